@@ -8,7 +8,7 @@
 use std::env;
 use std::time::Duration;
 
-use memory_tool::{BoxError, Memory, ToolRunner};
+use memory_tool::{Answer, BoxError, Memory, ToolRunner};
 use reqwest::{Client, redirect};
 use serde_json::{Value, json};
 
@@ -57,23 +57,18 @@ async fn main() -> Result<(), BoxError> {
     let mut messages = vec![json!({"role": "user", "content": [{"type": "text", "text": prompt}]})];
     for _ in 0..MAX_REQUESTS {
         let mut response = api.send(&tools, &messages).await?;
-        let content = response["content"].take();
-        let blocks = content.as_array().map_or(&[][..], Vec::as_slice);
-        for text in blocks.iter().filter_map(|block| block["text"].as_str()) {
+        for text in response["content"].as_array().into_iter().flatten().filter_map(|block| block["text"].as_str()) {
             println!("{text}");
         }
-        match response["stop_reason"].as_str() {
-            Some("tool_use") => {} // otherwise a call may be truncated
-            Some("end_turn") => return Ok(()),
-            other => return Err(format!("Claude stopped: {other:?}").into()),
-        }
-        let run = runner.run(blocks).await;
-        for failure in &run.failures {
+        let (results, failures) = match runner.answer(&response).await {
+            Answer::ToolResults { message, failures, .. } => (message, failures),
+            Answer::Done => return Ok(()),
+            other => return Err(format!("the response is incomplete: {other:?}").into()),
+        };
+        for failure in failures {
             eprintln!("{}: {:?}", failure.tool_use_id, failure.error); // with the causes, which Claude does not see
         }
-        // `run.others` has the calls of other tools. Add their results to the same message.
-        let results = run.to_message().ok_or("Claude called an unknown tool")?;
-        messages.extend([json!({"role": "assistant", "content": content}), results]);
+        messages.extend([json!({"role": "assistant", "content": response["content"].take()}), results]);
     }
     Err("Claude did not finish".into())
 }

@@ -34,7 +34,7 @@ async fn main() -> Result<(), BoxError> {
         "input": {"command": "str_replace", "path": "/memories/profile.md", "old_str": "tea", "new_str": "coffee"},
     }]});
     let answer = ToolRunner::new(memory.tool()).answer(&response).await;
-    println!("to Claude: {}", answer.unwrap_or_default());
+    println!("to Claude: {}", answer.into_message().unwrap_or_default());
 
     // A settings page lists the files.
     for file in memory.list("/memories").await? {

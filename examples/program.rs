@@ -3,8 +3,8 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use memory_tool::{Memory, ToolRunner};
-use serde_json::json;
+use memory_tool::{Answer, Memory, ToolRunner};
+use serde_json::{Value, json};
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,8 +17,11 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let response = json!({"role": "assistant", "stop_reason": "tool_use", "content": [
         {"type": "tool_use", "id": "toolu_1", "name": "memory",
          "input": {"command": "view", "path": "/memories/profile.md"}}]}); // a response from the API
-    if let Some(message) = runner.answer(&response).await {
-        println!("{message}"); // your next message, with the `tool_result`; `None` if Claude is done
+    // Your other tools. Each call gets a result, in one message.
+    let others = |call: Value| async move { Ok(format!("{} is at 12:30", call["name"]).into()) };
+    match runner.answer_with(&response, others).await {
+        Answer::ToolResults { message, .. } => println!("{message}"), // your next message
+        other => println!("{other:?}"), // Claude is done, the response is incomplete, or the request failed
     }
     Ok(())
 }

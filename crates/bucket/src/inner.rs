@@ -88,7 +88,9 @@ impl Inner {
             Ok(match state.files.files().get(path) {
                 Some(file) if file.size > limit => return Err(StoreError::too_large_to_read(path, file.size, limit)),
                 Some(file) => Found::File(file.clone()),
-                None if state.files.is_directory(path) => Found::Other(Node::Directory(state.files.entries(path))),
+                None if state.files.is_directory(path) => {
+                    Found::Other(Node::Directory(state.files.entries(path).into()))
+                }
                 None => Found::Other(Node::Absent),
             })
         };

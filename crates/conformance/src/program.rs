@@ -63,18 +63,20 @@ impl Program {
         Ok(Self { running: Mutex::new(running), errors: kept, answer_timeout })
     }
 
-    async fn answer(&self, running: &mut Running, line: &[u8], is_last: bool) -> Result<Value, Box<Failure>> {
-        let answer = self.response(running, line, is_last).await?;
-        serde_json::from_slice(&answer).map_err(|error| {
-            let got = excerpt(&String::from_utf8_lossy(&answer), 0);
-            Failure::new(format!("the program's response is not JSON: {error}: {got}")).into()
-        })
+    async fn answers(&self, running: &mut Running, lines: Lines<'_>) -> Result<Vec<Value>, Box<Failure>> {
+        let parse = |answer: &[u8]| {
+            serde_json::from_slice(answer).map_err(|error| {
+                let got = excerpt(&String::from_utf8_lossy(answer), 0);
+                Failure::new(format!("the program's response is not JSON: {error}: {got}")).into()
+            })
+        };
+        self.response(running, lines).await?.split(|byte| *byte == b'\n').map(parse).collect()
     }
 
-    /// Sends a line and returns the line of the response.
-    async fn response(&self, running: &mut Running, line: &[u8], is_last: bool) -> Result<Vec<u8>, Box<Failure>> {
+    /// Sends lines and returns as many lines of responses, without the last line feed.
+    async fn response(&self, running: &mut Running, lines: Lines<'_>) -> Result<Vec<u8>, Box<Failure>> {
         let mut answer = Vec::new();
-        let problem = match within(self.answer_timeout, running.exchange(line, is_last, &mut answer)).await {
+        let problem = match within(self.answer_timeout, running.exchange(lines, &mut answer)).await {
             Some(Ok(())) if answer.pop() == Some(b'\n') => return Ok(answer),
             Some(Ok(())) => "did not respond with a line".to_owned(),
             Some(Err(error)) => format!("closed its input or output: {error}"),
@@ -90,7 +92,7 @@ impl Program {
     /// Checks that the program responds to a command with any line.
     pub(crate) async fn expect_response(&self) -> Result<(), Box<Failure>> {
         let view = json!({"command": "view", "path": "/memories"}).to_string();
-        self.response(&mut *self.running.lock().await, view.as_bytes(), false).await.map(drop)
+        self.response(&mut *self.running.lock().await, Lines::one(view.as_bytes())).await.map(drop)
     }
 
     /// Describes why a program does not respond.
@@ -116,11 +118,15 @@ impl Program {
 #[async_trait]
 impl Session for Program {
     async fn call(&self, line: &[u8]) -> Result<Value, CaseError> {
-        self.send(line, false).await
+        self.send_one(Lines::one(line)).await
+    }
+
+    async fn call_together(&self, lines: &[String]) -> Result<Vec<Value>, CaseError> {
+        self.send(Lines { text: lines.join("\n").as_bytes(), count: lines.len(), are_last: false }).await
     }
 
     async fn call_last(&self, line: &[u8]) -> Result<Value, CaseError> {
-        self.send(line, true).await
+        self.send_one(Lines { are_last: true, ..Lines::one(line) }).await
     }
 
     async fn kill(&self) -> Result<(), CaseError> {
@@ -129,17 +135,38 @@ impl Session for Program {
     }
 }
 
+/// Lines to send together.
+#[derive(Clone, Copy)]
+struct Lines<'a> {
+    /// The lines, without the last line feed.
+    text: &'a [u8],
+    count: usize,
+    /// Whether the input ends after them, without a line feed.
+    are_last: bool,
+}
+
+impl<'a> Lines<'a> {
+    /// A line of any bytes, which may contain line feeds.
+    fn one(text: &'a [u8]) -> Self {
+        Self { text, count: 1, are_last: false }
+    }
+}
+
 impl Program {
-    async fn send(&self, line: &[u8], is_last: bool) -> Result<Value, CaseError> {
+    async fn send_one(&self, line: Lines<'_>) -> Result<Value, CaseError> {
+        Ok(self.send(line).await?.into_iter().next().unwrap_or_default())
+    }
+
+    async fn send(&self, lines: Lines<'_>) -> Result<Vec<Value>, CaseError> {
         let mut running = self.running.lock().await;
         if let Some(failure) = &running.failure {
             return Err(Failure::clone(failure).into());
         }
         // This remains if the future is dropped before the response arrives.
         running.failure = Some(Failure::new("the case is wrong: it sends a call before the response to the last one"));
-        let answer = self.answer(&mut running, line, is_last).await;
+        let answer = self.answers(&mut running, lines).await;
         running.failure = match &answer {
-            Ok(_) if is_last => Some(Failure::new("the case is wrong: it sends a call after the last one")),
+            Ok(_) if lines.are_last => Some(Failure::new("the case is wrong: it sends a call after the last one")),
             answer => answer.as_ref().err().map(|failure| Failure::clone(failure)),
         };
         Ok(answer?)
@@ -147,12 +174,12 @@ impl Program {
 }
 
 impl Running {
-    async fn exchange(&mut self, line: &[u8], is_last: bool, answer: &mut Vec<u8>) -> std::io::Result<()> {
+    async fn exchange(&mut self, lines: Lines<'_>, answer: &mut Vec<u8>) -> std::io::Result<()> {
         let Self { input, output, .. } = self;
         // Write and read concurrently, so that full pipes cannot cause a deadlock.
         let write = async {
-            input.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?.write_all(line).await?;
-            if is_last {
+            input.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?.write_all(lines.text).await?;
+            if lines.are_last {
                 drop(input.take()); // closes it
                 return Ok(());
             }
@@ -160,7 +187,13 @@ impl Running {
             input.write_all(b"\n").await?;
             input.flush().await
         };
-        let read = async { output.take(MAX_RESPONSE_BYTES).read_until(b'\n', answer).await };
+        let read = async {
+            let mut output = output.take(MAX_RESPONSE_BYTES);
+            for _ in 0..lines.count {
+                output.read_until(b'\n', answer).await?;
+            }
+            Ok::<_, std::io::Error>(())
+        };
         let (written, read) = futures::future::join(write, read).await;
         read?;
         // If the program responds and closes its input before it reads the whole line, its response counts.

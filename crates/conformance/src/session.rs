@@ -20,6 +20,9 @@ pub(crate) trait Session: Send + Sync {
     /// Sends a line and returns the `tool_result` block of the response.
     async fn call(&self, line: &[u8]) -> Result<Value, CaseError>;
 
+    /// Sends lines without waiting for the responses, and returns the `tool_result` blocks in order (`[X5]`).
+    async fn call_together(&self, lines: &[String]) -> Result<Vec<Value>, CaseError>;
+
     /// Sends a last line, which lacks its line feed, ends the input, and returns the `tool_result` block.
     async fn call_last(&self, line: &[u8]) -> Result<Value, CaseError>;
 
@@ -41,6 +44,15 @@ impl Session for InProcess {
             Ok(call) => ToolResult::new(call.id, &self.0.call(call.input).await),
             Err(rejected) => ToolResult::from(rejected),
         }))
+    }
+
+    /// A runner in this process awaits each call.
+    async fn call_together(&self, lines: &[String]) -> Result<Vec<Value>, CaseError> {
+        let mut results = Vec::with_capacity(lines.len());
+        for line in lines {
+            results.push(self.call(line.as_bytes()).await?);
+        }
+        Ok(results)
     }
 
     async fn kill(&self) -> Result<(), CaseError> {
@@ -109,6 +121,13 @@ impl Client {
     pub(crate) async fn exchange(&self, line: &str) -> Result<Answer, CaseError> {
         let result = self.session.call(line.as_bytes()).await.map_err(|stop| stop.in_step(excerpt(line, 0)))?;
         Ok(Answer { line: line.to_owned(), result })
+    }
+
+    /// Sends lines of JSON without waiting for the responses, and does not check them.
+    pub(crate) async fn exchange_together(&self, lines: Vec<String>) -> Result<Vec<Answer>, CaseError> {
+        let shown = |stop: CaseError| stop.in_step(excerpt(&lines.join("\n"), 0));
+        let results = self.session.call_together(&lines).await.map_err(shown)?;
+        Ok(lines.into_iter().zip(results).map(|(line, result)| Answer { line, result }).collect())
     }
 
     /// Checks that a response contains no secret of the fixture, and no raw operating-system error (`[W5]`).

@@ -304,10 +304,12 @@ enum Action {
     /// A string is sent unchanged, any other value as one line of JSON.
     Line(Value),
     Put(File),
+    /// The calls of one turn, sent without waiting for results.
+    Turn(Vec<Value>),
 }
 
 /// The actions that have checks.
-const CALLS: [&str; 2] = ["input", "line"];
+const CALLS: [&str; 3] = ["input", "line", "turn"];
 /// The actions that are a check.
 const STATE_CHECKS: [&str; 3] = ["content", "definition", "files"];
 
@@ -320,6 +322,7 @@ enum Check {
     Image(Image),
     Items(Vec<String>),
     Listing(Vec<String>),
+    Replies(Vec<String>),
     Reply(String),
     ReplyContaining(Vec<String>),
     Result(Value),
@@ -354,7 +357,7 @@ impl Step {
             check.map(|check| (name, check)).map_err(|error| wrong(format!("check: {error}")))
         });
         let checks: Vec<_> = checks.collect::<Result<_, _>>()?;
-        if matches!(action, Action::Input(_) | Action::Line(_)) == checks.is_empty() {
+        if matches!(action, Action::Input(_) | Action::Line(_) | Action::Turn(_)) == checks.is_empty() {
             return Err(wrong("a call needs at least one check, and other actions must not have checks".to_owned()));
         }
         Ok(Self { action, checks })
@@ -364,8 +367,9 @@ impl Step {
     async fn run(&self, target: &dyn Target) -> Result<FailedChecks, CaseError> {
         let (name, outcome) = match &self.action {
             Action::Put(file) => return target.put(&file.path, file.bytes()?).await.map(|()| Vec::new()),
-            Action::Line(Value::String(line)) => return self.call(target, line).await,
-            Action::Input(value) | Action::Line(value) => return self.call(target, &value.to_string()).await,
+            Action::Line(Value::String(line)) => return self.call(target, vec![line.clone()]).await,
+            Action::Input(value) | Action::Line(value) => return self.call(target, vec![value.to_string()]).await,
+            Action::Turn(values) => return self.call(target, values.iter().map(Value::to_string).collect()).await,
             Action::Content(file) => ("content", target.expect_content(&file.path, &file.bytes()?).await),
             Action::Files(files) => ("files", target.expect_files(files).await),
             Action::Definition(definition) => ("definition", expect_definition(target, definition)),
@@ -376,11 +380,12 @@ impl Step {
         }
     }
 
-    async fn call(&self, target: &dyn Target, line: &str) -> Result<FailedChecks, CaseError> {
+    async fn call(&self, target: &dyn Target, lines: Vec<String>) -> Result<FailedChecks, CaseError> {
         let client = target.client();
-        let answer = client.exchange(line).await?;
-        let checks = self.checks.iter().map(|(name, check)| (name.as_str(), check.verify(&answer)));
-        let outcomes = checks.chain([("", client.expect_no_leak(&answer))]);
+        let answers = client.exchange_together(lines).await?;
+        let checks = self.checks.iter().map(|(name, check)| (name.as_str(), check.verify_all(&answers)));
+        let leaks = answers.iter().map(|answer| ("", client.expect_no_leak(answer)));
+        let outcomes = checks.chain(leaks);
         Ok(outcomes.filter_map(|(name, outcome)| Some((name.to_owned(), outcome.err()?))).collect())
     }
 }
@@ -390,6 +395,14 @@ fn expect_definition(target: &dyn Target, definition: &Value) -> Result<(), Case
 }
 
 impl Check {
+    /// Checks the results of a call. Only a turn has several.
+    fn verify_all(&self, answers: &[Answer]) -> Result<(), CaseError> {
+        match self {
+            Self::Replies(texts) => texts.iter().zip(answers).try_for_each(|(text, answer)| answer.reply(text)),
+            check => answers.iter().try_for_each(|answer| check.verify(answer)),
+        }
+    }
+
     fn verify(&self, answer: &Answer) -> Result<(), CaseError> {
         let Answer { result, .. } = answer;
         match self {
@@ -399,6 +412,7 @@ impl Check {
             Self::Image(image) => answer.judge(expect_json(&image.to_content(), &result["content"])),
             Self::Items(items) => answer.items(items),
             Self::Listing(items) => answer.judge(expect_text(&items.join("\n"), &answer.listing()?.join("\n"))),
+            Self::Replies(_) => Ok(()), // checked in `verify_all`
             Self::Reply(text) => answer.reply(text),
             Self::ReplyContaining(parts) => answer.judge(expect_all_of(parts, answer.text(false)?)),
             Self::Result(expected) => answer.judge(expect_json(expected, result)),

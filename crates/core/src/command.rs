@@ -218,12 +218,7 @@ impl CommandName {
         match fields.get(FIELD) {
             Some(Value::String(given)) => given.parse(),
             None | Some(Value::Null) => Err(InputError::MissingField { command: None, field: FIELD }),
-            Some(other) => Err(InputError::WrongType {
-                command: None,
-                field: FIELD,
-                expected: "a string",
-                found: type_name(other),
-            }),
+            Some(other) => Err(InputError::wrong_type(None, FIELD, "a string", other)),
         }
     }
 }
@@ -290,7 +285,7 @@ impl Fields {
     }
 
     fn wrong_type(&self, field: &'static str, expected: &'static str, value: &Value) -> InputError {
-        InputError::WrongType { command: Some(self.command), field, expected, found: type_name(value) }
+        InputError::wrong_type(Some(self.command), field, expected, value)
     }
 }
 

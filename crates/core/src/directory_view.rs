@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 
 use crate::lines::ViewRange;
-use crate::node::FileEntry;
+use crate::node::{FileEntry, Listing};
 use crate::path::{MemoryPath, split_names};
 use crate::reply::{DirectoryItem, DirectoryView};
 use crate::text::{ViewCut, count_fitting};
@@ -12,18 +12,24 @@ use crate::text::{ViewCut, count_fitting};
 /// The number of listed levels below the directory (`[V1]`).
 const LEVELS: usize = 2;
 
-/// Lists a directory that contains `files` (`[V1]`, `[V2]`). A valid `range` selects lines (`[V4]`), and `cap` limits
+/// Shows the `listing` of a directory (`[V1]`, `[V2]`). A valid `range` selects lines (`[V4]`), and `cap` limits
 /// the number of characters (`[V8]`).
 pub(crate) fn view_directory(
     directory: &MemoryPath,
-    files: &[FileEntry],
+    listing: &Listing,
     range: Option<&ViewRange>,
     cap: Option<usize>,
 ) -> DirectoryView {
     let mut view = DirectoryView::new(directory.clone(), 0, Vec::new());
     let mut directories = HashMap::new();
-    for file in files {
+    for file in &listing.files {
         add_file(&mut view, &mut directories, file);
+    }
+    for item in &listing.unlisted {
+        let above = split_names(&item.directory.as_str()[directory.as_str().len()..]).skip(1);
+        if above.chain([item.name.as_str()]).all(is_visible) {
+            *view.unlisted.entry(item.reason).or_default() += 1;
+        }
     }
     view.items.sort_unstable_by(|left, right| left.path.cmp(&right.path));
     keep_lines(&mut view, range, cap);
@@ -104,11 +110,45 @@ impl fmt::Write for CharacterCount {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::node::{UnlistedItem, UnlistedReason};
+
+    fn listing(files: &[(&str, u64)]) -> Listing {
+        files.iter().map(|(path, size)| FileEntry::new(path.parse().unwrap(), *size)).collect()
+    }
 
     fn view(directory: &str, files: &[(&str, u64)], range: Option<ViewRange>, cap: Option<usize>) -> String {
-        let entry = |(path, size): &(&str, u64)| FileEntry::new(path.parse().unwrap(), *size);
-        let files: Vec<_> = files.iter().map(entry).collect();
-        view_directory(&directory.parse().unwrap(), &files, range.as_ref(), cap).to_string()
+        view_directory(&directory.parse().unwrap(), &listing(files), range.as_ref(), cap).to_string()
+    }
+
+    #[test]
+    fn visible_items_that_cannot_be_listed_are_counted() {
+        use UnlistedReason::{IllegalName, Unreadable};
+        let unlisted = [
+            ("/memories", "e\u{301}", IllegalName),
+            ("/memories/a/b/c", "locked", Unreadable),
+            ("/memories/a", "tab\t", IllegalName),
+            ("/memories", ".git", Unreadable),
+            ("/memories/node_modules/x", "tab\t", IllegalName),
+        ];
+        let unlisted =
+            unlisted.map(|(directory, name, reason)| UnlistedItem::new(directory.parse().unwrap(), name, reason));
+        let shown = |unlisted: &[UnlistedItem], cap| {
+            let listing = listing(&[("/memories/a/f", 1), ("/memories/z", 2)]).with_unlisted(unlisted.to_vec());
+            let view = view_directory(&MemoryPath::root(), &listing, None, cap).to_string();
+            view.lines().skip(3).map(str::to_owned).collect::<Vec<_>>()
+        };
+        let all = "[3 items could not be listed: 1 unreadable, 2 with illegal names.]";
+        assert_eq!(shown(&unlisted, None), ["1B\t/memories/a/f", "2B\t/memories/z", all]);
+        let one = "[1 items could not be listed: 1 with an illegal name.]";
+        assert_eq!(
+            shown(&unlisted[..1], Some(31)),
+            [one, "[Showing lines 1-2 of 4. To read on, use view_range [3, -1].]"]
+        );
+        assert_eq!(shown(&unlisted[3..], None), ["1B\t/memories/a/f", "2B\t/memories/z"]);
+        let of_the_directory = Listing::default().with_unlisted(vec![unlisted[4].clone()]);
+        let directory = unlisted[4].directory.clone();
+        let view = view_directory(&directory, &of_the_directory, None, None).to_string();
+        assert!(view.ends_with("\n[1 items could not be listed: 1 with an illegal name.]"), "{view}");
     }
 
     #[test]
@@ -144,9 +184,9 @@ mod tests {
         let root: MemoryPath = "/memories".parse().unwrap();
         let intact = FileEntry::new("/memories/a/intact".parse().unwrap(), 3);
         let damaged = |path: &str| FileEntry::damaged(path.parse().unwrap(), 2);
-        let mut files = vec![damaged("/memories/a/b/c"), intact, damaged("/memories/d")];
-        for _ in 0..files.len() {
-            files.rotate_left(1);
+        let mut files = Listing::from(vec![damaged("/memories/a/b/c"), intact, damaged("/memories/d")]);
+        for _ in 0..files.files.len() {
+            files.files.rotate_left(1);
             let shown = view_directory(&root, &files, None, None).to_string();
             let lines: Vec<_> = shown.lines().skip(2).collect();
             assert_eq!(

@@ -7,7 +7,8 @@ use crate::command::{CreateCommand, DeleteCommand, InsertCommand, RenameCommand,
 use crate::command_name::CommandName;
 use crate::definition::ToolDefinition;
 use crate::directory_view::view_directory;
-use crate::error::Error;
+use crate::error::{Error, NotTextReason};
+use crate::image;
 use crate::lines::ViewRange;
 use crate::node::{Node, StoredFile};
 use crate::path::MemoryPath;
@@ -29,6 +30,9 @@ const MAX_LINES: usize = 999_999;
 /// Each failed attempt means that another command succeeded. With `n` concurrent writers, an attempt fails with a
 /// probability of about `1 - 1/n`. With 100 writers, 1,000 attempts all fail about once in 20,000 commands.
 const MAX_ATTEMPTS: usize = 1_000;
+
+/// The character that the API does not accept in a reply, and so no text may contain (`[C4]`).
+const NUL: char = '\0';
 
 /// An implementation of [`MemoryTool`] for any [`Store`], exactly as the contract specifies.
 ///
@@ -132,15 +136,16 @@ impl<S: Store> MemoryTool for Engine<S> {
         match self.read(CommandName::View, path).await? {
             Node::Absent => Err(not_found(CommandName::View, path)),
             Node::File(file) => self.view_file(path, file, command.view_range.as_ref()),
-            Node::Directory(files) => {
+            Node::Directory(listing) => {
                 let (range, cap) = (command.view_range.as_ref(), self.options.max_view_characters);
-                Ok(Reply::Directory(view_directory(path, &files, range, cap)))
+                Ok(Reply::Directory(view_directory(path, &listing, range, cap)))
             }
         }
     }
 
     async fn create(&self, command: &CreateCommand) -> Result<Reply, Error> {
         let path = &command.path;
+        refuse_nul(CommandName::Create, &[("file_text", &command.file_text)])?;
         if path.is_root() {
             return Err(Error::AlreadyExists { path: path.clone() });
         }
@@ -157,6 +162,7 @@ impl<S: Store> MemoryTool for Engine<S> {
 
     async fn str_replace(&self, command: &StrReplaceCommand) -> Result<Reply, Error> {
         let StrReplaceCommand { path, old_str, new_str } = command;
+        refuse_nul(CommandName::StrReplace, &[("old_str", old_str), ("new_str", new_str)])?;
         self.edit(CommandName::StrReplace, path, |text| {
             if old_str.is_empty() {
                 return Err(Error::EmptyOldStr { path: path.clone() });
@@ -172,6 +178,7 @@ impl<S: Store> MemoryTool for Engine<S> {
 
     async fn insert(&self, command: &InsertCommand) -> Result<Reply, Error> {
         let InsertCommand { path, insert_line, insert_text } = command;
+        refuse_nul(CommandName::Insert, &[("insert_text", insert_text)])?;
         self.edit(CommandName::Insert, path, |text| {
             let total_lines = text::count_lines(text);
             match insert_line.resolve(total_lines) {
@@ -236,7 +243,9 @@ impl<S: Store> Engine<S> {
     }
 
     fn view_file(&self, path: &MemoryPath, file: StoredFile, range: Option<&ViewRange>) -> Result<Reply, Error> {
-        if let Some(media_type) = image_media_type(path, &file.content) {
+        if image::has_image_name(path) && std::str::from_utf8(&file.content).is_err() {
+            let refused = |reason| Error::NotText { command: CommandName::View, path: path.clone(), reason };
+            let media_type = image::media_type(&file.content).map_err(refused)?;
             return Ok(Reply::Image(ImageView::new(path.clone(), media_type, file.content)));
         }
         let text = text_of(CommandName::View, path, file.content)?;
@@ -317,20 +326,15 @@ fn store_error(command: CommandName, path: &MemoryPath, source: StoreError) -> E
 }
 
 fn text_of(command: CommandName, path: &MemoryPath, content: Vec<u8>) -> Result<String, Error> {
-    String::from_utf8(content).map_err(|_| Error::NotText { command, path: path.clone() })
+    let not_text = |reason| Error::NotText { command, path: path.clone(), reason };
+    let text = String::from_utf8(content).map_err(|_| not_text(NotTextReason::NotUtf8))?;
+    if text.contains(NUL) { Err(not_text(NotTextReason::Nul)) } else { Ok(text) }
 }
 
-/// The media type of a file with both the name and the contents of an image (`[V9]`).
-fn image_media_type(path: &MemoryPath, content: &[u8]) -> Option<&'static str> {
-    const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
-    const JPEG: &[u8] = b"\xff\xd8\xff";
-    let (_, extension) = path.file_name()?.rsplit_once('.')?;
-    if !["png", "jpg", "jpeg"].iter().any(|known| extension.eq_ignore_ascii_case(known)) {
-        return None;
-    }
-    match content {
-        content if content.starts_with(PNG) => Some("image/png"),
-        content if content.starts_with(JPEG) => Some("image/jpeg"),
-        _ => None,
+/// Refuses texts that no reply can contain (`[C4]`, `[W2]`).
+fn refuse_nul(command: CommandName, fields: &[(&'static str, &str)]) -> Result<(), Error> {
+    match fields.iter().find(|(_, text)| text.contains(NUL)) {
+        Some((field, _)) => Err(Error::NulCharacter { command, field }),
+        None => Ok(()),
     }
 }

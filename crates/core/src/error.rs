@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
+use crate::command::type_name;
 use crate::command_name::CommandName;
 use crate::lines::{InsertLine, ViewRange};
 use crate::path::{MemoryPath, PathError};
@@ -114,9 +117,9 @@ pub enum Error {
         path: MemoryPath,
     },
 
-    /// The file is not UTF-8 text (`[V10]`). Another program created it.
+    /// The file is neither text nor an image that a reply can contain (`[V9]`, `[V10]`). Another program created it.
     #[error(
-        "Error: The file {path} is not UTF-8 text, so it cannot be {}. You can delete or rename it.",
+        "Error: The file {path} {reason}, so it cannot be {}. You can delete or rename it.",
         if *command == CommandName::View { "viewed" } else { "edited" }
     )]
     NotText {
@@ -124,6 +127,20 @@ pub enum Error {
         command: CommandName,
         /// The file.
         path: MemoryPath,
+        /// The reason.
+        reason: NotTextReason,
+    },
+
+    /// A field contains U+0000 (`[C4]`).
+    #[error(
+        "Error: Field `{field}` of the command {command} contains the character U+0000 (NUL), which is not allowed. \
+         Leave it out."
+    )]
+    NulCharacter {
+        /// The command.
+        command: CommandName,
+        /// The field.
+        field: &'static str,
     },
 
     /// `old_str` is empty (`[S5]`).
@@ -246,6 +263,7 @@ impl Error {
             | Self::InvalidViewRange { .. }
             | Self::TooManyLines { .. }
             | Self::NotText { .. }
+            | Self::NulCharacter { .. }
             | Self::EmptyOldStr { .. }
             | Self::NoMatch { .. }
             | Self::MultipleMatches { .. }
@@ -253,9 +271,10 @@ impl Error {
         }
     }
 
-    /// Whether a retry of the same command may succeed.
+    /// Whether the same command may succeed later. This includes a conflict, because a command reads again. It excludes
+    /// [`FailureKind::OutcomeUnknown`]: first check whether the change was made.
     pub fn is_retryable(&self) -> bool {
-        self.kind().is_retryable()
+        matches!(self.kind(), ErrorKind::Conflict | ErrorKind::Storage(FailureKind::Busy))
     }
 }
 
@@ -270,6 +289,35 @@ impl From<PathError> for Error {
     fn from(error: PathError) -> Self {
         Self::Path(error)
     }
+}
+
+/// The reason why a file is not text (`[V9]`, `[V10]`).
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotTextReason {
+    /// The file is not UTF-8.
+    #[error("is not UTF-8 text")]
+    NotUtf8,
+    /// The file contains U+0000.
+    #[error("contains the character U+0000 (NUL)")]
+    Nul,
+    /// The file has the name of an image, and is neither UTF-8 text nor a complete image.
+    #[error("is neither UTF-8 text nor a complete PNG or JPEG image")]
+    NotAnImage,
+    /// The API does not accept an image with these sides.
+    #[error("is an image of {width} × {height} pixels, and each side must have 1 to 8,000")]
+    ImageSize {
+        /// The width in pixels.
+        width: u32,
+        /// The height in pixels.
+        height: u32,
+    },
+    /// The API does not accept an image of this length.
+    #[error("is an image of {characters} characters in base64, over the limit of 5,242,880")]
+    LargeImage {
+        /// The length in base64.
+        characters: usize,
+    },
 }
 
 /// Displays numbers separated by commas, without a temporary string: there can be millions.
@@ -331,7 +379,7 @@ pub enum InputError {
         field: &'static str,
     },
     /// A field has the wrong type.
-    #[error("Field `{field}`{} must be {expected}, got {found}", of_command(*command))]
+    #[error("Field `{field}`{} must be {expected}, got {found}: {}", of_command(*command), quote(value))]
     WrongType {
         /// The command, if it is known.
         command: Option<CommandName>,
@@ -341,7 +389,20 @@ pub enum InputError {
         expected: &'static str,
         /// The actual type.
         found: &'static str,
+        /// The value as JSON.
+        value: String,
     },
+}
+
+impl InputError {
+    pub(crate) fn wrong_type(
+        command: Option<CommandName>,
+        field: &'static str,
+        expected: &'static str,
+        value: &Value,
+    ) -> Self {
+        Self::WrongType { command, field, expected, found: type_name(value), value: value.to_string() }
+    }
 }
 
 fn of_command(command: Option<CommandName>) -> String {

@@ -29,14 +29,15 @@ const FIELDS: [&str; 14] = [
 /// The maximum depth of a call: the elements of `view_range`, in `input`, in the block.
 const DEPTH: usize = 3;
 
-/// The maximum number of array elements to keep, which is more than an error quotes.
+/// The maximum number of array elements and of fields of an object to keep, which is more than an error quotes.
 const MAX_ELEMENTS: usize = 1_000;
+const MAX_FIELDS: usize = 16;
 
 /// Parses JSON. Invalid JSON is an error, but unknown fields, deeply nested values and the ends of long arrays are
 /// dropped.
 pub(crate) fn parse(json: &[u8]) -> serde_json::Result<Value> {
     let mut deserializer = serde_json::Deserializer::from_slice(json);
-    let value = ValueSeed { depth: DEPTH }.deserialize(&mut deserializer)?;
+    let value = ValueSeed { depth: DEPTH, is_argument: false }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok(value)
 }
@@ -45,11 +46,13 @@ pub(crate) fn parse(json: &[u8]) -> serde_json::Result<Value> {
 #[derive(Clone, Copy)]
 struct ValueSeed {
     depth: usize,
+    /// Whether the value is in an argument of a command. An error repeats all its fields.
+    is_argument: bool,
 }
 
 impl ValueSeed {
     fn within(self) -> Self {
-        Self { depth: self.depth.saturating_sub(1) }
+        Self { depth: self.depth.saturating_sub(1), ..self }
     }
 }
 
@@ -109,9 +112,10 @@ impl<'de> Visitor<'de> for ValueSeed {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
         while let Some(name) = map.next_key::<String>()? {
-            let is_kept = self.depth > 0 && FIELDS.contains(&name.as_str());
-            let depth = if is_kept { self.within() } else { Self { depth: 0 } };
-            let value = map.next_value_seed(depth)?;
+            let is_known = if self.is_argument { fields.len() < MAX_FIELDS } else { FIELDS.contains(&name.as_str()) };
+            let is_kept = self.depth > 0 && is_known;
+            let depth = if is_kept { self.within().depth } else { 0 };
+            let value = map.next_value_seed(Self { depth, is_argument: name != "input" })?;
             if is_kept {
                 fields.insert(name, value);
             }
@@ -137,6 +141,7 @@ mod tests {
                 "new_str": null
             }),
             json!({"command": "create", "path": true, "file_text": u64::MAX}),
+            json!({"command": "view", "view_range": {"start": 1, "end": 5}, "path": [{"file": "a"}]}),
             json!("view"),
             json!([1, [2]]),
         ] {
@@ -149,6 +154,9 @@ mod tests {
         let kept =
             parse(br#"{"command": "view", "extra": [{"path": 1}], "path": {"path": {"path": {"path": 1}}}}"#).unwrap();
         assert_eq!(kept, json!({"command": "view", "path": {"path": {"path": {}}}}));
+        let many: Map<_, _> = (0..100).map(|number| (format!("{number:02}"), json!(number))).collect();
+        let kept = parse(json!({"view_range": [many]}).to_string().as_bytes()).unwrap();
+        assert_eq!(kept["view_range"][0].as_object().unwrap().len(), MAX_FIELDS);
         let long = format!("{{\"view_range\": [{}0]}}", "0,".repeat(5_000));
         assert_eq!(parse(long.as_bytes()).unwrap()["view_range"].as_array().map(Vec::len), Some(MAX_ELEMENTS));
     }

@@ -1,8 +1,10 @@
-//! Results of reading a store: [`Node`], [`Stat`], [`StoredFile`], [`Version`] and [`FileEntry`].
+//! Results of reading a store: [`Node`], [`Stat`], [`StoredFile`], [`Version`], [`Listing`] and [`FileEntry`].
 
+use std::fmt;
 use std::time::SystemTime;
 
-use crate::path::MemoryPath;
+use crate::path::{MemoryPath, PathError};
+use crate::quote::quote;
 
 /// The file or directory at a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -10,8 +12,8 @@ use crate::path::MemoryPath;
 pub enum Node {
     /// The path does not exist.
     Absent,
-    /// A directory, with every file under it, at any depth, in any order. Only the root can be empty (`[P5]`).
-    Directory(Vec<FileEntry>),
+    /// A directory. Only the root can be empty (`[P5]`).
+    Directory(Listing),
     /// A file.
     File(StoredFile),
 }
@@ -25,11 +27,11 @@ impl Node {
         }
     }
 
-    /// Returns the files of the directory. The list is empty if this is not a directory.
-    pub fn into_entries(self) -> Vec<FileEntry> {
+    /// Returns the contents of the directory. The listing is empty if this is not a directory.
+    pub fn into_listing(self) -> Listing {
         match self {
-            Self::Directory(entries) => entries,
-            Self::Absent | Self::File(_) => Vec::new(),
+            Self::Directory(listing) => listing,
+            Self::Absent | Self::File(_) => Listing::default(),
         }
     }
 
@@ -86,6 +88,83 @@ impl Version {
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }
+}
+
+/// The contents of a directory.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct Listing {
+    /// Every file under the directory, at any depth, in any order.
+    pub files: Vec<FileEntry>,
+    /// The items under the directory that another program created and that cannot be listed, in any order (`[V1]`).
+    pub unlisted: Vec<UnlistedItem>,
+}
+
+impl Listing {
+    /// Sets `unlisted`.
+    #[must_use]
+    pub fn with_unlisted(mut self, unlisted: Vec<UnlistedItem>) -> Self {
+        self.unlisted = unlisted;
+        self
+    }
+}
+
+impl From<Vec<FileEntry>> for Listing {
+    fn from(files: Vec<FileEntry>) -> Self {
+        Self { files, unlisted: Vec::new() }
+    }
+}
+
+impl FromIterator<FileEntry> for Listing {
+    fn from_iter<I: IntoIterator<Item = FileEntry>>(files: I) -> Self {
+        Vec::from_iter(files).into()
+    }
+}
+
+/// An item that another program created and that cannot be listed.
+///
+/// `Display` returns a line for the operator, with unprintable characters escaped.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct UnlistedItem {
+    /// The directory that contains the item.
+    pub directory: MemoryPath,
+    /// The name in the storage. Bytes that are not UTF-8 are replaced.
+    pub name: String,
+    /// The reason.
+    pub reason: UnlistedReason,
+}
+
+impl UnlistedItem {
+    /// Creates an item.
+    pub fn new(directory: MemoryPath, name: impl Into<String>, reason: UnlistedReason) -> Self {
+        Self { directory, name: name.into(), reason }
+    }
+}
+
+impl fmt::Display for UnlistedItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { directory, name, reason } = self;
+        write!(f, "{directory}/{} cannot be listed: ", quote(name))?;
+        f.write_str(match (reason, directory.join(name)) {
+            (UnlistedReason::Unreadable, _) => "it cannot be read",
+            (UnlistedReason::IllegalName, Err(PathError::NotNormalized { .. })) => {
+                "its name is not in Unicode Normalization Form C (NFC)"
+            }
+            (UnlistedReason::IllegalName, Err(_)) => "its name is not legal in a path of the memory",
+            (UnlistedReason::IllegalName, Ok(_)) => "its name is not UTF-8",
+        })
+    }
+}
+
+/// The reason why an item cannot be listed (`[V1]`).
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub enum UnlistedReason {
+    /// The storage refused to read it.
+    Unreadable,
+    /// A [`MemoryPath`] cannot contain its name, for example because the name is not in Unicode normalization form C.
+    IllegalName,
 }
 
 /// A file in a listing.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::file_size::DEFAULT_MAX_FILE_BYTES;
-use crate::store_error::{BoxError, ErrorKind};
+use crate::store_error::{BoxError, ErrorKind, FailureKind};
 
 /// The default timeout of an operation that waits for other tasks or processes.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -136,6 +136,6 @@ impl OpenError {
 
     /// Whether a retry may succeed.
     pub fn is_retryable(&self) -> bool {
-        self.kind.is_retryable()
+        self.kind == ErrorKind::Storage(FailureKind::Busy)
     }
 }

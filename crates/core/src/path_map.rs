@@ -151,7 +151,7 @@ impl<T: PathMapEntry> PathMap<T> {
     pub fn node(&self, path: &MemoryPath, content: impl FnOnce(&T) -> Vec<u8>) -> Node {
         match self.files.get(path) {
             Some(file) => Node::File(StoredFile::new(content(file), file.version())),
-            None if self.is_directory(path) => Node::Directory(self.entries(path)),
+            None if self.is_directory(path) => Node::Directory(self.entries(path).into()),
             None => Node::Absent,
         }
     }

@@ -1,11 +1,13 @@
 //! [`Reply`]: the result of a command.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::content::{Content, ContentBlock, ImageSource};
+use crate::node::UnlistedReason;
 use crate::path::MemoryPath;
 use crate::text::{Snippet, ViewCut, number_lines};
 
@@ -69,8 +71,8 @@ impl Reply {
                     data: BASE64.encode(&image.content),
                 },
             }]),
-            Self::Blocks(blocks) => Content::Blocks(blocks.clone()),
-            text => Content::Text(text.to_string()),
+            Self::Blocks(blocks) => Content::Blocks(blocks.clone()).without_nul(),
+            text => Content::Text(text.to_string()).without_nul(),
         }
     }
 }
@@ -116,6 +118,8 @@ pub struct DirectoryView {
     pub first_line: usize,
     /// The items in the reply, depth first, with siblings sorted by name.
     pub items: Vec<DirectoryItem>,
+    /// The numbers of items under the directory that cannot be listed, by reason. Hidden ones are not counted.
+    pub unlisted: BTreeMap<UnlistedReason, usize>,
     /// The position where the character limit truncated the listing (`[V8]`).
     pub cut: Option<ViewCut>,
 }
@@ -123,7 +127,7 @@ pub struct DirectoryView {
 impl DirectoryView {
     /// Creates a complete listing.
     pub fn new(path: MemoryPath, size: u64, items: Vec<DirectoryItem>) -> Self {
-        Self { path, size, first_line: 1, items, cut: None }
+        Self { path, size, first_line: 1, items, unlisted: BTreeMap::new(), cut: None }
     }
 
     /// The first line of the listing, for the directory itself.
@@ -171,6 +175,7 @@ impl fmt::Display for DirectoryView {
         for item in &self.items {
             write!(f, "\n{item}")?;
         }
+        write_unlisted(f, &self.unlisted)?;
         write_note(f, self.cut.as_ref())
     }
 }
@@ -264,6 +269,20 @@ impl fmt::Display for ViewCut {
             }
         }
     }
+}
+
+/// Writes the number of items that cannot be listed on a separate line (`[V1]`).
+fn write_unlisted(f: &mut fmt::Formatter<'_>, unlisted: &BTreeMap<UnlistedReason, usize>) -> fmt::Result {
+    if unlisted.is_empty() {
+        return Ok(());
+    }
+    let total: usize = unlisted.values().sum();
+    let reasons = unlisted.iter().map(|(reason, count)| match (reason, count) {
+        (UnlistedReason::Unreadable, _) => format!("{count} unreadable"),
+        (UnlistedReason::IllegalName, 1) => "1 with an illegal name".to_owned(),
+        (UnlistedReason::IllegalName, _) => format!("{count} with illegal names"),
+    });
+    write!(f, "\n[{total} items could not be listed: {}.]", reasons.collect::<Vec<_>>().join(", "))
 }
 
 /// Writes the note on a separate line.

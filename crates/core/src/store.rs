@@ -51,9 +51,10 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// 5. Each [precondition](ReadOptions::require) holds at some moment between that snapshot and the end of the call.
     ///    If a store never reuses versions, a precondition on an earlier version of a file thus proves that the file
     ///    had this version at the time of the snapshot.
-    /// 6. Listings omit entries that other programs created: names that are not legal in a [`MemoryPath`], symbolic
-    ///    links and special files (`[P4]`). Damaged files are listed, and marked as
-    ///    [damaged](crate::FileEntry::is_damaged) if the store can detect that without reading every file.
+    /// 6. Listings omit symbolic links and special files that other programs created (`[P4]`). Items that cannot be
+    ///    read and names that are not legal in a [`MemoryPath`] are [unlisted](crate::Listing::unlisted) (`[V1]`).
+    ///    Damaged files are listed, and marked as [damaged](crate::FileEntry::is_damaged) if the store can detect that
+    ///    without reading every file.
     ///
     /// # Errors
     /// - [`StoreError::AlreadyExists`] or [`StoreError::VersionMismatch`] if a precondition does not hold.

@@ -139,9 +139,15 @@ impl StoreError {
         }
     }
 
-    /// Whether the same call may succeed later. This excludes a failed precondition: read again, and build a new batch.
+    /// Whether the same call may succeed later. This excludes [conflicts](Self::is_conflict), and
+    /// [`FailureKind::OutcomeUnknown`]: first check whether the change was made.
     pub fn is_retryable(&self) -> bool {
-        matches!(self.kind(), ErrorKind::Storage(FailureKind::Busy))
+        self.kind() == ErrorKind::Storage(FailureKind::Busy)
+    }
+
+    /// Whether a precondition on a version failed. Read again, and build a new batch.
+    pub fn is_conflict(&self) -> bool {
+        self.kind() == ErrorKind::Conflict
     }
 }
 
@@ -198,12 +204,6 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Whether the same call may succeed later. This excludes [`FailureKind::OutcomeUnknown`]: first check whether the
-    /// change was made.
-    pub fn is_retryable(self) -> bool {
-        matches!(self, Self::Conflict | Self::Storage(FailureKind::Busy))
-    }
-
     /// The name for programs, which stays the same when messages change: `not_found`, for example. A failure of the
     /// storage has the [name of its kind](FailureKind::name).
     pub fn name(self) -> &'static str {
@@ -269,6 +269,20 @@ impl FailureKind {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_conflict_is_not_retryable_as_it_is() {
+        let path = || MemoryPath::root();
+        let failure = |kind| StoreError::failure(kind, "reading", "cause");
+        for (error, is_retryable, is_conflict) in [
+            (StoreError::VersionMismatch { path: path() }, false, true),
+            (StoreError::NotFound { path: path() }, false, false),
+            (failure(FailureKind::Busy), true, false),
+            (failure(FailureKind::OutcomeUnknown), false, false),
+        ] {
+            assert_eq!((error.is_retryable(), error.is_conflict()), (is_retryable, is_conflict), "{error}");
+        }
+    }
 
     #[test]
     fn all_kinds_of_failures_are_listed() {

@@ -84,7 +84,7 @@ pub trait StoreExt: Store {
     {
         let path = directory.try_into().map_err(Into::into);
         async move {
-            let mut entries = self.read_opts(&path?, ReadOptions::new()).await?.into_entries();
+            let mut entries = self.read_opts(&path?, ReadOptions::new()).await?.into_listing().files;
             entries.sort_unstable_by(|left, right| left.path.cmp(&right.path));
             Ok(entries)
         }
@@ -122,7 +122,13 @@ pub trait StoreExt: Store {
     /// The errors of [`Store::read_opts`].
     fn usage(&self) -> impl Future<Output = Result<Usage, StoreError>> + Send {
         async move {
-            Ok(self.read_opts(&MemoryPath::root(), ReadOptions::new()).await?.into_entries().into_iter().collect())
+            Ok(self
+                .read_opts(&MemoryPath::root(), ReadOptions::new())
+                .await?
+                .into_listing()
+                .files
+                .into_iter()
+                .collect())
         }
     }
 }

@@ -91,16 +91,17 @@ impl VerifyReport {
         store: &(impl Store + ?Sized),
         mut progress: impl FnMut(VerifyProgress) + Send,
     ) -> Result<Self, StoreError> {
-        let listed = match store.list(&MemoryPath::root()).await {
-            Ok(listed) => listed,
+        let listed = match store.read(&MemoryPath::root()).await {
+            Ok(node) => node.into_listing(),
             Err(error @ StoreError::Failure { kind: FailureKind::Damaged, .. }) => {
                 self.problems.push(Problem::of(&error));
                 return Ok(self);
             }
             Err(error) => return Err(error),
         };
-        let of = listed.len() as u64;
-        for (entry, files) in listed.iter().zip(1..) {
+        self.problems.extend(listed.unlisted.iter().map(|item| Problem::new(item.to_string())));
+        let of = listed.files.len() as u64;
+        for (entry, files) in listed.files.iter().zip(1..) {
             match examine(store, entry).await? {
                 State::Intact { bytes } => {
                     self.files += 1;
@@ -180,7 +181,7 @@ mod tests {
 
     use super::*;
     use crate::batch::Batch;
-    use crate::node::{StoredFile, Version};
+    use crate::node::{Listing, StoredFile, UnlistedItem, UnlistedReason, Version};
     use crate::record::RecordName;
 
     const DAMAGED: usize = usize::MAX;
@@ -191,6 +192,7 @@ mod tests {
     struct ScriptedStore {
         read: Mutex<VecDeque<usize>>,
         listed: Mutex<VecDeque<usize>>,
+        unlisted: Vec<UnlistedItem>,
     }
 
     /// The next length of the script. The last length is repeated.
@@ -207,10 +209,11 @@ mod tests {
     impl Store for ScriptedStore {
         async fn read_opts(&self, path: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
             if path.is_root() {
-                return Ok(Node::Directory(match next(&self.listed) {
+                let files = match next(&self.listed) {
                     ABSENT => Vec::new(),
                     size => vec![FileEntry::new(file(), size as u64)],
-                }));
+                };
+                return Ok(Node::Directory(Listing::from(files).with_unlisted(self.unlisted.clone())));
             }
             match next(&self.read) {
                 DAMAGED => Err(StoreError::failure(FailureKind::Damaged, "reading", "torn")),
@@ -230,7 +233,7 @@ mod tests {
 
     async fn report(listed: &[usize], read: &[usize]) -> VerifyReport {
         let script = |lengths: &[usize]| Mutex::new(lengths.iter().copied().collect());
-        let store = ScriptedStore { read: script(read), listed: script(listed) };
+        let store = ScriptedStore { read: script(read), listed: script(listed), unlisted: Vec::new() };
         VerifyReport::default().read_files(&store, |_| {}).await.unwrap()
     }
 
@@ -245,6 +248,21 @@ mod tests {
             let report = report(listed, read).await;
             assert_eq!((report.files, report.problems), (0, vec![Problem::new(problem).with_path(file())]));
         }
+    }
+
+    #[tokio::test]
+    async fn an_item_that_cannot_be_listed_is_a_problem() {
+        let unlisted = [("e\u{301}", UnlistedReason::IllegalName), ("locked\n", UnlistedReason::Unreadable)];
+        let unlisted = unlisted.map(|(name, reason)| UnlistedItem::new(MemoryPath::root(), name, reason)).to_vec();
+        let store = ScriptedStore { read: Mutex::new([3].into()), listed: Mutex::new([3].into()), unlisted };
+        let report = VerifyReport::default().read_files(&store, |_| {}).await.unwrap();
+        assert_eq!(report.files, 1);
+        let messages: Vec<_> = report.problems.iter().map(|problem| problem.message.as_str()).collect();
+        let expected = [
+            "/memories/e\u{301} cannot be listed: its name is not in Unicode Normalization Form C (NFC)",
+            "/memories/locked\\n cannot be listed: it cannot be read",
+        ];
+        assert_eq!(messages, expected);
     }
 
     #[tokio::test]

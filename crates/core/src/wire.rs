@@ -5,7 +5,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::command::type_name;
 use crate::content::Content;
 use crate::definition::TOOL_NAME;
 use crate::error::{Error, InputError};
@@ -57,9 +56,7 @@ impl ToolUse {
         let mut take_string = |field| match block.remove(field) {
             Some(Value::String(text)) => Ok(text),
             None | Some(Value::Null) => Err(InputError::MissingField { command: None, field }),
-            Some(other) => {
-                Err(InputError::WrongType { command: None, field, expected: "a string", found: type_name(&other) })
-            }
+            Some(other) => Err(InputError::wrong_type(None, field, "a string", &other)),
         };
         let id = take_string("id")?;
         let name = take_string("name")?;
@@ -140,7 +137,7 @@ impl ToolResult {
 
     /// Creates the block for an error.
     pub fn error(tool_use_id: Option<String>, error: &Error) -> Self {
-        Self { tool_use_id, content: Content::Text(error.to_string()), is_error: true }
+        Self { tool_use_id, content: Content::Text(error.to_string()).without_nul(), is_error: true }
     }
 }
 
@@ -181,7 +178,7 @@ mod tests {
             (r#"{"type":"tool_use","id":"t","name":"memory"}"#, "Error: Missing field `input`"),
             (
                 r#"{"type":"tool_use","id":"t","name":7,"input":{}}"#,
-                "Error: Field `name` must be a string, got an integer",
+                "Error: Field `name` must be a string, got an integer: 7",
             ),
         ] {
             let rejected = ToolUse::parse(block.as_bytes()).unwrap_err();
@@ -197,6 +194,15 @@ mod tests {
             assert_eq!(ToolUse::parse(block.as_bytes()).unwrap_err().id.as_deref(), Some("t"));
         }
         assert_eq!(ToolUse::parse(br#"{"id":"t""#).unwrap_err().id, None);
+    }
+
+    #[test]
+    fn a_result_holds_no_nul() {
+        let blocks = vec![crate::content::ContentBlock::Text { text: "a\0b".to_owned() }];
+        for outcome in [Ok(Reply::Text("a\0b".to_owned())), Ok(Reply::Blocks(blocks)), Err(Error::other("a\0b"))] {
+            let result = serde_json::to_string(&ToolResult::new(None, &outcome)).unwrap();
+            assert!(result.contains("a\u{fffd}b") && !result.contains("\\u0000"), "{result}");
+        }
     }
 
     #[test]

@@ -90,7 +90,7 @@ impl Inner {
     /// Lists all files of the inner store.
     pub(crate) async fn list_inner(&self) -> Result<Vec<FileEntry>, Failure> {
         let root = self.inner_store.read_opts(&MemoryPath::root(), ReadOptions::new()).await;
-        Ok(root.map_err(Failure::of_inner)?.into_entries())
+        Ok(root.map_err(Failure::of_inner)?.into_listing().files)
     }
 
     async fn is_still_there(&self, copy: IndexCopy, found: &CopyState) -> Result<bool, Failure> {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use memory_tool_core::{FileEntry, MemoryPath, Node, Precondition, ReadOptions, RecordName, StoreError, StoredFile};
+use memory_tool_core::{
+    FileEntry, Listing, MemoryPath, Node, Precondition, ReadOptions, RecordName, StoreError, StoredFile,
+};
 
 use crate::backoff::Backoff;
 use crate::ciphertexts::Ciphertexts;
@@ -152,7 +154,7 @@ impl Inner {
         if index.files.under(path).next().is_some() {
             return self.list_at(index, path, read).await;
         }
-        let nothing = if path.is_root() { Node::Directory(Vec::new()) } else { Node::Absent };
+        let nothing = if path.is_root() { Node::Directory(Listing::default()) } else { Node::Absent };
         if read.conditions.is_empty() {
             return Observation::unconfirmed(Ok(nothing));
         }
@@ -241,13 +243,16 @@ impl Inner {
     /// Lists the files under a directory.
     async fn list_at(&self, index: &Index, directory: &MemoryPath, read: InnerRead) -> Observation<Node> {
         let stored = match self.inner_store.read_opts(&MemoryPath::root(), read.options.clone()).await {
-            Ok(stored) => stored.into_entries(),
+            Ok(stored) => stored.into_listing().files,
             Err(error) => return Observation::unconfirmed(Err(read.unmet(error))),
         };
         let ciphertexts = Ciphertexts::among(stored);
         let is_read_again = index.files.under(directory).any(|(_, file)| self.was_damaged(file.id));
         let entries = self.entries(index, directory, &ciphertexts).await;
-        Observation { result: entries.map(Node::Directory), index_unchanged: read.requires_index && !is_read_again }
+        Observation {
+            result: entries.map(|entries| Node::Directory(entries.into())),
+            index_unchanged: read.requires_index && !is_read_again,
+        }
     }
 
     async fn entries(

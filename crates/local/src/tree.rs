@@ -104,7 +104,7 @@ impl<'a> Tree<'a> {
             Location::Absent => Node::Absent,
             Location::Directory => {
                 let entries = self.files_under(path).collect::<Result<Vec<_>, _>>()?;
-                if entries.is_empty() && !path.is_root() { Node::Absent } else { Node::Directory(entries) }
+                if entries.is_empty() && !path.is_root() { Node::Absent } else { Node::Directory(entries.into()) }
             }
             Location::File { parent, .. } => match self.content(&parent, path)? {
                 Some((Content::Whole(content), version)) => Node::File(StoredFile::new(content, version)),

@@ -84,7 +84,7 @@ impl fmt::Debug for Turn {
 
 /// Keeps later commands waiting until it is dropped.
 #[derive(Debug)]
-#[must_use = "later commands run as soon as it is dropped"]
+#[must_use = "dropping it lets later commands run"]
 pub struct TurnGuard(#[expect(dead_code, reason = "held, not read")] Held);
 
 #[derive(Debug)]

@@ -40,7 +40,7 @@ pub use transfer::fuzzing;
 // The tool and its calls.
 pub use command_queue::{CommandQueue, Turn, TurnGuard};
 pub use memory_tool_core::{
-    CacheControl, Content, ContentBlock, ImageSource, MemoryTool, RejectedToolUse, TOOL_NAME, TOOL_TYPE,
+    Answer, CacheControl, Content, ContentBlock, ImageSource, MemoryTool, RejectedToolUse, TOOL_NAME, TOOL_TYPE,
     ToolDefinition, ToolFailure, ToolResult, ToolRun, ToolRunner, ToolUse,
 };
 
@@ -52,14 +52,14 @@ pub use memory_tool_core::{
 };
 
 // Errors.
-pub use memory_tool_core::{BoxError, Error, ErrorKind, FailureKind, InputError, StoreError};
+pub use memory_tool_core::{BoxError, Error, ErrorKind, FailureKind, InputError, NotTextReason, StoreError};
 
 // Stores and their contents.
 pub use memory_tool_core::{
-    Batch, Change, FileEntry, InMemoryStore, InvalidBatch, InvalidRecordName, MAX_PATH_BYTES, MAX_RECORD_NAME_BYTES,
-    MAX_SEGMENT_BYTES, MemoryPath, Node, PathError, PathMap, PathMapEdits, PathMapEntry, Precondition, Quota,
-    QuotaKind, ReadOnlyStore, ReadOptions, RecordChange, RecordName, Stat, Store, StoreExt, StoreState, StoredFile,
-    Usage, Version, is_unprintable,
+    Batch, Change, FileEntry, InMemoryStore, InvalidBatch, InvalidRecordName, Listing, MAX_PATH_BYTES,
+    MAX_RECORD_NAME_BYTES, MAX_SEGMENT_BYTES, MemoryPath, Node, PathError, PathMap, PathMapEdits, PathMapEntry,
+    Precondition, Quota, QuotaKind, ReadOnlyStore, ReadOptions, RecordChange, RecordName, Stat, Store, StoreExt,
+    StoreState, StoredFile, UnlistedItem, UnlistedReason, Usage, Version, is_unprintable,
 };
 
 // Context editing of the Messages API.

@@ -76,7 +76,7 @@ test('an image is an image block', async () => {
 
 const WRONG_INPUTS: [object, string][] = [
   [{ command: 'view' }, 'Error: Missing field `path` of the command view'],
-  [{ command: 'view', path: 7 }, 'Error: Field `path` of the command view must be a string, got an integer'],
+  [{ command: 'view', path: 7 }, 'Error: Field `path` of the command view must be a string, got an integer: 7'],
 ];
 
 for (const [input, error] of WRONG_INPUTS) {

@@ -75,6 +75,7 @@ fn name_of_refusal(error: &Error) -> &'static str {
         Error::InvalidViewRange { .. } => "invalid_view_range",
         Error::TooManyLines { .. } => "too_many_lines",
         Error::NotText { .. } => "not_text",
+        Error::NulCharacter { .. } => "nul_character",
         Error::EmptyOldStr { .. } => "empty_old_str",
         Error::NoMatch { .. } => "no_match",
         Error::MultipleMatches { .. } => "multiple_matches",

@@ -102,7 +102,7 @@ def test_an_image_is_an_image_block(run, tool_class, tmp_path):
         ({"command": "shred"}, "Error: Unknown command: shred. The commands are view, create, str_replace, insert, "
                                "delete and rename."),
         ({"command": "view"}, "Error: Missing field `path` of the command view"),
-        ({"command": "view", "path": 7}, "Error: Field `path` of the command view must be a string, got an integer"),
+        ({"command": "view", "path": 7}, "Error: Field `path` of the command view must be a string, got an integer: 7"),
         ({"command": "view", "path": "/etc/passwd"}, "Error: Path must start with /memories, got: /etc/passwd"),
     ],
 )  # fmt: skip

@@ -208,7 +208,7 @@ fn size(node: &Node) -> usize {
     NODE_OVERHEAD
         + match node {
             Node::Absent => 0,
-            Node::Directory(entries) => entries.len().saturating_mul(ENTRY_SIZE),
+            Node::Directory(listing) => listing.files.len().saturating_mul(ENTRY_SIZE),
             Node::File(file) => file.content.len(),
         }
 }

@@ -57,7 +57,7 @@ impl Files<'_> {
             return Ok(node);
         }
         let entries = self.list(path)?;
-        Ok(if entries.is_empty() { Node::Absent } else { Node::Directory(entries) })
+        Ok(if entries.is_empty() { Node::Absent } else { Node::Directory(entries.into()) })
     }
 
     /// Reads the root or a file with one statement.
@@ -68,7 +68,7 @@ impl Files<'_> {
             " FROM file LEFT JOIN content ON content.id = content_id WHERE store = ?1 AND path = ?2"
         );
         if path.is_root() {
-            return self.list(path).map(Node::Directory).map(Some);
+            return Ok(Some(Node::Directory(self.list(path)?.into())));
         }
         self.first(FILE, (self.name(), path.as_str(), self.limit()), |row| {
             let version = content_version(row)?;

@@ -208,7 +208,7 @@ fn an_unknown_command_is_refused() {
         );
     }
     assert_eq!(refused("{}"), "Error: Missing field `command`");
-    assert_eq!(refused(r#"{"command":7}"#), "Error: Field `command` must be a string, got an integer");
+    assert_eq!(refused(r#"{"command":7}"#), "Error: Field `command` must be a string, got an integer: 7");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn the_error_names_a_missing_or_mistyped_field() {
     assert_eq!(refused(r#"{"command":"view"}"#), "Error: Missing field `path` of the command view");
     assert_eq!(
         refused(r#"{"command":"insert","path":"/memories/a","insert_line":"1","insert_text":""}"#),
-        "Error: Field `insert_line` of the command insert must be an integer, got a string"
+        "Error: Field `insert_line` of the command insert must be an integer, got a string: \"1\""
     );
     assert_eq!(
         refused(r#"{"command":"view","path":"/memoriesX"}"#),
@@ -243,7 +243,7 @@ fn the_error_of_a_block_has_its_id() {
         (
             json!({"type": "tool_use", "id": 7, "name": "memory", "input": {}}),
             None,
-            "Error: Field `id` must be a string, got an integer",
+            "Error: Field `id` must be a string, got an integer: 7",
         ),
     ] {
         let place = Place::new();

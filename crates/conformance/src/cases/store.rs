@@ -304,8 +304,8 @@ async fn read(store: Arc<dyn Store>) -> Result<(), CaseError> {
 
 /// The node at a path, with listings sorted.
 fn sorted(mut node: Node) -> Node {
-    if let Node::Directory(files) = &mut node {
-        files.sort_by(|left, right| left.path.cmp(&right.path));
+    if let Node::Directory(listing) = &mut node {
+        listing.files.sort_by(|left, right| left.path.cmp(&right.path));
     }
     node
 }
@@ -906,7 +906,9 @@ async fn read_under_preconditions_is_of_one_moment(store: Arc<dyn Store>) -> Res
         for place in [&last, &directory] {
             let is_of_one_batch = match store.read_opts(place, under(&required)).await {
                 Ok(Node::File(file)) => file.content == known.content,
-                Ok(Node::Directory(files)) => files.iter().all(|file| file.size == known.content.len() as u64),
+                Ok(Node::Directory(listing)) => {
+                    listing.files.iter().all(|file| file.size == known.content.len() as u64)
+                }
                 Ok(Node::Absent) => false,
                 Err(StoreError::VersionMismatch { .. }) => continue,
                 Err(error) => return Err(error.into()),

@@ -141,7 +141,7 @@ impl<S: Store> AuditedStore<S> {
         match self.read_below(path).await {
             Ok(Node::Absent) => AuditedState::Absent,
             Ok(Node::File(file)) => AuditedState::File(AuditedFile::of(&file.content)),
-            Ok(Node::Directory(files)) => self.state_of_directory(files).await,
+            Ok(Node::Directory(listing)) => self.state_of_directory(listing.files).await,
             Err(_) => AuditedState::Unknown,
         }
     }

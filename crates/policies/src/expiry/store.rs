@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, MemoryPath, Node, Precondition, ReadOptions, RecordName, Store, StoreError,
-    StoredFile,
+    Batch, Change, FailureKind, FileEntry, Listing, MemoryPath, Node, Precondition, ReadOptions, RecordName, Store,
+    StoreError, StoredFile,
 };
 
 use super::access_times::AccessTimes;
@@ -209,10 +209,11 @@ impl<S: Store> ExpiringStore<S> {
                         return Ok(if expired.is_empty() { Node::File(file) } else { Node::Absent });
                     }
                 }
-                Node::Directory(files) => {
+                Node::Directory(Listing { files, unlisted, .. }) => {
                     if let Some(files) = self.unexpired(&cached, files, now).await? {
                         let is_gone = files.is_empty() && !path.is_root();
-                        return Ok(if is_gone { Node::Absent } else { Node::Directory(files) });
+                        let unexpired = Listing::from(files).with_unlisted(unlisted);
+                        return Ok(if is_gone { Node::Absent } else { Node::Directory(unexpired) });
                     }
                 }
             }

@@ -104,7 +104,7 @@ impl<S: Store> ExpiringStore<S> {
             }
         };
         let root = self.inner().read_opts(&MemoryPath::root(), ReadOptions::new()).await?;
-        Ok((AccessTimes::clone(&times), required, root.into_entries()))
+        Ok((AccessTimes::clone(&times), required, root.into_listing().files))
     }
 
     /// Returns the next expired files except the `kept` ones, and the new access times of all files.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile,
+    Batch, Change, FailureKind, Listing, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile,
 };
 
 use super::relocation::{Relocated, cut_at_root};
@@ -114,21 +114,23 @@ impl MountedStore {
     }
 
     /// Lists a directory of one store, without the files that other mounts hide.
-    async fn list_visible(&self, mount: &Mount, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        let mut files = mount.store.list(directory).await?;
-        files.retain(|file| {
-            self.owner(&file.path).point() == mount.point() && self.first_mount_under(&file.path).is_none()
-        });
-        Ok(files)
+    async fn list_visible(&self, mount: &Mount, directory: &MemoryPath) -> Result<Listing, StoreError> {
+        let mut listing = mount.store.list(directory).await?;
+        let is_owned = |path: &MemoryPath| self.owner(path).point() == mount.point();
+        listing.files.retain(|file| is_owned(&file.path) && self.first_mount_under(&file.path).is_none());
+        listing.unlisted.retain(|item| is_owned(&item.directory));
+        Ok(listing)
     }
 
     /// Reads a directory at or above a mount point.
     async fn read_across_mounts(&self, directory: &MemoryPath) -> Result<Node, StoreError> {
-        let mut files = self.list_visible(self.owner(directory), directory).await?;
+        let mut listing = self.list_visible(self.owner(directory), directory).await?;
         for mount in self.mounted.iter().filter(|mount| mount.point().is_under(directory)) {
-            files.extend(self.list_visible(mount, mount.point()).await?);
+            let mounted = self.list_visible(mount, mount.point()).await?;
+            listing.files.extend(mounted.files);
+            listing.unlisted.extend(mounted.unlisted);
         }
-        Ok(if files.is_empty() && !directory.is_root() { Node::Absent } else { Node::Directory(files) })
+        Ok(if listing.files.is_empty() && !directory.is_root() { Node::Absent } else { Node::Directory(listing) })
     }
 
     fn refuse_change(&self, change: &Change) -> Result<(), StoreError> {
@@ -231,7 +233,7 @@ impl MountedStore {
     async fn refuse_clearing_other_mounts(&self) -> Result<(), StoreError> {
         for mount in &self.mounted {
             let point = mount.point();
-            if !self.list_visible(mount, point).await?.is_empty() {
+            if !self.list_visible(mount, point).await?.files.is_empty() {
                 let reason =
                     format!("/memories cannot be cleared while {point}, which is a different store, contains files.");
                 return refused(point, reason);
@@ -248,7 +250,7 @@ impl MountedStore {
         }
         // Lists the parent because `from` may be a file that cannot be read.
         let above = from.parent().unwrap_or_else(MemoryPath::root);
-        for file in owner.store.list(&above).await? {
+        for file in owner.store.list(&above).await?.files {
             if file.path.is_under(from) {
                 file.path.replace_prefix(from, to)?;
             }

@@ -1,8 +1,8 @@
 //! [`Relocated`]: a directory of an inner store at another path.
 
 use memory_tool_core::{
-    Batch, FailureKind, FileEntry, InvalidRecordName, MAX_PATH_BYTES, MemoryPath, Node, PathError, Precondition,
-    ReadOptions, RecordChange, RecordName, Stat, Store, StoreError, StoredFile,
+    Batch, FailureKind, FileEntry, InvalidRecordName, Listing, MAX_PATH_BYTES, MemoryPath, Node, PathError,
+    Precondition, ReadOptions, RecordChange, RecordName, Stat, Store, StoreError, StoredFile, UnlistedItem,
 };
 
 /// The policy named in the refusal of a path that is too long.
@@ -37,15 +37,15 @@ impl<S: Store> Relocated<S> {
         let path = self.relocation.to_inner(path)?;
         let options = options.try_map(|path| self.relocation.required_to_inner(path))?;
         match self.store.read_opts(&path, options).await {
-            Ok(Node::Directory(files)) => Ok(Node::Directory(self.relocation.files_to_outer(files))),
+            Ok(Node::Directory(listing)) => Ok(Node::Directory(self.relocation.listing_to_outer(listing))),
             Ok(node) => Ok(node),
             Err(error) => Err(self.relocation.error_to_outer(error)),
         }
     }
 
     /// Lists a directory. The list is empty if the path is absent or a file.
-    pub(crate) async fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, StoreError> {
-        Ok(self.read(directory, ReadOptions::new()).await?.into_entries())
+    pub(crate) async fn list(&self, directory: &MemoryPath) -> Result<Listing, StoreError> {
+        Ok(self.read(directory, ReadOptions::new()).await?.into_listing())
     }
 
     pub(crate) async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
@@ -156,12 +156,17 @@ impl Relocation {
         name.as_str().strip_prefix(&self.record_prefix)?.parse().ok()
     }
 
-    fn files_to_outer(&self, files: Vec<FileEntry>) -> Vec<FileEntry> {
+    fn listing_to_outer(&self, listing: Listing) -> Listing {
         let shown = |mut file: FileEntry| {
             file.path = self.to_outer(&file.path)?;
             Some(file)
         };
-        files.into_iter().filter_map(shown).collect()
+        let counted = |mut item: UnlistedItem| {
+            item.directory = self.to_outer(&item.directory)?;
+            Some(item)
+        };
+        Listing::from_iter(listing.files.into_iter().filter_map(shown))
+            .with_unlisted(listing.unlisted.into_iter().filter_map(counted).collect())
     }
 
     /// Translates the paths in an error.

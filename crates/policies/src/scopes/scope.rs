@@ -97,7 +97,7 @@ impl Scope {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn list_in(store: &(impl Store + ?Sized)) -> Result<Vec<Self>, StoreError> {
-        let files = store.read_opts(&MemoryPath::root(), ReadOptions::new()).await?.into_entries();
+        let files = store.read_opts(&MemoryPath::root(), ReadOptions::new()).await?.into_listing().files;
         let scopes: BTreeSet<Self> = files.iter().filter_map(|file| Self::of_file(&file.path)).collect();
         Ok(scopes.into_iter().collect())
     }

@@ -1,7 +1,9 @@
 //! [`ScopedStore`]: one tenant's part of a shared store.
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile};
+use memory_tool_core::{
+    Batch, Change, Listing, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile,
+};
 
 use super::relocation::{Relocated, cut_at_root};
 use super::scope::Scope;
@@ -89,7 +91,7 @@ impl<S: Store> ScopedStore<S> {
 impl<S: Store> Store for ScopedStore<S> {
     async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
         match self.directory.read(path, options).await? {
-            Node::Absent | Node::File(_) if path.is_root() => Ok(Node::Directory(Vec::new())),
+            Node::Absent | Node::File(_) if path.is_root() => Ok(Node::Directory(Listing::default())),
             node => Ok(node),
         }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use crate::support::{Part, Step, block_on, contents, path, reason, remove, rename, run, steps, valid_parts, write};
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, FailureKind, FileEntry, InMemoryStore, MAX_PATH_BYTES, MemoryPath, MemoryTool, Node, Precondition,
-    ReadOnlyStore, ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
+    Batch, Engine, FailureKind, FileEntry, InMemoryStore, Listing, MAX_PATH_BYTES, MemoryPath, MemoryTool, Node,
+    Precondition, ReadOnlyStore, ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
 };
 use memory_tool_policies::{MountError, MountedStore};
 use memory_tool_test_fixtures::property;
@@ -264,7 +264,7 @@ async fn files_at_the_mount_point_of_another_store_are_hidden() {
         assert_eq!(store.read(path(hidden)).await.unwrap(), Node::Absent, "{hidden}");
     }
     write(&store, "/memories/a/b/y", "text").await.unwrap();
-    let Node::Directory(files) = store.read("/memories/a").await.unwrap() else { unreachable!() };
+    let Node::Directory(Listing { files, .. }) = store.read("/memories/a").await.unwrap() else { unreachable!() };
     assert_eq!(files.iter().map(|file| (file.path.as_str(), file.size)).collect::<Vec<_>>(), [("/memories/a/b/y", 4)]);
 }
 

@@ -178,7 +178,7 @@ async fn the_root_is_a_directory_even_if_the_inner_store_has_a_file() {
     write(&*inner, "/memories/scope-alice", "put there by another program").await.unwrap();
     let store = ScopedStore::new(inner, scope("alice"));
     let root = MemoryPath::root();
-    assert!(matches!(store.read(&root).await.unwrap(), Node::Directory(files) if files.is_empty()));
+    assert!(matches!(store.read(&root).await.unwrap(), Node::Directory(listing) if listing.files.is_empty()));
     assert!(
         matches!(write(&store, "/memories/a", "text").await, Err(StoreError::NotADirectory { path }) if path == root)
     );
@@ -199,7 +199,7 @@ impl Store for LeakyStore {
             return Err((self.0)(path.clone()));
         }
         let files = ["/memories/scope-bob/a", "/memories/scope-alice/b", "/memories/scope-alice2/c"];
-        Ok(Node::Directory(files.map(|file| FileEntry::new(file.parse().unwrap(), 1)).into()))
+        Ok(Node::Directory(files.into_iter().map(|file| FileEntry::new(file.parse().unwrap(), 1)).collect()))
     }
 
     async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
@@ -271,7 +271,7 @@ impl Store for Damaged {
         let node = self.0.read_opts(path, options).await?;
         let damaged = |file: FileEntry| FileEntry::damaged(file.path, file.size);
         Ok(match node {
-            Node::Directory(files) => Node::Directory(files.into_iter().map(damaged).collect()),
+            Node::Directory(listing) => Node::Directory(listing.files.into_iter().map(damaged).collect()),
             node => node,
         })
     }

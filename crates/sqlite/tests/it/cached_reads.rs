@@ -285,8 +285,8 @@ fn contents(node: Node) -> (bool, Vec<u8>, Vec<(String, u64)>) {
     match node {
         Node::Absent => (false, Vec::new(), Vec::new()),
         Node::File(file) => (true, file.content, Vec::new()),
-        Node::Directory(entries) => {
-            let mut entries: Vec<_> = entries.iter().map(|entry| (entry.path.to_string(), entry.size)).collect();
+        Node::Directory(listing) => {
+            let mut entries: Vec<_> = listing.files.iter().map(|entry| (entry.path.to_string(), entry.size)).collect();
             entries.sort();
             (true, Vec::new(), entries)
         }

@@ -15,8 +15,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, BoxError, Change, Engine, FailureKind, FileEntry, MemoryPath, Node, ReadOptions, RecordName, Stat, Store,
-    StoreError, StoreExt, StoredFile, Version,
+    Batch, BoxError, Change, Engine, FailureKind, FileEntry, Listing, MemoryPath, Node, ReadOptions, RecordName, Stat,
+    Store, StoreError, StoreExt, StoredFile, Version,
 };
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::directory_in_ram;
@@ -277,11 +277,11 @@ impl Store for DiskStore {
         }
         if has(Fault::EncodesNamesOnDisk) {
             let node = self.store.read_opts(&encoded(path)?, options).await?;
-            let Node::Directory(mut files) = node else { return Ok(node) };
-            for file in &mut files {
+            let Node::Directory(mut listing) = node else { return Ok(node) };
+            for file in &mut listing.files {
                 file.path = decoded(&file.path)?;
             }
-            return Ok(Node::Directory(files));
+            return Ok(Node::Directory(listing));
         }
         // Only reads without preconditions are cached, because the fault concerns sessions of the tool.
         let is_cached = self.fault == Some(Fault::CachesFiles) && options == ReadOptions::new();
@@ -293,17 +293,18 @@ impl Store for DiskStore {
                 self.cache.lock().unwrap().insert(path.clone(), node.clone());
                 Ok(node)
             }
-            Ok(Node::Directory(mut files)) => {
+            Ok(Node::Directory(mut listing)) => {
+                let files = &mut listing.files;
                 if self.fault == Some(Fault::ListsLinks) {
                     files.extend(self.links(path));
                 }
                 if self.fault == Some(Fault::SizesOf32Bits) {
                     files.iter_mut().for_each(|file| file.size = u64::from(file.size as u32));
                 }
-                Ok(Node::Directory(files))
+                Ok(Node::Directory(listing))
             }
             Ok(Node::Absent) if has(Fault::ShowsEmptyDirectories) && self.on_disk(path).is_dir() => {
-                Ok(Node::Directory(Vec::new()))
+                Ok(Node::Directory(Listing::default()))
             }
             Err(StoreError::SymbolicLink { .. }) if self.fault == Some(Fault::FollowsLinks) => {
                 Ok(match fs::read(self.on_disk(path)) {

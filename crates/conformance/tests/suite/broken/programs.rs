@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::io::{BufRead, stdin};
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -97,13 +98,17 @@ impl<'de> Visitor<'de> for FirstOfKeysVisitor {
     }
 }
 
+/// The fault of a program that runs every line in a separate thread, and prints the results in order.
+const STARTS_LINES_AT_ONCE: &str = "starts-lines-at-once";
+
 /// The fault of a program that keeps everything in memory until it ends.
 const SAVES_AT_EXIT: &str = "saves-at-exit";
 
 pub(crate) fn all() -> Vec<(&'static str, Suite)> {
     let patient = |fault| suite(fault).answer_timeout(Duration::from_secs(5));
     let faults = FAULTS.into_iter().map(|(fault, _)| fault).chain(MISREADINGS.into_iter().map(|(fault, _)| fault));
-    let mut suites: Vec<_> = faults.chain([FINDS_IDS_ANYWHERE]).map(|fault| (fault, patient(fault))).collect();
+    let mut suites: Vec<_> =
+        faults.chain([FINDS_IDS_ANYWHERE, STARTS_LINES_AT_ONCE]).map(|fault| (fault, patient(fault))).collect();
     // Without plain files, because not seeing the files of other programs is a different fault.
     suites.push((SAVES_AT_EXIT, Suite::for_command(command_line(SAVES_AT_EXIT))));
     suites
@@ -185,6 +190,10 @@ fn command_line(fault: &str) -> CommandLine {
 pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCode {
     let runtime = Runtime::new().unwrap();
     let on_disk = runtime.block_on(disks::tool(fault, directory, options));
+    if fault == STARTS_LINES_AT_ONCE {
+        serve_at_once(&runtime, &on_disk);
+        return ExitCode::SUCCESS;
+    }
     let in_memory = Engine::new(InMemoryStore::new());
     let saves_at_exit = fault == SAVES_AT_EXIT && options.is_empty();
     if saves_at_exit {
@@ -218,6 +227,26 @@ pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCo
         runtime.block_on(copy(in_memory.store(), on_disk.store())).unwrap();
     }
     ExitCode::SUCCESS
+}
+
+/// Starts each line at once. The first line of a turn takes longest.
+fn serve_at_once(runtime: &Runtime, tool: &dyn MemoryTool) {
+    thread::scope(|threads| {
+        let (started, results) = mpsc::channel::<thread::ScopedJoinHandle<'_, ToolResult>>();
+        threads.spawn(|| results.into_iter().for_each(|result| println!("{}", json!(result.join().unwrap()))));
+        for (number, line) in (1..).zip(stdin().lock().split(b'\n')) {
+            let line = line.unwrap();
+            let running = threads.spawn(move || {
+                thread::sleep(Duration::from_millis(100) / (number % 5 + 1));
+                match ToolUse::parse(&line) {
+                    Ok(call) => ToolResult::new(call.id, &runtime.block_on(tool.call(call.input))),
+                    Err(rejected) => ToolResult::from(rejected),
+                }
+            });
+            started.send(running).unwrap();
+        }
+        drop(started);
+    });
 }
 
 async fn copy(from: &dyn Store, to: &dyn Store) -> Result<(), StoreError> {

@@ -234,7 +234,7 @@ impl SealedStore {
             Some(_) => Err(damaged()),
             None => {
                 let entries: Vec<_> = entries(opened).filter(|entry| entry.path.is_under(path)).collect();
-                Ok(if entries.is_empty() && !path.is_root() { Node::Absent } else { Node::Directory(entries) })
+                Ok(if entries.is_empty() && !path.is_root() { Node::Absent } else { Node::Directory(entries.into()) })
             }
         }
     }

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, MemoryPath, Node, Precondition, Quota, QuotaKind, ReadOptions, RecordChange,
-    RecordName, Stat, Store, StoreError, StoreState, StoredFile, Usage, Version,
+    Batch, Change, FailureKind, FileEntry, Listing, MemoryPath, Node, Precondition, Quota, QuotaKind, ReadOptions,
+    RecordChange, RecordName, Stat, Store, StoreError, StoreState, StoredFile, Usage, Version,
 };
 use tokio::time::sleep;
 
@@ -202,9 +202,9 @@ impl MapStore {
         match files.files.get(path) {
             Some(file) => Node::File(StoredFile::new(file.content.clone(), self.version(&file.content, file.write))),
             None if path.is_root() || files.files.keys().any(|file| file.is_under(path)) => {
-                Node::Directory(self.entries(files, path))
+                Node::Directory(self.entries(files, path).into())
             }
-            None if files.leftover.contains(path) => Node::Directory(Vec::new()),
+            None if files.leftover.contains(path) => Node::Directory(Listing::default()),
             None => Node::Absent,
         }
     }
@@ -572,16 +572,16 @@ impl Store for MapStore {
                 node = self.checked_node(path, &ReadOptions::new())?;
             }
             Some(Fault::ListsHalfThenHalf) => {
-                if let Node::Directory(files) = &mut node {
+                if let Node::Directory(Listing { files, .. }) = &mut node {
                     files.truncate(files.len().div_ceil(2));
                     sleep(WINDOW).await;
-                    let later = self.checked_node(path, &options)?.into_entries();
+                    let later = self.checked_node(path, &options)?.into_listing().files;
                     let last = files.last().map(|file| file.path.clone());
                     files.extend(later.into_iter().filter(|file| Some(&file.path) > last.as_ref()));
                 }
             }
             Some(Fault::DirectoriesByPrefix) if node == Node::Absent && has_prefixed(&self.files(), path) => {
-                node = Node::Directory(Vec::new());
+                node = Node::Directory(Listing::default());
             }
             Some(Fault::CachesReads) if node.stat() != Stat::Directory => {
                 return Ok(self.cache.lock().unwrap().entry(path.clone()).or_insert(node).clone());

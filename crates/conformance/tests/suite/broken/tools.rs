@@ -10,8 +10,8 @@ use memory_tool_conformance::{FixtureError, Suite, ToolFixture, ToolOptions};
 use memory_tool_core::{
     Command, CommandName, CreateCommand, DEFAULT_MAX_VIEW_CHARACTERS, DeleteCommand, DirectoryItem, DirectoryView,
     Engine, Error, FileView, ImageView, InMemoryStore, InputError, InsertCommand, InsertLine, MemoryPath, MemoryTool,
-    Node, PathError, RenameCommand, Reply, Snippet, Stat, Store, StoreExt, StrReplaceCommand, ToolDefinition,
-    ViewCommand, ViewCut,
+    Node, NotTextReason, PathError, RenameCommand, Reply, Snippet, Stat, Store, StoreExt, StrReplaceCommand,
+    ToolDefinition, ViewCommand, ViewCut,
 };
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::directory_in_ram;
@@ -85,6 +85,7 @@ faults! {
     "image-type-by-name" ImageTypeByName,
     "ignorable-characters-in-names" IgnorableCharactersInNames,
     "images-by-name" ImagesByName,
+    "images-by-their-start" ImagesByTheirStart,
     "insert-makes-files" InsertMakesFiles,
     "lenient-ranges" LenientRanges,
     "line-0-is-line-1" Line0IsLine1,
@@ -148,6 +149,7 @@ faults! {
     "short-snippet" ShortSnippet,
     "shows-hidden" ShowsHidden,
     "shows-nothing-under-tiny-cap" ShowsNothingUnderTinyCap,
+    "shows-nul" ShowsNul,
     "sibling-prefix" SiblingPrefix,
     "silent-truncation" SilentTruncation,
     "snippet-from-one" SnippetFromOne,
@@ -157,6 +159,7 @@ faults! {
     "sorts-by-utf16" SortsByUtf16,
     "sorts-whole-paths" SortsWholePaths,
     "sorts-without-case" SortsWithoutCase,
+    "stores-nul" StoresNul,
     "strips-insert-text" StripsInsertText,
     "text-images" TextImages,
     "text-mode-edits" TextModeEdits,
@@ -307,6 +310,16 @@ impl MemoryTool for BrokenTool {
                 image.media_type = if path.as_str().ends_with(".png") { "image/png" } else { "image/jpeg" };
                 Ok(Reply::Image(image))
             }
+            (Some(Fault::ImagesByTheirStart), Err(Error::NotText { .. })) => {
+                let content = content(&*self.store, path).await.unwrap();
+                let media_type = if content.starts_with(b"\x89PNG") { "image/png" } else { "image/jpeg" };
+                Ok(Reply::Image(ImageView::new(path.clone(), media_type, content)))
+            }
+            (Some(Fault::ShowsNul), Err(Error::NotText { reason: NotTextReason::Nul, .. })) => {
+                let text = String::from_utf8(content(&*self.store, path).await.unwrap()).unwrap();
+                let total_lines = text.split('\n').count();
+                Ok(Reply::Text(FileView::new(path.clone(), text, 1, total_lines).to_string()))
+            }
             (Some(Fault::LenientRanges), Err(Error::InvalidViewRange { view_range, .. }))
                 if view_range.resolve(usize::MAX).is_some() =>
             {
@@ -319,7 +332,7 @@ impl MemoryTool for BrokenTool {
                 Err(Error::other("Error: The `view_range` parameter is not allowed for a directory"))
             }
             (Some(Fault::TextImages), Ok(Reply::Image(_))) => {
-                Err(Error::NotText { command: CommandName::View, path: path.clone() })
+                Err(Error::NotText { command: CommandName::View, path: path.clone(), reason: NotTextReason::NotUtf8 })
             }
             (Some(fault), Ok(Reply::File(view))) => self.show_file(fault, view, view_range.is_some()).await,
             (Some(fault), Ok(Reply::Directory(view))) => self.show_directory(fault, view).await,
@@ -335,10 +348,19 @@ impl MemoryTool for BrokenTool {
             Some(Fault::RefusesLargeTexts) if file_text.len() > 1_000_000 => {
                 return Err(Error::other("Error: The text is too large"));
             }
+            Some(Fault::StoresNul) if file_text.contains('\0') => {
+                let stored = self.store.write(&*path, file_text.as_str()).await;
+                stored.map_err(|error| Error::other(error.to_string()))?;
+                return Ok(Reply::Created { path: path.clone() });
+            }
             Some(Fault::OverwritesTextOnly) => {
                 let before = content(&*self.store, path).await.unwrap_or_default();
                 if str::from_utf8(&before).is_err() {
-                    return Err(Error::NotText { command: CommandName::Create, path: path.clone() });
+                    return Err(Error::NotText {
+                        command: CommandName::Create,
+                        path: path.clone(),
+                        reason: NotTextReason::NotUtf8,
+                    });
                 }
             }
             Some(Fault::ReplacesDirectories) if !path.is_root() && self.stat(path).await == Stat::Directory => {

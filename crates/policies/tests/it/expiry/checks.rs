@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Batch, FailureKind, InMemoryStore, MemoryPath, Node, OpenOptions, Precondition, ReadOptions, Store, StoreError,
-    StoreExt as _, StoredFile,
+    Batch, FailureKind, InMemoryStore, Listing, MemoryPath, Node, OpenOptions, Precondition, ReadOptions, Store,
+    StoreError, StoreExt as _, StoredFile,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
@@ -178,7 +178,7 @@ async fn a_directory_of_expired_files_is_absent(inner: Inner) {
     assert!(matches!(store.read("/memories/f").await.unwrap(), Node::Directory(_)));
     assert!(matches!(store.read("/memories").await.unwrap(), Node::Directory(_)));
     remove(store, "/memories").await.unwrap();
-    assert_eq!(store.read("/memories").await.unwrap(), Node::Directory(Vec::new()));
+    assert_eq!(store.read("/memories").await.unwrap(), Node::Directory(Listing::default()));
     assert_eq!(listed(store.inner()).await, [""; 0]);
     assert_eq!(stored_times(store.inner()).await, None, "an empty memory has no times");
 }
