@@ -1,5 +1,6 @@
 //! `memory-tool mcp`: the memory as a server of the Model Context Protocol.
 
+mod arguments;
 mod changes;
 mod http;
 mod message;

@@ -142,9 +142,9 @@ be reset at any moment, so you risk losing any progress that is not recorded in 
     /// The JSON Schema of the commands: a single object with only `command` as a required field. The description of
     /// each field names the commands that use it.
     ///
-    /// The schema uses only keywords that `strict` tools of the Messages API allow. It has no alternatives and no
-    /// limits on numbers or lengths, because many APIs reject them. A call that matches the schema can therefore lack a
-    /// field, and its result is then an error.
+    /// Each field has one plain type. The schema has no alternatives, no null, no limits on numbers or lengths and no
+    /// `additionalProperties`, because many APIs and clients reject them. A call that matches the schema can therefore
+    /// lack a field, and its result is then an error.
     pub fn input_schema() -> Value {
         let text = |description| json!({"type": "string", "description": description});
         json!({
@@ -184,18 +184,22 @@ be reset at any moment, so you risk losing any progress that is not recorded in 
                 "new_path": text("Required for `rename`: the new path, which must not exist yet."),
             },
             "required": ["command"],
-            "additionalProperties": false,
         })
     }
 
     /// Converts the definition to a custom tool of the Messages API, with its name, [description](Self::description)
-    /// and [`input_schema`](Self::input_schema), and all optional fields that are set.
+    /// and [`input_schema`](Self::input_schema), and all optional fields that are set. If `strict` is set, the schema
+    /// also has `"additionalProperties": false`, which the API then requires.
     pub fn to_function_tool(&self) -> Value {
+        let mut schema = Self::input_schema();
+        if self.strict == Some(true) {
+            schema["additionalProperties"] = false.into();
+        }
         let mut tool = json!(self);
         if let Some(fields) = tool.as_object_mut() {
             fields.remove("type");
             fields.insert("description".to_owned(), Self::description().into());
-            fields.insert("input_schema".to_owned(), Self::input_schema());
+            fields.insert("input_schema".to_owned(), schema);
         }
         tool
     }
@@ -323,15 +327,16 @@ mod tests {
 
     #[test]
     fn a_function_tool_keeps_the_optional_fields() {
-        let tool =
-            ToolDefinition::new().with_cache_control(CacheControl::ephemeral()).with_strict(true).to_function_tool();
-        let expected = json!({
+        let definition = ToolDefinition::new().with_cache_control(CacheControl::ephemeral());
+        let mut expected = json!({
             "name": "memory",
             "description": ToolDefinition::description(),
             "input_schema": ToolDefinition::input_schema(),
             "cache_control": {"type": "ephemeral"},
-            "strict": true,
         });
-        assert_eq!(tool, expected);
+        assert_eq!(definition.to_function_tool(), expected);
+        expected["strict"] = true.into();
+        expected["input_schema"]["additionalProperties"] = false.into();
+        assert_eq!(definition.with_strict(true).to_function_tool(), expected);
     }
 }

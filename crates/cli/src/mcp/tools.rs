@@ -7,8 +7,7 @@ use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData
 use serde_json::{Map, Value, json};
 
 use crate::arguments::McpArguments;
-
-const COMMAND: &str = "command";
+use crate::mcp::arguments::{self, COMMAND, fields, is_optional};
 
 /// The tools of a server.
 #[derive(Debug)]
@@ -34,21 +33,15 @@ pub(super) fn definitions(arguments: &McpArguments) -> Tools {
 }
 
 fn single_tool() -> Tool {
-    let fields = properties().map(|(name, schema)| {
-        let schema = if name == COMMAND { schema } else { nullable(schema) };
-        (name, schema)
-    });
-    Tool::new(TOOL_NAME, ToolDefinition::description(), object_schema(fields)).with_title("Memory")
+    Tool::new(TOOL_NAME, ToolDefinition::description(), object_schema(properties(), &[COMMAND])).with_title("Memory")
 }
 
 fn separate_tool(command: CommandName) -> Tool {
-    let names = fields(command);
-    let used = properties().filter(|(name, _)| names.contains(&name.as_str())).map(|(name, schema)| {
-        let schema = without_commands(schema);
-        let schema = if is_optional(&name) { nullable(schema) } else { schema };
-        (name, schema)
-    });
-    Tool::new(tool_name(command), description(command), object_schema(used)).with_title(title(command))
+    let used = fields(command);
+    let properties = properties().filter(|(name, _)| used.contains(&name.as_str()));
+    let required: Vec<_> = used.iter().copied().filter(|field| !is_optional(field)).collect();
+    let schema = object_schema(properties.map(|(name, schema)| (name, without_commands(schema))), &required);
+    Tool::new(tool_name(command), description(command), schema).with_title(title(command))
 }
 
 /// The properties of all commands.
@@ -61,25 +54,13 @@ fn properties() -> impl Iterator<Item = (String, Value)> {
     properties.into_iter()
 }
 
-/// The schema of an object with these properties. All of them are required, because strict function calling of OpenAI
-/// demands it.
-fn object_schema(properties: impl Iterator<Item = (String, Value)>) -> JsonObject {
-    let properties: Map<_, _> = properties.collect();
-    let required: Vec<_> = properties.keys().cloned().collect();
+/// The schema of an object with these properties.
+fn object_schema(properties: impl Iterator<Item = (String, Value)>, required: &[&str]) -> JsonObject {
     Map::from_iter([
         ("type".to_owned(), json!("object")),
-        ("properties".to_owned(), properties.into()),
-        ("required".to_owned(), required.into()),
-        ("additionalProperties".to_owned(), false.into()),
+        ("properties".to_owned(), properties.collect::<Map<_, _>>().into()),
+        ("required".to_owned(), json!(required)),
     ])
-}
-
-/// The schema of a value that may be null in place of being left out.
-fn nullable(mut schema: Value) -> Value {
-    schema["type"] = json!([schema["type"], "null"]);
-    let description = format!("{} Null if unused.", schema["description"].as_str().unwrap_or_default());
-    schema["description"] = description.into();
-    schema
 }
 
 /// The schema without the list of commands at the start of its description.
@@ -90,21 +71,6 @@ fn without_commands(mut schema: Value) -> Value {
         schema["description"] = first.into_iter().chain(characters).collect::<String>().into();
     }
     schema
-}
-
-fn fields(command: CommandName) -> &'static [&'static str] {
-    match command {
-        CommandName::View => &["path", "view_range"],
-        CommandName::Create => &["path", "file_text"],
-        CommandName::StrReplace => &["path", "old_str", "new_str"],
-        CommandName::Insert => &["path", "insert_line", "insert_text"],
-        CommandName::Delete => &["path"],
-        CommandName::Rename => &["old_path", "new_path"],
-    }
-}
-
-fn is_optional(field: &str) -> bool {
-    matches!(field, "view_range" | "new_str")
 }
 
 /// The name of a separate tool. Its prefix keeps it apart from the tools of other servers.
@@ -172,8 +138,15 @@ impl Tools {
         if let Some(command) = CommandName::ALL.into_iter().find(|command| tool_name(*command) == request.name) {
             input.insert(COMMAND.to_owned(), command.as_str().into());
         }
-        Ok(input.into())
+        Ok(arguments::corrected(input).into())
     }
+}
+
+/// The command that a request calls, if it is one.
+pub(super) fn command(request: &CallToolRequestParams) -> Option<CommandName> {
+    let of_tool = || CommandName::ALL.into_iter().find(|command| tool_name(*command) == request.name);
+    let given = || request.arguments.as_ref()?.get(COMMAND)?.as_str()?.parse().ok();
+    of_tool().or_else(given)
 }
 
 /// The result of a call.

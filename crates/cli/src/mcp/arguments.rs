@@ -1,0 +1,200 @@
+//! [`corrected`]: the fields of a command as its client meant them.
+//!
+//! Some clients drop the types of a schema and send every value as a string, and some fill in every field.
+
+use memory_tool::CommandName;
+use rmcp::model::JsonObject;
+use serde_json::Value;
+
+pub(super) const COMMAND: &str = "command";
+const INSERT_LINE: &str = "insert_line";
+const VIEW_RANGE: &str = "view_range";
+const NEW_STR: &str = "new_str";
+
+/// The fields of a command.
+pub(super) fn fields(command: CommandName) -> &'static [&'static str] {
+    match command {
+        CommandName::View => &["path", VIEW_RANGE],
+        CommandName::Create => &["path", "file_text"],
+        CommandName::StrReplace => &["path", "old_str", NEW_STR],
+        CommandName::Insert => &["path", INSERT_LINE, "insert_text"],
+        CommandName::Delete => &["path"],
+        CommandName::Rename => &["old_path", "new_path"],
+    }
+}
+
+/// Whether the commands that use the field do not need it.
+pub(super) fn is_optional(field: &str) -> bool {
+    matches!(field, VIEW_RANGE | NEW_STR)
+}
+
+/// Reads numbers and lists that arrived as strings, and removes fields that count as left out. Texts and paths stay as
+/// they are, as do wrong values, which the error of the command then shows.
+pub(super) fn corrected(mut input: JsonObject) -> JsonObject {
+    let Some(command) = input.get(COMMAND).and_then(Value::as_str).and_then(|name| name.parse().ok()) else {
+        return input;
+    };
+    if let Some(line) = input.get_mut(INSERT_LINE) {
+        read_number(line);
+    }
+    if let Some(range) = input.get_mut(VIEW_RANGE) {
+        read_list(range);
+    }
+    input.retain(|field, value| !is_left_out(command, field, value));
+    input
+}
+
+/// Whether the value only fills in a field that the command does not use, or that cannot have it.
+fn is_left_out(command: CommandName, field: &str, value: &Value) -> bool {
+    let is_filler = match value {
+        Value::Null => true,
+        Value::String(text) => matches!(text.as_str(), "" | "null"),
+        Value::Array(items) => items.is_empty(),
+        _ => false,
+    };
+    // An empty text and the text `null` are texts. No other field can have a value that fills in a field.
+    let can_be = value.is_string() && !matches!(field, INSERT_LINE | VIEW_RANGE);
+    is_filler && !(can_be && fields(command).contains(&field))
+}
+
+/// Reads a number that arrived as a string.
+fn read_number(value: &mut Value) {
+    if let Some(number) = spelled(value).filter(|number| number.is_number() || number.is_null()) {
+        *value = number;
+    }
+}
+
+/// Reads a list that arrived as a string, or whose numbers did.
+fn read_list(value: &mut Value) {
+    let mut list = spelled(value).unwrap_or_else(|| value.clone());
+    if let Value::Array(items) = &mut list {
+        items.iter_mut().for_each(read_number);
+        if items.iter().all(Value::is_number) {
+            *value = list;
+        }
+    }
+}
+
+/// The JSON that a string spells.
+fn spelled(value: &Value) -> Option<Value> {
+    serde_json::from_str(value.as_str()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn correct(input: Value) -> Value {
+        let Value::Object(input) = input else { panic!("not an object: {input}") };
+        corrected(input).into()
+    }
+
+    #[test]
+    fn numbers_and_lists_are_read_from_strings() {
+        for (line, read) in [
+            (json!("3"), json!(3)),
+            (json!(" 3 "), json!(3)),
+            (json!("0"), json!(0)),
+            (json!("-1"), json!(-1)),
+            (json!(3), json!(3)),
+            (json!(3.0), json!(3.0)),
+        ] {
+            let input =
+                |line| json!({"command": "insert", "path": "/memories/a", "insert_line": line, "insert_text": "x"});
+            assert_eq!(correct(input(line)), input(read));
+        }
+        for range in [json!("[1, 2]"), json!(["1", "2"]), json!("[\"1\", \"2\"]"), json!([1, "2"]), json!([1, 2])] {
+            let input = |range| json!({"command": "view", "path": "/memories/a", "view_range": range});
+            assert_eq!(correct(input(range)), input(json!([1, 2])));
+        }
+    }
+
+    #[test]
+    fn wrong_values_stay_as_they_are() {
+        for line in [json!("three"), json!("3 4"), json!("[3]"), json!([3]), json!({}), json!(true), json!(" ")] {
+            let input = json!({"command": "insert", "path": "/memories/a", "insert_line": line, "insert_text": "x"});
+            assert_eq!(correct(input.clone()), input);
+        }
+        for range in [json!("1-2"), json!("1, 2"), json!(["a", "2"]), json!("[\"a\", 2]"), json!("3"), json!({"a": 1})]
+        {
+            let input = json!({"command": "view", "path": "/memories/a", "view_range": range});
+            assert_eq!(correct(input.clone()), input);
+        }
+        for input in [json!({}), json!({"command": "nope", "path": ""}), json!({"command": 1, "insert_line": "1"})] {
+            assert_eq!(correct(input.clone()), input);
+        }
+    }
+
+    /// A client that fills in every field sends them all with one of these values.
+    #[test]
+    fn fields_that_a_command_does_not_use_are_left_out() {
+        let all =
+            ["path", VIEW_RANGE, "file_text", "old_str", NEW_STR, INSERT_LINE, "insert_text", "old_path", "new_path"];
+        for command in CommandName::ALL {
+            for filler in [json!(null), json!(""), json!("null"), json!([])] {
+                let input = |uses: bool| {
+                    let used = fields(command).iter().map(|field| (*field, json!("x")));
+                    let unused = all.iter().filter(|field| !fields(command).contains(field));
+                    let unused = unused.map(|field| (*field, filler.clone())).filter(|_| !uses);
+                    let fields = used.chain(unused).chain([(COMMAND, json!(command.as_str()))]);
+                    fields.map(|(name, value)| (name.to_owned(), value)).collect::<JsonObject>()
+                };
+                assert_eq!(corrected(input(false)), input(true), "{command} {filler}");
+            }
+        }
+    }
+
+    #[test]
+    fn texts_are_never_reinterpreted() {
+        for text in ["", "null", "[]", "3", "[1, 2]"] {
+            for input in [
+                json!({"command": "create", "path": text, "file_text": text}),
+                json!({"command": "str_replace", "path": "/memories/a", "old_str": text, "new_str": text}),
+                json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "insert_text": text}),
+                json!({"command": "rename", "old_path": text, "new_path": text}),
+            ] {
+                assert_eq!(correct(input.clone()), input);
+            }
+        }
+    }
+
+    #[test]
+    fn a_field_that_cannot_have_the_value_is_left_out() {
+        for (command, field, values) in [
+            ("view", VIEW_RANGE, &[json!(null), json!(""), json!("null"), json!([]), json!("[]")][..]),
+            ("insert", INSERT_LINE, &[json!(null), json!(""), json!("null"), json!([])]),
+            ("create", "file_text", &[json!(null), json!([])]),
+            ("str_replace", NEW_STR, &[json!(null), json!([])]),
+            ("delete", "path", &[json!(null), json!([])]),
+        ] {
+            for value in values {
+                let input = json!({"command": command, field: value});
+                assert_eq!(correct(input), json!({"command": command}), "{field}: {value}");
+            }
+        }
+    }
+
+    /// Models send `new_str` for `insert_text` and `path` for `old_path`.
+    #[test]
+    fn a_field_that_counts_as_left_out_is_no_alias_and_an_alias_is_not_left_out() {
+        for filler in [json!(null), json!(""), json!("null"), json!([])] {
+            let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "new_str": filler});
+            assert_eq!(correct(insert), json!({"command": "insert", "path": "/memories/a", "insert_line": 1}));
+            let rename = json!({"command": "rename", "path": filler, "new_path": "/memories/b"});
+            assert_eq!(correct(rename), json!({"command": "rename", "new_path": "/memories/b"}));
+        }
+        for input in [
+            json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "new_str": "x"}),
+            json!({"command": "rename", "path": "/memories/a", "new_path": "/memories/b"}),
+        ] {
+            assert_eq!(correct(input.clone()), input);
+        }
+        // A missing text is not replaced by one that the client filled in.
+        let input =
+            json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "insert_text": null, "new_str": "x"});
+        let expected = json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "new_str": "x"});
+        assert_eq!(correct(input), expected);
+    }
+}
