@@ -2,11 +2,14 @@
 
 mod arguments;
 mod changes;
+mod connections;
 mod http;
 mod message;
+mod order;
 mod prompts;
 mod resources;
 mod server;
+mod sessions;
 mod stdio;
 mod token;
 mod tools;

@@ -2,6 +2,8 @@
 
 use std::io::{self, BufRead, Read as _};
 
+#[cfg(feature = "mcp")]
+use bytes::Bytes;
 #[cfg(any(feature = "chat", feature = "mcp"))]
 use tokio::sync::mpsc::{Receiver, channel};
 
@@ -49,9 +51,40 @@ pub(crate) fn lines_of_standard_input() -> Receiver<io::Result<Line>> {
     lines
 }
 
+/// Escapes U+2028 and U+2029 in JSON (`[W2]`). Some clients split lines there.
+#[cfg(feature = "mcp")]
+pub(crate) fn escape_line_separators(json: Bytes) -> Bytes {
+    const SEPARATORS: [&[u8]; 2] = ["\u{2028}".as_bytes(), "\u{2029}".as_bytes()];
+    let is_separator = |text: &[u8]| SEPARATORS.contains(&text);
+    if !json.windows(3).any(is_separator) {
+        return json;
+    }
+    let (mut escaped, mut rest) = (Vec::with_capacity(json.len() + 64), json.as_ref());
+    while let Some(index) = rest.windows(3).position(is_separator) {
+        escaped.extend_from_slice(&rest[..index]);
+        escaped.extend_from_slice(if rest[index..].starts_with(SEPARATORS[0]) { br"\u2028" } else { br"\u2029" });
+        rest = &rest[index + 3..];
+    }
+    escaped.extend_from_slice(rest);
+    escaped.into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(feature = "mcp")]
+    #[test]
+    fn line_separators_are_escaped() {
+        for (json, escaped) in [
+            ("", ""),
+            (r#"{"a":"b"}"#, r#"{"a":"b"}"#),
+            ("\"\u{2028}\"", r#""\u2028""#),
+            ("\"a\u{2029}\u{2028}é\u{2027}\"", "\"a\\u2029\\u2028é\u{2027}\""),
+        ] {
+            assert_eq!(escape_line_separators(json.into()), escaped);
+        }
+    }
 
     fn lines(input: &[u8]) -> Vec<Line> {
         let mut input = input;

@@ -28,8 +28,8 @@ pub(super) fn is_optional(field: &str) -> bool {
     matches!(field, VIEW_RANGE | NEW_STR)
 }
 
-/// Reads numbers and lists that arrived as strings, and removes fields that count as left out. Texts and paths stay as
-/// they are, as do wrong values, which the error of the command then shows.
+/// Reads numbers and lists that arrived as strings, and removes fields that count as left out. Texts, paths and wrong
+/// values stay unchanged. The error of the command then shows the wrong value.
 pub(super) fn corrected(mut input: JsonObject) -> JsonObject {
     let Some(command) = input.get(COMMAND).and_then(Value::as_str).and_then(|name| name.parse().ok()) else {
         return input;
@@ -191,7 +191,7 @@ mod tests {
         ] {
             assert_eq!(correct(input.clone()), input);
         }
-        // A missing text is not replaced by one that the client filled in.
+        // A missing text leaves the alias in place.
         let input =
             json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "insert_text": null, "new_str": "x"});
         let expected = json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "new_str": "x"});

@@ -1,15 +1,18 @@
-//! Notifications of changes that clients made through this server.
+//! Notifications of changes that clients of this server and other programs made.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, SystemTime};
 
-use memory_tool::{Error, FailureKind, MemoryPath, Reply};
+use memory_tool::{Error, FailureKind, MemoryPath, Reply, Store, StoreExt as _};
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam};
 use rmcp::service::{SubscriptionContext, SubscriptionSendError};
 use rmcp::{Peer, RoleServer, ServiceError};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
+use tokio::sync::{Notify, watch};
 use tokio::task::AbortHandle;
+use tokio::time::{Instant, sleep};
 
 use crate::mcp::resources;
 
@@ -18,6 +21,12 @@ const MAX_LAG: usize = 64;
 
 /// The maximum number of subscriptions of a session.
 const MAX_SUBSCRIPTIONS: usize = 1_000;
+
+/// The time between two listings that detect changes of other programs.
+const INTERVAL: Duration = Duration::from_secs(2);
+
+/// The share of the time that may pass with listing: one part in this number.
+const LISTING_SHARE: u32 = 20;
 
 /// A change of the memory.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -53,24 +62,55 @@ impl Changed {
 
 /// The changes, for all sessions.
 #[derive(Debug)]
-pub(super) struct Changes(Sender<Changed>);
+pub(super) struct Changes {
+    sender: Sender<Changed>,
+    store: Arc<dyn Store>,
+    own: Arc<Own>,
+    polling: Mutex<Weak<Polling>>,
+}
+
+/// The changes of this server since the last listing.
+#[derive(Debug, Default)]
+struct Own {
+    paths: Mutex<Vec<MemoryPath>>,
+    added: Notify,
+}
 
 impl Changes {
-    pub(super) fn new() -> Self {
-        Self(Sender::new(MAX_LAG))
+    pub(super) fn new(store: Arc<dyn Store>) -> Self {
+        Self { sender: Sender::new(MAX_LAG), store, own: Arc::default(), polling: Mutex::default() }
     }
 
     /// Reports the change that a command made, if it made one.
     pub(super) fn report(&self, outcome: &Result<Reply, Error>) {
         if let Some(changed) = Changed::of(outcome) {
+            if lock(&self.polling).strong_count() > 0 {
+                lock(&self.own.paths).extend_from_slice(&changed.paths);
+                self.own.added.notify_one();
+            }
             // It fails if no session listens.
-            let _ = self.0.send(changed);
+            let _ = self.sender.send(changed);
         }
+    }
+
+    /// Reports changes of other programs until all results are dropped. Those after the return are not missed.
+    pub(super) async fn poll(&self) -> Arc<Polling> {
+        let polling = {
+            let mut polling = lock(&self.polling);
+            polling.upgrade().unwrap_or_else(|| {
+                let started = Arc::new(Polling::start(self.sender.clone(), &self.store, &self.own));
+                *polling = Arc::downgrade(&started);
+                started
+            })
+        };
+        // It fails if the task ended.
+        let _ = polling.is_ready.clone().wait_for(|is_ready| *is_ready).await;
+        polling
     }
 
     /// Notifies the client of a session of each later change, until the result is dropped.
     pub(super) fn forward(&self, peer: Peer<RoleServer>, subscriptions: Subscriptions) -> Forwarding {
-        let mut changes = self.0.subscribe();
+        let mut changes = self.sender.subscribe();
         let forwarding = tokio::spawn(async move {
             while let Some(changed) = next(&mut changes).await {
                 if notify(&peer, &subscriptions, &changed).await.is_err() {
@@ -83,7 +123,8 @@ impl Changes {
 
     /// Notifies the client of a request `subscriptions/listen` of each later change, until the request is cancelled.
     pub(super) async fn listen(&self, context: &SubscriptionContext) {
-        let mut changes = self.0.subscribe();
+        let mut changes = self.sender.subscribe();
+        let _polling = self.poll().await;
         loop {
             let changed = tokio::select! {
                 () = context.cancelled() => return,
@@ -95,6 +136,82 @@ impl Changes {
             }
         }
     }
+}
+
+/// The task that lists the memory at intervals. It is stopped on drop.
+#[derive(Debug)]
+pub(super) struct Polling {
+    task: AbortHandle,
+    /// Whether the memory was listed once.
+    is_ready: watch::Receiver<bool>,
+}
+
+impl Polling {
+    fn start(sender: Sender<Changed>, store: &Arc<dyn Store>, own: &Arc<Own>) -> Self {
+        let (ready, is_ready) = watch::channel(false);
+        lock(&own.paths).clear();
+        let (store, own) = (Arc::clone(store), Arc::clone(own));
+        let task = tokio::spawn(async move {
+            let mut begun = Instant::now();
+            let mut last = list(&*store).await;
+            let _ = ready.send(true);
+            loop {
+                wait(begun.elapsed(), &own).await;
+                begun = Instant::now();
+                // Taken before the listing, which thus contains these changes.
+                let own_paths = std::mem::take(&mut *lock(&own.paths));
+                let Some(next) = list(&*store).await else { continue };
+                let changed = match &last {
+                    Some(last) => difference(last, &next, &own_paths),
+                    None => Some(Changed::everything()),
+                };
+                if let Some(changed) = changed {
+                    let _ = sender.send(changed);
+                }
+                last = Some(next);
+            }
+        });
+        Self { task: task.abort_handle(), is_ready }
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Waits for the time of the next listing. After a change of this server it is sooner, so that a change of another
+/// program to the same file is detected.
+async fn wait(listing: Duration, own: &Own) {
+    tokio::select! {
+        () = sleep(INTERVAL.max(listing * LISTING_SHARE)) => {}
+        () = async {
+            own.added.notified().await;
+            sleep(listing * LISTING_SHARE).await;
+        } => {}
+    }
+}
+
+/// The size and the times of each file.
+type Listing = BTreeMap<MemoryPath, (u64, Option<SystemTime>, Option<SystemTime>)>;
+
+async fn list(store: &dyn Store) -> Option<Listing> {
+    let files = store.list(MemoryPath::root()).await.ok()?;
+    Some(files.into_iter().map(|file| (file.path, (file.size, file.created, file.modified))).collect())
+}
+
+/// The change between two listings, except for these paths.
+fn difference(last: &Listing, next: &Listing, except: &[MemoryPath]) -> Option<Changed> {
+    let is_other = |path: &MemoryPath| !except.iter().any(|excepted| excepted.overlaps(path));
+    let changed = last.iter().filter(|(path, state)| next.get(*path).is_some_and(|next| next != *state));
+    let changed: Vec<_> = changed.map(|(path, _)| path).filter(|path| is_other(path)).collect();
+    let removed = last.keys().filter(|path| !next.contains_key(*path));
+    let added = next.keys().filter(|path| !last.contains_key(*path));
+    let listed: Vec<_> = removed.chain(added).filter(|path| is_other(path)).collect();
+    let changes_list = !listed.is_empty();
+    let paths: Vec<_> = changed.into_iter().chain(listed).cloned().collect();
+    (!paths.is_empty()).then_some(Changed { paths, changes_list })
 }
 
 async fn next(changes: &mut Receiver<Changed>) -> Option<Changed> {
@@ -164,6 +281,36 @@ impl Subscriptions {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<String, MemoryPath>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listing(files: &[(&str, u64)]) -> Listing {
+        files.iter().map(|(path, size)| (path.parse().unwrap(), (*size, None, None))).collect()
+    }
+
+    #[test]
+    fn listings_are_compared() {
+        let last = listing(&[("/memories/a", 1), ("/memories/d/b", 1), ("/memories/d/c", 1)]);
+        let paths = |paths: &[&str]| paths.iter().map(|path| path.parse().unwrap()).collect::<Vec<MemoryPath>>();
+        let difference = |next: &[(&str, u64)], except: &[&str]| difference(&last, &listing(next), &paths(except));
+        let changed = |changed: &[&str], changes_list| Some(Changed { paths: paths(changed), changes_list });
+        assert_eq!(difference(&[("/memories/a", 1), ("/memories/d/b", 1), ("/memories/d/c", 1)], &[]), None);
+        let edited = [("/memories/a", 2), ("/memories/d/b", 1), ("/memories/d/c", 1)];
+        assert_eq!(difference(&edited, &[]), changed(&["/memories/a"], false));
+        assert_eq!(difference(&edited, &["/memories/a"]), None);
+        assert_eq!(difference(&edited, &["/memories/d"]), changed(&["/memories/a"], false));
+        let moved = [("/memories/a", 1), ("/memories/e/b", 1), ("/memories/d/c", 1)];
+        assert_eq!(difference(&moved, &[]), changed(&["/memories/d/b", "/memories/e/b"], true));
+        assert_eq!(difference(&moved, &["/memories/d", "/memories/e"]), None);
+        assert_eq!(difference(&moved, &["/memories"]), None);
     }
 }

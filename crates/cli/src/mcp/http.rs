@@ -1,34 +1,36 @@
 //! [`Endpoint`]: the server over streamable HTTP.
 
 use std::convert::Infallible;
-use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt as _, Empty, Full, LengthLimitError, Limited};
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
+use hyper::http::request::Parts;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
-use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, RequestId};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{sleep, timeout};
 
 use crate::arguments::HttpArguments;
 use crate::failure::{Failure, eprint_line};
 use crate::interruption::Interruption;
+use crate::mcp::connections::{Activity, Connection, Connections};
+use crate::mcp::order::{Order, Strangers};
 use crate::mcp::server::{Server, SharedMemory};
+use crate::mcp::sessions::Sessions;
 use crate::mcp::token::Token;
 use crate::mcp::{McpEnd, message};
-use crate::protocol::MAX_LINE_BYTES;
+use crate::protocol::{MAX_LINE_BYTES, escape_line_separators};
 
 /// The path of the endpoint.
 const PATH: &str = "/mcp";
@@ -36,16 +38,9 @@ const PATH: &str = "/mcp";
 /// The header with the id of a session.
 const SESSION_ID: &str = "mcp-session-id";
 
-/// The limits that keep a client from exhausting the RAM.
-const MAX_CONNECTIONS: usize = 256;
-const MAX_SESSIONS: usize = 1_024;
-
 /// The time in which a client must send the headers, and then the body.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// The time after which an unused session is closed. Its client then gets a 404 and starts another.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// The time for running requests to finish after a signal.
 const GRACE: Duration = Duration::from_secs(5);
@@ -54,7 +49,7 @@ const GRACE: Duration = Duration::from_secs(5);
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 
 type Reply = Response<BoxBody<Bytes, Infallible>>;
-type McpService = StreamableHttpService<Server, LocalSessionManager>;
+type McpService = StreamableHttpService<Server, Sessions>;
 
 /// The address that the server listens on, and the conditions of a request.
 #[derive(Debug)]
@@ -91,22 +86,22 @@ impl Endpoint {
             .enforce_origin_validation();
         config.max_request_body_bytes = MAX_LINE_BYTES;
         let stop = config.cancellation_token.clone();
-        let sessions = Arc::new(Semaphore::new(MAX_SESSIONS));
-        let gate =
-            Arc::new(Gate { token, sessions: Arc::clone(&sessions), service: service(memory, sessions, config) });
+        let sessions = Arc::new(Sessions::new());
+        let service = McpService::new(move || Ok(Server::new(Arc::clone(&memory))), Arc::clone(&sessions), config);
+        let gate = Arc::new(Gate { token, sessions, strangers: Strangers::default(), service });
         eprint_line(&format!("memory-tool: listening on http://{address}{PATH}"));
 
-        let connections = GracefulShutdown::new();
-        let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let graceful = GracefulShutdown::new();
+        let connections = Arc::new(Connections::default());
         let status = tokio::select! {
             biased;
             status = interruption.status() => status,
-            never = accept_all(&listener, &permits, |stream, permit| {
-                serve_connection(stream, permit, &gate, &connections);
+            never = accept_all(&listener, &connections, |stream, peer, connection| {
+                serve_connection(stream, peer, connection, &gate, &graceful);
             }) => match never {},
         };
         stop.cancel();
-        let _ = timeout(GRACE, connections.shutdown()).await;
+        let _ = timeout(GRACE, graceful.shutdown()).await;
         McpEnd::Interrupted { status }
     }
 }
@@ -130,90 +125,131 @@ fn allowed_origins(address: SocketAddr, given: &[String]) -> Vec<String> {
     local.into_iter().chain([own]).chain(named).collect()
 }
 
-fn service(memory: Arc<SharedMemory>, sessions: Arc<Semaphore>, config: StreamableHttpServerConfig) -> McpService {
-    let server = move || {
-        let permit = Arc::clone(&sessions).try_acquire_owned().map_err(|_| io::Error::other("too many sessions"))?;
-        Ok(Server::new(Arc::clone(&memory), Some(permit)))
-    };
-    let mut manager = LocalSessionManager::default();
-    manager.session_config.keep_alive = Some(SESSION_TIMEOUT);
-    McpService::new(server, Arc::new(manager), config)
-}
-
 /// Accepts connections forever.
 async fn accept_all(
     listener: &TcpListener,
-    permits: &Arc<Semaphore>,
-    serve: impl Fn(TcpStream, OwnedSemaphorePermit),
+    connections: &Arc<Connections>,
+    serve: impl Fn(TcpStream, IpAddr, Connection),
 ) -> Infallible {
-    loop {
-        match (Arc::clone(permits).acquire_owned().await, listener.accept().await) {
-            (Ok(permit), Ok((stream, _))) => serve(stream, permit),
-            _ => sleep(ACCEPT_DELAY).await,
+    for id in 0.. {
+        match listener.accept().await {
+            Ok((stream, peer)) => serve(stream, peer.ip(), connections.add(id).await),
+            Err(_) => sleep(ACCEPT_DELAY).await,
         }
     }
+    std::future::pending().await
 }
 
-fn serve_connection(stream: TcpStream, permit: OwnedSemaphorePermit, gate: &Arc<Gate>, connections: &GracefulShutdown) {
+fn serve_connection(
+    stream: TcpStream,
+    peer: IpAddr,
+    connection: Connection,
+    gate: &Arc<Gate>,
+    graceful: &GracefulShutdown,
+) {
     // Responses are small, and each is sent at once.
     let _ = stream.set_nodelay(true);
-    let gate = Arc::clone(gate);
-    let respond = service_fn(move |request| {
-        let gate = Arc::clone(&gate);
-        async move { Ok::<_, Infallible>(gate.respond(request).await) }
-    });
-    let connection = http1::Builder::new()
+    let (gate, connection) = (Arc::clone(gate), Arc::new(connection));
+    let respond = {
+        let connection = Arc::clone(&connection);
+        service_fn(move |request| {
+            let (gate, connection) = (Arc::clone(&gate), Arc::clone(&connection));
+            async move { Ok::<_, Infallible>(gate.respond(request, peer, &connection).await) }
+        })
+    };
+    let serving = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .serve_connection(TokioIo::new(stream), respond);
-    let connection = connections.watch(connection);
+    let serving = graceful.watch(serving);
     tokio::spawn(async move {
-        // An error is of the client, such as a malformed request.
-        let _ = connection.await;
-        drop(permit);
+        tokio::select! {
+            // An error is of the client, such as a malformed request.
+            _ = serving => {}
+            () = connection.evicted() => {}
+        }
     });
 }
 
 /// Checks requests before rmcp handles them.
 struct Gate {
     token: Option<Token>,
-    sessions: Arc<Semaphore>,
+    sessions: Arc<Sessions>,
+    strangers: Strangers,
     service: McpService,
 }
 
 impl Gate {
-    async fn respond(&self, request: Request<Incoming>) -> Reply {
-        if self.token.as_ref().is_some_and(|token| !token.is_in(request.headers())) {
-            let mut reply = text(StatusCode::UNAUTHORIZED, "Unauthorized: the bearer token is missing or wrong");
-            reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-            return reply;
+    async fn respond(&self, request: Request<Incoming>, peer: IpAddr, connection: &Arc<Connection>) -> Reply {
+        let (mut parts, body) = request.into_parts();
+        if let Some(refusal) = self.refusal(&parts).await {
+            return refusal;
         }
-        if request.uri().path() != PATH {
-            return text(StatusCode::NOT_FOUND, "Not Found: the endpoint is /mcp");
-        }
-        // Without an id, the request starts a session. rmcp would respond with an internal error.
-        if !request.headers().contains_key(SESSION_ID) && self.sessions.available_permits() == 0 {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable: too many sessions");
-        }
-        let (parts, body) = request.into_parts();
         let body = match read(body).await {
             Ok(body) => body,
             Err(reply) => return reply,
         };
-        // rmcp would respond to these with other texts.
-        if parts.method == Method::POST
-            && let Err(error) = message::parse(&body)
-        {
-            let json = serde_json::to_vec(&error).unwrap_or_default();
-            return reply(StatusCode::BAD_REQUEST, "application/json", json);
+        let mut activity = if parts.method == Method::GET { Activity::Notifying } else { Activity::Answering };
+        if parts.method == Method::POST {
+            match message::parse(&body) {
+                Ok(ClientJsonRpcMessage::Request(request)) => {
+                    if matches!(request.request, ClientRequest::SubscriptionsListenRequest(_)) {
+                        activity = Activity::Notifying;
+                    }
+                    if let Some(order) = self.order(&parts, peer, &request.id)
+                        && let Some(place) = order.enter_by_id(&request).await
+                    {
+                        parts.extensions.insert(place);
+                    }
+                }
+                Ok(_) => {}
+                // rmcp would respond with other texts.
+                Err(error) => {
+                    let json = serde_json::to_vec(&error).unwrap_or_default();
+                    return reply(StatusCode::BAD_REQUEST, "application/json", json);
+                }
+            }
         }
+        let busy = connection.begin(activity);
         let is_delete = parts.method == Method::DELETE;
         let mut reply = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
         // The official Python client reports a failure for 202.
         if is_delete && reply.status() == StatusCode::ACCEPTED {
             *reply.status_mut() = StatusCode::NO_CONTENT;
         }
-        reply
+        // Each message is one frame.
+        reply.map(|body| {
+            let escaped = body.map_frame(move |frame| {
+                let _until_the_end_of_the_body = &busy;
+                frame.map_data(escape_line_separators)
+            });
+            escaped.boxed()
+        })
+    }
+
+    /// The response to a request whose body is not read.
+    async fn refusal(&self, parts: &Parts) -> Option<Reply> {
+        if self.token.as_ref().is_some_and(|token| !token.is_in(&parts.headers)) {
+            let mut reply = text(StatusCode::UNAUTHORIZED, "Unauthorized: the bearer token is missing or wrong");
+            reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            return Some(reply);
+        }
+        if parts.uri.path() != PATH {
+            return Some(text(StatusCode::NOT_FOUND, "Not Found: the endpoint is /mcp"));
+        }
+        // rmcp checks `Host` and `Origin` first, and then refuses this method.
+        let mut probe = Request::from_parts(parts.clone(), Empty::<Bytes>::new());
+        *probe.method_mut() = Method::OPTIONS;
+        let reply = self.service.handle(probe).await;
+        (reply.status() != StatusCode::METHOD_NOT_ALLOWED).then_some(reply)
+    }
+
+    /// The order of the client that sent a request.
+    fn order(&self, parts: &Parts, peer: IpAddr, id: &RequestId) -> Option<Arc<Order>> {
+        match parts.headers.get(SESSION_ID) {
+            Some(session) => self.sessions.order(session.to_str().ok()?),
+            None => Some(self.strangers.order(peer, id)),
+        }
     }
 }
 

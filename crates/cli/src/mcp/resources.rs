@@ -113,6 +113,8 @@ pub(super) async fn read(tool: &dyn MemoryTool, store: &dyn Store, uri: &str) ->
     }
     match store.read(&path).await.map_err(|error| failed_read(&error))? {
         Node::File(file) => Ok(match String::from_utf8(file.content) {
+            // No text of a reply holds U+0000 (`[W2]`).
+            Ok(text) if text.contains('\0') => blob(text.as_bytes(), uri, "application/octet-stream"),
             Ok(text) => ResourceContents::text(text, uri).with_mime_type(media_type(&path)),
             Err(error) => blob(error.as_bytes(), uri, "application/octet-stream"),
         }),

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use memory_tool::{Memory, MemoryTool, Store};
+use memory_tool::{Memory, MemoryTool, Store, TurnGuard};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
     GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
@@ -11,11 +11,12 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::Semaphore;
 
 use crate::arguments::NAME;
 use crate::failure;
-use crate::mcp::changes::{Changes, Forwarding, Subscriptions};
+use crate::mcp::changes::{Changes, Forwarding, Polling, Subscriptions};
+use crate::mcp::order::Place;
 use crate::mcp::tools::Tools;
 use crate::mcp::{prompts, resources, tools};
 
@@ -34,6 +35,9 @@ const METHODS: [&str; 11] = [
     "tools/list",
 ];
 
+/// The maximum number of unfinished requests `subscriptions/listen` of a client.
+const MAX_LISTENERS: usize = 64;
+
 /// The memory that all clients share.
 #[derive(Debug)]
 pub(super) struct SharedMemory {
@@ -45,7 +49,7 @@ pub(super) struct SharedMemory {
 
 impl SharedMemory {
     pub(super) fn new(memory: &Memory, tools: Tools) -> Self {
-        Self { tool: memory.tool(), store: memory.store(), tools, changes: Changes::new() }
+        Self { tool: memory.tool(), store: memory.store(), tools, changes: Changes::new(memory.store()) }
     }
 }
 
@@ -56,13 +60,38 @@ pub(super) struct Server {
     subscriptions: Subscriptions,
     /// The notifications, once the client is initialized.
     forwarding: OnceLock<Forwarding>,
-    /// Counts as a session until this is dropped.
-    _permit: Option<OwnedSemaphorePermit>,
+    /// The search for changes of other programs, once the client is interested in them.
+    polling: OnceLock<Arc<Polling>>,
+    listeners: Semaphore,
 }
 
 impl Server {
-    pub(super) fn new(memory: Arc<SharedMemory>, permit: Option<OwnedSemaphorePermit>) -> Self {
-        Self { memory, subscriptions: Subscriptions::default(), forwarding: OnceLock::new(), _permit: permit }
+    pub(super) fn new(memory: Arc<SharedMemory>) -> Self {
+        Self {
+            memory,
+            subscriptions: Subscriptions::default(),
+            forwarding: OnceLock::new(),
+            polling: OnceLock::new(),
+            listeners: Semaphore::new(MAX_LISTENERS),
+        }
+    }
+
+    /// Also notifies the client of later changes of other programs, if it has a session.
+    async fn poll(&self) {
+        if self.forwarding.get().is_some() && self.polling.get().is_none() {
+            let _ = self.polling.set(self.memory.changes.poll().await);
+        }
+    }
+}
+
+/// Waits until earlier commands of the client have ended (`[X5]`). The next ones wait until the result is dropped.
+async fn turn(context: &RequestContext<RoleServer>) -> Result<Option<TurnGuard>, ErrorData> {
+    let Some(turn) = Place::take(&context.extensions) else { return Ok(None) };
+    tokio::select! {
+        biased;
+        // The client gets no response to a request that it cancelled.
+        () = context.ct.cancelled() => Err(ErrorData::internal_error("The request was cancelled", None)),
+        guard = turn => Ok(Some(guard)),
     }
 }
 
@@ -94,8 +123,9 @@ impl ServerHandler for Server {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let _turn = turn(&context).await?;
         let input = self.memory.tools.input(request)?;
         let outcome = self.memory.tool.call(input).await;
         self.memory.changes.report(&outcome);
@@ -108,8 +138,10 @@ impl ServerHandler for Server {
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
+        let _turn = turn(&context).await?;
+        self.poll().await;
         let cursor = request.and_then(|request| request.cursor);
         let (listed, next) = resources::list(&*self.memory.tool, &*self.memory.store, cursor.as_deref()).await?;
         let mut result = ListResourcesResult::with_all_items(listed);
@@ -128,14 +160,17 @@ impl ServerHandler for Server {
     async fn read_resource(
         &self,
         request: ReadResourceRequestParams,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
+        let _turn = turn(&context).await?;
         let contents = resources::read(&*self.memory.tool, &*self.memory.store, &request.uri).await?;
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
     async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
-        self.subscriptions.add(request.uri)
+        self.subscriptions.add(request.uri)?;
+        self.poll().await;
+        Ok(())
     }
 
     async fn unsubscribe(
@@ -156,6 +191,8 @@ impl ServerHandler for Server {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let too_many = |_| ErrorData::invalid_request(format!("Too many requests; the limit is {MAX_LISTENERS}"), None);
+        let _permit = self.listeners.try_acquire().map_err(too_many)?;
         self.memory.changes.listen(&context).await;
         Ok(())
     }

@@ -1,16 +1,18 @@
 //! The server on standard input and output, with one message per line.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use bytes::Bytes;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta as _, ProtocolVersion, RequestId,
     ServerJsonRpcMessage,
 };
 use rmcp::transport::Transport;
+use serde::Serialize;
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::spawn_blocking;
@@ -18,13 +20,18 @@ use tokio::time::timeout;
 
 use crate::failure::Failure;
 use crate::interruption::Interruption;
+use crate::mcp::order::Order;
 use crate::mcp::server::{Server, SharedMemory};
 use crate::mcp::{McpEnd, message};
 use crate::output::{ReaderState, write_line};
-use crate::protocol::{Line, MAX_LINE_BYTES, lines_of_standard_input};
+use crate::protocol::{Line, MAX_LINE_BYTES, escape_line_separators, lines_of_standard_input};
 
 /// The number of responses that wait until the client reads them.
 const MAX_UNREAD: usize = 16;
+
+/// The number of requests without a response, and the sum of their lengths in bytes, at which no more are read.
+const MAX_UNANSWERED: usize = 256;
+const MAX_UNANSWERED_BYTES: usize = 4 * MAX_LINE_BYTES;
 
 /// The time for running commands to finish after a signal.
 const GRACE: Duration = Duration::from_secs(5);
@@ -38,6 +45,7 @@ pub(super) async fn serve(memory: Arc<SharedMemory>, interruption: &mut Interrup
         lines: lines_of_standard_input(),
         output,
         rejection: None,
+        order: Order::new(0),
         unanswered: Arc::default(),
         is_started: false,
         input_error: Arc::clone(&input_error),
@@ -45,7 +53,7 @@ pub(super) async fn serve(memory: Arc<SharedMemory>, interruption: &mut Interrup
     let starting = tokio::select! {
         biased;
         status = interruption.status() => return Ok(McpEnd::Interrupted { status }),
-        started = rmcp::serve_server(Server::new(memory, None), transport) => started,
+        started = rmcp::serve_server(Server::new(memory), transport) => started,
     };
     // It fails if the input ends before the first request.
     if let Ok(running) = starting {
@@ -69,9 +77,9 @@ pub(super) async fn serve(memory: Arc<SharedMemory>, interruption: &mut Interrup
 }
 
 /// Writes lines until there are no more, or the output is closed.
-fn write_lines(mut lines: Receiver<Vec<u8>>) -> Result<(), Failure> {
+fn write_lines(mut lines: Receiver<Bytes>) -> Result<(), Failure> {
     while let Some(line) = lines.blocking_recv() {
-        if write_line(&mut io::stdout().lock(), line)? == ReaderState::Gone {
+        if write_line(&mut io::stdout().lock(), line.into())? == ReaderState::Gone {
             break;
         }
     }
@@ -84,9 +92,10 @@ fn write_lines(mut lines: Receiver<Vec<u8>>) -> Result<(), Failure> {
 /// responses to all requests at the end of the input.
 struct Stdio {
     lines: Receiver<io::Result<Line>>,
-    output: Sender<Vec<u8>>,
+    output: Sender<Bytes>,
     /// The response to an invalid line.
-    rejection: Option<Vec<u8>>,
+    rejection: Option<Bytes>,
+    order: Order,
     unanswered: Arc<Unanswered>,
     /// Whether the client sent the first request of a session.
     is_started: bool,
@@ -99,7 +108,7 @@ impl Transport<RoleServer> for Stdio {
     fn send(&mut self, message: ServerJsonRpcMessage) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
         let (output, unanswered) = (self.output.clone(), Arc::clone(&self.unanswered));
         async move {
-            let sent = output.send(serde_json::to_vec(&message)?).await;
+            let sent = output.send(encoded(&message)?).await;
             if let Some(id) = answered(&message) {
                 unanswered.remove(&id);
             }
@@ -117,12 +126,19 @@ impl Transport<RoleServer> for Stdio {
                 }
             }
             let line = tokio::select! {
-                line = self.lines.recv() => line,
+                line = async {
+                    self.unanswered.few().await;
+                    self.lines.recv().await
+                } => line,
                 () = self.output.closed() => return None,
             };
+            let mut length = 0;
             let parsed = match line {
                 Some(Ok(Line::Whole(line))) if line.trim_ascii().is_empty() => continue,
-                Some(Ok(Line::Whole(line))) => message::parse(&line),
+                Some(Ok(Line::Whole(line))) => {
+                    length = line.len();
+                    message::parse(&line)
+                }
                 Some(Ok(Line::TooLong)) => Err(message::too_long(MAX_LINE_BYTES)),
                 Some(Err(error)) => {
                     *lock(&self.input_error) = Some(error);
@@ -134,12 +150,16 @@ impl Transport<RoleServer> for Stdio {
                 }
             };
             match parsed {
-                Ok(message) if self.is_expected(&message) => {
-                    self.unanswered.update(&message);
+                Ok(mut message) if self.is_expected(&message) => {
+                    self.unanswered.update(&message, length);
+                    // Here, requests are in the order of the client. rmcp starts a task for each.
+                    if let ClientJsonRpcMessage::Request(request) = &mut message {
+                        self.order.enter(request);
+                    }
                     return Some(message);
                 }
                 Ok(_) => {}
-                Err(error) => self.rejection = serde_json::to_vec(&error).ok(),
+                Err(error) => self.rejection = encoded(&error).ok(),
             }
         }
     }
@@ -173,21 +193,26 @@ fn starts_session(request: &ClientRequest) -> bool {
     }
 }
 
+fn encoded(message: &impl Serialize) -> serde_json::Result<Bytes> {
+    serde_json::to_vec(message).map(|json| escape_line_separators(json.into()))
+}
+
 /// The requests without a response.
 #[derive(Default)]
 struct Unanswered {
-    ids: Mutex<HashSet<RequestId>>,
+    /// Their lengths by their ids.
+    lengths: Mutex<HashMap<RequestId, usize>>,
     /// Notified when a request is removed.
     removed: Notify,
 }
 
 impl Unanswered {
-    fn update(&self, message: &ClientJsonRpcMessage) {
+    fn update(&self, message: &ClientJsonRpcMessage, length: usize) {
         match message {
             // It has no response until the client cancels it.
             ClientJsonRpcMessage::Request(request)
                 if matches!(request.request, ClientRequest::SubscriptionsListenRequest(_)) => {}
-            ClientJsonRpcMessage::Request(request) => _ = lock(&self.ids).insert(request.id.clone()),
+            ClientJsonRpcMessage::Request(request) => _ = lock(&self.lengths).insert(request.id.clone(), length),
             ClientJsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
                     && let Some(id) = &cancelled.params.request_id
@@ -200,15 +225,27 @@ impl Unanswered {
     }
 
     fn remove(&self, id: &RequestId) {
-        lock(&self.ids).remove(id);
+        lock(&self.lengths).remove(id);
         self.removed.notify_waiters();
     }
 
+    /// Waits until the client has read the responses to most of its requests.
+    async fn few(&self) {
+        let are_few = |lengths: &HashMap<_, usize>| {
+            lengths.len() < MAX_UNANSWERED && lengths.values().sum::<usize>() < MAX_UNANSWERED_BYTES
+        };
+        self.wait_until(are_few).await;
+    }
+
     async fn all_answered(&self) {
+        self.wait_until(HashMap::is_empty).await;
+    }
+
+    async fn wait_until(&self, holds: impl Fn(&HashMap<RequestId, usize>) -> bool) {
         loop {
             // Registered before the check, so that no removal is missed.
             let removed = self.removed.notified();
-            if lock(&self.ids).is_empty() {
+            if holds(&lock(&self.lengths)) {
                 return;
             }
             removed.await;

@@ -1,8 +1,11 @@
 //! `memory-tool mcp`: the server of the Model Context Protocol.
 
+mod changes;
 mod http;
 mod http_server;
+mod order;
 mod page;
+mod schema;
 mod stdio;
 
 use serde_json::{Value, json};

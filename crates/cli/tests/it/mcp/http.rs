@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use memory_tool_test_fixtures::session::{PATIENCE, Place};
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ impl HttpServer {
     }
 
     /// Sends the head of a request.
-    fn connect(&self, path: &str, method: &str, headers: &[(&str, &str)], length: usize) -> TcpStream {
+    pub(super) fn connect(&self, path: &str, method: &str, headers: &[(&str, &str)], length: usize) -> TcpStream {
         let usual = [
             ("host", self.address.clone()),
             ("accept", "application/json, text/event-stream".to_owned()),
@@ -52,12 +52,12 @@ impl HttpServer {
         stream
     }
 
-    fn post(&self, headers: &[(&str, &str)], message: &Value) -> Response {
+    pub(super) fn post(&self, headers: &[(&str, &str)], message: &Value) -> Response {
         self.send("POST", headers, message.to_string().as_bytes())
     }
 
     /// Starts a session, and returns its id.
-    fn session(&self) -> String {
+    pub(super) fn session(&self) -> String {
         let response = self.post(&[], &initialize(0, "2025-11-25"));
         assert_eq!(response.status, 200, "{response:?}");
         assert_eq!(response.message()["result"]["serverInfo"]["name"], "memory-tool");
@@ -68,14 +68,14 @@ impl HttpServer {
 }
 
 #[derive(Debug)]
-struct Response {
+pub(super) struct Response {
     status: u16,
     headers: Vec<(String, String)>,
     body: String,
 }
 
 impl Response {
-    fn parse(response: &[u8]) -> Self {
+    pub(super) fn parse(response: &[u8]) -> Self {
         let response = String::from_utf8_lossy(response);
         let (head, body) = response.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no response: {response:?}"));
         let mut lines = head.lines();
@@ -94,7 +94,7 @@ impl Response {
     }
 
     /// The message in a body of JSON, or the last one in a stream of events.
-    fn message(&self) -> Value {
+    pub(super) fn message(&self) -> Value {
         let json = match self.header("content-type") {
             Some("text/event-stream") => {
                 let mut events = self.body.lines().filter_map(|line| line.strip_prefix("data:")).map(str::trim);
@@ -332,36 +332,86 @@ fn a_body_may_have_16_mib() {
     assert_eq!(Response::parse(&response).status, 413);
 }
 
+/// A client that starts sessions must not keep others out, nor end their sessions.
 #[test]
-fn sessions_are_limited() {
+fn a_new_session_takes_the_place_of_an_unused_one() {
     let place = Place::new();
     let server = HttpServer::start(&place, &[]);
-    let ids: Vec<_> = (0..1_024).map(|_| server.session()).collect();
-    let refused = server.post(&[], &initialize(0, "2025-11-25"));
-    assert_eq!((refused.status, refused.body.as_str()), (503, "Service Unavailable: too many sessions"));
-    assert_eq!(server.post(&[("mcp-session-id", &ids[1])], &view(1)).status, 200);
-    assert_eq!(server.send("DELETE", &[("mcp-session-id", &ids[0])], b"").status, 204);
-    let start = Instant::now();
-    while server.post(&[], &initialize(0, "2025-11-25")).status != 200 {
-        assert!(start.elapsed() < PATIENCE);
-    }
+    let used = server.session();
+    assert_eq!(server.post(&[("mcp-session-id", &used)], &view(1)).status, 200);
+    let unused: Vec<_> = (0..1_024).map(|_| server.session()).collect();
+    let status = |id: &str| server.post(&[("mcp-session-id", id)], &view(2)).status;
+    assert_eq!([&used, &unused[0], &unused[1], &unused[1_023]].map(|id| status(id)), [200, 404, 200, 200]);
+    assert_eq!(server.send("DELETE", &[("mcp-session-id", &unused[2])], b"").status, 204);
+    assert_eq!([server.session(), used].map(|id| status(&id)), [200, 200]);
 }
 
 /// Other systems allow fewer open files.
 #[cfg(target_os = "linux")]
 #[test]
-fn connections_are_limited() {
+fn silent_connections_keep_nobody_out() {
     let place = Place::new();
     let server = HttpServer::start(&place, &[]);
-    let idle: Vec<_> = (0..256).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
-    let body = request(1, "ping", json!({})).to_string();
-    let mut stream = server.connect("/mcp", "POST", &[], body.len());
-    stream.write_all(body.as_bytes()).unwrap();
-    stream.set_read_timeout(Some(Duration::from_millis(300))).unwrap();
-    stream.read(&mut [0; 16]).unwrap_err();
-    drop(idle);
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    assert_ne!(stream.read(&mut [0; 16]).unwrap(), 0);
+    let id = server.session();
+    let connect = || TcpStream::connect(&server.address).unwrap();
+    // These send a part of a request.
+    let start = || server.connect("/mcp", "POST", &[("mcp-session-id", &id)], 100);
+    let mut silent: Vec<_> = (0..300).map(|number| if number % 2 == 0 { connect() } else { start() }).collect();
+    assert_eq!(server.post(&[("mcp-session-id", &id)], &view(1)).status, 200);
+    // The server closed the first one, and did not wait until it may close all of them.
+    silent[0].set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(silent[0].read(&mut [0; 16]).unwrap(), 0);
+    silent[299].set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+    silent[299].read(&mut [0; 16]).unwrap_err();
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn event_streams_keep_nobody_out() {
+    let place = Place::new();
+    let server = HttpServer::start(&place, &[]);
+    let streams: Vec<_> = (0..300)
+        .map(|_| {
+            let mut stream = server.connect("/mcp", "GET", &[("mcp-session-id", &server.session())], 0);
+            assert_ne!(stream.read(&mut [0; 16]).unwrap(), 0);
+            stream
+        })
+        .collect();
+    assert_eq!(server.post(&[("mcp-session-id", &server.session())], &view(1)).status, 200);
+    drop(streams);
+}
+
+/// The body never arrives: a response proves that the server does not wait for it.
+#[test]
+fn a_request_is_refused_before_its_body_arrives() {
+    let place = Place::new();
+    let mut command = server(&place, &["--listen", "127.0.0.1:0", "--token-env", "MCP_TOKEN"]);
+    let server = HttpServer::start_as(command.env("MCP_TOKEN", TOKEN));
+    let authorization = ("authorization", &*format!("Bearer {TOKEN}"));
+    for (headers, status) in [
+        (&[authorization, ("host", "evil.example")][..], 403),
+        (&[authorization, ("origin", "http://evil.example")], 403),
+        (&[authorization, ("host", "")], 400),
+        (&[("authorization", "Bearer 0123456789abcdee")], 401),
+        (&[], 401),
+    ] {
+        let mut stream = server.connect("/mcp", "POST", headers, 16 * 1024 * 1024);
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).unwrap();
+        assert_eq!(Response::parse(&response).status, status, "{headers:?}");
+    }
+}
+
+#[test]
+fn line_separators_in_events_are_escaped() {
+    let place = Place::new();
+    let server = HttpServer::start(&place, &[]);
+    let id = server.session();
+    let session = [("mcp-session-id", id.as_str())];
+    server.post(&session, &call(1, create("/memories/a", "x\u{2028}\u{2029}y")));
+    let view = server.post(&session, &call(2, json!({"command": "view", "path": "/memories/a"})));
+    assert!(!view.body.contains(['\u{2028}', '\u{2029}']), "{view:?}");
+    assert!(text(&view.message()).ends_with("x\u{2028}\u{2029}y"));
 }
 
 #[test]
