@@ -115,7 +115,7 @@ impl Passphrase {
     /// [`KeySourceError::EmptyPassphrase`]; [`KeySourceError::PassphraseNotText`].
     pub async fn from_file(path: impl Into<PathBuf>) -> Result<Self, KeySourceError> {
         let path: PathBuf = path.into();
-        let mut content = read_secret(path.clone()).await.map_err(|source| KeySourceError::File { path, source })?;
+        let mut content = read_secret(path.clone()).await.map_err(|source| KeySourceError::file(path, source))?;
         let text = String::from_utf8(mem::take(&mut *content)).map(Zeroizing::new);
         let mut text = text.map_err(|error| {
             drop(Zeroizing::new(error.into_bytes()));
@@ -135,7 +135,7 @@ impl Passphrase {
     /// # Errors
     /// [`KeySourceError::NotInEnvironment`]; [`KeySourceError::EmptyPassphrase`].
     pub fn from_environment(name: &str) -> Result<Self, KeySourceError> {
-        Self::new(env::var(name).map_err(|_| KeySourceError::NotInEnvironment { name: name.to_owned() })?)
+        Self::new(env::var(name).map_err(|_| KeySourceError::not_in_environment(name))?)
     }
 
     fn from_text(passphrase: Zeroizing<String>) -> Result<Self, KeySourceError> {

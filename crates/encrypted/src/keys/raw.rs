@@ -85,7 +85,7 @@ impl RawKey {
     /// [`KeySourceError::NotAKey`]; [`KeySourceError::TextOf32Bytes`].
     pub async fn from_file(path: impl Into<PathBuf>) -> Result<Self, KeySourceError> {
         let path: PathBuf = path.into();
-        let content = read_secret(path.clone()).await.map_err(|source| KeySourceError::File { path, source })?;
+        let content = read_secret(path.clone()).await.map_err(|source| KeySourceError::file(path, source))?;
         let text = std::str::from_utf8(&content);
         match DataKey::from_slice(&content) {
             Some(_) if text.is_ok_and(is_printable) => Err(KeySourceError::TextOf32Bytes),
@@ -100,7 +100,7 @@ impl RawKey {
     /// [`KeySourceError::NotInEnvironment`]; [`KeySourceError::NotAKey`].
     pub fn from_environment(name: &str) -> Result<Self, KeySourceError> {
         let text = env::var(name).map(Zeroizing::new);
-        Self::from_text(&text.map_err(|_| KeySourceError::NotInEnvironment { name: name.to_owned() })?)
+        Self::from_text(&text.map_err(|_| KeySourceError::not_in_environment(name))?)
     }
 
     /// Sets the id of the key, for example to the year of its creation.
@@ -220,13 +220,13 @@ pub enum KeySourceError {
     /// The environment variable is not set or is not UTF-8.
     #[error("environment variable {name} is not set or is not UTF-8")]
     NotInEnvironment {
-        /// The name of the variable.
+        /// The name of the variable. A note replaces a name that is itself a key.
         name: String,
     },
     /// The file cannot be read, or other users can access it.
     #[error("cannot use the file {}", path.display())]
     File {
-        /// The path that was passed.
+        /// The path that was passed. A note replaces a path that is itself a key.
         path: PathBuf,
         /// The cause.
         #[source]
@@ -234,11 +234,44 @@ pub enum KeySourceError {
     },
 }
 
+/// Replaces a key that was passed as the name of its source.
+const HIDDEN: &str = "[hidden: the name is itself a key]";
+
+impl KeySourceError {
+    pub(super) fn file(path: PathBuf, source: std::io::Error) -> Self {
+        let is_key = path.to_str().is_some_and(is_key);
+        Self::File { path: if is_key { HIDDEN.into() } else { path }, source }
+    }
+
+    pub(super) fn not_in_environment(name: &str) -> Self {
+        Self::NotInEnvironment { name: if is_key(name) { HIDDEN } else { name }.to_owned() }
+    }
+}
+
+fn is_key(name: &str) -> bool {
+    RawKey::from_text(name).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const HEX: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1eff";
+
+    #[tokio::test]
+    async fn a_key_that_is_passed_as_the_name_of_its_source_is_in_no_error() {
+        for key in [HEX, "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHv8="] {
+            for error in [
+                RawKey::from_environment(key).unwrap_err(),
+                RawKey::from_file(key).await.unwrap_err(),
+                crate::Passphrase::from_environment(key).unwrap_err(),
+                crate::Passphrase::from_file(key).await.unwrap_err(),
+            ] {
+                assert!(!format!("{error} {error:?}").contains(key), "{error:?}");
+            }
+        }
+        assert!(RawKey::from_environment("NO_KEY").unwrap_err().to_string().contains("NO_KEY"));
+    }
 
     #[test]
     fn each_text_form_of_a_key_is_parsed() {
