@@ -22,6 +22,8 @@ pub enum Given {
     Duration(Duration),
     /// Text.
     Text(String),
+    /// Text with this lone surrogate, which no Unicode text has. It can still be a path of the host.
+    NotUnicode(u16, Option<PathBuf>),
     /// A path of the host.
     Path(PathBuf),
     /// Bytes.
@@ -47,6 +49,15 @@ pub enum OptionError {
     /// The value is invalid.
     #[error("{0}")]
     Value(String),
+}
+
+impl OptionError {
+    /// An error for text with a lone surrogate. A conversion to Unicode would replace it, and so give the same name to
+    /// two tenants.
+    pub fn not_unicode(name: &str, surrogate: u16) -> Self {
+        let reason = "a lone surrogate, which is half of a character";
+        Self::Value(format!("invalid {name}: the text contains U+{surrogate:04X}, {reason}"))
+    }
 }
 
 /// A type that a value of an option can have.
@@ -75,12 +86,18 @@ impl Fields {
 
     /// Takes an option. `Nothing` is `Some(None)`.
     pub(crate) fn get_nullable<T: FromGiven>(&mut self, name: &str) -> Result<Option<Option<T>>, OptionError> {
+        // A program can confuse a key and its source, so errors of these options never contain the value.
+        let is_secret = name.contains("key") || name.contains("passphrase");
         let name = self.spell(name);
         match self.given.remove(&name) {
             None => Ok(None),
             Some(Given::Nothing) => Ok(Some(None)),
             Some(given) => T::from_given(given).map(|value| Some(Some(value))).map_err(|given| {
-                OptionError::Type(format!("invalid {name}: expected {}, got {}", T::EXPECTED, given.describe()))
+                if let Some(surrogate) = given.lone_surrogate() {
+                    return OptionError::not_unicode(&name, surrogate);
+                }
+                let given = if is_secret { given.type_name() } else { given.describe() };
+                OptionError::Type(format!("invalid {name}: expected {}, got {given}", T::EXPECTED))
             }),
         }
     }
@@ -139,21 +156,47 @@ impl Given {
         }
     }
 
+    /// The lone surrogate in the value or in one of its items.
+    fn lone_surrogate(&self) -> Option<u16> {
+        match self {
+            Self::NotUnicode(surrogate, _) => Some(*surrogate),
+            Self::List(items) => items.iter().find_map(Self::lone_surrogate),
+            _ => None,
+        }
+    }
+
+    /// The value, for errors.
     fn describe(&self) -> String {
         match self {
-            Self::Nothing => "nothing".to_owned(),
             Self::Flag(flag) => flag.to_string(),
             Self::Whole(number) => number.to_string(),
             Self::Number(number) => number.to_string(),
-            Self::Duration(_) => "a duration".to_owned(),
             Self::Text(text) => format!("'{text}'"),
+            Self::List(items) => list_with(items.first().map(Self::describe)),
+            other => other.type_name(),
+        }
+    }
+
+    /// The type of the value, for errors that must not contain it.
+    fn type_name(&self) -> String {
+        match self {
+            Self::Nothing => "nothing".to_owned(),
+            Self::Flag(_) => "a boolean".to_owned(),
+            Self::Whole(_) | Self::Number(_) => "a number".to_owned(),
+            Self::Duration(_) => "a duration".to_owned(),
+            Self::Text(text) => format!("text of {} characters", text.chars().count()),
+            Self::NotUnicode(..) => "text".to_owned(),
             Self::Path(_) => "a path".to_owned(),
             Self::Bytes(bytes) => format!("{} bytes", bytes.len()),
-            Self::List(items) => format!("a list with {}", items.first().map_or("no items".to_owned(), Self::describe)),
+            Self::List(items) => list_with(items.first().map(Self::type_name)),
             Self::Mounts(_) => "memories".to_owned(),
             Self::Other(name) => name.clone(),
         }
     }
+}
+
+fn list_with(first: Option<String>) -> String {
+    format!("a list with {}", first.as_deref().unwrap_or("no items"))
 }
 
 impl FromGiven for Given {
@@ -202,7 +245,7 @@ impl FromGiven for PathBuf {
     fn from_given(given: Given) -> Result<Self, Given> {
         match given {
             Given::Text(text) => Ok(text.into()),
-            Given::Path(path) => Ok(path),
+            Given::Path(path) | Given::NotUnicode(_, Some(path)) => Ok(path),
             other => Err(other),
         }
     }

@@ -1,13 +1,16 @@
 //! The parts that the packages for Python and Node.js share: options, operations on an open memory, and the names and
 //! arguments of errors.
 
+mod bounded;
 mod encryption;
 mod errors;
 mod given;
 mod opening;
 mod operation;
+mod place;
 
 pub use errors::{CallError, Exception, failure_named, parse_store_error};
 pub use given::{Given, OptionError, Spelling};
 pub use opening::{Location, Opening};
-pub use operation::{Operation, Outcome};
+pub use operation::{Operation, Outcome, parse_command};
+pub use place::Place;

@@ -12,6 +12,7 @@ use memory_tool::{
 };
 use tracing_subscriber::filter::LevelFilter;
 
+use crate::bounded::Bounded;
 use crate::encryption::Encryption;
 use crate::errors::CallError;
 use crate::given::{Fields, Given, OptionError, Spelling};
@@ -47,7 +48,9 @@ pub struct Opening {
 pub enum Location {
     /// A path or URL.
     Url(PathBuf),
-    /// A store that is already open.
+    /// An open memory.
+    Memory(Arc<dyn Store>),
+    /// A store in another language.
     Store(Arc<dyn Store>),
 }
 
@@ -105,7 +108,8 @@ impl Opening {
         }
         let options = self.deadline.map_or_else(OpenOptions::new, |deadline| OpenOptions::new().timeout(deadline));
         let keys = &self.encryption;
-        let mut builder = keys.encrypt(self.location.builder()).await?.options(options.mode(self.mode));
+        let timeout = options.timeout;
+        let mut builder = keys.encrypt(self.location.builder(timeout)).await?.options(options.mode(self.mode));
         if let Some(Audit { file, actor, views, sync }) = self.audit {
             let log = JsonLinesLog::builder(file).sync(sync).open().await;
             let log = log.map_err(|error| CallError::Setup("cannot open the audit log", error.into()))?;
@@ -114,12 +118,12 @@ impl Opening {
         }
         // Stores that must exist are opened first: if one is missing, nothing is created.
         for (point, location) in self.read_only_mounts {
-            let mounted = keys.encrypt(location.builder()).await?.options(options.read_only());
+            let mounted = keys.encrypt(location.builder(timeout)).await?.options(options.read_only());
             builder = builder.mount_read_only(point, mounted.build().await?.store());
         }
         let mode = if self.read_only { OpenMode::ReadOnly } else { self.mode };
         for (point, location) in self.mounts {
-            let mounted = keys.encrypt(location.builder()).await?.options(options.mode(mode));
+            let mounted = keys.encrypt(location.builder(timeout)).await?.options(options.mode(mode));
             builder = builder.mount(point, mounted.build().await?.store());
         }
         if let Some(scope) = self.scope {
@@ -156,10 +160,11 @@ impl Opening {
 }
 
 impl Location {
-    fn builder(self) -> MemoryBuilder {
+    fn builder(self, deadline: Duration) -> MemoryBuilder {
         match self {
             Self::Url(url) => Memory::builder(url),
-            Self::Store(store) => Memory::over(store),
+            Self::Memory(store) => Memory::over(store),
+            Self::Store(inner) => Memory::over(Bounded { inner, deadline }),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! [`Operation`]: an operation on an open memory.
 
-use memory_tool::{Content, FileEntry, InputError, Memory, Usage};
+use memory_tool::{Command, Content, FileEntry, Memory, Turn, Usage};
 use serde_json::Value;
 
 use crate::errors::CallError;
@@ -8,8 +8,8 @@ use crate::errors::CallError;
 /// An operation on an open memory.
 #[expect(clippy::exhaustive_enums, reason = "the bindings create it")]
 pub enum Operation {
-    /// A call of the tool.
-    Call(Result<Value, InputError>),
+    /// A call of the tool, when its turn comes.
+    Call(Value, Option<Turn>),
     /// Reads a file as text.
     ReadText(String),
     /// Creates a file, or replaces its contents.
@@ -63,8 +63,11 @@ impl Operation {
     /// Returns the error of the operation.
     pub async fn run(self, memory: Memory) -> Result<Outcome, CallError> {
         Ok(match self {
-            Self::Call(input) => {
-                let input = input.map_err(memory_tool::Error::from)?;
+            Self::Call(input, turn) => {
+                let _guard = match turn {
+                    Some(turn) => Some(turn.await),
+                    None => None,
+                };
                 Outcome::Content(memory.tool().call(input).await?.to_content())
             }
             Self::ReadText(path) => Outcome::Content(Content::Text(memory.read_to_string(path.as_str()).await?)),
@@ -88,4 +91,10 @@ impl Operation {
             Self::Usage => Outcome::Usage(memory.usage().await?),
         })
     }
+}
+
+/// The input of a call as an overridden method receives it: with the fields of its command and the types that they must
+/// have. Returns `None` if the input is invalid: the tool then returns the error.
+pub fn parse_command(input: Value) -> Option<Value> {
+    serde_json::to_value(Command::parse(input).ok()?).ok()
 }

@@ -76,7 +76,7 @@ impl FixtureCall {
     pub fn succeed(&self, store: &Location, number: u32) {
         self.send(match &store.0 {
             bindings::Location::Store(store) => Ok((Arc::clone(store), number)),
-            bindings::Location::Url(_) => Err("expected a store".to_owned()),
+            bindings::Location::Url(_) | bindings::Location::Memory(_) => Err("expected a store".to_owned()),
         });
     }
 

@@ -7,6 +7,7 @@ pub mod call;
 pub mod conformance;
 pub mod memory;
 pub mod opening;
+pub mod queue;
 pub mod store;
 
 use std::ffi::OsString;

@@ -1,7 +1,7 @@
 //! [`NativeMemory`]: an open memory.
 
 use memory_tool::{InputError, Memory};
-use memory_tool_bindings::Operation;
+use memory_tool_bindings::{CallError, Operation};
 use napi::Env;
 use napi::bindgen_prelude::ClassInstance;
 use napi_derive::napi;
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::call::{Abort, Started, runtime, start, start_read};
+use crate::queue::Place;
 
 /// An open memory. The classes `Memory` and `MemoryTool` call it.
 #[napi]
@@ -39,7 +40,7 @@ impl NativeMemory {
 
 #[napi]
 impl NativeMemory {
-    /// Calls the tool with an input as JSON.
+    /// Calls the tool with an input as JSON, when the turn of the place comes.
     ///
     /// # Errors
     ///
@@ -49,12 +50,16 @@ impl NativeMemory {
         &self,
         env: &'env Env,
         input: String,
+        place: Option<&Place>,
         abort: Option<ClassInstance<'_, Abort>>,
     ) -> napi::Result<Started<'env>> {
-        let input = serde_json::from_str::<Value>(&input);
-        let is_read = input.as_ref().is_ok_and(|input| input["command"] == "view");
-        let input = input.map_err(|error| InputError::NotJson { reason: error.to_string() });
-        self.start(env, Operation::Call(input), is_read, abort)
+        let input = match parse_input(&input) {
+            Ok(input) => input,
+            Err(error) => return Ok(Started::A(error.into())),
+        };
+        let is_read = input["command"] == "view";
+        let turn = place.and_then(|place| place.0.take());
+        self.start(env, Operation::Call(input, turn), is_read, abort)
     }
 
     /// Performs the operation of a method of `Memory`.
@@ -87,4 +92,9 @@ impl NativeMemory {
         let work = Box::pin(async { Answer::from(operation.run(memory).await) });
         if is_read { start_read(env, work, abort) } else { start(env, work, abort) }
     }
+}
+
+pub(crate) fn parse_input(json: &str) -> Result<Value, CallError> {
+    let input = serde_json::from_str(json);
+    input.map_err(|error| CallError::Tool(InputError::NotJson { reason: error.to_string() }.into()))
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use memory_tool_bindings::{self as bindings, Given, Opening};
+use memory_tool_bindings::{self as bindings, Given, Opening, OptionError};
 use napi::Env;
 use napi::bindgen_prelude::{ClassInstance, Function, Uint8Array};
 use napi_derive::napi;
@@ -34,7 +34,7 @@ impl Location {
     /// Fails if it is closed.
     #[napi(factory)]
     pub fn memory(memory: &NativeMemory) -> napi::Result<Self> {
-        Ok(Self(bindings::Location::Store(memory.memory()?.store())))
+        Ok(Self(bindings::Location::Memory(memory.memory()?.store())))
     }
 
     /// A store in TypeScript. `dispatch` performs the calls, and never throws.
@@ -147,6 +147,12 @@ impl NativeOpening {
         });
         start(env, work, abort)
     }
+}
+
+/// The error of an option whose text has a lone surrogate.
+#[napi]
+pub fn refuse_surrogate(name: String, surrogate: u16) -> Answer {
+    OptionError::not_unicode(&name, surrogate).into()
 }
 
 /// The name of an option in TypeScript, such as `maxFiles`.

@@ -7,6 +7,7 @@ import { mkdirSync, readFileSync, rmdirSync, symlinkSync, writeFileSync } from '
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
+import { inspect } from 'node:util';
 import * as memoryTool from 'memory-tool';
 import { Memory, MemoryTool, type Options, ToolError } from 'memory-tool';
 import { assertDone, newPlace, program, runNode, testOnDisks, testOnStores } from './support.js';
@@ -119,9 +120,70 @@ test('numbers are those of JSON', async () => {
 
 test('an argument that is not a string, or not Unicode, is refused', async () => {
   const memory = new Memory('in-process:');
-  await assert.rejects(memory.writeText('/memories/a', 7 as unknown as string), TypeError);
-  await assert.rejects(memory.writeText('/memories/a', '\ud800'), TypeError);
+  await assert.rejects(memory.writeText('/memories/a', 7 as unknown as string), /invalid text: expected a string, got number/);
+  await assert.rejects(memory.writeText('/memories/a', '\ud800'), /invalid text: the text contains U\+D800/);
+  await assert.rejects(memory.rename('/memories/a', '/memories/\ud83d'), /invalid newPath: the text contains U\+D83D/);
+  const tool = new MemoryTool(memory);
+  const create = { command: 'create', path: '/memories/a', file_text: 'tea' } as const;
+  for (const field of ['path', 'file_text']) {
+    const input = { ...create, [field]: '/memories/bob\ud83d' };
+    for (const call of [tool.call(input), tool.create(input)]) {
+      await assert.rejects(call, (error) => error instanceof ToolError && /surrogate/.test(error.content));
+    }
+  }
   assert.deepEqual(await memory.list(), []);
+});
+
+/** A value of each option, with a text in place of its names. */
+function optionsWith(text: string): Record<string, unknown> {
+  const texts = ['scope', 'screen', 'auditLog', 'actor', 'log', 'keyFile', 'keyEnv', 'passphraseFile', 'padding', 'memoryName'];
+  const lists = ['pins', 'screenAlso', 'oldKeyFiles', 'oldKeyEnvs', 'oldPassphraseFiles', 'oldMemoryNames'];
+  const others = ['mustExist', 'deadline', 'createOverwrites', 'maxViewCharacters', 'readOnly', 'limits', 'maxFileBytes'];
+  const rest = ['maxFiles', 'maxBytes', 'maxDepth', 'expireAfter', 'auditViews', 'auditSync', 'logPaths', 'key', 'oldKeys'];
+  const mounts = { mounts: { [`/memories/${text}`]: 'in-process:' }, readOnlyMounts: new Map([[text, 'in-process:']]) };
+  const values = [...texts, ...others, ...rest, 'memoryWasUnnamed'].map((name) => [name, text]);
+  return { ...Object.fromEntries([...values, ...lists.map((name) => [name, [text]])]), ...mounts };
+}
+
+test('a lone surrogate in any option or location is refused', () => {
+  for (const text of ['bob\ud83d', 'bob\ud83e', '\u{1f600}\udc00']) {
+    const code = (text.codePointAt(text.length - 1) as number).toString(16).toUpperCase();
+    const isRefused = (name: string) => (error: unknown) =>
+      error instanceof RangeError && error.message.startsWith(`invalid ${name}: the text contains U+${code}, a lone surrogate`);
+    for (const [name, value] of Object.entries(optionsWith(text))) {
+      assert.throws(() => new Memory('in-process:', { [name]: value }), isRefused(name));
+      assert.throws(() => new MemoryTool('in-process:', { [name]: value }), isRefused(name));
+    }
+    for (const location of [text, `sqlite:a.db?memory=${text}`]) {
+      assert.throws(() => new Memory(location), isRefused('location'));
+      assert.throws(() => new Memory('in-process:', { mounts: { '/memories/a': location } }), isRefused('location'));
+    }
+  }
+});
+
+test('a list that contains itself is refused', () => {
+  for (const name of Object.keys(optionsWith(''))) {
+    if (/mounts/i.test(name)) continue; // it is an object with the paths 0, 1 and so on
+    assert.throws(() => new Memory('in-process:', { [name]: cyclic }), (error) => String(error).includes(`invalid ${name}: `));
+  }
+});
+
+/** All that a program can print of an error. */
+const shown = (error: unknown) => `${String(error)} ${inspect(error, { depth: 20, showHidden: true })} ${JSON.stringify(error)}`;
+
+test('no error and no representation contains a key', async () => {
+  const bytes = Buffer.from(Array.from({ length: 32 }, (_, index) => index + 1));
+  for (const secret of [bytes.toString('hex'), bytes.toString('base64')]) {
+    for (const name of Object.keys(optionsWith('')).filter((name) => /key|pass/i.test(name))) {
+      for (const value of [secret, [secret], Buffer.from(secret), [Buffer.from(secret)], { [secret]: 1 }, [[secret]]]) {
+        const key = name.startsWith('old') ? { key: bytes } : {};
+        const open = async () => Memory.open('in-process:', { ...key, [name]: value } as Options);
+        await assert.rejects(open(), (error) => !shown(error).includes(secret));
+      }
+    }
+  }
+  const tool = await MemoryTool.open('in-process:', { key: bytes });
+  for (const opened of [tool, tool.memory]) assert.doesNotMatch(shown(opened), /0a 0b 0c|0a0b0c|10, 11, 12/);
 });
 
 testOnStores('scopes share a store and not their files', async (url) => {

@@ -4,32 +4,16 @@ import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import Anthropic from '@anthropic-ai/sdk';
-import { betaMemoryTool, type MemoryToolHandlers } from '@anthropic-ai/sdk/helpers/beta/memory';
 import { ToolError as SdkToolError } from '@anthropic-ai/sdk/lib/tools/ToolError';
 import { Memory, MemoryTool, ToolError } from 'memory-tool';
-import { type Block, type MessagesApi, text, use, withMessagesApi } from './messages_api.js';
+import { text, use, withMessagesApi } from './messages_api.js';
+import { converse } from './sdk.js';
 import { assertDone, isFull, newPlace, program, root, runNode, testOnDisks, testOnStores } from './support.js';
 
 const PNG = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
   'base64',
 );
-
-/** Plays a script with the runner of the SDK. Returns the API and the last message. */
-function converse(tool: MemoryTool, ...script: Block[][]): Promise<[MessagesApi, Anthropic.Beta.BetaMessage]> {
-  const handlers: MemoryToolHandlers = tool;
-  return withMessagesApi(script, async (api) => {
-    const client = new Anthropic({ apiKey: 'none', baseURL: api.url, maxRetries: 0 });
-    const message = await client.beta.messages.toolRunner({
-      model: 'claude-opus-5-5',
-      max_tokens: 1000,
-      messages: [{ role: 'user', content: 'Remember that I like tea.' }],
-      tools: [betaMemoryTool(handlers)],
-    });
-    return [api, message];
-  });
-}
 
 testOnStores('a conversation with parallel calls and errors', async (url) => {
   const [api, message] = await converse(

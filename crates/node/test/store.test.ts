@@ -185,3 +185,68 @@ test('concurrent edits of a store are all kept', async () => {
   await Promise.all(Array.from({ length: 80 }, insert));
   assert.equal((await memory.readText('/memories/a')).replaceAll('\n', '').length, 80);
 });
+
+test('each error states whether the same call may succeed later', async () => {
+  const { Refused, StoreFailure, VersionMismatch } = memoryTool;
+  const errors: [Error, boolean][] = [
+    [new StoreFailure('locked', 'busy'), true],
+    [new StoreFailure('no', 'outcome_unknown'), false],
+    [new Refused('/memories/a', 'no'), false],
+  ];
+  for (const [thrown, retryable] of errors) {
+    const fail = () => {
+      throw thrown;
+    };
+    const store = new MapStore();
+    store.apply = fail;
+    const isExpected = (error: unknown) => error instanceof memoryTool.MemoryToolError && error.retryable === retryable;
+    await assert.rejects(new Memory(store).writeText('/memories/a', 'tea'), isExpected);
+  }
+  assert.equal(new memoryTool.OpenError('locked', 'busy').retryable, true);
+  assert.equal(new VersionMismatch('/memories/a').retryable, false);
+});
+
+test('getters of a store can call a memory', async () => {
+  const inner = new Memory('in-process:');
+  const seen: Promise<void>[] = [];
+  const see = (path: string) => void seen.push(inner.writeText(path, 'tea'));
+  const file = {
+    get content() {
+      see('/memories/content');
+      return Buffer.from('tea');
+    },
+    get version() {
+      see('/memories/version');
+      return Buffer.from('1');
+    },
+  };
+  const memory = new Memory({ read: (path) => (path === '/memories/a' ? file : []), readRecord: () => undefined, apply() {} });
+  assert.equal(await memory.readText('/memories/a'), 'tea');
+  await Promise.all(seen);
+  assert.deepEqual((await inner.list()).map(({ path }) => path), ['/memories/content', '/memories/version']);
+});
+
+test('the deadline bounds a method that never returns', async () => {
+  const never = new Promise<never>(() => {});
+  const store = { read: (path: string) => (path === '/memories/a' ? never : []), readRecord: () => undefined, apply: () => never };
+  const tool = new MemoryTool(store, { deadline: 0.1 });
+  const isFailure = (kind: string) => (error: unknown) => {
+    assert(error instanceof memoryTool.StoreFailure);
+    assert.match(String(error.cause), /did not return within the deadline of 0\.1 seconds/);
+    return error.kind === kind;
+  };
+  await assert.rejects(tool.memory.readText('/memories/a'), isFailure('busy'));
+  await assert.rejects(tool.memory.writeText('/memories/b', 'tea'), isFailure('outcome_unknown'));
+  await assert.rejects(tool.call({ command: 'view', path: '/memories/a' }), /memory storage is busy/);
+});
+
+test('a path of a store that is not Unicode is a failure', async () => {
+  const store = new MapStore();
+  store.read = () => [{ path: '/memories/bob\ud83d', size: 1 }];
+  await assert.rejects(new Memory(store).list(), (error) => {
+    assert(error instanceof memoryTool.StoreFailure);
+    assert.match(String(error.cause), /invalid path: the text contains U\+D83D/);
+    return true;
+  });
+  assert.throws(() => memoryTool.replacePrefix('/memories/a', '/memories/a', '/memories/\ud83d'), RangeError);
+});

@@ -9,6 +9,11 @@ export class MemoryToolError extends Error {
     super(message);
     this.name = new.target.name;
   }
+
+  /** Whether the same call may succeed later, because the storage is busy. */
+  get retryable(): boolean {
+    return (this as { kind?: unknown }).kind === 'busy';
+  }
 }
 
 /** A memory cannot be opened. `cause` is the error of the storage. */
@@ -42,11 +47,6 @@ export class StoreFailure extends StoreError {
   constructor(message: string, kind: FailureKind = 'other') {
     super(message);
     this.kind = kind;
-  }
-
-  /** Whether the same call may succeed later. */
-  get retryable(): boolean {
-    return this.kind === 'busy';
   }
 }
 

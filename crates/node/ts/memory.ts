@@ -1,8 +1,8 @@
 // `Memory`: a memory for your program.
 
 import { toError } from './errors.js';
-import { type Abort, type Answer, native, type NativeMemory } from './native.js';
-import { type Location, locationOfUrl, mounted, type Options, prepare } from './options.js';
+import { type Abort, type Answer, native, type NativeMemory, type Place } from './native.js';
+import { type Location, locationOfUrl, mounted, type Options, prepare, unicode } from './options.js';
 import { type Entry, locationOfStore, type Usage } from './store.js';
 import { toolErrorClass } from './tool_error.js';
 
@@ -46,17 +46,17 @@ export class Memory {
 
   /** Reads a file as UTF-8 text. Throws `NotFound`, `NotAFile` or `NotText` if that is impossible. */
   async readText(path: string, options?: CallOptions): Promise<string> {
-    return (await this.#perform('read_text', [path], options)).text as string;
+    return (await this.#perform('read_text', { path }, options)).text as string;
   }
 
   /** Creates a file, or replaces its contents. Throws `Refused` if a policy refuses the text. */
   async writeText(path: string, text: string, options?: CallOptions): Promise<void> {
-    await this.#perform('write_text', [path, text], options);
+    await this.#perform('write_text', { path, text }, options);
   }
 
   /** Lists every file under a directory, at any depth, sorted by path. */
   async list(directory = '/memories', options?: CallOptions): Promise<Entry[]> {
-    const { entries } = await this.#perform('list', [directory], options);
+    const { entries } = await this.#perform('list', { directory }, options);
     return (entries ?? []).map(({ created, modified, ...entry }) => ({
       ...entry,
       created: created === undefined ? undefined : new Date(created),
@@ -66,39 +66,39 @@ export class Memory {
 
   /** Removes a file, or a directory and every file under it. Throws `NotFound` if there is none. */
   async remove(path: string, options?: CallOptions): Promise<void> {
-    await this.#perform('remove', [path], options);
+    await this.#perform('remove', { path }, options);
   }
 
   /** Moves a file or directory. Throws `AlreadyExists` if `newPath` exists. */
   async rename(oldPath: string, newPath: string, options?: CallOptions): Promise<void> {
-    await this.#perform('rename', [oldPath, newPath], options);
+    await this.#perform('rename', { oldPath, newPath }, options);
   }
 
   /** Removes all files. */
   async clear(options?: CallOptions): Promise<void> {
-    await this.#perform('clear', [], options);
+    await this.#perform('clear', {}, options);
   }
 
   /** The number and the total size of all files. */
   async usage(options?: CallOptions): Promise<Usage> {
-    return (await this.#perform('usage', [], options)).usage as Usage;
+    return (await this.#perform('usage', {}, options)).usage as Usage;
   }
 
-  /** @internal Calls the tool with an input as JSON. */
-  async _call(input: string, options?: CallOptions): Promise<Answer> {
+  /** @internal Calls the tool with an input as JSON, when the turn of the place comes. */
+  async _call(input: string, place: Place | undefined, options?: CallOptions): Promise<Answer> {
     const memory = this.#native ?? (await this.#ready(options));
     options?.signal?.throwIfAborted();
-    return settle((abort) => memory.call(input, abort), options);
+    return settle((abort) => memory.call(input, place, abort), options);
   }
 
-  async #perform(name: string, words: string[], options?: CallOptions): Promise<Answer> {
-    for (const word of words) {
-      if (typeof word !== 'string') throw new TypeError(`expected a string, got ${typeof word}`);
-      if (!word.isWellFormed()) throw new TypeError('a string contains a lone surrogate');
+  async #perform(name: string, texts: Record<string, string>, options?: CallOptions): Promise<Answer> {
+    for (const [argument, text] of Object.entries(texts)) {
+      if (typeof text !== 'string') throw new TypeError(`invalid ${argument}: expected a string, got ${typeof text}`);
+      unicode(text, argument);
     }
     const memory = this.#native ?? (await this.#ready(options));
     options?.signal?.throwIfAborted();
-    return settle((abort) => memory.perform(name, words, abort), options);
+    return settle((abort) => memory.perform(name, Object.values(texts), abort), options);
   }
 
   #ready(options?: CallOptions): Promise<NativeMemory> {

@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { toError } from './errors.js';
 import type { Memory } from './memory.js';
-import { native, type Location as NativeLocation, type NativeOpening, type OptionValue } from './native.js';
+import { native, type Location as NativeLocation, type NativeOpening, type OptionValue, type Raised } from './native.js';
 import type { Store } from './store.js';
 
 /**
@@ -25,7 +25,7 @@ export type Mounts = Readonly<Record<string, Location>> | ReadonlyMap<string, Lo
 export interface Options {
   /** Open the memory only if it exists. Default: create it. */
   mustExist?: boolean;
-  /** How long an operation waits for other processes and for requests. Default: 30. */
+  /** How long an operation waits for other processes, for requests and for a `Store`. Default: 30. */
   deadline?: number;
   /** Whether `create` replaces a file. Default: `create` fails if the file exists. */
   createOverwrites?: boolean;
@@ -112,9 +112,9 @@ export function prepare(
   for (const [name, value] of Object.entries(options) as [string, unknown][]) {
     if (value === undefined) continue;
     if ((name === 'mounts' || name === 'readOnlyMounts') && typeof value === 'object' && value !== null) {
-      for (const [point, mounted] of pairs(value as Mounts)) opening.mount(name, point, locate(mounted));
+      for (const [point, mounted] of pairs(value as Mounts)) opening.mount(name, unicode(point, name), locate(mounted));
     } else {
-      opening.set(name, optionValue(value));
+      opening.set(name, optionValue(value, name));
     }
   }
   const { error } = opening.prepare(locate(location));
@@ -130,19 +130,34 @@ export function mounted({ mounts, readOnlyMounts }: Options): Location[] {
 /** The location of a path or URL. */
 export function locationOfUrl(location: string | URL): NativeLocation {
   const isFile = location instanceof URL && location.protocol === 'file:';
-  return native.Location.url(isFile ? fileURLToPath(location) : String(location));
+  return native.Location.url(unicode(isFile ? fileURLToPath(location) : String(location), 'location'));
+}
+
+/**
+ * Refuses text with a lone surrogate. The native module would replace it, and so give the same name to two tenants.
+ * `name` is the option that the text belongs to.
+ */
+export function unicode(text: string, name: string): string {
+  if (typeof text !== 'string' || text.isWellFormed()) return text;
+  const units = Array.from(text, (character) => character.codePointAt(0) as number);
+  const surrogate = units.find((unit) => unit >= 0xd800 && unit < 0xe000) as number;
+  const { error } = native.refuseSurrogate(name, surrogate);
+  throw toError(error as Raised[]);
 }
 
 function pairs(mounts: Mounts): Iterable<[string, Location]> {
   return mounts instanceof Map ? mounts.entries() : Object.entries(mounts);
 }
 
-function optionValue(value: unknown): OptionValue {
+function optionValue(value: unknown, name: string): OptionValue {
   if (value === null) return { nothing: true };
   if (typeof value === 'boolean') return { flag: value };
   if (typeof value === 'number') return { number: value };
-  if (typeof value === 'string') return { text: value };
+  if (typeof value === 'string') return { text: unicode(value, name) };
   if (value instanceof Uint8Array) return { bytes: value };
-  if (Array.isArray(value)) return { list: value.map(optionValue) };
+  if (Array.isArray(value)) {
+    // No option is a list of lists, which also could contain itself.
+    return { list: value.map((item) => (Array.isArray(item) ? { other: 'a list' } : optionValue(item, name))) };
+  }
   return { other: typeof value === 'object' ? 'an object' : `a ${typeof value}` };
 }

@@ -2,6 +2,7 @@
 
 import { partsOf, toError } from './errors.js';
 import { native, type Conditions, type Returned, type StoreCall } from './native.js';
+import { unicode } from './options.js';
 
 /** A value, or a promise of one. */
 export type Awaitable<T> = T | PromiseLike<T>;
@@ -126,8 +127,8 @@ export class Batch extends ReadOptions {
 }
 
 /**
- * Your own storage. The methods can return promises. They run on the thread that opened the memory, and a cancelled
- * call does not cancel them.
+ * Your own storage. The methods can return promises. They run on the thread that opened the memory. A cancelled call
+ * does not cancel them, and neither does one that misses the deadline.
  *
  * Throw `StoreFailure` to state the kind of a failure. Every other exception is a failure too: one of `apply` means that
  * the change may have been made.
@@ -151,7 +152,7 @@ export function isUnder(path: string, directory: string): boolean {
 
 /** The new path of a file when `old` is renamed to `new`. Throws `InvalidPath` if it is too long. */
 export function replacePrefix(path: string, old: string, replacement: string): string {
-  const { text, error } = native.replacePrefix(path, old, replacement);
+  const { text, error } = native.replacePrefix(unicode(path, 'path'), unicode(old, 'old'), unicode(replacement, 'new'));
   if (error) throw toError(error);
   return text as string;
 }
@@ -192,7 +193,7 @@ function returned(value: File | Iterable<Entry> | undefined | null | void): Retu
   if (value === undefined || value === null) return {};
   if ('content' in value) return { file: value };
   const entries = Array.from(value, ({ path, size, created, modified, damaged }) => ({
-    path,
+    path: unicode(path, 'path'),
     size,
     damaged: damaged ?? false,
     ...(created && { created: created.getTime() }),

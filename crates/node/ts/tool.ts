@@ -1,6 +1,8 @@
 // `MemoryTool`: the handlers for the SDK's `betaMemoryTool`.
 
-import { type CallOptions, Memory } from './memory.js';
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { type CallOptions, Memory, settle } from './memory.js';
+import { native, type Place } from './native.js';
 import type { Location, Options } from './options.js';
 import { toolErrorClass } from './tool_error.js';
 
@@ -23,20 +25,47 @@ export type ContentBlock =
 /** The content of a `tool_result`: text, or content blocks for an image. */
 export type Content = string | ContentBlock[];
 
+const COMMANDS = ['view', 'create', 'str_replace', 'insert', 'delete', 'rename'] as const;
+
+/** A method that runs a command. */
+type Method = (command: never, options?: CallOptions) => Content | PromiseLike<Content>;
+
+/** The places in queues of the overridden methods that this code runs in. */
+const places = new AsyncLocalStorage<readonly Place[]>();
+
 /**
  * The memory tool for `betaMemoryTool` of `@anthropic-ai/sdk/helpers/beta/memory`. It works without the SDK too.
  *
  * ```ts
  * const tool = betaMemoryTool(new MemoryTool("sqlite:memory.db?memory=alice", { limits: true }));
  * ```
+ *
+ * Concurrent calls, such as those of one turn, take effect in the order in which they are made.
+ *
+ * A subclass can override the method of a command, such as `create`. `call` and the SDK then use it, and pass it only
+ * commands that are valid. It runs when the turn of its command comes, and so do the commands that it calls, such as
+ * `super.create(command)`.
  */
 export class MemoryTool {
   /** The same memory, for your program. */
   readonly memory: Memory;
+  readonly #queue = new native.Queue();
+  /** The methods that take a place in the queue for an overridden method. */
+  readonly #queued = new Set<Method>();
+  /** The place of the overridden method that runs, and so has the queue for itself. */
+  #running: Place | undefined;
 
   /** `location` can also be a `Memory`. The first call opens it. */
   constructor(location: Location, options?: Options) {
     this.memory = location instanceof Memory && options === undefined ? location : new Memory(location, options);
+    for (const name of COMMANDS) {
+      if (!this.#isOverridden(name)) continue;
+      // The SDK calls the method, which must take its place in the queue before it runs.
+      const method = this[name] as Method;
+      const value: Method = (command, options) => this.#runMethod(method, command, options);
+      this.#queued.add(value);
+      Object.defineProperty(this, name, { value, writable: true, configurable: true });
+    }
   }
 
   /** Opens the memory. Throws an `OpenError` if that fails. */
@@ -46,42 +75,104 @@ export class MemoryTool {
 
   /** Runs the `input` of a `tool_use` block. Throws a `ToolError`, which Claude reads. */
   async call(input: unknown, options?: CallOptions): Promise<Content> {
-    const { text, blocks } = await this.memory._call(await toJson(input), options);
-    return blocks === undefined ? (text as string) : (JSON.parse(blocks) as ContentBlock[]);
+    const name = COMMANDS.find((name) => name === commandOf(input));
+    if (name === undefined || !this.#isOverridden(name)) return this.#run(input, options);
+    const method = this[name] as Method;
+    return this.#queued.has(method) ? method(input as never, options) : this.#runMethod(method, input, options);
   }
 
-  view(command: CommandOf<'view'>): Promise<Content> {
-    return this.call(command);
+  view(command: CommandOf<'view'>, options?: CallOptions): Promise<Content> {
+    return this.#runBase('view', command, options);
   }
 
-  create(command: CommandOf<'create'>): Promise<Content> {
-    return this.call(command);
+  create(command: CommandOf<'create'>, options?: CallOptions): Promise<Content> {
+    return this.#runBase('create', command, options);
   }
 
-  str_replace(command: CommandOf<'str_replace'>): Promise<Content> {
-    return this.call(command);
+  str_replace(command: CommandOf<'str_replace'>, options?: CallOptions): Promise<Content> {
+    return this.#runBase('str_replace', command, options);
   }
 
-  insert(command: CommandOf<'insert'>): Promise<Content> {
-    return this.call(command);
+  insert(command: CommandOf<'insert'>, options?: CallOptions): Promise<Content> {
+    return this.#runBase('insert', command, options);
   }
 
-  delete(command: CommandOf<'delete'>): Promise<Content> {
-    return this.call(command);
+  delete(command: CommandOf<'delete'>, options?: CallOptions): Promise<Content> {
+    return this.#runBase('delete', command, options);
   }
 
-  rename(command: CommandOf<'rename'>): Promise<Content> {
-    return this.call(command);
+  rename(command: CommandOf<'rename'>, options?: CallOptions): Promise<Content> {
+    return this.#runBase('rename', command, options);
+  }
+
+  #isOverridden(name: 'call' | Command['command']): boolean {
+    return this[name] !== MemoryTool.prototype[name];
+  }
+
+  async #runBase(name: Command['command'], command: unknown, options?: CallOptions): Promise<Content> {
+    // Only an overridden method calls the method that it overrides.
+    if (this.#isOverridden(name)) return this.#run(command, options, this.#running !== undefined);
+    return this.#isOverridden('call') ? this.call(command, options) : this.#run(command, options);
+  }
+
+  /** Runs a command when its turn comes. One that an overridden method calls does not wait, as it would for itself. */
+  async #run(input: unknown, options?: CallOptions, isInside = this.#isInside()): Promise<Content> {
+    options?.signal?.throwIfAborted();
+    const json = toJson(input);
+    if (typeof json !== 'string') throw await json;
+    const name = commandOf(input);
+    const place = isInside ? undefined : this.#queue.enter(typeof name === 'string' ? name : undefined);
+    try {
+      const { text, blocks } = await this.memory._call(json, place, options);
+      return blocks === undefined ? (text as string) : (JSON.parse(blocks) as ContentBlock[]);
+    } finally {
+      place?.leave();
+    }
+  }
+
+  /** Runs an overridden method when its turn comes. */
+  async #runMethod(method: Method, input: unknown, options?: CallOptions): Promise<Content> {
+    options?.signal?.throwIfAborted();
+    const json = toJson(input);
+    const parsed = typeof json === 'string' ? native.parseCommand(json) : null;
+    if (parsed === null) return this.#run(input, options); // throws the error
+    const command = JSON.parse(parsed) as never;
+    if (this.#isInside()) return method.call(this, command, options);
+    const place = this.#queue.enter();
+    try {
+      await settle((abort) => place.wait(abort), options);
+      this.#running = place;
+      return await places.run([...(places.getStore() ?? []), place], () => method.call(this, command, options));
+    } finally {
+      if (this.#running === place) this.#running = undefined;
+      place.leave();
+    }
+  }
+
+  #isInside(): boolean {
+    return this.#running !== undefined && (places.getStore() ?? []).includes(this.#running);
   }
 }
 
-async function toJson(input: unknown): Promise<string> {
+/** The input as JSON, or the error of one that is not JSON. */
+function toJson(input: unknown): string | Promise<Error> {
   let reason = 'it is undefined';
   try {
-    const json = JSON.stringify(input) as string | undefined;
+    const json = JSON.stringify(input, requireUnicode) as string | undefined;
     if (json !== undefined) return json;
   } catch (error) {
     reason = (error as Error).message;
   }
-  throw new (await toolErrorClass())(`Error: The input cannot be read as JSON: ${reason}`);
+  return toolErrorClass().then((ToolError) => new ToolError(`Error: The input cannot be read as JSON: ${reason}`));
+}
+
+function requireUnicode(key: string, value: unknown): unknown {
+  if (!key.isWellFormed() || (typeof value === 'string' && !value.isWellFormed())) {
+    throw new TypeError('a string contains a lone surrogate');
+  }
+  return value;
+}
+
+function commandOf(input: unknown): unknown {
+  return (input as Partial<Command> | null | undefined)?.command;
 }

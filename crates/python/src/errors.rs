@@ -2,10 +2,11 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::iter::successors;
 
-use memory_tool::{Error, FailureKind, PathError, StoreError};
+use memory_tool::{Error, FailureKind, InputError, PathError, StoreError};
 use memory_tool_bindings::{self as bindings, Exception, failure_named, parse_store_error};
-use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
+use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PySystemExit, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
@@ -28,6 +29,12 @@ pub(crate) enum CallError {
     Python(PyErr),
 }
 
+impl From<InputError> for CallError {
+    fn from(error: InputError) -> Self {
+        bindings::CallError::Tool(error.into()).into()
+    }
+}
+
 impl From<StoreError> for CallError {
     fn from(error: StoreError) -> Self {
         bindings::CallError::Store(error).into()
@@ -37,6 +44,10 @@ impl From<StoreError> for CallError {
 impl CallError {
     /// The exception, with its causes.
     pub(crate) fn to_exception(&self, py: Python<'_>) -> PyErr {
+        let mut causes = successors(Some(self as &(dyn StdError + 'static)), |&error| error.source());
+        if let Some(interrupt) = causes.find_map(|error| error.downcast_ref().filter(|error| is_interrupt(py, error))) {
+            return interrupt.clone_ref(py);
+        }
         let built = match self {
             Self::Python(error) => return error.clone_ref(py),
             Self::Exiting | Self::Aborted => return PyRuntimeError::new_err(self.to_string()),
@@ -47,20 +58,26 @@ impl CallError {
         };
         let exception = built.unwrap_or_else(|error| error);
         let cause = cause(py, self);
-        if let (Self::Call(bindings::CallError::Tool(error)), Some(cause)) = (self, &cause) {
-            log(py, error, cause);
+        if let (Self::Call(bindings::CallError::Tool(error)), Some(cause)) = (self, &cause)
+            && let Err(error) = log(py, error, cause)
+            && is_interrupt(py, &error)
+        {
+            return error; // every other error of a handler must not replace the error of the call
         }
         exception.set_cause(py, cause);
         exception
     }
 }
 
+/// Whether an exception ends the program, such as the one of Ctrl-C. A call raises it unchanged.
+pub(crate) fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyKeyboardInterrupt>(py) || error.is_instance_of::<PySystemExit>(py)
+}
+
 /// Logs the cause of an error that the model reads: the runner of the SDK drops it.
-fn log(py: Python<'_>, error: &Error, cause: &PyErr) {
-    let logged = py
-        .import("memory_tool.errors")
-        .and_then(|errors| errors.call_method1("_log", (error.to_string(), cause.value(py))));
-    drop(logged); // a broken handler must not replace the error
+fn log(py: Python<'_>, error: &Error, cause: &PyErr) -> PyResult<()> {
+    let errors = py.import("memory_tool.errors")?;
+    errors.call_method1("_log", (error.to_string(), cause.value(py))).map(drop)
 }
 
 impl From<CallError> for PyErr {
@@ -148,7 +165,10 @@ fn parse(py: Python<'_>, error: &PyErr) -> PyResult<Option<StoreError>> {
 fn from_parts(name: &str, arguments: &Bound<'_, PyTuple>) -> PyResult<Option<StoreError>> {
     let wrong = |error: &dyn std::fmt::Display| PyValueError::new_err(error.to_string());
     let arguments = arguments.iter().map(|argument| from_python(&argument));
-    let arguments = arguments.collect::<Result<Vec<_>, _>>().map_err(|error| wrong(&error))?;
+    let arguments = arguments.collect::<Result<Vec<_>, _>>().map_err(|error| match error {
+        CallError::Python(interrupt) => interrupt,
+        other => wrong(&other),
+    })?;
     parse_store_error(name, &arguments).map_err(|error| wrong(&error))
 }
 

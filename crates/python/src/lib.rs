@@ -6,6 +6,7 @@ mod conformance;
 mod errors;
 mod memory;
 mod options;
+mod queue;
 mod runtime;
 mod store;
 mod tool;
@@ -22,6 +23,8 @@ mod _native {
     use super::errors::{RejectedPath, describe};
     #[pymodule_export]
     use super::memory::NativeMemory;
+    #[pymodule_export]
+    use super::queue::{Place, Queue, parse_command};
     #[pymodule_export]
     use super::run_program;
     #[pymodule_export]

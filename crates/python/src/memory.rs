@@ -12,8 +12,12 @@ use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
 
 use crate::errors::CallError;
 use crate::options;
+use crate::queue::Queue;
 use crate::runtime::{Call, Process, ToPython};
 use crate::tool;
+
+/// The operation of a tool. The others are methods of a memory.
+const CALL: &str = "call";
 
 /// An open memory. The classes `Memory` and `AsyncMemory` call it.
 #[pyclass(frozen, module = "memory_tool._native")]
@@ -94,8 +98,8 @@ impl NativeMemory {
     /// Performs an operation, and waits for it.
     #[pyo3(signature = (name, *arguments))]
     fn perform(&self, py: Python<'_>, name: &str, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
+        let (process, memory) = self.memory().map_err(|error| unusable(name, error))?;
         let operation = parse_operation(name, arguments)?;
-        let (process, memory) = self.memory().map_err(|error| unusable(&operation, error))?;
         process.wait(py, async { Ok(operation.run(memory).await?) })?.to_python(py)
     }
 
@@ -108,25 +112,28 @@ impl NativeMemory {
         name: &str,
         arguments: &Bound<'_, PyTuple>,
     ) -> PyResult<Call> {
+        let (process, memory) = self.memory().map_err(|error| unusable(name, error))?;
         let operation = parse_operation(name, arguments)?;
-        let (process, memory) = self.memory().map_err(|error| unusable(&operation, error))?;
         Ok(process.start(event_loop, future, async { Ok(operation.run(memory).await?) })?)
     }
 }
 
 /// The operation of a method of the classes in Python.
 fn parse_operation(name: &str, arguments: &Bound<'_, PyTuple>) -> PyResult<Operation> {
-    if name == "call" {
-        return Ok(Operation::Call(tool::from_python(&arguments.get_item(0)?)));
+    if name == CALL {
+        let (input, queue) = arguments.extract::<(Bound<'_, PyAny>, Option<PyRef<'_, Queue>>)>()?;
+        let input = tool::from_python(&input)?;
+        let turn = queue.and_then(|queue| queue.enter(input["command"].as_str()).take());
+        return Ok(Operation::Call(input, turn));
     }
     let texts = arguments.iter().map(|argument| argument.extract()).collect::<PyResult<_>>()?;
     Operation::of_method(name, texts).ok_or_else(|| PyValueError::new_err(format!("unknown operation {name}")))
 }
 
 /// The error of an operation if the memory cannot be used. The model must not read the text of the cause.
-fn unusable(operation: &Operation, error: CallError) -> CallError {
-    match operation {
-        Operation::Call(_) => {
+fn unusable(name: &str, error: CallError) -> CallError {
+    match name {
+        CALL => {
             let source = StoreError::failure(FailureKind::Other, "using the memory", error);
             bindings::CallError::Tool(Error::Storage { kind: FailureKind::Other, source }).into()
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, block_in_place};
 use tokio::time::timeout;
 
 use crate::errors::CallError;
@@ -62,26 +62,28 @@ impl Process {
 
     /// Waits for a future on this thread, without the interpreter's lock. A signal whose handler raises an exception
     /// drops the future.
+    ///
+    /// This can be a thread that already runs futures, because signal handlers, log handlers and finalizers in Python
+    /// can call a memory.
     pub(crate) fn wait<T: Send>(
         &self,
         py: Python<'_>,
         future: impl Future<Output = Result<T, CallError>> + Send,
     ) -> Result<T, CallError> {
         let _guard = self.enter()?;
-        py.detach(|| {
-            self.runtime.block_on(async {
-                let mut future = pin!(future);
-                loop {
-                    if let Ok(outcome) = timeout(SIGNAL_INTERVAL, &mut future).await {
-                        return outcome;
-                    }
-                    if self.is_exiting() {
-                        return Err(CallError::Exiting);
-                    }
-                    Python::attach(|py| py.check_signals()).map_err(CallError::Python)?;
+        let waiting = async {
+            let mut future = pin!(future);
+            loop {
+                if let Ok(outcome) = timeout(SIGNAL_INTERVAL, &mut future).await {
+                    return outcome;
                 }
-            })
-        })
+                if self.is_exiting() {
+                    return Err(CallError::Exiting);
+                }
+                Python::attach(|py| py.check_signals()).map_err(CallError::Python)?;
+            }
+        };
+        py.detach(|| block_in_place(|| self.runtime.block_on(waiting)))
     }
 
     /// Runs a future on the runtime, and settles `future`, a future of `event_loop`, with its outcome.

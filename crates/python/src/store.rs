@@ -51,41 +51,48 @@ impl PythonStore {
         Ok(Self { object: Arc::new(object.clone().unbind()), event_loop: Arc::new(event_loop), process })
     }
 
-    /// Calls a method on a thread that may block, and awaits its coroutine if it returns one.
+    /// Calls a method, awaits its coroutine if it returns one, and converts the result.
     async fn call<T: Send + 'static>(
         &self,
         method: Method,
         arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>> + Send + 'static,
-        convert: impl FnOnce(&Bound<'_, PyAny>) -> PyResult<T> + Send + 'static,
+        convert: fn(&Bound<'_, PyAny>) -> PyResult<T>,
     ) -> Result<T, StoreError> {
-        let Method { name, operation, on_exception } = method;
-        let exiting = || StoreError::failure(FailureKind::Other, operation, CallError::Exiting);
-        let (object, event_loop, process) = (Arc::clone(&self.object), Arc::clone(&self.event_loop), self.process);
-        let called = process.runtime.spawn_blocking(move || {
-            let Ok(_guard) = process.enter() else { return None };
-            Python::try_attach(|py| {
-                let answer = call(py, &object, &event_loop, name, arguments);
-                drop((object, event_loop));
-                answer
+        let (object, event_loop) = (Arc::clone(&self.object), Arc::clone(&self.event_loop));
+        let called = self.run(method, move |py| {
+            let called = call(py, &object, &event_loop, method.name, arguments);
+            drop((object, event_loop)); // while the interpreter's lock is held
+            Ok(match called? {
+                Called::Returned(value) => Called::Returned(convert(value.bind(py))?),
+                Called::Awaiting(answer) => Called::Awaiting(answer),
             })
         });
-        let answer = match called.await {
-            Ok(Some(answer)) => answer,
-            Ok(None) => return Err(exiting()),
-            Err(panic) => return Err(StoreError::failure(on_exception, operation, panic)),
-        };
-        let returned = match answer {
-            Ok(Called::Returned(value)) => Ok(value),
-            // The sender is dropped if the event loop ends.
-            Ok(Called::Awaiting(answer)) => answer.await.unwrap_or_else(|_| Err(never_answered())),
-            Err(error) => Err(error),
-        };
-        let _guard = self.process.enter().map_err(|_| exiting())?;
-        let converted = Python::try_attach(|py| {
-            let value = returned.and_then(|value| convert(value.bind(py)));
-            value.map_err(|error| from_exception(py, error, operation, on_exception))
+        match called.await? {
+            Called::Returned(value) => Ok(value),
+            Called::Awaiting(answer) => {
+                // The sender is dropped if the event loop ends.
+                let returned = answer.await.unwrap_or_else(|_| Err(never_answered()));
+                self.run(method, move |py| convert(returned?.bind(py))).await
+            }
+        }
+    }
+
+    /// Runs code in Python on a thread that may block: also a property of a result can call a memory.
+    async fn run<T: Send + 'static>(
+        &self,
+        Method { operation, on_exception, .. }: Method,
+        code: impl FnOnce(Python<'_>) -> PyResult<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let process = self.process;
+        let ran = process.runtime.spawn_blocking(move || {
+            let _guard = process.enter().ok()?;
+            Python::try_attach(|py| code(py).map_err(|error| from_exception(py, error, operation, on_exception)))
         });
-        converted.unwrap_or_else(|| Err(exiting()))
+        match ran.await {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => Err(StoreError::failure(FailureKind::Other, operation, CallError::Exiting)),
+            Err(panic) => Err(StoreError::failure(on_exception, operation, panic)),
+        }
     }
 }
 
@@ -110,8 +117,8 @@ struct Method {
 }
 
 /// The return value of a method.
-enum Called {
-    Returned(Py<PyAny>),
+enum Called<T> {
+    Returned(T),
     Awaiting(oneshot::Receiver<PyResult<Py<PyAny>>>),
 }
 
@@ -121,7 +128,7 @@ fn call(
     event_loop: &Py<PyAny>,
     method: &'static str,
     arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>>,
-) -> PyResult<Called> {
+) -> PyResult<Called<Py<PyAny>>> {
     let returned = object.bind(py).getattr(method)?.call1(arguments(py)?)?;
     if !returned.hasattr("__await__")? {
         return Ok(Called::Returned(returned.unbind()));

@@ -5,15 +5,17 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde_json::{Map, Number, Value};
 
+use crate::errors::{CallError, is_interrupt};
+
 /// The deepest nesting of an input, as for JSON.
 const MAX_DEPTH: usize = 127;
 
 /// Converts a value, such as the input of a call as the SDK passes it, to JSON.
-pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> Result<Value, InputError> {
+pub(crate) fn from_python(object: &Bound<'_, PyAny>) -> Result<Value, CallError> {
     value(object, MAX_DEPTH)
 }
 
-fn value(object: &Bound<'_, PyAny>, depth: usize) -> Result<Value, InputError> {
+fn value(object: &Bound<'_, PyAny>, depth: usize) -> Result<Value, CallError> {
     if let Ok(text) = object.cast::<PyString>() {
         return text.to_str().map(Value::from).map_err(|_| not_json("a string contains a lone surrogate"));
     }
@@ -48,17 +50,18 @@ fn value(object: &Bound<'_, PyAny>, depth: usize) -> Result<Value, InputError> {
     // A model of the SDK, such as `BetaMemoryTool20250818ViewCommand`.
     match object.call_method0("to_dict") {
         Ok(dict) => value(&dict, deeper),
+        Err(error) if is_interrupt(object.py(), &error) => Err(CallError::Python(error)),
         Err(_) => Err(not_json("it contains a value that is not JSON")),
     }
 }
 
-fn float(object: &Bound<'_, PyAny>) -> Result<Value, InputError> {
+fn float(object: &Bound<'_, PyAny>) -> Result<Value, CallError> {
     let number = object.extract::<f64>().ok().and_then(Number::from_f64);
     number.map(Value::Number).ok_or_else(|| not_json("number out of range"))
 }
 
-fn not_json(reason: &str) -> InputError {
-    InputError::NotJson { reason: reason.to_owned() }
+fn not_json(reason: &str) -> CallError {
+    InputError::NotJson { reason: reason.to_owned() }.into()
 }
 
 /// Converts JSON to Python objects.

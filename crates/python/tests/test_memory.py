@@ -1,16 +1,19 @@
 """Memories: operations, options and errors."""
 
 import asyncio
+import base64
 import datetime
+import os
 import pickle
 import subprocess
 import sys
 import traceback
+from pathlib import Path
 
 import pytest
 
 import memory_tool
-from memory_tool import AsyncMemory, AsyncMemoryTool, Memory, MemoryTool, ToolError, Usage
+from memory_tool import AsyncMemory, AsyncMemoryTool, Memory, MemoryTool, Options, ToolError, Usage
 
 
 def test_the_methods(url):
@@ -247,6 +250,82 @@ def test_wrong_options_are_refused(options, error, text):
     for open_memory in (Memory, AsyncMemory, MemoryTool, AsyncMemoryTool):
         with pytest.raises(error, match=text):
             open_memory("in-process:", **options)
+
+
+@pytest.mark.parametrize("option", Options.__annotations__)
+def test_a_value_that_no_option_can_have_is_refused_with_the_name_of_the_option(option):
+    cyclic = []
+    cyclic.append(cyclic)
+    for text in ("bob\ud83d", "bob\ud83e\U0001f600", "\U0001f600\udbff"):
+        for value in (text, [text]):
+            with pytest.raises((TypeError, ValueError), match=f"invalid {option}: .*"):
+                Memory("in-process:", **{option: value})
+    for value in (cyclic, [cyclic], (cyclic,), {"a": cyclic}.values()):
+        with pytest.raises((TypeError, ValueError), match=f"invalid {option}: "):
+            Memory("in-process:", **{option: value})
+
+
+def test_a_lone_surrogate_in_a_location_or_name_is_refused():
+    for location in ("bob\ud83d", "sqlite:a.db?memory=bob\ud83d", Path("bob\ud83d")):
+        for open_memory in (Memory, AsyncMemory, MemoryTool, AsyncMemoryTool):
+            with pytest.raises(ValueError, match=r"invalid location: the text contains U\+D83D, a lone surrogate"):
+                open_memory(location)
+    for mounts in ({"/memories/bob\ud83d": "in-process:"}, [("/memories/bob\ud83d", "in-process:")]):
+        with pytest.raises(ValueError, match=r"invalid mounts: the text contains U\+D83D"):
+            Memory("in-process:", mounts=mounts)
+    memory = Memory("in-process:")
+    for call in (
+        lambda: memory.read_text("/memories/bob\ud83d"),
+        lambda: memory.write_text("/memories/a", "bob\ud83d"),
+        lambda: memory.rename("/memories/a", "/memories/bob\ud83d"),
+        lambda: memory.list("/memories/bob\ud83d"),
+    ):
+        with pytest.raises(ValueError):
+            call()
+    for field in ("path", "file_text"):
+        command = {"command": "create", "path": "/memories/a", "file_text": "tea", field: "/memories/bob\ud83d"}
+        with pytest.raises(ToolError, match="surrogate"):
+            MemoryTool(memory).call(command)
+    assert memory.list() == []
+
+
+def test_a_path_of_the_host_need_not_be_unicode(tmp_path):
+    name = os.fsdecode(b"caf\xe9")
+    Memory(str(tmp_path / name)).write_text("/memories/a", "tea")
+    assert (tmp_path / name / "memories" / "a").read_text() == "tea"
+    MemoryTool(tmp_path / name, audit_log=tmp_path / f"{name}.log", actor="alice")
+    assert (tmp_path / f"{name}.log").exists()
+
+
+KEYS = [bytes(range(32)).hex(), base64.b64encode(bytes(range(1, 33))).decode()]
+
+
+def shown(error):
+    """All that a program can print of an error."""
+    texts = []
+    while error is not None:
+        texts += [str(error), repr(error), repr(vars(error))]
+        error = error.__cause__ or error.__context__
+    return " ".join(texts)
+
+
+@pytest.mark.parametrize("secret", KEYS)
+@pytest.mark.parametrize("option", [option for option in Options.__annotations__ if "key" in option or "pass" in option])
+def test_no_error_contains_a_key(option, secret):
+    number = int.from_bytes(secret[:8].encode(), "big")
+    for value in (secret, [secret], secret.encode(), [secret.encode()], {secret: 1}, number, [number], (secret, 1)):
+        key = {} if option in ("key", "key_file", "key_env", "passphrase_file") else {"key": bytes(32)}
+        with pytest.raises((TypeError, ValueError, memory_tool.OpenError)) as raised:
+            Memory("in-process:", **key, **{option: value})
+        assert secret not in shown(raised.value) and str(number) not in shown(raised.value)
+
+
+def test_no_representation_contains_a_key():
+    secret = bytes(range(32))
+    for open_memory in (Memory, AsyncMemory, MemoryTool, AsyncMemoryTool):
+        opened = open_memory("in-process:", key=secret)
+        for text in (repr(opened), repr(vars(opened)), repr(vars(getattr(opened, "memory", opened)))):
+            assert repr(secret)[2:-1] not in text and secret.hex() not in text
 
 
 def test_the_program(tmp_path):

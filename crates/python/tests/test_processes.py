@@ -167,6 +167,34 @@ def test_ctrl_c_interrupts_a_blocked_call():
     assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
 
 
+def test_a_signal_handler_can_call_a_memory():
+    code = """
+        import os, signal, threading
+        from memory_tool import File, Memory, Store
+
+        log, opened = Memory("in-process:"), threading.Event()
+
+        def handle(*_):
+            log.write_text("/memories/log", "handled")
+            opened.set()
+
+        signal.signal(signal.SIGUSR1, handle)
+
+        class WaitingStore(Store):
+            def read_record(self, name):
+                return None
+            def read(self, path, options):
+                if path == "/memories/wait":
+                    os.kill(os.getpid(), signal.SIGUSR1)
+                    opened.wait(50)
+                    return File(b"tea", b"1")
+
+        print(Memory(WaitingStore()).read_text("/memories/wait"), log.read_text("/memories/log"))
+    """
+    done = run_python(code)
+    assert (done.returncode, done.stdout) == (0, "tea handled\n"), done.stderr
+
+
 def test_after_a_fork_a_memory_is_refused_and_can_be_opened_again(url):
     memory = Memory(url)
     memory.write_text("/memories/a", "tea")

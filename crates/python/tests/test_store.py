@@ -1,6 +1,7 @@
 """Stores in Python."""
 
 import asyncio
+import logging
 import os
 import threading
 
@@ -8,7 +9,7 @@ import pytest
 from dict_store import DictStore
 
 import memory_tool
-from memory_tool import AsyncMemory, AsyncMemoryTool, Memory, MemoryTool, Store, ToolError, conformance
+from memory_tool import AsyncMemory, AsyncMemoryTool, Entry, Memory, MemoryTool, Store, ToolError, conformance
 
 
 class AsyncDictStore(Store):
@@ -161,6 +162,196 @@ def test_a_store_can_use_a_memory():
 
     Memory(Counting()).write_text("/memories/a", "tea")
     assert inner.read_text("/memories/count") == "0"
+
+
+@pytest.mark.parametrize(
+    "error, retryable",
+    [
+        (memory_tool.StoreFailure("locked", kind="busy"), True),
+        (memory_tool.StoreFailure("no", kind="outcome_unknown"), False),
+        (memory_tool.Refused("/memories/a", "no"), False),
+    ],
+)
+def test_each_error_states_whether_the_same_call_may_succeed_later(error, retryable):
+    store = BrokenStore()
+    store.error = error
+    with pytest.raises(memory_tool.StoreError) as raised:
+        Memory(store).write_text("/memories/a", "tea")
+    assert raised.value.retryable is retryable
+    assert memory_tool.OpenError("locked", "busy").retryable is True
+    assert memory_tool.VersionMismatch("/memories/a").retryable is False
+
+
+class NosyFile:
+    """Its properties call another memory."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    @property
+    def content(self):
+        self.inner.write_text("/memories/seen", "content")
+        return b"tea"
+
+    @property
+    def version(self):
+        return self.inner.read_text("/memories/seen").encode()
+
+
+class NosyStore(DictStore):
+    def __init__(self):
+        super().__init__()
+        self.inner = Memory("in-process:")
+
+    def read(self, path, options):
+        if path == "/memories/a":
+            return NosyFile(self.inner)
+        return (self.inner.usage() and entry for entry in [Entry("/memories/a", 3)])
+
+
+class AsyncNosyStore(NosyStore):
+    async def read(self, path, options):
+        return super().read(path, options)
+
+
+@pytest.mark.parametrize("store", [NosyStore, AsyncNosyStore])
+def test_properties_and_generators_of_a_store_can_call_a_memory(store):
+    memory = Memory(store())
+    assert memory.read_text("/memories/a") == "tea"
+    assert [entry.path for entry in memory.list()] == ["/memories/a"]
+
+    async def run():
+        memory = await AsyncMemory.open(store())
+        texts = await asyncio.gather(*(memory.read_text("/memories/a") for _ in range(20)))
+        assert texts == ["tea"] * 20
+        assert [entry.path for entry in await memory.list()] == ["/memories/a"]
+
+    asyncio.run(run())
+
+
+def test_a_log_handler_can_call_a_memory():
+    log = Memory("in-process:")
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            log.write_text("/memories/log", record.getMessage())
+
+    store, handler, logger = BrokenStore(), Handler(), logging.getLogger("memory_tool")
+    store.error = OSError("no")
+    logger.addHandler(handler)
+    try:
+        call = {"command": "create", "path": "/memories/a", "file_text": "tea"}
+        for run in (MemoryTool(store).call, lambda call: asyncio.run(AsyncMemoryTool(store).call(call))):
+            log.clear()
+            with pytest.raises(ToolError) as raised:
+                run(call)
+            assert log.read_text("/memories/log") == str(raised.value)
+    finally:
+        logger.removeHandler(handler)
+
+
+class HangingStore(DictStore):
+    """Calls of the path never return."""
+
+    def __init__(self, opened):
+        super().__init__()
+        self.opened = opened
+
+    def read(self, path, options):
+        if path == "/memories/a":
+            self.opened.wait()
+        return super().read(path, options)
+
+    def apply(self, batch):
+        self.opened.wait()
+
+
+class AsyncHangingStore(DictStore):
+    def __init__(self, _):
+        super().__init__()
+
+    async def read(self, path, options):
+        if path == "/memories/a":
+            await asyncio.Event().wait()
+        return super().read(path, options)
+
+    async def apply(self, batch):
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("store", [HangingStore, AsyncHangingStore])
+def test_the_deadline_bounds_a_method_that_never_returns(store):
+    opened = threading.Event()
+    try:
+        memory = Memory(store(opened), deadline=0.1)
+        with pytest.raises(memory_tool.StoreFailure) as raised:
+            memory.read_text("/memories/a")
+        assert raised.value.kind == "busy"
+        assert "did not return within the deadline of 0.1 seconds" in str(raised.value.__cause__)
+        with pytest.raises(memory_tool.StoreFailure) as raised:
+            memory.write_text("/memories/b", "tea")
+        assert raised.value.kind == "outcome_unknown"
+        with pytest.raises(ToolError, match="^Error: The memory storage is busy"):
+            MemoryTool(memory).call({"command": "view", "path": "/memories/a"})
+    finally:
+        opened.set()
+
+
+@pytest.mark.parametrize("interrupt", [KeyboardInterrupt("stop"), SystemExit(3)])
+@pytest.mark.parametrize("place", ["apply", "read", "property", "state", "log"])
+def test_an_interrupt_stays_one(place, interrupt):
+    def stop(*_):
+        raise interrupt
+
+    class Interrupted(DictStore):
+        def apply(self, batch):
+            if place == "log":
+                raise OSError("no")
+            stop() if place == "apply" else super().apply(batch)
+
+        def read(self, path, options):
+            if place == "read" and path == "/memories/a":
+                stop()
+            return property_that_stops() if place == "property" and path == "/memories/a" else super().read(path, options)
+
+        def stat(self, path):
+            return stop() if place == "state" else super().stat(path)
+
+    def property_that_stops():
+        return type("File", (), {"content": property(stop)})()
+
+    handler, logger = logging.Handler(), logging.getLogger("memory_tool")
+    handler.emit = stop
+    logger.addHandler(handler)
+    try:
+        tool = MemoryTool(Interrupted())
+        is_read = place in ("read", "property")
+        command = {"command": "view" if is_read else "create", "path": "/memories/a", "file_text": "tea"}
+        with pytest.raises(type(interrupt)) as raised:
+            tool.call(command)
+        assert raised.value is interrupt
+        if place != "log":
+            with pytest.raises(type(interrupt)) as raised:
+                tool.memory.read_text("/memories/a") if is_read else tool.memory.write_text("/memories/a", "tea")
+            assert raised.value is interrupt
+    finally:
+        logger.removeHandler(handler)
+
+
+def test_an_interrupt_of_a_store_interrupts_a_coroutine():
+    class Interrupted(AsyncDictStore):
+        async def apply(self, batch):
+            raise KeyboardInterrupt
+
+    async def run():
+        memory = await AsyncMemory.open(Interrupted())
+        await memory.write_text("/memories/a", "tea")
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(run())
+    for _ in range(2):  # the event loop of the stores survives
+        with pytest.raises(KeyboardInterrupt):
+            Memory(Interrupted()).write_text("/memories/a", "tea")
 
 
 def test_a_child_of_a_fork_runs_coroutines():

@@ -8,6 +8,11 @@ from . import _native
 class MemoryToolError(Exception):
     """An error of this package, or the cause of one."""
 
+    @property
+    def retryable(self) -> bool:
+        """Whether the same call may succeed later, because the storage is busy."""
+        return getattr(self, "kind", None) == "busy"
+
 
 class ForkError(MemoryToolError):
     """The memory was opened in the parent process. Open it again after `fork()`."""
@@ -128,11 +133,6 @@ class StoreFailure(StoreError):
 
     def __str__(self) -> str:
         return str(self.args[0])
-
-    @property
-    def retryable(self) -> bool:
-        """Whether the same call may succeed later."""
-        return self.kind == "busy"
 
 
 def _log(text: str, cause: BaseException) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Awaitable
 
 if TYPE_CHECKING:
@@ -15,12 +16,19 @@ _own: asyncio.AbstractEventLoop | None = None
 
 
 def run_on(event_loop: asyncio.AbstractEventLoop | None, awaitable: Awaitable[object], answer: Answer) -> None:
-    """Runs the coroutine of a store, and passes its future to `answer`."""
+    """Runs the coroutine of a store, and passes a future with its outcome to `answer`."""
+    outcome: Future[object] = Future()
+    outcome.add_done_callback(answer)
 
-    async def run() -> object:
-        return await awaitable
+    async def run() -> None:
+        try:
+            outcome.set_result(await awaitable)
+        except GeneratorExit:
+            raise  # the event loop ended
+        except BaseException as error:  # the caller raises `KeyboardInterrupt`: here it would end the event loop
+            outcome.set_exception(error)
 
-    asyncio.run_coroutine_threadsafe(run(), event_loop or _own_event_loop()).add_done_callback(answer)
+    asyncio.run_coroutine_threadsafe(run(), event_loop or _own_event_loop())
 
 
 def _own_event_loop() -> asyncio.AbstractEventLoop:

@@ -30,7 +30,7 @@ class Options(TypedDict, total=False):
     must_exist: bool
     """Open the memory only if it exists. Default: create it."""
     deadline: timedelta | float
-    """How long an operation waits for other processes and for requests, in seconds. Default: 30."""
+    """How long an operation waits for other processes, for requests and for a `Store`, in seconds. Default: 30."""
     create_overwrites: bool
     """Whether `create` replaces a file. Default: `create` fails if the file exists."""
     max_view_characters: int | None

@@ -113,10 +113,12 @@ class Store:
     """Your own storage: implement three methods, plain or `async`.
 
     Plain methods run on threads, several at a time. Coroutines run on the event loop that opened the memory with
-    `AsyncMemory.open`, or on one in a thread of its own. A cancelled call does not cancel them.
+    `AsyncMemory.open`, or on one in a thread of its own. A cancelled call does not cancel them, and neither does one that
+    misses the deadline.
 
     Raise `StoreFailure` to state the kind of a failure. Every other exception is a failure too: one of `apply` means
-    that the change may have been made.
+    that the change may have been made. The call raises `KeyboardInterrupt` and `SystemExit`
+    unchanged.
     """
 
     def read(

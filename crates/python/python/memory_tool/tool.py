@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from .memory import AsyncMemory, Memory, _perform
+from . import _native
+from .memory import AsyncMemory, Memory, _perform, _wait
 
 if TYPE_CHECKING:
+    from typing import Callable, Mapping
+
     from anthropic.lib.tools import BetaAbstractMemoryTool as _Tool
     from anthropic.lib.tools import BetaAsyncAbstractMemoryTool as _AsyncTool
     from anthropic.lib.tools import ToolError as ToolError
@@ -15,6 +19,10 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from .options import Location, Options
+
+    def _command(fields: Mapping[str, Any]) -> Any:
+        """The command as the SDK passes it to a method."""
+
 else:
     try:
         from anthropic.lib.tools import (
@@ -26,6 +34,12 @@ else:
         from anthropic.lib.tools import (
             ToolError,
         )
+        from anthropic.types import beta as _beta
+
+        def _command(fields):
+            name = fields["command"].title().replace("_", "")
+            return getattr(_beta, f"BetaMemoryTool20250818{name}Command").construct(**fields)
+
     except ImportError:
 
         class ToolError(Exception):
@@ -49,6 +63,19 @@ else:
 
         _AsyncTool = _Tool
 
+        class _command:
+            def __init__(self, fields):
+                self.__dict__.update(fields)
+
+            def to_dict(self):
+                return vars(self)
+
+
+_COMMANDS = frozenset(("view", "create", "str_replace", "insert", "delete", "rename"))
+
+_places: ContextVar[tuple[_native.Place, ...]] = ContextVar("memory_tool_places", default=())
+"""The places in queues of the overridden methods that this code runs in."""
+
 
 class MemoryTool(_Tool):
     """The memory tool for `client.beta.messages.tool_runner(tools=[tool], ...)`.
@@ -58,10 +85,19 @@ class MemoryTool(_Tool):
     ```python
     tool = MemoryTool("sqlite:memory.db?memory=alice", limits=True)
     ```
+
+    Commands of several threads take effect in the order in which they are called.
+
+    A subclass can override the method of a command, such as `create`. `call` and `execute` then use it, and pass it
+    only commands that are valid. It runs when the turn of its command comes, and so do the commands that it calls, such
+    as `super().create(command)`.
     """
 
     memory: Memory
     """The same memory, for your program."""
+
+    _running: _native.Place | None = None
+    """The place of the overridden method that runs, and so has the queue for itself."""
 
     def __init__(
         self,
@@ -73,16 +109,38 @@ class MemoryTool(_Tool):
         """Opens the memory, as `Memory` does. `location` can also be a `Memory`."""
         super().__init__(cache_control=cache_control)
         self.memory = location if isinstance(location, Memory) and not options else Memory(location, **options)
+        self._queue = _native.Queue()
 
     def call(self, input: object) -> _Result:
         """Runs the `input` of a `tool_use` block. Returns text, or content blocks for an image."""
-        return self.memory._native.perform("call", input)
+        method = _overridden(self, "execute") or _override_of(self, input)
+        return self._run(input) if method is None else self._run_override(method, input)
 
     def execute(self, command: Any) -> _Result:
         """Runs a command of the SDK."""
-        return self.call(command)
+        method = _override_of(self, command)
+        return self._run(command) if method is None else self._run_override(method, command)
 
-    view = create = str_replace = insert = delete = rename = execute
+    def _run(self, command: Any) -> _Result:
+        return self.memory._native.perform("call", command, _queue_for(self, command))
+
+    view = create = str_replace = insert = delete = rename = _run
+
+    def _run_override(self, method: Callable[[Any], _Result], input: object) -> _Result:
+        command = _parse(input)
+        if command is None:
+            return self._run(input)  # raises the error
+        if _is_inside(self):
+            return method(command)
+        place, outer = self._queue.enter(), _places.get()
+        try:
+            place.wait()
+            self._running = place
+            _places.set((*outer, place))
+            return method(command)
+        finally:
+            _places.set(outer)
+            _leave(self, place)
 
     def clear_all_memory(self) -> _Result:
         """Removes all files."""
@@ -96,10 +154,14 @@ class AsyncMemoryTool(_AsyncTool):
     ```python
     tool = await AsyncMemoryTool.open("s3://bucket/prefix")
     ```
+
+    Concurrent calls, such as those of `asyncio.gather`, take effect in the order in which they start.
     """
 
     memory: AsyncMemory
     """The same memory, for your program."""
+
+    _running: _native.Place | None = None
 
     def __init__(
         self,
@@ -113,6 +175,7 @@ class AsyncMemoryTool(_AsyncTool):
         self.memory = (
             location if isinstance(location, AsyncMemory) and not options else AsyncMemory(location, **options)
         )
+        self._queue = _native.Queue()
 
     @classmethod
     async def open(
@@ -127,15 +190,74 @@ class AsyncMemoryTool(_AsyncTool):
 
     async def call(self, input: object) -> _Result:
         """Runs the `input` of a `tool_use` block. Returns text, or content blocks for an image."""
-        return await _perform(self.memory._native, "call", input)
+        method = _overridden(self, "execute") or _override_of(self, input)
+        return await (self._run(input) if method is None else self._run_override(method, input))
 
     async def execute(self, command: Any) -> _Result:
         """Runs a command of the SDK."""
-        return await self.call(command)
+        method = _override_of(self, command)
+        return await (self._run(command) if method is None else self._run_override(method, command))
 
-    view = create = str_replace = insert = delete = rename = execute
+    async def _run(self, command: Any) -> _Result:
+        return await _perform(self.memory._native, "call", command, _queue_for(self, command))
+
+    view = create = str_replace = insert = delete = rename = _run
+
+    async def _run_override(self, method: Callable[[Any], Any], input: object) -> _Result:
+        command = _parse(input)
+        if command is None:
+            return await self._run(input)  # raises the error
+        if _is_inside(self):
+            return await method(command)
+        place, outer = self._queue.enter(), _places.get()
+        try:
+            await _wait(place.start)
+            self._running = place
+            _places.set((*outer, place))
+            return await method(command)
+        finally:
+            _places.set(outer)
+            _leave(self, place)
 
     async def clear_all_memory(self) -> _Result:
         """Removes all files."""
         await self.memory.clear()
         return "All memory cleared"
+
+
+_BASE = frozenset((MemoryTool.execute, MemoryTool._run, AsyncMemoryTool.execute, AsyncMemoryTool._run))
+
+
+def _overridden(tool: MemoryTool | AsyncMemoryTool, name: str) -> Callable[[Any], Any] | None:
+    """The method if it is not the one of this module."""
+    method = getattr(tool, name)
+    return None if getattr(method, "__func__", None) in _BASE else method
+
+
+def _override_of(tool: MemoryTool | AsyncMemoryTool, command: object) -> Callable[[Any], Any] | None:
+    """The overridden method that runs a command."""
+    name = command.get("command") if isinstance(command, dict) else getattr(command, "command", None)
+    return _overridden(tool, name) if isinstance(name, str) and name in _COMMANDS else None
+
+
+def _queue_for(tool: MemoryTool | AsyncMemoryTool, command: object) -> _native.Queue | None:
+    """The queue of a command, unless an overridden method calls it, which would wait for itself."""
+    # Only an overridden method calls the method that it overrides. It can do so from another thread.
+    is_super = tool._running is not None and bool(_overridden(tool, "execute") or _override_of(tool, command))
+    return None if is_super or _is_inside(tool) else tool._queue
+
+
+def _is_inside(tool: MemoryTool | AsyncMemoryTool) -> bool:
+    return tool._running is not None and tool._running in _places.get()
+
+
+def _leave(tool: MemoryTool | AsyncMemoryTool, place: _native.Place) -> None:
+    if tool._running is place:
+        tool._running = None
+    place.leave()
+
+
+def _parse(input: object) -> Any:
+    """The command for an overridden method, or `None` if it is invalid."""
+    fields = _native.parse_command(input)
+    return _command(fields) if fields is not None and isinstance(input, dict) else fields and input

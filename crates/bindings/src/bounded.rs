@@ -1,0 +1,47 @@
+//! [`Bounded`]: a deadline for the methods of a store in another language.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use memory_tool::{Batch, FailureKind, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile};
+use tokio::time::timeout;
+
+/// A store whose methods fail if they do not return within the deadline. They may still run after it.
+#[derive(Debug)]
+pub(crate) struct Bounded {
+    pub(crate) inner: Arc<dyn Store>,
+    pub(crate) deadline: Duration,
+}
+
+impl Bounded {
+    async fn within<T>(
+        &self,
+        operation: &'static str,
+        on_timeout: FailureKind,
+        call: impl Future<Output = Result<T, StoreError>> + Send,
+    ) -> Result<T, StoreError> {
+        let missed = |_| StoreError::failure(on_timeout, operation, MissedDeadline(self.deadline));
+        timeout(self.deadline, call).await.map_err(missed)?
+    }
+}
+
+#[async_trait]
+impl Store for Bounded {
+    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.within("reading a path", FailureKind::Busy, self.inner.read_opts(path, options)).await
+    }
+
+    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        self.within("reading a record", FailureKind::Busy, self.inner.read_record(name)).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.within("applying a batch", FailureKind::OutcomeUnknown, self.inner.apply(batch)).await
+    }
+}
+
+/// A method did not return in time.
+#[derive(Debug, thiserror::Error)]
+#[error("the store did not return within the deadline of {} seconds", .0.as_secs_f64())]
+struct MissedDeadline(Duration);

@@ -1,0 +1,65 @@
+//! [`Queue`]: the order of the commands of a tool object.
+
+use memory_tool::CommandQueue;
+use memory_tool_bindings as bindings;
+use napi::Env;
+use napi::bindgen_prelude::ClassInstance;
+use napi_derive::napi;
+
+use crate::answer::Answer;
+use crate::call::{Abort, Started, start};
+use crate::memory::parse_input;
+
+/// The queue of a tool object. Its commands take effect in the order in which they took their places.
+#[napi]
+#[derive(Default)]
+pub struct Queue(CommandQueue);
+
+#[napi]
+impl Queue {
+    /// Creates an empty queue.
+    #[napi(constructor)]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next place, for a command, or for an overridden method, which can run more than one.
+    #[napi]
+    pub fn enter(&self, command: Option<String>) -> Place {
+        Place(bindings::Place::enter(&self.0, command.as_deref()))
+    }
+}
+
+/// A place in a queue.
+#[napi]
+pub struct Place(pub(crate) bindings::Place);
+
+#[napi]
+impl Place {
+    /// Waits for its turn, which lasts until the place is left.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the runtime cannot start.
+    #[napi(ts_return_type = "Answer | Promise<Answer>")]
+    pub fn wait<'env>(&self, env: &'env Env, abort: Option<ClassInstance<'_, Abort>>) -> napi::Result<Started<'env>> {
+        let waiting = self.0.wait();
+        let work = async {
+            waiting.await;
+            Answer::default()
+        };
+        start(env, Box::pin(work), abort)
+    }
+
+    /// Lets the next command run. Does nothing if the place was left before.
+    #[napi]
+    pub fn leave(&self) {
+        self.0.leave();
+    }
+}
+
+/// The input of a call as an overridden method receives it, as JSON. Returns `null` if it is invalid.
+#[napi]
+pub fn parse_command(input: String) -> Option<String> {
+    Some(bindings::parse_command(parse_input(&input).ok()?)?.to_string())
+}
