@@ -102,7 +102,7 @@ macro_rules! before_password {
             "(?:",
             password_word!(),
             r#"["'`*_]{0,4}(?: (?:for|of|on|at|für|von|vom|du|de|del|do|da|para|van|voor|от)"#,
-            r#"(?: [0-9A-Za-zÀ-žА-я.@/_-]+){1,5}?| \([ 0-9A-Za-zÀ-ž._-]+\))?(?:"#,
+            r#"(?: [0-9A-Za-zÀ-žА-я.@/_'’-]+){1,5}?| \([ 0-9A-Za-zÀ-ž._-]+\))?(?:"#,
             password_sign!(),
             "| (?:is|was|to|ist|war|lautet|auf|est|es)(?: now| still| (?:re)?set to| changed to| jetzt)?:? {1,3})|",
             password_short!(),
@@ -118,7 +118,7 @@ macro_rules! key_sign {
         concat!(
             r#"["'`*_]{0,4}(?:"#,
             password_sign!(),
-            r"|(?: (?:for|of|on|für|von)(?: [0-9A-Za-zÀ-ž.@/_-]+){1,5}?)?",
+            r"|(?: (?:for|of|on|für|von)(?: [0-9A-Za-zÀ-ž.@/_'’-]+){1,5}?)?",
             "(?::| (?:is|was|ist|war|lautet)(?: now)?:?) {1,3})"
         )
     };
