@@ -1,33 +1,49 @@
-//! [`Listing`]: the files and directories in one directory. Other entries are skipped.
+//! [`Listing`]: the files and directories in one directory. Links and special files are skipped (`[P4]`).
 
-use memory_tool_core::{FileEntry, MemoryPath};
+use std::ffi::OsStr;
+
+use memory_tool_core::{FileEntry, MemoryPath, UnlistedItem, UnlistedReason};
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{Handle, Listing};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use portable::{Handle, Listing};
 
-/// A file or directory with a legal name.
+/// A file or directory.
 pub(crate) enum Entry {
     Directory(MemoryPath),
     File(FileEntry),
+    /// A file or directory that cannot be listed (`[V1]`).
+    Unlisted(UnlistedItem),
+}
+
+/// The path of an entry, or the entry itself if no path can contain its name.
+fn path_of(directory: &MemoryPath, name: &OsStr) -> Result<MemoryPath, Entry> {
+    let path = name.to_str().and_then(|name| directory.join(name).ok());
+    path.ok_or_else(|| unlisted(directory, name, UnlistedReason::IllegalName))
+}
+
+fn unlisted(directory: &MemoryPath, name: &OsStr, reason: UnlistedReason) -> Entry {
+    Entry::Unlisted(UnlistedItem::new(directory.clone(), name.to_string_lossy(), reason))
 }
 
 /// Reads many names with one system call, and asks only for the metadata that a listing contains.
 #[cfg(target_os = "linux")]
 mod linux {
+    use std::ffi::OsStr;
     use std::io;
     use std::ops::Range;
     use std::os::fd::OwnedFd;
+    use std::os::unix::ffi::OsStrExt as _;
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
 
     use cap_std::fs::Dir;
-    use memory_tool_core::{FileEntry, MemoryPath};
+    use memory_tool_core::{FileEntry, MemoryPath, UnlistedReason};
     use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxFlags, StatxTimestamp, openat, statx};
     use rustix::io::Errno;
 
-    use super::Entry;
+    use super::{Entry, path_of, unlisted};
     use crate::name::Name;
 
     pub(crate) type Handle = OwnedFd;
@@ -41,7 +57,7 @@ mod linux {
         buffer: Vec<u8>,
         /// The entries that were read and not yet returned: their types, and the positions of their names in `names`.
         found: Vec<(FileType, Range<usize>)>,
-        names: String,
+        names: Vec<u8>,
     }
 
     impl Listing {
@@ -64,7 +80,7 @@ mod linux {
 
         fn new(directory: OwnedFd, path: MemoryPath) -> Self {
             let buffer = Vec::with_capacity(BUFFER_BYTES);
-            Self { directory: Arc::new(directory), path, buffer, found: Vec::new(), names: String::new() }
+            Self { directory: Arc::new(directory), path, buffer, found: Vec::new(), names: Vec::new() }
         }
 
         /// The open directory.
@@ -72,6 +88,11 @@ mod linux {
             &self.directory
         }
 
+        pub(crate) fn path(&self) -> &MemoryPath {
+            &self.path
+        }
+
+        /// The next entry. Without the right to look names up in the directory, the error is `PermissionDenied`.
         pub(crate) fn next(&mut self) -> Option<io::Result<Entry>> {
             loop {
                 let Some((kind, name)) = self.found.pop() else {
@@ -81,7 +102,7 @@ mod linux {
                         Err(error) => return Some(Err(error)),
                     }
                 };
-                if let Some(entry) = self.entry(kind, &self.names[name]).transpose() {
+                if let Some(entry) = self.entry(kind, OsStr::from_bytes(&self.names[name])).transpose() {
                     return Some(entry);
                 }
             }
@@ -98,12 +119,10 @@ mod linux {
                 };
                 let kind = entry.file_type();
                 let may_be_listed = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Unknown);
-                if let Ok(name) = entry.file_name().to_str()
-                    && may_be_listed
-                    && !matches!(name, "." | "..")
-                {
+                let name = entry.file_name().to_bytes();
+                if may_be_listed && !matches!(name, b"." | b"..") {
                     let start = self.names.len();
-                    self.names.push_str(name);
+                    self.names.extend_from_slice(name);
                     self.found.push((kind, start..self.names.len()));
                 }
                 if entries.is_buffer_empty() {
@@ -114,28 +133,32 @@ mod linux {
         }
 
         /// An entry of this type, or of an unknown type on file systems that do not return it.
-        pub(super) fn entry(&self, kind: FileType, name: &str) -> io::Result<Option<Entry>> {
-            let Ok(path) = self.path.join(name) else { return Ok(None) };
+        pub(super) fn entry(&self, kind: FileType, name: &OsStr) -> io::Result<Option<Entry>> {
+            let path = path_of(&self.path, name);
             if kind == FileType::Directory {
-                return Ok(Some(Entry::Directory(path)));
+                return Ok(Some(path.map_or_else(|unlisted| unlisted, Entry::Directory)));
             }
             let found = match self.metadata(name) {
                 Err(Errno::NOENT) => return Ok(None), // another program removed it
-                // A directory without the right to search it is skipped, as if it could not be opened.
-                Err(Errno::ACCESS) if self.metadata(".").is_err() => return Ok(None),
+                Err(Errno::ACCESS) if self.metadata(OsStr::new(".")).is_ok() => {
+                    return Ok(Some(unlisted(&self.path, name, UnlistedReason::Unreadable)));
+                }
                 found => found?,
             };
-            Ok(match FileType::from_raw_mode(found.stx_mode.into()) {
-                FileType::Directory => Some(Entry::Directory(path)),
+            let is_directory = match FileType::from_raw_mode(found.stx_mode.into()) {
+                FileType::Directory => true,
+                FileType::RegularFile => false,
+                _ => return Ok(None),
+            };
+            Ok(Some(match path {
+                Err(unlisted) => unlisted,
+                Ok(path) if is_directory => Entry::Directory(path),
                 // Each write creates a new file, so the file system has no useful time of creation.
-                FileType::RegularFile => {
-                    Some(Entry::File(FileEntry::new(path, found.stx_size).with_modified(time(found.stx_mtime))))
-                }
-                _ => None,
-            })
+                Ok(path) => Entry::File(FileEntry::new(path, found.stx_size).with_modified(time(found.stx_mtime))),
+            }))
         }
 
-        fn metadata(&self, name: &str) -> rustix::io::Result<Statx> {
+        fn metadata(&self, name: &OsStr) -> rustix::io::Result<Statx> {
             let fields = StatxFlags::TYPE | StatxFlags::SIZE | StatxFlags::MTIME;
             statx(&*self.directory, name, AtFlags::SYMLINK_NOFOLLOW, fields)
         }
@@ -162,7 +185,7 @@ mod portable {
     use cap_std::time::SystemTime;
     use memory_tool_core::{FileEntry, MemoryPath};
 
-    use super::Entry;
+    use super::{Entry, path_of};
     use crate::disk::{self, EntryKind};
     use crate::name::Name;
 
@@ -196,6 +219,11 @@ mod portable {
             &self.directory
         }
 
+        pub(crate) fn path(&self) -> &MemoryPath {
+            &self.path
+        }
+
+        /// The next entry. Without the right to look names up in the directory, the error is `PermissionDenied`.
         pub(crate) fn next(&mut self) -> Option<io::Result<Entry>> {
             loop {
                 let entry = self.entries.next()?.and_then(|entry| self.entry(&entry));
@@ -206,22 +234,26 @@ mod portable {
         }
 
         fn entry(&self, entry: &DirEntry) -> io::Result<Option<Entry>> {
-            let Some(path) = entry.file_name().to_str().and_then(|name| self.path.join(name).ok()) else {
-                return Ok(None);
-            };
+            let path = path_of(&self.path, &entry.file_name());
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                return Ok(Some(path.map_or_else(|unlisted| unlisted, Entry::Directory)));
+            }
             let metadata = match entry.metadata() {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None), // another program removed it
                 metadata => metadata?,
             };
-            Ok(match () {
-                () if metadata.is_dir() => Some(Entry::Directory(path)),
-                () if metadata.is_file() => {
+            if !metadata.is_file() {
+                return Ok(None);
+            }
+            Ok(Some(path.map_or_else(
+                |unlisted| unlisted,
+                |path| {
                     // Each write creates a new file, so the file system has no useful time of creation.
                     let modified = metadata.modified().ok().map(SystemTime::into_std);
-                    Some(Entry::File(FileEntry::new(path, metadata.len()).with_modified(modified)))
-                }
-                () => None,
-            })
+                    Entry::File(FileEntry::new(path, metadata.len()).with_modified(modified))
+                },
+            )))
         }
     }
 }
@@ -244,28 +276,34 @@ mod tests {
     use super::*;
     use crate::name::Name;
 
-    /// Defines a function that returns the files under a directory, as one of the modules lists them.
+    /// Defines a function that returns the files under a directory, as one of the modules lists them, and the names of
+    /// the items that it cannot list.
     macro_rules! files_as_listed_by {
         ($module:ident) => {
-            fn $module(directory: &Path) -> Vec<FileEntry> {
+            fn $module(directory: &Path) -> (Vec<FileEntry>, Vec<String>) {
                 use super::$module::Listing;
                 let mut pending = vec![Listing::of(&open(directory), MemoryPath::root()).unwrap().unwrap()];
-                let mut files = Vec::new();
+                let (mut files, mut unlisted) = (Vec::new(), Vec::new());
                 while let Some(mut listing) = pending.pop() {
                     while let Some(entry) = listing.next() {
-                        match entry.unwrap() {
-                            Entry::File(file) => files.push(file),
-                            Entry::Directory(path) => {
+                        match entry {
+                            Ok(Entry::File(file)) => files.push(file),
+                            Ok(Entry::Unlisted(item)) => unlisted.push(item.to_string()),
+                            Ok(Entry::Directory(path)) => {
                                 match Listing::open(listing.handle(), Name::of(&path).unwrap(), path.clone()) {
                                     Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied),
                                     opened => pending.extend(opened.unwrap()),
                                 }
                             }
+                            Err(error) => {
+                                assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{}", listing.path());
+                            }
                         }
                     }
                 }
                 files.sort_by(|left, right| left.path.cmp(&right.path));
-                files
+                unlisted.sort();
+                (files, unlisted)
             }
         };
     }
@@ -285,6 +323,8 @@ mod tests {
         fs::write(directory.join(std::ffi::OsStr::from_bytes(b"\xff")), "x").unwrap();
         symlink("file", directory.join("link")).unwrap();
         symlink("directory", directory.join("link to a directory")).unwrap();
+        symlink("file", directory.join("link\t")).unwrap();
+        fs::create_dir_all(directory.join("directory\t/nested")).unwrap();
         mknodat(CWD, directory.join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap();
     }
 
@@ -308,18 +348,20 @@ mod tests {
             fs::write(limited.join("file"), "x").unwrap();
             fs::set_permissions(&limited, Permissions::from_mode(mode)).unwrap();
         }
-        let (listed, expected) = (linux(directory), portable(directory));
+        let ((listed, unlisted), (expected, expected_unlisted)) = (linux(directory), portable(directory));
         for mode in [0o000, 0o100, 0o400] {
             let limited = directory.join(format!("mode {mode:03o}"));
             fs::set_permissions(limited, Permissions::from_mode(ACCESSIBLE)).unwrap();
         }
         assert_eq!(listed, expected);
+        assert_eq!(unlisted, expected_unlisted);
+        assert_eq!(unlisted.len(), 5, "{unlisted:?}");
         let modified = |path: &str| listed.iter().find(|file| file.path.as_str() == path).unwrap().modified;
         assert_eq!(modified("/memories/file"), Some(before_1970));
         assert!(modified("/memories/directory/nested/.hidden").unwrap() > SystemTime::UNIX_EPOCH);
         let in_large = listed.iter().filter(|file| file.path.as_str().starts_with("/memories/large/"));
         assert_eq!(in_large.count(), 300);
-        assert_eq!(linux(&directory.join("large")).len(), 300);
+        assert_eq!(linux(&directory.join("large")).0.len(), 300);
     }
 
     #[test]
@@ -343,10 +385,13 @@ mod tests {
         fill(directory.path());
         let listing = super::linux::Listing::of(&open(directory.path()), MemoryPath::root()).unwrap().unwrap();
         for kind in [FileType::Unknown, FileType::RegularFile] {
-            let entry = |name: &str| listing.entry(kind, name).unwrap();
+            let entry = |name: &str| listing.entry(kind, OsStr::new(name)).unwrap();
             assert!(matches!(entry("file"), Some(Entry::File(file)) if file.size == 4));
             assert!(matches!(entry("directory"), Some(Entry::Directory(_))));
-            for other in ["absent", "link", "pipe", "tab\t"] {
+            for unlisted in ["tab\t", "directory\t"] {
+                assert!(matches!(entry(unlisted), Some(Entry::Unlisted(_))), "{unlisted}");
+            }
+            for other in ["absent", "link", "pipe", "link\t"] {
                 assert!(entry(other).is_none(), "{other}");
             }
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use cap_std::fs::Dir;
-use memory_tool_core::{FileEntry, MemoryPath, Node, Stat, StoreError, StoredFile, Usage, Version};
+use memory_tool_core::{FileEntry, Listing, MemoryPath, Node, Stat, StoreError, StoredFile, Usage, Version};
 use sha2::{Digest, Sha256};
 
 use crate::disk::{self, Content, EntryKind, FileAccess, FileStamp};
@@ -34,7 +34,7 @@ pub(crate) struct Tree<'a> {
 pub(crate) enum Location {
     /// Nothing, or a directory without files that another program created.
     Absent,
-    /// A directory with a file at any depth.
+    /// A directory with a file, or an item that cannot be listed, at any depth.
     Directory,
     /// A file in the open directory `parent`.
     File { parent: Arc<Dir>, stamp: FileStamp },
@@ -103,8 +103,11 @@ impl<'a> Tree<'a> {
         Ok(match self.look(path)? {
             Location::Absent => Node::Absent,
             Location::Directory => {
-                let entries = self.files_under(path).collect::<Result<Vec<_>, _>>()?;
-                if entries.is_empty() && !path.is_root() { Node::Absent } else { Node::Directory(entries.into()) }
+                let mut walk = self.files_under(path);
+                let files = walk.by_ref().collect::<Result<Listing, _>>()?;
+                let listing = files.with_unlisted(walk.into_unlisted());
+                let is_absent = listing.files.is_empty() && listing.unlisted.is_empty() && !path.is_root();
+                if is_absent { Node::Absent } else { Node::Directory(listing) }
             }
             Location::File { parent, .. } => match self.content(&parent, path)? {
                 Some((Content::Whole(content), version)) => Node::File(StoredFile::new(content, version)),
@@ -297,7 +300,7 @@ impl<'a> Tree<'a> {
     }
 
     fn contains_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
-        self.files_under(directory).next().transpose().map(|file| file.is_some())
+        self.files_under(directory).finds_anything()
     }
 }
 

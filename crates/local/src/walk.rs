@@ -1,9 +1,9 @@
-//! [`Walk`]: the files under a directory.
+//! [`Walk`]: the files under a directory, and the items that cannot be listed.
 
 use std::mem;
 use std::sync::Arc;
 
-use memory_tool_core::{FailureKind, FileEntry, MemoryPath, StoreError};
+use memory_tool_core::{FailureKind, FileEntry, MemoryPath, StoreError, UnlistedItem, UnlistedReason};
 
 use crate::failure::failed;
 use crate::listing::{Entry, Handle, Listing};
@@ -22,6 +22,7 @@ pub(crate) struct Walk<'a> {
     subdirectories: Vec<MemoryPath>,
     /// The subdirectories of the other directories, which are still to be visited.
     pending: Vec<Subdirectories>,
+    unlisted: Vec<UnlistedItem>,
 }
 
 /// One or more subdirectories of a directory.
@@ -40,7 +41,17 @@ struct NextDirectory {
 impl<'a> Walk<'a> {
     pub(crate) fn new(tree: &'a Tree<'a>, start: MemoryPath) -> Self {
         let pending = vec![Subdirectories { parent: None, paths: vec![start.clone()] }];
-        Self { tree, start, current: None, subdirectories: Vec::new(), pending }
+        Self { tree, start, current: None, subdirectories: Vec::new(), pending, unlisted: Vec::new() }
+    }
+
+    /// The items that could not be listed so far (`[V1]`).
+    pub(crate) fn into_unlisted(self) -> Vec<UnlistedItem> {
+        self.unlisted
+    }
+
+    /// Whether there is a file, or an item that cannot be listed.
+    pub(crate) fn finds_anything(mut self) -> Result<bool, StoreError> {
+        Ok(self.next().transpose()?.is_some() || !self.unlisted.is_empty())
     }
 
     /// Leaves the current directory, and returns the next one.
@@ -58,19 +69,37 @@ impl<'a> Walk<'a> {
         Some(next)
     }
 
-    /// Opens a directory. Errors below the start that other programs caused are skipped.
-    fn open(&self, next: NextDirectory) -> Result<Option<Listing>, StoreError> {
-        let is_start = next.path == self.start;
+    /// Opens a directory. Errors below the start that other programs caused do not stop the walk.
+    fn open(&mut self, next: NextDirectory) -> Result<Option<Listing>, StoreError> {
+        let path = next.path.clone();
         match self.open_strictly(next) {
-            Err(error) if is_start => Err(error),
-            // Replaced since it was listed, or not accessible.
-            Err(
-                StoreError::SymbolicLink { .. }
-                | StoreError::NotARegularFile { .. }
-                | StoreError::Failure { kind: FailureKind::AccessDenied, .. },
-            ) => Ok(None),
+            Err(error) if path == self.start => Err(error),
+            // Replaced since it was listed.
+            Err(StoreError::SymbolicLink { .. } | StoreError::NotARegularFile { .. }) => Ok(None),
+            Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. }) => {
+                self.note_unreadable(&path);
+                Ok(None)
+            }
             opened => opened,
         }
+    }
+
+    /// Notes a directory that this process may not list, or in which it may not look names up.
+    fn note_unreadable(&mut self, directory: &MemoryPath) {
+        if let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) {
+            self.unlisted.push(UnlistedItem::new(parent, name, UnlistedReason::Unreadable));
+        }
+    }
+
+    /// Leaves the current directory after an error, and notes it if it is unreadable. Returns any other error.
+    fn abandon(&mut self, error: std::io::Error) -> Result<(), StoreError> {
+        let left = self.current.take();
+        let unreadable =
+            left.filter(|left| error.kind() == std::io::ErrorKind::PermissionDenied && *left.path() != self.start);
+        let Some(unreadable) = unreadable else { return Err(failed("listing a directory", error)) };
+        self.subdirectories.clear();
+        self.note_unreadable(unreadable.path());
+        Ok(())
     }
 
     fn open_strictly(&self, next: NextDirectory) -> Result<Option<Listing>, StoreError> {
@@ -94,7 +123,12 @@ impl Iterator for Walk<'_> {
             match self.current.as_mut().and_then(Listing::next) {
                 Some(Ok(Entry::Directory(path))) => self.subdirectories.push(path),
                 Some(Ok(Entry::File(file))) => return Some(Ok(file)),
-                Some(Err(error)) => return Some(Err(failed("listing a directory", error))),
+                Some(Ok(Entry::Unlisted(item))) => self.unlisted.push(item),
+                Some(Err(error)) => {
+                    if let Err(error) = self.abandon(error) {
+                        return Some(Err(error));
+                    }
+                }
                 None => {
                     let next = self.leave()?;
                     match self.open(next) {

@@ -37,7 +37,7 @@ async fn p4_special_files_are_neither_listed_nor_opened() {
 }
 
 #[tokio::test]
-async fn illegal_names_break_no_listing() {
+async fn v1_illegal_names_are_counted_and_reported() {
     let memory = TestMemory::new().await;
     memory.create("/memories/d/a.txt", "a").await;
     let directory = memory.on_disk("/memories/d");
@@ -46,12 +46,32 @@ async fn illegal_names_break_no_listing() {
     for name in illegal {
         fs::write(directory.join(OsStr::from_bytes(name)), "foreign").unwrap();
     }
+    let count = "[5 items could not be listed: 5 with illegal names.]";
+    let counted = async |path: &str| assert!(memory.view(path).await.ends_with(count), "{}", memory.view(path).await);
     let listing = memory.view("/memories").await;
-    assert!(listing.ends_with("\n1B\t/memories\n1B\t/memories/d/\n1B\t/memories/d/a.txt"), "{listing}");
+    assert!(listing.contains("\n1B\t/memories\n1B\t/memories/d/\n1B\t/memories/d/a.txt\n["), "{listing}");
+    counted("/memories").await;
+    counted("/memories/d").await;
+    let problems = memory.tool.store().verify(|_| {}).await.unwrap().problems;
+    let messages: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    assert_eq!(messages.len(), illegal.len(), "{messages:?}");
+    for escaped in ["line\\nfeed", "cafe\u{301}.md", "%2e%2e"] {
+        assert!(messages.iter().any(|message| message.contains(escaped)), "{escaped}: {messages:?}");
+    }
+    // Links and special files are not part of the memory.
+    symlink("a.txt", directory.join("link\nfeed")).unwrap();
+    make_pipe(&directory.join("pipe\nfeed"));
+    counted("/memories/d").await;
+    for name in ["link\nfeed", "pipe\nfeed"] {
+        fs::remove_file(directory.join(name)).unwrap();
+    }
     assert_eq!(memory.rename("/memories/d", "/memories/e").await, "Successfully renamed /memories/d to /memories/e");
     assert_eq!(tree(&memory.on_disk("/memories/e")).len(), 1 + illegal.len());
     memory.delete("/memories/e/a.txt").await;
     assert_eq!(tree(&memory.on_disk("/memories/e")).len(), illegal.len(), "files with illegal names are kept");
+    counted("/memories/e").await;
+    assert_eq!(memory.delete("/memories/e").await, "Successfully deleted /memories/e");
+    assert!(memory.view("/memories").await.ends_with("\n0B\t/memories"));
 }
 
 #[tokio::test]

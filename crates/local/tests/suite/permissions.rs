@@ -89,6 +89,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         ),
         trial("a_users_own_mode_prevents_no_deletion", is_root, "root", a_users_own_mode_prevents_no_deletion),
         trial("leftovers_are_reported_and_removed", is_root, "root", leftovers_are_reported_and_removed),
+        trial("v1_unreadable_directories_are_counted", is_root, "root", unreadable_directories_are_counted),
         trial("a_base_of_root_is_trusted", is_root, "root", a_base_of_root_is_trusted),
         trial("an_edit_keeps_owner_and_group", is_root, "root", an_edit_keeps_owner_and_group),
         trial("an_edit_keeps_the_access_list", has_lists, "root, access control lists", an_edit_keeps_the_access_list),
@@ -157,7 +158,8 @@ impl Shared {
             json!({"command": "delete in a batch", "path": "/memories/d"}),
             json!({"command": "verify"}),
         ]);
-        assert_eq!(results, [REFUSED, REFUSED, "Storage(AccessDenied)", ""]);
+        assert_eq!(results[..3], [REFUSED, REFUSED, "Storage(AccessDenied)"]);
+        assert!(!results[3].contains("staging"), "{}", results[3]);
         assert_eq!(tree(&self.base().join("memories")), before);
         assert_eq!(self.staged(), []);
     }
@@ -241,6 +243,44 @@ fn leftovers_are_reported_and_removed() {
     assert_eq!(shared.run([]), Vec::<String>::new());
     assert_eq!(shared.staged(), []);
     assert_eq!(shared.run([json!({"command": "verify"})]), [""]);
+}
+
+/// `[V1]`: each directory without the right to list it or to look names up.
+fn unreadable_directories_are_counted() {
+    let shared = Shared::new();
+    let limited = [("d/none", 0o000), ("d/write", 0o300), ("d/list", 0o400), ("e/only", 0o000), ("d/.hidden", 0o000)];
+    for (name, mode) in limited {
+        fs::create_dir_all(shared.file(name).join("nested")).unwrap();
+        fs::write(shared.file(name).join("file"), "x").unwrap();
+        fs::write(shared.file(name).join("nested/file"), "x").unwrap();
+        shared.set(name, USER, mode);
+    }
+    shared.add_directory("theirs", 0o700);
+    let view = |path: &str| json!({"command": "view", "path": path});
+    let results = shared.run([
+        view("/memories"),
+        view("/memories/d"),
+        view("/memories/e"),
+        view("/memories/d/none"),
+        json!({"command": "verify"}),
+    ]);
+    assert!(
+        results[0].ends_with("\n6B\t/memories/d/a\n[5 items could not be listed: 5 unreadable.]"),
+        "{}",
+        results[0]
+    );
+    assert!(
+        results[1].ends_with("\n6B\t/memories/d/a\n[3 items could not be listed: 3 unreadable.]"),
+        "{}",
+        results[1]
+    );
+    assert!(results[2].ends_with("\n0B\t/memories/e\n[1 items could not be listed: 1 unreadable.]"), "{}", results[2]);
+    assert_eq!(results[3], REFUSED);
+    for name in ["d/none", "d/write", "d/list", "e/only", "d/.hidden", "theirs"] {
+        let problem = format!("/memories/{name} cannot be listed: it cannot be read\n");
+        assert!(results[4].contains(&problem), "{name}: {}", results[4]);
+    }
+    assert_eq!(results[4].lines().count(), 6, "{}", results[4]);
 }
 
 /// Root can do everything.
