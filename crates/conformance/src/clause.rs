@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// The clauses and their titles, in the order of the contract.
-const CLAUSES: [(&str, &str); 41] = [
+const CLAUSES: [(&str, &str); 43] = [
     ("W1", "input"),
     ("W2", "output"),
     ("W3", "tool definition"),
@@ -30,6 +30,7 @@ const CLAUSES: [(&str, &str); 41] = [
     ("C1", "create: exact bytes"),
     ("C2", "create: no overwriting"),
     ("C3", "create: parent is a file"),
+    ("C4", "create: texts with U+0000"),
     ("S1", "str_replace: edit and snippet"),
     ("S2", "str_replace: missing path"),
     ("S3", "str_replace: no occurrence"),
@@ -46,6 +47,7 @@ const CLAUSES: [(&str, &str); 41] = [
     ("X1", "atomicity"),
     ("X2", "durability"),
     ("X3", "linearizability"),
+    ("X5", "order"),
     ("X4", "limits"),
 ];
 
