@@ -37,6 +37,24 @@ async def edited(client):
     return [await updated.get()]
 
 
+async def ordered(client, turns):
+    """The number of turns whose commands were sent together and took effect in order."""
+    result = 0
+    for turn in range(turns):
+        old, new = f"/memories/old{turn}", f"/memories/new{turn}"
+        outcomes = await asyncio.gather(
+            run(client, command="create", path=old, file_text="1\n"),
+            run(client, command="str_replace", path=old, old_str="1", new_str="one"),
+            run(client, command="insert", path=old, insert_line=1, insert_text="two"),
+            run(client, command="rename", old_path=old, new_path=new),
+            run(client, command="view", path=new),
+            run(client, command="delete", path=new),
+        )
+        view = outcomes[4].content[0].text
+        result += view.endswith("1\tone\n     2\ttwo\n     3\t") and not any(outcome.is_error for outcome in outcomes)
+    return result
+
+
 async def observe(target, mode):
     async def handle(message):
         if isinstance(message, types.ResourceUpdatedNotification):
@@ -67,6 +85,7 @@ async def observe(target, mode):
             "content": read.contents[0].text,
             "prompt": prompt.messages[0].role,
             "notified": await asyncio.wait_for(edited(client), 30),
+            "ordered": await ordered(client, 20),
         }
         await run(client, command="delete", path=PATH)
     return observations

@@ -120,6 +120,7 @@ pub(crate) fn python_client_works() {
                 "content": "Tea",
                 "prompt": "user",
                 "notified": ["memory:///a%20b.txt"],
+                "ordered": 20,
             });
             assert_eq!(results[transport][mode], expected, "{transport}, {mode}");
         }

@@ -263,9 +263,17 @@ fn an_error_shows_a_wrong_value_as_it_was_received() {
     let place = Place::new();
     let mut client = Client::start(&place, &[]);
     client.succeed(create("/memories/a", "1\n2"));
-    let input = json!({"command": "view", "path": "/memories/a", "view_range": ["a", "2"]});
-    let response = client.call(input);
-    assert!(super::text(&response).contains(r#"["a", "2"]"#), "{response}");
+    for (input, shown) in [
+        (json!({"command": "insert", "path": "/memories/a", "insert_line": "three", "insert_text": "x"}), "\"three\""),
+        (json!({"command": "insert", "path": "/memories/a", "insert_line": "[3]", "insert_text": "x"}), "\"[3]\""),
+        (json!({"command": "view", "path": "/memories/a", "view_range": ["a", "2"]}), "[\"a\", \"2\"]"),
+        (json!({"command": "view", "path": ["/memories/a"]}), "[\"/memories/a\"]"),
+        (json!({"command": "create", "path": "/memories/b", "file_text": 12}), "12"),
+    ] {
+        let response = client.call(input.clone());
+        assert_eq!(response["result"]["isError"], true, "{input}");
+        assert!(super::text(&response).contains(shown), "{input}: {response}");
+    }
     // A field that a client only filled in counts as missing.
     for (field, value) in [("insert_line", json!("")), ("insert_text", json!([])), ("path", json!(null))] {
         let mut input = json!({"command": "insert", "path": "/memories/a", "insert_line": 1, "insert_text": "x"});

@@ -350,11 +350,12 @@ fn the_log_has_no_contents() {
 fn an_image_is_image_content() {
     let place = Place::new();
     place.session().succeed(&create("/memories/a", ""));
-    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\
+        \0\0\0\rIDATx\xdac\xfc\xcf\xc0P\x0f\0\x04\x85\x01\x80\x84\xa9\x8c!\0\0\0\0IEND\xaeB`\x82";
     fs::write(place.file("a.png"), png).unwrap();
     let mut client = Client::start(&place, &[]);
     let view = client.call(json!({"command": "view", "path": "/memories/a.png"}));
-    let data = "iVBORw0KGgoAAAANSUhEUg==";
+    let data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
     assert_eq!(
         view["result"],
         json!({"content": [{"type": "image", "data": data, "mimeType": "image/png"}], "isError": false})
