@@ -32,9 +32,9 @@ impl Encryption {
         let sources = ["key", "key_file", "key_env", "passphrase_file"];
         let keys = [
             fields.get("key")?.map(Key::Bytes),
-            fields.get("key_file")?.map(Key::File),
+            fields.host_path("key_file")?.map(Key::File),
             fields.get("key_env")?.map(Key::Variable),
-            fields.get("passphrase_file")?.map(Key::PassphraseFile),
+            fields.host_path("passphrase_file")?.map(Key::PassphraseFile),
         ];
         let mut keys = keys.into_iter().flatten();
         let key = keys.next();
@@ -43,9 +43,9 @@ impl Encryption {
             return Err(OptionError::Value(format!("set only one of {a}, {b}, {c} and {d}")));
         }
         let mut old_keys: Vec<_> = fields.list("old_keys")?.into_iter().map(Key::Bytes).collect();
-        old_keys.extend(fields.list("old_key_files")?.into_iter().map(Key::File));
+        old_keys.extend(fields.host_paths("old_key_files")?.into_iter().map(Key::File));
         old_keys.extend(fields.list("old_key_envs")?.into_iter().map(Key::Variable));
-        old_keys.extend(fields.list("old_passphrase_files")?.into_iter().map(Key::PassphraseFile));
+        old_keys.extend(fields.host_paths("old_passphrase_files")?.into_iter().map(Key::PassphraseFile));
         let padding = padding(fields)?;
         let (name, old_names) = (fields.get("memory_name")?, fields.list("old_memory_names")?);
         let was_unnamed = fields.flag("memory_was_unnamed")?;

@@ -22,7 +22,7 @@ pub enum CallError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A part that the memory needs cannot be opened.
-    #[error("{0}")]
+    #[error("{0}: {1}")]
     Setup(&'static str, #[source] BoxError),
     /// An operation failed.
     #[error(transparent)]

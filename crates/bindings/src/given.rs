@@ -5,6 +5,8 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use memory_tool::expand_home;
+
 use crate::opening::Location;
 
 /// The value of an option.
@@ -111,6 +113,18 @@ impl Fields {
         Vec<T>: FromGiven,
     {
         Ok(self.get(name)?.unwrap_or_default())
+    }
+
+    /// Takes a path of the host, in which `~` is the home directory.
+    pub(crate) fn host_path(&mut self, name: &str) -> Result<Option<PathBuf>, OptionError> {
+        let path = self.get::<PathBuf>(name)?.map(expand_home).transpose();
+        path.map_err(|error| self.invalid(name, error))
+    }
+
+    /// Takes a list of such paths.
+    pub(crate) fn host_paths(&mut self, name: &str) -> Result<Vec<PathBuf>, OptionError> {
+        let paths = self.list::<PathBuf>(name)?.into_iter().map(expand_home).collect::<Result<_, _>>();
+        paths.map_err(|error| self.invalid(name, error))
     }
 
     /// Takes a duration, also in seconds.

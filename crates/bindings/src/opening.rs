@@ -234,7 +234,7 @@ fn detectors(fields: &Fields, given: &str) -> Result<Vec<Detector>, OptionError>
 }
 
 fn audit(fields: &mut Fields) -> Result<Option<Audit>, OptionError> {
-    let (file, actor) = (fields.get::<PathBuf>("audit_log")?, fields.get::<String>("actor")?);
+    let (file, actor) = (fields.host_path("audit_log")?, fields.get::<String>("actor")?);
     let (views, sync) = (fields.flag("audit_views")?, fields.flag("audit_sync")?);
     let Some(file) = file else {
         for (is_set, name) in [(actor.is_some(), "actor"), (views, "audit_views"), (sync, "audit_sync")] {

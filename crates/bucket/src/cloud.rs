@@ -42,6 +42,16 @@ fn client(scheme: ObjectStoreScheme, url: &Url) -> Result<Client, UrlError> {
     }
 }
 
+/// Refuses credentials in the address of a service: they are not used, and errors of requests would contain them.
+#[cfg(any(feature = "s3", feature = "gcs", feature = "azure"))]
+fn refuse_credentials(address: Option<String>) -> Result<(), UrlError> {
+    let has_credentials = |url: &Url| !url.username().is_empty() || url.password().is_some() || url.query().is_some();
+    match address.and_then(|address| Url::parse(&address).ok()) {
+        Some(url) if has_credentials(&url) => Err(UrlError::EndpointCredentials),
+        _ => Ok(()),
+    }
+}
+
 /// Names the function that makes the client of a cloud, with and without its feature.
 macro_rules! client_of {
     ($name:ident, $feature:literal, $cloud:literal, $builder:path, $settings:path, $named_by:expr, $advice:literal) => {
@@ -56,6 +66,9 @@ macro_rules! client_of {
             let is_set = |name: &&str| {
                 name.parse().is_ok_and(|key| builder.get_config_value(&key).is_some_and(|value| value != "false"))
             };
+            for name in ["endpoint", "base_url"] {
+                refuse_credentials(name.parse().ok().and_then(|key| builder.get_config_value(&key)))?;
+            }
             let named_by: &[&str] = &$named_by;
             let are_named = named_by.iter().any(is_set) || environment::has_file_of($feature);
             let client = builder.with_url(url.as_str()).with_retry(no_retries()).build();

@@ -32,6 +32,12 @@ pub enum UrlError {
     /// `AZURE_STORAGE_CONNECTION_STRING` is not a connection string. The error does not contain its value.
     #[error("AZURE_STORAGE_CONNECTION_STRING is not of the form Name=value;Name=value")]
     ConnectionString,
+    /// The address of the service contains credentials, which are not used. The error does not contain them.
+    #[error(
+        "the address of the service in the environment must not contain a user, a password or a query; set the \
+         credentials in their own variables"
+    )]
+    EndpointCredentials,
     /// The prefix is not valid in a key.
     #[error("the prefix cannot be a part of a key")]
     Prefix(#[source] object_store::path::Error),

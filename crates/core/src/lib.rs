@@ -57,7 +57,7 @@ pub use path::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, PathError};
 pub use path_map::{PathMap, PathMapEdits, PathMapEntry};
 pub use precondition::Precondition;
 pub use quota::{Quota, QuotaKind, Usage};
-pub use quote::is_unprintable;
+pub use quote::{escape_unprintable, is_unprintable};
 pub use read_only::ReadOnlyStore;
 pub use record::{InvalidRecordName, MAX_RECORD_NAME_BYTES, RecordName};
 pub use reply::{DirectoryItem, DirectoryView, FileView, ImageView, Reply};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::file_size::DEFAULT_MAX_FILE_BYTES;
 use crate::store_error::{BoxError, ErrorKind, FailureKind};
+use crate::verify::Problem;
 
 /// The default timeout of an operation that waits for other tasks or processes.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -94,12 +95,14 @@ impl Default for OpenOptions {
 /// An error when opening a store.
 ///
 /// It is for the operator, since it contains the location of the store. The [source](std::error::Error::source) is an
-/// error of the backend, which a program can downcast.
+/// error of the backend, which a program can downcast. The message contains all sources, unless the store does not
+/// exist.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{} {place}",
-    if *kind == ErrorKind::NotFound { "there is no memory store" } else { "cannot open the memory store" }
-)]
+#[error("{}", if *kind == ErrorKind::NotFound {
+    format!("there is no memory store {place}")
+} else {
+    format!("cannot open the memory store {place}: {}", Problem::of(&**source).message)
+})]
 pub struct OpenError {
     place: String,
     kind: ErrorKind,

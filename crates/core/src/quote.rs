@@ -15,8 +15,9 @@ pub(crate) fn quote(text: &str) -> String {
     format!("{}…", escape_unprintable(&text[..text.floor_char_boundary(MAX_QUOTED_BYTES)]))
 }
 
-/// Replaces each unprintable character by an escape such as `\n` or `\u{202e}`.
-pub(crate) fn escape_unprintable(text: &str) -> String {
+/// Replaces each [unprintable](is_unprintable) character by an escape such as `\n` or `\u{202e}`.
+#[must_use]
+pub fn escape_unprintable(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
         if is_unprintable(character) {

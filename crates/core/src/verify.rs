@@ -42,10 +42,16 @@ impl Problem {
         Self { message: message.into(), path: None, object: None }
     }
 
-    /// Creates a problem from an error and its sources.
+    /// Creates a problem from an error and its sources. A source that the message ends with is not repeated.
     pub fn of(error: &dyn std::error::Error) -> Self {
-        let causes = std::iter::successors(Some(error), |error| error.source());
-        Self::new(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
+        let mut text = error.to_string();
+        for source in std::iter::successors(error.source(), |error| error.source()) {
+            let message = source.to_string();
+            if !text.ends_with(&message) {
+                text = format!("{text}: {message}");
+            }
+        }
+        Self::new(text)
     }
 
     /// Sets `path`.

@@ -135,7 +135,10 @@ impl StoreUrl {
 
     fn missing_feature(&self, feature: &'static str) -> OpenError {
         let scheme = scheme_of(&self.to_string());
-        let cause = format!("this program was built without the `{feature}` feature, which {scheme}: URLs require");
+        let cause = format!(
+            "this program was built without the `{feature}` feature, which {scheme}: URLs require. To add it: cargo \
+             add memory-tool --features {feature}"
+        );
         OpenError::new(format!("at {self}"), ErrorKind::Unsupported, cause)
     }
 

@@ -1,7 +1,7 @@
 //! [`MemoryBuilder`]: the options and policies of a [`Memory`].
 
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fmt;
 use std::sync::Arc;
 #[cfg(feature = "expiry")]
@@ -32,6 +32,7 @@ use crate::backend::Backend;
 use crate::dry_run::DryRunStore;
 use crate::memory::{Inner, Memory};
 use crate::notify::{MemoryChange, NotifyingStore};
+use crate::redaction::redact_credentials;
 use crate::store_url::{StoreUrl, StoreUrlError};
 #[cfg(feature = "encrypted")]
 use crate::unprobed::{KeysRequired, UnprobedStore};
@@ -152,8 +153,8 @@ pub struct MemoryBuilder {
 /// The location of the memory.
 enum Location {
     Url(StoreUrl),
-    /// An invalid URL.
-    Invalid(OsString, StoreUrlError),
+    /// An invalid URL, without credentials.
+    Invalid(String, StoreUrlError),
     Store(SharedStore),
 }
 
@@ -167,7 +168,7 @@ impl MemoryBuilder {
     pub(crate) fn at(url: &OsStr) -> Self {
         match StoreUrl::parse(url) {
             Ok(url) => url.into(),
-            Err(error) => Self::new(Location::Invalid(url.to_owned(), error)),
+            Err(error) => Self::new(Location::Invalid(redact_credentials(&url.to_string_lossy()), error)),
         }
     }
 
@@ -219,7 +220,8 @@ impl MemoryBuilder {
     /// Simulates changes. Policies check them, but nothing is written to the backend, to mounted stores or to the audit
     /// log.
     ///
-    /// A memory that does not exist is treated as empty. Simulated contents can be read until they exceed 16 MiB.
+    /// A memory that does not exist is treated as empty, unless it [must exist](Self::must_exist). Simulated contents
+    /// can be read until they exceed 16 MiB.
     pub fn dry_run(mut self) -> Self {
         self.is_dry_run = true;
         self
@@ -460,7 +462,9 @@ impl MemoryBuilder {
             Location::Store(store) => return Ok(Backend::Custom(Arc::clone(store))),
         };
         match url.open(self.options.mode(self.mode())).await {
-            Err(error) if self.is_dry_run && error.is_not_found() => Ok(Backend::InProcess(Arc::default())),
+            Err(error) if self.is_dry_run && !self.must_exist && error.is_not_found() => {
+                Ok(Backend::InProcess(Arc::default()))
+            }
             Err(error) if error.is_not_found() => Err(error.with_place(self.location_name())),
             opened => opened,
         }
@@ -476,8 +480,9 @@ impl MemoryBuilder {
         }
     }
 
+    /// Whether the memory does not have to exist.
     fn creates(&self) -> bool {
-        self.is_dry_run || self.mode() == OpenMode::Create
+        self.is_dry_run && !self.must_exist || self.mode() == OpenMode::Create
     }
 
     /// Wraps the store in its encryption. Without keys, refuses an encrypted store, because writes would not be
@@ -551,7 +556,7 @@ impl MemoryBuilder {
     fn location_name(&self) -> String {
         match &self.location {
             Location::Url(url) => format!("at {url}"),
-            Location::Invalid(given, _) => format!("at {}", given.display()),
+            Location::Invalid(given, _) => format!("at {given}"),
             Location::Store(_) => "in a custom store".to_owned(),
         }
     }
@@ -590,6 +595,49 @@ mod tests {
             let expiring = Memory::builder("a").read_only().expire_after(Duration::from_secs(60));
             assert_eq!(expiring.mode(), OpenMode::Existing, "access times are written");
         }
+    }
+
+    #[tokio::test]
+    async fn a_dry_run_of_a_memory_that_must_exist_fails_if_it_is_missing() {
+        let directory = tempfile::tempdir().unwrap();
+        let missing = directory.path().join("a");
+        assert!(Memory::builder(&missing).dry_run().build().await.is_ok());
+        let error = Memory::builder(&missing).dry_run().must_exist().build().await.unwrap_err();
+        assert!(cfg!(not(feature = "local")) || error.is_not_found(), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_open_error_has_the_location_and_the_cause_without_credentials() {
+        let error = Memory::open("sqllite:x").await.unwrap_err().to_string();
+        assert!(error.starts_with("cannot open the memory store at sqllite:x: unknown scheme `sqllite:`. "), "{error}");
+        for url in [
+            "s3://AKIA:Se/cret@bucket",
+            "s3://AKIA:Se/cret",
+            "az://container/a?sig=Se/cret",
+            "https://a.blob.core.windows.net/a?sig=Se/cret",
+            "postgres://user:Se/cret@host/db",
+            "file://user:Se/cret@host/a",
+            "sqlite:a.db?key=Se/cret",
+        ] {
+            let builder = Memory::builder(url);
+            let debugged = format!("{builder:?}");
+            let error = builder.build().await.unwrap_err();
+            let messages = format!("{error} {error:?} {debugged}");
+            assert!(!messages.contains("Se/cret") && !messages.contains("cret@"), "{url}: {messages}");
+            assert!(messages.contains("[redacted]"), "{url}: {messages}");
+        }
+        let bucket = StoreUrl::Bucket { url: "s3://AKIA:Se/cret@bucket".to_owned() };
+        let error = MemoryBuilder::from(bucket.clone()).build().await.unwrap_err();
+        let messages = format!("{error} {error:?} {bucket} {bucket:?}");
+        assert!(!messages.contains("cret@"), "{messages}");
+    }
+
+    #[tokio::test]
+    #[cfg(not(feature = "gcs"))]
+    async fn a_missing_feature_names_the_command_that_adds_it() {
+        let error = Memory::open("gs://bucket/a").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().ends_with(": cargo add memory-tool --features gcs"), "{error}");
     }
 
     #[tokio::test]

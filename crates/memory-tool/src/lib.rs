@@ -6,8 +6,10 @@ mod backend;
 mod builder;
 mod command_queue;
 mod dry_run;
+mod home;
 mod memory;
 mod notify;
+mod redaction;
 mod store_url;
 #[cfg(feature = "transfer")]
 mod transfer;
@@ -19,11 +21,13 @@ pub use backend::Backend;
 #[cfg(feature = "expiry")]
 pub use builder::Expiring;
 pub use builder::MemoryBuilder;
+pub use home::{HomeError, expand_home};
 pub use memory::Memory;
 pub use memory_tool_core::{
     DEFAULT_MAX_FILE_BYTES, DEFAULT_TIMEOUT, OpenError, OpenMode, OpenOptions, Problem, VerifyProgress, VerifyReport,
 };
 pub use notify::MemoryChange;
+pub use redaction::redact_credentials;
 pub use store_url::{StoreUrl, StoreUrlError};
 #[cfg(feature = "transfer")]
 pub use transfer::{
@@ -59,7 +63,7 @@ pub use memory_tool_core::{
     Batch, Change, FileEntry, InMemoryStore, InvalidBatch, InvalidRecordName, Listing, MAX_PATH_BYTES,
     MAX_RECORD_NAME_BYTES, MAX_SEGMENT_BYTES, MemoryPath, Node, PathError, PathMap, PathMapEdits, PathMapEntry,
     Precondition, Quota, QuotaKind, ReadOnlyStore, ReadOptions, RecordChange, RecordName, Stat, Store, StoreExt,
-    StoreState, StoredFile, UnlistedItem, UnlistedReason, Usage, Version, is_unprintable,
+    StoreState, StoredFile, UnlistedItem, UnlistedReason, Usage, Version, escape_unprintable, is_unprintable,
 };
 
 // Context editing of the Messages API.

@@ -10,6 +10,9 @@ use std::str::FromStr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode, percent_encode};
 
+use crate::home::{HomeError, dollar_variable, expand_home, expand_tilde, percent_variable, refuse_variable};
+use crate::redaction::{redact_credentials, redact_host, redact_parameter};
+
 /// The name of the memory in a SQLite database if the URL contains no name.
 const DEFAULT_MEMORY: &str = "default";
 
@@ -33,11 +36,15 @@ const TRUST: &str = "trust_other_users=true";
 /// write `%26` for `&`. A word followed by a colon is a URL scheme, so write `./a:b` for a path such as `a:b`. A single
 /// letter followed by a colon is a drive on Windows.
 ///
+/// A path that starts with `~/` is in the home directory of the user. Other forms that a shell expands are
+/// [refused](expand_home), such as `~alice` and `$HOME`. For a directory of that name, write `./~` or `file:%24HOME`.
+///
 /// # Behavior
 /// 1. Parsing does not depend on the features of this crate. [Opening](Self::open) does.
-/// 2. Parsing does not access the store.
+/// 2. Parsing does not access the store. For `~`, it reads the environment.
 /// 3. `Display` returns an equivalent URL. An empty path is displayed as `.`. On Windows, the URL of a path that is not
 ///    Unicode cannot be parsed.
+/// 4. A URL has no place for credentials. If there are some in an invalid URL, no error contains them.
 ///
 /// ```
 /// use std::path::Path;
@@ -51,7 +58,7 @@ const TRUST: &str = "trust_other_users=true";
 /// assert_eq!(StoreUrl::parse(Path::new("./memory"))?, StoreUrl::Local("./memory".into()));
 /// # Ok::<(), memory_tool::StoreUrlError>(())
 /// ```
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Eq, Hash, PartialEq)]
 #[non_exhaustive]
 pub enum StoreUrl {
     /// A local directory. Requires the `local` feature.
@@ -85,7 +92,7 @@ impl StoreUrl {
             return Err(StoreUrlError::Empty);
         }
         let Some((scheme, location)) = split_scheme(given.as_encoded_bytes()) else {
-            return Ok(Self::Local(given.into()));
+            return Ok(Self::Local(expand_home(given)?));
         };
         match scheme.to_ascii_lowercase().as_str() {
             "file" => parse_file_url(location),
@@ -93,7 +100,7 @@ impl StoreUrl {
             "s3" | "gs" | "az" => parse_bucket_url(scheme, location),
             "in-process" => parse_in_process_url(location),
             _ => {
-                let given = given.to_string_lossy().into_owned();
+                let given = redact_credentials(&given.to_string_lossy());
                 Err(StoreUrlError::UnknownScheme { scheme: scheme.to_owned(), given })
             }
         }
@@ -117,9 +124,15 @@ impl fmt::Display for StoreUrl {
             Self::Sqlite { path, memory } => {
                 write!(f, "sqlite:{}?memory={}", PathInUrl(path.as_os_str()), escape(memory.as_bytes()))
             }
-            Self::Bucket { url } => f.write_str(url),
+            Self::Bucket { url } => f.write_str(&redact_credentials(url)),
             Self::InProcess => f.write_str("in-process:"),
         }
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StoreUrl({self})")
     }
 }
 
@@ -142,6 +155,9 @@ pub enum StoreUrlError {
     /// The path is missing.
     #[error("the path is missing")]
     Empty,
+    /// The path has a form that only a shell expands, or the home directory is unknown.
+    #[error(transparent)]
+    Home(#[from] HomeError),
     /// The scheme is unknown.
     #[error(
         "unknown scheme `{scheme}:`{}. A store is a path, or a URL that begins with file:, sqlite:, s3:, gs:, az: or \
@@ -151,7 +167,7 @@ pub enum StoreUrlError {
     UnknownScheme {
         /// The scheme.
         scheme: String,
-        /// The complete URL.
+        /// The complete URL, without [credentials](redact_credentials).
         given: String,
     },
     /// The URL contains the name of another machine.
@@ -160,7 +176,7 @@ pub enum StoreUrlError {
          relative path"
     )]
     Host {
-        /// The host.
+        /// The host, without [credentials](redact_credentials).
         host: String,
     },
     /// A `%` is not followed by two hexadecimal digits.
@@ -179,9 +195,12 @@ pub enum StoreUrlError {
         scheme: String,
     },
     /// The bucket name is invalid.
-    #[error("invalid bucket name `{name}`. The bucket is the part between the second and the third slash")]
+    #[error(
+        "invalid bucket name `{name}`. The bucket is the part between the second and the third slash; credentials are \
+         read from the environment"
+    )]
     BucketName {
-        /// The name.
+        /// The name, without [credentials](redact_credentials).
         name: String,
     },
     /// The prefix is invalid.
@@ -264,19 +283,21 @@ fn parse_bucket_url(scheme: &str, location: &[u8]) -> Result<StoreUrl, StoreUrlE
     if bucket.is_empty() {
         return Err(no_bucket());
     }
-    check_bucket_name(bucket)?;
+    check_bucket_name(bucket, location)?;
     check_prefix(prefix.unwrap_or_default())?;
     // Both parts are UTF-8, so this conversion is lossless.
     Ok(StoreUrl::Bucket { url: format!("{scheme}:{}", String::from_utf8_lossy(location)) })
 }
 
 /// Refuses parts of a URL that are not valid in the name of a bucket: a user, a port and percent-encoding.
-fn check_bucket_name(name: &[u8]) -> Result<(), StoreUrlError> {
+fn check_bucket_name(name: &[u8], location: &[u8]) -> Result<(), StoreUrlError> {
     let can_be_in_a_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._$".contains(byte);
     if name.iter().all(can_be_in_a_name) {
         Ok(())
     } else {
-        Err(StoreUrlError::BucketName { name: String::from_utf8_lossy(name).into_owned() })
+        // The secret of a key may contain slashes.
+        let location = String::from_utf8_lossy(location);
+        Err(StoreUrlError::BucketName { name: redact_host(location.trim_start_matches('/')) })
     }
 }
 
@@ -314,7 +335,8 @@ fn parse_query(query: &[u8]) -> Result<String, StoreUrlError> {
     for parameter in query.split(|&byte| byte == b'&') {
         let (name, value) = split_at(parameter, b'=');
         if name != b"memory" {
-            return Err(StoreUrlError::UnknownParameter { name: String::from_utf8_lossy(name).into_owned() });
+            let name = redact_parameter(&String::from_utf8_lossy(parameter)).to_owned();
+            return Err(StoreUrlError::UnknownParameter { name });
         }
         let value = String::from_utf8(decode(value.unwrap_or_default())?);
         let value = value.map_err(|_| StoreUrlError::MemoryNameEncoding)?;
@@ -330,13 +352,21 @@ fn refuse_reserved(location: &[u8], reserved: &[u8]) -> Result<(), StoreUrlError
     if has_reserved { Err(StoreUrlError::QueryOrFragment) } else { Ok(()) }
 }
 
-/// Parses the path of a URL, with an optional host before it.
+/// Parses the path of a URL, with an optional host before it. `~` and `$` have their meaning only if they are not
+/// percent-encoded.
 fn parse_path(location: &[u8]) -> Result<PathBuf, StoreUrlError> {
-    let path = decode(without_host(location)?)?;
+    let escaped = without_host(location)?;
+    let text = String::from_utf8_lossy(escaped);
+    refuse_variable(dollar_variable(&text))?;
+    let Ok(path) = decode(escaped) else {
+        refuse_variable(percent_variable(&text))?;
+        return Err(StoreUrlError::Percent);
+    };
     if path.is_empty() {
         return Err(StoreUrlError::Empty);
     }
-    native_path(path)
+    let path = native_path(path)?;
+    if text.starts_with(['~', '/']) && text.contains('~') { Ok(expand_tilde(&path)?) } else { Ok(path) }
 }
 
 /// Removes the host of `//host/path`, which must be empty or `localhost`. Other input is already a path.
@@ -347,7 +377,7 @@ fn without_host(location: &[u8]) -> Result<&[u8], StoreUrlError> {
     if host.is_empty() || host.eq_ignore_ascii_case(b"localhost") {
         Ok(path)
     } else {
-        Err(StoreUrlError::Host { host: String::from_utf8_lossy(host).into_owned() })
+        Err(StoreUrlError::Host { host: redact_host(&String::from_utf8_lossy(authority)) })
     }
 }
 
@@ -419,6 +449,76 @@ mod tests {
         ] {
             assert_eq!(parse(url), Ok(PathBuf::from(path)), "{url}");
         }
+    }
+
+    #[test]
+    fn a_tilde_is_the_home_directory_and_other_forms_of_a_shell_are_refused() {
+        let home = std::env::home_dir().unwrap();
+        for given in ["~/a b", "file:~/a%20b", "FILE:~/a b", "file:~%2Fa b"] {
+            assert_eq!(parse(given), Ok(home.join("a b")), "{given}");
+        }
+        assert_eq!(parse("~"), Ok(home.join("")));
+        let database = StoreUrl::Sqlite { path: home.join("a.db"), memory: "$B".to_owned() };
+        assert_eq!(StoreUrl::parse("sqlite:~/a.db?memory=$B"), Ok(database));
+        for given in [
+            "~a/b",
+            "$HOME/a",
+            "${HOME}/a",
+            "%USERPROFILE%",
+            "file:~a/b",
+            "file:$HOME/a",
+            "file:///$HOME/a",
+            "file:///~/a",
+            "file:%USERPROFILE%",
+            "sqlite:~a/b.db",
+            "sqlite:$HOME/a.db",
+            "sqlite:${HOME}/a.db?memory=b",
+            "sqlite:///~/a.db",
+            "sqlite:%USERPROFILE%\\a.db",
+        ] {
+            let parsed = StoreUrl::parse(given);
+            assert!(matches!(parsed, Err(StoreUrlError::Home(_))), "{given}: {parsed:?}");
+        }
+        for (given, path) in [
+            ("./~/a", "./~/a"),
+            ("./$a", "./$a"),
+            ("file:%7E/a", "~/a"),
+            ("file:%7Ea", "~a"),
+            ("file:%24HOME/a", "$HOME/a"),
+            ("file:%25TEMP%25", "%TEMP%"),
+            ("file:a/~", "a/~"),
+            ("file:%C3%A9", "é"),
+        ] {
+            assert_eq!(parse(given), Ok(path.into()), "{given}");
+        }
+        assert_eq!(StoreUrl::parse("az://$ROOT/~"), Ok(StoreUrl::Bucket { url: "az://$ROOT/~".to_owned() }));
+    }
+
+    #[test]
+    fn no_form_of_an_error_contains_credentials() {
+        const SECRET: &str = "wJalr/XUtn+FEMI=K7MDENG";
+        for (before, after) in [
+            ("s3://AKIA:", "@bucket/a"),
+            ("s3://:", "@bucket"),
+            ("s3://AKIA:", ""),
+            ("s3:AKIA:", "@bucket"),
+            ("gs://bucket?key=", ""),
+            ("az://container/a?sig=", "&se=1"),
+            ("az://container/a#", ""),
+            ("https://a.blob.core.windows.net/a?sig=", ""),
+            ("postgres://user:", "@host/db"),
+            ("file://user:", "@host/a"),
+            ("sqlite:a.db?key=", ""),
+            ("sqlite:a.db?", ""),
+            ("sqlite://user:", "@host/a.db"),
+            ("user:", "@host"),
+        ] {
+            let error = StoreUrl::parse(format!("{before}{SECRET}{after}")).unwrap_err();
+            let messages = format!("{error} {error:?}");
+            assert!(!messages.contains("FEMI") && !messages.contains("K7MDENG"), "{before}: {messages}");
+        }
+        let bucket = StoreUrl::Bucket { url: format!("s3://AKIA:{SECRET}@bucket") };
+        assert_eq!(format!("{bucket} {bucket:?}"), "s3://[redacted]@bucket StoreUrl(s3://[redacted]@bucket)");
     }
 
     #[test]
@@ -536,7 +636,9 @@ mod tests {
             ("GS:/bucket", StoreUrlError::NoBucket { scheme: "gs".to_owned() }),
             ("az://", StoreUrlError::NoBucket { scheme: "az".to_owned() }),
             ("az:///prefix", StoreUrlError::NoBucket { scheme: "az".to_owned() }),
-            ("s3://user:secret@bucket/a", name("user:secret@bucket")),
+            ("s3://user:secret@bucket/a", name("[redacted]@bucket")),
+            ("s3://user:a/secret@bucket/a", name("[redacted]@bucket")),
+            ("s3://user:secret", name("user:[redacted]")),
             ("s3://bucket:80/a", name("bucket:80")),
             ("gs://a%20b", name("a%20b")),
             ("gs://a b/c", name("a b")),
