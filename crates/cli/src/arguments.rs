@@ -6,6 +6,7 @@
 //! `-h` prints the first paragraph of a doc comment, in one line. `--help` prints all paragraphs.
 
 pub(crate) mod pages;
+mod usage_error;
 pub(crate) mod values;
 
 use std::ffi::{OsStr, OsString};
@@ -18,14 +19,14 @@ use std::path::PathBuf;
 
 #[cfg(any(feature = "chat", feature = "mcp"))]
 use clap::builder::NonEmptyStringValueParser;
-use clap::builder::{OsStringValueParser, StyledStr, TypedValueParser};
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgGroup, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 use memory_tool::conformance::CommandLine;
 use memory_tool::policies::Scope;
-use memory_tool::{DEFAULT_TIMEOUT, MemoryPath, OpenOptions, StoreUrl};
+use memory_tool::{DEFAULT_TIMEOUT, MemoryPath, OpenMode, OpenOptions, StoreUrl, expand_home};
 
 use crate::arguments::values::{
     Age, AnswerTimeout, BasisArgument, LackArgument, ReportFormat, ViewCap, WritingArgument, directory_of_a_case,
@@ -57,14 +58,11 @@ impl Arguments {
     /// Parses a command line. If it is wrong or asks for help, prints that and returns the exit status.
     pub(crate) fn of(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, u8> {
         let mut command = command();
-        let matches = command.try_get_matches_from_mut(arguments);
+        let words: Vec<_> = arguments.into_iter().collect();
+        let matches = command.try_get_matches_from_mut(&words);
         let parsed = matches.and_then(|mut matches| Self::from_arg_matches_mut(&mut matches));
         parsed.map_err(|error| {
-            let mut error = error.format(&mut command);
-            if is_store_missing(&error) {
-                let tip = StyledStr::from(format!("the environment variable {STORE_VARIABLE} sets a default"));
-                error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip]));
-            }
+            let error = usage_error::prepare(error, &mut command, &words);
             drop(error.print()); // a closed output is not an error
             u8::try_from(error.exit_code()).unwrap_or(1)
         })
@@ -74,13 +72,6 @@ impl Arguments {
 /// The definition of the command line, with its pages.
 pub(crate) fn command() -> Command {
     pages::with_pages(Arguments::command())
-}
-
-fn is_store_missing(error: &clap::Error) -> bool {
-    match error.get(ContextKind::InvalidArg) {
-        Some(ContextValue::Strings(missing)) => missing.iter().any(|argument| argument == STORE_OPTION),
-        _ => false,
-    }
 }
 
 /// The subcommands. Their help is in `pages`.
@@ -116,6 +107,9 @@ pub(crate) struct RunArguments {
     pub(crate) cap: ViewCapArgument,
 
     #[command(flatten)]
+    pub(crate) existing: ExistingArgument,
+
+    #[command(flatten)]
     pub(crate) memory: MemoryArgument,
 }
 
@@ -123,12 +117,6 @@ pub(crate) struct RunArguments {
 #[cfg(feature = "chat")]
 #[derive(Args, Debug)]
 pub(crate) struct ChatArguments {
-    #[command(flatten)]
-    pub(crate) overwrites: OverwritesArgument,
-
-    #[command(flatten)]
-    pub(crate) cap: ViewCapArgument,
-
     /// The model [default: ANTHROPIC_MODEL, or claude-opus-5-5]
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) model: Option<String>,
@@ -176,7 +164,7 @@ pub(crate) struct ChatArguments {
     pub(crate) max_responses: NonZeroU32,
 
     #[command(flatten)]
-    pub(crate) memory: MemoryArgument,
+    pub(crate) serving: RunArguments,
 }
 
 /// The arguments of `mcp`.
@@ -212,6 +200,7 @@ pub(crate) struct HttpArguments {
     ///
     /// A token has at least 16 characters from ! to ~. FILE is refused if other users can read or write it.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "listen", group = "token")]
+    #[arg(value_parser = host_path())]
     pub(crate) token_file: Option<PathBuf>,
 
     /// Require the bearer token in the environment variable NAME
@@ -268,6 +257,7 @@ pub(crate) struct ConformanceArguments {
 
     /// Run only the cases that failed in a JSON report
     #[arg(long, value_name = "REPORT", value_hint = ValueHint::FilePath, conflicts_with = "filters")]
+    #[arg(value_parser = host_path())]
     pub(crate) failed_from: Option<PathBuf>,
 
     /// Count only checks of BASIS or stronger
@@ -282,10 +272,12 @@ pub(crate) struct ConformanceArguments {
     /// Each line is an id and optionally a comment after `#`. The exit status is 1 if another case fails, or if one of
     /// these passes.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(value_parser = host_path())]
     pub(crate) known_failures: Option<PathBuf>,
 
     /// Write the failures to FILE, for --known-failures
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "known_failures")]
+    #[arg(value_parser = host_path())]
     pub(crate) write_known_failures: Option<PathBuf>,
 
     /// Print a table, json, junit or markdown
@@ -294,6 +286,7 @@ pub(crate) struct ConformanceArguments {
 
     /// Write a badge for shields.io to FILE
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    #[arg(value_parser = host_path())]
     pub(crate) badge: Option<PathBuf>,
 
     /// Run N cases at a time
@@ -400,6 +393,7 @@ pub(crate) struct KeygenArguments {
     ///
     /// Only the owner of FILE can read it.
     #[arg(long, value_name = "FILE")]
+    #[arg(value_parser = host_path())]
     pub(crate) output: Option<PathBuf>,
 }
 
@@ -436,6 +430,9 @@ pub(crate) struct CopyArguments {
     #[command(flatten)]
     pub(crate) writing: WritingArgument,
 
+    #[command(flatten)]
+    pub(crate) existing: ExistingArgument,
+
     /// Print the report as JSON
     ///
     /// Its fields are the counts copied, overwritten, bytes, unchanged and only_in_destination, the lists redacted,
@@ -466,6 +463,7 @@ pub(crate) struct ExportArguments {
     /// The ending decides: .tar is a tar archive, .tar.gz and .tgz are compressed with gzip, - is a tar archive on
     /// standard output, with the report on standard error, and every other name is a directory, which must be new or
     /// empty. Links in it are never followed. An archive gets its name only when it is complete.
+    #[arg(value_parser = host_path())]
     pub(crate) target: PathBuf,
 
     /// Export only the part of the store that belongs to tenant NAME
@@ -496,6 +494,7 @@ pub(crate) struct ImportArguments {
     /// A directory, a tar archive, or - for a tar archive on standard input
     ///
     /// An archive may be compressed with gzip, which is recognized by its content.
+    #[arg(value_parser = host_path())]
     pub(crate) source: PathBuf,
 
     /// Import only files under DIRECTORY of SOURCE
@@ -510,6 +509,9 @@ pub(crate) struct ImportArguments {
 
     #[command(flatten)]
     pub(crate) writing: WritingArgument,
+
+    #[command(flatten)]
+    pub(crate) existing: ExistingArgument,
 
     /// Print the report as JSON
     ///
@@ -567,10 +569,14 @@ pub(crate) struct CreateArguments {
 
     /// Read the text from this file, outside the memory
     #[arg(long, value_name = "FILE")]
+    #[arg(value_parser = host_path())]
     pub(crate) file: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) overwrites: OverwritesArgument,
+
+    #[command(flatten)]
+    pub(crate) existing: ExistingArgument,
 
     #[command(flatten)]
     pub(crate) shared: SharedArguments,
@@ -610,6 +616,7 @@ pub(crate) struct InsertArguments {
 
     /// Read the text from this file, outside the memory
     #[arg(long, value_name = "FILE")]
+    #[arg(value_parser = host_path())]
     pub(crate) file: Option<PathBuf>,
 
     #[command(flatten)]
@@ -621,6 +628,10 @@ pub(crate) struct InsertArguments {
 pub(crate) struct DeleteArguments {
     /// The file or directory to delete
     pub(crate) path: String,
+
+    /// Delete a directory without a question on a terminal
+    #[arg(long)]
+    pub(crate) yes: bool,
 
     #[command(flatten)]
     pub(crate) shared: SharedArguments,
@@ -660,6 +671,24 @@ pub(crate) struct OverwritesArgument {
     pub(crate) create_overwrites: bool,
 }
 
+/// Whether the store must exist.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct ExistingArgument {
+    /// Report an error instead of creating a store
+    ///
+    /// This detects a mistyped name, and a disk that is not mounted. A memory in a database and the part of a tenant
+    /// exist while they contain a file.
+    #[arg(long)]
+    pub(crate) must_exist: bool,
+}
+
+impl ExistingArgument {
+    /// The mode to open the store in.
+    pub(crate) fn mode(self) -> OpenMode {
+        if self.must_exist { OpenMode::Existing } else { OpenMode::Create }
+    }
+}
+
 /// The maximum output of one `view` (`[V8]`).
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct ViewCapArgument {
@@ -683,6 +712,7 @@ pub(crate) struct ManArguments {
     ///
     /// DIRECTORY is created if it does not exist. Existing pages are overwritten.
     #[arg(long, value_name = "DIRECTORY")]
+    #[arg(value_parser = host_path())]
     pub(crate) directory: Option<PathBuf>,
 }
 
@@ -737,6 +767,11 @@ impl DeadlineArgument {
     pub(crate) fn options(self) -> OpenOptions {
         OpenOptions::new().timeout(self.deadline.0)
     }
+}
+
+/// Parses a path of the host, in which `~` is the home directory.
+pub(crate) fn host_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(expand_home)
 }
 
 fn store_url_parser() -> impl TypedValueParser<Value = StoreUrl> {

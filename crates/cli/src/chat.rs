@@ -14,7 +14,7 @@ mod usage;
 
 use std::io::ErrorKind;
 
-use memory_tool::{MemoryTool as _, OpenMode, ToolRunner};
+use memory_tool::{MemoryTool as _, ToolRunner};
 use serde_json::json;
 
 use crate::arguments::{ChatArguments, pages};
@@ -25,10 +25,11 @@ use crate::chat::input::{Input, InputEvent, Lines};
 use crate::chat::screen::{InputMode, Screen};
 use crate::chat::session::{Session, TurnEnd, format_error};
 use crate::chat::usage::Usage;
+use crate::commands::intended;
 use crate::failure::{self, Failure};
 use crate::interruption::{CTRL_C, Interruption};
 use crate::output::count;
-use crate::run::{open_memory, start_runtime};
+use crate::run::{open_or_create, start_runtime};
 
 /// The default model.
 const DEFAULT_MODEL: &str = "claude-opus-5-5";
@@ -81,7 +82,7 @@ pub(crate) fn run(arguments: &ChatArguments) -> Result<ChatEnd, Failure> {
 async fn begin(arguments: &ChatArguments, screen: Screen) -> Result<Session, Failure> {
     let settings = settings(arguments);
     let api = Api::from_environment(&settings).map_err(Failure::Chat)?;
-    let memory = open_memory(OpenMode::Create, &arguments.memory, arguments.overwrites, arguments.cap).await?;
+    let memory = open_or_create(&arguments.serving).await?;
     Ok(Session {
         api,
         settings,
@@ -200,7 +201,11 @@ async fn view_memory(session: &mut Session, path: &str) -> Result<(), Failure> {
         Ok(reply) => session.screen.lines(&reply.to_string()).await,
         Err(error) => {
             failure::eprint_causes(&error);
-            session.screen.eprint_line(&format!("[memory] view {path}: {}", format_error(&error.to_string()))).await
+            session.screen.eprint_line(&format!("[memory] view {path}: {}", format_error(&error.to_string()))).await?;
+            match intended(path) {
+                Some(path) => session.screen.eprint_line(&format!("[memory] did you mean {path}?")).await,
+                None => Ok(()),
+            }
         }
     }
 }

@@ -5,12 +5,13 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
-use memory_tool::{Error, OpenMode, Reply, ToolResult};
+use memory_tool::{Error, Memory, MemoryPath, OpenMode, PathError, Reply, ToolResult};
 use serde_json::{Value, json};
 
-use crate::arguments::{CommandArguments, OverwritesArgument, SharedArguments, ViewCapArgument};
+use crate::arguments::{CommandArguments, DeleteArguments, OverwritesArgument, SharedArguments, ViewCapArgument};
+use crate::escapes::{for_terminal, on_one_line};
 use crate::failure::{self, Failure};
-use crate::output::{to_json, write_line};
+use crate::output::{count, to_json_for_standard_output, write_line};
 use crate::run::{open_memory, start_runtime};
 
 /// Whether the tool executed the command.
@@ -31,18 +32,58 @@ pub(crate) fn run(command: CommandArguments) -> Result<Outcome, Failure> {
         _ => Default::default(),
     };
     let memory = runtime.block_on(open_memory(mode(&command), &shared.memory, overwrites, cap))?;
+    if let CommandArguments::Delete(DeleteArguments { path, yes: false, .. }) = &command
+        && !runtime.block_on(confirm_removal(&memory, path))?
+    {
+        failure::eprint_line("memory-tool: nothing was deleted");
+        return Ok(Outcome::Error);
+    }
+    let paths = paths(&command);
     let outcome = runtime.block_on(memory.tool().call(input(command)?));
-    write_outcome(&outcome, json)?;
+    write_outcome(&outcome, json, &paths)?;
     Ok(if outcome.is_ok() { Outcome::Success } else { Outcome::Error })
+}
+
+/// Asks before a directory is deleted, if a person can answer.
+async fn confirm_removal(memory: &Memory, path: &str) -> Result<bool, Failure> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(true);
+    }
+    // The tool reports the errors of this path.
+    let Ok(path) = MemoryPath::parse(path) else { return Ok(true) };
+    let Ok(files) = memory.list(&path).await else { return Ok(true) };
+    if files.is_empty() || path.is_root() {
+        return Ok(true);
+    }
+    failure::eprint_part(&format!("delete {path}/ with {}? [y/N] ", count(files.len() as u64, "file")));
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).map_err(Failure::Input)?;
+    if !answer.ends_with('\n') {
+        failure::eprint_line("");
+    }
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 /// Only `create` creates a store that does not exist.
 fn mode(command: &CommandArguments) -> OpenMode {
     match command {
         CommandArguments::View(_) => OpenMode::ReadOnly,
-        CommandArguments::Create(_) => OpenMode::Create,
+        CommandArguments::Create(create) => create.existing.mode(),
         _ => OpenMode::Existing,
     }
+}
+
+/// The paths in the memory.
+fn paths(command: &CommandArguments) -> Vec<String> {
+    let path = match command {
+        CommandArguments::View(arguments) => &arguments.path,
+        CommandArguments::Create(arguments) => &arguments.path,
+        CommandArguments::StrReplace(arguments) => &arguments.path,
+        CommandArguments::Insert(arguments) => &arguments.path,
+        CommandArguments::Delete(arguments) => &arguments.path,
+        CommandArguments::Rename(arguments) => return vec![arguments.old_path.clone(), arguments.new_path.clone()],
+    };
+    vec![path.clone()]
 }
 
 fn shared(command: &CommandArguments) -> &SharedArguments {
@@ -95,7 +136,18 @@ fn text(given: Option<String>, file: Option<PathBuf>) -> Result<String, Failure>
     match (given, file) {
         (Some(text), _) => Ok(text),
         (None, Some(path)) => read_file(path),
-        (None, None) => read_standard_input().map_err(Failure::Input),
+        (None, None) => {
+            explain_wait("the text");
+            read_standard_input().map_err(Failure::Input)
+        }
+    }
+}
+
+/// Tells a person what the program waits for.
+pub(crate) fn explain_wait(what: &str) {
+    if io::stdin().is_terminal() {
+        let end = if cfg!(windows) { "Ctrl-Z and Enter" } else { "Ctrl-D" };
+        failure::eprint_line(&format!("memory-tool: reading {what} from standard input; {end} ends it"));
     }
 }
 
@@ -117,44 +169,35 @@ fn utf8(content: Vec<u8>) -> io::Result<String> {
     })
 }
 
-/// Writes the reply, and the causes of an error to standard error.
-fn write_outcome(outcome: &Result<Reply, Error>, json: bool) -> Result<(), Failure> {
-    let to_terminal = io::stdout().is_terminal();
+/// Writes the reply. An error and its causes go to standard error, on one line each, because they repeat arguments.
+fn write_outcome(outcome: &Result<Reply, Error>, json: bool, paths: &[String]) -> Result<(), Failure> {
     match outcome {
-        _ if json => write_reply(json_for(to_terminal, to_json(&ToolResult::new(None, outcome))?))?,
-        Ok(reply) => write_reply(text_for(to_terminal, reply.to_string()).into_bytes())?,
+        _ if json => write_reply(to_json_for_standard_output(&ToolResult::new(None, outcome))?)?,
+        Ok(reply) => write_reply(text_for(io::stdout().is_terminal(), reply.to_string()).into_bytes())?,
         // With causes, the error is printed below.
-        Err(error) if error.source().is_none() => {
-            failure::eprint_line(&text_for(io::stderr().is_terminal(), error.to_string()));
-        }
+        Err(error) if error.source().is_none() => failure::eprint_line(&on_one_line(&error.to_string())),
         Err(_) => {}
     }
     if let Err(error) = outcome {
         failure::eprint_causes(error);
+        for path in paths.iter().filter_map(|path| intended(path)) {
+            failure::eprint_line(&format!("memory-tool: did you mean {path}?"));
+        }
     }
     Ok(())
 }
 
-/// Escapes characters that control a terminal, if the text goes to one: the memory may be hostile.
-fn text_for(to_terminal: bool, text: String) -> String {
-    if to_terminal { failure::without_controls(&text) } else { text }
+/// The path under `/memories` that a path without it means.
+pub(crate) fn intended(path: &str) -> Option<MemoryPath> {
+    let Err(PathError::OutsideMemories { .. }) = MemoryPath::parse(path) else { return None };
+    let name = path.strip_prefix("./").unwrap_or(path).trim_start_matches('/');
+    let name = name.strip_prefix("memories/").unwrap_or(name);
+    MemoryPath::parse(&format!("/memories/{name}")).ok().filter(|path| !path.is_root())
 }
 
-/// The same for JSON, by escapes of JSON. Most control characters are escaped already; the others have four hexadecimal
-/// digits.
-fn json_for(to_terminal: bool, json: Vec<u8>) -> Vec<u8> {
-    if !to_terminal {
-        return json;
-    }
-    let mut escaped = String::with_capacity(json.len());
-    for character in String::from_utf8_lossy(&json).chars() {
-        if failure::controls_terminal(character) {
-            escaped += &format!("\\u{:04x}", u32::from(character));
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped.into_bytes()
+/// Escapes characters that control a terminal or are invisible, if the text goes to one: the memory may be hostile.
+fn text_for(to_terminal: bool, text: String) -> String {
+    if to_terminal { for_terminal(&text) } else { text }
 }
 
 fn write_reply(reply: Vec<u8>) -> Result<(), Failure> {
@@ -166,20 +209,27 @@ fn write_reply(reply: Vec<u8>) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    const TITLE: &str = "a\tb\n\u{1b}]0;title\u{7}\u{9b}2Jé\u{7f}\u{202e}";
-
     #[test]
     fn text_for_a_terminal_is_escaped() {
-        assert_eq!(text_for(true, TITLE.to_owned()), "a\tb\n\\u{1b}]0;title\\u{7}\\u{9b}2Jé\\u{7f}\\u{202e}");
-        assert_eq!(text_for(false, TITLE.to_owned()), TITLE);
+        let title = "a\tb\n\u{1b}]0;title\u{7}\u{9b}2Jé\u{7f}\u{202e}\u{200b}";
+        let escaped = "a\tb\n\\u{1b}]0;title\\u{7}\\u{9b}2Jé\\u{7f}\\u{202e}\\u{200b}";
+        assert_eq!(text_for(true, title.to_owned()), escaped);
+        assert_eq!(text_for(false, title.to_owned()), title);
     }
 
     #[test]
-    fn json_for_a_terminal_is_escaped_and_keeps_its_value() {
-        let json = to_json(&json!({"content": TITLE})).unwrap();
-        assert_eq!(json_for(false, json.clone()), json);
-        let escaped = String::from_utf8(json_for(true, json)).unwrap();
-        assert!(!escaped.contains(failure::controls_terminal), "{escaped}");
-        assert_eq!(serde_json::from_str::<Value>(&escaped).unwrap()["content"], TITLE);
+    fn a_path_without_memories_means_the_one_under_it() {
+        for (given, meant) in [
+            ("notes.txt", "/memories/notes.txt"),
+            ("./a/b.md", "/memories/a/b.md"),
+            ("/a", "/memories/a"),
+            ("memories/a", "/memories/a"),
+            ("/memoriesX/a", "/memories/memoriesX/a"),
+        ] {
+            assert_eq!(intended(given), Some(meant.parse().unwrap()), "{given}");
+        }
+        for given in ["/memories", "/memories/a", "../a", "a//b", "", "/", "./", "a\n", "/memories/../a"] {
+            assert_eq!(intended(given), None, "{given}");
+        }
     }
 }

@@ -1,38 +1,38 @@
 //! `memory-tool copy`: copies all files of one memory to another.
 
-use std::io;
-
 use memory_tool::{CopyOptions, CopyReport, TransferError};
 
 use crate::arguments::CopyArguments;
-use crate::failure::{Failure, on_one_line};
+use crate::escapes::on_one_line;
+use crate::failure::Failure;
+use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
-use crate::output::{to_json, write_line};
+use crate::output::write_report;
 use crate::progress_line::ProgressLine;
-use crate::run::start_runtime;
 use crate::transfer::{
-    Completeness, line_of, open_destination, open_source, problems, show_progress, summary, warn_of_no_file,
+    Completeness, access_to_destination, line_of, open_destination, open_source, problems, show_progress, summary,
+    warn_of_no_file,
 };
 
 /// Copies, and prints the report.
 pub(crate) fn run(arguments: &CopyArguments) -> Result<Completeness, Failure> {
-    let copied = start_runtime()?.block_on(copy(arguments))?;
+    let copied = run_until_interrupted(CLEANUP_TIME, copy(arguments))?;
     if copied.is_source_empty {
         warn_of_no_file(&arguments.source, arguments.source_scope.as_ref());
     }
-    let text = if arguments.json { to_json(&copied)? } else { to_text(&copied).into_bytes() };
-    write_line(&mut io::stdout().lock(), text)?;
+    write_report(arguments.json, &copied, || to_text(&copied))?;
     Ok(Completeness::of(copied.is_complete()))
 }
 
 async fn copy(arguments: &CopyArguments) -> Result<CopyReport, Failure> {
     let CopyArguments { source, source_scope, source_encryption, destination, encryption, .. } = arguments;
-    let CopyArguments { policies, writing, deadline, .. } = arguments;
+    let CopyArguments { policies, writing, existing, deadline, .. } = arguments;
     refuse_overlap(arguments).await?;
     // All keys are read first: if one is missing, nothing is created.
     encryption.key_ring().await?;
     let source = open_source(source, &source_encryption.to_encryption(), source_scope.as_ref(), *deadline).await?;
-    let destination = open_destination(destination, encryption, policies, writing.dry_run, *deadline).await?;
+    let access = access_to_destination(*writing, *existing);
+    let destination = open_destination(destination, encryption, policies, access, *deadline).await?;
     let options = if writing.overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
     let mut line = ProgressLine::of_standard_error();
     let copied = source.copy_to(&destination, options, |progress| show_progress(&mut line, progress)).await;

@@ -8,6 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use memory_tool::MemoryBuilder;
 use memory_tool::encrypted::{KeyRing, KeySourceError, Padding, Passphrase, RawKey};
 
+use crate::arguments::host_path;
 use crate::arguments::values::PaddingArgument;
 use crate::failure::Failure;
 
@@ -22,6 +23,7 @@ pub(crate) struct Encryption {
     ///
     /// A store keeps the key that it has until `rekey` changes it to the key of --key-file.
     #[arg(long, value_name = "FILE", requires = "key")]
+    #[arg(value_parser = host_path())]
     old_key_file: Vec<PathBuf>,
 
     /// Also use the key in the variable NAME; may be repeated
@@ -30,6 +32,7 @@ pub(crate) struct Encryption {
 
     /// Also use the passphrase in FILE; may be repeated
     #[arg(long, value_name = "FILE", requires = "key")]
+    #[arg(value_parser = host_path())]
     old_passphrase_file: Vec<PathBuf>,
 
     /// Pad files before encryption to hide their sizes
@@ -66,6 +69,7 @@ struct KeyArgument {
     /// FILE holds 64 hexadecimal digits, base64, or 32 bytes. It is refused if other users can read or write it, or if
     /// it holds 32 printable characters, which look like a passphrase or a part of a key.
     #[arg(long, value_name = "FILE")]
+    #[arg(value_parser = host_path())]
     key_file: Option<PathBuf>,
 
     /// Encrypt with the key in the environment variable NAME
@@ -80,6 +84,7 @@ struct KeyArgument {
     /// Argon2id derives the key, which takes a moment at each start. FILE holds UTF-8 text, which is normalized (NFC);
     /// a line break at its end is ignored. It is refused if other users can read or write it.
     #[arg(long, value_name = "FILE")]
+    #[arg(value_parser = host_path())]
     passphrase_file: Option<PathBuf>,
 }
 
@@ -91,6 +96,7 @@ pub(crate) struct SourceEncryption {
     ///
     /// If a `rekey` of SRC was interrupted, complete it first.
     #[arg(long, value_name = "FILE", group = "source_key")]
+    #[arg(value_parser = host_path())]
     source_key_file: Option<PathBuf>,
 
     /// SRC is encrypted with the key in the variable NAME
@@ -99,6 +105,7 @@ pub(crate) struct SourceEncryption {
 
     /// SRC is encrypted with the passphrase in FILE
     #[arg(long, value_name = "FILE", group = "source_key")]
+    #[arg(value_parser = host_path())]
     source_passphrase_file: Option<PathBuf>,
 
     /// The name of the memory in SRC

@@ -1,16 +1,15 @@
 //! `memory-tool expire`: removes expired files.
 
-use std::io;
-
 use memory_tool::policies::{ExpiredFile, ExpiringStore, ExpiringStoreBuilder};
 use memory_tool::{FailureKind, OpenMode, StoreError};
 use serde::Serialize;
 
 use crate::arguments::{ExpireArguments, StoreArgument};
-use crate::failure::{Failure, on_one_line};
+use crate::escapes::on_one_line;
+use crate::failure::Failure;
+use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory::{self, Access};
-use crate::output::{count, to_json, write_line};
-use crate::run::start_runtime;
+use crate::output::{count, write_report};
 
 /// The operation of an [`ExpiringStore`] in errors about the access times.
 const READING_ACCESS_TIMES: &str = "reading the access times";
@@ -18,9 +17,8 @@ const READING_ACCESS_TIMES: &str = "reading the access times";
 /// Removes or lists expired files, and prints the report.
 pub(crate) fn run(arguments: &ExpireArguments) -> Result<(), Failure> {
     memory::refuse_temporary(&arguments.store.url)?;
-    let outcome = start_runtime()?.block_on(expire(arguments))?;
-    let text = if arguments.json { to_json(&outcome)? } else { outcome.to_text().into_bytes() };
-    write_line(&mut io::stdout().lock(), text).map(|_| ())
+    let outcome = run_until_interrupted(CLEANUP_TIME, expire(arguments))?;
+    write_report(arguments.json, &outcome, || outcome.to_text())
 }
 
 async fn expire(arguments: &ExpireArguments) -> Result<Outcome, Failure> {

@@ -8,11 +8,12 @@ use std::path::PathBuf;
 
 use memory_tool::encrypted::{KeyError, KeySourceError};
 use memory_tool::policies::{AuditError, ExpiryError};
-use memory_tool::{BoxError, OpenError, StoreError, TransferError, is_unprintable};
+use memory_tool::{BoxError, OpenError, Problem, StoreError, TransferError};
 use memory_tool_bucket::UrlError;
 
 #[cfg(feature = "chat")]
 use crate::chat_error::ChatError;
+use crate::escapes::on_one_line;
 
 /// An error that ends the program without a result.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +109,19 @@ pub(crate) enum Failure {
     /// A memory does not exist, and the command does not create one. The causes add nothing to the message.
     #[error("{0}")]
     NotFound(OpenError),
+    /// The other memories of a database could not be listed.
+    #[error("cannot list the memories of the database")]
+    Listing(#[source] StoreError),
+    /// A memory has no files, and its database has other memories.
+    #[error("there are no files in {url}, but {others} in the database; name a memory, such as {example}")]
+    NoSuchMemory {
+        /// The URL of the empty memory.
+        url: String,
+        /// The number of the other memories.
+        others: String,
+        /// The URL of another memory.
+        example: String,
+    },
     /// A command for persistent stores was given the temporary one.
     #[error("in-process: is temporary and always starts empty; name a persistent store")]
     TemporaryStore,
@@ -123,6 +137,9 @@ pub(crate) enum Failure {
         /// The directory or archive.
         path: PathBuf,
     },
+    /// An archive would be read from a terminal.
+    #[error("cannot read an archive from a terminal; redirect standard input, or name a file or a directory")]
+    ArchiveFromTerminal,
     /// An archive would be written to a terminal.
     #[error("cannot write an archive to a terminal; redirect standard output, or name a file that ends in .tar")]
     ArchiveOnTerminal,
@@ -242,6 +259,12 @@ pub(crate) enum Failure {
         /// The id.
         id: String,
     },
+    /// A signal ended the command.
+    #[error("interrupted")]
+    Interrupted {
+        /// The exit status of the program.
+        status: u8,
+    },
     /// A list of cases was requested in a format for results only.
     #[error("--list supports only --format table and --format json")]
     ListFormat,
@@ -252,19 +275,11 @@ pub(crate) fn eprint_error(error: &dyn Error) {
     eprint_line(&on_one_line(&format!("memory-tool: {}", with_causes(error))));
 }
 
-/// The error with its causes, for the operator only. Repeated causes are removed.
+/// The error with its causes, for the operator only.
 pub(crate) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let message = error.to_string();
-        if !text.ends_with(&message) {
-            text.push_str(": ");
-            text.push_str(&message);
-        }
-        cause = error.source();
-    }
-    text
+    let text = error.to_string();
+    let has_causes = |source| text.ends_with(&Problem::of(source).message);
+    if error.source().is_some_and(has_causes) { text } else { Problem::of(error).message }
 }
 
 /// Writes a line to standard error.
@@ -282,81 +297,5 @@ pub(crate) fn eprint_part(text: &str) {
 pub(crate) fn eprint_causes(error: &memory_tool::Error) {
     if error.source().is_some() {
         eprint_error(error);
-    }
-}
-
-/// Escapes unprintable characters: a name on the disk could forge lines of a log, or look like another name.
-pub(crate) fn on_one_line(text: &str) -> String {
-    escape(text, is_unprintable)
-}
-
-/// Escapes the characters that [control a terminal](controls_terminal), except line feeds and tabs.
-pub(crate) fn without_controls(text: &str) -> String {
-    escape(text, |character| controls_terminal(character) && !matches!(character, '\n' | '\t'))
-}
-
-/// Whether a terminal interprets the character instead of printing it. These are control characters, and characters
-/// with the Unicode property Bidi_Control, which reorder the text around them.
-pub(crate) fn controls_terminal(character: char) -> bool {
-    let is_bidi_control = matches!(
-        character,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    );
-    character.is_control() || is_bidi_control
-}
-
-/// Escapes the characters that the predicate selects.
-pub(crate) fn escape(text: &str, is_selected: impl Fn(char) -> bool) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_selected(character) {
-            escaped.extend(character.escape_default());
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_cause_is_printed_once() {
-        #[derive(Debug, thiserror::Error)]
-        #[error("{0}")]
-        struct Chained(&'static str, #[source] Option<Box<Chained>>);
-        let error = Chained("a", Some(Box::new(Chained("b: c", Some(Box::new(Chained("c", None)))))));
-        assert_eq!(with_causes(&error), "a: b: c");
-    }
-
-    #[test]
-    fn control_characters_are_escaped() {
-        assert_eq!(
-            without_controls("a\tb\r\n\u{1b}]52;c;eA==\u{7}\u{9d}é\u{7f}"),
-            "a\tb\\r\n\\u{1b}]52;c;eA==\\u{7}\\u{9d}é\\u{7f}"
-        );
-    }
-
-    #[test]
-    fn characters_that_reorder_text_are_escaped() {
-        for control in
-            "\u{61c}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2066}\u{2067}\u{2068}\u{2069}".chars()
-        {
-            assert_eq!(without_controls(&format!("a{control}b")), format!("a{}b", control.escape_default()));
-        }
-        let emoji = "👩\u{200d}🚀 ❤\u{fe0f} שלום";
-        assert_eq!(without_controls(emoji), emoji);
-    }
-
-    #[test]
-    fn a_line_feed_is_escaped_on_one_line() {
-        assert_eq!(on_one_line("a\nb\u{1b}[2Jc\u{9b}é"), "a\\nb\\u{1b}[2Jc\\u{9b}é");
-    }
-
-    #[test]
-    fn invisible_characters_are_escaped_on_one_line() {
-        assert_eq!(on_one_line("a\u{202e}txt\u{200b}\u{2028}é"), "a\\u{202e}txt\\u{200b}\\u{2028}é");
     }
 }

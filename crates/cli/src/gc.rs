@@ -1,31 +1,28 @@
 //! `memory-tool gc`: removes unused objects from a bucket.
 
-use std::io;
-
 use memory_tool::StoreUrl;
 use memory_tool_bucket::GcReport;
 use serde::Serialize;
 
 use crate::arguments::GcArguments;
 use crate::failure::Failure;
+use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
-use crate::output::{count, to_json, write_line};
-use crate::run::start_runtime;
+use crate::output::{count, write_report};
 
 /// Removes unused objects, and prints the report.
 pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     let url = &arguments.store.url;
     memory::refuse_temporary(url)?;
     let StoreUrl::Bucket { url } = url else { return Err(Failure::NothingToCollect) };
-    let report = start_runtime()?.block_on(async {
+    let report = run_until_interrupted(CLEANUP_TIME, async {
         let builder = memory::bucket(url)?.options(arguments.store.deadline.options().must_exist());
         let opened = builder.open().await;
         let store = opened.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?;
         store.gc(arguments.older_than.0).await.map_err(Failure::Collection)
     })?;
     let printed = PrintedReport::from(report);
-    let text = if arguments.json { to_json(&printed)? } else { printed.to_text().into_bytes() };
-    write_line(&mut io::stdout().lock(), text).map(|_| ())
+    write_report(arguments.json, &printed, || printed.to_text())
 }
 
 /// The report.

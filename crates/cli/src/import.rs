@@ -1,35 +1,45 @@
 //! `memory-tool import`: writes the files of a plain directory or a tar archive to a memory.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
+use std::time::Duration;
 
 use memory_tool::{Import, ImportReport, TransferError};
 
+use crate::arguments::values::WritingArgument;
 use crate::arguments::{ImportArguments, MemoryArgument};
-use crate::failure::{Failure, on_one_line};
-use crate::output::{count, to_json, write_line};
+use crate::escapes::on_one_line;
+use crate::failure::Failure;
+use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
+use crate::output::{count, write_report};
 use crate::progress_line::ProgressLine;
-use crate::run::start_runtime;
 use crate::transfer::{
-    Completeness, STANDARD_STREAM, line_of, line_of_more, open_destination, problems, show_progress, summary,
+    Completeness, STANDARD_STREAM, access_to_destination, line_of, line_of_more, open_destination, problems,
+    show_progress, summary,
 };
 
 /// Imports, and prints the report.
 pub(crate) fn run(arguments: &ImportArguments) -> Result<Completeness, Failure> {
-    let imported = start_runtime()?.block_on(import(arguments))?;
-    let text = if arguments.json { to_json(&imported)? } else { to_text(&imported).into_bytes() };
-    write_line(&mut io::stdout().lock(), text)?;
+    let is_stream = arguments.source == Path::new(STANDARD_STREAM);
+    if is_stream && io::stdin().is_terminal() {
+        return Err(Failure::ArchiveFromTerminal);
+    }
+    // A read of standard input may never return.
+    let cleanup_time = if is_stream { Duration::ZERO } else { CLEANUP_TIME };
+    let imported = run_until_interrupted(cleanup_time, import(arguments))?;
+    write_report(arguments.json, &imported, || to_text(&imported))?;
     Ok(Completeness::of(imported.is_complete()))
 }
 
 async fn import(arguments: &ImportArguments) -> Result<ImportReport, Failure> {
-    let ImportArguments { memory, writing, skip_above, .. } = arguments;
+    let ImportArguments { memory, writing, existing, skip_above, .. } = arguments;
     let mut import = to_import(arguments);
     let failed = |error| failure(error, arguments);
     // A source without files creates no memory.
-    let is_dry_run = writing.dry_run || !import.has_files().await.map_err(failed)?;
+    let dry_run = writing.dry_run || !import.has_files().await.map_err(failed)?;
+    let access = access_to_destination(WritingArgument { dry_run, ..*writing }, *existing);
     let MemoryArgument { store, policies } = memory;
-    let destination = open_destination(&store.url, &store.encryption, policies, is_dry_run, store.deadline).await?;
+    let destination = open_destination(&store.url, &store.encryption, policies, access, store.deadline).await?;
     let mut line = ProgressLine::of_standard_error();
     let imported = destination.import(import, |progress| show_progress(&mut line, progress)).await;
     let mut imported = imported.map_err(failed)?;

@@ -3,11 +3,40 @@
 use std::future::poll_fn;
 use std::io;
 use std::task::Poll;
+use std::time::Duration;
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 #[cfg(windows)]
 use tokio::signal::windows::{CtrlC as Signal, ctrl_c};
+
+use crate::failure::Failure;
+use crate::run::start_runtime;
+
+/// The maximum time for interrupted work to end, such as the removal of incomplete files.
+pub(crate) const CLEANUP_TIME: Duration = Duration::from_secs(5);
+
+/// Does the work of a command. A signal drops it, which leaves each file in its old or its new state.
+///
+/// `cleanup_time` is the maximum time for its calls to the system to end after that.
+pub(crate) fn run_until_interrupted<T>(
+    cleanup_time: Duration,
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let runtime = start_runtime()?;
+    let ended = runtime.block_on(async {
+        let mut interruption = Interruption::listen().map_err(Failure::Start)?;
+        tokio::select! {
+            biased; // after a signal, nothing else is started
+            status = interruption.status() => Err(Failure::Interrupted { status }),
+            done = work => done,
+        }
+    });
+    if matches!(ended, Err(Failure::Interrupted { .. })) {
+        runtime.shutdown_timeout(cleanup_time);
+    }
+    ended
+}
 
 /// Listens for SIGINT and SIGTERM. Once a value exists, they no longer end the program immediately.
 pub(crate) struct Interruption {

@@ -11,6 +11,7 @@ mod completions;
 mod conformance;
 mod copy;
 mod encryption;
+mod escapes;
 mod expire;
 mod export;
 mod failure;
@@ -41,7 +42,6 @@ use crate::arguments::{Action, Arguments};
 use crate::chat::ChatEnd;
 use crate::commands::Outcome;
 use crate::conformance::Verdict;
-use crate::export::ExportEnd;
 use crate::failure::Failure;
 #[cfg(feature = "mcp")]
 use crate::mcp::McpEnd;
@@ -75,7 +75,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, started_by: Option<Vec
     };
     outcome.unwrap_or_else(|failure| {
         failure::eprint_error(&failure);
-        FAILED
+        match failure {
+            Failure::Interrupted { status } => status,
+            _ => FAILED,
+        }
     })
 }
 
@@ -123,10 +126,7 @@ fn perform(action: Action) -> Result<u8, Failure> {
             Rotation::Incomplete => PROBLEM,
         }),
         Action::Copy(arguments) => copy::run(&arguments).map(status_of),
-        Action::Export(arguments) => export::run(&arguments).map(|ended| match ended {
-            ExportEnd::Done(completeness) => status_of(completeness),
-            ExportEnd::Interrupted { status } => status,
-        }),
+        Action::Export(arguments) => export::run(&arguments).map(status_of),
         Action::Import(arguments) => import::run(&arguments).map(status_of),
         Action::Completions(arguments) => completions::run(&arguments).map(|()| SUCCESS),
         Action::Man(arguments) => man::run(&arguments).map(|()| SUCCESS),

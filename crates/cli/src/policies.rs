@@ -11,8 +11,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::arguments::DeadlineArgument;
 use crate::arguments::values::Age;
+use crate::arguments::{DeadlineArgument, host_path};
 use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::memory::{self, Access};
@@ -74,6 +74,7 @@ pub(crate) struct Policies {
     /// Each line is one JSON value with the actor, the time, the command and digests. A change that cannot be recorded
     /// is not made. Files that --expire-after removes are not recorded.
     #[arg(long, value_name = "FILE", requires = "actor")]
+    #[arg(value_parser = host_path())]
     audit_log: Option<PathBuf>,
 
     /// The name of the user or agent for the audit log
@@ -232,7 +233,7 @@ impl Policies {
     /// Adds the audit log, unless this is a dry run.
     async fn audit(&self, builder: MemoryBuilder, access: Access) -> Result<MemoryBuilder, Failure> {
         let (Some(file), Some(actor)) = (&self.audit_log, &self.actor) else { return Ok(builder) };
-        if access == Access::DryRun {
+        if matches!(access, Access::DryRun { .. }) {
             return Ok(builder);
         }
         let log = JsonLinesLog::builder(file).sync(self.audit_sync).open().await.map_err(Failure::AuditLog)?;

@@ -1,17 +1,15 @@
 //! `memory-tool rekey`: re-encrypts a store with a new key.
 
-use std::io;
-
 use memory_tool::OpenMode;
 use memory_tool::encrypted::{KeyId, RekeyProgress, RekeyReport};
 use serde::Serialize;
 
 use crate::arguments::{RekeyArguments, StoreArgument};
 use crate::failure::Failure;
+use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory::{self, Access};
-use crate::output::{count, to_json, write_line};
+use crate::output::{count, write_report};
 use crate::progress_line::{ProgressLine, bar};
-use crate::run::start_runtime;
 
 /// Whether everything is encrypted with the new key.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -22,9 +20,8 @@ pub(crate) enum Rotation {
 
 /// Re-encrypts, and prints the report.
 pub(crate) fn run(arguments: &RekeyArguments) -> Result<Rotation, Failure> {
-    let printed = PrintedReport::from(start_runtime()?.block_on(rekey(arguments))?);
-    let text = if arguments.json { to_json(&printed)? } else { printed.to_text().into_bytes() };
-    write_line(&mut io::stdout().lock(), text)?;
+    let printed = PrintedReport::from(run_until_interrupted(CLEANUP_TIME, rekey(arguments))?);
+    write_report(arguments.json, &printed, || printed.to_text())?;
     Ok(printed.rotation())
 }
 

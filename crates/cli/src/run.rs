@@ -6,23 +6,26 @@ use memory_tool::{InputError, Memory, MemoryBuilder, MemoryTool, OpenMode, Rejec
 use tokio::runtime::Runtime;
 
 use crate::arguments::{MemoryArgument, OverwritesArgument, RunArguments, StoreArgument, ViewCapArgument};
-use crate::failure::{self, Failure, eprint_line, on_one_line};
+use crate::commands::explain_wait;
+use crate::escapes::on_one_line;
+use crate::failure::{self, Failure, eprint_line};
 use crate::memory::Access;
-use crate::output::{ReaderState, to_json, write_line};
+use crate::output::{ReaderState, to_json_for_standard_output, write_line};
 use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
 
 /// Serves lines until the input ends or the output is closed.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let runtime = start_runtime()?;
     let memory = runtime.block_on(open_or_create(arguments))?;
+    explain_wait("one JSON value per line");
     serve(&runtime, &*memory.tool(), io::stdin().lock(), io::stdout().lock())
 }
 
 /// Opens the memory. Reports a new one to the operator, because its name may be mistyped.
 pub(crate) async fn open_or_create(arguments: &RunArguments) -> Result<Memory, Failure> {
-    let RunArguments { overwrites, cap, memory } = arguments;
+    let RunArguments { overwrites, cap, existing, memory } = arguments;
     match open_memory(OpenMode::Existing, memory, *overwrites, *cap).await {
-        Err(Failure::NotFound(error)) => {
+        Err(Failure::NotFound(error)) if !existing.must_exist => {
             let opened = open_memory(OpenMode::Create, memory, *overwrites, *cap).await?;
             eprint_line(&on_one_line(&format!("memory-tool: created the memory store {}", error.place())));
             Ok(opened)
@@ -67,7 +70,7 @@ fn serve(
     // Reading blocks, so the loop is outside the runtime and enters it for each call.
     while let Some(line) = read_line(&mut input).map_err(Failure::Input)? {
         let result = runtime.block_on(answer(tool, line));
-        if write_line(&mut output, to_json(&result)?)? == ReaderState::Gone {
+        if write_line(&mut output, to_json_for_standard_output(&result)?)? == ReaderState::Gone {
             break;
         }
     }

@@ -3,11 +3,13 @@
 use std::io::Stderr;
 
 use memory_tool::policies::Scope;
-use memory_tool::{FileProblem, Memory, OpenMode, StoreUrl, TransferProgress, WriteReport};
+use memory_tool::{FileProblem, Memory, StoreUrl, TransferProgress, WriteReport};
 
-use crate::arguments::DeadlineArgument;
+use crate::arguments::values::WritingArgument;
+use crate::arguments::{DeadlineArgument, ExistingArgument};
 use crate::encryption::Encryption;
-use crate::failure::{Failure, eprint_line, on_one_line};
+use crate::escapes::on_one_line;
+use crate::failure::{Failure, eprint_line};
 use crate::memory::{self, Access};
 use crate::output::count;
 use crate::policies::Policies;
@@ -38,19 +40,25 @@ pub(crate) async fn open_source(
 ) -> Result<Memory, Failure> {
     memory::refuse_temporary(url)?;
     let builder = encryption.encrypt(memory::scoped(url, scope)).await?;
-    memory::open(builder.options(deadline.options().read_only())).await
+    let source = memory::open(builder.options(deadline.options().read_only())).await?;
+    memory::report_others(&source, url).await?;
+    Ok(source)
 }
 
-/// Opens the destination. A dry run creates nothing.
+/// The access to a destination. A dry run creates nothing.
+pub(crate) fn access_to_destination(writing: WritingArgument, existing: ExistingArgument) -> Access {
+    if writing.dry_run { Access::DryRun { must_exist: existing.must_exist } } else { Access::Mode(existing.mode()) }
+}
+
+/// Opens the destination.
 pub(crate) async fn open_destination(
     url: &StoreUrl,
     encryption: &Encryption,
     policies: &Policies,
-    is_dry_run: bool,
+    access: Access,
     deadline: DeadlineArgument,
 ) -> Result<Memory, Failure> {
     policies.refuse_temporary(url)?;
-    let access = if is_dry_run { Access::DryRun } else { Access::Mode(OpenMode::Create) };
     policies.open(url, encryption, access, deadline, |builder| builder).await
 }
 

@@ -1,15 +1,14 @@
 //! `memory-tool verify`: reports missing or damaged files of a store.
 
-use std::io;
-
 use memory_tool::{OpenMode, Problem, StoreUrl, VerifyReport};
 use serde::Serialize;
 
 use crate::arguments::{StoreArgument, VerifyArguments};
-use crate::failure::{Failure, on_one_line};
+use crate::escapes::on_one_line;
+use crate::failure::Failure;
+use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory::{self, Access};
-use crate::output::{count, to_json, write_line};
-use crate::run::start_runtime;
+use crate::output::{count, write_report};
 
 /// Whether a problem was found.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -21,22 +20,23 @@ pub(crate) enum Integrity {
 /// Verifies the store, and prints the report.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<Integrity, Failure> {
     memory::refuse_temporary(&arguments.store.url)?;
-    let report = start_runtime()?.block_on(async {
+    let report = run_until_interrupted(CLEANUP_TIME, async {
         let lost = if arguments.repair { repair(&arguments.store).await? } else { Vec::new() };
         let mut report = verify(&arguments.store).await?;
         report.problems.extend(lost);
         Ok::<_, Failure>(report)
     })?;
     let printed = PrintedReport::from(&report);
-    let text = if arguments.json { to_json(&printed)? } else { printed.to_text().into_bytes() };
-    write_line(&mut io::stdout().lock(), text)?;
+    write_report(arguments.json, &printed, || printed.to_text())?;
     Ok(if report.problems.is_empty() { Integrity::Intact } else { Integrity::Damaged })
 }
 
 async fn verify(store: &StoreArgument) -> Result<VerifyReport, Failure> {
     let StoreArgument { url, deadline, encryption } = store;
     let builder = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly), *deadline).await?;
-    memory::open(builder).await?.verify(|_| {}).await.map_err(Failure::Verification)
+    let memory = memory::open(builder).await?;
+    memory::report_others(&memory, url).await?;
+    memory.verify(|_| {}).await.map_err(Failure::Verification)
 }
 
 /// Repairs the log of a store in a bucket. Returns what could not be recovered.

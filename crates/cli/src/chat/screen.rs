@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncWrite, AsyncWriteExt as _, Stdout};
 use tokio::time::{Instant, interval_at, timeout};
 
+use crate::escapes::{TerminalText, on_one_line};
 use crate::failure::{self, Failure};
 use crate::progress_line::ProgressLine;
 
@@ -32,6 +33,8 @@ pub(crate) struct Screen<W = Stdout> {
     input_mode: InputMode,
     speaker: Speaker,
     is_mid_line: bool,
+    /// The escapes of the text so far, since a part may start within an emoji.
+    escapes: TerminalText,
 }
 
 /// The source of messages.
@@ -65,7 +68,16 @@ impl Screen {
             false => InputMode::Piped,
         };
         let output = tokio::io::stdout();
-        Self { output, is_live, is_watched, is_capable, input_mode, speaker: Speaker::Program, is_mid_line: false }
+        Self {
+            output,
+            is_live,
+            is_watched,
+            is_capable,
+            input_mode,
+            speaker: Speaker::Program,
+            is_mid_line: false,
+            escapes: TerminalText::default(),
+        }
     }
 }
 
@@ -131,14 +143,15 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
         }
     }
 
-    /// Prints a part of a response and flushes it. Characters that control the terminal are escaped.
+    /// Prints a part of a response and flushes it. Control characters and invisible ones are escaped.
     pub(crate) async fn text(&mut self, part: &str) -> Result<(), Failure> {
         if part.is_empty() {
             return Ok(());
         }
         self.switch_to(Speaker::Claude).await?;
         self.is_mid_line = !part.ends_with('\n');
-        self.write(&failure::without_controls(part)).await
+        let text = self.escapes.escape(part);
+        self.write(&text).await
     }
 
     /// Prints a part of Claude's thinking to standard error.
@@ -146,8 +159,9 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
         if part.is_empty() {
             return Ok(());
         }
-        let mut text = failure::without_controls(part);
-        if self.switch_to(Speaker::Thinking).await? {
+        let is_new = self.switch_to(Speaker::Thinking).await?;
+        let mut text = self.escapes.escape(part);
+        if is_new {
             text.insert_str(0, "[thinking] ");
         }
         self.is_mid_line = !part.ends_with('\n');
@@ -165,14 +179,14 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
     /// Prints a message of the program as a line to standard error.
     pub(crate) async fn eprint_line(&mut self, line: &str) -> Result<(), Failure> {
         self.switch_to(Speaker::Program).await?;
-        failure::eprint_line(&failure::on_one_line(line));
+        failure::eprint_line(&on_one_line(line));
         Ok(())
     }
 
     /// The same for an interruption, which a blocked reader must not delay: then an incomplete line is not ended.
     pub(crate) async fn eprint_interruption(&mut self, line: &str) -> Result<(), Failure> {
         timeout(MAX_STALL, self.switch_to(Speaker::Program)).await.unwrap_or(Ok(true))?;
-        failure::eprint_line(&failure::on_one_line(line));
+        failure::eprint_line(&on_one_line(line));
         Ok(())
     }
 
@@ -183,6 +197,7 @@ impl<W: AsyncWrite + Unpin> Screen<W> {
         }
         self.end_line().await?;
         self.speaker = speaker;
+        self.escapes = TerminalText::default();
         Ok(true)
     }
 
@@ -221,6 +236,7 @@ mod tests {
             input_mode: InputMode::Piped,
             speaker: Speaker::Program,
             is_mid_line: false,
+            escapes: TerminalText::default(),
         };
         for part in ["a\tb", "", "\u{1b}[2J\r"] {
             screen.text(part).await.unwrap();

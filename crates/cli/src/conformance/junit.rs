@@ -7,7 +7,8 @@ use std::time::Duration;
 use memory_tool::conformance::{Basis, CaseResult, Failure as CaseFailure, Outcome, Report};
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
-use crate::failure::{Failure, escape};
+use crate::escapes::escape;
+use crate::failure::Failure;
 
 /// The report as XML: a suite for each clause, a test for each case.
 pub(crate) fn to_xml(report: &Report) -> Result<Vec<u8>, Failure> {

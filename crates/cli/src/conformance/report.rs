@@ -3,11 +3,13 @@
 use std::io;
 
 use memory_tool::conformance::Report;
+use memory_tool::is_unprintable;
 use serde::Serialize;
 
 use crate::arguments::values::ReportFormat;
 use crate::conformance::{junit, markdown};
-use crate::failure::{self, Failure};
+use crate::escapes::escape;
+use crate::failure::Failure;
 use crate::output::write_line;
 
 /// Prints a report.
@@ -21,9 +23,9 @@ pub(super) fn print(report: &Report, format: ReportFormat) -> Result<(), Failure
     write(text)
 }
 
-/// Escapes control characters: a failure quotes the output of the program, which must not control the terminal.
+/// Escapes unprintable characters: a failure quotes the output of the program, which must not control the terminal.
 fn for_people(text: &str) -> Vec<u8> {
-    failure::escape(text, |character| failure::controls_terminal(character) && character != '\n').into_bytes()
+    escape(text, |character| is_unprintable(character) && character != '\n').into_bytes()
 }
 
 /// Pretty-printed JSON.

@@ -239,7 +239,8 @@ fn a_path_outside_memories_is_refused() {
         &["rename", "/elsewhere", "/memories/a"],
         &["rename", "/memories/a", "/elsewhere"],
     ] {
-        assert_eq!(place.run(arguments), refused("Error: Path must start with /memories, got: /elsewhere"));
+        let error = "Error: Path must start with /memories, got: /elsewhere";
+        assert_eq!(place.run(arguments), refused(&format!("{error}\nmemory-tool: did you mean /memories/elsewhere?")));
     }
 }
 

@@ -15,6 +15,8 @@ mod encrypted;
 mod help;
 #[cfg(unix)]
 mod hostile;
+#[cfg(unix)]
+mod interruption;
 #[cfg(all(feature = "mcp", unix))]
 mod mcp;
 mod policies;
@@ -26,5 +28,8 @@ mod readme;
 mod sqlite;
 mod stores;
 #[cfg(unix)]
+mod terminal;
+#[cfg(unix)]
 mod transfer;
+mod usage;
 mod verify;

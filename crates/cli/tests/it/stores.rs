@@ -267,8 +267,8 @@ fn an_invalid_url_is_refused() {
         ("sqlite:100%", "`%` must be followed by two hexadecimal digits"),
         ("sqlite:a#b", "`?` and `#` are reserved in a URL"),
         ("sqlite:a?memory=", "the name of a memory must not be empty"),
-        ("sqlite:a?mode=ro", "unknown parameter `mode`"),
-        ("sqlite:a?store=b", "unknown parameter `store`. A sqlite: URL may have ?memory=NAME"),
+        ("sqlite:a?mode", "unknown parameter `mode`"),
+        ("sqlite:a?store=", "unknown parameter `store`. A sqlite: URL may have ?memory=NAME"),
         ("sqlite:a?memory=b&memory=c", "the parameter `memory` is given more than once"),
     ] {
         assert_refused(store, &format!("error: invalid value '{store}' for '--store <URL>': {reason}"));
