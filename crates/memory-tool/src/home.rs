@@ -90,14 +90,18 @@ pub(crate) fn percent_variable(text: &str) -> Option<&str> {
 pub enum HomeError {
     /// The path starts with the home directory of another user.
     #[error(
-        "`{given}` starts with the home directory of a user, which is not looked up. Write the absolute path, or ./{given} for that name"
+        "`{given}` starts with the home directory of a user, which is not looked up. Write the absolute path, or \
+         ./{given} for that name"
     )]
     OtherUser {
         /// The path, with escapes for unprintable characters.
         given: String,
     },
     /// The path names `~` in the root directory.
-    #[error("`{given}` starts at the root directory. Write `{}` for the home directory", given.trim_start_matches(is_separator))]
+    #[error(
+        "`{given}` starts at the root directory. Write `{}` for the home directory",
+        given.trim_start_matches(is_separator)
+    )]
     BelowRoot {
         /// The path, with escapes for unprintable characters.
         given: String,

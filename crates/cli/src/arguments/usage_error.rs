@@ -14,8 +14,8 @@ use crate::escapes::on_one_line;
 /// The options that people give without their names, such as `verify ./memory`.
 const NAMELESS: [&str; 3] = ["store", "output", "directory"];
 
-/// Completes an error of clap. What it repeats is escaped, because the name of a tenant could forge lines of a log, and
-/// contains no credentials.
+/// Completes an error of clap. Arguments are repeated without credentials, and with escapes, because the name of a
+/// tenant could forge lines of a log.
 pub(super) fn prepare(error: Error, command: &mut Command, words: &[OsString]) -> Error {
     let mut error = with_safe_cause(with_safe_values(error)).format(command);
     if let Some(tip) = tip(&error, command, words) {
@@ -57,7 +57,7 @@ fn with_safe_cause(error: Error) -> Error {
     Error::raw(error.kind(), format!("invalid value '{value}' for '{argument}': {}\n", on_one_line(&cause)))
 }
 
-/// A tip for a missing store, or for an argument that an option was meant for.
+/// A tip for a missing store, or for the value of an option without its name.
 fn tip(error: &Error, command: &Command, words: &[OsString]) -> Option<String> {
     match error.get(ContextKind::InvalidArg)? {
         ContextValue::Strings(missing) if missing.iter().any(|argument| argument == STORE_OPTION) => {

@@ -1,4 +1,4 @@
-//! The program on a terminal: what it asks, explains and escapes there.
+//! The program on a terminal: questions, explanations and escapes.
 
 use std::fs;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// Runs a program on a terminal, and ends with its status.
 const ON_A_TERMINAL: &str = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 
-/// What ends the input of a terminal.
+/// The end of the input of a terminal.
 const CTRL_D: &str = "\u{4}";
 
 /// Each of these hides text from a person: invisible and separating characters, and tags, which spell ASCII.
@@ -36,7 +36,7 @@ fn command(place: &Place, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs the command on a terminal where a person types this. Returns the exit status and what the terminal shows.
+/// Runs the command on a terminal where a person types this. Returns the exit status and the text on the terminal.
 fn typed(place: &Place, arguments: &[&str], keys: &str) -> (Option<i32>, String) {
     let mut process = on_a_terminal(&command(place, arguments)).spawn().unwrap();
     process.stdin.take().unwrap().write_all(keys.as_bytes()).unwrap();

@@ -1,4 +1,4 @@
-//! Errors about arguments: what they repeat, and the arguments that they suggest.
+//! Errors about arguments, with repeated and suggested arguments.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -226,7 +226,7 @@ fn other_forms_of_a_shell_are_refused_in_each_option_that_takes_a_path() {
                 "starts with the home directory of a user",
                 "starts at the root",
             ];
-            // The last one of two options counts, so `--store` is an error of its own.
+            // A second `--store` is another error.
             let is_twice = errors.contains("cannot be used multiple times");
             assert!(
                 status == Some(2) && (is_twice || reasons.iter().any(|reason| errors.contains(reason))),
