@@ -6,8 +6,8 @@ use memory_tool::is_unprintable;
 /// Text for a terminal, in parts. Control characters and invisible ones are escaped, except line feeds and tabs: they
 /// could control the terminal, or hide text that a model reads.
 ///
-/// The invisible characters of emoji and of scripts such as Persian are kept: after a visible character, a selector of a
-/// variant and a joiner.
+/// The invisible characters of emoji and of scripts such as Persian are kept: after a visible character, a joiner or a
+/// selector of a variant.
 #[derive(Debug, Default)]
 pub(crate) struct TerminalText {
     /// The last character, if it was not escaped.
