@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memory_tool_core::{
-    Change, FailureKind, FileEntry, MAX_PATH_BYTES, MemoryPath, Node, RecordChange, RecordName, Stat, StoreError,
-    StoreState, StoredFile, Usage, Version,
+    Change, FailureKind, FileEntry, Listing, MAX_PATH_BYTES, MemoryPath, Node, RecordChange, RecordName, Stat,
+    StoreError, StoreState, StoredFile, UnlistedItem, UnlistedReason, Usage, Version,
 };
 use rusqlite::{Connection, Params, Row};
 
@@ -56,8 +56,8 @@ impl Files<'_> {
         if let Some(node) = self.read_at_once(path)? {
             return Ok(node);
         }
-        let entries = self.list(path)?;
-        Ok(if entries.is_empty() { Node::Absent } else { Node::Directory(entries.into()) })
+        let listing = self.list(path)?;
+        Ok(if listing.files.is_empty() { Node::Absent } else { Node::Directory(listing) })
     }
 
     /// Reads the root or a file with one statement.
@@ -68,7 +68,7 @@ impl Files<'_> {
             " FROM file LEFT JOIN content ON content.id = content_id WHERE store = ?1 AND path = ?2"
         );
         if path.is_root() {
-            return Ok(Some(Node::Directory(self.list(path)?.into())));
+            return self.list(path).map(Node::Directory).map(Some);
         }
         self.first(FILE, (self.name(), path.as_str(), self.limit()), |row| {
             let version = content_version(row)?;
@@ -88,22 +88,25 @@ impl Files<'_> {
         i64::try_from(self.memory.max_file_bytes).unwrap_or(i64::MAX)
     }
 
-    /// Lists the files under a directory. Rows of other programs with invalid paths are skipped.
-    fn list(&self, directory: &MemoryPath) -> Result<Vec<FileEntry>, Failure> {
+    /// Lists the files under a directory. Rows of other programs with invalid paths are unlisted items.
+    fn list(&self, directory: &MemoryPath) -> Result<Listing, Failure> {
         const LIST: &str = concat!("SELECT path, size, created_at, modified_at FROM file WHERE ", under!());
         let mut statement = self.connection.prepare_cached(LIST)?;
         let mut rows = statement.query((self.name(), directory.as_str()))?;
-        let mut entries = Vec::new();
+        let mut listing = Listing::default();
         while let Some(row) = rows.next()? {
-            if let Some(path) = row.get_ref(0)?.as_str().ok().and_then(canonical) {
-                let entry = match size(row.get(1)?) {
-                    Ok(size) => FileEntry::new(path, size),
-                    Err(_) => FileEntry::damaged(path, 0),
-                };
-                entries.push(entry.with_created(time(row.get(2)?)).with_modified(time(row.get(3)?)));
-            }
+            let stored = row.get_ref(0)?;
+            let Some(path) = stored.as_str().ok().and_then(canonical) else {
+                listing.unlisted.push(unlisted(&String::from_utf8_lossy(stored.as_bytes()?)));
+                continue;
+            };
+            let entry = match size(row.get(1)?) {
+                Ok(size) => FileEntry::new(path, size),
+                Err(_) => FileEntry::damaged(path, 0),
+            };
+            listing.files.push(entry.with_created(time(row.get(2)?)).with_modified(time(row.get(3)?)));
         }
-        Ok(entries)
+        Ok(listing)
     }
 
     /// Returns what is at the path, without contents.
@@ -333,6 +336,19 @@ fn record_version(row: &Row<'_>) -> Result<Version, Failure> {
 /// The path of a row; `None` if it is invalid.
 pub(crate) fn canonical(stored: &str) -> Option<MemoryPath> {
     stored.parse().ok().filter(|path: &MemoryPath| path.as_str() == stored)
+}
+
+/// The item for a row with an invalid path: its first illegal name, in the directory above it.
+fn unlisted(stored: &str) -> UnlistedItem {
+    let mut directory = MemoryPath::root();
+    for name in stored.split('/').skip(2) {
+        match directory.join(name) {
+            Ok(path) => directory = path,
+            Err(_) => return UnlistedItem::new(directory, name, UnlistedReason::IllegalName),
+        }
+    }
+    let name = directory.file_name().unwrap_or_default().to_owned();
+    UnlistedItem::new(directory.parent().unwrap_or(directory), name, UnlistedReason::IllegalName) // not UTF-8
 }
 
 fn size(stored: i64) -> Result<u64, Failure> {

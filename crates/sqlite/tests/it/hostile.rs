@@ -221,6 +221,7 @@ async fn invalid_rows_break_no_operation() {
         )
         .unwrap();
     let listing = call(&store, serde_json::json!({"command": "view", "path": "/memories"})).await;
+    assert!(listing.ends_with("\n[1 items could not be listed: 1 with an illegal name.]"), "{listing}");
     assert!(listing.contains("/memories/a") && listing.contains("damaged\t/memories/c"), "{listing}");
     assert_eq!(read(&store, "/memories/a").await.unwrap(), "text");
     assert_eq!(store.memory_names().await.unwrap(), [name("default")]);
@@ -228,7 +229,7 @@ async fn invalid_rows_break_no_operation() {
     let refused = store.apply(limited.write(path("/memories/e"), "e")).await.unwrap_err();
     assert!(matches!(refused, StoreError::OverQuota { .. }), "{refused:?}");
     let problems = store.verify(|_| {}).await.unwrap().problems;
-    let illegal = problems.iter().filter(|problem| problem.to_string().contains("invalid path")).count();
+    let illegal = problems.iter().filter(|problem| problem.to_string().contains("not UTF-8")).count();
     assert_eq!((problems.len(), illegal), (5, 2), "{problems:?}");
 }
 

@@ -223,16 +223,17 @@ async fn verify_reports_invalid_rows() {
         .unwrap();
     let mut found: Vec<_> = store.verify(|_| {}).await.unwrap().problems.iter().map(ToString::to_string).collect();
     found.sort();
-    let expected = [
+    let mut expected = [
         "/memories/a in memory default is a file, but /memories/a/under is under it",
         "/memories/b in memory default has no content",
+        "/memories/.. cannot be listed: its name is not legal in a path of the memory",
         "/memories/c in memory default has 4 bytes instead of 7",
+        "/memories/x/ cannot be listed: its name is not legal in a path of the memory",
         "content 99 does not belong to any file",
-        "invalid path \"/memories/../x\" in memory \"default\": Path /memories/../x would escape /memories directory",
         "invalid path \"/memories/x\" in memory \"\": the name of a memory must not be empty",
-        "invalid path \"/memories/x/\" in memory \"default\": it ends with a slash",
         "invalid path \"elsewhere\" in memory \"default\": Path must start with /memories, got: elsewhere",
     ];
+    expected.sort();
     assert_eq!(found, expected);
     let damaged = store.read(&path("/memories/b")).await.unwrap_err();
     assert!(matches!(damaged, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{damaged:?}");
