@@ -32,6 +32,7 @@ faults! {
     "encodes-names-on-disk" EncodesNamesOnDisk,
     "fails-on-foreign-names" FailsOnForeignNames,
     "follows-links" FollowsLinks,
+    "hides-unlisted-items" HidesUnlistedItems,
     "keeps-deleted-texts" KeepsDeletedTexts,
     "leaves-a-part-on-a-full-disk" LeavesAPartOnAFullDisk,
     "leaves-files-around" LeavesFilesAround,
@@ -294,6 +295,9 @@ impl Store for DiskStore {
                 Ok(node)
             }
             Ok(Node::Directory(mut listing)) => {
+                if self.fault == Some(Fault::HidesUnlistedItems) {
+                    listing.unlisted.clear();
+                }
                 let files = &mut listing.files;
                 if self.fault == Some(Fault::ListsLinks) {
                     files.extend(self.links(path));
