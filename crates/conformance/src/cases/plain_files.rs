@@ -153,7 +153,7 @@ pub(crate) const CASES: &[CodeCase] = &[
         clauses: &["P1", "V1"],
         basis: Basis::Project,
         needs: &[Capability::PlainFiles],
-        reason: "a file whose name is not UTF-8 breaks commands on its directory, or vanishes from the listing uncounted",
+        reason: "a file whose name is not UTF-8 breaks commands on its directory, or vanishes without being counted",
         run: |target| Box::pin(names_that_are_no_text(target)),
     },
     CodeCase {
