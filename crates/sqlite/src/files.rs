@@ -97,7 +97,7 @@ impl Files<'_> {
         while let Some(row) = rows.next()? {
             let stored = row.get_ref(0)?;
             let Some(path) = stored.as_str().ok().and_then(canonical) else {
-                listing.unlisted.push(unlisted(&String::from_utf8_lossy(stored.as_bytes()?)));
+                listing.unlisted.push(unlisted(&String::from_utf8_lossy(stored.as_bytes().unwrap_or_default())));
                 continue;
             };
             let entry = match size(row.get(1)?) {
