@@ -17,8 +17,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let response = json!({"role": "assistant", "stop_reason": "tool_use", "content": [
         {"type": "tool_use", "id": "toolu_1", "name": "memory",
          "input": {"command": "view", "path": "/memories/profile.md"}}]}); // a response from the API
-    // Your other tools. Each call gets a result, in one message.
-    let others = |call: Value| async move { Ok(format!("{} is at 12:30", call["name"]).into()) };
+    let others = |call: Value| async move { Ok(format!("{}: 12:30", call["name"]).into()) }; // your other tools
     match runner.answer_with(&response, others).await {
         Answer::ToolResults { message, .. } => println!("{message}"), // your next message
         other => println!("{other:?}"), // Claude is done, the response is incomplete, or the request failed
