@@ -140,20 +140,28 @@ impl UnlistedItem {
     pub fn new(directory: MemoryPath, name: impl Into<String>, reason: UnlistedReason) -> Self {
         Self { directory, name: name.into(), reason }
     }
-}
 
-impl fmt::Display for UnlistedItem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { directory, name, reason } = self;
-        write!(f, "{directory}/{} cannot be listed: ", quote(name))?;
-        f.write_str(match (reason, directory.join(name)) {
+    /// The directory and the name, with unprintable characters escaped.
+    pub fn location(&self) -> String {
+        format!("{}/{}", self.directory, quote(&self.name))
+    }
+
+    /// The reason in words.
+    pub fn explanation(&self) -> &'static str {
+        match (self.reason, self.directory.join(&self.name)) {
             (UnlistedReason::Unreadable, _) => "it cannot be read",
             (UnlistedReason::IllegalName, Err(PathError::NotNormalized { .. })) => {
                 "its name is not in Unicode Normalization Form C (NFC)"
             }
             (UnlistedReason::IllegalName, Err(_)) => "its name is not legal in a path of the memory",
             (UnlistedReason::IllegalName, Ok(_)) => "its name is not UTF-8",
-        })
+        }
+    }
+}
+
+impl fmt::Display for UnlistedItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be listed: {}", self.location(), self.explanation())
     }
 }
 

@@ -179,6 +179,54 @@ fn existing_files_are_kept_unless_overwrite_is_given() {
 }
 
 #[test]
+fn items_that_cannot_be_listed_make_a_transfer_incomplete() {
+    let place = Place::in_memory();
+    let source = place.store();
+    fill(&source, &[("a", b"one"), ("d/e\u{301}", b"lost"), ("tab\t", b"lost")]);
+    let unlisted = json!([
+        {"path": "/memories/d/e\u{301}", "reason": "its name is not in Unicode Normalization Form C (NFC)"},
+        {"path": "/memories/tab\\t", "reason": "its name is not legal in a path of the memory"},
+    ]);
+    let sorted = |problems: &Value| {
+        let mut problems = problems.as_array().unwrap().clone();
+        problems.sort_by_key(|problem| problem["path"].as_str().unwrap().to_owned());
+        Value::from(problems)
+    };
+    let (status, copied) = report(&[&"copy", &source, &place.outside("copy")]);
+    assert_eq!((status, &copied["copied"], sorted(&copied["unreadable"])), (Some(1), &json!(1), unlisted.clone()));
+    // A later archive takes the place of an earlier one all the same.
+    let archive = place.outside("backup.tar");
+    fs::write(&archive, "of an earlier day").unwrap();
+    let (status, exported) = report(&[&"export", &archive, &"--store", &source, &"--overwrite"]);
+    let found = (status, &exported["exported"], sorted(&exported["refused"]), &exported["kept"]);
+    assert_eq!(found, (Some(1), &json!(1), unlisted, &Value::Null));
+    let (status, _, errors) = run(&[&"verify", &"--store", &source]);
+    assert_eq!(status, Some(1), "{errors}");
+}
+
+#[test]
+fn an_empty_memory_beside_others_is_an_error() {
+    let place = Place::in_memory();
+    for memory in ["alice", "bob"] {
+        let created = run(&[&"create", &"/memories/a", &"--text", &"one", &"--store", &place.sqlite(memory)]);
+        assert_eq!(created.0, Some(0), "{created:?}");
+    }
+    let unnamed = format!("sqlite:{}", place.database().display());
+    let target = place.outside("target");
+    let commands: [&[&dyn AsRef<OsStr>]; 3] = [
+        &[&"copy", &unnamed, &target],
+        &[&"export", &target, &"--store", &unnamed],
+        &[&"verify", &"--store", &unnamed],
+    ];
+    for command in commands {
+        let (status, _, errors) = run(command);
+        assert_eq!(status, Some(2), "{errors}");
+        assert!(errors.contains('2') && errors.contains("memory="), "{errors}");
+        assert!(!target.exists());
+    }
+}
+
+#[test]
 fn a_dry_run_reports_the_same_and_changes_nothing() {
     let place = Place::in_memory();
     let (source, destination) = (place.store(), place.outside("to"));

@@ -59,10 +59,10 @@ impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
 
     /// Copies the source again until it has not changed since the previous attempt.
     pub(super) async fn run(mut self, rounds: usize) -> Result<CopyReport, TransferError> {
-        let mut listed = Vec::new();
+        let (mut listed, mut unlisted) = (Vec::new(), Vec::new());
         let mut source_still_changing = false;
         for round in 0..rounds {
-            listed = self.source.list().await?;
+            (listed, unlisted) = self.source.list().await?;
             let is_new = self.copy_files(&listed).await?;
             source_still_changing = is_new && round > 0;
             if !is_new {
@@ -72,8 +72,9 @@ impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
         let listed: HashSet<_> = listed.into_iter().collect();
         let removed = self.destination.stored_paths().filter(|path| !listed.contains(path)).cloned().collect();
         let unreadable = self.unreadable.into_iter().filter(|(path, _)| listed.contains(path));
-        let unreadable = unreadable.map(|(path, reason)| FileProblem::new(path, reason)).collect();
-        let is_source_empty = listed.is_empty() && self.seen.is_empty();
+        let unreadable = unreadable.map(|(path, reason)| FileProblem::new(path, reason));
+        let unreadable: Vec<_> = unreadable.chain(unlisted.iter().map(FileProblem::of_unlisted)).collect();
+        let is_source_empty = listed.is_empty() && self.seen.is_empty() && unlisted.is_empty();
         let written = self.destination.report(|path| listed.contains(path)).await?;
         Ok(CopyReport { written, unreadable, removed, source_still_changing, is_source_empty })
     }

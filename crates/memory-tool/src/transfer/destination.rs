@@ -11,7 +11,7 @@ use memory_tool_core::{
 use crate::memory::Memory;
 use crate::transfer::error::TransferError;
 use crate::transfer::report::{FileProblem, MAX_REPORTED, WriteReport};
-use crate::transfer::source::{is_about_one_file, sorted_paths};
+use crate::transfer::source::is_about_one_file;
 
 /// Attempts to write a file while other programs change it.
 const MAX_ATTEMPTS: usize = 10;
@@ -219,9 +219,9 @@ impl Destination {
         is_expected: impl Fn(&MemoryPath) -> bool,
     ) -> Result<WriteReport, TransferError> {
         self.finish().await?;
-        let paths = sorted_paths(&*self.memory.inner.store).await.map_err(TransferError::Writing)?;
-        let is_other = |path: &&MemoryPath| !self.outcomes.contains_key(path) && !is_expected(path);
-        let only_in_destination = paths.iter().filter(is_other).count() as u64;
+        let listed = self.memory.inner.store.list(MemoryPath::root()).await.map_err(TransferError::Writing)?;
+        let is_other = |path: &MemoryPath| !self.outcomes.contains_key(path) && !is_expected(path);
+        let only_in_destination = listed.iter().filter(|entry| is_other(&entry.path)).count() as u64;
         let dry_run = self.memory.inner.transfer.is_dry_run;
         let mut report = WriteReport { dry_run, only_in_destination, ..WriteReport::default() };
         for (path, Recorded { outcome, is_redacted }) in self.outcomes {

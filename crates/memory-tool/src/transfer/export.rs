@@ -8,7 +8,7 @@ use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use memory_tool_core::MemoryPath;
+use memory_tool_core::{MemoryPath, UnlistedReason};
 
 use crate::transfer::blocking::{self, Blocking};
 use crate::transfer::error::TransferError;
@@ -78,10 +78,17 @@ pub(super) async fn run(
     mut progress: impl FnMut(TransferProgress) + Send,
 ) -> Result<ExportReport, TransferError> {
     let kind = TargetKind::of(to)?;
-    let paths = source.list().await?;
+    let (paths, unlisted) = source.list().await?;
     let of = paths.len() as u64;
     let mut target = OpenTarget::open(kind, overwrites).await?;
     let mut report = ExportReport::default();
+    for item in &unlisted {
+        let problems = match item.reason {
+            UnlistedReason::Unreadable => &mut report.unreadable,
+            _ => &mut report.refused, // a name that stays the same must not keep every later archive from its place
+        };
+        problems.push(FileProblem::of_unlisted(item));
+    }
     for (path, files) in paths.into_iter().zip(1..) {
         match source.read(&path).await? {
             ReadOutcome::File(file) => {

@@ -1,6 +1,6 @@
 //! The results of transfers: [`CopyReport`], [`ExportReport`] and [`ImportReport`].
 
-use memory_tool_core::MemoryPath;
+use memory_tool_core::{MemoryPath, UnlistedItem};
 use serde::Serialize;
 
 /// The most files in a list of a report about files that someone else supplies. Further files are only counted, because
@@ -20,6 +20,10 @@ pub struct FileProblem {
 impl FileProblem {
     pub(super) fn new(path: impl ToString, reason: impl Into<String>) -> Self {
         Self { path: path.to_string(), reason: reason.into() }
+    }
+
+    pub(super) fn of_unlisted(item: &UnlistedItem) -> Self {
+        Self::new(item.location(), item.explanation())
     }
 }
 
@@ -72,7 +76,7 @@ pub struct CopyReport {
     /// The results in the destination.
     #[serde(flatten)]
     pub written: WriteReport,
-    /// The files of the source that cannot be read.
+    /// The files of the source that cannot be read, and the items that it cannot list.
     pub unreadable: Vec<FileProblem>,
     /// The files that were removed from the source after they were copied. They remain in the destination.
     pub removed: Vec<MemoryPath>,
@@ -100,9 +104,9 @@ pub struct ExportReport {
     pub exported: u64,
     /// The total size of the exported files in bytes.
     pub bytes: u64,
-    /// The files that the target does not support.
+    /// The files that the target does not support, and those whose names no path of the memory can express.
     pub refused: Vec<FileProblem>,
-    /// The files that cannot be read.
+    /// The files and directories that cannot be read.
     pub unreadable: Vec<FileProblem>,
     /// The files that were removed from the memory during the export.
     pub removed: Vec<MemoryPath>,

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{FailureKind, MemoryPath, Node, Problem, Store, StoreError, StoreExt as _, StoredFile};
+use memory_tool_core::{
+    FailureKind, Listing, MemoryPath, Node, Problem, Store, StoreError, StoreExt as _, StoredFile, UnlistedItem,
+};
 
 use crate::transfer::error::TransferError;
 
@@ -27,9 +29,13 @@ impl Source {
         Self { store }
     }
 
-    /// The paths of all files, sorted.
-    pub(super) async fn list(&self) -> Result<Vec<MemoryPath>, TransferError> {
-        sorted_paths(&*self.store).await.map_err(TransferError::Reading)
+    /// The paths of all files, sorted, and the items that cannot be listed.
+    pub(super) async fn list(&self) -> Result<(Vec<MemoryPath>, Vec<UnlistedItem>), TransferError> {
+        let root = self.store.read(MemoryPath::root()).await.map_err(TransferError::Reading)?;
+        let Listing { files, unlisted, .. } = root.into_listing();
+        let mut paths: Vec<_> = files.into_iter().map(|entry| entry.path).collect();
+        paths.sort_unstable();
+        Ok((paths, unlisted))
     }
 
     /// Reads a file. A failure that affects only this file is not an error.
@@ -45,10 +51,6 @@ impl Source {
         }
         Ok(ReadOutcome::Unreadable { reason: Problem::of(&error).message })
     }
-}
-
-pub(super) async fn sorted_paths(store: &dyn Store) -> Result<Vec<MemoryPath>, StoreError> {
-    Ok(store.list(MemoryPath::root()).await?.into_iter().map(|entry| entry.path).collect())
 }
 
 /// Whether the error affects only one file.
