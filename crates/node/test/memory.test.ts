@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readFileSync, rmdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, rmdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -184,6 +184,36 @@ test('no error and no representation contains a key', async () => {
   }
   const tool = await MemoryTool.open('in-process:', { key: bytes });
   for (const opened of [tool, tool.memory]) assert.doesNotMatch(shown(opened), /0a 0b 0c|0a0b0c|10, 11, 12/);
+});
+
+test('a leading tilde is the home directory', async () => {
+  const [home, cwd] = [newPlace(), newPlace()];
+  const source = `import { Memory, MemoryTool, OpenError } from ${JSON.stringify(import.meta.resolve('memory-tool'))};
+    for (const location of ['~/a', 'file:~/b', 'sqlite:~/c.db']) await new Memory(location).writeText('/memories/x', 'tea');
+    const tool = new MemoryTool('~/d', { auditLog: '~/audit', actor: 'alice' });
+    await tool.memory.writeText('/memories/x', 'tea');
+    for (const wrong of ['~alice/a', '$HOME/a', 'sqlite:$HOME/a.db']) {
+      await MemoryTool.open(wrong).catch((error) => console.log(error instanceof OpenError));
+    }
+    await Memory.open('~/none', { mustExist: true }).catch((error) => console.log(error.kind));`;
+  const env = { ...process.env, HOME: home };
+  assertDone(await runNode(['--input-type=module', '--eval', source], { cwd, env }), 'true\ntrue\ntrue\nnot_found\n');
+  const names = readdirSync(home).filter((name) => !name.startsWith('c.db'));
+  assert.deepEqual(names.sort(), ['a', 'audit', 'b', 'd']);
+  assert.deepEqual(readdirSync(cwd), []);
+});
+
+test('no error contains credentials of a URL', async () => {
+  for (const scheme of ['s3', 'https', 'file', 'sqlite']) {
+    const url = `${scheme}://bob:hunter2secret@host/a`;
+    for (const open of [
+      Memory.open(url),
+      MemoryTool.open(url),
+      Memory.open('in-process:', { mounts: { '/memories/a': url } }),
+    ]) {
+      await assert.rejects(open, (error) => error instanceof memoryTool.OpenError && !shown(error).includes('hunter2secret'));
+    }
+  }
 });
 
 testOnStores('scopes share a store and not their files', async (url) => {

@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import textwrap
 import traceback
 from pathlib import Path
 
@@ -326,6 +327,50 @@ def test_no_representation_contains_a_key():
         opened = open_memory("in-process:", key=secret)
         for text in (repr(opened), repr(vars(opened)), repr(vars(getattr(opened, "memory", opened)))):
             assert repr(secret)[2:-1] not in text and secret.hex() not in text
+
+
+def test_a_leading_tilde_is_the_home_directory(tmp_path):
+    code = """
+        import os, sys
+        from memory_tool import Memory, MemoryTool, OpenError
+        for location in ("~/a", "file:~/b", "sqlite:~/c.db"):
+            Memory(location).write_text("/memories/x", "tea")
+        MemoryTool("~/d", audit_log="~/audit", actor="alice").memory.write_text("/memories/x", "tea")
+        for wrong in ("~alice/a", "$HOME/a", "sqlite:$HOME/a.db"):
+            try:
+                MemoryTool(wrong)
+            except OpenError as error:
+                print(error)
+        try:
+            Memory("~/none", must_exist=True)
+        except OpenError as error:
+            print(error.kind)
+    """
+    home, current = tmp_path / "home", tmp_path / "current"
+    home.mkdir()
+    current.mkdir()
+    command = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, cwd=current, env={**os.environ, "HOME": str(home)}, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    *refused, kind = done.stdout.splitlines()
+    assert len(refused) == 3 and kind == "not_found"
+    assert sorted(path.name for path in home.iterdir() if not path.name.startswith("c.db")) == ["a", "audit", "b", "d"]
+    assert (home / "c.db").exists() and list(current.iterdir()) == []
+
+
+CREDENTIALS = ["s3://AKIAEXAMPLE:hunter2secret@bucket/a", "https://bob:hunter2secret@host/a",
+               "file://bob:hunter2secret@host/a", "sqlite://bob:hunter2secret@host/a.db"]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", CREDENTIALS)
+def test_no_error_contains_credentials_of_a_url(url):
+    for open_memory in (Memory, AsyncMemory, MemoryTool, AsyncMemoryTool):
+        for location, options in ((url, {}), ("in-process:", {"mounts": {"/memories/a": url}})):
+            with pytest.raises(memory_tool.OpenError) as raised:
+                open_memory(location, **options)
+            assert "hunter2secret" not in shown(raised.value)
 
 
 def test_the_program(tmp_path):
