@@ -306,7 +306,8 @@ def expected_by(reports, cases):
     """Who expects what a tool does not do, from the strongest basis of a failed check."""
     results = [by_id(report)[case] for report in reports for case in cases if case in by_id(report)]
     failed = [result for result in results if result["outcome"] == "failed"]
-    return SOURCES[strongest(failed) if failed else min((b for r in results for b in r["bases"]), key=list(BASES).index)]
+    bases = [strongest(failed)] if failed else [basis for result in results for basis in result["bases"]]
+    return SOURCES[min(bases, key=list(BASES).index, default="project")]
 
 
 def program_of_cargo():

@@ -117,10 +117,13 @@ fn view_takes_a_range() {
 #[test]
 fn view_names_an_image_instead_of_printing_it() {
     let place = Place::new();
-    place.put("a.png", b"\x89PNG\r\n\x1a\n\0");
+    let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0:~\x9bU\
+        \0\0\0\nIDATx\x9cch\0\0\0\x82\0\x81w\xcdr\xb6\0\0\0\0IEND\xaeB`\x82";
+    place.put("a.png", png);
     assert_eq!(place.run(&["view", "/memories/a.png"]), replied("[/memories/a.png: image/png]"));
     let CommandOutput(status, output, _) = place.run(&["view", "--json", "/memories/a.png"]);
-    let source = json!({"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoA"});
+    let data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNoAAAAggCBd81ytgAAAABJRU5ErkJggg==";
+    let source = json!({"type": "base64", "media_type": "image/png", "data": data});
     assert_eq!(
         (status, serde_json::from_str::<Value>(&output).unwrap()),
         (Some(0), json!({"type": "tool_result", "content": [{"type": "image", "source": source}]}))
@@ -135,11 +138,11 @@ fn create_reads_its_text_from_an_option_a_file_or_standard_input() {
     let created = |path: &str| replied(&format!("File created successfully at: {path}"));
     assert_eq!(place.run(&["create", "/memories/a", "--text", "- é\n"]), created("/memories/a"));
     assert_eq!(place.run(&["create", "/memories/b", "--file", file.to_str().unwrap()]), created("/memories/b"));
-    assert_eq!(place.run_with_input(&["create", "/memories/c"], b"from\0the input\n"), created("/memories/c"));
+    assert_eq!(place.run_with_input(&["create", "/memories/c"], b"from\x01the input\n"), created("/memories/c"));
     assert_eq!(place.run_with_input(&["create", "/memories/d", "--text", ""], b"not this"), created("/memories/d"));
     assert_eq!(place.run(&["create", "/memories/e"]), created("/memories/e"));
     let contents = ["a", "b", "c", "d", "e"].map(|name| place.content(name));
-    assert_eq!(contents, ["- é\n", "from a file\r\n", "from\0the input\n", "", ""]);
+    assert_eq!(contents, ["- é\n", "from a file\r\n", "from\x01the input\n", "", ""]);
     assert_eq!(place.run(&["create", "/memories/a", "--text", "x"]), refused("Error: File /memories/a already exists"));
     assert_eq!(place.content("a"), "- é\n");
     let CommandOutput(status, _, errors) = place.run(&["create", "/memories/f", "--text", "x", "--file", "y"]);
