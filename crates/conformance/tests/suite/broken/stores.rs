@@ -181,7 +181,7 @@ impl MapStore {
     fn kept(&self, content: Vec<u8>) -> Vec<u8> {
         let text = String::from_utf8(content.clone());
         match (self.fault, text) {
-            (Some(Fault::CutsAtNul), _) => content.split(|&byte| byte == 0).next().unwrap_or_default().to_vec(),
+            (Some(Fault::CutsAtNul), _) => content.split(|&byte| byte <= 1).next().unwrap_or_default().to_vec(),
             (Some(Fault::ReplacesBadBytes), Err(_)) => String::from_utf8_lossy(&content).into_owned().into_bytes(),
             (Some(Fault::RewritesLineEnds), Ok(text)) => text.replace("\r\n", "\n").into_bytes(),
             (Some(Fault::StripsByteOrderMark), Ok(text)) => text.trim_start_matches('\u{feff}').into(),
@@ -371,7 +371,7 @@ impl MapStore {
                 if let Some(path) = self.record_file(&name) {
                     return self.write(files, path, content);
                 }
-                let cut = content.split(|&byte| byte == 0).next().unwrap_or_default().to_vec();
+                let cut = content.split(|&byte| byte <= 1).next().unwrap_or_default().to_vec();
                 let content = if self.has(Fault::CutsRecordsAtNul) { cut } else { content };
                 files.writes += 1;
                 let name = self.record_key(&name);

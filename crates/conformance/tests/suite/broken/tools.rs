@@ -205,8 +205,10 @@ struct Storage {
 impl Storage {
     async fn new(fault: Option<Fault>) -> Result<Self, FixtureError> {
         // These faults need files that no command creates.
-        use Fault::{GuessesEncoding, ImageTypeByName, OverwritesTextOnly, TextImages};
-        if !matches!(fault, Some(GuessesEncoding | ImageTypeByName | OverwritesTextOnly | TextImages)) {
+        use Fault::{GuessesEncoding, ImageTypeByName, ImagesByTheirStart, OverwritesTextOnly, ShowsNul, TextImages};
+        let need_files =
+            [GuessesEncoding, ImageTypeByName, ImagesByTheirStart, OverwritesTextOnly, ShowsNul, TextImages];
+        if !fault.is_some_and(|fault| need_files.contains(&fault)) {
             return Ok(Self { store: Arc::new(InMemoryStore::new()), lock: Arc::default(), directory: None });
         }
         let directory = directory_in_ram()?;
@@ -734,7 +736,7 @@ impl BrokenTool {
             }
             Fault::FixedPadding => return Ok(Reply::Text(with_fixed_padding(&view.to_string()))),
             Fault::HidesByteOrderMark => view.text = view.text.trim_start_matches('\u{feff}').to_owned(),
-            Fault::HidesControlCharacters => view.text = view.text.replace(['\0', '\u{1b}'], ""),
+            Fault::HidesControlCharacters => view.text = view.text.replace(['\u{1}', '\u{2}', '\u{1b}'], ""),
             Fault::HidesLastEmptyLine if is_range => {
                 view.text = view.text.strip_suffix('\n').unwrap_or(&view.text).to_owned();
             }
