@@ -362,7 +362,7 @@ proptest! {
     }
 
     #[test]
-    fn values_are_redacted_in_any_text(before in "(?s).{0,40}", after in "(?s).{0,40}") {
+    fn values_are_redacted_in_any_text(before in r"[^\x00]{0,40}", after in r"[^\x00]{0,40}") {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let subject = Subject::redacting();
         // Surrounded by spaces, because next to letters or digits it is a different word.
