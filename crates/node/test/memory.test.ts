@@ -207,9 +207,9 @@ test('no error contains credentials of a URL', async () => {
   for (const scheme of ['s3', 'https', 'file', 'sqlite']) {
     const url = `${scheme}://bob:hunter2secret@host/a`;
     for (const open of [
-      Memory.open(url),
-      MemoryTool.open(url),
-      Memory.open('in-process:', { mounts: { '/memories/a': url } }),
+      () => Memory.open(url),
+      () => MemoryTool.open(url),
+      () => Memory.open('in-process:', { mounts: { '/memories/a': url } }),
     ]) {
       await assert.rejects(open, (error) => error instanceof memoryTool.OpenError && !shown(error).includes('hunter2secret'));
     }
