@@ -153,13 +153,15 @@ impl dyn Target + '_ {
                 .await
                 .map_err(|error| Failure::new(format!("the store failed to write {path}: {}", causes(&error))).into());
         }
-        match (String::from_utf8(content), plain_files) {
-            (Err(not_text), Some(directory)) => put_plain_file(directory, path, not_text.into_bytes()).await,
-            (Ok(text), _) => {
+        // `create` refuses U+0000 (`[C4]`).
+        let text = str::from_utf8(&content).ok().filter(|text| !text.contains('\0'));
+        match (text, plain_files) {
+            (Some(text), _) => {
                 let input = json!({"command": "create", "path": path.as_str(), "file_text": text});
                 self.client().send(input).await?.text(false).map(drop)
             }
-            (Err(_), None) => Err(CaseError::unsupported(
+            (None, Some(directory)) => put_plain_file(directory, path, content).await,
+            (None, None) => Err(CaseError::unsupported(
                 Capability::ForeignFiles,
                 "files can be created only by commands, which cannot create this one",
             )),

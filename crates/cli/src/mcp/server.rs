@@ -5,11 +5,12 @@ use std::sync::{Arc, OnceLock};
 use memory_tool::{Memory, MemoryTool, Store, TurnGuard};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
-    GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult,
-    ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+    GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
 };
-use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::service::{RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use tokio::sync::Semaphore;
 
@@ -112,6 +113,18 @@ impl ServerHandler for Server {
             .with_instructions(prompts::instructions(self.memory.tools.is_read_only))
     }
 
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let result = self.negotiate_initialize(&request)?;
+        // Not in `on_initialized`, since rmcp may handle later requests before that notification.
+        self.forwarding.get_or_init(|| self.memory.changes.forward(context.peer, self.subscriptions.clone()));
+        Ok(result)
+    }
+
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
@@ -211,10 +224,6 @@ impl ServerHandler for Server {
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
         Ok(prompts::get(&request)?.into())
-    }
-
-    async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        self.forwarding.get_or_init(|| self.memory.changes.forward(context.peer, self.subscriptions.clone()));
     }
 
     async fn on_custom_request(

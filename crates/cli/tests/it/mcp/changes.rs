@@ -12,7 +12,7 @@ use memory_tool_test_fixtures::session::{Place, Session, program};
 use serde_json::{Value, json};
 
 use super::stdio::Client;
-use super::{create, modern};
+use super::{create, initialized, modern};
 
 const LIST: &str = "list";
 
@@ -109,8 +109,10 @@ fn a_client_that_only_lists_the_files_is_notified_of_changes_of_the_list() {
     let place = Place::new();
     let mut writer = Client::start(&place, &[]);
     writer.succeed(create("/memories/a", "x"));
-    let mut client = Client::start(&place, &[]);
+    // Each notification is handled beside later requests, so that `initialized` may come after them.
+    let mut client = Client::start_uninitialized(&mut server(&place.store().into()));
     client.request("resources/list", json!({}));
+    client.session.send(initialized().to_string());
     writer.succeed(create("/memories/b", "x"));
     wait_for(&mut client.session, &[LIST], &[]);
     // People edit the files, too.

@@ -22,9 +22,14 @@ impl Client {
     }
 
     pub(super) fn start_as(command: &mut Command) -> Self {
+        let mut client = Self::start_uninitialized(command);
+        client.session.send(initialized().to_string());
+        client
+    }
+
+    pub(super) fn start_uninitialized(command: &mut Command) -> Self {
         let mut session = Session::start_as(command);
         session.call(initialize(0, "2025-11-25").to_string());
-        session.send(initialized().to_string());
         Self { session, last_id: 0 }
     }
 
