@@ -108,10 +108,17 @@ impl Changes {
         polling
     }
 
-    /// Notifies the client of a session of each later change, until the result is dropped.
-    pub(super) fn forward(&self, peer: Peer<RoleServer>, subscriptions: Subscriptions) -> Forwarding {
+    /// Notifies the client of a session of each later change, until the result is dropped. Nothing is sent before
+    /// `begin`.
+    pub(super) fn forward(
+        &self,
+        peer: Peer<RoleServer>,
+        subscriptions: Subscriptions,
+        begin: Arc<Notify>,
+    ) -> Forwarding {
         let mut changes = self.sender.subscribe();
         let forwarding = tokio::spawn(async move {
+            begin.notified().await;
             while let Some(changed) = next(&mut changes).await {
                 if notify(&peer, &subscriptions, &changed).await.is_err() {
                     break;

@@ -10,9 +10,9 @@ use rmcp::model::{
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
     SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
 };
-use rmcp::service::{RequestContext, SubscriptionContext};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::arguments::NAME;
 use crate::failure;
@@ -59,8 +59,9 @@ impl SharedMemory {
 pub(super) struct Server {
     memory: Arc<SharedMemory>,
     subscriptions: Subscriptions,
-    /// The notifications, once the client is initialized.
+    /// The notifications of a session, which begin once the client is initialized. rmcp may handle later requests before.
     forwarding: OnceLock<Forwarding>,
+    is_initialized: Arc<Notify>,
     /// The search for changes of other programs, once the client is interested in them.
     polling: OnceLock<Arc<Polling>>,
     listeners: Semaphore,
@@ -72,6 +73,7 @@ impl Server {
             memory,
             subscriptions: Subscriptions::default(),
             forwarding: OnceLock::new(),
+            is_initialized: Arc::default(),
             polling: OnceLock::new(),
             listeners: Semaphore::new(MAX_LISTENERS),
         }
@@ -120,9 +122,13 @@ impl ServerHandler for Server {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let result = self.negotiate_initialize(&request)?;
-        // Not in `on_initialized`, since rmcp may handle later requests before that notification.
-        self.forwarding.get_or_init(|| self.memory.changes.forward(context.peer, self.subscriptions.clone()));
+        let (peer, subscriptions, begin) = (context.peer, self.subscriptions.clone(), Arc::clone(&self.is_initialized));
+        self.forwarding.get_or_init(|| self.memory.changes.forward(peer, subscriptions, begin));
         Ok(result)
+    }
+
+    async fn on_initialized(&self, _: NotificationContext<RoleServer>) {
+        self.is_initialized.notify_one();
     }
 
     async fn list_tools(

@@ -25,7 +25,8 @@ fn test_store(store: &Path, arguments: &[&str]) -> Output {
 /// Tests `memory-tool run` with these options.
 fn test_run(options: &str, arguments: &[&str]) -> Output {
     let command = format!("'{}' run --store {{dir}} {options}", env!("CARGO_BIN_EXE_memory-tool"));
-    conformance(&[&["--command", &command], arguments].concat())
+    // A build without optimization is slow with files of some MiB.
+    conformance(&[&["--command", &command, "--timeout", "120"], arguments].concat())
 }
 
 fn text(output: &[u8]) -> String {
