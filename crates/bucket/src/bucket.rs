@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::TryStreamExt;
 use memory_tool_core::{BoxError, FailureKind};
-use object_store::path::Path;
+use object_store::path::{Error as PathError, Path};
 use object_store::{
     Error as ObjectError, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
     PutOptions, PutPayload,
@@ -97,6 +97,33 @@ impl Bucket {
         retry(deadline, || self.objects.list(Some(prefix)).try_collect()).await
     }
 
+    /// The objects under a prefix, and the keys that are not valid paths. Only other programs write these. What is next to
+    /// them in a directory is left out as well.
+    pub(crate) async fn list_readable(
+        &self,
+        prefix: &Path,
+        deadline: &Deadline,
+    ) -> Result<(Vec<ObjectMeta>, Vec<String>), Failure> {
+        let (mut objects, mut unreadable, mut directories) = (Vec::new(), Vec::new(), vec![prefix.clone()]);
+        while let Some(directory) = directories.pop() {
+            let listed =
+                retry(deadline, || async { readable(self.objects.list(Some(&directory)).try_collect().await) });
+            if let Ok::<Vec<_>, _>(mut listed) = listed.await? {
+                objects.append(&mut listed);
+                continue;
+            }
+            let listing = || async { readable(self.objects.list_with_delimiter(Some(&directory)).await) };
+            match retry(deadline, listing).await? {
+                Ok(mut listed) => {
+                    objects.append(&mut listed.objects);
+                    directories.append(&mut listed.common_prefixes);
+                }
+                Err(error) => unreadable.push(error.to_string()),
+            }
+        }
+        Ok((objects, unreadable))
+    }
+
     /// The objects under a prefix whose keys sort after another.
     pub(crate) async fn list_after(
         &self,
@@ -132,6 +159,15 @@ impl Bucket {
             },
             Err(elapsed) => Put::Undecided(elapsed.into()),
         }
+    }
+}
+
+/// A listing, or the key in it that is not a valid path.
+fn readable<T>(listed: object_store::Result<T>) -> object_store::Result<Result<T, PathError>> {
+    match listed {
+        Ok(listed) => Ok(Ok(listed)),
+        Err(ObjectError::InvalidPath { source }) => Ok(Err(source)),
+        Err(error) => Err(error),
     }
 }
 

@@ -11,14 +11,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use memory_tool_core::{MemoryPath, PathMap, RecordName};
+use memory_tool_core::{MemoryPath, PathMap, Problem, RecordName};
+use object_store::ObjectMeta;
+use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::blocking::run_maybe_blocking;
 use crate::bucket::Fetched;
 use crate::commit::Step;
-use crate::content::{Content, ContentError, FileRecord, Slice, digest};
+use crate::content::{Content, ContentError, FileRecord, Slice};
 use crate::deadline::Deadline;
+use crate::digest::Digest;
 use crate::failure::Failure;
 use crate::format::{self, Damage, Format};
 use crate::id::Id;
@@ -49,10 +52,11 @@ pub(crate) struct Manifest {
     pub(crate) store: Id,
     /// The number of the last commit in this state.
     pub(crate) through: u64,
-    /// The id of that commit.
-    pub(crate) commit: Id,
+    /// The digest of that commit.
+    pub(crate) commit: Digest,
     pub(crate) collections: u64,
     pub(crate) trimmed: u64,
+    pub(crate) kept_before: i64,
     /// The oldest first.
     pub(crate) runs: Vec<RunName>,
 }
@@ -68,13 +72,18 @@ pub(crate) struct RunName {
     pub(crate) through: u64,
     /// The size of the object.
     pub(crate) bytes: u64,
-    /// The digest of the object in hexadecimal.
-    pub(crate) sha256: String,
+    pub(crate) sha256: Digest,
 }
 
 /// A run, or a part of a large one.
 #[derive(Debug, Default, Deserialize, Serialize)]
-struct Run {
+pub(crate) struct Run {
+    pub(crate) store: Id,
+    /// As in the [`RunName`]. A repair also uses runs that no checkpoint names.
+    pub(crate) after: u64,
+    pub(crate) through: u64,
+    /// The number of parts of the run.
+    pub(crate) parts: usize,
     files: BTreeMap<MemoryPath, Option<FileRecord>>,
     records: BTreeMap<RecordName, Option<FileRecord>>,
 }
@@ -86,7 +95,6 @@ struct Draft {
     replaces: u64,
     /// The source of the state, if the checkpoint takes all locations of contents from the state.
     source: Option<(u64, u64)>,
-    after: u64,
     run: Run,
     /// The bytes of contents that move into packs.
     excess: usize,
@@ -100,6 +108,10 @@ impl Manifest {
             Some(run) => run.after,
             None => self.through,
         }
+    }
+
+    pub(crate) fn shares_runs_with(&self, other: &Self) -> bool {
+        self.runs.iter().any(|run| other.runs.iter().any(|others| others.key == run.key))
     }
 
     pub(crate) fn decode(key: &str, bytes: &[u8]) -> Result<Self, Damage> {
@@ -146,8 +158,13 @@ impl State {
     /// Drafts a checkpoint of this state. A full checkpoint takes over no runs.
     fn draft(&self, full: bool) -> Draft {
         let (after, kept) = if full { (0, Vec::new()) } else { self.runs_to_keep() };
+        let (store, through) = (self.store, self.number);
         let run = if after == 0 {
             Run {
+                store,
+                after,
+                through,
+                parts: 0,
                 files: self.files.files().iter().map(|(path, file)| (path.clone(), Some(file.clone()))).collect(),
                 records: self.files.records().iter().map(|(name, file)| (name.clone(), Some(file.clone()))).collect(),
             }
@@ -156,6 +173,10 @@ impl State {
             let file = |path: &MemoryPath| (path.clone(), files.get(path).cloned());
             let record = |name: &RecordName| (name.clone(), records.get(name).cloned());
             Run {
+                store,
+                after,
+                through,
+                parts: 0,
                 files: changed_after(&self.changed_files, after).map(file).collect(),
                 records: changed_after(&self.changed_records, after).map(record).collect(),
             }
@@ -166,11 +187,12 @@ impl State {
             commit: self.commit,
             collections: self.collections,
             trimmed: self.trimmed,
+            kept_before: self.kept_before,
             runs: kept,
         };
         let replaces = self.checkpoint.through;
         let source = (after == 0 || self.source.0 == replaces).then_some(self.source);
-        let mut draft = Draft { manifest, replaces, source, after, run, excess: 0 };
+        let mut draft = Draft { manifest, replaces, source, run, excess: 0 };
         draft.add_oldest_of(self);
         draft
     }
@@ -230,7 +252,7 @@ impl Draft {
             }
             let Content::Inline(bytes) = &file.content else { continue };
             moved += bytes.len();
-            let slice = Slice { key: key(packs.len()), offset: pack.len() as u64, sha256: digest(bytes) };
+            let slice = Slice { key: key(packs.len()), offset: pack.len() as u64, sha256: Digest::of(bytes) };
             pack.extend_from_slice(bytes);
             file.content = Content::Object(slice);
             if pack.len() >= PART_BYTES {
@@ -252,15 +274,15 @@ impl Draft {
     /// The objects of the run, which the manifest names from now on.
     fn encode(&mut self, unique: &Id) -> serde_json::Result<Vec<(String, Bytes)>> {
         let mut objects = Vec::new();
-        for (number, part) in std::mem::take(&mut self.run).split().enumerate() {
+        for (number, part) in std::mem::take(&mut self.run).split().into_iter().enumerate() {
             let bytes = Bytes::from(format::encode(Format::Run, &part)?);
             let key = Keys::name_for_run(&format!("{unique}-{number}"));
             self.manifest.runs.push(RunName {
                 key: key.clone(),
-                after: self.after,
-                through: self.manifest.through,
+                after: part.after,
+                through: part.through,
                 bytes: bytes.len() as u64,
-                sha256: digest(&bytes),
+                sha256: Digest::of(&bytes),
             });
             objects.push((key, bytes));
         }
@@ -270,10 +292,12 @@ impl Draft {
 
 impl Run {
     /// The run in parts of a limited size.
-    fn split(self) -> impl Iterator<Item = Self> {
-        let (mut files, mut records) = (self.files.into_iter().peekable(), self.records.into_iter().peekable());
-        std::iter::from_fn(move || {
-            let (mut part, mut bytes) = (Self::default(), 0);
+    fn split(self) -> Vec<Self> {
+        let Self { store, after, through, files, records, .. } = self;
+        let (mut files, mut records) = (files.into_iter().peekable(), records.into_iter().peekable());
+        let mut parts = Vec::new();
+        while files.peek().is_some() || records.peek().is_some() {
+            let (mut part, mut bytes) = (Self { store, after, through, ..Self::default() }, 0);
             while bytes < PART_BYTES
                 && let Some((path, file)) = files.next()
             {
@@ -286,8 +310,11 @@ impl Run {
                 bytes += ENTRY_BYTES + record.as_ref().map_or(0, FileRecord::inline_len);
                 part.records.insert(name, record);
             }
-            (bytes > 0).then_some(part)
-        })
+            parts.push(part);
+        }
+        let count = parts.len();
+        parts.iter_mut().for_each(|part| part.parts = count);
+        parts
     }
 }
 
@@ -355,25 +382,30 @@ impl Inner {
         self.bucket.put(&key, bytes.into(), &self.deadline()).await
     }
 
-    /// The state of the latest checkpoint in the bucket.
-    pub(crate) async fn load_latest(&self, deadline: &Deadline) -> Result<Option<State>, Failure> {
-        let mut missing: Option<(u64, String)> = None;
-        loop {
-            let Some(through) = self.latest_pointer(deadline).await? else { return Ok(None) };
-            let unavailable = match self.manifest(through, deadline).await? {
-                Some(manifest) => match self.load(manifest, deadline).await? {
-                    Ok(state) => return Ok(Some(state)),
-                    Err(run) => run,
-                },
-                None => self.bucket.keys.checkpoint(through).to_string(),
-            };
-            // A collection removed it, so a later checkpoint must exist. Otherwise this is damage.
-            let now = (through, unavailable);
-            if missing.as_ref() == Some(&now) {
-                return Err(Damage::Missing { key: now.1 }.into());
+    /// The state of the latest complete checkpoint in the bucket, and the damage to the latest one. A collection may
+    /// have removed it, and put a later one before.
+    pub(crate) async fn load_latest(&self, deadline: &Deadline) -> Result<(Option<State>, Option<Failure>), Failure> {
+        let mut damage = None;
+        for through in self.pointers(deadline).await?.into_keys().rev() {
+            match self.load_pointer(through, deadline).await {
+                Ok(state) => return Ok((Some(state), damage)),
+                Err(failure) if failure.is_damage() => damage = damage.or(Some(failure)),
+                Err(failure) => return Err(failure),
             }
-            missing = Some(now);
         }
+        Ok((None, damage))
+    }
+
+    /// The state of the checkpoint whose pointer has this number.
+    pub(crate) async fn load_pointer(&self, through: u64, deadline: &Deadline) -> Result<State, Failure> {
+        let key = match self.manifest(through, deadline).await? {
+            Some(manifest) => match self.load(manifest, deadline).await? {
+                Ok(state) => return Ok(state),
+                Err(run) => run,
+            },
+            None => self.bucket.keys.checkpoint(through).to_string(),
+        };
+        Err(Damage::Missing { key }.into())
     }
 
     /// The checkpoint of the state after a commit, if there is one.
@@ -392,10 +424,11 @@ impl Inner {
         }
     }
 
-    /// The commit of the latest checkpoint that can be found.
-    async fn latest_pointer(&self, deadline: &Deadline) -> Result<Option<u64>, Failure> {
-        let listed = self.bucket.list(&self.bucket.keys.checkpoints(), deadline).await?;
-        Ok(listed.iter().filter_map(|object| Keys::number(&object.location)).max())
+    /// The pointers in the bucket, by their numbers.
+    pub(crate) async fn pointers(&self, deadline: &Deadline) -> Result<BTreeMap<u64, ObjectMeta>, Failure> {
+        let keys = &self.bucket.keys;
+        let listed = self.bucket.list(&keys.checkpoints(), deadline).await?;
+        Ok(listed.into_iter().filter_map(|object| Some((keys.checkpoint_number(&object.location)?, object))).collect())
     }
 
     /// The state of a checkpoint, or the key of an object of it that is missing.
@@ -427,6 +460,7 @@ impl Inner {
             files,
             collections: manifest.collections,
             trimmed: manifest.trimmed,
+            kept_before: manifest.kept_before,
             source: (manifest.through, manifest.collections),
             checkpoint: manifest,
             log_bytes: 0,
@@ -435,22 +469,86 @@ impl Inner {
         }))
     }
 
-    async fn load_run(&self, name: RunName, deadline: &Deadline) -> Result<Result<(RunName, Run), String>, Failure> {
+    pub(crate) async fn load_run(
+        &self,
+        name: RunName,
+        deadline: &Deadline,
+    ) -> Result<Result<(RunName, Run), String>, Failure> {
         let key = self.bucket.keys.content(&name.key).map_err(ContentError::ImpossibleKey)?;
-        let bytes = match self.bucket.get(&key, MAX_RUN_BYTES, deadline).await? {
+        Ok(match self.read_run_if(&key, Some(name.sha256), deadline).await? {
+            Some(run) => Ok((name, run)),
+            None => Err(key.to_string()),
+        })
+    }
+
+    /// A run, if there is one with this key.
+    pub(crate) async fn read_run(&self, key: &Path, deadline: &Deadline) -> Result<Option<Run>, Failure> {
+        self.read_run_if(key, None, deadline).await
+    }
+
+    async fn read_run_if(
+        &self,
+        key: &Path,
+        expected: Option<Digest>,
+        deadline: &Deadline,
+    ) -> Result<Option<Run>, Failure> {
+        let bytes = match self.bucket.get(key, MAX_RUN_BYTES, deadline).await? {
             Fetched::Found(bytes) => bytes,
-            Fetched::Missing => return Ok(Err(key.to_string())),
+            Fetched::Missing => return Ok(None),
             Fetched::TooLarge => {
                 return Err(Damage::TooLarge { key: key.to_string(), limit: MAX_RUN_BYTES }.into());
             }
         };
+        let key = key.to_string();
         let decode = move || {
-            if digest(&bytes) != name.sha256 {
+            if expected.is_some_and(|expected| Digest::of(&bytes) != expected) {
                 return Err(Damage::inconsistent(key, "it is not what was put there"));
             }
-            format::decode(key.as_ref(), &bytes, Format::Run).map(|run| (name, run))
+            format::decode(&key, &bytes, Format::Run)
         };
-        Ok(Ok(run_maybe_blocking(usize::MAX, decode).await??))
+        Ok(Some(run_maybe_blocking(usize::MAX, decode).await??))
+    }
+}
+
+/// A run of a damaged store, with the parts that are left.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LeftRun {
+    pub(crate) store: Id,
+    pub(crate) after: u64,
+    pub(crate) through: u64,
+    missing_parts: Option<usize>,
+    files: BTreeMap<MemoryPath, Option<FileRecord>>,
+    records: BTreeMap<RecordName, Option<FileRecord>>,
+}
+
+impl LeftRun {
+    pub(crate) fn add(&mut self, part: Run) {
+        (self.store, self.after, self.through) = (part.store, part.after, part.through);
+        self.missing_parts = Some(self.missing_parts.unwrap_or(part.parts).saturating_sub(1));
+        self.files.extend(part.files);
+        self.records.extend(part.records);
+    }
+
+    /// Brings the files and records to the state at the end of the run.
+    pub(crate) fn apply_to(self, state: &mut PathMap<FileRecord>, lost: &mut Vec<Problem>) {
+        let (mut files, mut records) = (state.files().clone(), state.records().clone());
+        match self.missing_parts {
+            Some(missing @ 1..) => lost.push(Problem::new(format!(
+                "{missing} of the parts of the run up to commit {} are missing: what it changed in other files is lost",
+                self.through
+            ))),
+            _ if self.after == 0 => (files, records) = (BTreeMap::new(), BTreeMap::new()),
+            _ => {}
+        }
+        merge(&mut files, self.files);
+        merge(&mut records, self.records);
+        let merged = PathMap::from_parts(files, records);
+        match check_tree(&merged) {
+            Ok(()) => *state = merged,
+            Err(what) => {
+                lost.push(Problem::new(format!("the run up to commit {} cannot be used: {what}", self.through)));
+            }
+        }
     }
 }
 

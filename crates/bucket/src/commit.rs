@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::Manifest;
 use crate::content::FileRecord;
+use crate::digest::Digest;
 use crate::format::{self, Damage, Format};
 use crate::id::Id;
 
@@ -19,13 +20,26 @@ pub(crate) struct Commit {
     pub(crate) number: u64,
     /// Distinguishes the commit from its competitors for the number.
     pub(crate) id: Id,
-    /// The id of the commit before it.
-    pub(crate) after: Id,
+    /// The digest of the commit before it.
+    pub(crate) after: Digest,
     /// The time of planning in seconds since 1970, by the clock of the author. It is for people; no decision depends on
     /// it.
     pub(crate) time: u64,
     /// The changes of each batch, in the order in which they took effect.
     pub(crate) batches: Vec<Vec<Step>>,
+}
+
+/// The size and digest of the object of a commit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Stored {
+    pub(crate) size: usize,
+    pub(crate) digest: Digest,
+}
+
+impl Stored {
+    pub(crate) fn of(bytes: &[u8]) -> Self {
+        Self { size: bytes.len(), digest: Digest::of(bytes) }
+    }
 }
 
 /// One change of a batch, or a note.
@@ -59,6 +73,15 @@ pub(crate) enum Step {
     Trimmed {
         through: u64,
     },
+    /// What was kept since a repair with losses may be removed.
+    LossAccepted,
+}
+
+impl Step {
+    /// Whether it changes no file and no record.
+    pub(crate) fn is_note(&self) -> bool {
+        matches!(self, Self::Collection | Self::Checkpoint(_) | Self::Trimmed { .. } | Self::LossAccepted)
+    }
 }
 
 /// An object of the log.
@@ -72,7 +95,7 @@ pub(crate) enum LogObject {
 impl Commit {
     /// The first commit of a store. It depends only on the id.
     pub(crate) fn birth(store: Id) -> Self {
-        Self { store, number: 1, id: store, after: Id::default(), time: 0, batches: Vec::new() }
+        Self { store, number: 1, id: store, after: Digest::default(), time: 0, batches: Vec::new() }
     }
 
     pub(crate) fn encode(&self) -> serde_json::Result<Vec<u8>> {
@@ -131,6 +154,11 @@ mod tests {
         }
     }
 
+    /// The object of the first commit.
+    fn stored() -> Stored {
+        Stored::of(&Commit::birth(golden().store).encode().unwrap())
+    }
+
     #[test]
     fn what_was_written_by_version_1_is_written_back_the_same() {
         let (written, golden): (Value, Value) =
@@ -142,12 +170,12 @@ mod tests {
     fn a_commit_applies_after_the_one_before_it_alone() {
         let birth = Commit::birth(golden().store);
         let mut state = State::default();
-        assert!(state.apply("log/2", golden(), 0).is_err());
-        state.apply("log/1", birth.clone(), 0).unwrap();
-        assert!(state.apply("log/1", birth, 0).is_err());
-        let of_another = Commit { after: golden().id, ..golden() };
-        assert!(state.apply("log/2", of_another, 0).is_err());
-        state.apply("log/2", golden(), 0).unwrap();
+        assert!(state.apply("log/2", golden(), stored()).is_err());
+        state.apply("log/1", birth.clone(), stored()).unwrap();
+        assert!(state.apply("log/1", birth, stored()).is_err());
+        let of_another = Commit { after: Digest::default(), ..golden() };
+        assert!(state.apply("log/2", of_another, stored()).is_err());
+        state.apply("log/2", golden(), stored()).unwrap();
         let paths: Vec<_> = state.files.files().keys().map(ToString::to_string).collect();
         assert_eq!(paths, ["/memories/notes/first.md", "/memories/projects/a.md"]);
         assert_eq!((state.collections, state.trimmed, state.files.records().len()), (1, 1, 0));
@@ -157,22 +185,22 @@ mod tests {
     #[test]
     fn a_commit_that_does_not_fit_changes_nothing() {
         let mut state = State::default();
-        state.apply("log/1", Commit::birth(golden().store), 0).unwrap();
+        state.apply("log/1", Commit::birth(golden().store), stored()).unwrap();
         let mut commit = golden();
         commit.batches.push(vec![Step::Remove { path: "/memories/none".parse().unwrap() }]);
-        assert!(matches!(state.apply("log/2", commit, 0), Err(Damage::DoesNotFit { .. })));
+        assert!(matches!(state.apply("log/2", commit, stored()), Err(Damage::DoesNotFit { .. })));
         assert_eq!((state.number, state.files.files().len()), (1, 0));
-        state.apply("log/2", golden(), 0).unwrap();
+        state.apply("log/2", golden(), stored()).unwrap();
     }
 
     #[test]
     fn a_commit_notes_no_later_one() {
         let mut state = State::default();
-        state.apply("log/1", Commit::birth(golden().store), 0).unwrap();
+        state.apply("log/1", Commit::birth(golden().store), stored()).unwrap();
         let checkpoint = |through, trimmed| Step::Checkpoint(Manifest { through, trimmed, ..Manifest::default() });
         for note in [Step::Trimmed { through: u64::MAX }, checkpoint(u64::MAX, 0), checkpoint(1, u64::MAX)] {
             let commit = Commit { batches: vec![vec![note]], ..golden() };
-            assert!(matches!(state.apply("log/2", commit, 0), Err(Damage::Inconsistent { .. })));
+            assert!(matches!(state.apply("log/2", commit, stored()), Err(Damage::Inconsistent { .. })));
         }
         assert_eq!((state.number, state.trimmed), (1, 0));
     }

@@ -112,7 +112,11 @@ impl BucketStoreBuilder {
         if let Some(credentials) = self.machine_credentials {
             credentials.check().await?;
         }
-        Ok(Arc::new(Inner::new(Bucket { objects: self.bucket, keys: Keys::new(self.prefix) }, self.options)))
+        let keys = Keys::new(self.prefix);
+        if let Some(name) = keys.reserved_name() {
+            return Err(OpenFailure::ReservedName { name });
+        }
+        Ok(Arc::new(Inner::new(Bucket { objects: self.bucket, keys }, self.options)))
     }
 }
 

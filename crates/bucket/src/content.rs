@@ -4,7 +4,8 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use memory_tool_core::{FileEntry, MemoryPath, PathMapEntry, Version};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
+
+use crate::digest::Digest;
 
 /// A file or a record of the store.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -46,16 +47,15 @@ pub(crate) struct Slice {
     pub(crate) key: String,
     /// The position of the first byte in the object.
     pub(crate) offset: u64,
-    /// Their digest in hexadecimal.
-    pub(crate) sha256: String,
+    pub(crate) sha256: Digest,
 }
 
 /// Damage to the contents of a file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub(crate) enum ContentError {
-    #[error("the object {key:?} with the contents is missing")]
-    Missing { key: Option<String> },
+    #[error("the object {key} with the contents is missing")]
+    Missing { key: String },
     #[error("the object {key} does not hold the contents that were put there")]
     Changed { key: String },
     #[error("the contents are not of the size that was recorded")]
@@ -110,6 +110,17 @@ impl FileRecord {
         }
     }
 
+    /// The contents, cut from the start of the object that holds them.
+    pub(crate) fn cut(&self, object: &Bytes) -> Result<Bytes, ContentError> {
+        let Some(slice) = self.slice() else { return Err(ContentError::WrongSize) };
+        let changed = || ContentError::Changed { key: slice.key.clone() };
+        let end = slice.offset.checked_add(self.size).and_then(|end| usize::try_from(end).ok());
+        let begin = usize::try_from(slice.offset).map_err(|_| changed())?;
+        let end = end.filter(|end| *end <= object.len()).ok_or_else(changed)?;
+        let bytes = object.slice(begin..end);
+        if Digest::of(&bytes) == slice.sha256 { Ok(bytes) } else { Err(changed()) }
+    }
+
     /// Whether the contents are in a pack.
     pub(crate) fn is_packed(&self) -> bool {
         self.slice().is_some_and(|slice| slice.key.starts_with("packs/"))
@@ -133,9 +144,4 @@ impl PathMapEntry for FileRecord {
     fn to_entry(&self, path: &MemoryPath) -> FileEntry {
         FileEntry::new(path.clone(), self.size)
     }
-}
-
-/// The digest of contents in hexadecimal.
-pub(crate) fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -60,6 +60,11 @@ pub(crate) enum Damage {
     TooLarge { key: String, limit: usize },
     #[error("{key} is missing")]
     Missing { key: String },
+    #[error(
+        "neither a commit, a checkpoint nor a run is left to rebuild the store from, but other objects are, such as \
+         {key}: nothing was changed; restore deleted objects of the bucket if it has versions or a backup"
+    )]
+    NothingLeft { key: String },
     #[error("the log is missing, but other objects of a memory store are there, such as {key}")]
     NoLog { key: String },
 }

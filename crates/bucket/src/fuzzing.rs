@@ -3,7 +3,7 @@
 use object_store::path::Path;
 
 use crate::checkpoint::Manifest;
-use crate::commit::{LogObject, Step};
+use crate::commit::{LogObject, Step, Stored};
 use crate::content::FileRecord;
 use crate::keys::Keys;
 use crate::state::State;
@@ -28,7 +28,7 @@ pub fn commit(stored: &[u8]) {
     let mut state = State::default();
     (commit.number, commit.id, commit.after) = (1, commit.store, state.commit);
     let before = state.files.clone();
-    match state.apply("log/1", commit, stored.len()) {
+    match state.apply("log/1", commit, Stored::of(stored)) {
         Ok(()) => assert_eq!(state.number, 1),
         Err(_) => assert_eq!((state.number, state.files), (0, before)),
     }

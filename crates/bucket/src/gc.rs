@@ -1,11 +1,13 @@
-//! Garbage collection: removes unused contents and older checkpoints, and trims commits that a checkpoint covers.
+//! Garbage collection: removes unused contents and older checkpoints, and trims commits that two checkpoints cover.
+//!
+//! Two complete checkpoints that share no run always remain once the log is trimmed, with all commits after the older
+//! one. Therefore the loss of any single run, pointer or commit costs no more than the changes in that commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{Error as ObjectError, ObjectMeta};
@@ -17,7 +19,6 @@ use crate::failure::Failure;
 use crate::format::Damage;
 use crate::id::Id;
 use crate::inner::Inner;
-use crate::keys::Keys;
 use crate::log::Entry;
 use crate::state::State;
 
@@ -32,102 +33,141 @@ const CONCURRENCY: usize = 16;
 /// The number of attempts to write a checkpoint while others write checkpoints.
 const MAX_ATTEMPTS: u32 = 10;
 
+/// The most keys of foreign objects in a report.
+const MAX_FOREIGN: usize = 1_000;
+
 /// The result of a collection.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct GcReport {
     /// The number of removed objects: unused contents and older checkpoints.
     pub removed_objects: u64,
     /// The bytes of the removed objects.
     pub removed_bytes: u64,
-    /// The number of remaining objects under `contents`: used ones, and unused ones that are too young.
+    /// The number of remaining objects under `contents`: used ones, and unused ones that stay for now.
     pub kept_objects: u64,
+    /// The number of unused objects that stay because a repair reported losses.
+    /// [`accept_loss`](crate::BucketStore::accept_loss) lets a collection remove them.
+    pub kept_after_loss: u64,
     /// The number of trimmed commits. The log no longer contains their changes.
     pub trimmed_commits: u64,
+    /// The keys in the directories of the store that no store writes, at most 1,000. They are left alone.
+    pub foreign: Vec<String>,
+}
+
+/// The conditions under which unused objects may be removed.
+struct Rule {
+    older_than: Duration,
+    /// Objects up to this time stay after a loss, in seconds since 1970.
+    kept_before: i64,
+}
+
+impl Rule {
+    fn is_old(&self, object: &ObjectMeta) -> bool {
+        age(object) >= self.older_than
+    }
+
+    fn is_kept_after_loss(&self, object: &ObjectMeta) -> bool {
+        object.last_modified.timestamp() <= self.kept_before
+    }
 }
 
 impl Inner {
     pub(crate) async fn gc(self: &Arc<Self>, older_than: Duration) -> Result<GcReport, Failure> {
         self.refuse_read_only()?;
-        let listed = self.bucket.list(&self.bucket.keys.contents(), &self.deadline()).await?;
-        let old: Vec<_> = listed.iter().filter(|object| age(object) >= older_than).collect();
+        let (listed, mut foreign) = self.list_contents().await?;
         self.poll(&self.deadline()).await?;
-        let trim = self.numbers_to_trim(older_than).await?;
+        let rule = Rule { older_than, kept_before: self.state().kept_before };
+        let old: Vec<_> = listed.iter().filter(|object| rule.is_old(object)).collect();
+        let covered = self.numbers_to_trim(&rule, &mut foreign).await?;
         let is_unpacked = self.unpack(&old, older_than).await?;
-        let mut report = GcReport { kept_objects: listed.len() as u64, ..GcReport::default() };
-        if !is_unpacked && trim.is_empty() && remove_used(old.clone(), &self.keys_in_use(trim.end).await?).is_empty() {
+        if is_unpacked || !covered.is_empty() {
+            self.cover(covered.end, is_unpacked, older_than).await?;
+        }
+        let previous = self.previous_checkpoint(older_than).await?;
+        let trim_end = previous.as_ref().map_or(0, |state| state.checkpoint.base() + 1);
+        let trim = covered.start..trim_end.clamp(covered.start, covered.end);
+        foreign.truncate(MAX_FOREIGN);
+        let mut report = GcReport { kept_objects: listed.len() as u64, foreign, ..GcReport::default() };
+
+        let unused = remove_used(old.clone(), &self.keys_in_use(trim.end, previous.as_ref()).await?);
+        report.kept_after_loss = unused.iter().filter(|object| rule.is_kept_after_loss(object)).count() as u64;
+        if trim.is_empty() && report.kept_after_loss == unused.len() as u64 {
             return Ok(report);
         }
-        self.cover(trim.end, is_unpacked).await?;
-        self.note_collection().await?;
+        self.note(Step::Collection).await?;
         let latest = self.state().checkpoint.clone();
         if latest.through > 0 {
             self.put_pointer(&latest).await?;
         }
-        // Until now, the runs of the previous checkpoint were in use.
-        let mut unused: Vec<_> = remove_used(old, &self.keys_in_use(trim.end).await?).into_iter().cloned().collect();
+        // Until now, the runs of older checkpoints were in use.
+        let mut unused = remove_used(old, &self.keys_in_use(trim.end, previous.as_ref()).await?);
+        unused.retain(|object| !rule.is_kept_after_loss(object));
+        let mut unused: Vec<_> = unused.into_iter().cloned().collect();
         report.kept_objects -= unused.len() as u64;
         report.trimmed_commits = self.trim(trim).await?;
-        unused.extend(self.older_checkpoints(latest.through).await?);
+        let mut pointers = self.pointers(&self.deadline()).await?;
+        let previous = previous.map(|state| state.number);
+        pointers.retain(|number, object| {
+            *number < latest.through && Some(*number) != previous && !rule.is_kept_after_loss(object)
+        });
+        unused.extend(pointers.into_values());
         report.removed_objects = unused.len() as u64;
         report.removed_bytes = unused.iter().fold(0, |sum, object| object.size.saturating_add(sum));
         self.remove(unused.into_iter().map(|object| object.location).collect()).await?;
         Ok(report)
     }
 
-    /// The numbers of the commits that are old enough to be trimmed. All before them were trimmed, but the first.
-    async fn numbers_to_trim(&self, older_than: Duration) -> Result<Range<u64>, Failure> {
-        let last = self.state().number;
-        let commits = self.list_untrimmed().await?;
-        let begin = commits.first().map_or(last + 1, |(number, _)| *number);
-        let old = commits.iter().take_while(|(number, object)| *number <= last && age(object) >= older_than).count();
-        let numbers = begin..begin + old as u64;
-        Ok(if self.holds_changes(numbers.clone()).await? { numbers } else { begin..begin })
+    /// Lets later collections remove what was kept since a repair with losses.
+    pub(crate) async fn accept_loss(self: &Arc<Self>) -> Result<(), Failure> {
+        self.refuse_read_only()?;
+        self.poll(&self.deadline()).await?;
+        let has_loss = self.state().kept_before > 0;
+        if has_loss { self.note(Step::LossAccepted).await } else { Ok(()) }
     }
 
-    /// The commits that are not known to be trimmed, without the first.
-    ///
-    /// # Errors
-    /// [`Damage::Missing`] if one is missing.
-    pub(crate) async fn list_untrimmed(&self) -> Result<Vec<(u64, ObjectMeta)>, Failure> {
+    /// The objects with contents, and the keys of foreign objects among them.
+    async fn list_contents(&self) -> Result<(Vec<ObjectMeta>, Vec<String>), Failure> {
+        let keys = &self.bucket.keys;
+        let (mut listed, mut foreign) = self.bucket.list_readable(&keys.contents(), &self.deadline()).await?;
+        listed.retain(|object| {
+            let is_content = keys.is_content(&object.location);
+            if !is_content {
+                foreign.push(object.location.to_string());
+            }
+            is_content
+        });
+        Ok((listed, foreign))
+    }
+
+    /// The numbers of the commits that are old enough to be trimmed. All before them were trimmed, but the first.
+    async fn numbers_to_trim(&self, rule: &Rule, foreign: &mut Vec<String>) -> Result<Range<u64>, Failure> {
         let (trimmed, last) = {
             let state = self.state();
             (state.trimmed.max(1), state.number)
         };
-        let offset = self.bucket.keys.commit(trimmed);
-        let mut listed = self.bucket.list_after(&self.bucket.keys.log(), &offset, &self.deadline()).await?;
-        listed.sort_unstable_by(|one, other| one.location.cmp(&other.location));
-        let mut commits = Vec::with_capacity(listed.len());
-        for (number, object) in (trimmed + 1..).zip(listed) {
-            if Keys::number(&object.location) != Some(number) {
-                self.refuse_hole(number, &self.deadline()).await?;
-                break; // the commit was created after the listing
-            }
-            commits.push((number, object));
+        let listed = self.log_after(trimmed, &self.deadline()).await?;
+        foreign.extend(listed.foreign);
+        self.refuse_gaps(trimmed + 1, &listed.numbered, &self.deadline()).await?;
+        let end = listed.numbered.keys().next_back().map_or(trimmed, |number| *number) + 1;
+        if end <= last {
+            self.refuse_hole(end, &self.deadline()).await?;
         }
-        let next = trimmed + 1 + commits.len() as u64;
-        if next <= last {
-            self.refuse_hole(next, &self.deadline()).await?;
-        }
-        Ok(commits)
+        let is_old = |object: &ObjectMeta| rule.is_old(object) && !rule.is_kept_after_loss(object);
+        let old = listed.numbered.range(..=last).take_while(|(_, object)| is_old(object)).count() as u64;
+        let numbers = trimmed + 1..trimmed + 1 + old;
+        Ok(if self.hold_changes(numbers.clone()).await? { numbers } else { trimmed + 1..trimmed + 1 })
     }
 
-    /// Whether any of these commits changed a file or a record, or keeps the runs of an older checkpoint in use. The
-    /// few commits of a collection hold only notes of the latest one.
-    async fn holds_changes(&self, numbers: Range<u64>) -> Result<bool, Failure> {
+    /// Whether any of these commits changed a file or a record. The few commits of a collection hold only notes.
+    async fn hold_changes(&self, numbers: Range<u64>) -> Result<bool, Failure> {
         if numbers.end - numbers.start > CONCURRENCY as u64 {
             return Ok(true);
         }
         let entries = stream::iter(numbers).map(|number| async move { self.entry(number, &self.deadline()).await });
         let entries: Vec<_> = entries.buffered(CONCURRENCY).try_collect().await?;
-        let latest = self.state().checkpoint.through;
-        let is_needed = |step: &Step| match step {
-            Step::Collection | Step::Trimmed { .. } => true,
-            Step::Checkpoint(manifest) => manifest.through == latest,
-            _ => false,
-        };
         Ok(entries.iter().any(|entry| match entry {
-            Entry::Commit(commit, _) => !commit.batches.iter().flatten().all(is_needed),
+            Entry::Commit(commit, _) => !commit.batches.iter().flatten().all(Step::is_note),
             Entry::Free | Entry::Trimmed(_) => false,
         }))
     }
@@ -148,12 +188,26 @@ impl Inner {
         let has_unused =
             |object: &ObjectMeta, used: u64| used < object.size && used.saturating_mul(least) <= object.size;
         used.retain(|key, used| old.iter().any(|object| object.location == *key && has_unused(object, *used)));
-        let mut contents = BTreeMap::new();
+        let mut packs: BTreeMap<String, Vec<FileRecord>> = BTreeMap::new();
         for file in packed {
             if used.contains_key(&self.key_of(&file)?)
-                && let Some(bytes) = self.contents(&file, &self.deadline()).await?
+                && let Some(slice) = file.slice()
             {
-                contents.insert(file.version, Bytes::from(bytes));
+                packs.entry(slice.key.clone()).or_default().push(file);
+            }
+        }
+        let read = |(name, files): (String, Vec<FileRecord>)| async move {
+            let object = self.parts_of(&name, files.iter()).await?;
+            let cut = files.into_iter().map(|file| Ok((file.version.clone(), file.cut(&object)?)));
+            cut.collect::<Result<Vec<_>, ContentError>>().map_err(Failure::from)
+        };
+        let mut reads = stream::iter(packs).map(read).buffer_unordered(CONCURRENCY);
+        let mut contents = BTreeMap::new();
+        while let Some(read) = reads.next().await {
+            match read {
+                Ok(parts) => contents.extend(parts),
+                Err(failure) if failure.is_damage() => {} // `verify` reports it, and the pack stays in use
+                Err(failure) => return Err(failure),
             }
         }
         self.state_mut().hold(&contents);
@@ -165,15 +219,22 @@ impl Inner {
         self.bucket.keys.content(name).map_err(|error| ContentError::ImpossibleKey(error).into())
     }
 
-    /// Makes sure that a full checkpoint covers the commits before a number. Writes a new one if required.
-    async fn cover(self: &Arc<Self>, end: u64, mut must_be_new: bool) -> Result<(), Failure> {
+    /// Makes sure that full checkpoints cover the commits before a number, so that they can be trimmed now or later. With
+    /// an age of zero there must be two, which can be used at once. Otherwise the second one may be left to the next
+    /// collection.
+    async fn cover(self: &Arc<Self>, end: u64, mut must_be_new: bool, older_than: Duration) -> Result<(), Failure> {
+        let mut has_written = false;
         for attempt in 1.. {
-            if !must_be_new && self.state().checkpoint.base() + 1 >= end {
-                break;
+            let latest = self.state().checkpoint.clone();
+            if !must_be_new && latest.base() + 1 >= end {
+                let previous = self.previous_checkpoint(Duration::ZERO).await?;
+                let is_enough = has_written && !older_than.is_zero();
+                if is_enough || previous.is_some_and(|state| state.checkpoint.base() + 1 >= end) {
+                    break;
+                }
             }
-            let latest = self.state().checkpoint.through;
-            match self.write_checkpoint(true, latest).await {
-                Ok(()) => must_be_new = false,
+            match self.write_checkpoint(true, latest.through).await {
+                Ok(()) => (must_be_new, has_written) = (false, true),
                 Err(failure) if attempt == MAX_ATTEMPTS || !failure.is_busy() => return Err(failure),
                 Err(_) => {}
             }
@@ -181,12 +242,40 @@ impl Inner {
         Ok(())
     }
 
-    /// The keys of the contents that the latest checkpoint, the state after it or a commit that is not trimmed refers
-    /// to.
-    async fn keys_in_use(&self, first_kept: u64) -> Result<BTreeSet<Path>, Failure> {
+    /// The state of the newest complete checkpoint that is old enough and shares no run with the latest one.
+    async fn previous_checkpoint(&self, older_than: Duration) -> Result<Option<State>, Failure> {
+        let (latest, trimmed) = {
+            let state = self.state();
+            (state.checkpoint.clone(), state.trimmed)
+        };
+        let mut pointers = self.pointers(&self.deadline()).await?;
+        pointers.retain(|number, pointer| (trimmed..latest.through).contains(number) && age(pointer) >= older_than);
+        for number in pointers.into_keys().rev() {
+            let loaded = match self.manifest(number, &self.deadline()).await {
+                Ok(Some(manifest)) if !manifest.shares_runs_with(&latest) => {
+                    self.load(manifest, &self.deadline()).await
+                }
+                Ok(_) => continue,
+                Err(failure) => Err(failure),
+            };
+            match loaded {
+                Ok(Ok(state)) => return Ok(Some(state)),
+                Ok(Err(_)) => {} // `verify` reports it
+                Err(failure) if failure.is_damage() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(None)
+    }
+
+    /// The keys of the contents that the latest checkpoint, the state after it, the previous checkpoint or a commit that
+    /// is not trimmed refers to.
+    async fn keys_in_use(&self, first_kept: u64, previous: Option<&State>) -> Result<BTreeSet<Path>, Failure> {
         let latest = self.state().checkpoint.clone();
+        let mut names: Vec<_> = latest.runs.iter().map(|run| run.key.clone()).collect();
         let state = self.load_to_end(Some(latest), &self.deadline()).await?.unwrap_or_default();
-        let mut names = names_in_state(&state);
+        names.extend(names_in_state(&state));
+        names.extend(previous.into_iter().flat_map(names_in_state));
         let kept = stream::iter(first_kept..=state.number)
             .map(|number| async move { self.entry(number, &self.deadline()).await });
         let mut kept = kept.buffer_unordered(CONCURRENCY);
@@ -212,7 +301,7 @@ impl Inner {
             }
         };
         stream::iter(numbers.clone()).map(trim).buffer_unordered(CONCURRENCY).try_collect::<()>().await?;
-        self.note_trimmed(numbers.end - 1).await?;
+        self.note(Step::Trimmed { through: numbers.end - 1 }).await?;
         Ok(numbers.end - numbers.start)
     }
 
@@ -221,12 +310,6 @@ impl Inner {
     pub(crate) async fn put_marker(&self, number: u64, id: Id) -> Result<(), Failure> {
         let marker = trimmed_marker(id).map_err(Failure::unwritable)?;
         self.bucket.put(&self.bucket.keys.commit(number), marker.into(), &self.deadline()).await
-    }
-
-    async fn older_checkpoints(&self, latest: u64) -> Result<Vec<ObjectMeta>, Failure> {
-        let mut listed = self.bucket.list(&self.bucket.keys.checkpoints(), &self.deadline()).await?;
-        listed.retain(|object| Keys::number(&object.location).is_some_and(|number| number < latest));
-        Ok(listed)
     }
 
     async fn remove(&self, keys: Vec<Path>) -> Result<(), Failure> {
@@ -260,12 +343,9 @@ fn names_in_state(state: &State) -> Vec<String> {
 }
 
 fn names_in_commit(commit: &Commit) -> impl Iterator<Item = String> + '_ {
-    commit.batches.iter().flatten().flat_map(|step| match step {
-        Step::Write { file, .. } | Step::WriteRecord { file, .. } => {
-            file.slice().map(|slice| slice.key.clone()).into_iter().collect()
-        }
-        Step::Checkpoint(manifest) => manifest.runs.iter().map(|run| run.key.clone()).collect::<Vec<_>>(),
-        _ => Vec::new(),
+    commit.batches.iter().flatten().filter_map(|step| match step {
+        Step::Write { file, .. } | Step::WriteRecord { file, .. } => file.slice().map(|slice| slice.key.clone()),
+        _ => None,
     })
 }
 

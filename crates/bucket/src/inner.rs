@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use bytes::Bytes;
 use memory_tool_core::{
     FailureKind, MemoryPath, Node, OpenMode, OpenOptions, PathMapEntry, ReadOptions, RecordName, StoreError, StoredFile,
 };
@@ -10,9 +11,10 @@ use memory_tool_core::{
 use tokio::sync::Semaphore;
 
 use crate::bucket::Bucket;
-use crate::content::{Content, ContentError, FileRecord, Slice, digest};
+use crate::content::{Content, ContentError, FileRecord, Slice};
 use crate::contention::Contention;
 use crate::deadline::Deadline;
+use crate::digest::Digest;
 use crate::failure::Failure;
 use crate::log::{LastContact, Polls};
 use crate::state::State;
@@ -135,11 +137,28 @@ impl Inner {
             // old ones. Otherwise they are lost.
             let slice = file.slice().cloned();
             if gone == slice {
-                return Err(ContentError::Missing { key: slice.map(|slice| slice.key) }.into());
+                let key = slice.map(|slice| slice.key).unwrap_or_default();
+                return Err(ContentError::Missing { key }.into());
             }
             gone = slice;
             self.reload(&deadline).await?;
         }
+    }
+
+    /// The start of an object, up to the last of these parts of it.
+    pub(crate) async fn parts_of<'a>(
+        &self,
+        name: &str,
+        parts: impl Iterator<Item = &'a FileRecord>,
+    ) -> Result<Bytes, Failure> {
+        let end_of = |file: &FileRecord| Some(file.slice()?.offset.saturating_add(file.size));
+        let end = parts.filter_map(end_of).max().unwrap_or_default();
+        if end == 0 {
+            return Ok(Bytes::new());
+        }
+        let key = self.bucket.keys.content(name).map_err(ContentError::ImpossibleKey)?;
+        let object = self.bucket.get_range(&key, 0..end, &self.deadline()).await?;
+        object.ok_or_else(|| ContentError::Missing { key: name.to_owned() }.into())
     }
 
     /// The bytes of a file, or `None` if the object that should hold them is missing.
@@ -153,7 +172,9 @@ impl Inner {
         let range = slice.offset..slice.offset.saturating_add(file.size);
         match self.bucket.get_range(&key, range, deadline).await? {
             None => Ok(None),
-            Some(bytes) if bytes.len() as u64 == file.size && digest(&bytes) == slice.sha256 => Ok(Some(bytes.into())),
+            Some(bytes) if bytes.len() as u64 == file.size && Digest::of(&bytes) == slice.sha256 => {
+                Ok(Some(bytes.into()))
+            }
             Some(_) => Err(ContentError::Changed { key: slice.key.clone() }.into()),
         }
     }

@@ -12,6 +12,7 @@ mod content;
 mod contention;
 mod deadline;
 mod diagnosis;
+mod digest;
 #[cfg(any(feature = "s3", feature = "gcs", feature = "azure", test))]
 mod environment;
 mod failure;

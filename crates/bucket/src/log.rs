@@ -3,11 +3,13 @@
 //! A taken number stays taken, because a marker replaces a trimmed commit. Therefore, if the next number is free, no
 //! newer commit exists. This is true after a pause of any length, and needs no clock.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use memory_tool_core::FailureKind;
+use object_store::ObjectMeta;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -15,7 +17,7 @@ use tokio::time::Instant;
 use crate::blocking::run_maybe_blocking;
 use crate::bucket::Fetched;
 use crate::checkpoint::Manifest;
-use crate::commit::{Commit, LogObject, MAX_COMMIT_BYTES};
+use crate::commit::{Commit, LogObject, MAX_COMMIT_BYTES, Stored};
 use crate::deadline::Deadline;
 use crate::failure::{Failure, SharedFailure};
 use crate::format::Damage;
@@ -23,10 +25,8 @@ use crate::id::Id;
 use crate::inner::Inner;
 use crate::state::State;
 
-/// The most commits that are read at a time, not counting numbers that are read to find missing commits.
-const MAX_WINDOW: u64 = 16;
-/// The most concurrent requests.
-const CONCURRENCY: usize = 17;
+/// The most commits that are read at a time.
+const CONCURRENCY: usize = 16;
 /// The time without a sign of the log after which a poll checks that the last commit still exists.
 const LOST_AFTER: Duration = Duration::from_secs(60);
 /// The most concurrent polls. Further tasks share the next one.
@@ -106,9 +106,18 @@ impl Drop for RunningPoll {
 /// The object of a number in the log.
 pub(crate) enum Entry {
     Free,
-    Commit(Box<Commit>, usize),
+    Commit(Box<Commit>, Stored),
     /// The commit with this id was trimmed.
     Trimmed(Id),
+}
+
+/// A part of the log.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    /// The commits and markers, by their numbers.
+    pub(crate) numbered: BTreeMap<u64, ObjectMeta>,
+    /// The keys of other objects. No store writes them.
+    pub(crate) foreign: Vec<String>,
 }
 
 /// The reason why reading ended.
@@ -136,11 +145,11 @@ impl Inner {
 
     async fn poll_alone(&self, deadline: &Deadline) -> Result<(), Failure> {
         let first = self.state().number + 1;
-        let advance = |key: &str, commit, size| {
+        let advance = |key: &str, commit, stored| {
             self.contention.met();
-            self.advance(key, commit, size)
+            self.advance(key, commit, stored)
         };
-        match self.follow(first, 0, advance, deadline).await? {
+        match self.follow(first, advance, deadline).await? {
             End::Free { number } if number == first => self.refuse_lost_log(number, deadline).await,
             End::Free { .. } => {
                 self.last_contact.now();
@@ -151,35 +160,32 @@ impl Inner {
     }
 
     /// Applies a commit to the state, unless another task did. Returns the number of the commit to read next.
-    pub(crate) fn advance(&self, key: &str, commit: Commit, size: usize) -> Result<u64, Damage> {
+    pub(crate) fn advance(&self, key: &str, commit: Commit, stored: Stored) -> Result<u64, Damage> {
         let mut state = self.state_mut();
         if commit.number == state.number + 1 {
-            state.apply(key, commit, size)?;
+            state.apply(key, commit, stored)?;
         }
         Ok(state.number + 1)
     }
 
     /// Reads commits from a number on, until the next one is free or was trimmed. `advance` takes the commits in order,
-    /// and returns the number to read next. `ahead` is how many numbers after the free one are read as well: if one is
-    /// taken, a commit is missing.
+    /// and returns the number to read next.
     async fn follow(
         &self,
         mut next: u64,
-        ahead: u64,
-        mut advance: impl FnMut(&str, Commit, usize) -> Result<u64, Damage>,
+        mut advance: impl FnMut(&str, Commit, Stored) -> Result<u64, Damage>,
         deadline: &Deadline,
     ) -> Result<End, Failure> {
         let mut read = 0;
         loop {
-            let window = next..next.saturating_add(u64::clamp(read, 1 + ahead, MAX_WINDOW)).saturating_add(ahead);
-            let certain = window.end.saturating_sub(ahead);
+            let window = next..next.saturating_add(u64::clamp(read, 1, CONCURRENCY as u64));
             let entries = stream::iter(window.clone()).map(|number| self.entry(number, deadline));
             let entries: Vec<_> = entries.buffered(CONCURRENCY).try_collect().await?;
             let taken = entries.iter().rposition(|entry| !matches!(entry, Entry::Free)).unwrap_or(0);
             for (index, (number, entry)) in window.zip(entries).enumerate() {
                 match entry {
-                    Entry::Commit(commit, size) => {
-                        next = advance(self.bucket.keys.commit(number).as_ref(), *commit, size)?;
+                    Entry::Commit(commit, stored) => {
+                        next = advance(self.bucket.keys.commit(number).as_ref(), *commit, stored)?;
                         read += 1;
                     }
                     Entry::Trimmed(_) => return Ok(End::Trimmed),
@@ -188,8 +194,7 @@ impl Inner {
                         self.refuse_hole(number, deadline).await?;
                         break;
                     }
-                    Entry::Free if number < certain => return Ok(End::Free { number }),
-                    Entry::Free => break,
+                    Entry::Free => return Ok(End::Free { number }),
                 }
             }
         }
@@ -210,7 +215,7 @@ impl Inner {
             LogObject::Commit(commit) if commit.number != number => {
                 Err(Damage::inconsistent(key, "it has another number"))
             }
-            LogObject::Commit(commit) => Ok(Entry::Commit(Box::new(commit), size)),
+            LogObject::Commit(commit) => Ok(Entry::Commit(Box::new(commit), Stored::of(&bytes))),
             LogObject::Trimmed(id) => Ok::<_, Damage>(Entry::Trimmed(id)),
         };
         Ok(run_maybe_blocking(size, decode).await??)
@@ -238,8 +243,8 @@ impl Inner {
                 return Ok(());
             }
             let next = loaded.number + 1;
-            let advance = |key: &str, commit, size| loaded.apply(key, commit, size).map(|()| loaded.number + 1);
-            if matches!(self.follow(next, 0, advance, deadline).await?, End::Trimmed) {
+            let advance = |key: &str, commit, stored| loaded.apply(key, commit, stored).map(|()| loaded.number + 1);
+            if matches!(self.follow(next, advance, deadline).await?, End::Trimmed) {
                 // A later checkpoint covers more than the loaded state.
                 loaded = self.load_to_end(None, deadline).await?.unwrap_or_default();
             }
@@ -268,31 +273,82 @@ impl Inner {
     ) -> Result<Option<State>, Failure> {
         let mut before = None;
         loop {
-            let mut state = match checkpoint.take().filter(|checkpoint| checkpoint.through > 0) {
+            let mut loaded = match checkpoint.take().filter(|checkpoint| checkpoint.through > 0) {
                 Some(checkpoint) => self.load(checkpoint, deadline).await?.ok(),
                 None => None,
             };
-            if state.is_none() {
-                state = self.load_latest(deadline).await?;
+            let mut unreadable = None;
+            if loaded.is_none() {
+                (loaded, unreadable) = self.load_latest(deadline).await?;
             }
-            let mut state = state.unwrap_or_default();
+            let mut state = loaded.unwrap_or_default();
             let through = state.number;
-            let advance = |key: &str, commit, size| state.apply(key, commit, size).map(|()| state.number + 1);
-            match self.follow(through + 1, 1, advance, deadline).await? {
-                End::Free { .. } if state.number == 0 => return Ok(None),
-                End::Free { .. } if state.number == through => {
-                    // No later commit proves that the log still exists.
-                    self.refuse_hole(through, deadline).await?;
-                    return Ok(Some(state));
-                }
-                End::Free { .. } => return Ok(Some(state)),
-                // The log was trimmed since, so a later checkpoint must exist. Otherwise this is damage.
-                End::Trimmed if before == Some(through) => {
-                    return Err(Damage::Missing { key: self.bucket.keys.checkpoint(through + 1).to_string() }.into());
-                }
-                End::Trimmed => before = Some(through),
+            let last = match self.end_of_log(through, deadline).await? {
+                Some(last) => last,
+                None if through == 0 => return unreadable.map_or(Ok(None), Err),
+                None => return Err(Damage::Missing { key: self.bucket.keys.commit(through).to_string() }.into()),
+            };
+            if self.apply_through(&mut state, last, deadline).await? {
+                return Ok(Some(state));
+            }
+            // The log was trimmed since, so a later checkpoint must exist. Otherwise this is damage.
+            if before == Some(through) {
+                let missing = || Damage::Missing { key: self.bucket.keys.checkpoint(through + 1).to_string() }.into();
+                return Err(unreadable.unwrap_or_else(missing));
+            }
+            before = Some(through);
+        }
+    }
+
+    /// The number of the last commit, if the one of `through` exists. A listing shows gaps, and is current: no number
+    /// is taken before the one before it.
+    async fn end_of_log(&self, through: u64, deadline: &Deadline) -> Result<Option<u64>, Failure> {
+        let first = through.max(1);
+        let numbers = self.log_after(first - 1, deadline).await?.numbered;
+        self.refuse_gaps(first, &numbers, deadline).await?;
+        Ok(numbers.keys().next_back().copied())
+    }
+
+    /// Refuses a listing of the log from a number on in which a number is missing before others.
+    pub(crate) async fn refuse_gaps(
+        &self,
+        first: u64,
+        numbers: &BTreeMap<u64, ObjectMeta>,
+        deadline: &Deadline,
+    ) -> Result<(), Failure> {
+        match (first..).zip(numbers.keys()).find(|(expected, number)| expected != *number) {
+            Some((missing, _)) => self.refuse_hole(missing, deadline).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The objects of the log after a number.
+    pub(crate) async fn log_after(&self, number: u64, deadline: &Deadline) -> Result<Listed, Failure> {
+        let keys = &self.bucket.keys;
+        let listed = self.bucket.list_after(&keys.log(), &keys.commit(number), deadline).await?;
+        let mut log = Listed::default();
+        for object in listed {
+            match keys.commit_number(&object.location) {
+                Some(number) => drop(log.numbered.insert(number, object)),
+                None => log.foreign.push(object.location.to_string()),
             }
         }
+        Ok(log)
+    }
+
+    /// Applies the commits after a state. Returns `false` at one that was trimmed.
+    async fn apply_through(&self, state: &mut State, last: u64, deadline: &Deadline) -> Result<bool, Failure> {
+        let entries = stream::iter(state.number + 1..=last).map(|number| self.entry(number, deadline));
+        let mut entries = entries.buffered(CONCURRENCY);
+        while let Some(entry) = entries.try_next().await? {
+            let key = self.bucket.keys.commit(state.number + 1);
+            match entry {
+                Entry::Commit(commit, stored) => state.apply(key.as_ref(), *commit, stored)?,
+                Entry::Trimmed(_) => return Ok(false),
+                Entry::Free => return Err(Damage::Missing { key: key.to_string() }.into()),
+            }
+        }
+        Ok(true)
     }
 
     /// Refuses a log in which a number is free although later ones are taken.
@@ -307,7 +363,7 @@ impl Inner {
     /// Refuses a log that ends before the known commit, for example because the bucket was removed or an older copy was
     /// restored. This is checked from time to time.
     async fn refuse_lost_log(&self, next: u64, deadline: &Deadline) -> Result<(), Failure> {
-        let (last, id) = {
+        let (last, digest) = {
             let state = self.state();
             (state.number, state.commit)
         };
@@ -317,10 +373,12 @@ impl Inner {
         let key = self.bucket.keys.commit(last).to_string();
         match self.entry(last, deadline).await? {
             Entry::Free => return Err(Damage::Missing { key }.into()),
-            Entry::Commit(found, _) if found.id != id => {
+            Entry::Commit(_, stored) if stored.digest != digest => {
                 return Err(Damage::inconsistent(key, "it is not the commit that was there").into());
             }
-            Entry::Commit(..) | Entry::Trimmed(_) => {}
+            // A collection notes its trimming in a later commit, which is lost, or others have repaired the log.
+            Entry::Trimmed(_) => return self.reload(deadline).await,
+            Entry::Commit(..) => {}
         }
         self.last_contact.now();
         Ok(())

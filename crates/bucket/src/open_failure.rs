@@ -13,6 +13,12 @@ pub enum OpenFailure {
     /// The store does not exist, and the mode does not allow creating it.
     #[error("there is no memory store")]
     NotFound,
+    /// A store above would count the objects of this one as its own, and could remove them.
+    #[error("the prefix contains the name `{name}`, which a store above it uses for its own objects: choose another")]
+    ReservedName {
+        /// The name in the prefix.
+        name: &'static str,
+    },
     /// Neither the environment nor the metadata service of this machine has credentials.
     #[error("no {cloud} credentials: {advice}; the metadata service of this machine returned none")]
     NoCredentials {
@@ -66,9 +72,10 @@ impl OpenFailure {
         match self {
             Self::NotFound => ErrorKind::NotFound,
             Self::NoCredentials { .. } => ErrorKind::Storage(FailureKind::AccessDenied),
-            Self::IgnoresConditions { .. } | Self::NoConditions { .. } | Self::NewerVersion { .. } => {
-                ErrorKind::Unsupported
-            }
+            Self::ReservedName { .. }
+            | Self::IgnoresConditions { .. }
+            | Self::NoConditions { .. }
+            | Self::NewerVersion { .. } => ErrorKind::Unsupported,
             Self::Failed { kind, .. } => ErrorKind::Storage(*kind),
         }
     }

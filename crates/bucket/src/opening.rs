@@ -69,8 +69,8 @@ impl Inner {
         let mut refusals = 0;
         loop {
             let created = self.create_first(&birth).await;
-            if let Entry::Commit(first, size) = self.entry(1, deadline).await? {
-                self.advance(self.bucket.keys.commit(1).as_ref(), *first, size).map_err(Failure::from)?;
+            if let Entry::Commit(first, stored) = self.entry(1, deadline).await? {
+                self.advance(self.bucket.keys.commit(1).as_ref(), *first, stored).map_err(Failure::from)?;
                 self.last_contact.now();
                 return Ok(self.poll(deadline).await?);
             }

@@ -4,6 +4,9 @@
 //! take them. The repair then takes one more number, and writes a checkpoint for it with all files that could be
 //! recovered. Finally, it trims all commits before that number, so every session loads that checkpoint, independently
 //! of the state that it knows.
+//!
+//! After losses, a later collection keeps everything that is older than the repair, and copies of the replaced commits,
+//! until the operator accepts the loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,13 +14,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 use memory_tool_core::{FailureKind, Problem};
+use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
-use crate::bucket::Put;
-use crate::checkpoint::Manifest;
+use crate::bucket::{Put, retry};
+use crate::checkpoint::{LeftRun, Manifest};
 use crate::commit::{Commit, Step, trimmed_marker};
-use crate::content::FileRecord;
+use crate::content::{ContentError, FileRecord};
 use crate::deadline::Backoff;
+use crate::digest::Digest;
 use crate::failure::Failure;
 use crate::format::Damage;
 use crate::id::Id;
@@ -46,37 +51,51 @@ pub struct RepairReport {
     pub lost: Vec<Problem>,
 }
 
+/// What is left of the log: the commits, with `None` for unreadable ones.
+type Commits = BTreeMap<u64, Option<Commit>>;
+
 impl Inner {
     /// Repairs the store. Sessions of others find the repaired store with their next command. Only one repair may run
     /// at a time.
     pub(crate) async fn repair(self: &Arc<Self>) -> Result<RepairReport, Failure> {
         self.refuse_read_only()?;
-        if let Some(files) = self.files_if_intact().await? {
-            return Ok(RepairReport { files, ..RepairReport::default() });
+        if let Some(report) = self.repair_trimmable().await? {
+            return Ok(report);
         }
-        let number = self.take_over().await?;
+        self.refuse_if_nothing_is_left().await?;
+        let (number, known_end) = self.take_over().await?;
         let (commits, mut lost) = self.readable_commits(number).await?;
-        let mut state = self.recover(&commits, &mut lost).await?;
+        let mut state = self.recover(&commits, known_end, &mut lost).await?;
         self.note_missing_contents(&state, &mut lost).await?;
         let files = state.files.files().len() as u64;
-        (state.number, state.commit, state.trimmed) = (number, Id::random()?, number);
+        let replaced: Vec<_> = commits.keys().copied().filter(|number| *number > 1).collect();
+        (state.number, state.commit, state.trimmed) = (number, Digest::random()?, number);
         (state.collections, state.source) = (state.collections + 1, (0, state.collections + 1));
         state.checkpoint = Manifest::default();
+        if !lost.is_empty() {
+            state.kept_before = self.keep_copies(&replaced, number).await?;
+        }
         let birth = Commit::birth(state.store).encode().map_err(Failure::unwritable)?;
         *self.state_mut() = state;
         let manifest = self.put_full_runs().await?;
         self.put_pointer(&manifest).await?;
-        // The first commit may exist already.
-        let _ = self.bucket.create(&self.bucket.keys.commit(1), birth.into(), &self.deadline()).await;
-        let ids =
-            commits.into_iter().map(|(number, commit)| (number, commit.map_or_else(Id::default, |commit| commit.id)));
-        let markers = ids.filter(|(number, _)| *number > 1).map(|(number, id)| self.put_marker(number, id));
+        // The first commit may exist already, and may be damaged.
+        let first = self.bucket.keys.commit(1);
+        match self.entry(1, &self.deadline()).await {
+            Ok(Entry::Commit(..)) => {}
+            Err(failure) if !failure.is_damage() => return Err(failure),
+            _ => self.bucket.put(&first, birth.into(), &self.deadline()).await?,
+        }
+        let id_of =
+            |number: &u64| commits.get(number).and_then(Option::as_ref).map_or(Id::default(), |commit| commit.id);
+        let markers = replaced.iter().map(|number| self.put_marker(*number, id_of(number)));
         stream::iter(markers).buffer_unordered(CONCURRENCY).try_collect::<()>().await?;
         Ok(RepairReport { is_changed: true, files, lost })
     }
 
-    /// The number of files, if the log can be read from the latest checkpoint to its end and has no gap.
-    async fn files_if_intact(&self) -> Result<Option<u64>, Failure> {
+    /// Replaces damaged commits by markers if nothing depends on them, because every checkpoint is intact and later.
+    /// Returns `None` if that is not enough.
+    async fn repair_trimmable(&self) -> Result<Option<RepairReport>, Failure> {
         let loaded = match self.load_to_end(None, &self.deadline()).await {
             Ok(Some(loaded)) => loaded,
             Ok(None) => return Ok(None),
@@ -84,20 +103,51 @@ impl Inner {
             Err(failure) => return Err(failure),
         };
         let files = loaded.files.files().len() as u64;
+        let damaged = self.damaged_commits(&loaded).await?;
         *self.state_mut() = loaded;
-        match self.list_untrimmed().await {
-            Ok(_) => Ok(Some(files)),
-            Err(failure) if failure.is_damage() => Ok(None),
-            Err(failure) => Err(failure),
+        if !self.damaged_checkpoints().await?.is_empty() {
+            return Ok(None);
+        }
+        for number in damaged.keys() {
+            self.put_marker(*number, Id::default()).await?;
+        }
+        Ok(Some(RepairReport { is_changed: !damaged.is_empty(), files, lost: Vec::new() }))
+    }
+
+    /// Refuses a repair that would leave an empty store although there are contents.
+    async fn refuse_if_nothing_is_left(&self) -> Result<(), Failure> {
+        for number in self.pointers(&self.deadline()).await?.into_keys().rev() {
+            match self.load_pointer(number, &self.deadline()).await {
+                Ok(_) => return Ok(()),
+                Err(failure) if failure.is_damage() => {}
+                Err(failure) => return Err(failure),
+            }
+        }
+        if !self.runs_left(0, &mut Vec::new()).await?.is_empty() {
+            return Ok(());
+        }
+        for number in self.log_after(1, &self.deadline()).await?.numbered.into_keys() {
+            match self.entry(number, &self.deadline()).await {
+                Ok(Entry::Commit(..)) => return Ok(()),
+                Err(failure) if !failure.is_damage() => return Err(failure),
+                _ => {}
+            }
+        }
+        let contents = self.bucket.keys.contents();
+        match self.bucket.list_readable(&contents, &self.deadline()).await?.0.first() {
+            Some(object) => Err(Damage::NothingLeft { key: object.location.to_string() }.into()),
+            None => Ok(()),
         }
     }
 
-    /// Takes all free numbers up to the first one that was never taken, and returns that one.
-    async fn take_over(&self) -> Result<u64, Failure> {
-        let log = self.numbers_under(&self.bucket.keys.log()).await?;
-        let checkpoints = self.numbers_under(&self.bucket.keys.checkpoints()).await?;
+    /// Takes all free numbers up to the first one that was never taken. Returns that one, and the last number that the
+    /// log had before.
+    async fn take_over(&self) -> Result<(u64, u64), Failure> {
+        let log: BTreeSet<_> = self.log_after(0, &self.deadline()).await?.numbered.into_keys().collect();
+        let end = log.last().copied().unwrap_or_default();
+        let pointers = self.pointers(&self.deadline()).await?;
         // A session may know lost commits. It must not find the number after them free.
-        let last = log.last().max(checkpoints.last()).copied().unwrap_or(1) + LOST_END;
+        let last = pointers.into_keys().next_back().unwrap_or(1).max(end) + LOST_END;
         let free: Vec<_> = (2..=last).filter(|number| !log.contains(number)).take(MAX_FREE + 1).collect();
         if free.len() > MAX_FREE {
             return Err(Damage::inconsistent(self.bucket.keys.log(), "its numbers are too far apart").into());
@@ -111,7 +161,7 @@ impl Inner {
         while !self.take(number).await? {
             number += 1; // another session still writes
         }
-        Ok(number)
+        Ok((number, end))
     }
 
     /// Puts a marker under a number if it is free. Returns whether the number has a marker now.
@@ -138,15 +188,10 @@ impl Inner {
         }
     }
 
-    async fn numbers_under(&self, prefix: &Path) -> Result<BTreeSet<u64>, Failure> {
-        let listed = self.bucket.list(prefix, &self.deadline()).await?;
-        Ok(listed.iter().filter_map(|object| Keys::number(&object.location)).collect())
-    }
-
     /// The readable commits before a number, with `None` for unreadable ones, and the problems.
-    async fn readable_commits(&self, before: u64) -> Result<(BTreeMap<u64, Option<Commit>>, Vec<Problem>), Failure> {
-        let mut numbers = self.numbers_under(&self.bucket.keys.log()).await?;
-        numbers.retain(|number| *number < before);
+    async fn readable_commits(&self, before: u64) -> Result<(Commits, Vec<Problem>), Failure> {
+        let listed = self.log_after(0, &self.deadline()).await?.numbered;
+        let numbers: Vec<_> = listed.into_keys().filter(|number| *number < before).collect();
         let read = |number| async move { (number, self.entry(number, &self.deadline()).await) };
         let mut entries = stream::iter(numbers).map(read).buffered(CONCURRENCY);
         let (mut commits, mut lost) = (BTreeMap::new(), Vec::new());
@@ -164,44 +209,49 @@ impl Inner {
         Ok((commits, lost))
     }
 
-    /// The state of the latest complete checkpoint, with the changes of the commits after it.
-    async fn recover(
-        &self,
-        commits: &BTreeMap<u64, Option<Commit>>,
-        lost: &mut Vec<Problem>,
-    ) -> Result<State, Failure> {
+    /// The state of the latest complete checkpoint, with the changes of everything after it that is left.
+    async fn recover(&self, commits: &Commits, log_end: u64, lost: &mut Vec<Problem>) -> Result<State, Failure> {
         let mut state = self.latest_complete(commits, lost).await?;
-        let first = commits.values().flatten().next();
+        let runs = self.runs_left(state.number, lost).await?;
         if state.store == Id::default() {
-            state.store = match first {
-                Some(commit) => commit.store,
-                None => Id::random()?,
-            };
+            let of_commit = commits.values().flatten().next().map(|commit| commit.store);
+            let of_run = runs.last().map(|run| run.store);
+            state.store = of_commit.or(of_run).map_or_else(Id::random, Ok)?;
         }
         let store = state.store;
-        let mut expected = state.number.max(1) + 1;
-        for commit in commits.values().flatten().filter(|commit| commit.store == store) {
-            if commit.number <= state.number {
-                continue;
+        let commits: BTreeMap<_, _> =
+            commits.iter().filter_map(|(number, commit)| Some((*number, commit.as_ref()?))).collect();
+        let commit_at = |number| commits.get(&number).filter(|commit| commit.store == store);
+        let mut known_end = state.number;
+        state.number = state.number.max(1);
+        loop {
+            let next = state.number + 1;
+            let leading = runs.iter().filter(|run| run.store == store && run.through >= next);
+            if let Some(commit) = commit_at(next) {
+                state.recover(commit, lost);
+                state.number = next;
+            } else if let Some(run) = leading.clone().filter(|run| run.after < next).max_by_key(|run| run.through) {
+                state.number = run.through;
+                known_end = known_end.max(run.through);
+                run.clone().apply_to(&mut state.files, lost);
+            } else {
+                let later =
+                    commits.range(next..).filter(|(_, commit)| commit.store == store).map(|(number, _)| *number);
+                let Some(resumes) = later.chain(leading.map(|run| run.after + 1)).min() else { break };
+                lost.push(missing_commits(next, resumes - 1));
+                state.number = resumes - 1;
             }
-            match commit.number.saturating_sub(expected) {
-                0 => {}
-                1 => lost.push(Problem::new(format!("commit {expected} is missing"))),
-                _ => lost.push(Problem::new(format!("commits {expected} to {} are missing", commit.number - 1))),
-            }
-            expected = commit.number + 1;
-            state.recover(commit, lost);
+        }
+        if log_end < known_end {
+            let end = format!("the log has no commit from {known_end} on: later changes are lost, if there were any");
+            lost.push(Problem::new(end));
         }
         Ok(state)
     }
 
     /// The state of the latest checkpoint that has all its runs. Checkpoints are known from their pointers and from
     /// commits.
-    async fn latest_complete(
-        &self,
-        commits: &BTreeMap<u64, Option<Commit>>,
-        lost: &mut Vec<Problem>,
-    ) -> Result<State, Failure> {
+    async fn latest_complete(&self, commits: &Commits, lost: &mut Vec<Problem>) -> Result<State, Failure> {
         let mut manifests: BTreeMap<u64, Manifest> = BTreeMap::new();
         for commit in commits.values().flatten() {
             for step in commit.batches.iter().flatten() {
@@ -213,7 +263,7 @@ impl Inner {
                 }
             }
         }
-        for number in self.numbers_under(&self.bucket.keys.checkpoints()).await? {
+        for number in self.pointers(&self.deadline()).await?.into_keys() {
             match self.manifest(number, &self.deadline()).await {
                 Ok(Some(manifest)) => drop(manifests.insert(number, manifest)),
                 Ok(None) => {}
@@ -239,10 +289,55 @@ impl Inner {
         Ok(State::default())
     }
 
+    /// Copies the commits that are about to be replaced. Returns the time of the newest object of the damaged store, in
+    /// seconds since 1970.
+    async fn keep_copies(&self, numbers: &[u64], taken: u64) -> Result<i64, Failure> {
+        let keys = &self.bucket.keys;
+        let unique = Id::random()?;
+        let mut newest = keys.commit(taken);
+        for numbers in numbers.chunks(CONCURRENCY) {
+            let copy = |number: u64| async move {
+                let to =
+                    keys.content(&Keys::name_for_replaced(&unique, number)).map_err(ContentError::ImpossibleKey)?;
+                let from = keys.commit(number);
+                retry(&self.deadline(), || self.bucket.objects.copy(&from, &to)).await.map(|()| to)
+            };
+            let copies = stream::iter(numbers.iter().copied()).map(copy).buffered(CONCURRENCY);
+            newest = copies.try_collect::<Vec<_>>().await?.pop().unwrap_or(newest);
+        }
+        let newest = self.bucket.head(&newest, &self.deadline()).await?;
+        // A margin for copies that were made at the same time.
+        Ok(newest.map_or(i64::MAX, |object| object.last_modified.timestamp() + 1))
+    }
+
+    /// The runs that are left and lead beyond a number, the latest last, whether a checkpoint names them or not.
+    async fn runs_left(&self, number: u64, lost: &mut Vec<Problem>) -> Result<Vec<LeftRun>, Failure> {
+        let (listed, _) = self.bucket.list_readable(&self.bucket.keys.runs(), &self.deadline()).await?;
+        let keys: Vec<_> = listed.into_iter().map(|object| object.location).collect();
+        let read = |key: Path| async move { (key.clone(), self.read_run(&key, &self.deadline()).await) };
+        let mut reads = stream::iter(keys).map(read).buffered(CONCURRENCY);
+        let mut runs: BTreeMap<(u64, String), LeftRun> = BTreeMap::new();
+        while let Some((key, read)) = reads.next().await {
+            let run = match read {
+                Ok(Some(run)) if run.through > number => run,
+                Ok(_) => continue,
+                Err(failure) if failure.is_damage() => {
+                    lost.push(Problem::of(&failure.during("reading a run")));
+                    continue;
+                }
+                Err(failure) => return Err(failure),
+            };
+            // The parts of a run have the same id.
+            let id = key.filename().and_then(|name| name.rsplit_once('-')).map_or("", |(id, _)| id).to_owned();
+            runs.entry((run.through, id)).or_default().add(run);
+        }
+        Ok(runs.into_values().collect())
+    }
+
     /// Reports the files whose contents are missing. They stay in the store, because the operator may restore the
     /// contents.
     async fn note_missing_contents(&self, state: &State, lost: &mut Vec<Problem>) -> Result<(), Failure> {
-        let listed = self.bucket.list(&self.bucket.keys.contents(), &self.deadline()).await?;
+        let (listed, _) = self.bucket.list_readable(&self.bucket.keys.contents(), &self.deadline()).await?;
         let present: BTreeSet<_> = listed.into_iter().map(|object| object.location).collect();
         let is_missing = |file: &FileRecord| {
             file.slice()
@@ -258,12 +353,21 @@ impl Inner {
     }
 }
 
+fn missing_commits(first: u64, last: u64) -> Problem {
+    Problem::new(if first == last {
+        format!("commit {first} is missing")
+    } else {
+        format!("commits {first} to {last} are missing")
+    })
+}
+
 impl State {
     /// Applies the changes of a commit that are possible after earlier losses.
     fn recover(&mut self, commit: &Commit, lost: &mut Vec<Problem>) {
         for step in commit.batches.iter().flatten() {
             match step {
                 Step::Collection => self.collections = self.collections.saturating_add(1),
+                Step::LossAccepted => self.kept_before = 0,
                 Step::Checkpoint(_) | Step::Trimmed { .. } => {}
                 change => match self.replay(vec![change.clone()], &mut Vec::new()) {
                     Ok(edits) => drop(self.files.edit(edits)),

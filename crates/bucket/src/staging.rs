@@ -5,8 +5,9 @@ use bytes::Bytes;
 use memory_tool_core::{Batch, Change};
 
 use crate::bucket::Bucket;
-use crate::content::{Content, ContentError, FileRecord, Slice, digest};
+use crate::content::{Content, ContentError, FileRecord, Slice};
 use crate::deadline::Deadline;
+use crate::digest::Digest;
 use crate::failure::Failure;
 use crate::id::Id;
 use crate::keys::Keys;
@@ -54,10 +55,10 @@ impl Staging {
             let place = if content.len() > MAX_INLINE_BYTES {
                 let key = self.name(&bucket.keys, batch, number);
                 put(bucket, &key, Bytes::copy_from_slice(content), deadline).await?;
-                Content::Object(Slice { key, offset: 0, sha256: digest(content) })
+                Content::Object(Slice { key, offset: 0, sha256: Digest::of(content) })
             } else if small > MAX_BATCH_BYTES && !content.is_empty() {
                 let key = Keys::name_for_pack(&self.unique(packs));
-                let slice = Slice { key: key.clone(), offset: pack.len() as u64, sha256: digest(content) };
+                let slice = Slice { key: key.clone(), offset: pack.len() as u64, sha256: Digest::of(content) };
                 pack.extend_from_slice(content);
                 if pack.len() >= PACK_BYTES {
                     put(bucket, &key, std::mem::take(&mut pack).into(), deadline).await?;

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use memory_tool_core::{Batch, InvalidBatch, MemoryPath, PathMap, PathMapEdits, RecordName, StoreError};
 
 use crate::checkpoint::Manifest;
-use crate::commit::{Commit, Step};
+use crate::commit::{Commit, Step, Stored};
 use crate::content::{Content, FileRecord, Slice};
+use crate::digest::Digest;
 use crate::format::Damage;
 use crate::id::Id;
 
@@ -16,13 +17,16 @@ use crate::id::Id;
 pub(crate) struct State {
     pub(crate) store: Id,
     pub(crate) number: u64,
-    /// The id of that commit.
-    pub(crate) commit: Id,
+    /// The digest of that commit.
+    pub(crate) commit: Digest,
     pub(crate) files: PathMap<FileRecord>,
     /// The number of collections in the log.
     pub(crate) collections: u64,
     /// The number up to which the log is known to be trimmed.
     pub(crate) trimmed: u64,
+    /// Objects up to this time stay, because a repair reported losses and they may help to undo these. In seconds since
+    /// 1970, by the clock of the bucket.
+    pub(crate) kept_before: i64,
     /// The latest checkpoint that the log notes.
     pub(crate) checkpoint: Manifest,
     /// The checkpoint from which the locations of contents were read, and the number of collections at that time.
@@ -37,10 +41,10 @@ pub(crate) struct State {
 
 impl State {
     /// Applies the commit after this state. A commit that cannot be applied changes nothing.
-    pub(crate) fn apply(&mut self, key: &str, commit: Commit, size: usize) -> Result<(), Damage> {
+    pub(crate) fn apply(&mut self, key: &str, commit: Commit, stored: Stored) -> Result<(), Damage> {
         self.check_order(key, &commit)?;
         let mut undo = Vec::new();
-        let Commit { store, number, id, batches, .. } = commit;
+        let Commit { store, number, batches, .. } = commit;
         let mut notes = Vec::new();
         for step in batches.iter().flatten() {
             let noted = match step {
@@ -68,8 +72,8 @@ impl State {
             self.changed_files.extend(edits.files.iter().map(|(path, _)| (path.clone(), number)));
             self.changed_records.extend(edits.records.iter().map(|(name, _)| (name.clone(), number)));
         }
-        (self.store, self.number, self.commit) = (store, number, id);
-        self.log_bytes += size as u64;
+        (self.store, self.number, self.commit) = (store, number, stored.digest);
+        self.log_bytes += stored.size as u64;
         notes.into_iter().for_each(|note| self.note(note));
         Ok(())
     }
@@ -136,6 +140,7 @@ impl State {
             Step::Collection => self.collections = self.collections.saturating_add(1),
             Step::Trimmed { through } => self.trimmed = self.trimmed.max(through),
             Step::Checkpoint(manifest) => self.adopt(manifest),
+            Step::LossAccepted => self.kept_before = 0,
             _ => {}
         }
     }

@@ -79,6 +79,15 @@ impl BucketStore {
         self.inner.gc(older_than).await.map_err(|failure| failure.during("collecting unused objects"))
     }
 
+    /// Lets [`gc`](Self::gc) remove again what it keeps since a [repair](BucketStoreBuilder::repair) reported losses: the
+    /// objects that are older than the repair, and copies of the replaced commits. Does nothing if there was no loss.
+    ///
+    /// # Errors
+    /// [`StoreError::Failure`].
+    pub async fn accept_loss(&self) -> Result<(), StoreError> {
+        self.inner.accept_loss().await.map_err(|failure| failure.during("accepting the loss"))
+    }
+
     /// Checks the store for damage: reads every file and every record, and reads the log like a new process. Others may
     /// use the store at the same time.
     ///
@@ -86,10 +95,7 @@ impl BucketStore {
     /// [`StoreError::Failure`] if the bucket fails. Damage is a problem in the report. A store with an unreadable log
     /// cannot be opened; [`BucketStoreBuilder::repair`] repairs it.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
-        let mut report = VerifyReport::default().read_files(self, progress).await?;
-        let records = self.inner.verify_log_and_records().await.map_err(|failure| failure.during("verifying"))?;
-        report.problems.extend(records);
-        Ok(report)
+        self.inner.verify(progress).await.map_err(|failure| failure.during("verifying"))
     }
 }
 

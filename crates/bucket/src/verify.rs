@@ -1,52 +1,214 @@
-//! Checking a store for damage: reads every file and record, and reads the log like a new process.
+//! Checking a store for damage: reads everything that a session, a collection or a new process may need.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
-use memory_tool_core::{FailureKind, Problem};
+use futures::{StreamExt, TryStreamExt, stream};
+use memory_tool_core::{MemoryPath, Problem, RecordName, VerifyProgress, VerifyReport};
 
+use crate::content::{Content, ContentError, FileRecord};
 use crate::failure::Failure;
+use crate::format::Damage;
 use crate::inner::Inner;
+use crate::log::Entry;
+use crate::state::State;
 
-impl Inner {
-    /// Damage to the log, and the records that cannot be read.
-    pub(crate) async fn verify_log_and_records(self: &Arc<Self>) -> Result<Vec<Problem>, Failure> {
-        let mut problems = Vec::new();
-        for problem in [self.verify_log().await, self.verify_recovery().await] {
-            problems.extend(damage_of(problem)?);
+/// The number of concurrent requests. Each may hold a whole object in memory.
+const CONCURRENCY: usize = 8;
+
+/// A file or a record.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Owner {
+    File(MemoryPath),
+    Record(RecordName),
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{path}"),
+            Self::Record(name) => write!(f, "the record {name}"),
         }
-        let names: Vec<_> = self.state().files.records().keys().cloned().collect();
-        for name in names {
-            match self.read_record(&name).await {
-                Ok(_) => {}
-                Err(failure) if failure.is_busy() => return Err(failure),
-                Err(failure) => {
-                    let error = failure.during("reading");
-                    problems.push(Problem::new(format!("the record {name} cannot be read: {}", Problem::of(&error))));
-                }
-            }
-        }
-        Ok(problems)
-    }
-
-    /// Whether all commits exist that were not trimmed.
-    async fn verify_log(self: &Arc<Self>) -> Result<(), Failure> {
-        self.poll(&self.deadline()).await?;
-        self.list_untrimmed().await.map(drop)
-    }
-
-    /// Whether a new process finds the latest checkpoint and all commits after it.
-    async fn verify_recovery(&self) -> Result<(), Failure> {
-        self.load_to_end(None, &self.deadline()).await.map(drop)
     }
 }
 
-/// Damage as a problem. Other failures are errors.
-fn damage_of(checked: Result<(), Failure>) -> Result<Option<Problem>, Failure> {
-    match checked {
-        Ok(()) => Ok(None),
-        Err(failure @ Failure::Failed { kind: FailureKind::Damaged, .. }) => {
-            Ok(Some(Problem::of(&failure.during("reading the log"))))
+/// Contents that were read or not, with the failure.
+type Checked = (Owner, FileRecord, Option<Failure>);
+
+impl Inner {
+    pub(crate) async fn verify(
+        self: &Arc<Self>,
+        mut progress: impl FnMut(VerifyProgress) + Send,
+    ) -> Result<VerifyReport, Failure> {
+        let mut report = VerifyReport::default();
+        self.poll(&self.deadline()).await?;
+        let mut failures = self.damaged_checkpoints().await?;
+        match self.load_to_end(None, &self.deadline()).await {
+            Ok(loaded) => failures.extend(self.damaged_commits(&loaded.unwrap_or_default()).await?.into_values()),
+            Err(failure) if failure.is_damage() => failures.push(failure),
+            Err(failure) => return Err(failure),
         }
-        Err(failure) => Err(failure),
+        report.problems.extend(problems("reading the log", failures));
+
+        let mut unchecked = owners(&self.state());
+        let of = unchecked.iter().filter(|(owner, _)| matches!(owner, Owner::File(_))).count() as u64;
+        let mut known: BTreeMap<Owner, FileRecord> = BTreeMap::new();
+        while !unchecked.is_empty() {
+            let (mut again, mut damaged) = (Vec::new(), Vec::new());
+            for (owner, file, failure) in self.check_contents(unchecked).await? {
+                match (failure, &owner) {
+                    (None, Owner::File(_)) => {
+                        report.files += 1;
+                        report.bytes += file.size;
+                        progress(VerifyProgress::new(report.files, of));
+                    }
+                    (None, Owner::Record(_)) => {}
+                    (Some(failure), _) if known.get(&owner) == Some(&file) => damaged.push((owner, failure)),
+                    (Some(_), _) => again.push((owner, file)),
+                }
+            }
+            report.problems.extend(damaged.into_iter().map(problem));
+            unchecked = self.reread(again, &mut known).await?;
+        }
+        Ok(report)
     }
+
+    /// The entries of these owners in the newest state: a change or a collection may have been the reason of the failure.
+    async fn reread(
+        &self,
+        failed: Vec<(Owner, FileRecord)>,
+        known: &mut BTreeMap<Owner, FileRecord>,
+    ) -> Result<Vec<(Owner, FileRecord)>, Failure> {
+        if failed.is_empty() {
+            return Ok(failed);
+        }
+        match self.reload(&self.deadline()).await {
+            Err(failure) if !failure.is_damage() => return Err(failure),
+            _ => {} // damage was reported
+        }
+        let now = failed.iter().filter_map(|(owner, _)| Some((owner.clone(), find(&self.state(), owner)?))).collect();
+        known.extend(failed);
+        Ok(now)
+    }
+
+    /// Reads the contents, each object once.
+    async fn check_contents(&self, owners: Vec<(Owner, FileRecord)>) -> Result<Vec<Checked>, Failure> {
+        let (mut checked, mut in_objects) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
+        for (owner, file) in owners {
+            match &file.content {
+                Content::Inline(bytes) => {
+                    let failure = (bytes.len() as u64 != file.size).then(|| ContentError::WrongSize.into());
+                    checked.push((owner, file, failure));
+                }
+                Content::Object(slice) => in_objects.entry(slice.key.clone()).or_default().push((owner, file)),
+            }
+        }
+        let reads = stream::iter(in_objects).map(|(name, parts)| self.check_object(name, parts));
+        let mut reads = reads.buffer_unordered(CONCURRENCY);
+        while let Some(mut parts) = reads.try_next().await? {
+            checked.append(&mut parts);
+        }
+        Ok(checked)
+    }
+
+    async fn check_object(&self, name: String, parts: Vec<(Owner, FileRecord)>) -> Result<Vec<Checked>, Failure> {
+        let object = match self.parts_of(&name, parts.iter().map(|(_, file)| file)).await {
+            Ok(object) => object,
+            Err(failure) if failure.is_damage() => {
+                let shared = failure.into_shared();
+                return Ok(parts.into_iter().map(|(owner, file)| (owner, file, Some(shared.clone().into()))).collect());
+            }
+            Err(failure) => return Err(failure),
+        };
+        let check = |(owner, file): (Owner, FileRecord)| {
+            let failure = file.cut(&object).err().map(Failure::from);
+            (owner, file, failure)
+        };
+        Ok(parts.into_iter().map(check).collect())
+    }
+
+    /// The problems of the checkpoints that openings, collections and repairs may use.
+    pub(crate) async fn damaged_checkpoints(&self) -> Result<Vec<Failure>, Failure> {
+        let trimmed = self.state().trimmed;
+        let mut pointers = self.pointers(&self.deadline()).await?;
+        pointers.retain(|number, _| *number >= trimmed);
+        let (mut failures, mut runs, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for number in pointers.into_keys() {
+            match self.manifest(number, &self.deadline()).await {
+                Ok(manifest) => runs.extend(manifest.into_iter().flat_map(|manifest| manifest.runs)),
+                Err(failure) if failure.is_damage() => failures.push(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        runs.retain(|run| seen.insert(run.key.clone()));
+        let read = |run| async move { self.load_run(run, &self.deadline()).await };
+        let mut reads = stream::iter(runs).map(read).buffer_unordered(CONCURRENCY);
+        while let Some(read) = reads.next().await {
+            match read {
+                Ok(Ok(_)) => {}
+                Ok(Err(missing)) => failures.push(Damage::Missing { key: missing }.into()),
+                Err(failure) if failure.is_damage() => failures.push(failure),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(failures)
+    }
+
+    /// The missing and unreadable commits of a loaded log that were not trimmed. Loading has read those after the
+    /// checkpoint.
+    pub(crate) async fn damaged_commits(&self, loaded: &State) -> Result<BTreeMap<u64, Failure>, Failure> {
+        let first = loaded.trimmed.max(1);
+        let listed = self.log_after(first, &self.deadline()).await?.numbered;
+        let through = loaded.checkpoint.through;
+        let missing = (first + 1..=loaded.number).filter(|number| !listed.contains_key(number));
+        let missing =
+            missing.map(|number| (number, Damage::Missing { key: self.bucket.keys.commit(number).to_string() }.into()));
+        let mut damaged: BTreeMap<_, Failure> = missing.collect();
+        let present: Vec<_> = listed.into_keys().filter(|number| *number <= through).collect();
+        let read = |number| async move { (number, self.entry(number, &self.deadline()).await) };
+        let mut reads = stream::iter(present).map(read).buffer_unordered(CONCURRENCY);
+        while let Some((number, entry)) = reads.next().await {
+            match entry {
+                Ok(Entry::Commit(..) | Entry::Trimmed(_) | Entry::Free) => {}
+                Err(failure) if failure.is_damage() => drop(damaged.insert(number, failure)),
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(damaged)
+    }
+}
+
+fn owners(state: &State) -> Vec<(Owner, FileRecord)> {
+    let files = state.files.files().iter().map(|(path, file)| (Owner::File(path.clone()), file.clone()));
+    let records = state.files.records().iter().map(|(name, file)| (Owner::Record(name.clone()), file.clone()));
+    files.chain(records).collect()
+}
+
+fn find(state: &State, owner: &Owner) -> Option<FileRecord> {
+    match owner {
+        Owner::File(path) => state.files.files().get(path).cloned(),
+        Owner::Record(name) => state.files.records().get(name).cloned(),
+    }
+}
+
+fn problem((owner, failure): (Owner, Failure)) -> Problem {
+    let problem = Problem::of(&failure.during("reading"));
+    let message = format!("{owner} cannot be read: {}", problem.message);
+    match owner {
+        Owner::File(path) => Problem::new(message).with_path(path),
+        Owner::Record(_) => Problem::new(message),
+    }
+}
+
+/// Failures as problems, each once.
+fn problems(operation: &'static str, failures: Vec<Failure>) -> Vec<Problem> {
+    let mut problems: Vec<Problem> = Vec::new();
+    for failure in failures {
+        let problem = Problem::of(&failure.during(operation));
+        if !problems.contains(&problem) {
+            problems.push(problem);
+        }
+    }
+    problems
 }

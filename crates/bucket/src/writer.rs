@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 use crate::blocking::run_maybe_blocking;
 use crate::bucket::Put;
-use crate::commit::{Commit, MAX_COMMIT_BYTES, Step, steps_of};
+use crate::commit::{Commit, MAX_COMMIT_BYTES, Step, Stored, steps_of};
 use crate::content::FileRecord;
 use crate::deadline::{Backoff, Deadline};
 use crate::failure::Failure;
@@ -70,10 +70,7 @@ enum Work {
         batch: Batch,
         staging: Staging,
     },
-    Collection,
-    Trimmed {
-        through: u64,
-    },
+    Note(Step),
     /// Valid only if `replaces` is still the latest checkpoint and no further collection was noted.
     Checkpoint {
         note: Step,
@@ -150,14 +147,9 @@ impl Inner {
         Ok(())
     }
 
-    /// Notes in the log that unused contents are about to be removed.
-    pub(crate) async fn note_collection(self: &Arc<Self>) -> Result<(), Failure> {
-        self.submit(Work::Collection, self.deadline()).await
-    }
-
-    /// Notes in the log that it was trimmed.
-    pub(crate) async fn note_trimmed(self: &Arc<Self>, through: u64) -> Result<(), Failure> {
-        self.submit(Work::Trimmed { through }, self.deadline()).await
+    /// Commits a note.
+    pub(crate) async fn note(self: &Arc<Self>, note: Step) -> Result<(), Failure> {
+        self.submit(Work::Note(note), self.deadline()).await
     }
 
     /// Notes a checkpoint in the log, if the latest one is still the one that it replaces, and no collection was noted
@@ -231,9 +223,9 @@ impl Writer {
         let mut losses = 0;
         loop {
             group = begin(group);
-            let Some((commit, bytes)) = self.plan(&mut group).await else { return };
+            let Some((commit, bytes, stored)) = self.plan(&mut group).await else { return };
             let deadline = latest_deadline(&group);
-            let (number, size) = (commit.number, bytes.len());
+            let number = commit.number;
             let outcome = {
                 let sending = pin!(self.send(&commit, bytes, losses, &deadline));
                 let abandoned = pin!(abandoned(&mut group));
@@ -247,8 +239,8 @@ impl Writer {
                 Outcome::Made => {
                     self.inner.contention.won();
                     let key = self.inner.bucket.keys.commit(number);
-                    match self.inner.advance(key.as_ref(), commit, size) {
-                        Ok(_) => self.succeed(group, number, size),
+                    match self.inner.advance(key.as_ref(), commit, stored) {
+                        Ok(_) => self.succeed(group, number, stored.size),
                         Err(damage) => fail(group, damage.into()),
                     }
                     return;
@@ -283,7 +275,7 @@ impl Writer {
 
     /// The next commit, with all submissions of the group that the latest state allows. The others get their result.
     /// `None` means that all have one.
-    async fn plan(&self, group: &mut Vec<Submission>) -> Option<(Commit, Bytes)> {
+    async fn plan(&self, group: &mut Vec<Submission>) -> Option<(Commit, Bytes, Stored)> {
         let mut is_current = false;
         loop {
             self.stage_again(group).await;
@@ -314,15 +306,20 @@ impl Writer {
                 return None;
             }
             let size = group.iter().map(Submission::inline_bytes).sum();
-            let encode = move || (commit.encode(), commit);
+            let encode = move || {
+                let encoded = commit.encode().map(|bytes| (Stored::of(&bytes), bytes));
+                (encoded, commit)
+            };
             match run_maybe_blocking(size, encode).await {
-                Ok((Ok(bytes), commit)) if bytes.len() <= MAX_COMMIT_BYTES => return Some((commit, bytes.into())),
+                Ok((Ok((stored, bytes)), commit)) if stored.size <= MAX_COMMIT_BYTES => {
+                    return Some((commit, bytes.into(), stored));
+                }
                 Ok((Ok(_), _)) if group.len() > 1 => {
                     let rest = begin_again(group.split_off(group.len() / 2));
                     self.inner.queue.lock().entries.splice(0..0, rest);
                     continue;
                 }
-                Ok((Ok(bytes), _)) => fail(std::mem::take(group), Failure::commit_too_large(bytes.len())),
+                Ok((Ok((stored, _)), _)) => fail(std::mem::take(group), Failure::commit_too_large(stored.size)),
                 Ok((Err(error), _)) => fail(std::mem::take(group), Failure::unwritable(error)),
                 Err(failure) => fail(std::mem::take(group), failure),
             }
@@ -344,7 +341,7 @@ impl Writer {
                 // Others may have made many commits. Reading two at once takes no additional time.
                 let after = self.inner.entry(commit.number.saturating_add(1), deadline);
                 match join(self.settle(commit, bytes, cause, deadline), after).await {
-                    (Outcome::Void, Ok(Entry::Commit(next, size))) => self.read_on(*next, size, deadline).await,
+                    (Outcome::Void, Ok(Entry::Commit(next, stored))) => self.read_on(*next, stored, deadline).await,
                     (outcome, _) => outcome,
                 }
             }
@@ -352,9 +349,9 @@ impl Writer {
     }
 
     /// Reads the log to its end, from a commit on. The commit of this writer is void.
-    async fn read_on(&self, next: Commit, size: usize, deadline: &Deadline) -> Outcome {
+    async fn read_on(&self, next: Commit, stored: Stored, deadline: &Deadline) -> Outcome {
         let key = self.inner.bucket.keys.commit(next.number);
-        let read = match self.inner.advance(key.as_ref(), next, size) {
+        let read = match self.inner.advance(key.as_ref(), next, stored) {
             Ok(_) => self.inner.poll(deadline).await,
             Err(damage) => Err(damage.into()),
         };
@@ -368,8 +365,8 @@ impl Writer {
         while !deadline.is_over() {
             match self.inner.entry(commit.number, deadline).await {
                 Ok(Entry::Commit(found, _)) if found.id == commit.id => return Outcome::Made,
-                Ok(Entry::Commit(found, size)) => {
-                    return match self.inner.advance(key.as_ref(), *found, size) {
+                Ok(Entry::Commit(found, stored)) => {
+                    return match self.inner.advance(key.as_ref(), *found, stored) {
                         Ok(_) => Outcome::Void,
                         Err(damage) => Outcome::Failed(damage.into()),
                     };
@@ -544,8 +541,7 @@ impl State {
                 let edits = self.allow(batch, record)?;
                 Ok((steps_of(batch, record), Some(edits)))
             }
-            Work::Collection => Ok((vec![Step::Collection], None)),
-            Work::Trimmed { through } => Ok((vec![Step::Trimmed { through: *through }], None)),
+            Work::Note(note) => Ok((vec![note.clone()], None)),
             Work::Checkpoint { note, replaces, collections }
                 if (self.checkpoint.through, self.collections) == (*replaces, *collections) =>
             {
@@ -574,7 +570,7 @@ mod tests {
     #[test]
     fn a_commit_notes_one_checkpoint() {
         let mut state = State::default();
-        state.apply("log/1", Commit::birth(Id::default()), 0).unwrap();
+        state.apply("log/1", Commit::birth(Id::default()), Stored::default()).unwrap();
         let submission = || {
             let note = Step::Checkpoint(crate::checkpoint::Manifest::default());
             let work = Work::Checkpoint { note, replaces: 0, collections: 0 };

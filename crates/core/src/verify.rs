@@ -85,6 +85,14 @@ pub struct VerifyProgress {
     pub of: u64,
 }
 
+impl VerifyProgress {
+    /// Creates the progress of a check that has read some of the files.
+    #[must_use]
+    pub fn new(files: u64, of: u64) -> Self {
+        Self { files, of }
+    }
+}
+
 impl VerifyReport {
     /// Reads every file of a store and adds the results to this report. The store can be in use at the same time.
     ///

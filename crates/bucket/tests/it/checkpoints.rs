@@ -274,7 +274,7 @@ async fn two_writers() {
     assert!(!bucket.keys("checkpoints").await.is_empty());
     expect_same(&bucket, &[&stores[0], &stores[1]]).await;
     stores[0].gc(Duration::ZERO).await.unwrap();
-    assert_eq!(bucket.keys("checkpoints").await.len(), 1);
+    assert_eq!(bucket.keys("checkpoints").await.len(), 2);
     expect_same(&bucket, &[&stores[0], &stores[1]]).await;
 }
 
@@ -330,12 +330,12 @@ async fn a_checkpoint_without_its_pointer() {
     write_many(&store, "e", COMMITS).await;
     settle().await;
     bucket.stall_puts(None);
-    assert_eq!(bucket.keys("checkpoints").await.len(), 1);
+    assert_eq!(bucket.keys("checkpoints").await.len(), 2);
     let first = bucket.keys("checkpoints").await;
     let all = expect_same(&bucket, &[&store]).await;
     let other = bucket.open().await;
     other.gc(Duration::ZERO).await.unwrap();
     let second = bucket.keys("checkpoints").await;
-    assert!(second.len() == 1 && second != first, "{second:?}");
+    assert!(second.len() == 2 && !second.iter().any(|key| first.contains(key)), "{second:?}");
     assert!(expect_same(&bucket, &[&store, &other]).await == all);
 }

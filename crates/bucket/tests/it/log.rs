@@ -307,14 +307,22 @@ async fn a_missing_or_altered_run_or_checkpoint() {
     for (directory, is_missing) in [("contents/runs", true), ("contents/runs", false), ("checkpoints", false)] {
         let (bucket, session) = with_session(20).await;
         bucket.other().await.gc(Duration::ZERO).await.unwrap();
-        let [key] = &bucket.keys(directory).await[..] else { panic!("one object") };
-        if is_missing {
-            bucket.remove_object(key).await;
-        } else {
-            let bytes = &bucket.snapshot().await[key];
-            bucket.put_object(key, edited(bytes, "\"version\":1", "\"version\": 1").replacen('}', "", 1)).await;
+        let files = bucket.other().await.list(&path("/memories")).await.unwrap();
+        let keys = bucket.keys(directory).await;
+        for (key, is_last) in keys.iter().zip([false, true]) {
+            if is_missing {
+                bucket.remove_object(key).await;
+            } else {
+                let bytes = &bucket.snapshot().await[key];
+                bucket.put_object(key, edited(bytes, "\"version\":1", "\"version\": 1").replacen('}', "", 1)).await;
+            }
+            if is_last {
+                expect_damage(&bucket, &session, directory, &format!("{key} is missing: {is_missing}")).await;
+            } else {
+                // Another checkpoint and the commits after it have everything.
+                assert_eq!(bucket.other().await.list(&path("/memories")).await.unwrap(), files);
+            }
         }
-        expect_damage(&bucket, &session, key, &format!("{key} is missing: {is_missing}")).await;
     }
 }
 
@@ -323,8 +331,12 @@ async fn a_missing_or_altered_run_or_checkpoint() {
 async fn a_checkpoint_with_another_number() {
     let (bucket, session) = with_session(20).await;
     bucket.other().await.gc(Duration::ZERO).await.unwrap();
-    let [key] = &bucket.keys("checkpoints").await[..] else { panic!("one checkpoint") };
-    let manifest = bucket.snapshot().await.remove(key).unwrap();
+    let keys = bucket.keys("checkpoints").await;
+    let manifest = bucket.snapshot().await.remove(&keys[0]).unwrap();
     bucket.put_object(&checkpoint(999), manifest).await;
-    expect_damage(&bucket, &session, &checkpoint(999), "another number").await;
+    // It is reported, and not used.
+    let files = bucket.other().await.list(&path("/memories")).await.unwrap();
+    assert_eq!(files, session.list(&path("/memories")).await.unwrap());
+    let report = session.verify(|_| {}).await.unwrap();
+    assert!(report.problems.iter().any(|problem| problem.message.contains(&checkpoint(999))), "{report:?}");
 }

@@ -6,6 +6,7 @@ mod checkpoints;
 mod concurrency;
 #[cfg(all(feature = "s3", feature = "gcs"))]
 mod credentials;
+mod damage;
 mod gc;
 mod groups;
 mod limits;

@@ -16,7 +16,7 @@ const COMMIT: &str = include_str!("../commit-version-1.json");
 /// The first commit of its store.
 const BIRTH: &str = concat!(
     r#"{"format":"memory-tool commit","version":1,"store":"00000000000000000000000000000001","number":1,"#,
-    r#""id":"00000000000000000000000000000001","after":"00000000000000000000000000000000","time":0,"batches":[]}"#
+    r#""id":"00000000000000000000000000000001","after":"0000000000000000000000000000000000000000000000000000000000000000","time":0,"batches":[]}"#
 );
 const PACK: &str = "contents/packs/0000000000000000000000000000000a";
 
@@ -79,7 +79,7 @@ async fn a_commit_that_contradicts_itself_or_those_before_it() {
         (r#""/memories/image.bin""#, r#""/elsewhere/notes.md""#),
         (r#""number": 2"#, r#""number": 3"#),
         (r#""number": 2"#, r#""number": 18446744073709551615"#),
-        (r#""after": "00000000000000000000000000000001""#, r#""after": "00000000000000000000000000000002""#),
+        (r#""after": "55a430b9"#, r#""after": "00000000"#),
         (r#""store": "00000000000000000000000000000001""#, r#""store": "00000000000000000000000000000002""#),
         (r#""id": "0000000000000000000000000000000c""#, r#""id": "C""#),
         (r#""test/record""#, r#""../record""#),

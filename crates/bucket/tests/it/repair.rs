@@ -87,7 +87,8 @@ async fn a_lost_run_is_replaced_by_the_commits_it_was_made_of() {
     for run in runs {
         bucket.objects.delete(&run).await.unwrap();
     }
-    BucketStore::open(bucket.objects.clone(), PREFIX.into()).await.unwrap_err();
+    let problems = bucket.other().await.verify(|_| {}).await.unwrap().problems;
+    assert!(problems.iter().any(|problem| problem.message.contains("runs/")), "{problems:?}");
     let report = repair(&bucket).await;
     assert_eq!(report.files, 299, "{report:?}");
     let other = bucket.other().await;

@@ -121,14 +121,14 @@ async fn an_opening_makes_few_requests() {
     bucket.take_requests();
     for (mode, puts) in expected {
         open(mode).await.unwrap();
-        assert_eq!(made(&bucket), (EXISTING + 3 + puts, puts), "{mode:?}");
+        assert_eq!(made(&bucket), (EXISTING + 1 + puts, puts), "{mode:?}");
     }
 }
 
 /// Requests and PUTs of the opening of a new store.
-const NEW: (usize, usize) = (9, 2);
+const NEW: (usize, usize) = (7, 2);
 /// Requests of the opening of a store without commits but the first, without PUTs.
-const EXISTING: usize = 4;
+const EXISTING: usize = 3;
 
 /// A record is in a commit or in a separate object, like a file.
 #[tokio::test]
