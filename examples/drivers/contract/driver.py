@@ -13,17 +13,24 @@ import json
 import os
 import re
 import stat
+import struct
 import sys
 import unicodedata
+import zlib
 
 ROOT = "/memories"
 MAX_PATH_BYTES = 1024
 MAX_NAME_BYTES = 255
 MAX_LINES = 999_999
 LISTED_LEVELS = 2
+IMAGE_NAMES = (".png", ".jpg", ".jpeg")
+MAX_IMAGE_SIDE = 8000
+MAX_BASE64_CHARACTERS = 5_242_880
 # The file that is being written, or the directory that is being deleted, next to the memory.
 STAGED = "staged"
 FILE, DIRECTORY, NOTHING, EMPTY, TAKEN = range(5)
+# Why an item is not listed. Links and special files are not counted.
+UNREADABLE, ILLEGAL, SPECIAL = "unreadable", "with illegal names", "special"
 OPEN_DIRECTORY = os.O_DIRECTORY | os.O_NOFOLLOW
 # Unicode's Default_Ignorable_Code_Point, except for control and format characters.
 IGNORABLE = re.compile(
@@ -87,7 +94,7 @@ def run_request(memory, value, result):
         if "tool_use_id" not in result:
             raise Refusal("Error: The tool_use block has no id")
         if value.get("name") != "memory":
-            raise Refusal(f"Error: This tool has the name memory, got: {value.get('name')}")
+            raise Refusal(f"Error: This tool has the name memory, got: {quoted(str(value.get('name')))}")
         if "input" not in value:
             raise Refusal("Error: The tool_use block has no input")
         value = value["input"]
@@ -104,6 +111,14 @@ def is_unicode(text):
     return True
 
 
+def is_utf8(content):
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def text_field(fields, name, alias=None):
     value = fields.get(name)
     if value is None and alias:
@@ -111,6 +126,13 @@ def text_field(fields, name, alias=None):
     if not isinstance(value, str):
         raise Refusal(f"Error: The field {name} must be a string")
     return value
+
+
+def content_field(fields, name, alias=None):
+    text = text_field(fields, name, alias)
+    if "\0" in text:
+        raise Refusal(f"Error: The field {name} contains the character U+0000, which no file may contain. Leave it out.")
+    return text
 
 
 def path_field(fields, name, alias=None):
@@ -220,8 +242,8 @@ def selected(view_range, count):
     return (first, last) if 1 <= first <= last else None
 
 
-def capped(lines, first, last, cap, form=numbered):
-    """The lines from first to last, and a note if they exceed the cap."""
+def capped(lines, first, last, cap, form=numbered, remarks=()):
+    """The lines from first to last, the remarks, and a note if the lines exceed the cap."""
     shown, length = [], -1
     for number in range(first, last + 1):
         text = form(number, lines[number - 1])
@@ -237,6 +259,7 @@ def capped(lines, first, last, cap, form=numbered):
             return text[:room] + long_line_note(first, len(lines), len(text) - start, room - start)
         shown.append(text)
     end = first + len(shown) - 1
+    shown += remarks
     if end < last:
         next_lines = f"To read on, use view_range [{end + 1}, -1].]"
         shown.append(f"[Showing lines {first}-{end} of {len(lines)}. {next_lines}")
@@ -253,13 +276,120 @@ def long_line_note(number, count, length, shown):
     return note + "]"
 
 
-def image_type(path, content):
-    if path.endswith((".png", ".jpg", ".jpeg")):
-        if content.startswith(b"\x89PNG\r\n\x1a\n"):
-            return "image/png"
-        if content.startswith(b"\xff\xd8\xff"):
-            return "image/jpeg"
-    return None
+def decoded(path, content):
+    if not is_utf8(content):
+        raise Refusal(f"Error: The file {path} is not UTF-8 text. You can delete or rename it.")
+    if b"\0" in content:
+        raise Refusal(f"Error: The file {path} contains the character U+0000. You can delete or rename it.")
+    return content.decode()
+
+
+# Images
+
+PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+# The samples of a pixel, and their possible bits, by the color type.
+PNG_COLORS = {0: (1, (1, 2, 4, 8, 16)), 2: (3, (8, 16)), 3: (1, (1, 2, 4, 8)), 4: (2, (8, 16)), 6: (4, (8, 16))}
+# The first column and row of each pass, and the steps to the next ones.
+PNG_PASSES = [(0, 0, 1, 1)]
+PNG_INTERLACED = [(0, 0, 8, 8), (4, 0, 8, 8), (0, 4, 4, 8), (2, 0, 4, 4), (0, 2, 2, 4), (1, 0, 2, 2), (0, 1, 1, 2)]
+PNG_PIECE_BYTES = 1 << 20
+JPEG_FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
+JPEG_WITHOUT_PARAMETERS = {0x01, *range(0xD0, 0xD8)}
+JPEG_MARKER_AFTER_SCAN = re.compile(rb"\xff[^\x00\xd0-\xd7]")
+
+
+def image_block(path, content):
+    """A block with an image that the API accepts. Its content determines the media type."""
+    characters = (len(content) + 2) // 3 * 4
+    if characters > MAX_BASE64_CHARACTERS:
+        limit = f"over the limit of {MAX_BASE64_CHARACTERS:,} for images"
+        raise Refusal(f"Error: The file {path} has {characters:,} characters in base64, {limit}")
+    is_png = content.startswith(PNG_SIGNATURE)
+    try:
+        width, height = png_sides(content) if is_png else jpeg_sides(content)
+    except (ValueError, IndexError, struct.error, zlib.error):
+        raise Refusal(f"Error: The file {path} is neither UTF-8 text nor a complete PNG or JPEG image") from None
+    if not has_accepted_sides(width, height):
+        limit = f"each side must have 1 to {MAX_IMAGE_SIDE:,}"
+        raise Refusal(f"Error: The file {path} is an image of {width} × {height} pixels, and {limit}")
+    data = binascii.b2a_base64(content, newline=False).decode()
+    media_type = "image/png" if is_png else "image/jpeg"
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}
+
+
+def has_accepted_sides(width, height):
+    return 1 <= width <= MAX_IMAGE_SIDE and 1 <= height <= MAX_IMAGE_SIDE
+
+
+def png_sides(content):
+    chunks = list(png_chunks(content))
+    kinds = [kind for kind, _ in chunks]
+    width, height, depth, color, compression, filters, interlacing = struct.unpack(">IIBBBBB", chunks[0][1])
+    samples, depths = PNG_COLORS.get(color, (0, ()))
+    if kinds[0] != b"IHDR" or depth not in depths or compression or filters or interlacing > 1:
+        raise ValueError("invalid header")
+    if color == 3 and b"PLTE" not in kinds[: kinds.index(b"IDAT")]:
+        raise ValueError("no palette")
+    if has_accepted_sides(width, height):  # otherwise decoding it could take too long
+        data = b"".join(data for kind, data in chunks if kind == b"IDAT")
+        decode_png(data, width, height, samples * depth, PNG_INTERLACED if interlacing else PNG_PASSES)
+    return width, height
+
+
+def png_chunks(content):
+    kind, position = None, len(PNG_SIGNATURE)
+    while kind != b"IEND":
+        length, kind = struct.unpack_from(">I4s", content, position)
+        data = content[position + 8 : position + 8 + length]
+        if struct.unpack_from(">I", content, position + 8 + length) != (zlib.crc32(kind + data),):
+            raise ValueError("wrong checksum")
+        yield kind, data
+        position += 12 + length
+
+
+def decode_png(data, width, height, bits, passes):
+    """Inflates the rows, each of which starts with the number of its filter."""
+    stream = zlib.decompressobj()
+    for column, row, columns, rows in passes:
+        pixels, count = -((column - width) // columns), -((row - height) // rows)
+        row_bytes = 1 + (pixels * bits + 7) // 8
+        while pixels and count:
+            rows_at_once = min(count, PNG_PIECE_BYTES // row_bytes)
+            piece = stream.decompress(data, rows_at_once * row_bytes)
+            if len(piece) < rows_at_once * row_bytes or max(piece[::row_bytes]) > 4:
+                raise ValueError("invalid row")
+            data, count = stream.unconsumed_tail, count - rows_at_once
+    if stream.decompress(data, 1) or not stream.eof:
+        raise ValueError("no end of the rows")
+
+
+def jpeg_sides(content):
+    """The sides of an image with a frame, a scan and an end."""
+    if not content.startswith(b"\xff\xd8"):
+        raise ValueError("no start")
+    position, sides, has_scan = 2, None, False
+    while True:
+        if content[position] != 0xFF:
+            raise ValueError("no marker")
+        while content[position] == 0xFF:  # fill bytes can precede a marker
+            position += 1
+        marker = content[position]
+        position += 1
+        if marker == 0xD9:
+            break
+        if marker in JPEG_WITHOUT_PARAMETERS:
+            continue
+        (length,) = struct.unpack_from(">H", content, position)
+        if marker in JPEG_FRAMES:
+            sides = struct.unpack_from(">HH", content[position : position + length], 3)
+        position += length
+        if marker == 0xDA:
+            has_scan = True
+            after = JPEG_MARKER_AFTER_SCAN.search(content, position)
+            position = after.start() if after else len(content)
+    if not sides or not has_scan:
+        raise ValueError("no frame or no scan")
+    return sides[1], sides[0]
 
 
 # Commands
@@ -282,7 +412,7 @@ class Memory:
         }
         command = text_field(fields, "command")
         if command not in commands:
-            raise Refusal(f"Error: Unknown command {command}. The commands are {', '.join(commands)}.")
+            raise Refusal(f"Error: Unknown command {quoted(command)}. The commands are {', '.join(commands)}.")
         fcntl.flock(self.base, fcntl.LOCK_EX)
         try:
             if command != "view":
@@ -305,9 +435,8 @@ class Memory:
             raise Refusal(f"The path {path} does not exist. Please provide a valid path.")
 
     def view_file(self, path, view_range, content):
-        if media_type := image_type(path, content):
-            data = binascii.b2a_base64(content, newline=False).decode()
-            return [{"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}}]
+        if path.lower().endswith(IMAGE_NAMES) and not is_utf8(content):
+            return [image_block(path, content)]
         lines = decoded(path, content).split("\n")
         if len(lines) > MAX_LINES:
             raise Refusal(f"File {path} exceeds maximum line limit of {MAX_LINES:,} lines.")
@@ -326,11 +455,11 @@ class Memory:
         return (
             f"Here're the files and directories up to {LISTED_LEVELS} levels deep in {path}, "
             "excluding hidden items and node_modules:\n"
-        ) + capped(lines, *chosen, self.cap, lambda _, line: line)
+        ) + capped(lines, *chosen, self.cap, lambda _, line: line, unlisted(path, place.contents))
 
     def create(self, fields):
         path = path_field(fields, "path")
-        text = text_field(fields, "file_text")
+        text = content_field(fields, "file_text")
         if path == ROOT:
             raise Refusal(f"Error: File {path} already exists")
         with Place(self.base, path) as place:
@@ -343,8 +472,8 @@ class Memory:
 
     def str_replace(self, fields):
         path = path_field(fields, "path")
-        old = text_field(fields, "old_str")
-        new = "" if fields.get("new_str") is None else text_field(fields, "new_str")
+        old = content_field(fields, "old_str")
+        new = "" if fields.get("new_str") is None else content_field(fields, "new_str")
         with Place(self.base, path) as place:
             if place.kind() != FILE:
                 raise Refusal(f"Error: The path {path} does not exist. Please provide a valid path.")
@@ -376,7 +505,7 @@ class Memory:
 
     def insert(self, fields):
         path = path_field(fields, "path")
-        text = text_field(fields, "insert_text", "new_str")
+        text = content_field(fields, "insert_text", "new_str")
         line = as_integer(fields.get("insert_line"))
         if line is None:
             raise Refusal("Error: The field insert_line must be an integer")
@@ -402,6 +531,7 @@ class Memory:
             if kind == FILE:
                 os.unlink(place.name, dir_fd=place.parent)
             elif kind == DIRECTORY:
+                refuse_protected(place)
                 os.rename(place.name, STAGED, src_dir_fd=place.parent, dst_dir_fd=self.base)
             else:
                 raise Refusal(f"Error: The path {path} does not exist")
@@ -455,33 +585,51 @@ class Memory:
         remove_tree(self.base, STAGED)
 
 
-def decoded(path, content):
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        raise Refusal(f"Error: The file {path} is not UTF-8 text") from None
-
-
 def refuse_long_paths(place, old_path, new_path):
-    for path, _ in place.contents:
+    for path, size, _ in place.contents:
         moved = new_path + path.removeprefix(old_path)
-        if len(os.fsencode(moved)) > MAX_PATH_BYTES:
+        if size is not None and len(moved.encode()) > MAX_PATH_BYTES:
             raise Refusal(f"Error: Path {quoted(moved)} is longer than {MAX_PATH_BYTES} bytes")
+
+
+def refuse_protected(place):
+    """Refuses to delete a directory of which a part would remain."""
+
+    def refuse(error):
+        raise error
+
+    for _, _, _, directory in os.fwalk(place.name, dir_fd=place.parent, onerror=refuse):
+        if not os.access(".", os.R_OK | os.W_OK | os.X_OK, dir_fd=directory):
+            raise PermissionError(f"no access to a directory in {place.path}")
+
+
+def visible_names(path, item):
+    """The names that lead from the directory to the item, and how many of them precede a hidden one."""
+    names = item.removeprefix(path).split("/")[1:]
+    hidden = [level for level, name in enumerate(names) if name.startswith(".") or name == "node_modules"]
+    return names, min(hidden, default=len(names))
+
+
+def unlisted(path, contents):
+    """The line that counts the visible items that the listing lacks, if there are any."""
+    items = [(visible_names(path, item), reason) for item, _, reason in contents]
+    found = [reason for (names, visible), reason in items if visible == len(names)]
+    counts = [(found.count(reason), reason) for reason in (UNREADABLE, ILLEGAL) if reason in found]
+    reasons = ", ".join(f"{count} {reason}" for count, reason in counts)
+    return [f"[{sum(count for count, _ in counts)} items could not be listed: {reasons}.]"] if counts else []
 
 
 def listing(path, contents):
     """The lines for the directory and the visible items in it."""
     sizes = {path: 0}
-    for file, size in contents:
+    for file, size, _ in contents:
         if size is None:
             continue
-        names = file.removeprefix(path).split("/")[1:]
-        hidden = [level for level, name in enumerate(names) if name.startswith(".") or name == "node_modules"]
-        visible = names[: hidden[0]] if hidden else names
-        size = 0 if hidden else size
+        names, visible = visible_names(path, file)
+        size = size if visible == len(names) else 0
         sizes[path] += size
-        for level in range(1, min(len(visible), LISTED_LEVELS) + 1):
-            item = "/".join([path, *visible[:level]]) + ("/" if level < len(names) else "")
+        for level in range(1, min(visible, LISTED_LEVELS) + 1):
+            item = "/".join([path, *names[:level]]) + ("/" if level < len(names) else "")
             sizes[item] = sizes.get(item, 0) + size
     return [f"{size_text(size)}\t{item}" for item, size in sizes.items()]
 
@@ -544,7 +692,7 @@ class Place:
         if stat.S_ISREG(mode):
             return FILE
         self.contents = list(walk(self.parent, self.name, self.path))
-        if any(size is not None for _, size in self.contents):
+        if any(size is not None for _, size, _ in self.contents):
             return DIRECTORY
         return TAKEN if self.contents else EMPTY
 
@@ -573,19 +721,25 @@ class Place:
 
 
 def walk(parent, name, path):
-    """The path and the size of each file, in order, and None as the size of anything that no path leads to."""
+    """The path of each item in order, with its size if it is a file, and the reason why it is not listed."""
     directory = os.open(name, OPEN_DIRECTORY, dir_fd=parent)
     try:
         with os.scandir(directory) as entries:
             entries = sorted(entries, key=lambda entry: os.fsencode(entry.name))
         for entry in entries:
             item = f"{path}/{entry.name}"
-            if entry.is_dir(follow_symlinks=False):
-                yield from walk(directory, entry.name, item)
-            elif entry.is_file(follow_symlinks=False) and is_legal(item):
-                yield item, entry.stat(follow_symlinks=False).st_size
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if not is_directory and not entry.is_file(follow_symlinks=False):
+                yield item, None, SPECIAL
+            elif not is_legal(item):
+                yield item, None, ILLEGAL
+            elif not is_directory:
+                yield item, entry.stat(follow_symlinks=False).st_size, None
             else:
-                yield item, None
+                try:
+                    yield from list(walk(directory, entry.name, item))
+                except PermissionError:
+                    yield item, None, UNREADABLE
     finally:
         os.close(directory)
 
