@@ -156,6 +156,23 @@ fn a_program_passes_and_cases_for_stores_are_not_listed() {
     assert_eq!(ids(results), ids(&expected));
 }
 
+/// The driver in Python that is written from the contract.
+#[test]
+#[cfg(unix)]
+fn the_driver_of_the_contract_passes() {
+    let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drivers/contract/driver.py");
+    let command = format!("python3 -SEI '{driver}' {{dir}} {{options}}");
+    let part = ["--filter", "V1", "--filter", "V9", "--filter", "V10", "--filter", "C4", "--filter", "R2"];
+    let part = by_tier(&part[..], &[], &[]);
+    let arguments = ["--command", &command, "--plain-files", "{dir}/memories", "--timeout", "60", "--format", "json"];
+    let report = json(&conformance(&[&arguments, part].concat()));
+    let expected = listed(part).into_iter().filter(|case| !is_for_stores(case)).collect::<Vec<_>>();
+    assert_eq!(ids(report["results"].as_array().unwrap()), ids(&expected));
+    for ignored in results(&report, "ignored") {
+        assert!(needs(ignored, "directory"), "{ignored}"); // not every machine has full disks and `strace`
+    }
+}
+
 #[test]
 fn cases_with_options_are_ignored_without_the_placeholder() {
     let report = json(&test_run("", &["--filter", "V8", "--filter", "C2", "--format", "json"]));
