@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
@@ -57,14 +57,21 @@ pub struct GcReport {
 
 /// The conditions under which unused objects may be removed.
 struct Rule {
-    older_than: Duration,
+    /// The time of the newest objects that are old enough. Without it, all are.
+    horizon: Option<SystemTime>,
     /// Objects up to this time stay after a loss, in seconds since 1970.
     kept_before: i64,
 }
 
 impl Rule {
+    fn new(older_than: Duration, kept_before: i64) -> Self {
+        let horizon = (!older_than.is_zero()).then(|| SystemTime::now().checked_sub(older_than).unwrap_or(UNIX_EPOCH));
+        Self { horizon, kept_before }
+    }
+
+    /// By the clocks of the bucket and of this machine.
     fn is_old(&self, object: &ObjectMeta) -> bool {
-        age(object) >= self.older_than
+        self.horizon.is_none_or(|horizon| SystemTime::from(object.last_modified) <= horizon)
     }
 
     fn is_kept_after_loss(&self, object: &ObjectMeta) -> bool {
@@ -77,14 +84,14 @@ impl Inner {
         self.refuse_read_only()?;
         let (listed, mut foreign) = self.list_contents().await?;
         self.poll(&self.deadline()).await?;
-        let rule = Rule { older_than, kept_before: self.state().kept_before };
+        let rule = Rule::new(older_than, self.state().kept_before);
         let old: Vec<_> = listed.iter().filter(|object| rule.is_old(object)).collect();
         let covered = self.numbers_to_trim(&rule, &mut foreign).await?;
-        let is_unpacked = self.unpack(&old, older_than).await?;
+        let is_unpacked = self.unpack(&old, &rule).await?;
         if is_unpacked || !covered.is_empty() {
-            self.cover(covered.end, is_unpacked, older_than).await?;
+            self.cover(covered.end, is_unpacked, &rule).await?;
         }
-        let previous = self.previous_checkpoint(older_than).await?;
+        let previous = self.previous_checkpoint(|pointer| rule.is_old(pointer)).await?;
         let trim_end = previous.as_ref().map_or(0, |state| state.checkpoint.base() + 1);
         let trim = covered.start..trim_end.clamp(covered.start, covered.end);
         foreign.truncate(MAX_FOREIGN);
@@ -174,7 +181,7 @@ impl Inner {
 
     /// Reads the used contents of packs that also hold unused ones, so that the next full checkpoint packs them again.
     /// A pack that is mostly used stays, except with an age of zero. Returns whether any contents were read.
-    async fn unpack(&self, old: &[&ObjectMeta], older_than: Duration) -> Result<bool, Failure> {
+    async fn unpack(&self, old: &[&ObjectMeta], rule: &Rule) -> Result<bool, Failure> {
         if !self.state().knows_places() {
             self.reload_from_noted(&self.deadline()).await?;
         }
@@ -184,7 +191,7 @@ impl Inner {
             let used = used.entry(self.key_of(file)?).or_default();
             *used = used.saturating_add(file.size);
         }
-        let least = if older_than.is_zero() { 1 } else { 2 };
+        let least = if rule.horizon.is_none() { 1 } else { 2 };
         let has_unused =
             |object: &ObjectMeta, used: u64| used < object.size && used.saturating_mul(least) <= object.size;
         used.retain(|key, used| old.iter().any(|object| object.location == *key && has_unused(object, *used)));
@@ -222,13 +229,13 @@ impl Inner {
     /// Makes sure that full checkpoints cover the commits before a number, so that they can be trimmed now or later. With
     /// an age of zero there must be two, which can be used at once. Otherwise the second one may be left to the next
     /// collection.
-    async fn cover(self: &Arc<Self>, end: u64, mut must_be_new: bool, older_than: Duration) -> Result<(), Failure> {
+    async fn cover(self: &Arc<Self>, end: u64, mut must_be_new: bool, rule: &Rule) -> Result<(), Failure> {
         let mut has_written = false;
         for attempt in 1.. {
             let latest = self.state().checkpoint.clone();
             if !must_be_new && latest.base() + 1 >= end {
-                let previous = self.previous_checkpoint(Duration::ZERO).await?;
-                let is_enough = has_written && !older_than.is_zero();
+                let previous = self.previous_checkpoint(|_| true).await?;
+                let is_enough = has_written && rule.horizon.is_some();
                 if is_enough || previous.is_some_and(|state| state.checkpoint.base() + 1 >= end) {
                     break;
                 }
@@ -243,13 +250,13 @@ impl Inner {
     }
 
     /// The state of the newest complete checkpoint that is old enough and shares no run with the latest one.
-    async fn previous_checkpoint(&self, older_than: Duration) -> Result<Option<State>, Failure> {
+    async fn previous_checkpoint(&self, is_old: impl Fn(&ObjectMeta) -> bool) -> Result<Option<State>, Failure> {
         let (latest, trimmed) = {
             let state = self.state();
             (state.checkpoint.clone(), state.trimmed)
         };
         let mut pointers = self.pointers(&self.deadline()).await?;
-        pointers.retain(|number, pointer| (trimmed..latest.through).contains(number) && age(pointer) >= older_than);
+        pointers.retain(|number, pointer| (trimmed..latest.through).contains(number) && is_old(pointer));
         for number in pointers.into_keys().rev() {
             let loaded = match self.manifest(number, &self.deadline()).await {
                 Ok(Some(manifest)) if !manifest.shares_runs_with(&latest) => {
@@ -347,9 +354,4 @@ fn names_in_commit(commit: &Commit) -> impl Iterator<Item = String> + '_ {
         Step::Write { file, .. } | Step::WriteRecord { file, .. } => file.slice().map(|slice| slice.key.clone()),
         _ => None,
     })
-}
-
-/// How old an object is, by the clocks of the bucket and of this machine.
-fn age(object: &ObjectMeta) -> Duration {
-    SystemTime::now().duration_since(object.last_modified.into()).unwrap_or_default()
 }

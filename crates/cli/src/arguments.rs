@@ -340,9 +340,16 @@ pub(crate) struct GcArguments {
 
     /// Print the report as JSON
     ///
-    /// Its fields are removed_objects, removed_bytes, kept_objects and trimmed_commits.
+    /// Its fields are removed_objects, removed_bytes, kept_objects, kept_after_loss, trimmed_commits and foreign.
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Also remove what was kept since a repair reported losses
+    ///
+    /// After `verify --repair` reported losses, objects that are older than the repair stay, since they may help to
+    /// undo these losses.
+    #[arg(long)]
+    pub(crate) accept_loss: bool,
 
     #[command(flatten)]
     pub(crate) store: StoreArgument,

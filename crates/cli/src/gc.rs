@@ -5,6 +5,7 @@ use memory_tool_bucket::GcReport;
 use serde::Serialize;
 
 use crate::arguments::GcArguments;
+use crate::escapes::on_one_line;
 use crate::failure::Failure;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
@@ -19,6 +20,9 @@ pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
         let builder = memory::bucket(url)?.options(arguments.store.deadline.options().must_exist());
         let opened = builder.open().await;
         let store = opened.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?;
+        if arguments.accept_loss {
+            store.accept_loss().await.map_err(Failure::Collection)?;
+        }
         store.gc(arguments.older_than.0).await.map_err(Failure::Collection)
     })?;
     let printed = PrintedReport::from(report);
@@ -31,13 +35,17 @@ struct PrintedReport {
     removed_objects: u64,
     removed_bytes: u64,
     kept_objects: u64,
+    kept_after_loss: u64,
     trimmed_commits: u64,
+    foreign: Vec<String>,
 }
 
 impl From<GcReport> for PrintedReport {
     fn from(report: GcReport) -> Self {
-        let GcReport { removed_objects, removed_bytes, kept_objects, trimmed_commits, .. } = report;
-        Self { removed_objects, removed_bytes, kept_objects, trimmed_commits }
+        let GcReport {
+            removed_objects, removed_bytes, kept_objects, kept_after_loss, trimmed_commits, foreign, ..
+        } = report;
+        Self { removed_objects, removed_bytes, kept_objects, kept_after_loss, trimmed_commits, foreign }
     }
 }
 
@@ -45,6 +53,13 @@ impl PrintedReport {
     fn to_text(&self) -> String {
         let removed = count(self.removed_objects, "object");
         let (bytes, kept) = (count(self.removed_bytes, "byte"), count(self.kept_objects, "object"));
-        format!("removed {removed}, {bytes}; kept {kept}; trimmed {}", count(self.trimmed_commits, "commit"))
+        let foreign =
+            self.foreign.iter().map(|key| on_one_line(&format!("left alone, not of this store: {key}")) + "\n");
+        let mut text: String = foreign.collect();
+        if self.kept_after_loss > 0 {
+            let objects = count(self.kept_after_loss, "object");
+            text += &format!("kept {objects} since a repair reported losses; --accept-loss lets go of them\n");
+        }
+        text + &format!("removed {removed}, {bytes}; kept {kept}; trimmed {}", count(self.trimmed_commits, "commit"))
     }
 }
