@@ -7,7 +7,7 @@ use memory_tool_core::{MemoryPath, Version};
 use crate::transfer::destination::Destination;
 use crate::transfer::error::TransferError;
 use crate::transfer::progress::TransferProgress;
-use crate::transfer::report::{CopyReport, FileProblem};
+use crate::transfer::report::{CopyReport, FileProblem, add};
 use crate::transfer::source::{ReadOutcome, Source};
 
 /// Attempts to read the source while it changes.
@@ -70,13 +70,18 @@ impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
             }
         }
         let listed: HashSet<_> = listed.into_iter().collect();
-        let removed = self.destination.stored_paths().filter(|path| !listed.contains(path)).cloned().collect();
+        let is_source_empty = listed.is_empty() && self.seen.is_empty() && unlisted.is_empty();
+        let mut report = CopyReport { source_still_changing, is_source_empty, ..CopyReport::default() };
+        for path in self.destination.stored_paths().filter(|path| !listed.contains(path)) {
+            add(path.clone(), &mut report.removed, &mut report.more_removed);
+        }
         let unreadable = self.unreadable.into_iter().filter(|(path, _)| listed.contains(path));
         let unreadable = unreadable.map(|(path, reason)| FileProblem::new(path, reason));
-        let unreadable: Vec<_> = unreadable.chain(unlisted.iter().map(FileProblem::of_unlisted)).collect();
-        let is_source_empty = listed.is_empty() && self.seen.is_empty() && unlisted.is_empty();
-        let written = self.destination.report(|path| listed.contains(path)).await?;
-        Ok(CopyReport { written, unreadable, removed, source_still_changing, is_source_empty })
+        for problem in unreadable.chain(unlisted.iter().map(FileProblem::of_unlisted)) {
+            add(problem, &mut report.unreadable, &mut report.more_unreadable);
+        }
+        report.written = self.destination.report(|path| listed.contains(path)).await?;
+        Ok(report)
     }
 
     /// Copies the files that have changed. Returns whether there were any.
@@ -125,7 +130,7 @@ mod tests {
 
     use super::*;
     use crate::memory::Memory;
-    use crate::transfer::report::WriteReport;
+    use crate::transfer::report::{MAX_REPORTED, WriteReport};
 
     /// A store that changes before each listing, by a batch for the number of the listing.
     #[derive(Debug)]
@@ -207,6 +212,19 @@ mod tests {
         .await;
         assert_eq!((report.removed.as_slice(), report.is_complete()), (&["/memories/a".parse().unwrap()][..], false));
         assert_eq!(files, [file("/memories/a", "one")]);
+    }
+
+    #[tokio::test]
+    async fn the_number_of_reported_removed_files_is_limited() {
+        let (report, _) = copy(|listing| match listing {
+            0 => (0..MAX_REPORTED + 2).fold(Batch::new(), |batch, number| {
+                batch.write(format!("/memories/d/{number}").parse().unwrap(), "text")
+            }),
+            1 => Batch::new().remove("/memories/d".parse().unwrap()),
+            _ => Batch::new(),
+        })
+        .await;
+        assert_eq!((report.removed.len(), report.more_removed), (MAX_REPORTED, 2));
     }
 
     #[tokio::test]

@@ -10,7 +10,7 @@ use memory_tool_core::{
 
 use crate::memory::Memory;
 use crate::transfer::error::TransferError;
-use crate::transfer::report::{FileProblem, MAX_REPORTED, WriteReport};
+use crate::transfer::report::{FileProblem, MAX_REPORTED, WriteReport, add};
 use crate::transfer::source::is_about_one_file;
 
 /// Attempts to write a file while other programs change it.
@@ -226,10 +226,8 @@ impl Destination {
         let mut report = WriteReport { dry_run, only_in_destination, ..WriteReport::default() };
         for (path, Recorded { outcome, is_redacted }) in self.outcomes {
             outcome.add_to(&mut report, &path);
-            match is_redacted {
-                true if report.redacted.len() < MAX_REPORTED => report.redacted.push(path),
-                true => report.more_redacted += 1,
-                false => {}
+            if is_redacted {
+                add(path, &mut report.redacted, &mut report.more_redacted);
             }
         }
         Ok(report)

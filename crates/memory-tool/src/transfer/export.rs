@@ -16,7 +16,7 @@ use crate::transfer::export::archive::{Archive, Compression};
 use crate::transfer::export::directory::Directory;
 use crate::transfer::export::outcome::{AddOutcome, FinishOutcome};
 use crate::transfer::progress::TransferProgress;
-use crate::transfer::report::{ExportReport, FileProblem};
+use crate::transfer::report::{ExportReport, FileProblem, add};
 use crate::transfer::source::{ReadOutcome, Source};
 
 /// The file name extensions of unsupported formats.
@@ -83,11 +83,12 @@ pub(super) async fn run(
     let mut target = OpenTarget::open(kind, overwrites).await?;
     let mut report = ExportReport::default();
     for item in &unlisted {
-        let problems = match item.reason {
-            UnlistedReason::Unreadable => &mut report.unreadable,
-            _ => &mut report.refused, // a name that stays the same must not keep every later archive from its place
-        };
-        problems.push(FileProblem::of_unlisted(item));
+        let problem = FileProblem::of_unlisted(item);
+        match item.reason {
+            UnlistedReason::Unreadable => report.add_unreadable(problem),
+            // A name that stays the same must not keep every later archive from its place.
+            _ => report.add_refused(problem),
+        }
     }
     for (path, files) in paths.into_iter().zip(1..) {
         match source.read(&path).await? {
@@ -98,11 +99,11 @@ pub(super) async fn run(
                         report.exported += 1;
                         report.bytes += bytes;
                     }
-                    AddOutcome::Refused { reason } => report.refused.push(FileProblem::new(path, reason)),
+                    AddOutcome::Refused { reason } => report.add_refused(FileProblem::new(path, reason)),
                 }
             }
-            ReadOutcome::Removed => report.removed.push(path),
-            ReadOutcome::Unreadable { reason } => report.unreadable.push(FileProblem::new(path, reason)),
+            ReadOutcome::Removed => add(path, &mut report.removed, &mut report.more_removed),
+            ReadOutcome::Unreadable { reason } => report.add_unreadable(FileProblem::new(path, reason)),
         }
         progress(TransferProgress::new(files, of));
     }
@@ -224,11 +225,12 @@ mod tests {
 
     use async_trait::async_trait;
     use memory_tool_core::{
-        Batch, InMemoryStore, Node, ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
+        Batch, FailureKind, InMemoryStore, Node, ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
     };
 
     use super::*;
     use crate::memory::Memory;
+    use crate::transfer::report::MAX_REPORTED;
 
     async fn memory_of(files: &[(&str, &str)]) -> Memory {
         let memory = Memory::open("in-process:").await.unwrap();
@@ -271,19 +273,40 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_number_of_reported_files_is_limited() {
+        let store = InMemoryStore::new();
+        for number in 0..MAX_REPORTED + 2 {
+            store.write(format!("/memories/removed/{number}"), "text").await.unwrap();
+            store.write(format!("/memories/damaged/{number}"), "text").await.unwrap();
+        }
+        let memory = Memory::over(FaultyStore(store)).build().await.unwrap();
+        let report = memory.export(Export::to_writer(io::sink()), |_| {}).await.unwrap();
+        assert_eq!((report.removed.len(), report.more_removed), (MAX_REPORTED, 2));
+        assert_eq!((report.unreadable.len(), report.more_unreadable), (MAX_REPORTED, 2));
+    }
+
+    #[tokio::test]
     async fn an_unsupported_format_is_refused() {
         let exported = memory_of(&[]).await.export(Export::to_path("backup.zip"), |_| {}).await;
         assert!(matches!(exported, Err(TransferError::TargetFormat { .. })), "{exported:?}");
     }
 
-    /// A store that never completes a read of its second file.
+    /// A store that lists files which it does not read, by their first segment.
     #[derive(Debug)]
-    struct HangingStore(InMemoryStore);
+    struct FaultyStore(InMemoryStore);
 
     #[async_trait]
-    impl Store for HangingStore {
+    impl Store for FaultyStore {
         async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
-            if path.as_str() == "/memories/b" { pending().await } else { self.0.read_opts(path, options).await }
+            match path.segments().next() {
+                Some("hanging") => pending().await,
+                Some("removed") => Ok(Node::Absent),
+                Some("damaged") => {
+                    let source = "a fault of the test".into();
+                    Err(StoreError::Failure { kind: FailureKind::Damaged, operation: "reading", source })
+                }
+                _ => self.0.read_opts(path, options).await,
+            }
         }
 
         async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
@@ -308,8 +331,8 @@ mod tests {
     async fn dropping_an_export_while_it_reads_keeps_the_existing_archive() {
         let store = InMemoryStore::new();
         store.write("/memories/a", "one").await.unwrap();
-        store.write("/memories/b", "two").await.unwrap();
-        let memory = Memory::over(HangingStore(store)).build().await.unwrap();
+        store.write("/memories/hanging", "two").await.unwrap();
+        let memory = Memory::over(FaultyStore(store)).build().await.unwrap();
         let (files, archive) = drop_after_the_first_file(&memory).await;
         assert_eq!(files, 2, "the partial file exists");
         assert_eq!(archive, b"before");

@@ -3,9 +3,17 @@
 use memory_tool_core::{MemoryPath, UnlistedItem};
 use serde::Serialize;
 
-/// The most files in a list of a report about files that someone else supplies. Further files are only counted, because
-/// there can be more than fit into RAM.
+/// The most files in a list of a report. Further files are only counted, because there can be more than fit into RAM.
 pub(super) const MAX_REPORTED: usize = 1_000;
+
+/// Adds a file to a list of a report. If the list is full, the file is only counted.
+pub(super) fn add<T>(file: T, list: &mut Vec<T>, more: &mut u64) {
+    if list.len() < MAX_REPORTED {
+        list.push(file);
+    } else {
+        *more += 1;
+    }
+}
 
 /// A problem with a file.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -76,10 +84,14 @@ pub struct CopyReport {
     /// The results in the destination.
     #[serde(flatten)]
     pub written: WriteReport,
-    /// The files of the source that cannot be read, and the items that it cannot list.
+    /// The first 1,000 files of the source that cannot be read, and items that it cannot list.
     pub unreadable: Vec<FileProblem>,
-    /// The files that were removed from the source after they were copied. They remain in the destination.
+    /// The number of further unreadable files.
+    pub more_unreadable: u64,
+    /// The first 1,000 files that were removed from the source after they were copied. They remain in the destination.
     pub removed: Vec<MemoryPath>,
+    /// The number of further removed files.
+    pub more_removed: u64,
     /// Whether the source still changed during the last attempt.
     pub source_still_changing: bool,
     /// Whether the source contains no files, which can indicate a wrong name.
@@ -104,17 +116,31 @@ pub struct ExportReport {
     pub exported: u64,
     /// The total size of the exported files in bytes.
     pub bytes: u64,
-    /// The files that the target does not support, and those whose names no path of the memory can express.
+    /// The first 1,000 files that the target does not support, or whose names no path of the memory can express.
     pub refused: Vec<FileProblem>,
-    /// The files and directories that cannot be read.
+    /// The number of further refused files.
+    pub more_refused: u64,
+    /// The first 1,000 files and directories that cannot be read.
     pub unreadable: Vec<FileProblem>,
-    /// The files that were removed from the memory during the export.
+    /// The number of further unreadable files.
+    pub more_unreadable: u64,
+    /// The first 1,000 files that were removed from the memory during the export.
     pub removed: Vec<MemoryPath>,
+    /// The number of further removed files.
+    pub more_removed: u64,
     /// The reason why the existing archive was kept and nothing was exported.
     pub kept: Option<String>,
 }
 
 impl ExportReport {
+    pub(super) fn add_refused(&mut self, problem: FileProblem) {
+        add(problem, &mut self.refused, &mut self.more_refused);
+    }
+
+    pub(super) fn add_unreadable(&mut self, problem: FileProblem) {
+        add(problem, &mut self.unreadable, &mut self.more_unreadable);
+    }
+
     /// Whether every file was exported.
     pub fn is_complete(&self) -> bool {
         self.refused.is_empty() && self.unreadable.is_empty() && self.kept.is_none()

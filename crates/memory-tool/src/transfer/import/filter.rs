@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use memory_tool_core::{MemoryPath, PathError};
 
 use crate::transfer::export::outcome::PARTIAL_PREFIX;
-use crate::transfer::report::{FileProblem, MAX_REPORTED};
+use crate::transfer::report::{FileProblem, add};
 
 /// The maximum length of a reported name or reason in characters. The maximum length of a path is 1,024 bytes.
 const MAX_CHARACTERS: usize = 1_024;
@@ -97,12 +97,8 @@ impl ImportFilter {
             return;
         }
         self.found_any = true;
-        if self.skipped.reported.len() == MAX_REPORTED {
-            self.skipped.more += 1;
-            return;
-        }
-        let name = shortened(&String::from_utf8_lossy(name));
-        self.skipped.reported.push(FileProblem::new(name, shortened(reason)));
+        let problem = FileProblem::new(shortened(&String::from_utf8_lossy(name)), shortened(reason));
+        add(problem, &mut self.skipped.reported, &mut self.skipped.more);
     }
 
     /// Whether files under a directory with this name can be imported. Otherwise the directory is recorded as skipped.
