@@ -107,10 +107,10 @@ impl JsonLinesLog {
     }
 }
 
+/// Some readers of lines also split at U+2028 and U+2029, which the name of an actor can contain.
 fn line_of(record: &AuditRecord) -> Result<Vec<u8>, AuditError> {
-    let mut line = serde_json::to_vec(record).map_err(|error| AuditError::new("encoding a record", error))?;
-    line.push(b'\n');
-    Ok(line)
+    let json = serde_json::to_string(record).map_err(|error| AuditError::new("encoding a record", error))?;
+    Ok((json.replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029") + "\n").into_bytes())
 }
 
 fn appending(error: impl Into<BoxError>) -> AuditError {
@@ -378,6 +378,14 @@ mod tests {
             JsonLinesLog::open(path).await.unwrap().append(record).await.unwrap();
             JsonLinesLog::read(path, &AuditFilter::new()).await.unwrap()
         })
+    }
+
+    #[test]
+    fn a_record_has_no_line_separators() {
+        let record = record("a\u{2028}b\u{2029}");
+        let line = line_of(&record).unwrap();
+        assert!(String::from_utf8_lossy(&line).contains(r#""a\u2028b\u2029""#));
+        assert_eq!(AuditRecord::parse(&line), Some(record));
     }
 
     #[test]
