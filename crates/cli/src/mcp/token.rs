@@ -16,6 +16,9 @@ use crate::failure::Failure;
 const MIN_BYTES: usize = 16;
 const MAX_BYTES: u64 = 4096;
 
+const VARIABLE_NOT_SET: &str =
+    "--token-env does not name an environment variable that is set; give its name, not the token";
+
 /// A bearer token.
 pub(super) struct Token(Vec<u8>);
 
@@ -31,7 +34,8 @@ impl Token {
         let content = match (&options.token_file, &options.token_env) {
             (Some(path), _) => read_secret(path).map_err(|source| Failure::File { path: path.clone(), source })?,
             (None, Some(name)) => std::env::var_os(name)
-                .ok_or_else(|| Failure::Token(io::Error::other(format!("the environment variable {name} is not set"))))?
+                // The value may be the token itself, so the error does not contain it.
+                .ok_or_else(|| Failure::Token(io::Error::other(VARIABLE_NOT_SET)))?
                 .into_encoded_bytes(),
             (None, None) => return Ok(None),
         };

@@ -231,7 +231,8 @@ fn a_token_that_cannot_be_used_is_reported_without_it() {
     for (option, value, expected) in [
         ("--token-file", file.as_str(), "mode 644 gives other users access: run `chmod 600` on it"),
         ("--token-file", &missing, "cannot read "),
-        ("--token-env", "UNSET", "the environment variable UNSET is not set"),
+        ("--token-env", "UNSET", "--token-env does not name an environment variable that is set"),
+        ("--token-env", TOKEN, "--token-env does not name an environment variable that is set"),
         ("--token-env", "SHORT", "it has 10 characters; use at least 16"),
     ] {
         let errors = failure(&place, &["--listen", "127.0.0.1:0", option, value]);
