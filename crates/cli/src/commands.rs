@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::arguments::{CommandArguments, DeleteArguments, OverwritesArgument, SharedArguments, ViewCapArgument};
 use crate::escapes::{for_terminal, on_one_line};
 use crate::failure::{self, Failure};
-use crate::output::{count, to_json_for_standard_output, write_line};
+use crate::output::{count, to_json, write_line};
 use crate::run::{open_memory, start_runtime};
 
 /// Whether the tool executed the command.
@@ -172,7 +172,7 @@ fn utf8(content: Vec<u8>) -> io::Result<String> {
 /// Writes the reply. An error and its causes go to standard error, on one line each, because they repeat arguments.
 fn write_outcome(outcome: &Result<Reply, Error>, json: bool, paths: &[String]) -> Result<(), Failure> {
     match outcome {
-        _ if json => write_reply(to_json_for_standard_output(&ToolResult::new(None, outcome))?)?,
+        _ if json => write_reply(to_json(&io::stdout(), &ToolResult::new(None, outcome))?)?,
         Ok(reply) => write_reply(text_for(io::stdout().is_terminal(), reply.to_string()).into_bytes())?,
         // With causes, the error is printed below.
         Err(error) if error.source().is_none() => failure::eprint_line(&on_one_line(&error.to_string())),

@@ -50,17 +50,9 @@ pub(crate) fn for_terminal(text: &str) -> String {
     TerminalText::default().escape(text)
 }
 
-/// Escapes the characters that the predicate selects.
-pub(crate) fn escape(text: &str, is_selected: impl Fn(char) -> bool) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if is_selected(character) {
-            escaped.extend(character.escape_default());
-        } else {
-            escaped.push(character);
-        }
-    }
-    escaped
+/// A report for people. A failure quotes the output of a program, which must not control the terminal.
+pub(crate) fn escape_except_line_feeds(text: &str) -> String {
+    text.split('\n').map(on_one_line).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Completeness, Failure> 
     let exported = run_until_interrupted(cleanup_time, export(arguments, is_stream))?;
     if is_stream {
         let text = if arguments.json {
-            String::from_utf8_lossy(&to_json(&exported)?).into_owned()
+            String::from_utf8_lossy(&to_json(&io::stderr(), &exported)?).into_owned()
         } else {
             to_text(&exported)
         };

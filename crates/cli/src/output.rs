@@ -1,11 +1,10 @@
 //! Writing replies to standard output.
 
-use std::io::{self, ErrorKind, IsTerminal as _, Write};
+use std::fmt::Write as _;
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use memory_tool::is_unprintable;
 use serde::Serialize;
-use serde_json::Serializer;
-use serde_json::ser::Formatter;
 
 use crate::failure::Failure;
 
@@ -39,41 +38,45 @@ pub(crate) fn write_report(
     report: &impl Serialize,
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
-    let line = if as_json { to_json_for_standard_output(report)? } else { text().into_bytes() };
+    let line = if as_json { to_json(&io::stdout(), report)? } else { text().into_bytes() };
     write_line(&mut io::stdout().lock(), line).map(|_| ())
 }
 
-/// The value as JSON on one line (`[W2]`). Some readers of lines also split at U+2028 and U+2029, so they are escaped.
-pub(crate) fn to_json(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
-    to_json_without(|character| matches!(character, '\u{2028}' | '\u{2029}'), value)
+/// The value as JSON on one line (`[W2]`), for a standard stream. Some readers of lines also split at U+2028 and
+/// U+2029, so they are escaped. On a terminal, all invisible characters are escaped.
+pub(crate) fn to_json(stream: &impl IsTerminal, value: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    escape_for(stream, serde_json::to_string(value))
 }
 
-/// The same for standard output. On a terminal, all invisible characters are escaped.
-pub(crate) fn to_json_for_standard_output(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
-    if io::stdout().is_terminal() { to_json_without(is_unprintable, value) } else { to_json(value) }
+/// The same on several lines.
+pub(crate) fn to_pretty_json(stream: &impl IsTerminal, value: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    escape_for(stream, serde_json::to_string_pretty(value))
 }
 
-/// The value as JSON, with escapes for these characters.
-fn to_json_without(is_escaped: fn(char) -> bool, value: &impl Serialize) -> Result<Vec<u8>, Failure> {
-    let mut json = Vec::with_capacity(128);
-    let written = value.serialize(&mut Serializer::with_formatter(&mut json, Escaping(is_escaped)));
-    written.map(|()| json).map_err(|error| Failure::Output(io::Error::from(error)))
+fn escape_for(stream: &impl IsTerminal, json: serde_json::Result<String>) -> Result<Vec<u8>, Failure> {
+    let json = json.map_err(|error| Failure::Output(io::Error::from(error)))?;
+    let is_escaped = if stream.is_terminal() { is_unprintable } else { is_line_separator };
+    Ok(escape_in_json(&json, is_escaped).into_bytes())
 }
 
-/// Escapes further characters in texts.
-struct Escaping(fn(char) -> bool);
+fn is_line_separator(character: char) -> bool {
+    matches!(character, '\u{2028}' | '\u{2029}')
+}
 
-impl Formatter for Escaping {
-    fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, mut fragment: &str) -> io::Result<()> {
-        while let Some((start, character)) = fragment.char_indices().find(|(_, character)| self.0(*character)) {
-            writer.write_all(&fragment.as_bytes()[..start])?;
+/// Escapes characters in the strings of a JSON value. Line feeds are between its values only.
+fn escape_in_json(json: &str, is_escaped: fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for character in json.chars() {
+        if is_escaped(character) && character != '\n' {
             for unit in character.encode_utf16(&mut [0; 2]) {
-                write!(writer, "\\u{unit:04x}")?;
+                // Writing to a string cannot fail.
+                let _ = write!(escaped, "\\u{unit:04x}");
             }
-            fragment = &fragment[start + character.len_utf8()..];
+        } else {
+            escaped.push(character);
         }
-        writer.write_all(fragment.as_bytes())
     }
+    escaped
 }
 
 /// The number with the noun, in the plural unless the number is 1.
@@ -92,7 +95,7 @@ mod tests {
     #[test]
     fn separators_of_lines_are_escaped_in_json_and_keep_their_value() {
         let value = json!({"a\u{2028}": ["b\u{2029}c\n", "é\u{200b}"]});
-        let json = String::from_utf8(to_json(&value).unwrap()).unwrap();
+        let json = escape_in_json(&value.to_string(), is_line_separator);
         assert_eq!(json, "{\"a\\u2028\":[\"b\\u2029c\\n\",\"é\u{200b}\"]}");
         assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), value);
     }
@@ -100,10 +103,13 @@ mod tests {
     #[test]
     fn json_for_a_terminal_has_no_invisible_characters_and_keeps_its_value() {
         let value = json!({"content": "a\u{1b}]0;t\u{7}\u{9b}2Jé\u{7f}\u{202e}\u{e0041}\u{feff}"});
-        let json = String::from_utf8(to_json_without(is_unprintable, &value).unwrap()).unwrap();
-        assert!(json.is_ascii() != json.contains('é') && !json.contains(is_unprintable), "{json}");
-        assert!(json.contains("\\udb40\\udc41"), "{json}");
-        assert_eq!(serde_json::from_str::<Value>(&json).unwrap(), value);
+        for (json, lines) in [(serde_json::to_string(&value), 1), (serde_json::to_string_pretty(&value), 3)] {
+            let json = escape_in_json(&json.unwrap(), is_unprintable);
+            let texts = json.replace('\n', "");
+            assert!(texts.contains('é') && !texts.contains(is_unprintable), "{json}");
+            assert!(json.contains("\\udb40\\udc41"), "{json}");
+            assert_eq!((json.lines().count(), serde_json::from_str(&json).ok()), (lines, Some(value.clone())));
+        }
     }
 
     #[test]

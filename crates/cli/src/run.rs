@@ -10,7 +10,7 @@ use crate::commands::explain_wait;
 use crate::escapes::on_one_line;
 use crate::failure::{self, Failure, eprint_line};
 use crate::memory::Access;
-use crate::output::{ReaderState, to_json_for_standard_output, write_line};
+use crate::output::{ReaderState, to_json, write_line};
 use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
 
 /// Serves lines until the input ends or the output is closed.
@@ -70,7 +70,7 @@ fn serve(
     // Reading blocks, so the loop is outside the runtime and enters it for each call.
     while let Some(line) = read_line(&mut input).map_err(Failure::Input)? {
         let result = runtime.block_on(answer(tool, line));
-        if write_line(&mut output, to_json_for_standard_output(&result)?)? == ReaderState::Gone {
+        if write_line(&mut output, to_json(&io::stdout(), &result)?)? == ReaderState::Gone {
             break;
         }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use memory_tool::conformance::{Basis, CaseResult, Failure as CaseFailure, Outcome, Report};
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
-use crate::escapes::escape;
+use crate::escapes::escape_except_line_feeds;
 use crate::failure::Failure;
 
 /// The report as XML: a suite for each clause, a test for each case.
@@ -68,10 +68,9 @@ fn failed(reason: &str, failures: &[CaseFailure]) -> TestCaseStatus {
     status
 }
 
-/// Escapes characters that are invalid in XML, which the writer would drop.
+/// Escapes unprintable characters, and the two others that are invalid in XML and that the writer would drop.
 fn legal(text: &str) -> String {
-    let is_illegal = |character: char| character.is_control() || matches!(character, '\u{fffe}' | '\u{ffff}');
-    escape(text, |character| is_illegal(character) && character != '\n')
+    escape_except_line_feeds(text).replace('\u{fffe}', "\\u{fffe}").replace('\u{ffff}', "\\u{ffff}")
 }
 
 #[cfg(test)]
@@ -80,6 +79,6 @@ mod tests {
 
     #[test]
     fn characters_that_are_invalid_in_xml_are_escaped() {
-        assert_eq!(legal("a\nb\u{1b}[2J\0\tc\u{ffff}é<&"), "a\nb\\u{1b}[2J\\u{0}\\tc\\u{ffff}é<&");
+        assert_eq!(legal("a\nb\u{1b}[2J\0\tc\u{ffff}\u{202e}é<&"), "a\nb\\u{1b}[2J\\u{0}\\tc\\u{ffff}\\u{202e}é<&");
     }
 }

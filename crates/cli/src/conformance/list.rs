@@ -1,16 +1,19 @@
 //! Listing the cases.
 
+use std::io;
+
 use memory_tool::conformance::Case;
 
 use crate::arguments::values::ReportFormat;
-use crate::conformance::report::{to_json, write};
+use crate::conformance::report::write;
 use crate::failure::Failure;
+use crate::output::to_pretty_json;
 
 /// Prints the selected cases.
 pub(crate) fn print(cases: &[Case], format: ReportFormat) -> Result<(), Failure> {
     match format {
         ReportFormat::Table => write(to_table(cases).into_bytes()),
-        ReportFormat::Json => write(to_json(&cases)?),
+        ReportFormat::Json => write(to_pretty_json(&io::stdout(), &cases)?),
         ReportFormat::Junit | ReportFormat::Markdown => Err(Failure::ListFormat),
     }
 }

@@ -3,34 +3,22 @@
 use std::io;
 
 use memory_tool::conformance::Report;
-use memory_tool::is_unprintable;
-use serde::Serialize;
 
 use crate::arguments::values::ReportFormat;
 use crate::conformance::{junit, markdown};
-use crate::escapes::escape;
+use crate::escapes::escape_except_line_feeds;
 use crate::failure::Failure;
-use crate::output::write_line;
+use crate::output::{to_pretty_json, write_line};
 
 /// Prints a report.
 pub(super) fn print(report: &Report, format: ReportFormat) -> Result<(), Failure> {
     let text = match format {
-        ReportFormat::Table => for_people(&report.to_string()),
-        ReportFormat::Markdown => for_people(&markdown::to_markdown(report)),
-        ReportFormat::Json => to_json(report)?,
+        ReportFormat::Table => escape_except_line_feeds(&report.to_string()).into_bytes(),
+        ReportFormat::Markdown => escape_except_line_feeds(&markdown::to_markdown(report)).into_bytes(),
+        ReportFormat::Json => to_pretty_json(&io::stdout(), report)?,
         ReportFormat::Junit => junit::to_xml(report)?,
     };
     write(text)
-}
-
-/// Escapes unprintable characters: a failure quotes the output of the program, which must not control the terminal.
-fn for_people(text: &str) -> Vec<u8> {
-    escape(text, |character| is_unprintable(character) && character != '\n').into_bytes()
-}
-
-/// Pretty-printed JSON.
-pub(super) fn to_json(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
-    serde_json::to_vec_pretty(value).map_err(|error| Failure::Output(io::Error::from(error)))
 }
 
 /// Writes to standard output.

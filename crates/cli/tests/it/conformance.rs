@@ -325,14 +325,21 @@ fn a_program_that_cannot_be_started_is_reported_in_one_line() {
 #[test]
 #[cfg(unix)]
 fn control_characters_of_a_program_are_escaped() {
-    let script = Script::new(r"while read -r line; do printf '\033[2J\n'; done");
+    let script = Script::new(r"while read -r line; do printf '\033[2J\342\200\256\n'; done"); // ends with U+202E
     let command = script.command();
-    for format in ["table", "junit"] {
-        let output = conformance(&["--command", &command, "--filter", "view.empty-store", "--format", format]);
+    let options = |format| ["--command", &command, "--filter", "view.empty-store", "--format", format];
+    for format in ["table", "junit", "markdown"] {
+        let output = conformance(&options(format));
         assert_eq!(output.status.code(), Some(1));
         let report = text(&output.stdout);
-        assert!(report.contains(r"\u{1b}[2J") && !report.contains('\u{1b}'), "{report}");
+        assert!(report.contains(r"\u{1b}[2J\u{202e}") && !report.contains(['\u{1b}', '\u{202e}']), "{report}");
     }
+    // The escapes of JSON keep the value.
+    let mut command = program();
+    let output = crate::terminal::on_a_terminal(command.arg("conformance").args(options("json"))).output().unwrap();
+    let report = text(&output.stdout);
+    assert!(report.contains(r"\u202e") && !report.contains(['\u{1b}', '\u{202e}']), "{report}");
+    serde_json::from_str::<Value>(&report[report.find('{').unwrap()..]).unwrap();
 }
 
 #[test]
