@@ -43,6 +43,13 @@ impl Keys {
         &self.prefix
     }
 
+    /// The prefix one level up. `None` if the store has the whole bucket.
+    pub(crate) fn parent(&self) -> Option<Path> {
+        let mut parts: Vec<_> = self.prefix.parts().collect();
+        parts.pop()?;
+        Some(parts.into_iter().collect())
+    }
+
     /// The commit of a number.
     pub(crate) fn commit(&self, number: u64) -> Path {
         self.log().join(format!("{number:0NUMBER_DIGITS$}"))

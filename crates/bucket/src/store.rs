@@ -14,6 +14,7 @@ use object_store::path::Path;
 use crate::config::BucketStoreBuilder;
 use crate::gc::GcReport;
 use crate::inner::Inner;
+use crate::other_prefixes::OtherPrefixes;
 
 /// Claude's memory under a prefix of a bucket.
 ///
@@ -96,6 +97,19 @@ impl BucketStore {
     /// cannot be opened; [`BucketStoreBuilder::repair`] repairs it.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         self.inner.verify(progress).await.map_err(|failure| failure.during("verifying"))
+    }
+
+    /// Finds other stores near this one: prefixes of stores right under the same parent or right under the prefix of
+    /// this store. Use it to detect a mistyped prefix.
+    ///
+    /// It lists both places, with one `LIST` for each 1,000 names, and makes a `HEAD` for each of the first 100 names.
+    ///
+    /// # Errors
+    /// [`StoreError::Failure`] if the bucket fails.
+    /// [`FailureKind::AccessDenied`](memory_tool_core::FailureKind::AccessDenied) means that the credentials are
+    /// restricted to this store.
+    pub async fn other_prefixes(&self) -> Result<OtherPrefixes, StoreError> {
+        self.inner.other_prefixes().await.map_err(|failure| failure.during("looking for other stores"))
     }
 }
 

@@ -12,6 +12,7 @@ mod groups;
 mod limits;
 mod log;
 mod opening;
+mod other_prefixes;
 mod outcomes;
 mod repair;
 mod requests;
