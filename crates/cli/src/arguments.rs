@@ -314,7 +314,8 @@ pub(crate) struct ConformanceArguments {
 pub(crate) struct VerifyArguments {
     /// Print the report as JSON
     ///
-    /// Its fields are files, bytes and problems. The first two count undamaged files only.
+    /// Its fields are files, bytes, problems and others. The first two count undamaged files only. The last is the
+    /// number of other memories near this one, or null if they cannot be listed.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -443,9 +444,10 @@ pub(crate) struct CopyArguments {
     /// Print the report as JSON
     ///
     /// Its fields are the counts copied, overwritten, bytes, unchanged and only_in_destination, the lists redacted,
-    /// conflicts, refused, unverified, unreadable and removed, and the flags dry_run and source_still_changing. The
-    /// numbers more_redacted, more_conflicts, more_refused and more_unverified count the files after the first 1,000 of
-    /// a list. The bytes are of copied and overwritten files.
+    /// conflicts, refused, unverified, unreadable and removed, and the flags dry_run and source_still_changing. A list
+    /// has at most 1,000 files. The numbers more_redacted to more_removed count the others. The bytes are of copied and
+    /// overwritten files. The field others is the number of other memories and scopes near the source, or null if they
+    /// cannot be listed.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -487,7 +489,9 @@ pub(crate) struct ExportArguments {
     /// Print the report as JSON
     ///
     /// Its fields are exported, bytes, the lists refused, unreadable and removed, and kept: the reason why an existing
-    /// archive was not replaced, or null.
+    /// archive was not replaced, or null. A list has at most 1,000 files. The numbers more_refused, more_unreadable and
+    /// more_removed count the others. The field others is the number of other memories and scopes near the exported
+    /// one, or null if they cannot be listed.
     #[arg(long)]
     pub(crate) json: bool,
 

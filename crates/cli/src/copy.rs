@@ -3,40 +3,41 @@
 use memory_tool::{CopyOptions, CopyReport, TransferError};
 
 use crate::arguments::CopyArguments;
-use crate::escapes::on_one_line;
 use crate::failure::Failure;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
+use crate::others::WithOthers;
 use crate::output::write_report;
 use crate::progress_line::ProgressLine;
 use crate::transfer::{
-    Completeness, access_to_destination, line_of, open_destination, open_source, problems, show_progress, summary,
-    warn_of_no_file,
+    Completeness, access_to_destination, lines_of, lines_of_paths, lines_of_written, open_destination, open_source,
+    show_progress, summary, warn_of_no_file,
 };
 
 /// Copies, and prints the report.
 pub(crate) fn run(arguments: &CopyArguments) -> Result<Completeness, Failure> {
     let copied = run_until_interrupted(CLEANUP_TIME, copy(arguments))?;
-    if copied.is_source_empty {
+    if copied.report.is_source_empty {
         warn_of_no_file(&arguments.source, arguments.source_scope.as_ref());
     }
-    write_report(arguments.json, &copied, || to_text(&copied))?;
-    Ok(Completeness::of(copied.is_complete()))
+    write_report(arguments.json, &copied, || to_text(&copied.report))?;
+    Ok(Completeness::of(copied.report.is_complete()))
 }
 
-async fn copy(arguments: &CopyArguments) -> Result<CopyReport, Failure> {
+async fn copy(arguments: &CopyArguments) -> Result<WithOthers<CopyReport>, Failure> {
     let CopyArguments { source, source_scope, source_encryption, destination, encryption, .. } = arguments;
     let CopyArguments { policies, writing, existing, deadline, .. } = arguments;
     refuse_overlap(arguments).await?;
     // All keys are read first: if one is missing, nothing is created.
     encryption.key_ring().await?;
-    let source = open_source(source, &source_encryption.to_encryption(), source_scope.as_ref(), *deadline).await?;
+    let source_encryption = source_encryption.to_encryption();
+    let (source, others) = open_source(source, &source_encryption, source_scope.as_ref(), *deadline).await?;
     let access = access_to_destination(*writing, *existing);
     let destination = open_destination(destination, encryption, policies, access, *deadline).await?;
     let options = if writing.overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
     let mut line = ProgressLine::of_standard_error();
     let copied = source.copy_to(&destination, options, |progress| show_progress(&mut line, progress)).await;
-    copied.map_err(Failure::Transfer)
+    Ok(WithOthers { report: copied.map_err(Failure::Transfer)?, others })
 }
 
 /// Returns an error if the source and the destination overlap. Nothing is created in this case.
@@ -52,10 +53,14 @@ async fn refuse_overlap(arguments: &CopyArguments) -> Result<(), Failure> {
 }
 
 fn to_text(copied: &CopyReport) -> String {
-    let unreadable = copied.unreadable.iter().map(|problem| line_of(problem, "could not be read"));
-    let removed =
-        copied.removed.iter().map(|path| on_one_line(&format!("{path} was removed from the source during the copy")));
+    let unreadable = lines_of(&copied.unreadable, "could not be read", "could not read", copied.more_unreadable);
+    let removed = lines_of_paths(
+        &copied.removed,
+        "was removed from the source during the copy",
+        "removed from the source during the copy:",
+        copied.more_removed,
+    );
     let changing = copied.source_still_changing.then(|| "the source kept changing; run the copy again".to_owned());
-    let lines = problems(&copied.written).chain(unreadable).chain(removed).chain(changing);
+    let lines = lines_of_written(&copied.written).chain(unreadable).chain(removed).chain(changing);
     lines.chain([summary(&copied.written, "copied", "copy")]).collect::<Vec<_>>().join("\n")
 }

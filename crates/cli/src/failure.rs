@@ -109,16 +109,18 @@ pub(crate) enum Failure {
     /// A memory does not exist, and the command does not create one. The causes add nothing to the message.
     #[error("{0}")]
     NotFound(OpenError),
-    /// The other memories of a database could not be listed.
-    #[error("cannot list the memories of the database")]
+    /// The memories or scopes near the one that a command reads could not be listed.
+    #[error("cannot look for other memories and scopes")]
     Listing(#[source] StoreError),
-    /// A memory has no files, and its database has other memories.
-    #[error("there are no files in {url}, but {others} in the database; name a memory, such as {example}")]
+    /// A memory has no files, and there are others near it.
+    #[error("there are no files in {url}, but {others} in {place}; name a memory, such as {example}")]
     NoSuchMemory {
         /// The URL of the empty memory.
         url: String,
         /// The number of the other memories.
         others: String,
+        /// The database or prefix that holds them.
+        place: String,
         /// The URL of another memory.
         example: String,
     },

@@ -14,8 +14,8 @@ use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::output::{count, write_report};
 use crate::progress_line::ProgressLine;
 use crate::transfer::{
-    Completeness, STANDARD_STREAM, access_to_destination, line_of, line_of_more, open_destination, problems,
-    show_progress, summary,
+    Completeness, STANDARD_STREAM, access_to_destination, lines_of, lines_of_written, open_destination, show_progress,
+    summary,
 };
 
 /// Imports, and prints the report.
@@ -76,9 +76,8 @@ fn failure(error: TransferError, arguments: &ImportArguments) -> Failure {
 }
 
 fn to_text(imported: &ImportReport) -> String {
-    let skipped = imported.skipped.iter().map(|problem| line_of(problem, "was skipped"));
-    let more = line_of_more("skipped", imported.more_skipped);
+    let skipped = lines_of(&imported.skipped, "was skipped", "skipped", imported.more_skipped);
     let archive_error = imported.archive_error.iter().map(|reason| on_one_line(reason));
-    let lines = problems(&imported.written).chain(skipped).chain(more).chain(archive_error);
+    let lines = lines_of_written(&imported.written).chain(skipped).chain(archive_error);
     lines.chain([summary(&imported.written, "imported", "import")]).collect::<Vec<_>>().join("\n")
 }

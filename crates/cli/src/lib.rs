@@ -23,6 +23,7 @@ mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod memory;
+mod others;
 mod output;
 mod policies;
 mod progress_line;

@@ -4,13 +4,12 @@ use std::ffi::OsStr;
 
 use memory_tool::policies::Scope;
 use memory_tool::sqlite::MemoryName;
-use memory_tool::{Backend, BoxError, KeysRequired, Memory, MemoryBuilder, OpenError, OpenMode, StoreUrl};
+use memory_tool::{BoxError, KeysRequired, Memory, MemoryBuilder, OpenError, OpenMode, StoreUrl};
 use memory_tool_bucket::BucketStoreBuilder;
 
 use crate::arguments::DeadlineArgument;
 use crate::encryption::Encryption;
-use crate::escapes::on_one_line;
-use crate::failure::{Failure, eprint_line};
+use crate::failure::Failure;
 
 /// The access of a subcommand to a memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -64,28 +63,6 @@ pub(crate) fn scoped(url: &StoreUrl, scope: Option<&Scope>) -> MemoryBuilder {
 /// Opens the memory.
 pub(crate) async fn open(builder: MemoryBuilder) -> Result<Memory, Failure> {
     builder.build().await.map_err(failure)
-}
-
-/// Reports that other memories are not read, so that a missing name does not look like a complete copy or check. If
-/// this memory is empty, that is an error.
-pub(crate) async fn report_others(memory: &Memory, url: &StoreUrl) -> Result<(), Failure> {
-    let (StoreUrl::Sqlite { path, memory: name }, Backend::Sqlite(store)) = (url, memory.backend()) else {
-        return Ok(());
-    };
-    let names = store.memory_names().await.map_err(Failure::Listing)?;
-    let mut others = names.iter().filter(|other| other.as_str() != name);
-    let Some(example) = others.next() else { return Ok(()) };
-    let others = count_memories(1 + others.count() as u64);
-    if names.iter().all(|other| other.as_str() != name) {
-        let example = StoreUrl::Sqlite { path: path.clone(), memory: example.as_str().to_owned() };
-        return Err(Failure::NoSuchMemory { url: url.to_string(), others, example: example.to_string() });
-    }
-    eprint_line(&on_one_line(&format!("memory-tool: {} has {others}, not included here", path.display())));
-    Ok(())
-}
-
-fn count_memories(others: u64) -> String {
-    if others == 1 { "1 other memory".to_owned() } else { format!("{others} other memories") }
 }
 
 /// Converts the error of opening a memory.

@@ -3,7 +3,7 @@
 use std::io::Stderr;
 
 use memory_tool::policies::Scope;
-use memory_tool::{FileProblem, Memory, StoreUrl, TransferProgress, WriteReport};
+use memory_tool::{FileProblem, Memory, MemoryPath, StoreUrl, TransferProgress, WriteReport};
 
 use crate::arguments::values::WritingArgument;
 use crate::arguments::{DeadlineArgument, ExistingArgument};
@@ -11,6 +11,7 @@ use crate::encryption::Encryption;
 use crate::escapes::on_one_line;
 use crate::failure::{Failure, eprint_line};
 use crate::memory::{self, Access};
+use crate::others::report_others;
 use crate::output::count;
 use crate::policies::Policies;
 use crate::progress_line::{ProgressLine, bar};
@@ -31,18 +32,19 @@ impl Completeness {
     }
 }
 
-/// Opens an existing memory, or the part of it that belongs to a scope, for reading.
+/// Opens an existing memory, or the part of it that belongs to a scope, for reading. Returns it with the number of
+/// others.
 pub(crate) async fn open_source(
     url: &StoreUrl,
     encryption: &Encryption,
     scope: Option<&Scope>,
     deadline: DeadlineArgument,
-) -> Result<Memory, Failure> {
+) -> Result<(Memory, Option<u64>), Failure> {
     memory::refuse_temporary(url)?;
     let builder = encryption.encrypt(memory::scoped(url, scope)).await?;
     let source = memory::open(builder.options(deadline.options().read_only())).await?;
-    memory::report_others(&source, url).await?;
-    Ok(source)
+    let others = report_others(&source, url, scope).await?;
+    Ok((source, others))
 }
 
 /// The access to a destination. A dry run creates nothing.
@@ -77,26 +79,33 @@ pub(crate) fn show_progress(line: &mut Option<ProgressLine<Stderr>>, progress: T
     });
 }
 
-/// The line about a file.
-pub(crate) fn line_of(problem: &FileProblem, what: &str) -> String {
-    on_one_line(&format!("{} {what}: {}", problem.path, problem.reason))
-}
-
-/// A line for each file with a problem, and for the number of further files.
-pub(crate) fn problems(written: &WriteReport) -> impl Iterator<Item = String> {
-    let redacted = written.redacted.iter().map(|path| on_one_line(&format!("{path} was redacted")));
-    let conflicts = written.conflicts.iter().map(|problem| line_of(problem, "was not copied"));
-    let refused = written.refused.iter().map(|problem| line_of(problem, "was refused"));
-    let unverified = written.unverified.iter().map(|problem| line_of(problem, "could not be verified"));
-    let redacted = redacted.chain(line_of_more("redacted", written.more_redacted));
-    let conflicts = conflicts.chain(line_of_more("did not copy", written.more_conflicts));
-    let refused = refused.chain(line_of_more("refused", written.more_refused));
-    let unverified = unverified.chain(line_of_more("could not verify", written.more_unverified));
+/// The lines about the files of a [`WriteReport`].
+pub(crate) fn lines_of_written(written: &WriteReport) -> impl Iterator<Item = String> {
+    let redacted = lines_of_paths(&written.redacted, "was redacted", "redacted", written.more_redacted);
+    let conflicts = lines_of(&written.conflicts, "was not copied", "did not copy", written.more_conflicts);
+    let refused = lines_of(&written.refused, "was refused", "refused", written.more_refused);
+    let unverified =
+        lines_of(&written.unverified, "could not be verified", "could not verify", written.more_unverified);
     redacted.chain(conflicts).chain(refused).chain(unverified)
 }
 
-/// The line about files that a list of a report does not contain.
-pub(crate) fn line_of_more(what: &str, files: u64) -> Option<String> {
+/// A line for each problem of a list, and one for the number of files that the list does not contain.
+pub(crate) fn lines_of(list: &[FileProblem], what: &str, of_more: &str, more: u64) -> impl Iterator<Item = String> {
+    let line = move |problem: &FileProblem| on_one_line(&format!("{} {what}: {}", problem.path, problem.reason));
+    list.iter().map(line).chain(line_of_more(of_more, more))
+}
+
+/// The same for a list without reasons.
+pub(crate) fn lines_of_paths(
+    list: &[MemoryPath],
+    what: &str,
+    of_more: &str,
+    more: u64,
+) -> impl Iterator<Item = String> {
+    list.iter().map(move |path| on_one_line(&format!("{path} {what}"))).chain(line_of_more(of_more, more))
+}
+
+fn line_of_more(what: &str, files: u64) -> Option<String> {
     (files > 0).then(|| format!("{what} {}", count(files, "more file")))
 }
 

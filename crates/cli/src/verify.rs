@@ -8,6 +8,7 @@ use crate::escapes::on_one_line;
 use crate::failure::Failure;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory::{self, Access};
+use crate::others::{WithOthers, report_others};
 use crate::output::{count, write_report};
 
 /// Whether a problem was found.
@@ -20,23 +21,24 @@ pub(crate) enum Integrity {
 /// Verifies the store, and prints the report.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<Integrity, Failure> {
     memory::refuse_temporary(&arguments.store.url)?;
-    let report = run_until_interrupted(CLEANUP_TIME, async {
+    let (report, others) = run_until_interrupted(CLEANUP_TIME, async {
         let lost = if arguments.repair { repair(&arguments.store).await? } else { Vec::new() };
-        let mut report = verify(&arguments.store).await?;
+        let (mut report, others) = verify(&arguments.store).await?;
         report.problems.extend(lost);
-        Ok::<_, Failure>(report)
+        Ok::<_, Failure>((report, others))
     })?;
-    let printed = PrintedReport::from(&report);
-    write_report(arguments.json, &printed, || printed.to_text())?;
+    let printed = WithOthers { report: PrintedReport::from(&report), others };
+    write_report(arguments.json, &printed, || printed.report.to_text())?;
     Ok(if report.problems.is_empty() { Integrity::Intact } else { Integrity::Damaged })
 }
 
-async fn verify(store: &StoreArgument) -> Result<VerifyReport, Failure> {
+/// Returns the report, and the number of others.
+async fn verify(store: &StoreArgument) -> Result<(VerifyReport, Option<u64>), Failure> {
     let StoreArgument { url, deadline, encryption } = store;
     let builder = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly), *deadline).await?;
     let memory = memory::open(builder).await?;
-    memory::report_others(&memory, url).await?;
-    memory.verify(|_| {}).await.map_err(Failure::Verification)
+    let others = report_others(&memory, url, None).await?;
+    Ok((memory.verify(|_| {}).await.map_err(Failure::Verification)?, others))
 }
 
 /// Repairs the log of a store in a bucket. Returns what could not be recovered.

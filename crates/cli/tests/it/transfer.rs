@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use memory_tool::{Batch, Memory};
+use memory_tool::{Batch, Memory, StoreUrl};
 use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
 use serde_json::{Value, json};
 
@@ -170,7 +170,8 @@ fn existing_files_are_kept_unless_overwrite_is_given() {
         "conflicts": [{"path": "/memories/e", "reason": "a directory is there"}],
         "refused": [{"path": "/memories/c/d", "reason": "/memories/c is a file, not a directory"}],
         "unverified": [], "more_redacted": 0, "more_conflicts": 0, "more_refused": 0, "more_unverified": 0,
-        "only_in_destination": 3, "unreadable": [], "removed": [], "source_still_changing": false,
+        "only_in_destination": 3, "unreadable": [], "more_unreadable": 0, "removed": [], "more_removed": 0,
+        "source_still_changing": false, "others": 0,
     });
     assert_eq!((status, found), (Some(1), expected));
     let mut after = before;
@@ -489,6 +490,69 @@ fn a_store_is_not_copied_into_itself_under_another_name() {
         let (status, _, errors) = copy(source, destination, options);
         assert_eq!((status, errors.as_str()), (Some(0), noted), "{source} {destination} {options:?}");
     }
+}
+
+#[test]
+fn other_scopes_are_reported_if_one_is_read() {
+    let place = Place::in_memory();
+    let key = place.outside("memory.key");
+    run(&[&"keygen", &"--output", &key]);
+    let key = format!("--key-file={}", key.display());
+    fill(&place.outside("plain"), &[("a", b"text")]);
+    let local = place.store().into_os_string().into_string().unwrap();
+    for (store, options, memories) in [
+        (local, &[][..], 0),
+        (place.outside("sealed").to_str().unwrap().to_owned(), &[key.as_str()], 0),
+        (place.sqlite("a"), &[], 1),
+    ] {
+        run(&[&"copy", &place.outside("plain"), &place.sqlite("other")]);
+        let target = place.outside("exported.tar");
+        let export = |more: &[&str]| {
+            let mut command = program();
+            command.args(["export", "--json", "--overwrite", "--store", &store]).args(options).args(more).arg(&target);
+            let (status, output, errors) = outcome(&mut command);
+            assert_eq!(status, Some(0), "{errors}");
+            let report: Value = serde_json::from_str(&output).unwrap();
+            (report["exported"].clone(), report["others"].clone(), errors)
+        };
+        let url = StoreUrl::parse(&store).unwrap();
+        let of_database =
+            format!("memory-tool: {} has 1 other memory, not included here\n", place.database().display());
+        let of_database = if memories == 1 { of_database } else { String::new() };
+        for (scope, others, noted) in [
+            ("alice", 0, String::new()),
+            ("bob", 1, format!("memory-tool: {url} has 1 other scope, not included here\n")),
+            ("carl", 2, format!("memory-tool: {url} has 2 other scopes, not included here\n")),
+        ] {
+            let scope = format!("--scope={scope}");
+            let mut command = program();
+            command.arg("copy").arg(place.outside("plain")).arg(&store).args(options).arg(&scope);
+            assert_eq!(outcome(&mut command).0, Some(0));
+            let expected = (json!(1), json!(others + memories), format!("{of_database}{noted}"));
+            assert_eq!(export(&[&scope]), expected, "{store} {scope}");
+        }
+        // All scopes are a part of the memory.
+        assert_eq!(export(&[]), (json!(3), json!(memories), of_database), "{store}");
+    }
+}
+
+#[test]
+fn an_empty_memory_is_an_error_if_its_database_has_others() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a", b"text")]);
+    run(&[&"copy", &place.store(), &place.sqlite("a")]);
+    let default = format!("sqlite:{}", place.database().display());
+    let error = format!(
+        "memory-tool: there are no files in {}, but 1 other memory in {}; name a memory, such as {}\n",
+        StoreUrl::parse(&default).unwrap(),
+        place.database().display(),
+        StoreUrl::parse(place.sqlite("a")).unwrap(),
+    );
+    for arguments in [&["verify"][..], &["export", "-"]] {
+        let output = outcome(program().args(arguments).args(["--store", &default]));
+        assert_eq!(output, (Some(2), String::new(), error.clone()), "{arguments:?}");
+    }
+    assert_eq!(run(&[&"copy", &default, &place.outside("to")]), (Some(2), String::new(), error));
 }
 
 #[test]
@@ -1032,6 +1096,22 @@ fn the_number_of_reported_skipped_files_is_limited() {
     let (_, output, _) = run(&[&"import", &path, &"--store", &place.store()]);
     assert!(output.contains("\nskipped 2 more files\nimported 0 files "), "{output}");
     assert_eq!(memories(&place.store()).into_keys().collect::<Vec<_>>(), ["last"]);
+}
+
+#[test]
+fn the_number_of_reported_unlisted_files_is_limited() {
+    let place = Place::in_memory();
+    let names: Vec<_> = (0..1_002).map(|number| format!("{number}\t")).collect();
+    let files = names.iter().map(|name| (name.as_str(), &b"lost"[..])).chain([("a", &b"text"[..])]);
+    fill(&place.store(), &files.collect::<Vec<_>>());
+    let (status, found) = report(&[&"copy", &place.store(), &place.outside("to")]);
+    assert_eq!((status, found["unreadable"].as_array().unwrap().len()), (Some(1), 1_000));
+    assert_eq!((&found["more_unreadable"], &found["copied"]), (&json!(2), &json!(1)));
+    let (_, output, _) = run(&[&"copy", &place.store(), &place.outside("to")]);
+    assert!(output.contains("\ncould not read 2 more files\ncopied 0 files "), "{output}");
+    let (status, found) = report(&[&"export", &place.outside("plain"), &"--store", &place.store()]);
+    assert_eq!((status, found["refused"].as_array().unwrap().len()), (Some(1), 1_000));
+    assert_eq!((&found["more_refused"], &found["exported"]), (&json!(2), &json!(1)));
 }
 
 /// The memory refuses each file, which is not counted as skipped.

@@ -4,7 +4,7 @@ use std::process::Command;
 
 use memory_tool_test_fixtures::session::Session;
 use memory_tool_test_servers::{BUCKET, Fault, Faults, GcsServer, Proxy, Refusal, Requests, S3Server};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::program::{Cloud, NOBODY, outcome, program_without_clouds, with};
 
@@ -69,6 +69,31 @@ fn refusals_of_s3_are_reported_after_one_request() {
             assert_reports(arguments, &cloud.store(), &behind(&proxy, &cloud), reason);
             assert_eq!(proxy.records().len(), 1, "{:?}", proxy.records());
         }
+    }
+}
+
+/// The credentials of a tenant are often restricted to its prefix.
+#[test]
+fn other_memories_that_cannot_be_listed_are_unknown() {
+    let cloud = Cloud::s3();
+    let proxy = Proxy::start(cloud.0.url()).unwrap();
+    let (alice, bob) = (format!("{}/alice", cloud.0.bucket_url()), format!("{}/bob", cloud.0.bucket_url()));
+    for (store, others) in [(&bob, json!(0)), (&alice, json!(1))] {
+        let environment = behind(&proxy, &cloud);
+        assert_eq!(outcome(patient(&CREATE, store, &environment).output().unwrap()).0, Some(0));
+        let verify = || {
+            let (status, output, errors) =
+                outcome(patient(&["verify", "--json"], store, &environment).output().unwrap());
+            (status, serde_json::from_str::<Value>(&output).unwrap()["others"].clone(), errors.lines().count())
+        };
+        assert_eq!(verify(), (Some(0), others.clone(), usize::from(others == 1)));
+        let chances = |refusal| vec![(Fault::RefuseBefore(refusal), 1.0)];
+        let requests = || Requests::of("GET").with("delimiter");
+        proxy.fault_at_random(Faults { seed: 0, requests: requests(), chances: chances(Refusal::ExpiredToken) });
+        assert_eq!(verify(), (Some(0), Value::Null, 0));
+        proxy.fault_at_random(Faults { seed: 0, requests: requests(), chances: chances(Refusal::OtherEndpoint) });
+        assert_eq!(verify(), (Some(0), Value::Null, 1));
+        proxy.heal();
     }
 }
 

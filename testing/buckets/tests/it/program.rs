@@ -47,7 +47,11 @@ impl Cloud {
 
     /// Runs a subcommand on the store. Returns the status, standard output and standard error.
     fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
-        outcome(self.program().args(arguments).args(["--store", &self.store()]).output().unwrap())
+        self.run_on(&self.store(), arguments)
+    }
+
+    fn run_on(&self, store: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
+        outcome(self.program().args(arguments).args(["--store", store]).output().unwrap())
     }
 
     fn assert_replies(&self, arguments: &[&str], reply: &str) {
@@ -120,6 +124,7 @@ on_every_cloud!(
     the_six_commands_work_on_what_the_environment_names,
     processes_lose_nothing_of_each_others,
     a_check_passes_and_leaves_the_bucket_as_it_was,
+    other_memories_near_a_prefix_are_reported,
     what_no_file_refers_to_is_collected_and_all_else_stays
 );
 
@@ -187,6 +192,32 @@ fn a_check_passes_and_leaves_the_bucket_as_it_was(cloud: &Cloud) {
     let report: Value = serde_json::from_str(&output).unwrap();
     assert!(report["totals"]["passed"].as_u64().is_some_and(|passed| passed >= 5), "{}", report["totals"]);
     assert_eq!(cloud.keys(), before);
+}
+
+fn other_memories_near_a_prefix_are_reported(cloud: &Cloud) {
+    let tenants = format!("{}/tenants", cloud.0.bucket_url());
+    let alice = format!("{tenants}/alice");
+    for tenant in ["alice", "b%20b", "carl"] {
+        let created = cloud.run_on(&format!("{tenants}/{tenant}"), &["create", "/memories/a", "--text", "x"]);
+        assert_eq!(created.0, Some(0), "{created:?}");
+    }
+    cloud.put("tenants/reports/a.txt", "no memory");
+    let others = |ending: &str| format!("memory-tool: {tenants} has 2 other memories, not included here\n{ending}");
+    let verified = (Some(0), "1 file, 1 byte: no problems found\n".to_owned(), others(""));
+    assert_eq!(cloud.run_on(&alice, &["verify"]), verified);
+    let (status, output, errors) = cloud.run_on(&alice, &["export", "-", "--json"]);
+    let report = errors.strip_prefix(&others("")).and_then(|report| serde_json::from_str::<Value>(report).ok());
+    assert_eq!((status, output.is_empty()), (Some(0), false), "{errors}");
+    assert_eq!(report.unwrap()["others"], 2, "{errors}");
+
+    cloud.run_on(&alice, &["delete", "/memories/a"]);
+    let error = format!(
+        "memory-tool: there are no files in {alice}, but 2 other memories in {tenants}; name a memory, such as \
+         {tenants}/b%20b\n"
+    );
+    for arguments in [&["verify"][..], &["verify", "--json"], &["export", "-"]] {
+        assert_eq!(cloud.run_on(&alice, arguments), (Some(2), String::new(), error.clone()), "{arguments:?}");
+    }
 }
 
 fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {

@@ -1,0 +1,135 @@
+//! Other memories and scopes near the one that a command reads.
+
+use std::sync::Arc;
+
+use memory_tool::policies::Scope;
+use memory_tool::{Backend, Memory, Store, StoreUrl};
+use serde::Serialize;
+
+use crate::escapes::on_one_line;
+use crate::failure::{Failure, eprint_line};
+
+/// A report for JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct WithOthers<R> {
+    #[serde(flatten)]
+    pub(crate) report: R,
+    /// The number of other memories and scopes, or `None` if they cannot be listed.
+    pub(crate) others: Option<u64>,
+}
+
+/// Other memories or scopes.
+#[derive(Default)]
+struct Others {
+    /// In the singular and in the plural.
+    nouns: [&'static str; 2],
+    names: Vec<String>,
+    /// Whether there can be more.
+    is_cut: bool,
+    /// The database, prefix or store that holds them.
+    place: String,
+    /// Whether the memory that the command reads has no files.
+    is_read_empty: bool,
+}
+
+impl Others {
+    fn in_words(&self) -> String {
+        let Self { nouns: [one, many], names, is_cut, .. } = self;
+        let least = if *is_cut { "at least " } else { "" };
+        format!("{least}{} other {}", names.len(), if names.len() == 1 { one } else { many })
+    }
+}
+
+/// Reports that other memories and scopes are not read, so that a mistyped name does not look like a complete copy or
+/// check. If this memory is empty, that is an error. Returns the number of the others, if they can be listed.
+pub(crate) async fn report_others(
+    memory: &Memory,
+    url: &StoreUrl,
+    scope: Option<&Scope>,
+) -> Result<Option<u64>, Failure> {
+    let memories = other_memories(memory, url).await?;
+    let scopes = match scope {
+        Some(scope) => other_scopes(memory, url, scope).await?,
+        None => Others::default(), // all scopes are read
+    };
+    for others in memories.iter().chain([&scopes]) {
+        let Some(example) = others.names.first() else { continue };
+        if others.is_read_empty {
+            let (others, place, example) = (others.in_words(), others.place.clone(), example.clone());
+            return Err(Failure::NoSuchMemory { url: url.to_string(), others, place, example });
+        }
+        let note = format!("memory-tool: {} has {}, not included here", others.place, others.in_words());
+        eprint_line(&on_one_line(&note));
+    }
+    Ok(memories.map(|memories| (memories.names.len() + scopes.names.len()) as u64))
+}
+
+/// The other memories in the same database or near the same prefix, or `None` if they cannot be listed.
+async fn other_memories(memory: &Memory, url: &StoreUrl) -> Result<Option<Others>, Failure> {
+    let nouns = ["memory", "memories"];
+    match (url, memory.backend()) {
+        (StoreUrl::Sqlite { path, memory: name }, Backend::Sqlite(store)) => {
+            let names = store.memory_names().await.map_err(Failure::Listing)?;
+            let is_read_empty = names.iter().all(|other| other.as_str() != name);
+            let others = names.iter().filter(|other| other.as_str() != name);
+            let url = |other: &str| StoreUrl::Sqlite { path: path.clone(), memory: other.to_owned() }.to_string();
+            let names = others.map(|other| url(other.as_str())).collect();
+            Ok(Some(Others { nouns, names, is_cut: false, place: path.display().to_string(), is_read_empty }))
+        }
+        #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+        (StoreUrl::Bucket { url }, Backend::Bucket(store)) => bucket::other_memories(url, store, nouns).await,
+        _ => Ok(Some(Others::default())),
+    }
+}
+
+/// The other scopes in the same memory.
+async fn other_scopes(memory: &Memory, url: &StoreUrl, scope: &Scope) -> Result<Others, Failure> {
+    let store: Arc<dyn Store> = match memory.encrypted() {
+        Some(encrypted) => Arc::new(encrypted.clone()),
+        None => memory.backend().store(),
+    };
+    let scopes = Scope::list_in(&*store).await.map_err(Failure::Listing)?;
+    let names = scopes.iter().filter(|other| *other != scope).map(ToString::to_string).collect();
+    // A scope without files does not exist, and cannot be opened.
+    let is_read_empty = false;
+    Ok(Others { nouns: ["scope", "scopes"], names, is_cut: false, place: url.to_string(), is_read_empty })
+}
+
+#[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+mod bucket {
+    use memory_tool::{FailureKind, MemoryPath, StoreError, StoreExt as _};
+    use memory_tool_bucket::BucketStore;
+    use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+
+    use super::Others;
+    use crate::failure::{Failure, eprint_error};
+
+    /// The characters that the prefix of a URL cannot contain.
+    const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'#').add(b'%').add(b'?');
+
+    pub(super) async fn other_memories(
+        url: &str,
+        store: &BucketStore,
+        nouns: [&'static str; 2],
+    ) -> Result<Option<Others>, Failure> {
+        let found = match store.other_prefixes().await {
+            Ok(found) => found,
+            // The credentials of a tenant are often restricted to its prefix.
+            Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. }) => return Ok(None),
+            Err(error) => {
+                eprint_error(&Failure::Listing(error));
+                return Ok(None);
+            }
+        };
+        let bucket = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
+        let url_of = |prefix: &str| format!("{bucket}/{}", utf8_percent_encode(prefix, ENCODED));
+        let names: Vec<_> = found.prefixes.iter().map(|prefix| url_of(prefix.as_ref())).collect();
+        let is_read_empty =
+            !names.is_empty() && store.list(MemoryPath::root()).await.map_err(Failure::Listing)?.is_empty();
+        let place = match url.trim_end_matches('/').rsplit_once('/') {
+            Some((parent, _)) if parent.len() >= bucket.len() => parent.to_owned(),
+            _ => bucket,
+        };
+        Ok(Some(Others { nouns, names, is_cut: !found.is_complete, place, is_read_empty }))
+    }
+}
