@@ -9,6 +9,9 @@ use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
 use serde_json::Value;
 
+/// How many checkpoints a collection keeps.
+const CHECKPOINTS: usize = 2;
+
 /// How many objects are read or written at a time.
 const CONCURRENCY: usize = 16;
 
@@ -81,12 +84,11 @@ impl Objects {
         Err(format!("unused objects are left: {unused:?}; missing objects: {missing:?}"))
     }
 
-    /// The keys of all commits, of the latest checkpoint, and of the objects that they use.
+    /// The keys of all commits, of the checkpoints that a collection keeps, and of the objects that they use.
     fn in_use(&self) -> BTreeSet<String> {
-        let checkpoint = self.last_checkpoint();
         let mut used: BTreeSet<_> = self.numbers("log/").into_iter().map(commit_name).collect();
         let mut sources: Vec<_> = used.iter().map(|name| self.json(name)).collect();
-        if checkpoint > 0 {
+        for checkpoint in self.numbers("checkpoints/").into_iter().rev().take(CHECKPOINTS) {
             let name = format!("checkpoints/{checkpoint:020}");
             let manifest = self.json(&name);
             let runs: Vec<_> = manifest["runs"].as_array().unwrap().iter().map(content_name).collect();

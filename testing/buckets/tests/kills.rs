@@ -274,7 +274,8 @@ async fn add_commits(store: &BucketStore, last: u64, commits: u64) {
 
 async fn put_unused_objects(bucket: &dyn ObjectStore) {
     use object_store::ObjectStoreExt as _;
-    for name in ["files/one", "packs/two", "runs/three"] {
+    let id = "0123456789abcdef0123456789abcdef";
+    for name in [format!("files/one/{id}-1-0"), format!("packs/{id}-0"), format!("runs/{id}-0")] {
         let key = Path::from(format!("{TEMPLATE}/contents/{name}"));
         bucket.put(&key, "unused".into()).await.unwrap();
     }
