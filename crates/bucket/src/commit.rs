@@ -1,6 +1,9 @@
 //! [`Commit`]: an object of the log, with the changes of a group of batches.
 
+use std::fmt;
+
 use memory_tool_core::{Batch, Change, MemoryPath, RecordChange, RecordName};
+use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::checkpoint::Manifest;
@@ -10,7 +13,10 @@ use crate::format::{self, Damage, Format};
 use crate::id::Id;
 
 /// The largest commit in bytes. A batch with a larger commit is refused.
-pub(crate) const MAX_COMMIT_BYTES: usize = 64 * 1024 * 1024;
+pub(crate) const MAX_COMMIT_BYTES: usize = 16 * 1024 * 1024;
+/// The most steps of a commit, and the most changes of a batch. A step takes far more bytes in memory than the shortest
+/// one has in a commit.
+pub(crate) const MAX_STEPS: usize = 50_000;
 
 /// A commit. It takes effect when its object is created. A number can be created once.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -26,6 +32,7 @@ pub(crate) struct Commit {
     /// it.
     pub(crate) time: u64,
     /// The changes of each batch, in the order in which they took effect.
+    #[serde(deserialize_with = "batches")]
     pub(crate) batches: Vec<Vec<Step>>,
 }
 
@@ -101,6 +108,69 @@ impl Commit {
     pub(crate) fn encode(&self) -> serde_json::Result<Vec<u8>> {
         format::encode(Format::Commit, self)
     }
+
+    /// Whether a reader accepts a commit with so many steps and bytes.
+    pub(crate) fn fits(&self, bytes: usize) -> bool {
+        let steps = self.batches.iter().fold(0, |steps, batch| steps + batch.len());
+        bytes <= MAX_COMMIT_BYTES && self.batches.len().max(steps) <= MAX_STEPS
+    }
+}
+
+/// Reads the batches of a commit. More than [`MAX_STEPS`] steps or batches are refused before they take memory.
+fn batches<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<Step>>, D::Error> {
+    deserializer.deserialize_seq(Batches)
+}
+
+struct Batches;
+
+impl<'de> Visitor<'de> for Batches {
+    type Value = Vec<Vec<Step>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of batches")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let (mut batches, mut steps) = (Vec::new(), 0);
+        while let Some(batch) = list.next_element_seed(Steps(&mut steps))? {
+            batches.push(batch);
+            refuse_above_limit(batches.len())?;
+        }
+        Ok(batches)
+    }
+}
+
+/// The steps of a batch, which are counted together with the steps of the batches before it.
+struct Steps<'a>(&'a mut usize);
+
+impl<'de> DeserializeSeed<'de> for Steps<'_> {
+    type Value = Vec<Step>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Steps<'_> {
+    type Value = Vec<Step>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of steps")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+        let mut steps = Vec::new();
+        while let Some(step) = list.next_element()? {
+            steps.push(step);
+            *self.0 += 1;
+            refuse_above_limit(*self.0)?;
+        }
+        Ok(steps)
+    }
+}
+
+fn refuse_above_limit<E: Error>(count: usize) -> Result<(), E> {
+    if count <= MAX_STEPS { Ok(()) } else { Err(E::custom(format_args!("a commit has more than {MAX_STEPS} steps"))) }
 }
 
 impl LogObject {
@@ -191,6 +261,27 @@ mod tests {
         assert!(matches!(state.apply("log/2", commit, stored()), Err(Damage::DoesNotFit { .. })));
         assert_eq!((state.number, state.files.files().len()), (1, 0));
         state.apply("log/2", golden(), stored()).unwrap();
+    }
+
+    /// The shortest steps and batches, which take the most memory for their bytes.
+    #[test]
+    fn a_commit_with_too_many_steps_is_not_read() {
+        let read = |batches: String| {
+            let birth = String::from_utf8(Commit::birth(golden().store).encode().unwrap()).unwrap();
+            let commit = birth.replace("\"batches\":[]", &format!("\"batches\":[{batches}]"));
+            LogObject::decode("log/1", commit.as_bytes()).map(drop)
+        };
+        let steps = |count| vec!["\"collection\""; count].join(",");
+        let [all, some, half] = [MAX_STEPS, 1, MAX_STEPS / 2].map(steps);
+        read(format!("[{all}]")).unwrap();
+        read(format!("[{half}],[{half}]")).unwrap();
+        read(vec!["[]"; MAX_STEPS].join(",")).unwrap();
+        let one_too_many =
+            [format!("[{all},{some}]"), format!("[{half}],[{half}],[{some}]"), vec!["[]"; MAX_STEPS + 1].join(",")];
+        for batches in one_too_many {
+            let Err(Damage::Unreadable { source, .. }) = read(batches) else { panic!("it was read") };
+            assert!(source.to_string().starts_with("a commit has more than 50000 steps"), "{source}");
+        }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use memory_tool_core::{BoxError, FailureKind, StoreError};
 use object_store::Error as ObjectError;
 
-use crate::commit::MAX_COMMIT_BYTES;
+use crate::commit::{MAX_COMMIT_BYTES, MAX_STEPS};
 use crate::content::ContentError;
 use crate::diagnosis::{Refusal, diagnose, is_plain_http, is_unreachable, unreadable_credentials};
 use crate::format::Damage;
@@ -64,6 +64,11 @@ impl Failure {
         Self::new(FailureKind::Full, CommitTooLarge { size })
     }
 
+    /// The failure of a batch with more changes than a commit may have steps.
+    pub(crate) fn batch_too_large(changes: usize) -> Self {
+        Self::new(FailureKind::Full, BatchTooLarge { changes })
+    }
+
     /// The failure of a checkpoint that another checkpoint or a collection made useless.
     pub(crate) fn checkpoint_outdated() -> Self {
         Self::new(FailureKind::Busy, "another checkpoint or a collection was first")
@@ -116,9 +121,16 @@ struct OutcomeUnresolved(#[source] BoxError);
 
 /// The changes do not fit into one commit.
 #[derive(Debug, thiserror::Error)]
-#[error("the commit would have {size} bytes, and may have {MAX_COMMIT_BYTES}")]
+#[error("the commit would have {size} bytes, and the limit is {MAX_COMMIT_BYTES}")]
 struct CommitTooLarge {
     size: usize,
+}
+
+/// The batch has more changes than a commit may have steps.
+#[derive(Debug, thiserror::Error)]
+#[error("the batch has {changes} changes, and the limit is {MAX_STEPS}")]
+struct BatchTooLarge {
+    changes: usize,
 }
 
 impl From<StoreError> for Failure {

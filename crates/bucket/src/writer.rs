@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 use crate::blocking::run_maybe_blocking;
 use crate::bucket::Put;
-use crate::commit::{Commit, MAX_COMMIT_BYTES, Step, Stored, steps_of};
+use crate::commit::{Commit, MAX_STEPS, Step, Stored, steps_of};
 use crate::content::FileRecord;
 use crate::deadline::{Backoff, Deadline};
 use crate::failure::Failure;
@@ -122,6 +122,10 @@ impl Inner {
         }
         self.refuse_read_only()?;
         batch.check_file_sizes(self.options.max_file_bytes)?;
+        let changes = batch.changes().len() + batch.record_changes().len();
+        if changes > MAX_STEPS {
+            return Err(Failure::batch_too_large(changes));
+        }
         let mut staging = Staging::new()?;
         self.refuse_early(&batch, &staging, &deadline).await?;
         let collections = self.state().collections;
@@ -311,7 +315,7 @@ impl Writer {
                 (encoded, commit)
             };
             match run_maybe_blocking(size, encode).await {
-                Ok((Ok((stored, bytes)), commit)) if stored.size <= MAX_COMMIT_BYTES => {
+                Ok((Ok((stored, bytes)), commit)) if commit.fits(stored.size) => {
                     return Some((commit, bytes.into(), stored));
                 }
                 Ok((Ok(_), _)) if group.len() > 1 => {

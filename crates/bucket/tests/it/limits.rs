@@ -7,7 +7,9 @@ use memory_tool_bucket::{BucketStore, OpenFailure};
 use memory_tool_core::{Batch, FailureKind, MemoryPath, OpenOptions, Store, StoreError, StoreExt};
 
 /// The largest object that is read, in bytes.
-const LIMIT: u64 = 64 * 1024 * 1024;
+const LIMIT: u64 = 16 * 1024 * 1024;
+/// The most changes of a batch.
+const STEPS: usize = 50_000;
 
 /// A batch of this many empty files with paths of 826 bytes.
 fn batch(directory: &str, files: usize) -> Batch {
@@ -23,18 +25,38 @@ async fn a_batch_that_is_larger_than_a_commit_is_refused_as_full() {
     let store = bucket.open().await;
     write(&store, "/memories/a", "text").await.unwrap();
     let before = bucket.snapshot().await;
-    let (kind, message) = failure(store.apply(batch("large", 75_000)).await);
+    let (kind, message) = failure(store.apply(batch("large", 20_000)).await);
     assert_eq!(kind, FailureKind::Full, "{message}");
+    assert!(message.contains("the limit is 16777216"), "{message}");
     assert_eq!(bucket.snapshot().await, before);
     assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
     store.apply(batch("fits", 1_000)).await.unwrap();
     assert_eq!(bucket.other().await.list(&MemoryPath::root()).await.unwrap().len(), 1_001);
 }
 
+/// Each step takes more memory than its bytes in the commit.
+#[tokio::test]
+async fn a_batch_with_too_many_changes_is_refused_as_full_before_anything_is_put() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    let before = bucket.snapshot().await;
+    let changes = |directory: &str, count: usize| {
+        let write = |batch: Batch, number: usize| batch.write(path(&format!("/memories/{directory}/{number}")), "");
+        (1..count).fold(Batch::new().write(path("/memories/large"), "x".repeat(20_000)), write)
+    };
+    let (kind, message) = failure(store.apply(changes("a", STEPS + 1)).await);
+    assert_eq!((kind, &*message), (FailureKind::Full, "the batch has 50001 changes, and the limit is 50000"));
+    assert_eq!(bucket.snapshot().await, before);
+    let (one, two) = tokio::join!(store.apply(changes("a", STEPS)), store.apply(changes("b", STEPS)));
+    one.unwrap();
+    two.unwrap();
+    assert_eq!(read(&bucket.other().await, "/memories/large").await.unwrap().len(), 20_000);
+}
+
 /// The batches wait together, and each fits into a separate commit.
 #[tokio::test]
 async fn batches_that_are_too_large_for_one_commit_get_several() {
-    const FILES: usize = 45_000;
+    const FILES: usize = 10_000;
     let bucket = TestBucket::new();
     let store = bucket.open_with_deadline(Duration::from_secs(600)).await;
     let batches = ["a", "b"].map(|directory| store.apply(batch(directory, FILES)));
@@ -92,7 +114,7 @@ async fn a_commit_that_is_too_large_is_not_read() {
     bucket.put_object(&log(2), vec![b' '; LIMIT as usize + 1]).await;
     let error = BucketStore::open(bucket.clone(), PREFIX.into()).await.unwrap_err();
     let OpenFailure::Failed { kind: FailureKind::Damaged, source } = open_failure(&error) else { panic!("{error:?}") };
-    assert_eq!(source.to_string(), format!("memory/{} is larger than 67108864 bytes", log(2)));
+    assert_eq!(source.to_string(), format!("memory/{} is larger than 16777216 bytes", log(2)));
     let (kind, message) = failure(store.read(&path("/memories/a")).await);
     assert_eq!((kind, message), (FailureKind::Damaged, source.to_string()));
     let error = write(&store, "/memories/a", "text").await.unwrap_err();
