@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
@@ -14,7 +15,7 @@ use object_store::{
 
 use crate::deadline::{Backoff, Deadline};
 use crate::diagnosis::{diagnose, is_bucket_missing};
-use crate::failure::{ErrorClass, Failure};
+use crate::failure::{ErrorClass, Failure, NoConfirmation, NoResponse};
 use crate::keys::Keys;
 
 /// The objects of one store.
@@ -44,9 +45,23 @@ pub(crate) enum Put {
 }
 
 impl Bucket {
+    /// The name of the bucket and the prefix, for the operator. It depends on the client, such as
+    /// `AmazonS3(bucket)/prefix`.
+    pub(crate) fn name(&self) -> String {
+        format!("{}/{}", self.objects, self.keys.prefix())
+    }
+
+    pub(crate) fn no_response(&self, waited: Duration) -> BoxError {
+        NoResponse { bucket: self.name(), waited }.into()
+    }
+
+    pub(crate) fn no_confirmation(&self) -> BoxError {
+        NoConfirmation { bucket: self.name() }.into()
+    }
+
     /// An object of at most `most` bytes.
     pub(crate) async fn get(&self, key: &Path, most: usize, deadline: &Deadline) -> Result<Fetched, Failure> {
-        retry(deadline, || async {
+        self.retry(deadline, || async {
             match self.objects.get(key).await {
                 Err(error @ ObjectError::NotFound { .. }) if !is_bucket_missing(&error) => Ok(Fetched::Missing),
                 found => Ok(bytes_up_to(most, found?).await?.map_or(Fetched::TooLarge, Fetched::Found)),
@@ -57,7 +72,7 @@ impl Bucket {
 
     /// The size and the time of an object, if it exists.
     pub(crate) async fn head(&self, key: &Path, deadline: &Deadline) -> Result<Option<ObjectMeta>, Failure> {
-        retry(deadline, || async {
+        self.retry(deadline, || async {
             match self.objects.head(key).await {
                 Err(error @ ObjectError::NotFound { .. }) if !is_bucket_missing(&error) => Ok(None),
                 found => found.map(Some),
@@ -74,7 +89,7 @@ impl Bucket {
         range: Range<u64>,
         deadline: &Deadline,
     ) -> Result<Option<Bytes>, Failure> {
-        retry(deadline, || async {
+        self.retry(deadline, || async {
             let most = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
             let end = range.end;
             let range = Some(GetRange::Bounded(range.clone()));
@@ -94,7 +109,7 @@ impl Bucket {
 
     /// The objects under a prefix.
     pub(crate) async fn list(&self, prefix: &Path, deadline: &Deadline) -> Result<Vec<ObjectMeta>, Failure> {
-        retry(deadline, || self.objects.list(Some(prefix)).try_collect()).await
+        self.retry(deadline, || self.objects.list(Some(prefix)).try_collect()).await
     }
 
     /// The objects under a prefix, and the keys that are not valid paths. Only other programs write these. What is next to
@@ -107,13 +122,13 @@ impl Bucket {
         let (mut objects, mut unreadable, mut directories) = (Vec::new(), Vec::new(), vec![prefix.clone()]);
         while let Some(directory) = directories.pop() {
             let listed =
-                retry(deadline, || async { readable(self.objects.list(Some(&directory)).try_collect().await) });
+                self.retry(deadline, || async { readable(self.objects.list(Some(&directory)).try_collect().await) });
             if let Ok::<Vec<_>, _>(mut listed) = listed.await? {
                 objects.append(&mut listed);
                 continue;
             }
             let listing = || async { readable(self.objects.list_with_delimiter(Some(&directory)).await) };
-            match retry(deadline, listing).await? {
+            match self.retry(deadline, listing).await? {
                 Ok(mut listed) => {
                     objects.append(&mut listed.objects);
                     directories.append(&mut listed.common_prefixes);
@@ -131,20 +146,22 @@ impl Bucket {
         key: &Path,
         deadline: &Deadline,
     ) -> Result<Vec<ObjectMeta>, Failure> {
-        retry(deadline, || self.objects.list_with_offset(Some(prefix), key).try_collect()).await
+        self.retry(deadline, || self.objects.list_with_offset(Some(prefix), key).try_collect()).await
     }
 
     /// The directories right under a prefix.
     pub(crate) async fn directories(&self, prefix: &Path, deadline: &Deadline) -> Result<Vec<Path>, Failure> {
-        let listed = retry(deadline, || self.objects.list_with_delimiter(Some(prefix))).await?;
+        let listed = self.retry(deadline, || self.objects.list_with_delimiter(Some(prefix))).await?;
         Ok(listed.common_prefixes)
     }
 
     /// Puts an object and replaces an existing one. Attempts are repeated, so every writer of this key must put the
     /// same bytes.
     pub(crate) async fn put(&self, key: &Path, content: Bytes, deadline: &Deadline) -> Result<(), Failure> {
-        retry(deadline, || async { self.objects.put(key, PutPayload::from_bytes(content.clone())).await.map(drop) })
-            .await
+        self.retry(deadline, || async {
+            self.objects.put(key, PutPayload::from_bytes(content.clone())).await.map(drop)
+        })
+        .await
     }
 
     /// Creates an object under the condition that its name is free. There is only one attempt.
@@ -157,8 +174,35 @@ impl Bucket {
                 ErrorClass::Impossible(kind) => Put::Failed(Failure::of_request(kind, error)),
                 ErrorClass::Refused | ErrorClass::Unclear | ErrorClass::Unreachable => Put::Undecided(diagnose(error)),
             },
-            Err(elapsed) => Put::Undecided(elapsed.into()),
+            Err(waited) => Put::Undecided(self.no_response(waited)),
         }
+    }
+
+    /// Repeats a request until it gets a clear response or the deadline is over. At opening, a request without a
+    /// connection is not repeated.
+    pub(crate) async fn retry<T, F>(&self, deadline: &Deadline, request: impl Fn() -> F) -> Result<T, Failure>
+    where
+        F: Future<Output = object_store::Result<T>>,
+    {
+        let backoff = Backoff::default();
+        let mut last: Option<BoxError> = None;
+        while !deadline.is_over() {
+            // A request that hangs must leave time for another.
+            match deadline.limit_to_half(request()).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) => match ErrorClass::of(&error) {
+                    ErrorClass::Impossible(kind) => return Err(Failure::of_request(kind, error)),
+                    ErrorClass::Unreachable if deadline.is_of_opening() => {
+                        return Err(Failure::of_request(FailureKind::Other, error));
+                    }
+                    ErrorClass::Refused | ErrorClass::Unclear | ErrorClass::Unreachable => last = Some(diagnose(error)),
+                },
+                Err(waited) => last = last.or_else(|| Some(self.no_response(waited))),
+            }
+            backoff.pause(deadline).await;
+        }
+        let last = last.unwrap_or_else(|| self.no_response(deadline.whole()));
+        Err(Failure::late(FailureKind::Other, deadline.whole(), Some(last)))
     }
 }
 
@@ -190,30 +234,4 @@ async fn bytes_up_to(most: usize, found: GetResult) -> object_store::Result<Opti
         next = parts.try_next().await?;
     }
     Ok(Some(bytes.into()))
-}
-
-/// Repeats a request until it gets a clear response or the deadline is over. At opening, a request without a connection
-/// is not repeated.
-pub(crate) async fn retry<T, F>(deadline: &Deadline, request: impl Fn() -> F) -> Result<T, Failure>
-where
-    F: Future<Output = object_store::Result<T>>,
-{
-    let backoff = Backoff::default();
-    let mut last: Option<BoxError> = None;
-    while !deadline.is_over() {
-        // A request that hangs must leave time for another.
-        match deadline.limit_to_half(request()).await {
-            Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => match ErrorClass::of(&error) {
-                ErrorClass::Impossible(kind) => return Err(Failure::of_request(kind, error)),
-                ErrorClass::Unreachable if deadline.is_of_opening() => {
-                    return Err(Failure::of_request(FailureKind::Other, error));
-                }
-                ErrorClass::Refused | ErrorClass::Unclear | ErrorClass::Unreachable => last = Some(diagnose(error)),
-            },
-            Err(elapsed) => last = last.or(Some(elapsed.into())),
-        }
-        backoff.pause(deadline).await;
-    }
-    Err(Failure::late(FailureKind::Other, deadline.whole(), last))
 }

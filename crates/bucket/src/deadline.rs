@@ -55,10 +55,10 @@ impl Deadline {
     }
 
     /// Waits for `future` for half of the remaining time. The other half is for a second attempt, or to determine the
-    /// outcome.
-    pub(crate) async fn limit_to_half<F: Future>(&self, future: F) -> Result<F::Output, Elapsed> {
-        let left = self.whole.saturating_sub(self.started.elapsed());
-        timeout_at(Instant::now() + left / 2, future).await
+    /// outcome. The error is the time that it waited.
+    pub(crate) async fn limit_to_half<F: Future>(&self, future: F) -> Result<F::Output, Duration> {
+        let half = self.whole.saturating_sub(self.started.elapsed()) / 2;
+        timeout_at(Instant::now() + half, future).await.map_err(|_| half)
     }
 }
 
@@ -72,11 +72,12 @@ impl Backoff {
     const FIRST: Duration = Duration::from_millis(10);
     const LONGEST: Duration = Duration::from_secs(1);
 
-    /// Waits for a random part of the next span. Spans are short compared with the time of the operation.
+    /// Waits for a random part of the next span, but not beyond the deadline. Spans are short compared with the time of
+    /// the operation.
     pub(crate) async fn pause(&self, deadline: &Deadline) {
         let earlier = self.pauses.fetch_add(1, Ordering::Relaxed);
         let span =
             Self::FIRST.saturating_mul(2_u32.saturating_pow(earlier)).min(Self::LONGEST).min(deadline.whole / 16);
-        sleep(span.mul_f64(random_part())).await;
+        let _ = deadline.limit(sleep(span.mul_f64(random_part()))).await;
     }
 }

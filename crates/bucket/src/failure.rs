@@ -133,6 +133,21 @@ struct BatchTooLarge {
     changes: usize,
 }
 
+/// A request got no response.
+#[derive(Debug, thiserror::Error)]
+#[error("{bucket} did not respond within {waited:.0?}")]
+pub(crate) struct NoResponse {
+    pub(crate) bucket: String,
+    pub(crate) waited: Duration,
+}
+
+/// A commit was not confirmed in time.
+#[derive(Debug, thiserror::Error)]
+#[error("{bucket} did not confirm the commit")]
+pub(crate) struct NoConfirmation {
+    pub(crate) bucket: String,
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         Self::Refused(error)

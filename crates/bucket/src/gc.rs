@@ -12,7 +12,6 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{Error as ObjectError, ObjectMeta};
 
-use crate::bucket::retry;
 use crate::commit::{Commit, Step, trimmed_marker};
 use crate::content::{ContentError, FileRecord};
 use crate::failure::Failure;
@@ -321,7 +320,7 @@ impl Inner {
 
     async fn remove(&self, keys: Vec<Path>) -> Result<(), Failure> {
         for keys in keys.chunks(REMOVED_AT_ONCE) {
-            retry(&self.deadline(), || self.remove_some(keys)).await?;
+            self.bucket.retry(&self.deadline(), || self.remove_some(keys)).await?;
         }
         Ok(())
     }

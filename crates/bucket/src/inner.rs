@@ -135,12 +135,10 @@ impl Inner {
             }
             // The file was replaced or removed since, or a checkpoint moved its contents, and a collection removed the
             // old ones. Otherwise they are lost.
-            let slice = file.slice().cloned();
-            if gone == slice {
-                let key = slice.map(|slice| slice.key).unwrap_or_default();
-                return Err(ContentError::Missing { key }.into());
+            if let Some(lost) = gone.filter(|gone| file.slice() == Some(gone)) {
+                return Err(ContentError::Missing { key: lost.key }.into());
             }
-            gone = slice;
+            gone = file.slice().cloned();
             self.reload(&deadline).await?;
         }
     }

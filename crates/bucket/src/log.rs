@@ -139,7 +139,10 @@ impl Inner {
         match deadline.limit(next).await {
             Ok(Ok(polled)) => polled.map_err(Failure::from),
             Ok(Err(stopped)) => Err(Failure::new(FailureKind::Other, stopped)),
-            Err(elapsed) => Err(Failure::late(FailureKind::Other, deadline.whole(), Some(elapsed.into()))),
+            Err(_) => {
+                let cause = self.bucket.no_response(deadline.whole());
+                Err(Failure::late(FailureKind::Other, deadline.whole(), Some(cause)))
+            }
         }
     }
 

@@ -40,6 +40,14 @@ pub enum OpenFailure {
         #[source]
         source: BoxError,
     },
+    /// The credentials may read the store, but not change it. The mode
+    /// [`ReadOnly`](memory_tool_core::OpenMode::ReadOnly) needs no more.
+    #[error("the credentials may only read the store: allow them to write, or open the store in read-only mode")]
+    CannotWrite {
+        /// The error of the bucket.
+        #[source]
+        source: BoxError,
+    },
     /// A newer version of this crate created or updated the store.
     #[error("the store has version {found} of the format, and this program knows version {known}")]
     NewerVersion {
@@ -71,7 +79,7 @@ impl OpenFailure {
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound => ErrorKind::NotFound,
-            Self::NoCredentials { .. } => ErrorKind::Storage(FailureKind::AccessDenied),
+            Self::NoCredentials { .. } | Self::CannotWrite { .. } => ErrorKind::Storage(FailureKind::AccessDenied),
             Self::ReservedName { .. }
             | Self::IgnoresConditions { .. }
             | Self::NoConditions { .. }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use memory_tool_core::OpenMode;
+use memory_tool_core::{FailureKind, OpenMode};
 use object_store::path::Path;
 use object_store::{Error as ObjectError, PutMode, PutOptions, PutPayload};
 
-use crate::bucket::retry;
 use crate::commit::Commit;
 use crate::deadline::{Backoff, Deadline};
 use crate::failure::{ErrorClass, Failure};
@@ -68,19 +67,20 @@ impl Inner {
         let birth = Commit::birth(Id::random().map_err(Failure::from)?);
         let mut refusals = 0;
         loop {
-            let created = self.create_first(&birth).await;
+            let created = deadline.limit_to_half(self.create_first(&birth)).await;
             if let Entry::Commit(first, stored) = self.entry(1, deadline).await? {
                 self.advance(self.bucket.keys.commit(1).as_ref(), *first, stored).map_err(Failure::from)?;
                 self.last_contact.now();
                 return Ok(self.poll(deadline).await?);
             }
             match created {
-                Ok(()) => {} // the next pass reads it
-                Err(error) => match ErrorClass::of(&error) {
+                Ok(Ok(())) => {} // the next pass reads it
+                Ok(Err(error)) => match ErrorClass::of(&error) {
                     ErrorClass::Unclear if !deadline.is_over() => {}
                     ErrorClass::Refused if refusals < MAX_REFUSALS => refusals += 1,
                     _ => return Err(failure(error)),
                 },
+                Err(_) => {} // the next pass fails if the deadline is over
             }
             backoff.pause(deadline).await;
         }
@@ -97,7 +97,8 @@ impl Inner {
             }
         };
         // At the first attempt, the object may be missing because it was removed.
-        if retry(deadline, is_created).await? && retry(deadline, is_created).await? {
+        let is_created = || async { self.bucket.retry(deadline, is_created).await.map_err(cannot_write) };
+        if is_created().await? && is_created().await? {
             return Err(OpenFailure::IgnoresConditions { it: "it created an object that was there" });
         }
         Ok(())
@@ -111,12 +112,20 @@ impl Inner {
     }
 }
 
+/// The failure of the test, whose request is the first write of an opening. The store was read before.
+fn cannot_write(failure: Failure) -> OpenFailure {
+    match failure {
+        Failure::Failed { kind: FailureKind::AccessDenied, source } => OpenFailure::CannotWrite { source },
+        failure => failure.into(),
+    }
+}
+
 fn failure(error: ObjectError) -> OpenFailure {
     match (ErrorClass::of(&error), &error) {
         (ErrorClass::Refused, _) | (_, ObjectError::NotSupported { .. } | ObjectError::NotImplemented { .. }) => {
             OpenFailure::NoConditions { source: error.into() }
         }
         (ErrorClass::Impossible(kind), _) => Failure::of_request(kind, error).into(),
-        _ => Failure::of_request(memory_tool_core::FailureKind::Other, error).into(),
+        _ => Failure::of_request(FailureKind::Other, error).into(),
     }
 }

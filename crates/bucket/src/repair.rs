@@ -17,7 +17,7 @@ use memory_tool_core::{FailureKind, Problem};
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
-use crate::bucket::{Put, retry};
+use crate::bucket::Put;
 use crate::checkpoint::{LeftRun, Manifest};
 use crate::commit::{Commit, Step, trimmed_marker};
 use crate::content::{ContentError, FileRecord};
@@ -300,7 +300,7 @@ impl Inner {
                 let to =
                     keys.content(&Keys::name_for_replaced(&unique, number)).map_err(ContentError::ImpossibleKey)?;
                 let from = keys.commit(number);
-                retry(&self.deadline(), || self.bucket.objects.copy(&from, &to)).await.map(|()| to)
+                self.bucket.retry(&self.deadline(), || self.bucket.objects.copy(&from, &to)).await.map(|()| to)
             };
             let copies = stream::iter(numbers.iter().copied()).map(copy).buffered(CONCURRENCY);
             newest = copies.try_collect::<Vec<_>>().await?.pop().unwrap_or(newest);

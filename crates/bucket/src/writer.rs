@@ -182,10 +182,11 @@ impl Inner {
         match deadline.limit(outcome).await {
             Ok(Ok(outcome)) => outcome,
             Ok(Err(closed)) => Err(Failure::new(FailureKind::OutcomeUnknown, closed)),
-            Err(elapsed) if phase.change(Phase::WAITING, Phase::WITHDRAWN) => {
-                Err(Failure::late(FailureKind::Busy, deadline.whole(), Some(elapsed.into())))
+            Err(_) => {
+                let is_withdrawn = phase.change(Phase::WAITING, Phase::WITHDRAWN);
+                let kind = if is_withdrawn { FailureKind::Busy } else { FailureKind::OutcomeUnknown };
+                Err(Failure::late(kind, deadline.whole(), Some(self.bucket.no_confirmation())))
             }
-            Err(elapsed) => Err(Failure::late(FailureKind::OutcomeUnknown, deadline.whole(), Some(elapsed.into()))),
         }
     }
 }

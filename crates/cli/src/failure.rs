@@ -24,6 +24,9 @@ pub(crate) enum Failure {
     /// The memory could not be opened. The error names it.
     #[error(transparent)]
     Store(OpenError),
+    /// The credentials may only read the store.
+    #[error("the credentials may not change the memory store {}; add --read-only to use it unchanged", .0.place())]
+    ReadOnlyCredentials(#[source] OpenError),
     /// The audit log could not be opened.
     #[error("cannot open the audit log")]
     AuditLog(#[source] AuditError),

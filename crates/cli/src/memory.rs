@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use memory_tool::policies::Scope;
 use memory_tool::sqlite::MemoryName;
 use memory_tool::{BoxError, KeysRequired, Memory, MemoryBuilder, OpenError, OpenMode, StoreUrl};
-use memory_tool_bucket::BucketStoreBuilder;
+use memory_tool_bucket::{BucketStoreBuilder, OpenFailure};
 
 use crate::arguments::DeadlineArgument;
 use crate::encryption::Encryption;
@@ -72,6 +72,16 @@ pub(crate) fn failure(error: OpenError) -> Failure {
         Some(KeysRequired) => Failure::Encrypted,
         None if error.is_not_found() => Failure::NotFound(error),
         None => Failure::Store(error),
+    }
+}
+
+/// Adds the option to use, if a store was opened to be changed and its credentials may only read it.
+pub(crate) fn advise_read_only(failure: Failure) -> Failure {
+    let Failure::Store(error) = failure else { return failure };
+    let cause = std::error::Error::source(&error);
+    match cause.and_then(|cause| cause.downcast_ref::<OpenFailure>()) {
+        Some(OpenFailure::CannotWrite { .. }) => Failure::ReadOnlyCredentials(error),
+        _ => Failure::Store(error),
     }
 }
 

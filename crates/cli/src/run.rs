@@ -9,7 +9,7 @@ use crate::arguments::{MemoryArgument, OverwritesArgument, RunArguments, StoreAr
 use crate::commands::explain_wait;
 use crate::escapes::on_one_line;
 use crate::failure::{self, Failure, eprint_line};
-use crate::memory::Access;
+use crate::memory::{Access, advise_read_only};
 use crate::output::{ReaderState, to_json, write_line};
 use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
 
@@ -52,7 +52,8 @@ pub(crate) async fn open_memory(
         })
     };
     let StoreArgument { url, deadline, encryption } = store;
-    policies.open(url, encryption, Access::Mode(mode), *deadline, configure).await
+    let opened = policies.open(url, encryption, Access::Mode(mode), *deadline, configure).await;
+    opened.map_err(advise_read_only)
 }
 
 /// A runtime for one task at a time, on this thread. A second thread serves the connections to a bucket, which may be

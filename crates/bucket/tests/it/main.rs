@@ -7,6 +7,7 @@ mod concurrency;
 #[cfg(all(feature = "s3", feature = "gcs"))]
 mod credentials;
 mod damage;
+mod deadlines;
 mod gc;
 mod groups;
 mod limits;

@@ -140,7 +140,7 @@ async fn contents_that_are_missing_or_altered() {
     bucket.remove_object(PACK).await;
     let (kind, message) = failure(store.read(&path("/memories/projects/a.md")).await);
     assert_eq!(kind, FailureKind::Damaged);
-    assert!(message.contains("packs/0000000000000000000000000000000a") && message.contains("missing"), "{message}");
+    assert_eq!(message, "the object packs/0000000000000000000000000000000a with the contents is missing");
     // Other files and later writes are not affected.
     write(&store, "/memories/projects/a.md", "whole").await.unwrap();
     assert_eq!(read(&bucket.open().await, "/memories/projects/a.md").await.unwrap(), "whole");
@@ -213,6 +213,26 @@ async fn a_store_that_exists_is_opened_and_can_be_changed() {
     let refused = open_in(&bucket, OpenMode::Existing).await.unwrap_err();
     assert!(!refused.is_not_found());
     assert!(matches!(open_failure(&refused), OpenFailure::IgnoresConditions { .. }), "{refused:?}");
+}
+
+/// The test of the bucket creates an object, and these credentials deny that.
+#[tokio::test]
+async fn credentials_that_may_only_read_open_a_store_in_read_only_mode() {
+    let (bucket, _) = with_store_of_version_1().await;
+    bucket.deny_puts(Some("log/"));
+    for mode in [OpenMode::Create, OpenMode::Existing] {
+        let error = open_in(&bucket, mode).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Storage(FailureKind::AccessDenied));
+        assert!(matches!(open_failure(&error), OpenFailure::CannotWrite { .. }), "{error:?}");
+        assert!(error.to_string().contains("or open the store in read-only mode: "), "{error}");
+    }
+    let store = open_in(&bucket, OpenMode::ReadOnly).await.unwrap();
+    assert_eq!(read(&store, "/memories/projects/a.md").await.unwrap(), "packed");
+    // Read-only mode does not help if there is no store.
+    let empty = TestBucket::new();
+    empty.deny_puts(Some("log/"));
+    let error = refusal(&empty).await;
+    assert!(matches!(open_failure(&error), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{error:?}");
 }
 
 #[tokio::test]

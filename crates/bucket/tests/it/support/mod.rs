@@ -75,6 +75,10 @@ struct State {
     endless: bool,
     /// PUTs of keys with this in them never return.
     stalled: Option<&'static str>,
+    /// PUTs of keys with this in them are denied.
+    denied: Option<&'static str>,
+    /// The number of requests after which no request returns any more.
+    hangs_after: Option<usize>,
     /// Run before the first request that begins with their text.
     hooks: Vec<(String, BoxFuture<'static, ()>)>,
     sent: u64,
@@ -168,6 +172,36 @@ impl TestBucket {
     /// Stalls all PUTs of keys with `fragment` in them.
     pub(crate) fn stall_puts(&self, fragment: Option<&'static str>) {
         self.state.lock().unwrap().stalled = fragment;
+    }
+
+    /// Denies all PUTs of keys with `fragment` in them.
+    pub(crate) fn deny_puts(&self, fragment: Option<&'static str>) {
+        self.state.lock().unwrap().denied = fragment;
+    }
+
+    /// Stops responding after this number of requests, or responds again.
+    pub(crate) fn hang_after(&self, requests: Option<usize>) {
+        self.state.lock().unwrap().hangs_after = requests;
+    }
+
+    /// Whether the bucket has stopped responding.
+    pub(crate) fn hangs(&self) -> bool {
+        self.state.lock().unwrap().hangs_after == Some(0)
+    }
+
+    /// Never returns if the bucket has stopped responding.
+    async fn hang(state: Arc<Mutex<State>>) {
+        let hangs = match &mut state.lock().unwrap().hangs_after {
+            None => false,
+            Some(0) => true,
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+        };
+        if hangs {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Runs `hook` before the next request that begins with `request`, such as `GET memory/log`.
@@ -267,10 +301,17 @@ pub(crate) fn commits(requests: &[String]) -> usize {
 impl ObjectStore for TestBucket {
     async fn put_opts(&self, key: &Path, payload: PutPayload, mut options: PutOptions) -> Result<PutResult> {
         self.note("PUT", key);
+        Self::hang(Arc::clone(&self.state)).await;
         self.run_hook("PUT", key).await;
-        let stalled = self.state.lock().unwrap().stalled;
+        let (stalled, denied) = {
+            let state = self.state.lock().unwrap();
+            (state.stalled, state.denied)
+        };
         if stalled.is_some_and(|fragment| key.as_ref().contains(fragment)) {
             std::future::pending::<()>().await;
+        }
+        if denied.is_some_and(|fragment| key.as_ref().contains(fragment)) {
+            return Err(Answer::Denied.error());
         }
         if self.state.lock().unwrap().ignores_conditions {
             options.mode = PutMode::Overwrite;
@@ -301,6 +342,7 @@ impl ObjectStore for TestBucket {
 
     async fn get_opts(&self, key: &Path, options: GetOptions) -> Result<GetResult> {
         self.note(if options.head { "HEAD" } else { "GET" }, key);
+        Self::hang(Arc::clone(&self.state)).await;
         self.run_hook("GET", key).await;
         {
             let mut state = self.state.lock().unwrap();
@@ -333,11 +375,17 @@ impl ObjectStore for TestBucket {
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         self.note("LIST", prefix.unwrap_or(&Path::default()));
-        self.objects.list(prefix)
+        let (objects, prefix, state) = (Arc::clone(&self.objects), prefix.cloned(), Arc::clone(&self.state));
+        let listed = async move {
+            Self::hang(state).await;
+            objects.list(prefix.as_ref())
+        };
+        stream::once(listed).flatten().boxed()
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         self.note("LIST", prefix.unwrap_or(&Path::default()));
+        Self::hang(Arc::clone(&self.state)).await;
         self.objects.list_with_delimiter(prefix).await
     }
 
