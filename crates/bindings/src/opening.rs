@@ -3,14 +3,18 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use memory_tool::policies::{Actor, Detector, JsonLinesLog, Scope, SensitiveData, default_quota};
 use memory_tool::{
     DEFAULT_MAX_VIEW_CHARACTERS, Memory, MemoryBuilder, MemoryPath, OpenMode, OpenOptions, Quota, Store,
 };
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::registry::Registry;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::bounded::Bounded;
 use crate::encryption::Encryption;
@@ -103,9 +107,7 @@ impl Opening {
     ///
     /// Fails if the memory, a mounted one, the audit log or a key cannot be opened.
     pub async fn open(self) -> Result<Memory, CallError> {
-        if let Some(level) = self.log {
-            start_log(level);
-        }
+        start_log(self.log);
         let options = self.deadline.map_or_else(OpenOptions::new, |deadline| OpenOptions::new().timeout(deadline));
         let keys = &self.encryption;
         let timeout = options.timeout;
@@ -256,8 +258,21 @@ fn log(fields: &mut Fields) -> Result<Option<LevelFilter>, OptionError> {
     })
 }
 
-/// Starts logging to standard error. The first memory with a log sets the level of the process.
-fn start_log(level: LevelFilter) {
-    let log = tracing_subscriber::fmt().json().with_writer(io::stderr).with_max_level(level).with_target(false);
-    drop(log.try_init());
+/// Logs to standard error. The first memory with a log sets the level of the process. Before that, only the warnings of
+/// stores in buckets are logged: they are about background work, which no call reports.
+fn start_log(level: Option<LevelFilter>) {
+    static FILTER: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
+    static LEVEL: OnceLock<LevelFilter> = OnceLock::new();
+
+    let filter = FILTER.get_or_init(|| {
+        let of_buckets = Targets::new().with_target("memory_tool_bucket", LevelFilter::WARN);
+        let (filter, handle) = reload::Layer::new(of_buckets);
+        let lines = tracing_subscriber::fmt::layer().json().with_writer(io::stderr).with_target(false);
+        drop(tracing_subscriber::registry().with(lines.with_filter(filter)).try_init());
+        handle
+    });
+    if let Some(level) = level {
+        let level = *LEVEL.get_or_init(|| level);
+        drop(filter.modify(|filter| *filter = Targets::new().with_default(level)));
+    }
 }

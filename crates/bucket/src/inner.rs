@@ -18,6 +18,7 @@ use crate::digest::Digest;
 use crate::failure::Failure;
 use crate::log::{LastContact, Polls};
 use crate::state::State;
+use crate::warnings::Warnings;
 use crate::writer::Queue;
 
 /// A store in use.
@@ -33,6 +34,7 @@ pub(crate) struct Inner {
     pub(crate) polls: Polls,
     /// Held by the task that writes a checkpoint.
     pub(crate) checkpointing: Semaphore,
+    pub(crate) warnings: Warnings,
 }
 
 impl fmt::Debug for Inner {
@@ -54,6 +56,7 @@ impl Inner {
             last_contact: LastContact::default(),
             polls: Polls::default(),
             checkpointing: Semaphore::new(1),
+            warnings: Warnings::default(),
         }
     }
 

@@ -35,6 +35,7 @@ mod state;
 mod store;
 mod url_error;
 mod verify;
+mod warnings;
 mod writer;
 
 pub use config::BucketStoreBuilder;

@@ -408,7 +408,9 @@ impl Writer {
         let inner = Arc::clone(&self.inner);
         let checkpoint = tokio::spawn(async move {
             // If it fails, the author of a later commit tries again.
-            let _ = inner.write_checkpoint(false, latest).await;
+            if let Err(failure) = inner.write_checkpoint(false, latest).await {
+                inner.warn_about_checkpoint(failure);
+            }
         });
         let earliest = group.iter().map(|submission| submission.deadline).min_by_key(Deadline::end);
         match earliest {

@@ -32,6 +32,7 @@ mod rekey;
 mod run;
 mod transfer;
 mod verify;
+mod warnings;
 
 use std::ffi::OsString;
 use std::io;

@@ -10,6 +10,7 @@ use memory_tool_bucket::{BucketStoreBuilder, OpenFailure};
 use crate::arguments::DeadlineArgument;
 use crate::encryption::Encryption;
 use crate::failure::Failure;
+use crate::warnings::print_warnings;
 
 /// The access of a subcommand to a memory.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -62,6 +63,7 @@ pub(crate) fn scoped(url: &StoreUrl, scope: Option<&Scope>) -> MemoryBuilder {
 
 /// Opens the memory.
 pub(crate) async fn open(builder: MemoryBuilder) -> Result<Memory, Failure> {
+    print_warnings();
     builder.build().await.map_err(failure)
 }
 

@@ -339,3 +339,77 @@ async fn a_checkpoint_without_its_pointer() {
     assert!(second.len() == 2 && !second.iter().any(|key| first.contains(key)), "{second:?}");
     assert!(expect_same(&bucket, &[&store, &other]).await == all);
 }
+
+/// The events of the crate, as an operator reads them.
+#[derive(Clone, Default)]
+struct Events(Arc<std::sync::Mutex<Vec<u8>>>);
+
+impl std::io::Write for Events {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Events {
+    /// Records the events of this thread until the guard is dropped.
+    fn record(&self) -> tracing::subscriber::DefaultGuard {
+        let events = self.clone();
+        let subscriber = tracing_subscriber::fmt().with_writer(move || events.clone()).without_time().finish();
+        tracing::subscriber::set_default(subscriber)
+    }
+
+    fn take(&self) -> Vec<String> {
+        let text = String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+/// Otherwise the log grows, and openings become slower and slower, without a sign of it.
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_that_is_refused_is_reported_once_an_hour() {
+    let events = Events::default();
+    let _recording = events.record();
+    for denied in ["contents/runs", "checkpoints/"] {
+        let bucket = TestBucket::new();
+        let store = bucket.open().await;
+        bucket.deny_puts(Some(denied));
+        write_many(&store, "d", COMMITS).await;
+        settle().await;
+        let reported = events.take();
+        assert_eq!(reported.len(), 1, "{denied}: {reported:?}");
+        for part in [" WARN memory_tool_bucket", "checkpoint not written", "TestBucket/memory", "a fault of the test"] {
+            assert!(reported[0].contains(part), "{reported:?}");
+        }
+        write_many(&store, "d", 2 * COMMITS).await;
+        settle().await;
+        assert_eq!(events.take(), Vec::<String>::new(), "{denied}");
+        tokio::time::advance(Duration::from_secs(60 * 60)).await;
+        write_many(&store, "d", 2 * COMMITS).await;
+        settle().await;
+        assert_eq!(events.take().len(), 1, "{denied}");
+        bucket.deny_puts(None);
+        tokio::time::advance(Duration::from_secs(60 * 60)).await;
+        write_many(&store, "d", 2 * COMMITS).await;
+        settle().await;
+        assert_eq!(events.take(), Vec::<String>::new(), "{denied}");
+    }
+}
+
+/// That is no failure: the other checkpoint serves as well.
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_after_that_of_another_is_not_reported() {
+    let events = Events::default();
+    let _recording = events.record();
+    let bucket = TestBucket::new();
+    let (store, other) = (bucket.open().await, bucket.other().await);
+    let collect = async move { assert!(other.gc(Duration::ZERO).await.unwrap().trimmed_commits > 0) };
+    bucket.before_next("PUT memory/contents/runs", collect.boxed());
+    write_many(&store, "d", COMMITS).await;
+    settle().await;
+    assert_eq!(bucket.keys("checkpoints").await.len(), 1);
+    assert_eq!(events.take(), Vec::<String>::new());
+}

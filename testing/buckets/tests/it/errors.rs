@@ -225,7 +225,48 @@ fn the_deadline_limits_an_opening() {
     command.args(VIEW).args(["--store", &cloud.store(), "--deadline", "1s"]).envs(behind(&proxy, &cloud));
     let (status, _, errors) = outcome(command.output().unwrap());
     assert_eq!(status, Some(2), "{errors}");
-    assert!(errors.contains("not done within 1s"), "{errors}");
+    assert!(errors.contains("not done within 1s: AmazonS3("), "{errors}");
+    assert!(errors.contains(" did not respond within "), "{errors}");
+}
+
+fn refuse_puts(proxy: &Proxy, part: &str) {
+    let (requests, chances) = (Requests::of("PUT").with(part), vec![(Fault::RefuseBefore(Refusal::AccessDenied), 1.0)]);
+    proxy.fault_at_random(Faults { seed: 0, requests, chances });
+}
+
+#[test]
+fn credentials_that_may_only_read_are_reported_with_the_option_to_use() {
+    let cloud = Cloud::s3();
+    let proxy = Proxy::start(cloud.0.url()).unwrap();
+    let run = |arguments: &[&str]| {
+        let command = &mut patient(arguments, &cloud.store(), &behind(&proxy, &cloud));
+        outcome(command.output().unwrap())
+    };
+    assert_eq!(run(&CREATE).0, Some(0));
+    refuse_puts(&proxy, "");
+    let (status, _, errors) = run(&CREATE);
+    assert_eq!((status, errors.lines().count()), (Some(2), 1), "{errors}");
+    let advice = "memory-tool: the credentials may not change the memory store at ";
+    assert!(errors.starts_with(advice) && errors.contains("; add --read-only to use it unchanged: "), "{errors}");
+    assert_eq!(run(&["view", "/memories/a", "--read-only"]).0, Some(0));
+}
+
+/// Commands succeed, and openings become slower. Only this line reports it.
+#[test]
+fn refused_checkpoints_are_reported_once() {
+    let cloud = Cloud::s3();
+    let proxy = Proxy::start(cloud.0.url()).unwrap();
+    let mut session = Session::start_as(&mut patient(&["run"], &cloud.store(), &behind(&proxy, &cloud)));
+    refuse_puts(&proxy, "contents/runs");
+    for number in 0..600 {
+        session.succeed(&json!({"command": "create", "path": format!("/memories/{number}"), "file_text": ""}));
+    }
+    let (_, status, errors) = session.finish();
+    assert!(status.success(), "{errors}");
+    let warnings: Vec<_> = errors.lines().filter(|line| line.contains("checkpoint")).collect();
+    assert_eq!(warnings.len(), 1, "{errors}");
+    assert!(warnings[0].starts_with("memory-tool: checkpoint not written: "), "{errors}");
+    assert!(warnings[0].contains("AmazonS3(") && warnings[0].contains("the object store denied access"), "{errors}");
 }
 
 #[test]

@@ -41,6 +41,8 @@ pub enum Refusal {
     OtherRegion,
     /// 400 `ExpiredToken`.
     ExpiredToken,
+    /// 403 `AccessDenied`.
+    AccessDenied,
     /// 409 `ConditionalRequestConflict`: S3's response to concurrent writes.
     Conflict,
     /// 412 `PreconditionFailed`.
@@ -59,6 +61,7 @@ impl Refusal {
         match self {
             Self::OtherEndpoint => 301,
             Self::OtherRegion | Self::ExpiredToken => 400,
+            Self::AccessDenied => 403,
             Self::Conflict => 409,
             Self::PreconditionFailed => 412,
             Self::TooManyRequests => 429,
@@ -72,6 +75,7 @@ impl Refusal {
             Self::OtherEndpoint => "PermanentRedirect",
             Self::OtherRegion => "AuthorizationHeaderMalformed",
             Self::ExpiredToken => "ExpiredToken",
+            Self::AccessDenied => "AccessDenied",
             Self::Conflict => "ConditionalRequestConflict",
             Self::PreconditionFailed => "PreconditionFailed",
             Self::TooManyRequests => "TooManyRequests",

@@ -1,0 +1,33 @@
+//! Warnings of stores about background work, on standard error.
+
+use std::io::{self, Write};
+
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::escapes::on_one_line;
+use crate::failure::eprint_line;
+
+/// Starts to print the warnings, unless a log was started, which contains them.
+pub(crate) fn print_warnings() {
+    let lines = tracing_subscriber::fmt::layer().without_time().with_level(false).with_target(false);
+    let of_buckets = Targets::new().with_target("memory_tool_bucket", LevelFilter::WARN);
+    let warnings = lines.with_writer(|| StandardError).with_filter(of_buckets);
+    drop(tracing_subscriber::registry().with(warnings).try_init());
+}
+
+/// Writes each event as one line, like the errors of the program.
+struct StandardError;
+
+impl Write for StandardError {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let event_text = String::from_utf8_lossy(event);
+        eprint_line(&on_one_line(&format!("memory-tool: {}", event_text.trim_end())));
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
