@@ -112,8 +112,8 @@ impl Bucket {
         self.retry(deadline, || self.objects.list(Some(prefix)).try_collect()).await
     }
 
-    /// The objects under a prefix, and the keys that are not valid paths. Only other programs write these. What is next to
-    /// them in a directory is left out as well.
+    /// The objects under a prefix, and the keys that are not valid paths. Only other programs write these. The result
+    /// also lacks the other objects in the directory of such a key.
     pub(crate) async fn list_readable(
         &self,
         prefix: &Path,

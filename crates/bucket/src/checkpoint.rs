@@ -481,7 +481,7 @@ impl Inner {
         })
     }
 
-    /// A run, if there is one with this key.
+    /// The run with this key, if it exists.
     pub(crate) async fn read_run(&self, key: &Path, deadline: &Deadline) -> Result<Option<Run>, Failure> {
         self.read_run_if(key, None, deadline).await
     }
@@ -534,7 +534,7 @@ impl LeftRun {
         let (mut files, mut records) = (state.files().clone(), state.records().clone());
         match self.missing_parts {
             Some(missing @ 1..) => lost.push(Problem::new(format!(
-                "{missing} of the parts of the run up to commit {} are missing: what it changed in other files is lost",
+                "{missing} of the parts of the run up to commit {} are missing: its changes of other files are lost",
                 self.through
             ))),
             _ if self.after == 0 => (files, records) = (BTreeMap::new(), BTreeMap::new()),

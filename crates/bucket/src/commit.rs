@@ -80,7 +80,7 @@ pub(crate) enum Step {
     Trimmed {
         through: u64,
     },
-    /// What was kept since a repair with losses may be removed.
+    /// Collections may remove the objects that they kept since a repair with losses.
     LossAccepted,
 }
 

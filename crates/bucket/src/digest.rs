@@ -18,7 +18,7 @@ impl Digest {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// A digest of nothing that exists.
+    /// A digest that no object has.
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; BYTES];
         getrandom::fill(&mut bytes)?;

@@ -50,7 +50,7 @@ pub struct GcReport {
     pub kept_after_loss: u64,
     /// The number of trimmed commits. The log no longer contains their changes.
     pub trimmed_commits: u64,
-    /// The keys in the directories of the store that no store writes, at most 1,000. They are left alone.
+    /// The keys in the directories of the store that no store writes, at most 1,000. They stay.
     pub foreign: Vec<String>,
 }
 
@@ -225,9 +225,8 @@ impl Inner {
         self.bucket.keys.content(name).map_err(|error| ContentError::ImpossibleKey(error).into())
     }
 
-    /// Makes sure that full checkpoints cover the commits before a number, so that they can be trimmed now or later. With
-    /// an age of zero there must be two, which can be used at once. Otherwise the second one may be left to the next
-    /// collection.
+    /// Makes sure that full checkpoints cover the commits before a number, so that they can be trimmed. With an age of
+    /// zero there must be two, which are old enough at once. Otherwise the next collection may write the second one.
     async fn cover(self: &Arc<Self>, end: u64, mut must_be_new: bool, rule: &Rule) -> Result<(), Failure> {
         let mut has_written = false;
         for attempt in 1.. {
@@ -274,8 +273,8 @@ impl Inner {
         Ok(None)
     }
 
-    /// The keys of the contents that the latest checkpoint, the state after it, the previous checkpoint or a commit that
-    /// is not trimmed refers to.
+    /// The keys of the contents to which the latest checkpoint, the state after it, the previous checkpoint or an
+    /// untrimmed commit refers.
     async fn keys_in_use(&self, first_kept: u64, previous: Option<&State>) -> Result<BTreeSet<Path>, Failure> {
         let latest = self.state().checkpoint.clone();
         let mut names: Vec<_> = latest.runs.iter().map(|run| run.key.clone()).collect();

@@ -5,8 +5,8 @@
 //! recovered. Finally, it trims all commits before that number, so every session loads that checkpoint, independently
 //! of the state that it knows.
 //!
-//! After losses, a later collection keeps everything that is older than the repair, and copies of the replaced commits,
-//! until the operator accepts the loss.
+//! After losses, later collections keep all objects from before the repair, and copies of the replaced commits, until
+//! the operator accepts the loss.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,7 +51,7 @@ pub struct RepairReport {
     pub lost: Vec<Problem>,
 }
 
-/// What is left of the log: the commits, with `None` for unreadable ones.
+/// The commits of a damaged log, with `None` for unreadable ones.
 type Commits = BTreeMap<u64, Option<Commit>>;
 
 impl Inner {
@@ -310,7 +310,7 @@ impl Inner {
         Ok(newest.map_or(i64::MAX, |object| object.last_modified.timestamp() + 1))
     }
 
-    /// The runs that are left and lead beyond a number, the latest last, whether a checkpoint names them or not.
+    /// The runs that lead beyond a number, the latest last. Some may belong to no checkpoint.
     async fn runs_left(&self, number: u64, lost: &mut Vec<Problem>) -> Result<Vec<LeftRun>, Failure> {
         let (listed, _) = self.bucket.list_readable(&self.bucket.keys.runs(), &self.deadline()).await?;
         let keys: Vec<_> = listed.into_iter().map(|object| object.location).collect();

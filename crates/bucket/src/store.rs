@@ -80,8 +80,8 @@ impl BucketStore {
         self.inner.gc(older_than).await.map_err(|failure| failure.during("collecting unused objects"))
     }
 
-    /// Lets [`gc`](Self::gc) remove again what it keeps since a [repair](BucketStoreBuilder::repair) reported losses: the
-    /// objects that are older than the repair, and copies of the replaced commits. Does nothing if there was no loss.
+    /// Lets [`gc`](Self::gc) remove the objects that it keeps since a [repair](BucketStoreBuilder::repair) reported
+    /// losses: those from before the repair, and copies of the replaced commits. Does nothing if there was no loss.
     ///
     /// # Errors
     /// [`StoreError::Failure`].

@@ -1,4 +1,4 @@
-//! Checking a store for damage: reads everything that a session, a collection or a new process may need.
+//! Checking a store for damage: reads each object that a session, a collection or a new process may need.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -74,7 +74,7 @@ impl Inner {
         Ok(report)
     }
 
-    /// The entries of these owners in the newest state: a change or a collection may have been the reason of the failure.
+    /// The entries of these owners in the newest state. A change or a collection may be the reason of the failures.
     async fn reread(
         &self,
         failed: Vec<(Owner, FileRecord)>,

@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_secs(60 * 60);
 pub(crate) struct Warnings(Mutex<Option<Instant>>);
 
 impl Warnings {
-    /// Whether a warning is due now. If so, the next one is due later.
+    /// Whether it is time for a warning. If so, the time of the next one begins.
     fn are_due(&self) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let are_due = last.is_none_or(|last| last.elapsed() >= INTERVAL);

@@ -40,7 +40,7 @@ async fn copy(arguments: &CopyArguments) -> Result<WithOthers<CopyReport>, Failu
     Ok(WithOthers { report: copied.map_err(Failure::Transfer)?, others })
 }
 
-/// Returns an error if the source and the destination overlap. Nothing is created in this case.
+/// Returns an error if the source and the destination overlap. In this case, it creates nothing.
 async fn refuse_overlap(arguments: &CopyArguments) -> Result<(), Failure> {
     let CopyArguments { source, source_scope, destination, policies, .. } = arguments;
     let source = memory::scoped(source, source_scope.as_ref());

@@ -53,8 +53,10 @@ impl PrintedReport {
     fn to_text(&self) -> String {
         let removed = count(self.removed_objects, "object");
         let (bytes, kept) = (count(self.removed_bytes, "byte"), count(self.kept_objects, "object"));
-        let foreign =
-            self.foreign.iter().map(|key| on_one_line(&format!("left alone, not of this store: {key}")) + "\n");
+        let foreign = self
+            .foreign
+            .iter()
+            .map(|key| on_one_line(&format!("not an object of a store, and not removed: {key}")) + "\n");
         let mut text: String = foreign.collect();
         if self.kept_after_loss > 0 {
             let objects = count(self.kept_after_loss, "object");

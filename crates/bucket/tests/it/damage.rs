@@ -1,5 +1,5 @@
-//! Each kind of object, damaged in each way, before and after a collection, in plain and in encrypted stores: what a
-//! reader sees, what `verify` reports, what a repair restores and reports, and what a collection removes after it.
+//! Each kind of object is damaged in each way, before and after a collection, in plain and in encrypted stores. Tested
+//! are the files of a reader, the problems of `verify`, the repair, and a collection after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ async fn example(is_encrypted: bool, has_gc: bool) -> Example {
     Example { objects: bucket.snapshot().await, files: read_all(&*store).await.0 }
 }
 
-/// The readable files, and those that are listed and cannot be read.
+/// The readable files, and the listed files that cannot be read.
 async fn read_all(store: &dyn Store) -> (Contents, BTreeSet<MemoryPath>) {
     let (mut readable, mut unreadable) = (Contents::new(), BTreeSet::new());
     let Ok(listed) = store.list(&MemoryPath::root()).await else { return (readable, unreadable) };
@@ -166,7 +166,7 @@ async fn problems(bucket: &Arc<TestBucket>, is_encrypted: bool) -> Result<usize,
     Ok(problems)
 }
 
-/// Every key, and what each damage to one object of its kind costs.
+/// Damages one object of each kind in each way.
 async fn matrix(is_encrypted: bool, has_gc: bool) {
     let example = example(is_encrypted, has_gc).await;
     for (kind, key) in example.kinds() {
@@ -202,7 +202,7 @@ fn expect_cost(kind: &str, lost: &BTreeSet<MemoryPath>, report: &RepairReport, c
     assert!(is_reported, "{cell}: {lost:?} is lost without a report");
 }
 
-/// A collection after the repair removes nothing that could still help, and no file.
+/// A collection after the repair removes neither files nor objects that could help.
 async fn expect_nothing_more_lost(
     example: &Example,
     bucket: &Arc<TestBucket>,
@@ -326,7 +326,7 @@ async fn a_marker_at_the_last_known_number_is_not_the_end() {
     crate::support::remove(&other, "/memories/deleted").await.unwrap();
     let keys = bucket.keys("log").await;
     other.gc(Duration::ZERO).await.unwrap();
-    // What comes after the last number that the session knows is lost.
+    // The commits after the last one that the session knows are lost.
     for number in 3..=bucket.keys("log").await.len() as u64 {
         bucket.remove_object(&log(number)).await;
     }
@@ -337,7 +337,7 @@ async fn a_marker_at_the_last_known_number_is_not_the_end() {
     write(&asleep, "/memories/new", "new").await.unwrap_err();
 }
 
-/// Objects of other programs are named and left alone, and do not look like damage.
+/// Objects of other programs are named and stay, and do not look like damage.
 #[tokio::test]
 async fn foreign_objects_stay() {
     let bucket = TestBucket::new();
@@ -421,7 +421,7 @@ async fn a_damaged_commit_before_the_checkpoint_is_found_and_replaced() {
     }
 }
 
-/// A pointer that belongs to no checkpoint stops nobody.
+/// A pointer without a checkpoint is no obstacle.
 #[tokio::test]
 async fn a_bad_pointer_is_passed_over() {
     let example = example(false, true).await;

@@ -27,7 +27,7 @@ async fn stores_beside_and_below_a_store_are_found() {
     for other in ["tenants/bob", "tenants/carl", "tenants/alice/old", "elsewhere", "tenants/far/away"] {
         open(&bucket, other).await;
     }
-    // Neither is a store.
+    // These two are no stores.
     for key in ["tenants/readme.md", "tenants/foreign/log/1"] {
         bucket.objects.put(&key.into(), "text".into()).await.unwrap();
     }

@@ -108,7 +108,7 @@ impl Changes {
         polling
     }
 
-    /// Notifies the client of a session of each later change, until the result is dropped. Nothing is sent before
+    /// Notifies the client of a session of each later change, until the result is dropped. It sends nothing before
     /// `begin`.
     pub(super) fn forward(
         &self,

@@ -59,7 +59,8 @@ impl SharedMemory {
 pub(super) struct Server {
     memory: Arc<SharedMemory>,
     subscriptions: Subscriptions,
-    /// The notifications of a session, which begin once the client is initialized. rmcp may handle later requests before.
+    /// The notifications of a session, which begin once the client is initialized. rmcp may handle later requests
+    /// before that.
     forwarding: OnceLock<Forwarding>,
     is_initialized: Arc<Notify>,
     /// The search for changes of other programs, once the client is interested in them.

@@ -301,7 +301,7 @@ fn the_variable_of_an_emulator_needs_no_credentials() {
     .into_iter()
     .enumerate()
     {
-        let store = format!("{}/{number}", cloud.0.bucket_url());
+        let store = format!("{}/{number}/memory", cloud.0.bucket_url());
         for arguments in [&CREATE[..], &["verify"]] {
             let (status, _, errors) = outcome(patient(arguments, &store, &environment).output().unwrap());
             assert_eq!((status, errors.as_str()), (Some(0), ""), "{arguments:?} {environment:?}");

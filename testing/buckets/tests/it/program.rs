@@ -240,7 +240,8 @@ fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {
     let (status, output, _) = cloud.run(&["gc", "--older-than", "0s", "--json"]);
     let report: Value = serde_json::from_str(&output).unwrap();
     let nothing = json!({
-        "removed_objects": 0, "removed_bytes": 0, "kept_objects": 3, "kept_after_loss": 0, "trimmed_commits": 0, "foreign": [],
+        "removed_objects": 0, "removed_bytes": 0, "kept_objects": 3, "kept_after_loss": 0, "trimmed_commits": 0,
+        "foreign": [],
     });
     assert_eq!((status, report), (Some(0), nothing));
     assert_eq!(cloud.keys(), after, "there was nothing to collect");
