@@ -232,7 +232,7 @@ async fn a_damaged_object_costs_no_more_than_itself_after_a_collection() {
 
 #[tokio::test]
 async fn a_damaged_object_of_an_encrypted_store() {
-    for has_gc in by_tier(&[true][..], &[false, true], &[false, true]) {
+    for has_gc in by_tier(&[true][..], &[true], &[false, true]) {
         matrix(true, *has_gc).await;
     }
 }
