@@ -26,7 +26,7 @@ use memory_tool_test_buckets::{CHECKPOINT, Mistake, Objects, patient_client};
 pub(crate) const PROCESSES: usize = 4;
 
 /// The maximum number of attempts to open the store, which takes more requests than any command.
-const MAX_OPENS: usize = 100;
+const MAX_OPENS: usize = 1_000;
 
 /// The number of commits before the first step. A process writes a checkpoint after 256.
 const EARLIER_COMMITS: usize = 240;
