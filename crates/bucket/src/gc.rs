@@ -12,6 +12,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{Error as ObjectError, ObjectMeta};
 
+use crate::checkpoint::Manifest;
 use crate::commit::{Commit, Step, trimmed_marker};
 use crate::content::{ContentError, FileRecord};
 use crate::failure::Failure;
@@ -96,7 +97,8 @@ impl Inner {
         foreign.truncate(MAX_FOREIGN);
         let mut report = GcReport { kept_objects: listed.len() as u64, foreign, ..GcReport::default() };
 
-        let unused = remove_used(old.clone(), &self.keys_in_use(trim.end, previous.as_ref()).await?);
+        let latest = self.state().checkpoint.clone();
+        let unused = remove_used(old.clone(), &self.keys_in_use(trim.end, latest, previous.as_ref()).await?);
         report.kept_after_loss = unused.iter().filter(|object| rule.is_kept_after_loss(object)).count() as u64;
         if trim.is_empty() && report.kept_after_loss == unused.len() as u64 {
             return Ok(report);
@@ -106,8 +108,10 @@ impl Inner {
         if latest.through > 0 {
             self.put_pointer(&latest).await?;
         }
-        // Until now, the runs of older checkpoints were in use.
-        let mut unused = remove_used(old, &self.keys_in_use(trim.end, previous.as_ref()).await?);
+        // Until now, the runs of older checkpoints were in use. Another task may note a later checkpoint at any time,
+        // but openings start from the one whose pointer exists.
+        let in_use = self.keys_in_use(trim.end, latest.clone(), previous.as_ref()).await?;
+        let mut unused = remove_used(old, &in_use);
         unused.retain(|object| !rule.is_kept_after_loss(object));
         let mut unused: Vec<_> = unused.into_iter().cloned().collect();
         report.kept_objects -= unused.len() as u64;
@@ -273,10 +277,14 @@ impl Inner {
         Ok(None)
     }
 
-    /// The keys of the contents to which the latest checkpoint, the state after it, the previous checkpoint or an
-    /// untrimmed commit refers.
-    async fn keys_in_use(&self, first_kept: u64, previous: Option<&State>) -> Result<BTreeSet<Path>, Failure> {
-        let latest = self.state().checkpoint.clone();
+    /// The keys of the contents to which a checkpoint, the state after it, the previous checkpoint or an untrimmed
+    /// commit refers.
+    async fn keys_in_use(
+        &self,
+        first_kept: u64,
+        latest: Manifest,
+        previous: Option<&State>,
+    ) -> Result<BTreeSet<Path>, Failure> {
         let mut names: Vec<_> = latest.runs.iter().map(|run| run.key.clone()).collect();
         let state = self.load_to_end(Some(latest), &self.deadline()).await?.unwrap_or_default();
         names.extend(names_in_state(&state));

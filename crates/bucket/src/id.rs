@@ -19,6 +19,16 @@ impl Id {
         getrandom::fill(&mut bytes)?;
         Ok(Self(u128::from_be_bytes(bytes)))
     }
+
+    /// A random id that begins with a session.
+    pub(crate) fn of_session(session: u64) -> Result<Self, getrandom::Error> {
+        Ok(Self(u128::from(session) << 64 | u128::from(getrandom::u64()?)))
+    }
+
+    /// The session with which the id begins.
+    pub(crate) fn session(self) -> u64 {
+        (self.0 >> 64) as u64
+    }
 }
 
 impl fmt::Display for Id {

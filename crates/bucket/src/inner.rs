@@ -52,7 +52,8 @@ impl Inner {
             options,
             state: RwLock::default(),
             queue: Queue::default(),
-            contention: Contention::default(),
+            // Without randomness there are no ids, so every commit fails.
+            contention: Contention::new(getrandom::u64().unwrap_or_default()),
             last_contact: LastContact::default(),
             polls: Polls::default(),
             checkpointing: Semaphore::new(1),

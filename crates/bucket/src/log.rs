@@ -95,7 +95,7 @@ impl Drop for RunningPoll {
         let running = Self(Arc::clone(&self.0));
         runtime.spawn(async move {
             let inner = &running.0;
-            let polled = inner.poll_alone(&inner.deadline()).await.map_err(Failure::into_shared);
+            let polled = inner.catch_up(0, &inner.deadline()).await.map_err(Failure::into_shared);
             for sender in waiting {
                 let _ = sender.send(polled.clone()); // the task may have ended
             }
@@ -134,7 +134,7 @@ impl Inner {
     pub(crate) async fn poll(self: &Arc<Self>, deadline: &Deadline) -> Result<(), Failure> {
         let Some(next) = self.polls.join_if_busy() else {
             let _running = RunningPoll(Arc::clone(self));
-            return self.poll_alone(deadline).await;
+            return self.catch_up(0, deadline).await;
         };
         match deadline.limit(next).await {
             Ok(Ok(polled)) => polled.map_err(Failure::from),
@@ -146,13 +146,12 @@ impl Inner {
         }
     }
 
-    async fn poll_alone(&self, deadline: &Deadline) -> Result<(), Failure> {
+    /// The same, without sharing. The number of requests at once grows with the commits that were read, as if there had
+    /// already been `read` of them.
+    pub(crate) async fn catch_up(&self, read: u64, deadline: &Deadline) -> Result<(), Failure> {
         let first = self.state().number + 1;
-        let advance = |key: &str, commit, stored| {
-            self.contention.met();
-            self.advance(key, commit, stored)
-        };
-        match self.follow(first, advance, deadline).await? {
+        let advance = |key: &str, commit, stored| self.advance(key, commit, stored);
+        match self.follow(first, read, advance, deadline).await? {
             End::Free { number } if number == first => self.refuse_lost_log(number, deadline).await,
             End::Free { .. } => {
                 self.last_contact.now();
@@ -166,20 +165,22 @@ impl Inner {
     pub(crate) fn advance(&self, key: &str, commit: Commit, stored: Stored) -> Result<u64, Damage> {
         let mut state = self.state_mut();
         if commit.number == state.number + 1 {
+            let (number, session) = (commit.number, commit.id.session());
             state.apply(key, commit, stored)?;
+            self.contention.saw(number, session);
         }
         Ok(state.number + 1)
     }
 
     /// Reads commits from a number on, until the next one is free or was trimmed. `advance` takes the commits in order,
-    /// and returns the number to read next.
+    /// and returns the number to read next. `read` commits were read before.
     async fn follow(
         &self,
         mut next: u64,
+        mut read: u64,
         mut advance: impl FnMut(&str, Commit, Stored) -> Result<u64, Damage>,
         deadline: &Deadline,
     ) -> Result<End, Failure> {
-        let mut read = 0;
         loop {
             let window = next..next.saturating_add(u64::clamp(read, 1, CONCURRENCY as u64));
             let entries = stream::iter(window.clone()).map(|number| self.entry(number, deadline));
@@ -247,7 +248,7 @@ impl Inner {
             }
             let next = loaded.number + 1;
             let advance = |key: &str, commit, stored| loaded.apply(key, commit, stored).map(|()| loaded.number + 1);
-            if matches!(self.follow(next, advance, deadline).await?, End::Trimmed) {
+            if matches!(self.follow(next, 0, advance, deadline).await?, End::Trimmed) {
                 // A later checkpoint covers more than the loaded state.
                 loaded = self.load_to_end(None, deadline).await?.unwrap_or_default();
             }

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use futures::future::{Either, join, select};
+use futures::future::{Either, join, join_all, select};
 use memory_tool_core::{Batch, BoxError, FailureKind, PathMapEdits, StoreError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -42,9 +42,6 @@ use crate::state::State;
 const MAX_BATCHES: usize = 1_000;
 /// The approximate bytes of contents in one commit.
 const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
-
-/// After this many losses, a writer reads two commits of others at a time.
-const MAX_LOSSES: u32 = 3;
 
 /// The batches that wait for a commit.
 #[derive(Debug, Default)]
@@ -242,7 +239,6 @@ impl Writer {
             };
             match outcome {
                 Outcome::Made => {
-                    self.inner.contention.won();
                     let key = self.inner.bucket.keys.commit(number);
                     match self.inner.advance(key.as_ref(), commit, stored) {
                         Ok(_) => self.succeed(group, number, stored.size),
@@ -287,7 +283,7 @@ impl Writer {
             if group.is_empty() {
                 return None;
             }
-            let planned = match Id::random() {
+            let planned = match Id::of_session(self.inner.contention.session) {
                 Ok(id) => self.inner.state_mut().plan(group, id),
                 Err(error) => {
                     fail(std::mem::take(group), error.into());
@@ -341,26 +337,33 @@ impl Writer {
         match put {
             Put::Done => Outcome::Made,
             Put::Failed(failure) => Outcome::Failed(failure),
-            Put::Undecided(cause) if losses + 1 < MAX_LOSSES => self.settle(commit, bytes, cause, deadline).await,
             Put::Undecided(cause) => {
-                // Others may have made many commits. Reading two at once takes no additional time.
-                let after = self.inner.entry(commit.number.saturating_add(1), deadline);
-                match join(self.settle(commit, bytes, cause, deadline), after).await {
-                    (Outcome::Void, Ok(Entry::Commit(next, stored))) => self.read_on(*next, stored, deadline).await,
+                // Others may have made many commits. Reading several at once takes no additional time.
+                let ahead = self.inner.contention.read_ahead(losses + 1);
+                let later = (1..ahead).map(|ahead| self.inner.entry(commit.number.saturating_add(ahead), deadline));
+                match join(self.settle(commit, bytes, cause, deadline), join_all(later)).await {
+                    (Outcome::Void, later) => self.read_on(later, deadline).await,
                     (outcome, _) => outcome,
                 }
             }
         }
     }
 
-    /// Reads the log to its end, from a commit on. The commit of this writer is void.
-    async fn read_on(&self, next: Commit, stored: Stored, deadline: &Deadline) -> Outcome {
-        let key = self.inner.bucket.keys.commit(next.number);
-        let read = match self.inner.advance(key.as_ref(), next, stored) {
-            Ok(_) => self.inner.poll(deadline).await,
-            Err(damage) => Err(damage.into()),
-        };
-        read.map_or_else(Outcome::Failed, |()| Outcome::Void)
+    /// Applies commits that follow this writer's void one. If all numbers were taken, it reads the log to its end.
+    async fn read_on(&self, later: Vec<Result<Entry, Failure>>, deadline: &Deadline) -> Outcome {
+        let read = later.len() as u64;
+        if read == 0 {
+            return Outcome::Void;
+        }
+        for entry in later {
+            // The next attempt reports failures and damage.
+            let Ok(Entry::Commit(next, stored)) = entry else { return Outcome::Void };
+            let key = self.inner.bucket.keys.commit(next.number);
+            if let Err(damage) = self.inner.advance(key.as_ref(), *next, stored) {
+                return Outcome::Failed(damage.into());
+            }
+        }
+        self.inner.catch_up(read / 2, deadline).await.map_or_else(Outcome::Failed, |()| Outcome::Void)
     }
 
     /// Determines the outcome of a commit whose create got no clear response or was refused.

@@ -76,6 +76,35 @@ async fn a_collection_with_nothing_to_remove_writes_nothing() {
     }
 }
 
+/// The collector puts the pointer of the checkpoint that it knows. If another task notes a later checkpoint right then
+/// and ends before it puts the pointer, openings start from the collector's.
+#[tokio::test]
+async fn a_checkpoint_that_is_noted_during_a_collection_changes_nothing() {
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    write(&store, "/memories/a", "text").await.unwrap();
+    store.gc(Duration::ZERO).await.unwrap();
+    bucket.put_object(&format!("contents/files/a/{}-0-0", "0".repeat(32)), "unused").await;
+
+    let (task, refused) = (store.clone(), Arc::clone(&bucket));
+    let note_another = async move {
+        refused.take_requests();
+        refused.deny_puts(Some("checkpoints/"));
+        for number in 0..300 {
+            write(&task, &format!("/memories/{number}"), &"x".repeat(15_000)).await.unwrap();
+        }
+        while !refused.take_requests().iter().any(|request| request.starts_with("PUT memory/checkpoints")) {
+            tokio::task::yield_now().await;
+        }
+        refused.deny_puts(None);
+    };
+    bucket.before_next("PUT memory/checkpoints", note_another.boxed());
+    assert_eq!(store.gc(Duration::ZERO).await.unwrap().removed_objects, 1);
+    assert_eq!(read(&store, "/memories/299").await, Some("x".repeat(15_000)), "the other task wrote nothing");
+    let report = bucket.open().await.verify(|_| {}).await.unwrap();
+    assert!(report.problems.is_empty(), "{report:?}");
+}
+
 /// Deleted text stays in no object of the bucket.
 #[tokio::test]
 async fn a_collection_with_an_age_of_zero_leaves_no_deleted_text() {

@@ -8,6 +8,7 @@ mod concurrency;
 mod credentials;
 mod damage;
 mod deadlines;
+mod fairness;
 mod gc;
 mod groups;
 mod limits;

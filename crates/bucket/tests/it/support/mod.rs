@@ -169,6 +169,13 @@ impl TestBucket {
         self.state.lock().unwrap().distance = distance;
     }
 
+    /// The same objects, seen from this distance and without faults.
+    pub(crate) fn at(&self, distance: Duration) -> Arc<Self> {
+        let bucket = Self { objects: Arc::clone(&self.objects), state: Arc::default() };
+        bucket.move_away(distance);
+        Arc::new(bucket)
+    }
+
     /// Stalls all PUTs of keys with `fragment` in them.
     pub(crate) fn stall_puts(&self, fragment: Option<&'static str>) {
         self.state.lock().unwrap().stalled = fragment;
