@@ -8,3 +8,4 @@ mod migration;
 mod open;
 mod paging;
 mod readme;
+mod times;

@@ -46,6 +46,9 @@ impl BucketStoreBuilder {
     ///    [`Busy`](memory_tool_core::FailureKind::Busy) if others were always first and nothing was changed, or as
     ///    [`OutcomeUnknown`](memory_tool_core::FailureKind::OutcomeUnknown) if the bucket did not confirm the outcome.
     /// 3. The largest file is measured in the bucket, and an encrypted file is larger than its plain text.
+    /// 4. With an interval for garbage collection, the session [collects](BucketStore::gc) what is older than
+    ///    [`DEFAULT_GRACE`](crate::DEFAULT_GRACE), unless another session did so within the interval. It stops when the
+    ///    last clone of the store is dropped. Failures are `tracing` warnings.
     pub fn options(mut self, options: OpenOptions) -> Self {
         self.options = options;
         self
@@ -104,6 +107,7 @@ impl BucketStoreBuilder {
     async fn open_inner(self) -> Result<Arc<Inner>, OpenFailure> {
         let inner = self.connect().await?;
         inner.open().await?;
+        inner.start_collector();
         Ok(inner)
     }
 

@@ -1,5 +1,7 @@
 //! [`FileRecord`]: the version, size and location of the contents of a file or record.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use memory_tool_core::{FileEntry, MemoryPath, PathMapEntry, Version};
@@ -16,6 +18,12 @@ pub(crate) struct FileRecord {
     pub(crate) commit: u64,
     /// In bytes.
     pub(crate) size: u64,
+    /// When the contents were written, in seconds since 1970. By default, it is the time of the commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) modified: Option<u64>,
+    /// When the file was created, if that was earlier.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) created: Option<u64>,
     pub(crate) content: Content,
 }
 
@@ -101,6 +109,11 @@ mod base64_text {
     }
 }
 
+/// Seconds since 1970.
+pub(crate) fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
 impl FileRecord {
     /// The part of an object with the contents, unless they are in this record.
     pub(crate) fn slice(&self) -> Option<&Slice> {
@@ -119,6 +132,19 @@ impl FileRecord {
         let end = end.filter(|end| *end <= object.len()).ok_or_else(changed)?;
         let bytes = object.slice(begin..end);
         if Digest::of(&bytes) == slice.sha256 { Ok(bytes) } else { Err(changed()) }
+    }
+
+    pub(crate) fn created(&self) -> Option<u64> {
+        self.created.or(self.modified)
+    }
+
+    /// Adds the times that a commit of this time left out. The clocks of authors differ, so a file is not modified
+    /// before the last time.
+    pub(crate) fn date(&mut self, time: u64, replaced: Option<&Self>) {
+        let last = replaced.and_then(|replaced| replaced.modified);
+        let modified = self.modified.unwrap_or_else(|| time.max(last.unwrap_or(0)));
+        self.created = self.created.or_else(|| replaced.and_then(Self::created)).filter(|created| *created < modified);
+        self.modified = Some(modified);
     }
 
     /// Whether the contents are in a pack.
@@ -140,8 +166,9 @@ impl PathMapEntry for FileRecord {
         Version::new(self.version.as_bytes())
     }
 
-    /// Without times, which the store does not record.
     fn to_entry(&self, path: &MemoryPath) -> FileEntry {
-        FileEntry::new(path.clone(), self.size)
+        let time = |seconds: u64| UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+        let entry = FileEntry::new(path.clone(), self.size);
+        entry.with_created(self.created().and_then(time)).with_modified(self.modified.and_then(time))
     }
 }

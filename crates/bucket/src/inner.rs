@@ -11,6 +11,7 @@ use memory_tool_core::{
 use tokio::sync::Semaphore;
 
 use crate::bucket::Bucket;
+use crate::collector::Collector;
 use crate::content::{Content, ContentError, FileRecord, Slice};
 use crate::contention::Contention;
 use crate::deadline::Deadline;
@@ -34,6 +35,7 @@ pub(crate) struct Inner {
     pub(crate) polls: Polls,
     /// Held by the task that writes a checkpoint.
     pub(crate) checkpointing: Semaphore,
+    pub(crate) collector: Collector,
     pub(crate) warnings: Warnings,
 }
 
@@ -57,6 +59,7 @@ impl Inner {
             last_contact: LastContact::default(),
             polls: Polls::default(),
             checkpointing: Semaphore::new(1),
+            collector: Collector::default(),
             warnings: Warnings::default(),
         }
     }

@@ -6,6 +6,7 @@ mod blocking;
 mod bucket;
 mod checkpoint;
 mod cloud;
+mod collector;
 mod commit;
 mod config;
 mod content;

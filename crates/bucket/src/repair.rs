@@ -369,7 +369,7 @@ impl State {
                 Step::Collection => self.collections = self.collections.saturating_add(1),
                 Step::LossAccepted => self.kept_before = 0,
                 Step::Checkpoint(_) | Step::Trimmed { .. } => {}
-                change => match self.replay(vec![change.clone()], &mut Vec::new()) {
+                change => match self.replay(vec![change.clone()], commit.time, &mut Vec::new()) {
                     Ok(edits) => drop(self.files.edit(edits)),
                     Err(error) => lost.push(Problem::new(format!(
                         "a change of commit {} cannot be made without the commits before it: {}",

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use memory_tool_core::{Batch, Change};
 
 use crate::bucket::Bucket;
-use crate::content::{Content, ContentError, FileRecord, Slice};
+use crate::content::{Content, ContentError, FileRecord, Slice, seconds};
 use crate::deadline::Deadline;
 use crate::digest::Digest;
 use crate::failure::Failure;
@@ -88,6 +88,8 @@ impl Staging {
             version: format!("{}-{number}", self.write),
             commit,
             size: batch.content(number).len() as u64,
+            modified: batch.times(number).modified.map(seconds),
+            created: batch.times(number).created.map(seconds),
             content,
         }
     }

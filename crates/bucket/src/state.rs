@@ -44,7 +44,7 @@ impl State {
     pub(crate) fn apply(&mut self, key: &str, commit: Commit, stored: Stored) -> Result<(), Damage> {
         self.check_order(key, &commit)?;
         let mut undo = Vec::new();
-        let Commit { store, number, batches, .. } = commit;
+        let Commit { store, number, time, batches, .. } = commit;
         let mut notes = Vec::new();
         for step in batches.iter().flatten() {
             let noted = match step {
@@ -60,7 +60,7 @@ impl State {
             }
         }
         for steps in batches {
-            match self.replay(steps, &mut notes) {
+            match self.replay(steps, time, &mut notes) {
                 Ok(edits) => undo.push(self.files.edit(edits)),
                 Err(error) => {
                     self.undo(undo);
@@ -95,11 +95,12 @@ impl State {
         Err(Damage::inconsistent(key, what))
     }
 
-    /// The edits of a batch of a commit, under the rules of planning. Steps that change no file and no record are
-    /// notes.
+    /// The edits of a batch of a commit of this time, under the rules of planning. Steps that change no file and no
+    /// record are notes.
     pub(crate) fn replay(
         &self,
         steps: Vec<Step>,
+        time: u64,
         notes: &mut Vec<Step>,
     ) -> Result<PathMapEdits<FileRecord>, StoreError> {
         let (mut batch, mut files, mut records) = (Batch::new(), Vec::new(), Vec::new());
@@ -130,8 +131,11 @@ impl State {
         }
         files.append(&mut records);
         batch.check(&self.files)?;
-        self.files.plan(&batch, |number, _, _| {
-            files.get_mut(number).and_then(Option::take).ok_or(StoreError::InvalidBatch(InvalidBatch::Root))
+        self.files.plan(&batch, |number, _, replaced| {
+            let file = files.get_mut(number).and_then(Option::take);
+            let mut file = file.ok_or(StoreError::InvalidBatch(InvalidBatch::Root))?;
+            file.date(time, replaced);
+            Ok(file)
         })
     }
 

@@ -18,7 +18,7 @@
 use std::pin::pin;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures::future::{Either, join, join_all, select};
@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use crate::blocking::run_maybe_blocking;
 use crate::bucket::Put;
 use crate::commit::{Commit, MAX_STEPS, Step, Stored, steps_of};
-use crate::content::FileRecord;
+use crate::content::{FileRecord, seconds};
 use crate::deadline::{Backoff, Deadline};
 use crate::failure::Failure;
 use crate::id::Id;
@@ -539,7 +539,7 @@ impl State {
             }
         }
         self.undo(undo);
-        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let time = seconds(SystemTime::now());
         Some(Planned { commit: Commit { store: self.store, number, id, after: self.commit, time, batches }, refused })
     }
 

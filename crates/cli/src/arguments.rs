@@ -109,6 +109,13 @@ pub(crate) struct RunArguments {
     #[command(flatten)]
     pub(crate) existing: ExistingArgument,
 
+    /// Collect the garbage of a bucket every INTERVAL
+    ///
+    /// INTERVAL is a whole number with a unit, such as 24h. This needs the permissions of `memory-tool gc`. Other
+    /// stores leave no garbage.
+    #[arg(long, value_name = "INTERVAL")]
+    pub(crate) gc_every: Option<Age>,
+
     #[command(flatten)]
     pub(crate) memory: MemoryArgument,
 }

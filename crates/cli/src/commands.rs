@@ -31,7 +31,8 @@ pub(crate) fn run(command: CommandArguments) -> Result<Outcome, Failure> {
         CommandArguments::Create(create) => (create.overwrites, ViewCapArgument::default()),
         _ => Default::default(),
     };
-    let memory = runtime.block_on(open_memory(mode(&command), &shared.memory, overwrites, cap))?;
+    let options = shared.memory.store.deadline.options().mode(mode(&command));
+    let memory = runtime.block_on(open_memory(options, &shared.memory, overwrites, cap))?;
     if let CommandArguments::Delete(DeleteArguments { path, yes: false, .. }) = &command
         && !runtime.block_on(confirm_removal(&memory, path))?
     {

@@ -24,7 +24,7 @@ pub(crate) fn run(arguments: &ExpireArguments) -> Result<(), Failure> {
 async fn expire(arguments: &ExpireArguments) -> Result<Outcome, Failure> {
     let ExpireArguments { store: StoreArgument { url, deadline, encryption }, scope, .. } = arguments;
     let access = Access::Mode(if arguments.dry_run { OpenMode::ReadOnly } else { OpenMode::Existing });
-    let mut builder = memory::builder(url, encryption, access, *deadline).await?;
+    let mut builder = memory::builder(url, encryption, access, deadline.options()).await?;
     if let Some(scope) = scope {
         builder = builder.scope(scope.clone());
     }

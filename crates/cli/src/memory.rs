@@ -4,10 +4,9 @@ use std::ffi::OsStr;
 
 use memory_tool::policies::Scope;
 use memory_tool::sqlite::MemoryName;
-use memory_tool::{BoxError, KeysRequired, Memory, MemoryBuilder, OpenError, OpenMode, StoreUrl};
+use memory_tool::{BoxError, KeysRequired, Memory, MemoryBuilder, OpenError, OpenMode, OpenOptions, StoreUrl};
 use memory_tool_bucket::{BucketStoreBuilder, OpenFailure};
 
-use crate::arguments::DeadlineArgument;
 use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::warnings::print_warnings;
@@ -40,13 +39,13 @@ pub(crate) async fn builder(
     url: &StoreUrl,
     encryption: &Encryption,
     access: Access,
-    deadline: DeadlineArgument,
+    options: OpenOptions,
 ) -> Result<MemoryBuilder, Failure> {
     let builder = encryption.encrypt(MemoryBuilder::from(url.clone())).await?;
     Ok(match access {
-        Access::Mode(mode) => builder.options(deadline.options().mode(mode)),
+        Access::Mode(mode) => builder.options(options.mode(mode)),
         Access::DryRun { must_exist } => {
-            let builder = builder.options(deadline.options()).dry_run();
+            let builder = builder.options(options).dry_run();
             if must_exist { builder.must_exist() } else { builder }
         }
     })

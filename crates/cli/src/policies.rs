@@ -6,13 +6,13 @@ use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use memory_tool::policies::{Actor, Detector, JsonLinesLog, Scope, SensitiveData, default_quota};
-use memory_tool::{BoxError, Memory, MemoryBuilder, MemoryPath, OpenMode, Quota, StoreUrl};
+use memory_tool::{BoxError, Memory, MemoryBuilder, MemoryPath, OpenMode, OpenOptions, Quota, StoreUrl};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
+use crate::arguments::host_path;
 use crate::arguments::values::Age;
-use crate::arguments::{DeadlineArgument, host_path};
 use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::memory::{self, Access};
@@ -197,15 +197,15 @@ impl Policies {
         url: &StoreUrl,
         encryption: &Encryption,
         access: Access,
-        deadline: DeadlineArgument,
+        options: OpenOptions,
         configure: impl FnOnce(MemoryBuilder) -> MemoryBuilder,
     ) -> Result<Memory, Failure> {
         if let Some(detail) = self.log {
             start_log(detail);
         }
-        let mut builder = memory::builder(url, encryption, access, deadline).await?;
+        let mut builder = memory::builder(url, encryption, access, options).await?;
         builder = self.audit(builder, access).await?; // first, so that nothing happens without a record
-        builder = self.mount(builder, encryption, access, deadline).await?;
+        builder = self.mount(builder, encryption, access, options).await?;
         if let Some(scope) = &self.scope {
             builder = builder.scope(scope.clone());
         }
@@ -247,7 +247,7 @@ impl Policies {
         mut builder: MemoryBuilder,
         encryption: &Encryption,
         access: Access,
-        deadline: DeadlineArgument,
+        options: OpenOptions,
     ) -> Result<MemoryBuilder, Failure> {
         let access = match access {
             Access::Mode(_) if self.read_only => Access::Mode(OpenMode::ReadOnly),
@@ -255,11 +255,11 @@ impl Policies {
         };
         // Stores that must exist are opened first: if one is missing, nothing is created.
         for Mount { point, url } in &self.mount_read_only {
-            let mounted = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly), deadline).await?;
+            let mounted = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly), options).await?;
             builder = builder.mount_read_only(point.clone(), memory::open(mounted).await?.store());
         }
         for Mount { point, url } in &self.mount {
-            let mounted = memory::builder(url, encryption, access, deadline).await?;
+            let mounted = memory::builder(url, encryption, access, options).await?;
             builder = builder.mount(point.clone(), memory::open(mounted).await?.store());
         }
         Ok(builder)

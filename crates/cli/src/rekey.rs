@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &RekeyArguments) -> Result<Rotation, Failure> {
 
 async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
     let StoreArgument { url, deadline, encryption } = &arguments.store;
-    let builder = memory::builder(url, encryption, Access::Mode(OpenMode::Existing), *deadline).await?;
+    let builder = memory::builder(url, encryption, Access::Mode(OpenMode::Existing), deadline.options()).await?;
     if !encryption.is_on() {
         return Err(Failure::NoKey);
     }

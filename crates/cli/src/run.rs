@@ -2,7 +2,9 @@
 
 use std::io::{self, BufRead, Write};
 
-use memory_tool::{InputError, Memory, MemoryBuilder, MemoryTool, OpenMode, RejectedToolUse, ToolResult, ToolUse};
+use memory_tool::{
+    InputError, Memory, MemoryBuilder, MemoryTool, OpenMode, OpenOptions, RejectedToolUse, ToolResult, ToolUse,
+};
 use tokio::runtime::Runtime;
 
 use crate::arguments::{MemoryArgument, OverwritesArgument, RunArguments, StoreArgument, ViewCapArgument};
@@ -23,10 +25,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 
 /// Opens the memory. Reports a new one to the operator, because its name may be mistyped.
 pub(crate) async fn open_or_create(arguments: &RunArguments) -> Result<Memory, Failure> {
-    let RunArguments { overwrites, cap, existing, memory } = arguments;
-    match open_memory(OpenMode::Existing, memory, *overwrites, *cap).await {
+    let RunArguments { overwrites, cap, existing, gc_every, memory } = arguments;
+    let options = memory.store.deadline.options().gc_interval(gc_every.map(|interval| interval.0));
+    let open = |mode| open_memory(options.mode(mode), memory, *overwrites, *cap);
+    match open(OpenMode::Existing).await {
         Err(Failure::NotFound(error)) if !existing.must_exist => {
-            let opened = open_memory(OpenMode::Create, memory, *overwrites, *cap).await?;
+            let opened = open(OpenMode::Create).await?;
             eprint_line(&on_one_line(&format!("memory-tool: created the memory store {}", error.place())));
             Ok(opened)
         }
@@ -34,9 +38,9 @@ pub(crate) async fn open_or_create(arguments: &RunArguments) -> Result<Memory, F
     }
 }
 
-/// Opens a memory in this mode, with the options of its tool.
+/// Opens a memory with the options of its tool.
 pub(crate) async fn open_memory(
-    mode: OpenMode,
+    options: OpenOptions,
     memory: &MemoryArgument,
     OverwritesArgument { create_overwrites }: OverwritesArgument,
     cap: ViewCapArgument,
@@ -51,8 +55,8 @@ pub(crate) async fn open_memory(
             }
         })
     };
-    let StoreArgument { url, deadline, encryption } = store;
-    let opened = policies.open(url, encryption, Access::Mode(mode), *deadline, configure).await;
+    let StoreArgument { url, encryption, .. } = store;
+    let opened = policies.open(url, encryption, Access::Mode(options.mode), options, configure).await;
     opened.map_err(advise_read_only)
 }
 

@@ -61,7 +61,7 @@ pub(crate) async fn open_destination(
     deadline: DeadlineArgument,
 ) -> Result<Memory, Failure> {
     policies.refuse_temporary(url)?;
-    policies.open(url, encryption, access, deadline, |builder| builder).await
+    policies.open(url, encryption, access, deadline.options(), |builder| builder).await
 }
 
 /// Reports an empty source, so that a mistyped name does not look like a complete copy.

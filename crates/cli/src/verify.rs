@@ -35,7 +35,7 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<Integrity, Failure> {
 /// Returns the report, and the number of others.
 async fn verify(store: &StoreArgument) -> Result<(VerifyReport, Option<u64>), Failure> {
     let StoreArgument { url, deadline, encryption } = store;
-    let builder = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly), *deadline).await?;
+    let builder = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly), deadline.options()).await?;
     let memory = memory::open(builder).await?;
     let others = report_others(&memory, url, None).await?;
     Ok((memory.verify(|_| {}).await.map_err(Failure::Verification)?, others))

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::change::{Change, RecordChange};
+use crate::node::FileTimes;
 use crate::path::MemoryPath;
 use crate::precondition::Precondition;
 use crate::quota::Quota;
@@ -56,10 +57,15 @@ impl Batch {
     }
 
     /// Adds a [`Change::Write`]. The batch is invalid if the path is the root or overlaps another change.
-    pub fn write(mut self, path: MemoryPath, content: impl Into<Vec<u8>>) -> Self {
+    pub fn write(self, path: MemoryPath, content: impl Into<Vec<u8>>) -> Self {
+        self.write_with_times(path, content, FileTimes::new())
+    }
+
+    /// Like [`write`](Self::write), but the file gets these times.
+    pub fn write_with_times(mut self, path: MemoryPath, content: impl Into<Vec<u8>>, times: FileTimes) -> Self {
         self.refuse_root(&path);
         self.claim(&path);
-        self.changes.push(Change::Write { path, content: content.into() });
+        self.changes.push(Change::Write { path, content: content.into(), times });
         self
     }
 
@@ -84,7 +90,7 @@ impl Batch {
     /// Adds a change.
     pub fn change(self, change: Change) -> Self {
         match change {
-            Change::Write { path, content } => self.write(path, content),
+            Change::Write { path, content, times } => self.write_with_times(path, content, times),
             Change::Remove { path } => self.remove(path),
             Change::Rename { from, to } => self.rename(from, to),
         }
@@ -139,6 +145,14 @@ impl Batch {
         &self.record_changes
     }
 
+    /// The times of the file that a change writes.
+    pub fn times(&self, number: usize) -> FileTimes {
+        match self.changes.get(number) {
+            Some(Change::Write { times, .. }) => *times,
+            _ => FileTimes::new(),
+        }
+    }
+
     /// The contents that a change writes. They are empty for a removal or a rename.
     ///
     /// [`PathMap::plan`](crate::PathMap::plan) uses the same numbers: first the changes to files, then the changes to
@@ -164,7 +178,7 @@ impl Batch {
     /// The contents that the batch writes to files, for a wrapper that transforms them.
     pub fn contents_mut(&mut self) -> impl Iterator<Item = (&MemoryPath, &mut Vec<u8>)> {
         self.changes.iter_mut().filter_map(|change| match change {
-            Change::Write { path, content } => Some((&*path, content)),
+            Change::Write { path, content, .. } => Some((&*path, content)),
             Change::Remove { .. } | Change::Rename { .. } => None,
         })
     }
@@ -190,7 +204,9 @@ impl Batch {
         }
         for change in self.changes {
             mapped = match change {
-                Change::Write { path: written, content } => mapped.write(path(&written)?, content),
+                Change::Write { path: written, content, times } => {
+                    mapped.write_with_times(path(&written)?, content, times)
+                }
                 Change::Remove { path: removed } => mapped.remove(path(&removed)?),
                 Change::Rename { from, to } => mapped.rename(path(&from)?, path(&to)?),
             };
@@ -247,7 +263,7 @@ impl Batch {
     pub fn check_file_sizes(&self, limit: u64) -> Result<(), StoreError> {
         self.validate()?;
         self.changes.iter().try_for_each(|change| match change {
-            Change::Write { path, content } if content.len() as u64 > limit => {
+            Change::Write { path, content, .. } if content.len() as u64 > limit => {
                 Err(StoreError::too_large_to_write(path, content.len() as u64, limit))
             }
             Change::Write { .. } | Change::Remove { .. } | Change::Rename { .. } => Ok(()),

@@ -1,6 +1,6 @@
 //! [`Change`] and [`RecordChange`]: the changes of a batch.
 
-use crate::node::Stat;
+use crate::node::{FileTimes, Stat};
 use crate::path::MemoryPath;
 use crate::precondition::Precondition;
 use crate::record::RecordName;
@@ -17,6 +17,8 @@ pub enum Change {
         path: MemoryPath,
         /// The bytes to store.
         content: Vec<u8>,
+        /// The times of the file.
+        times: FileTimes,
     },
     /// Removes the file, or the directory and every file under it.
     Remove {

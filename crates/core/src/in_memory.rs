@@ -66,11 +66,16 @@ impl Store for InMemoryStore {
         let mut files = self.files();
         let Files { by_path, writes } = &mut *files;
         let now = SystemTime::now();
-        by_path.apply(&batch, |content, replaced| {
+        batch.check(by_path)?;
+        let edits = by_path.plan(&batch, |number, content, replaced| {
             *writes += 1;
-            let created = replaced.map_or(now, |file| file.created);
-            File { content: content.into(), version: *writes, created, modified: now }
-        })
+            let times = batch.times(number);
+            let modified = times.modified.unwrap_or(now);
+            let created = times.created.or(replaced.map(|file| file.created)).unwrap_or(modified);
+            Ok::<_, StoreError>(File { content: content.into(), version: *writes, created, modified })
+        })?;
+        by_path.edit(edits);
+        Ok(())
     }
 }
 

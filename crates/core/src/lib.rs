@@ -51,7 +51,7 @@ pub use error::{Error, InputError, NotTextReason};
 pub use file_size::DEFAULT_MAX_FILE_BYTES;
 pub use in_memory::InMemoryStore;
 pub use lines::{InsertLine, ViewRange};
-pub use node::{FileEntry, Listing, Node, Stat, StoredFile, UnlistedItem, UnlistedReason, Version};
+pub use node::{FileEntry, FileTimes, Listing, Node, Stat, StoredFile, UnlistedItem, UnlistedReason, Version};
 pub use open::{DEFAULT_TIMEOUT, OpenError, OpenMode, OpenOptions};
 pub use path::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, PathError};
 pub use path_map::{PathMap, PathMapEdits, PathMapEntry};

@@ -175,6 +175,47 @@ pub enum UnlistedReason {
     IllegalName,
 }
 
+/// The times that a written file gets instead of the present time, for copies. A store ignores a time that it cannot
+/// keep.
+///
+/// ```
+/// use std::time::SystemTime;
+///
+/// use memory_tool_core::FileTimes;
+///
+/// let times = FileTimes::new().modified(SystemTime::UNIX_EPOCH);
+/// assert_eq!((times.created, times.modified), (None, Some(SystemTime::UNIX_EPOCH)));
+/// ```
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct FileTimes {
+    /// The time of creation. By default, the file keeps its own, or a new file is created now.
+    pub created: Option<SystemTime>,
+    /// The time of the last write. The default is now.
+    pub modified: Option<SystemTime>,
+}
+
+impl FileTimes {
+    /// The times of an ordinary write.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets `created`.
+    #[must_use]
+    pub fn created(mut self, created: impl Into<Option<SystemTime>>) -> Self {
+        self.created = created.into();
+        self
+    }
+
+    /// Sets `modified`.
+    #[must_use]
+    pub fn modified(mut self, modified: impl Into<Option<SystemTime>>) -> Self {
+        self.modified = modified.into();
+        self
+    }
+}
+
 /// A file in a listing.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
@@ -201,6 +242,11 @@ impl FileEntry {
     /// Creates an entry for a damaged file that occupies `size` bytes.
     pub fn damaged(path: MemoryPath, size: u64) -> Self {
         Self { is_damaged: true, ..Self::new(path, size) }
+    }
+
+    /// The times, to write a copy of the file with them.
+    pub fn times(&self) -> FileTimes {
+        FileTimes { created: self.created, modified: self.modified }
     }
 
     /// Sets `created`.

@@ -49,12 +49,19 @@ pub struct OpenOptions {
     /// Reading or writing a larger file is [refused](crate::StoreError::Refused) before any data is read or written.
     /// Larger files can be listed, renamed and removed.
     pub max_file_bytes: u64,
+    /// How often the open store collects its garbage. Backends that leave none ignore this. Default: never.
+    pub gc_interval: Option<Duration>,
 }
 
 impl OpenOptions {
     /// Creates the default options.
     pub fn new() -> Self {
-        Self { mode: OpenMode::default(), timeout: DEFAULT_TIMEOUT, max_file_bytes: DEFAULT_MAX_FILE_BYTES }
+        Self {
+            mode: OpenMode::default(),
+            timeout: DEFAULT_TIMEOUT,
+            max_file_bytes: DEFAULT_MAX_FILE_BYTES,
+            gc_interval: None,
+        }
     }
 
     /// Sets `mode`.
@@ -82,6 +89,12 @@ impl OpenOptions {
     /// Sets `max_file_bytes`.
     pub fn max_file_bytes(mut self, max_file_bytes: u64) -> Self {
         self.max_file_bytes = max_file_bytes;
+        self
+    }
+
+    /// Sets `gc_interval`.
+    pub fn gc_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
+        self.gc_interval = interval.into();
         self
     }
 }

@@ -201,7 +201,7 @@ impl<T: PathMapEntry> PathMap<T> {
         for (number, change) in batch.changes().iter().enumerate() {
             change.check(self)?;
             edits.files.extend(self.plan_move(change)?);
-            if let Change::Write { path, content } = change {
+            if let Change::Write { path, content, .. } = change {
                 edits.files.push((path.clone(), Some(file(number, content, self.files.get(path))?)));
             }
         }

@@ -17,7 +17,7 @@ pub(crate) fn check(
     let mut removed = Vec::new();
     for change in changes {
         match change {
-            Change::Write { path, content } => delta.write(path, content.len() as u64)?,
+            Change::Write { path, content, .. } => delta.write(path, content.len() as u64)?,
             Change::Rename { from, to } => delta.rename(from, to)?,
             Change::Remove { path } => removed.push(path),
         }

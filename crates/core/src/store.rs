@@ -84,7 +84,8 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///    failed check is returned as the error, and nothing is changed.
     /// 2. [`Change::Write`](crate::Change::Write) creates the file or replaces its contents, and creates missing
     ///    parents. The error is [`StoreError::AlreadyExists`] if the path is a directory, and
-    ///    [`StoreError::NotADirectory`] if a parent is a file.
+    ///    [`StoreError::NotADirectory`] if a parent is a file. A store that records times uses the
+    ///    [times](crate::FileTimes) of the change.
     /// 3. [`Change::Remove`](crate::Change::Remove) removes the file, or the directory and every file under it. The
     ///    error is [`StoreError::NotFound`] if the path does not exist. Removing the root empties the store, and
     ///    succeeds if it is already empty.

@@ -25,7 +25,7 @@ impl Ciphertexts {
         file.size.or_else(|| self.sealed_bytes(file)).unwrap_or(0)
     }
 
-    /// The list entry for a file, with the modification time of its ciphertext and without a creation time.
+    /// The list entry for a file, with the times of its ciphertext, whose path a write keeps.
     pub(crate) fn entry(&self, path: &MemoryPath, file: &FileRecord, is_damaged: bool) -> FileEntry {
         let size = self.size_of(file);
         let entry = if is_damaged || !self.may_be_whole(file) {
@@ -33,7 +33,10 @@ impl Ciphertexts {
         } else {
             FileEntry::new(path.clone(), size)
         };
-        entry.with_modified(self.0.get(&file.id).and_then(|ciphertext| ciphertext.modified))
+        match self.0.get(&file.id) {
+            Some(ciphertext) => entry.with_created(ciphertext.created).with_modified(ciphertext.modified),
+            None => entry,
+        }
     }
 
     /// Whether the ciphertext exists and is long enough for the size in the index.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, MemoryPath, Precondition, RecordName, StoreError, Version};
+use memory_tool_core::{Batch, FileTimes, MemoryPath, Precondition, RecordName, StoreError, StoreExt as _, Version};
 
 use crate::backoff::Backoff;
 use crate::failure::Failure;
@@ -57,6 +57,8 @@ struct RekeyJob<'a> {
     backoff: Backoff,
     rewritten: usize,
     damaged: BTreeSet<Id>,
+    /// The times of the ciphertexts, which a new key does not change.
+    times: BTreeMap<MemoryPath, FileTimes>,
 }
 
 /// A file that was read for re-encryption.
@@ -70,7 +72,9 @@ impl Inner {
     pub(crate) async fn rekey(&self, progress: impl FnMut(RekeyProgress) + Send) -> Result<RekeyReport, Failure> {
         self.refuse_read_only()?;
         let backoff = Backoff::new(self.options.timeout);
-        let job = RekeyJob { inner: self, fresh_key: None, backoff, rewritten: 0, damaged: BTreeSet::new() };
+        let listed = self.inner_store.list(MemoryPath::root()).await?;
+        let times = listed.into_iter().map(|file| (file.path.clone(), file.times())).collect();
+        let job = RekeyJob { inner: self, fresh_key: None, backoff, rewritten: 0, damaged: BTreeSet::new(), times };
         job.run(progress).await
     }
 }
@@ -122,7 +126,8 @@ impl RekeyJob<'_> {
             let size = self.inner.padding.index_size(content.len());
             let stored = self.inner.seal_content(snapshot.index.store, file.id, key, content).await?;
             bytes += stored.len();
-            batch = batch.require(path.clone(), Precondition::Version(version)).write(path, stored);
+            let times = self.times.get(&path).copied().unwrap_or_default();
+            batch = batch.require(path.clone(), Precondition::Version(version)).write_with_times(path, stored, times);
             rewritten.insert(file.id, FileRecord { data_key: key.slot.data_key, size, ..file });
         }
         if rewritten.is_empty() {

@@ -133,7 +133,7 @@ impl Inner {
             for PlannedWrite { id, number } in &plan.writes {
                 let content = BatchContent { batch: Arc::clone(plaintext), number: *number };
                 let stored = self.seal_content(snapshot.index.store, *id, &key, content).await?;
-                batch = batch.write(ObjectName::Content(*id).path(), stored);
+                batch = batch.write_with_times(ObjectName::Content(*id).path(), stored, plaintext.times(*number));
             }
             for id in plan.removals.iter().filter(|id| !missing.contains(id)) {
                 batch = batch.remove(ObjectName::Content(*id).path());

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use cap_std::fs::{Dir, File};
 use memory_tool_core::{
@@ -325,11 +326,11 @@ impl<'a> Transaction<'a> {
     }
 
     /// Writes the new contents of a step, if any, to a file that is not flushed yet.
-    fn stage(&self, step: &Step, content: Option<&[u8]>) -> Result<Option<File>, StoreError> {
+    fn stage(&self, step: &Step, content: Option<Content<'_>>) -> Result<Option<File>, StoreError> {
         const OPERATION: &str = "writing a file";
         let (Some(staged), Some(content)) = (step.staged(), content) else { return Ok(None) };
         self.clear_later(staged);
-        let created = self.staging().and_then(|staging| disk::write_new_file(staging, staged.as_name(), content));
+        let created = self.staging().and_then(|staging| disk::write_new_file(staging, staged.as_name(), content.bytes));
         let file = created.map_err(|error| failed(OPERATION, error))?;
         if let Step::Write { path, access: Some(access), .. } = step
             && let Some(parent) = self.tree.open_directory(&path.parent().unwrap_or_else(MemoryPath::root))?
@@ -337,7 +338,10 @@ impl<'a> Transaction<'a> {
             let copied = disk::copy_access(&file, *access, &parent, Name::of(path)?);
             copied.map_err(|error| failed(OPERATION, error))?;
         }
-        Ok(Some(file))
+        let Some(modified) = content.modified else { return Ok(Some(file)) };
+        let file = file.into_std();
+        let _ = file.set_modified(modified); // not every file system can keep every time
+        Ok(Some(File::from_std(file)))
     }
 
     fn perform_through_journal(&self, steps: &[Step]) -> Result<(), StoreError> {
@@ -524,14 +528,22 @@ fn plan_record(change: &RecordChange) -> Step {
     }
 }
 
+/// The new contents of a file or record.
+#[derive(Clone, Copy, Debug)]
+struct Content<'a> {
+    bytes: &'a [u8],
+    /// The time of the last write, if it is not now.
+    modified: Option<SystemTime>,
+}
+
 /// The new contents of all changes, in the order of their steps.
-fn contents(batch: &Batch) -> impl Iterator<Item = Option<&[u8]>> {
+fn contents(batch: &Batch) -> impl Iterator<Item = Option<Content<'_>>> {
     let of_files = batch.changes().iter().map(|change| match change {
-        Change::Write { content, .. } => Some(content.as_slice()),
+        Change::Write { content, times, .. } => Some(Content { bytes: content, modified: times.modified }),
         Change::Remove { .. } | Change::Rename { .. } => None,
     });
     let of_records = batch.record_changes().iter().map(|change| match change {
-        RecordChange::Write { content, .. } => Some(content.as_slice()),
+        RecordChange::Write { content, .. } => Some(Content { bytes: content, modified: None }),
         RecordChange::Remove { .. } => None,
     });
     of_files.chain(of_records)

@@ -72,7 +72,7 @@ impl UsageCache {
             return Ok(());
         }
         match change {
-            Change::Write { path, content } => {
+            Change::Write { path, content, .. } => {
                 let replaced = tree.usage(path)?;
                 self.adjust(path, Usage::of_file(path, content.len() as u64), replaced);
             }

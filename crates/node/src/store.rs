@@ -299,7 +299,7 @@ impl Conditions {
     #[napi(getter)]
     pub fn changes(&self) -> Vec<PathChange> {
         let change = |change: &Change| match change {
-            Change::Write { path, content } => {
+            Change::Write { path, content, .. } => {
                 let content = Some(Uint8Array::new(content.clone()));
                 PathChange { path: path.to_string(), content, new_path: None }
             }

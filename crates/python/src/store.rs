@@ -266,7 +266,7 @@ impl Batch {
     #[getter]
     fn changes<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let change = |change: &Change| match change {
-            Change::Write { path, content } => new(py, "Write", (path.as_str(), PyBytes::new(py, content))),
+            Change::Write { path, content, .. } => new(py, "Write", (path.as_str(), PyBytes::new(py, content))),
             Change::Remove { path } => new(py, "Remove", (path.as_str(),)),
             Change::Rename { from, to } => new(py, "Rename", (from.as_str(), to.as_str())),
         };

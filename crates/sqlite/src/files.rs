@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memory_tool_core::{
-    Change, FailureKind, FileEntry, Listing, MAX_PATH_BYTES, MemoryPath, Node, RecordChange, RecordName, Stat,
-    StoreError, StoreState, StoredFile, UnlistedItem, UnlistedReason, Usage, Version,
+    Change, FailureKind, FileEntry, FileTimes, Listing, MAX_PATH_BYTES, MemoryPath, Node, RecordChange, RecordName,
+    Stat, StoreError, StoreState, StoredFile, UnlistedItem, UnlistedReason, Usage, Version,
 };
 use rusqlite::{Connection, Params, Row};
 
@@ -142,43 +142,46 @@ impl Files<'_> {
     /// Applies one change in a transaction that has the write lock.
     pub(crate) fn change(&self, change: Change) -> Result<(), Failure> {
         match change {
-            Change::Write { path, content } => self.write(path, &content),
+            Change::Write { path, content, times } => self.write(path, &content, times),
             Change::Remove { path } => self.remove(path),
             Change::Rename { from, to } => self.rename(from, to),
         }
     }
 
-    fn write(&self, path: MemoryPath, content: &[u8]) -> Result<(), Failure> {
-        if self.replace(&path, content)? {
+    fn write(&self, path: MemoryPath, content: &[u8], times: FileTimes) -> Result<(), Failure> {
+        if self.replace(&path, content, times)? {
             return Ok(());
         }
         self.refuse_file_above(&path)?;
         if self.is_directory(&path)? {
             return Err(StoreError::AlreadyExists { path }.into());
         }
-        self.insert(&path, content)
+        self.insert(&path, content, times)
     }
 
     /// Replaces the contents of a file. Returns whether it had any.
-    fn replace(&self, path: &MemoryPath, content: &[u8]) -> Result<bool, Failure> {
+    fn replace(&self, path: &MemoryPath, content: &[u8], times: FileTimes) -> Result<bool, Failure> {
         const CONTENT: &str = "UPDATE content SET revision = revision + 1, bytes = ?3 \
              WHERE id = (SELECT content_id FROM file WHERE store = ?1 AND path = ?2)";
-        const FILE: &str = "UPDATE file SET size = ?3, modified_at = ?4 WHERE store = ?1 AND path = ?2";
+        const FILE: &str = "UPDATE file SET size = ?3, created_at = coalesce(?4, created_at), modified_at = ?5 \
+             WHERE store = ?1 AND path = ?2";
         if self.execute(CONTENT, (self.name(), path.as_str(), content))? == 0 {
             return Ok(false);
         }
-        self.execute(FILE, (self.name(), path.as_str(), content.len() as i64, now()))?;
+        let (created, modified) = stored(times);
+        self.execute(FILE, (self.name(), path.as_str(), content.len() as i64, created, modified))?;
         Ok(true)
     }
 
     /// Creates a file, or restores the contents of a file that has lost them.
-    fn insert(&self, path: &MemoryPath, content: &[u8]) -> Result<(), Failure> {
+    fn insert(&self, path: &MemoryPath, content: &[u8], times: FileTimes) -> Result<(), Failure> {
         const CONTENT: &str = "INSERT INTO content (bytes) VALUES (?1)";
         const FILE: &str = "INSERT INTO file (store, path, size, content_id, created_at, modified_at) \
-             VALUES (?1, ?2, ?3, last_insert_rowid(), ?4, ?4) ON CONFLICT (store, path) \
+             VALUES (?1, ?2, ?3, last_insert_rowid(), coalesce(?4, ?5), ?5) ON CONFLICT (store, path) \
              DO UPDATE SET size = excluded.size, content_id = excluded.content_id, modified_at = excluded.modified_at";
         self.execute(CONTENT, (content,))?;
-        self.execute(FILE, (self.name(), path.as_str(), content.len() as i64, now()))?;
+        let (created, modified) = stored(times);
+        self.execute(FILE, (self.name(), path.as_str(), content.len() as i64, created, modified))?;
         Ok(())
     }
 
@@ -355,10 +358,13 @@ fn size(stored: i64) -> Result<u64, Failure> {
     stored.try_into().map_err(|_| Failure::new(FailureKind::Damaged, "the size of a file is negative"))
 }
 
-/// The current time in milliseconds since 1970.
-fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+/// The times of a file that is written, in milliseconds since 1970.
+fn stored(times: FileTimes) -> (Option<i64>, i64) {
+    let milliseconds = |time: SystemTime| {
+        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    };
+    (times.created.map(milliseconds), milliseconds(times.modified.unwrap_or_else(SystemTime::now)))
 }
 
 /// The time of a column; `None` if another program wrote a time that is out of range.
@@ -383,7 +389,7 @@ mod tests {
             {
                 let memory = Memory { name: memory.parse().unwrap(), max_file_bytes: 9 };
                 let path = format!("/memories/{number}").parse().unwrap();
-                Files { connection: &connection, memory: &memory }.write(path, b"text").unwrap();
+                Files { connection: &connection, memory: &memory }.write(path, b"text", FileTimes::new()).unwrap();
             }
             assert_eq!(memory_names(&connection).unwrap(), ["a".parse().unwrap(), "b".parse().unwrap()]);
             let mut statement = connection.prepare(MEMORY_NAMES).unwrap();

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::support::{TestBucket, read, write};
 
-/// What a writer does all the time.
+/// The edits of a writer.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     Write,
@@ -49,7 +49,7 @@ impl Measured {
     }
 }
 
-/// Writers with these round trips in milliseconds work on one store, each on its own file. No edit may fail.
+/// Writers with these round trips in milliseconds edit different files of one store. No edit may fail.
 async fn measure(round_trips: &[u64], work: Work, length: Duration) -> Measured {
     let bucket = TestBucket::new();
     let mut stores = Vec::new();

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod checkpoints;
+mod collector;
 mod concurrency;
 #[cfg(all(feature = "s3", feature = "gcs"))]
 mod credentials;

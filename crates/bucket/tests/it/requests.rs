@@ -125,6 +125,43 @@ async fn an_opening_makes_few_requests() {
     }
 }
 
+/// Commits after a checkpoint are read singly, at most 255 of them.
+#[tokio::test]
+async fn an_opening_after_many_edits_makes_few_requests() {
+    const EDITS: usize = 5_000;
+    let (bucket, store) = filled().await;
+    for number in 0..EDITS {
+        write(&store, &format!("/memories/d/{:03}.md", number % FILES), &content(number)).await.unwrap();
+    }
+    let opening = async |bucket: Arc<TestBucket>| {
+        bucket.take_requests();
+        bucket.open().await;
+        bucket.take_requests().len()
+    };
+    let before = opening(bucket.clone()).await;
+    bucket.take_requests();
+    store.gc(std::time::Duration::ZERO).await.unwrap();
+    let collection = bucket.take_requests();
+    let puts = collection.iter().filter(|request| request.starts_with("PUT")).count();
+    let after = opening(bucket.clone()).await;
+    println!("{before} requests to open, {after} after a checkpoint; {puts} PUT of {} to collect", collection.len());
+    assert!(after <= 20, "{after}");
+    assert!(before <= after + 255, "{before}");
+    // A marker for each commit.
+    assert!((EDITS..EDITS + 50).contains(&puts) && collection.len() - puts < EDITS + 600, "{}", collection.len());
+}
+
+/// Packs are read whole.
+#[tokio::test]
+async fn a_check_of_many_small_files_makes_few_requests() {
+    let (bucket, store) = filled_with(10_000).await;
+    let report = store.verify(|_| {}).await.unwrap();
+    let made = bucket.take_requests().len();
+    println!("{made} requests to check {} files", report.files);
+    assert!(report.problems.is_empty() && report.files == 10_000, "{report:?}");
+    assert!(made <= 1_000, "{made}");
+}
+
 /// Requests and PUTs of the opening of a new store.
 const NEW: (usize, usize) = (7, 2);
 /// Requests of the opening of a store without commits but the first, without PUTs.

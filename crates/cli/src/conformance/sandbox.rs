@@ -216,7 +216,7 @@ impl CaseStore {
 impl CaseStores {
     async fn open(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
         let (access, deadline) = (Access::Mode(OpenMode::Create), DeadlineArgument::default());
-        let builder = memory::builder(url, &self.encryption, access, deadline).await;
+        let builder = memory::builder(url, &self.encryption, access, deadline.options()).await;
         open(builder.map_err(FixtureError::failed)?).await
     }
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::future::{join_all, try_join};
 use memory_tool_core::{
-    Batch, Change, FileEntry, InvalidBatch, MAX_PATH_BYTES, MemoryPath, Node, Precondition, ReadOptions, RecordName,
-    Stat, Store, StoreError, StoreExt, Version,
+    Batch, Change, FileEntry, FileTimes, InvalidBatch, MAX_PATH_BYTES, MemoryPath, Node, Precondition, ReadOptions,
+    RecordName, Stat, Store, StoreError, StoreExt, Version,
 };
 use tokio::task::yield_now;
 use tokio::time::sleep;
@@ -203,7 +203,8 @@ pub(crate) const CASES: &[CodeCase] = &[
     store_case!(
         "store.times",
         ["V1"],
-        "the times in a listing are wrong, or the creation time changes when the file is rewritten or moved",
+        "the times in a listing are wrong, the creation time changes when the file is rewritten or moved, or the copy \
+         of a file has other times",
         times
     ),
     store_case!(
@@ -602,7 +603,7 @@ async fn expect_all_undone(store: &dyn Store, failing: &Change, error: &StoreErr
 }
 
 async fn failed_write_undoes_all(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    let over_directory = Change::Write { path: path("/memories/d")?, content: Vec::new() };
+    let over_directory = Change::Write { path: path("/memories/d")?, content: Vec::new(), times: FileTimes::new() };
     expect_all_undone(&*store, &over_directory, &StoreError::AlreadyExists { path: path("/memories/d")? }).await
 }
 
@@ -794,6 +795,23 @@ async fn times(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let moved = only_entry(&*store).await?;
     check(moved.created == first.created, || {
         format!("renaming the file changed its creation time from {:?} to {:?}", first.created, moved.created)
+    })?;
+    times_of_a_copy(&*store).await
+}
+
+/// A copy keeps the times that the store records.
+async fn times_of_a_copy(store: &dyn Store) -> Result<(), CaseError> {
+    let copied = path("/memories/copy")?;
+    let [created, modified] = [1_000_000_000, 1_000_000_100].map(|since| UNIX_EPOCH + Duration::from_secs(since));
+    let times = FileTimes::new().created(created).modified(modified);
+    store.apply(Batch::new().write_with_times(copied.clone(), "three", times)).await?;
+    let listed = store.list(MemoryPath::root()).await?;
+    let entry = listed.iter().find(|file| file.path == copied);
+    let is_kept = |entry: &FileEntry| {
+        entry.created.is_none_or(|time| time == created) && entry.modified.is_none_or(|time| time == modified)
+    };
+    check(entry.is_some_and(is_kept), || {
+        format!("a file was written with the times {created:?} and {modified:?}, but its entry is {entry:?}")
     })
 }
 
@@ -833,7 +851,7 @@ async fn one_winner(
     let mut contents = Vec::new();
     let mut file = None;
     for change in batches.iter().flat_map(Batch::changes) {
-        if let Change::Write { path, content } = change {
+        if let Change::Write { path, content, .. } = change {
             file = Some(path.clone());
             contents.push(content.clone());
         }

@@ -120,7 +120,7 @@ impl Store for LoggingStore {
         }
         for change in batch.changes() {
             match change {
-                Change::Write { path, content } => {
+                Change::Write { path, content, .. } => {
                     self.log(path.as_str().as_bytes());
                     self.log(content);
                 }

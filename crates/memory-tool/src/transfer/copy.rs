@@ -1,8 +1,11 @@
 //! Copy of the files of one memory to another.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::pin::pin;
+use std::sync::Arc;
 
-use memory_tool_core::{MemoryPath, Version};
+use futures::stream::StreamExt as _;
+use memory_tool_core::{FileEntry, MemoryPath, Version};
 
 use crate::transfer::destination::Destination;
 use crate::transfer::error::TransferError;
@@ -44,7 +47,7 @@ impl CopyOptions {
 
 /// A running copy.
 pub(super) struct CopyJob<P> {
-    source: Source,
+    source: Arc<Source>,
     destination: Destination,
     progress: P,
     /// The last version of each file of the source. `None` is a file that could not be read.
@@ -54,7 +57,7 @@ pub(super) struct CopyJob<P> {
 
 impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
     pub(super) fn new(source: Source, destination: Destination, progress: P) -> Self {
-        Self { source, destination, progress, seen: HashMap::new(), unreadable: BTreeMap::new() }
+        Self { source: Arc::new(source), destination, progress, seen: HashMap::new(), unreadable: BTreeMap::new() }
     }
 
     /// Copies the source again until it has not changed since the previous attempt.
@@ -69,7 +72,7 @@ impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
                 break;
             }
         }
-        let listed: HashSet<_> = listed.into_iter().collect();
+        let listed: HashSet<_> = listed.into_iter().map(|file| file.path).collect();
         let is_source_empty = listed.is_empty() && self.seen.is_empty() && unlisted.is_empty();
         let mut report = CopyReport { source_still_changing, is_source_empty, ..CopyReport::default() };
         for path in self.destination.stored_paths().filter(|path| !listed.contains(path)) {
@@ -85,11 +88,14 @@ impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
     }
 
     /// Copies the files that have changed. Returns whether there were any.
-    async fn copy_files(&mut self, listed: &[MemoryPath]) -> Result<bool, TransferError> {
+    async fn copy_files(&mut self, listed: &[FileEntry]) -> Result<bool, TransferError> {
         let of = listed.len() as u64;
         let mut is_new = false;
-        for (path, files) in listed.iter().zip(1..) {
-            is_new |= self.copy_file(path).await?;
+        let source = Arc::clone(&self.source);
+        let mut reads = pin!(source.read_all(listed));
+        for (file, files) in listed.iter().zip(1..) {
+            let Some(read) = reads.next().await else { break };
+            is_new |= self.copy_file(file, read?).await?;
             (self.progress)(TransferProgress::new(files, of));
         }
         self.destination.finish().await?;
@@ -97,12 +103,13 @@ impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
     }
 
     /// Copies a file if it has changed. Returns whether it has.
-    async fn copy_file(&mut self, path: &MemoryPath) -> Result<bool, TransferError> {
-        let state = match self.source.read(path).await? {
+    async fn copy_file(&mut self, entry: &FileEntry, read: ReadOutcome) -> Result<bool, TransferError> {
+        let path = &entry.path;
+        let state = match read {
             ReadOutcome::File(file) => {
                 self.unreadable.remove(path);
                 if self.seen.get(path) != Some(&Some(file.version.clone())) {
-                    self.destination.put(path, file.content).await?;
+                    self.destination.put(path, file.content, entry.times()).await?;
                 }
                 Some(file.version)
             }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesOrdered, StreamExt as _};
 use memory_tool_core::{
-    Batch, FailureKind, MemoryPath, Node, Precondition, Problem, StoreError, StoreExt as _, Version,
+    Batch, FailureKind, FileTimes, MemoryPath, Node, Precondition, Problem, StoreError, StoreExt as _, Version,
 };
 
 use crate::memory::Memory;
@@ -29,7 +29,8 @@ const MAX_CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
 ///    replaced only if its version has not changed since it was read.
 /// 3. Each written file is read back and compared.
 /// 4. Contents are redacted before they are compared and written, so the next run finds them to be identical.
-/// 5. Several files are written at a time, because they share the requests of a bucket. On a disk, they are written one
+/// 5. A written file keeps the times that the source gives.
+/// 6. Several files are written at a time, because they share the requests of a bucket. On a disk, they are written one
 ///    after another.
 pub(super) struct Destination {
     memory: Memory,
@@ -51,6 +52,7 @@ struct Writing {
     overwrites: bool,
     path: MemoryPath,
     content: Vec<u8>,
+    times: FileTimes,
     is_redacted: bool,
     /// The version that this run wrote or found to be identical.
     known_version: Option<Version>,
@@ -114,7 +116,12 @@ impl Destination {
     ///
     /// # Errors
     /// The error of an earlier file.
-    pub(super) async fn put(&mut self, path: &MemoryPath, content: Vec<u8>) -> Result<(), TransferError> {
+    pub(super) async fn put(
+        &mut self,
+        path: &MemoryPath,
+        content: Vec<u8>,
+        times: FileTimes,
+    ) -> Result<(), TransferError> {
         while !self.has_room(path, content.len()) {
             self.record_next().await?;
         }
@@ -125,6 +132,7 @@ impl Destination {
             path: path.clone(),
             is_redacted: redacted.is_some(),
             content: redacted.unwrap_or(content),
+            times,
             known_version: self.known_versions.get(path).cloned(),
         };
         self.written_paths.push_back((path.clone(), writing.content.len()));
@@ -262,8 +270,8 @@ impl Writing {
                 Ok(Node::Directory(_)) => return Ok(Outcome::conflict("a directory is there")),
                 Err(error) => return refusal(error),
             };
-            let batch =
-                Batch::new().require(self.path.clone(), expected).write(self.path.clone(), self.content.clone());
+            let batch = Batch::new().require(self.path.clone(), expected);
+            let batch = batch.write_with_times(self.path.clone(), self.content.clone(), self.times);
             match self.memory.inner.store.apply(batch).await {
                 Ok(()) => return self.read_back(outcome).await,
                 // Another program changed the file.
@@ -416,7 +424,7 @@ mod tests {
         let store = FaultyStore { inner: Arc::clone(&inner), fault, writes: Arc::default() };
         let memory = Memory::over(store).build().await.unwrap();
         let mut destination = Destination::new(&memory, overwrites);
-        destination.put(&FILE.parse().unwrap(), b"text".to_vec()).await.unwrap();
+        destination.put(&FILE.parse().unwrap(), b"text".to_vec(), FileTimes::new()).await.unwrap();
         (destination.report(|_| false).await.unwrap(), inner.read_to_string(FILE).await.unwrap())
     }
 
@@ -449,12 +457,12 @@ mod tests {
         let mut destination = Destination::new(&memory, false);
         let path = |number: usize| format!("/memories/there/{number}").parse().unwrap();
         for number in 0..MAX_REPORTED + 2 {
-            destination.put(&path(number), b"text".to_vec()).await.unwrap();
+            destination.put(&path(number), b"text".to_vec(), FileTimes::new()).await.unwrap();
         }
         // A later attempt makes room for another problem.
         destination.finish().await.unwrap();
         destination.record(path(0), Outcome::Copied { bytes: 4 }, true);
-        destination.put(&path(MAX_REPORTED + 2), b"text".to_vec()).await.unwrap();
+        destination.put(&path(MAX_REPORTED + 2), b"text".to_vec(), FileTimes::new()).await.unwrap();
         let report = destination.report(|_| false).await.unwrap();
         assert_eq!((report.copied, report.refused.len(), report.more_refused), (1, MAX_REPORTED, 2));
         assert_eq!((report.redacted, report.more_redacted), (vec![path(0)], 0));
@@ -477,7 +485,7 @@ mod tests {
         for (copied, unchanged) in [(1, 0), (0, 1)] {
             let mut destination = Destination::new(&memory, false);
             let secret = b"postgres://app:t7Kq-9vLz2@db.internal/app";
-            destination.put(&FILE.parse().unwrap(), secret.to_vec()).await.unwrap();
+            destination.put(&FILE.parse().unwrap(), secret.to_vec(), FileTimes::new()).await.unwrap();
             let written = destination.report(|_| false).await.unwrap();
             assert_eq!((written.copied, written.unchanged), (copied, unchanged));
             assert_eq!(written.redacted, [FILE.parse().unwrap()]);

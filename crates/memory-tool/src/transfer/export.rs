@@ -7,8 +7,10 @@ pub(super) mod outcome;
 use std::fmt;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 
-use memory_tool_core::{MemoryPath, UnlistedReason};
+use futures::stream::StreamExt as _;
+use memory_tool_core::{FileTimes, MemoryPath, UnlistedReason};
 
 use crate::transfer::blocking::{self, Blocking};
 use crate::transfer::error::TransferError;
@@ -78,8 +80,8 @@ pub(super) async fn run(
     mut progress: impl FnMut(TransferProgress) + Send,
 ) -> Result<ExportReport, TransferError> {
     let kind = TargetKind::of(to)?;
-    let (paths, unlisted) = source.list().await?;
-    let of = paths.len() as u64;
+    let (listed, unlisted) = source.list().await?;
+    let of = listed.len() as u64;
     let mut target = OpenTarget::open(kind, overwrites).await?;
     let mut report = ExportReport::default();
     for item in &unlisted {
@@ -90,11 +92,14 @@ pub(super) async fn run(
             _ => report.add_refused(problem),
         }
     }
-    for (path, files) in paths.into_iter().zip(1..) {
-        match source.read(&path).await? {
+    let mut reads = pin!(source.read_all(&listed));
+    for (entry, files) in listed.iter().zip(1..) {
+        let Some(read) = reads.next().await else { break };
+        let path = entry.path.clone();
+        match read? {
             ReadOutcome::File(file) => {
                 let bytes = file.content.len() as u64;
-                match target.add(path.clone(), file.content).await? {
+                match target.add(path.clone(), file.content, entry.times()).await? {
                     AddOutcome::Written => {
                         report.exported += 1;
                         report.bytes += bytes;
@@ -173,8 +178,8 @@ impl OpenTarget {
         }
     }
 
-    async fn add(&mut self, path: MemoryPath, content: Vec<u8>) -> Result<AddOutcome, TransferError> {
-        let added = self.target.run(move |target| target.add(&path, &content)).await;
+    async fn add(&mut self, path: MemoryPath, content: Vec<u8>, times: FileTimes) -> Result<AddOutcome, TransferError> {
+        let added = self.target.run(move |target| target.add(&path, &content, times)).await;
         added.unwrap_or_else(|source| Err(TransferError::Target { path: self.path.clone(), source }))
     }
 
@@ -201,10 +206,10 @@ impl Target {
         }
     }
 
-    fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<AddOutcome, TransferError> {
+    fn add(&mut self, path: &MemoryPath, content: &[u8], times: FileTimes) -> Result<AddOutcome, TransferError> {
         match self {
-            Self::Directory(directory) => directory.add(path, content),
-            Self::Archive(archive) => archive.add(path, content).map(|()| AddOutcome::Written),
+            Self::Directory(directory) => directory.add(path, content, times),
+            Self::Archive(archive) => archive.add(path, content, times).map(|()| AddOutcome::Written),
         }
     }
 

@@ -10,7 +10,7 @@ use std::io::{self, Read};
 use std::path::PathBuf;
 use std::thread;
 
-use memory_tool_core::{DEFAULT_MAX_FILE_BYTES, MemoryPath};
+use memory_tool_core::{DEFAULT_MAX_FILE_BYTES, FileTimes, MemoryPath};
 use tokio::sync::mpsc;
 
 use crate::transfer::destination::Destination;
@@ -124,8 +124,9 @@ impl Import {
         let (sender, items) = mpsc::channel(1);
         let (name, under) = (self.name.clone(), self.under.clone());
         let files = sender.clone();
-        let take =
-            move |path, content| files.blocking_send(Ok(SourceItem::File { path, content })).map_err(|_| Disconnected);
+        let take = move |path, content, times| {
+            files.blocking_send(Ok(SourceItem::File { path, content, times })).map_err(|_| Disconnected)
+        };
         let filter = ImportFilter::new(under, self.skip_above, Box::new(take));
         // The reader may block forever, so it must not run on a thread that the runtime waits for at shutdown. The
         // thread ends when the receiver is dropped.
@@ -163,7 +164,7 @@ struct SourceReader {
 
 /// An item of a source.
 enum SourceItem {
-    File { path: MemoryPath, content: Vec<u8> },
+    File { path: MemoryPath, content: Vec<u8>, times: FileTimes },
     End(SourceEnd),
 }
 
@@ -221,8 +222,8 @@ pub(super) async fn run(
     let mut files = 0;
     loop {
         match import.next().await? {
-            Some(SourceItem::File { path, content }) => {
-                destination.put(&path, content).await?;
+            Some(SourceItem::File { path, content, times }) => {
+                destination.put(&path, content, times).await?;
                 files += 1;
                 progress(TransferProgress::new(files, None));
             }

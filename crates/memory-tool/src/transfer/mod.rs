@@ -29,6 +29,12 @@ use crate::memory::Memory;
 use crate::transfer::destination::Destination;
 use crate::transfer::source::Source;
 
+/// The time in an archive of directories, and of files without a time of modification: the start of 1980 in Unix time,
+/// the earliest time that every archive format supports. GNU tar warns about 1970.
+const NO_TIME: u64 = 315_532_800;
+/// The key of the time of creation in an archive, as `bsdtar` writes it.
+const CREATION_TIME: &str = "LIBARCHIVE.creationtime";
+
 /// The properties of a memory that transfers use, in addition to its store.
 #[derive(Debug)]
 pub(crate) struct TransferContext {
@@ -64,7 +70,7 @@ impl Memory {
     ///    [overwrite](CopyOptions::overwrite) it.
     /// 2. The policies of the destination check each file. Refused files are in the report, and the other files are
     ///    copied. Contents that a [screen](MemoryBuilder::screen) redacts are redacted before they are compared.
-    /// 3. Each written file is read back and compared.
+    /// 3. Each written file is read back and compared. It keeps its times, as far as the destination records them.
     /// 4. Both memories can be in use at the same time. Files that change in the source are copied again, up to five
     ///    times.
     /// 5. If the destination is a [dry run](MemoryBuilder::dry_run), the report contains the simulated results.
@@ -89,8 +95,8 @@ impl Memory {
         copy::CopyJob::new(Source::new(self.store()), destination, progress).run(rounds).await
     }
 
-    /// Writes all files to a directory or a tar archive. Archives are reproducible: the same files result in the same
-    /// bytes.
+    /// Writes all files to a directory or a tar archive. Archives are reproducible: the same files with the same times
+    /// result in the same bytes.
     ///
     /// `progress` is called after each file.
     ///
@@ -111,7 +117,7 @@ impl Memory {
     ///
     /// # Behavior
     /// 1. `/memories/a/b.md` becomes `a/b.md`, byte for byte. Exported files and archives are readable only by their
-    ///    owner. Archives contain no times and no owners.
+    ///    owner. They keep the times of modification, and archives those of creation. Archives contain no owners.
     /// 2. Files and archives get their names when they are complete. If the future is dropped, an existing archive is
     ///    unchanged, and each file of a directory has either its old or its new contents.
     /// 3. Symbolic links in a target directory are not followed and not replaced.

@@ -2,11 +2,18 @@
 
 use std::sync::Arc;
 
+use futures::stream::{self, Stream, StreamExt as _};
 use memory_tool_core::{
-    FailureKind, Listing, MemoryPath, Node, Problem, Store, StoreError, StoreExt as _, StoredFile, UnlistedItem,
+    FailureKind, FileEntry, Listing, MemoryPath, Node, Problem, Store, StoreError, StoreExt as _, StoredFile,
+    UnlistedItem,
 };
 
 use crate::transfer::error::TransferError;
+
+/// The most files that are read at a time.
+const MAX_CONCURRENT_FILES: usize = 16;
+/// The most bytes of several files that are read at a time.
+const MAX_CONCURRENT_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The source of a copy or export.
 pub(super) struct Source {
@@ -29,17 +36,31 @@ impl Source {
         Self { store }
     }
 
-    /// The paths of all files, sorted, and the items that cannot be listed.
-    pub(super) async fn list(&self) -> Result<(Vec<MemoryPath>, Vec<UnlistedItem>), TransferError> {
+    /// All files, sorted by path, and the items that cannot be listed.
+    pub(super) async fn list(&self) -> Result<(Vec<FileEntry>, Vec<UnlistedItem>), TransferError> {
         let root = self.store.read(MemoryPath::root()).await.map_err(TransferError::Reading)?;
-        let Listing { files, unlisted, .. } = root.into_listing();
-        let mut paths: Vec<_> = files.into_iter().map(|entry| entry.path).collect();
-        paths.sort_unstable();
-        Ok((paths, unlisted))
+        let Listing { mut files, unlisted, .. } = root.into_listing();
+        files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        Ok((files, unlisted))
     }
 
-    /// Reads a file. A failure that affects only this file is not an error.
-    pub(super) async fn read(&self, path: &MemoryPath) -> Result<ReadOutcome, TransferError> {
+    /// Reads files. A failure that affects only one file is not an error. Several files are read at a time, because
+    /// they share the requests of a bucket, and returned in their order.
+    pub(super) fn read_all<'a>(
+        &'a self,
+        files: &'a [FileEntry],
+    ) -> impl Stream<Item = Result<ReadOutcome, TransferError>> + 'a {
+        let mut group_bytes = 0_u64;
+        let groups = files.chunk_by(move |_, next| {
+            let fits = group_bytes.saturating_add(next.size) <= MAX_CONCURRENT_BYTES;
+            group_bytes = if fits { group_bytes + next.size } else { 0 };
+            fits
+        });
+        stream::iter(groups)
+            .flat_map(|group| stream::iter(group).map(|file| self.read(&file.path)).buffered(MAX_CONCURRENT_FILES))
+    }
+
+    async fn read(&self, path: &MemoryPath) -> Result<ReadOutcome, TransferError> {
         let error = match self.store.read(path).await {
             Ok(Node::File(file)) => return Ok(ReadOutcome::File(file)),
             Ok(Node::Absent | Node::Directory(_)) => return Ok(ReadOutcome::Removed),

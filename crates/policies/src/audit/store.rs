@@ -98,7 +98,7 @@ impl<S: Store> AuditedStore<S> {
 
     async fn describe(&self, batch: &Batch, change: &Change) -> AuditedChange {
         match change {
-            Change::Write { path, content } => AuditedChange::Write {
+            Change::Write { path, content, .. } => AuditedChange::Write {
                 path: path.clone(),
                 before: self.before_write(batch, path).await,
                 after: AuditedFile::of(content),

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::support::{block_on, contents, if_valid, path, reason, remove, rename, write};
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Quota, QuotaKind, ReadOptions,
-    RecordName, Store, StoreError, StoreExt as _, StoredFile,
+    Batch, Change, Engine, FailureKind, FileTimes, InMemoryStore, MemoryPath, MemoryTool, Node, Quota, QuotaKind,
+    ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
 };
 use memory_tool_policies::{LimitedStore, MountedStore, Scope, ScopedStore};
 use memory_tool_test_fixtures::property;
@@ -77,7 +77,9 @@ fn any_path() -> impl Strategy<Value = MemoryPath> {
 
 fn any_change() -> impl Strategy<Value = Change> {
     prop_oneof![
-        5 => (any_path(), 0..7_usize).prop_map(|(path, size)| Change::Write { path, content: vec![b'x'; size] }),
+        5 => (any_path(), 0..7_usize).prop_map(|(path, size)| {
+            Change::Write { path, content: vec![b'x'; size], times: FileTimes::new() }
+        }),
         1 => any_path().prop_map(|path| Change::Remove { path }),
         1 => Just(Change::Remove { path: MemoryPath::root() }),
         3 => (any_path(), any_path()).prop_map(|(from, to)| Change::Rename { from, to }),

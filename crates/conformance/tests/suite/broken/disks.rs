@@ -238,7 +238,7 @@ impl DiskStore {
         }
         let changed = match change {
             _ if !is_simple => return self.store.apply(batch).await,
-            Change::Write { path, content } => self
+            Change::Write { path, content, .. } => self
                 .write_private(".staged", content)
                 .and_then(|()| self.move_file(&self.base.join(".staged"), &self.on_disk(path))),
             Change::Remove { path } => fs::remove_file(self.on_disk(path)),
@@ -370,7 +370,7 @@ impl Store for DiskStore {
                 let change = change.clone();
                 self.change_without_flush(batch, &change).await
             }
-            (Some(Fault::FollowsLinks), [Change::Write { path, content }]) if self.is_behind_a_link(path) => {
+            (Some(Fault::FollowsLinks), [Change::Write { path, content, .. }]) if self.is_behind_a_link(path) => {
                 let _ = fs::write(self.on_disk(path), content);
                 Ok(())
             }
@@ -380,7 +380,9 @@ impl Store for DiskStore {
             {
                 self.move_file_by_file(from, to).await
             }
-            (Some(Fault::WritesThroughHardLinks), [Change::Write { path, content }]) if self.has_other_names(path) => {
+            (Some(Fault::WritesThroughHardLinks), [Change::Write { path, content, .. }])
+                if self.has_other_names(path) =>
+            {
                 let _ = fs::write(self.on_disk(path), content);
                 Ok(())
             }
@@ -402,7 +404,7 @@ impl Store for DiskStore {
                 let _ = fs::write(self.base.join("log"), format!("{batch:?}"));
                 self.store.apply(batch).await
             }
-            (_, [Change::Write { path, content }]) => {
+            (_, [Change::Write { path, content, .. }]) => {
                 let (path, part) = (self.on_disk(path), content[..content.len() / 4].to_vec());
                 self.after_failure(self.store.apply(batch).await, || match self.fault {
                     Some(Fault::LeavesAPartOnAFullDisk) => drop(fs::write(&path, &part)),

@@ -337,7 +337,7 @@ impl Store for SealedStore {
         for change in changes {
             change.check(&state)?;
             match change {
-                Change::Write { path, content } => sealed = sealed.write(self.name(&path), seal(&path, &content)),
+                Change::Write { path, content, .. } => sealed = sealed.write(self.name(&path), seal(&path, &content)),
                 Change::Remove { path: removed } => {
                     for (path, _) in messages(&opened).filter(|(path, _)| is_within(path, &removed)) {
                         sealed = sealed.remove(self.name(path));

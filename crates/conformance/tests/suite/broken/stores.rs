@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, Listing, MemoryPath, Node, Precondition, Quota, QuotaKind, ReadOptions,
-    RecordChange, RecordName, Stat, Store, StoreError, StoreState, StoredFile, Usage, Version,
+    Batch, Change, FailureKind, FileEntry, FileTimes, Listing, MemoryPath, Node, Precondition, Quota, QuotaKind,
+    ReadOptions, RecordChange, RecordName, Stat, Store, StoreError, StoreState, StoredFile, Usage, Version,
 };
 use tokio::time::sleep;
 
@@ -33,6 +33,7 @@ faults! {
     "created-with-each-write" CreatedWithEachWrite,
     "cuts-at-nul" CutsAtNul,
     "cuts-records-at-nul" CutsRecordsAtNul,
+    "dates-copies-now" DatesCopiesNow,
     "dates-from-the-epoch" DatesFromTheEpoch,
     "decodes-names" DecodesNames,
     "deletes-neighbors" DeletesNeighbors,
@@ -331,7 +332,9 @@ impl MapStore {
         }
         let limited = Batch::new().limit(directory.clone(), quota);
         let kept = batch.changes().iter().cloned().map(|change| match change {
-            Change::Write { path, content } => Change::Write { path, content: vec![0; self.size(&content) as usize] },
+            Change::Write { path, content, times } => {
+                Change::Write { path, content: vec![0; self.size(&content) as usize], times }
+            }
             other => other,
         });
         kept.fold(limited, Batch::change).check(&counted)
@@ -369,7 +372,7 @@ impl MapStore {
         match change {
             RecordChange::Write { name, content } => {
                 if let Some(path) = self.record_file(&name) {
-                    return self.write(files, path, content);
+                    return self.write(files, path, content, FileTimes::new());
                 }
                 let cut = content.split(|&byte| byte <= 1).next().unwrap_or_default().to_vec();
                 let content = if self.has(Fault::CutsRecordsAtNul) { cut } else { content };
@@ -395,13 +398,13 @@ impl MapStore {
 
     fn change(&self, files: &mut Files, change: Change) -> Result<(), StoreError> {
         match change {
-            Change::Write { path, content } => self.write(files, self.key(&path), content),
+            Change::Write { path, content, times } => self.write(files, self.key(&path), content, times),
             Change::Remove { path } => self.remove(files, &self.key(&path)),
             Change::Rename { from, to } => self.rename(files, &self.key(&from), &self.key(&to)),
         }
     }
 
-    fn write(&self, files: &mut Files, path: MemoryPath, content: Vec<u8>) -> Result<(), StoreError> {
+    fn write(&self, files: &mut Files, path: MemoryPath, content: Vec<u8>, times: FileTimes) -> Result<(), StoreError> {
         self.refuse_file_above(files, &path)?;
         if self.node(files, &path).stat() == Stat::Directory && !self.has(Fault::WritesOverDirectories) {
             return Err(StoreError::AlreadyExists { path });
@@ -412,12 +415,14 @@ impl MapStore {
         files.writes += 1;
         files.leftover.remove(&path);
         let (before, now) = (files.files.get(&path), SystemTime::now());
-        let created = before.map_or(now, |file| file.created);
+        let times = if self.has(Fault::DatesCopiesNow) { FileTimes::new() } else { times };
+        let modified = times.modified.unwrap_or(now);
+        let created = times.created.or(before.map(|file| file.created)).unwrap_or(modified);
         let write = match before.map_or(0, |file| file.write) {
             before if self.has(Fault::RestartsVersions) => before + 1,
             _ => files.writes,
         };
-        files.files.insert(path, File { content: self.kept(content), write, created, modified: now });
+        files.files.insert(path, File { content: self.kept(content), write, created, modified });
         Ok(())
     }
 
@@ -510,8 +515,9 @@ impl MapStore {
     async fn apply_in_steps(&self, batch: Batch) -> Result<(), StoreError> {
         let mut steps = Vec::new();
         for change in batch.changes() {
-            if let (Some(Fault::TearsWrites), Change::Write { path, content }) = (self.fault, change) {
-                steps.push(Change::Write { path: path.clone(), content: content[..content.len() / 2].to_vec() });
+            if let (Some(Fault::TearsWrites), Change::Write { path, content, times }) = (self.fault, change) {
+                let (path, times) = (path.clone(), *times);
+                steps.push(Change::Write { path, content: content[..content.len() / 2].to_vec(), times });
             }
             steps.push(change.clone());
         }

@@ -3,20 +3,21 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use flate2::write::GzEncoder;
-use memory_tool_core::MemoryPath;
+use memory_tool_core::{FileTimes, MemoryPath};
 use tar::{Builder, EntryType, Header};
 use tempfile::NamedTempFile;
 
 use crate::transfer::error::TransferError;
 use crate::transfer::export::outcome::{FinishOutcome, PARTIAL_PREFIX};
+use crate::transfer::{CREATION_TIME, NO_TIME};
 
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-/// The modification time of all entries: the start of 1980 in Unix time, the earliest time that every archive format
-/// supports. GNU tar warns about 1970.
-const TIME: u64 = 315_532_800;
+/// The name of an entry that only describes the next one.
+const EXTENSION: &str = "times";
 
 /// The compression of an archive.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -63,30 +64,39 @@ impl Archive {
         Self { builder: Some(Builder::new(output)), directories: BTreeSet::new() }
     }
 
-    pub(super) fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<(), TransferError> {
+    pub(super) fn add(&mut self, path: &MemoryPath, content: &[u8], times: FileTimes) -> Result<(), TransferError> {
         let mut directories: Vec<_> = path.parents().filter(|parent| !parent.is_root()).collect();
         directories.reverse();
         for directory in directories {
             if self.directories.insert(directory.clone()) {
-                self.append(&directory, EntryType::Directory, DIRECTORY_MODE, &[])?;
+                let name = format!("{}/", name_of(&directory));
+                self.append(name, EntryType::Directory, DIRECTORY_MODE, NO_TIME, &[])?;
             }
         }
-        self.append(path, EntryType::Regular, FILE_MODE, content)
+        if let Some(created) = times.created.filter(|created| Some(*created) != times.modified) {
+            let created = extension(CREATION_TIME, seconds(created));
+            self.append(EXTENSION.to_owned(), EntryType::XHeader, FILE_MODE, NO_TIME, created.as_bytes())?;
+        }
+        let modified = times.modified.map_or(NO_TIME, seconds);
+        self.append(name_of(path), EntryType::Regular, FILE_MODE, modified, content)
     }
 
-    fn append(&mut self, path: &MemoryPath, kind: EntryType, mode: u32, content: &[u8]) -> Result<(), TransferError> {
+    fn append(
+        &mut self,
+        name: String,
+        kind: EntryType,
+        mode: u32,
+        time: u64,
+        content: &[u8],
+    ) -> Result<(), TransferError> {
         let Some(builder) = &mut self.builder else { return Ok(()) };
         let mut header = Header::new_gnu();
         header.set_entry_type(kind);
         header.set_mode(mode);
-        header.set_mtime(TIME);
+        header.set_mtime(time);
         header.set_size(content.len() as u64);
         header.set_uid(0);
         header.set_gid(0);
-        let mut name = path.segments().collect::<Vec<_>>().join("/");
-        if kind == EntryType::Directory {
-            name.push('/');
-        }
         let appended = builder.append_data(&mut header, name, content);
         appended.map_err(|source| builder.get_ref().failure(source))
     }
@@ -115,6 +125,25 @@ impl Drop for Archive {
             *builder.get_mut() = Output::Discard;
         }
     }
+}
+
+fn name_of(path: &MemoryPath) -> String {
+    path.segments().collect::<Vec<_>>().join("/")
+}
+
+/// Seconds since 1970.
+fn seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+/// A record of a pax header: its length in decimal digits, which includes these digits, its key and its value.
+fn extension(key: &str, value: u64) -> String {
+    let rest = format!(" {key}={value}\n");
+    let mut length = rest.len();
+    while format!("{length}{rest}").len() != length {
+        length += 1;
+    }
+    format!("{length}{rest}")
 }
 
 fn rename_to(partial: Partial, path: &Path, overwrites: bool) -> io::Result<()> {
@@ -208,7 +237,7 @@ mod tests {
     fn archive(is_finished: bool) -> Vec<u8> {
         let written = Written::default();
         let mut archive = Archive::to(Output::Writer(BufWriter::new(Box::new(written.clone()))));
-        archive.add(&"/memories/d/a".parse().unwrap(), b"text").unwrap();
+        archive.add(&"/memories/d/a".parse().unwrap(), b"text", FileTimes::new()).unwrap();
         if is_finished {
             archive.finish(true).unwrap();
         } else {

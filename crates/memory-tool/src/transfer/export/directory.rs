@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, Metadata, OpenOptions};
-use memory_tool_core::MemoryPath;
+use memory_tool_core::{FileTimes, MemoryPath};
 
 use crate::transfer::error::TransferError;
 use crate::transfer::export::outcome::{AddOutcome, PARTIAL_PREFIX};
@@ -43,8 +43,13 @@ impl Directory {
     }
 
     /// Writes a file. An error that affects only this file is returned as [`AddOutcome::Refused`].
-    pub(super) fn add(&mut self, path: &MemoryPath, content: &[u8]) -> Result<AddOutcome, TransferError> {
-        match self.write(path, content) {
+    pub(super) fn add(
+        &mut self,
+        path: &MemoryPath,
+        content: &[u8],
+        times: FileTimes,
+    ) -> Result<AddOutcome, TransferError> {
+        match self.write(path, content, times) {
             Ok(added) => Ok(added),
             Err(source) if is_about_all_files(&source) => {
                 Err(TransferError::Target { path: self.path.clone(), source })
@@ -53,7 +58,7 @@ impl Directory {
         }
     }
 
-    fn write(&mut self, path: &MemoryPath, content: &[u8]) -> io::Result<AddOutcome> {
+    fn write(&mut self, path: &MemoryPath, content: &[u8], times: FileTimes) -> io::Result<AddOutcome> {
         let Some(name) = path.file_name() else { return Err(ErrorKind::IsADirectory.into()) };
         let mut directory = self.root.try_clone()?;
         let above = path.segments().rev().skip(1).collect::<Vec<_>>();
@@ -65,7 +70,7 @@ impl Directory {
         }
         let partial = format!("{PARTIAL_PREFIX}{:016x}", getrandom::u64().map_err(io::Error::other)?);
         let written =
-            write_new(&self.root, &partial, content).and_then(|()| self.root.rename(&partial, &directory, name));
+            write_new(&self.root, &partial, content, times).and_then(|()| self.root.rename(&partial, &directory, name));
         if written.is_err() {
             let _ = self.root.remove_file(&partial); // the first error is reported
         }
@@ -133,13 +138,17 @@ fn enter(directory: &Dir, name: &str) -> io::Result<Dir> {
 }
 
 /// Writes a file that is readable only by its owner, and flushes it to the disk.
-fn write_new(directory: &Dir, name: &str, content: &[u8]) -> io::Result<()> {
+fn write_new(directory: &Dir, name: &str, content: &[u8], times: FileTimes) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).follow(FollowSymlinks::No);
     #[cfg(unix)]
     cap_std::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = directory.open_with(name, &options)?;
     file.write_all(content)?;
+    let file = file.into_std();
+    if let Some(modified) = times.modified {
+        let _ = file.set_modified(modified); // not every file system can keep every time
+    }
     file.sync_all()
 }
 
@@ -153,9 +162,9 @@ mod tests {
         std::fs::write(target.path().join("a"), "before").unwrap();
         let mut directory = Directory::open(target.path(), true).unwrap();
         let path = "/memories/a".parse().unwrap();
-        assert!(matches!(directory.add(&path, b"first"), Ok(AddOutcome::Written)));
+        assert!(matches!(directory.add(&path, b"first", FileTimes::new()), Ok(AddOutcome::Written)));
         // A file system can treat another spelling as the same name.
-        assert!(matches!(directory.add(&path, b"second"), Ok(AddOutcome::Refused { .. })));
+        assert!(matches!(directory.add(&path, b"second", FileTimes::new()), Ok(AddOutcome::Refused { .. })));
         assert_eq!(std::fs::read(target.path().join("a")).unwrap(), b"first");
     }
 }

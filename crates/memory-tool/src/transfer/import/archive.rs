@@ -3,13 +3,15 @@
 use std::cell::Cell;
 use std::io::{self, BufReader, Cursor, Read};
 use std::rc::Rc;
+use std::time::{Duration, UNIX_EPOCH};
 
 use flate2::bufread::MultiGzDecoder;
-use memory_tool_core::Problem;
+use memory_tool_core::{FileTimes, Problem};
 use tar::{Entry, EntryType};
 
 use crate::transfer::error::TransferError;
 use crate::transfer::import::filter::{Disconnected, ImportFilter, read_up_to};
+use crate::transfer::{CREATION_TIME, NO_TIME};
 
 /// The maximum size of the headers of an entry, including long names, in bytes.
 const MAX_HEADER_BYTES: u64 = 1024 * 1024;
@@ -137,12 +139,28 @@ fn import_entry(entry: &mut Entry<'_, LimitedReader>, filter: &mut ImportFilter)
     }
     let size = entry.size();
     let Some(path) = filter.accept(&name, size) else { return Ok(()) };
+    let times = times(entry)?;
     match read_up_to(filter.skip_above(), &mut *entry)? {
         Some(content) if content.len() as u64 == size => {
-            filter.put(path, content).map_err(|Disconnected| StopReason::Disconnected)
+            filter.put(path, content, times).map_err(|Disconnected| StopReason::Disconnected)
         }
         _ => Err(StopReason::Archive(io::ErrorKind::UnexpectedEof.into())),
     }
+}
+
+/// The times of an entry. Neither 0 nor [`NO_TIME`] is the time of a file.
+fn times(entry: &mut Entry<'_, LimitedReader>) -> io::Result<FileTimes> {
+    let time = |seconds: u64| UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
+    let modified = entry.header().mtime().ok().filter(|seconds| ![0, NO_TIME].contains(seconds));
+    let mut times = FileTimes::new().modified(modified.and_then(time));
+    for extension in entry.pax_extensions()?.into_iter().flatten().flatten() {
+        if extension.key() == Ok(CREATION_TIME) {
+            // Other programs add a fraction.
+            let seconds = extension.value().ok().and_then(|value| value.split('.').next()?.parse().ok());
+            times = times.created(seconds.and_then(time));
+        }
+    }
+    Ok(times)
 }
 
 /// Whether an entry is a sparse file in POSIX format. It has the type of a regular file, and its contents

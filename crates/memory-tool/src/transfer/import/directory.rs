@@ -8,6 +8,8 @@ use std::rc::Rc;
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _, OpenOptionsSyncExt as _};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, FileType, OpenOptions};
+use cap_std::time::SystemTime;
+use memory_tool_core::FileTimes;
 
 use crate::transfer::import::filter::{Disconnected, ImportFilter, read_up_to};
 
@@ -85,17 +87,18 @@ fn import_file(
     name: &[u8],
     filter: &mut ImportFilter,
 ) -> Result<(), Disconnected> {
-    let opened = open_regular(directory, file_name).and_then(|file| Ok((file.metadata()?.len(), file)));
-    let (size, file) = match opened {
+    let opened = open_regular(directory, file_name).and_then(|file| Ok((file.metadata()?, file)));
+    let (found, file) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             filter.skip(name, &error.to_string());
             return Ok(());
         }
     };
-    let Some(path) = filter.accept(name, size) else { return Ok(()) };
+    let times = FileTimes::new().modified(found.modified().ok().map(SystemTime::into_std));
+    let Some(path) = filter.accept(name, found.len()) else { return Ok(()) };
     match read_up_to(filter.skip_above(), file) {
-        Ok(Some(content)) => filter.put(path, content),
+        Ok(Some(content)) => filter.put(path, content, times),
         Ok(None) => {
             filter.skip(name, &filter.too_large());
             Ok(())

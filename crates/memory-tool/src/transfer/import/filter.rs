@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, Read};
 
-use memory_tool_core::{MemoryPath, PathError};
+use memory_tool_core::{FileTimes, MemoryPath, PathError};
 
 use crate::transfer::export::outcome::PARTIAL_PREFIX;
 use crate::transfer::report::{FileProblem, add};
@@ -12,7 +12,7 @@ use crate::transfer::report::{FileProblem, add};
 const MAX_CHARACTERS: usize = 1_024;
 
 /// Receives a file.
-type Take = Box<dyn FnMut(MemoryPath, Vec<u8>) -> Result<(), Disconnected> + Send>;
+type Take = Box<dyn FnMut(MemoryPath, Vec<u8>, FileTimes) -> Result<(), Disconnected> + Send>;
 
 /// The receiver of the files was dropped.
 pub(crate) struct Disconnected;
@@ -87,8 +87,8 @@ impl ImportFilter {
         Some(path)
     }
 
-    pub(super) fn put(&mut self, path: MemoryPath, content: Vec<u8>) -> Result<(), Disconnected> {
-        (self.take)(path, content)
+    pub(super) fn put(&mut self, path: MemoryPath, content: Vec<u8>, times: FileTimes) -> Result<(), Disconnected> {
+        (self.take)(path, content, times)
     }
 
     /// Records a skipped name, unless it is outside the selected directory.
