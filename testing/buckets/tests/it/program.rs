@@ -1,6 +1,8 @@
 //! The program on bucket memories, configured only with each cloud's environment variables, on servers of each
 //! protocol.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -246,6 +248,35 @@ fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {
     assert_eq!((status, report), (Some(0), nothing));
     assert_eq!(cloud.keys(), after, "there was nothing to collect");
     cloud.assert_replies(&["verify"], "1 file, 100000 bytes: no problems found");
+}
+
+/// The client cannot name a key with an empty segment, so only other programs put one.
+#[test]
+fn unreadable_keys_are_named_and_stay() {
+    let cloud = Cloud::s3();
+    cloud.assert_replies(&["create", "/memories/a", "--text", "text"], "File created successfully at: /memories/a");
+    let key = format!("{}/contents/files/a//x", PREFIX.replace(' ', "%20"));
+    let address = cloud.0.url().trim_start_matches("http://").to_owned();
+    let mut connection = TcpStream::connect(&address).unwrap();
+    write!(
+        connection,
+        "PUT /{BUCKET}/{key} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 4\r\nConnection: close\r\n\r\ntext"
+    )
+    .unwrap();
+    let mut response = String::new();
+    connection.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 200"), "{response}");
+
+    for number in 0..2 {
+        cloud.run(&["create", &format!("/memories/{number}"), "--text", &"x".repeat(20_000)]);
+        cloud.run(&["delete", &format!("/memories/{number}")]);
+        let (status, output, errors) = cloud.run(&["gc", "--older-than", "0s", "--json"]);
+        let report: Value = serde_json::from_str(&output).unwrap();
+        assert!(status == Some(0) && report["removed_bytes"].as_u64() >= Some(20_000), "{report} {errors}");
+        let foreign = report["foreign"].as_array().unwrap();
+        assert!(foreign.iter().any(|name| name.as_str().unwrap().contains("contents/files/a//")), "{report}");
+    }
+    cloud.assert_replies(&["verify"], "1 file, 4 bytes: no problems found");
 }
 
 #[test]
