@@ -17,7 +17,7 @@ use memory_tool_encrypted::{
 use memory_tool_local::{LocalStore, LocalStoreBuilder};
 use memory_tool_policies::{
     AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore, ObservedTool,
-    ScopedStore, ScreenedStore, SensitiveData, StoreLog,
+    ScopedStore, ScreenedStore, SensitiveData,
 };
 use memory_tool_sqlite::{SqliteStore, SqliteStoreBuilder};
 use object_store::memory::InMemory;
@@ -44,7 +44,7 @@ fn types_can_be_shared_between_threads() {
     type AnyStore = Arc<dyn Store>;
     shared_between_threads::<(AuditedStore<AnyStore>, ExpiringStore<AnyStore>, LimitedStore<AnyStore>, MountedStore)>();
     shared_between_threads::<(ObservedStore<AnyStore>, ReadOnlyStore<AnyStore>, ScopedStore<AnyStore>, SweepTask)>();
-    shared_between_threads::<(ScreenedStore<AnyStore, SensitiveData>, JsonLinesLog, StoreLog<AnyStore>)>();
+    shared_between_threads::<(ScreenedStore<AnyStore, SensitiveData>, JsonLinesLog)>();
     shared_between_threads::<(AuditedTool<Arc<dyn MemoryTool>>, ObservedTool<Arc<dyn MemoryTool>>)>();
     shared_between_threads::<(SqliteStore, SqliteStoreBuilder)>();
 }

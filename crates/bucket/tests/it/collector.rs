@@ -64,7 +64,7 @@ async fn a_session_that_only_reads_collects_nothing() {
     drop(store);
 }
 
-/// Commands that follow a failed collection succeed, and so does the next collection.
+/// Commands after a failed collection succeed, and the next collection does too.
 #[tokio::test(start_paused = true)]
 async fn a_failed_collection_is_repeated() {
     let bucket = TestBucket::new();

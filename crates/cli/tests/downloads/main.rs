@@ -1,5 +1,5 @@
-//! Clients of MCP and memory tools of other projects. Only the full tier runs these tests, because they may download
-//! packages.
+//! Clients of MCP and memory tools of other projects. The full and long tiers run these tests, because they may
+//! download packages.
 
 #![cfg(test)]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
@@ -17,8 +17,10 @@ use memory_tool_test_fixtures::Tier;
 use memory_tool_test_fixtures::faults::trial;
 
 fn main() -> ExitCode {
-    let tests: [(&str, fn()); 5] = [
-        ("drivers_reply_as_the_comparison_reports", drivers::drivers_reply_as_the_comparison_reports),
+    let compare: fn() = drivers::drivers_reply_as_the_comparison_reports;
+    let is_long = Tier::current() >= Tier::Long;
+    let comparison = trial("drivers_reply_as_the_comparison_reports", is_long, "the long tier", compare);
+    let tests: [(&str, fn()); 4] = [
         ("mcp_conformance_suite_passes_as_the_page_reports", mcp_clients::conformance_suite_passes_as_the_page_reports),
         ("mcp_inspector_finds_no_mistake", mcp_clients::inspector_finds_no_mistake),
         ("mcp_python_client_works", mcp_clients::python_client_works),
@@ -26,5 +28,5 @@ fn main() -> ExitCode {
     ];
     let is_full = Tier::current() >= Tier::Full;
     let trials = tests.map(|(name, test)| trial(name, is_full, "the full tier", test));
-    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
+    libtest_mimic::run(&Arguments::from_args(), trials.into_iter().chain([comparison]).collect()).exit_code()
 }

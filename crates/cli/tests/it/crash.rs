@@ -21,13 +21,13 @@ const COMMANDS: usize = 30;
 
 #[test]
 fn acknowledged_commands_survive_and_others_are_atomic() {
-    kill_repeatedly(&Storage::Directory(Place::new()), by_tier(20, 100, 300));
+    kill_repeatedly(&Storage::Directory(Place::new()), by_tier(20, 40, 300));
 }
 
 #[test]
 fn acknowledged_commands_survive_in_a_database() {
     // This tests the use of SQLite, not its own recovery.
-    kill_repeatedly(&Storage::Database(Place::new()), by_tier(10, 40, 100));
+    kill_repeatedly(&Storage::Database(Place::new()), by_tier(10, 20, 100));
 }
 
 fn kill_repeatedly(storage: &Storage, kills: u32) {

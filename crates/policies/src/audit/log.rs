@@ -10,9 +10,8 @@ use crate::audit::record::AuditRecord;
 
 /// An append-only destination for audit records.
 ///
-/// This crate has [`JsonLinesLog`](crate::JsonLinesLog) and [`StoreLog`](crate::StoreLog). For another destination,
-/// such as a log service, implement [`append`](Self::append). Records implement `Serialize` and `Deserialize` of
-/// [`serde`].
+/// This crate has [`JsonLinesLog`](crate::JsonLinesLog). For another destination, such as a log service, implement
+/// [`append`](Self::append). Records implement `Serialize` and `Deserialize` of [`serde`].
 ///
 /// # Requirements for every method
 /// 1. The log never changes or removes an appended record.
@@ -53,7 +52,7 @@ impl<L: AuditLog + ?Sized> AuditLog for Arc<L> {
     }
 }
 
-/// An error while writing or reading the audit log. The operator sees it; the model only reads that the storage failed.
+/// An error while writing the audit log. The operator sees it; the model only reads that the storage failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{operation} failed")]
 #[non_exhaustive]

@@ -39,7 +39,7 @@ pub const MAX_LISTED_FILES: usize = 1_000;
 #[non_exhaustive]
 pub struct AuditRecord {
     /// The format version, 1.
-    // Must be the first field: readers find the beginning of a record by it.
+    // The first field, so that readers can find the beginning of a record.
     pub format: u32,
     /// The id that an intent and its outcome share.
     pub id: String,
@@ -56,13 +56,6 @@ pub struct AuditRecord {
     /// The event.
     #[serde(flatten)]
     pub event: AuditEvent,
-}
-
-impl AuditRecord {
-    /// Parses a record. Returns `None` for anything else and for other formats.
-    pub(super) fn parse(json: &[u8]) -> Option<Self> {
-        serde_json::from_slice::<Self>(json).ok().filter(|record| record.format == FORMAT)
-    }
 }
 
 /// The event of an [`AuditRecord`].

@@ -1,7 +1,0 @@
-//! Reads arbitrary bytes as an audit log.
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
-use memory_tool_policies::fuzzing;
-
-fuzz_target!(|stored: &[u8]| fuzzing::audit_log(stored));
