@@ -287,14 +287,9 @@ pub(crate) struct ConformanceArguments {
     #[arg(value_parser = host_path())]
     pub(crate) write_known_failures: Option<PathBuf>,
 
-    /// Print a table, json, junit or markdown
+    /// Print a table, json or markdown
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) format: ReportFormat,
-
-    /// Write a badge for shields.io to FILE
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(value_parser = host_path())]
-    pub(crate) badge: Option<PathBuf>,
 
     /// Run N cases at a time
     ///

@@ -1,8 +1,6 @@
 //! `memory-tool conformance`: runs the conformance suite on a program or a store.
 
-mod badge;
 mod bucket;
-mod junit;
 mod known_failures;
 mod list;
 mod markdown;
@@ -81,9 +79,6 @@ pub(crate) fn run(arguments: &ConformanceArguments) -> Result<Verdict, Failure> 
         RunEnd::Interrupted { status } => return Ok(interrupted(status)),
     };
     report::print(&report, arguments.format)?;
-    if let Some(path) = &arguments.badge {
-        badge::write(path, &report)?;
-    }
     if let Some(path) = &arguments.write_known_failures {
         return KnownFailures::write(path, &report).map(|()| Verdict::Passed);
     }

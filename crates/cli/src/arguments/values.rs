@@ -53,8 +53,6 @@ pub(crate) enum ReportFormat {
     Table,
     /// One JSON value with all cases.
     Json,
-    /// JUnit XML for continuous integration.
-    Junit,
     /// The table and the failures in Markdown.
     Markdown,
 }

@@ -5,7 +5,7 @@ use std::io;
 use memory_tool::conformance::Report;
 
 use crate::arguments::values::ReportFormat;
-use crate::conformance::{junit, markdown};
+use crate::conformance::markdown;
 use crate::escapes::escape_except_line_feeds;
 use crate::failure::Failure;
 use crate::output::{to_pretty_json, write_line};
@@ -16,7 +16,6 @@ pub(super) fn print(report: &Report, format: ReportFormat) -> Result<(), Failure
         ReportFormat::Table => escape_except_line_feeds(&report.to_string()).into_bytes(),
         ReportFormat::Markdown => escape_except_line_feeds(&markdown::to_markdown(report)).into_bytes(),
         ReportFormat::Json => to_pretty_json(&io::stdout(), report)?,
-        ReportFormat::Junit => junit::to_xml(report)?,
     };
     write(text)
 }

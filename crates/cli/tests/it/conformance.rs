@@ -311,7 +311,7 @@ fn a_program_that_prints_garbage_fails_its_cases() {
 
 #[test]
 fn a_program_that_cannot_be_started_is_reported_in_one_line() {
-    for format in ["table", "json", "junit"] {
+    for format in ["table", "json", "markdown"] {
         for program in ["nosuchprog", "./no-such-program", "/"] {
             let output = conformance(&["--command", &format!("{program} {{dir}}"), "--format", format]);
             let errors = text(&output.stderr);
@@ -328,7 +328,7 @@ fn control_characters_of_a_program_are_escaped() {
     let script = Script::new(r"while read -r line; do printf '\033[2J\342\200\256\n'; done"); // ends with U+202E
     let command = script.command();
     let options = |format| ["--command", &command, "--filter", "view.empty-store", "--format", format];
-    for format in ["table", "junit", "markdown"] {
+    for format in ["table", "markdown"] {
         let output = conformance(&options(format));
         assert_eq!(output.status.code(), Some(1));
         let report = text(&output.stdout);
@@ -448,17 +448,16 @@ fn checks_of_weaker_bases_do_not_count() {
 #[cfg(unix)]
 fn known_failures_are_expected_and_others_are_named() {
     let (script, place) = (Script::new(REFUSES), Place::new());
-    let [known, report, badge] = ["known", "report.json", "badge.json"].map(|name| place.outside(name));
+    let [known, report] = ["known", "report.json"].map(|name| place.outside(name));
     let run = |arguments: &[&str]| conformance(&[&["--command", &script.command()], arguments].concat());
-    let [known_path, report_path, badge_path] = [&known, &report, &badge].map(|path| path.to_str().unwrap());
+    let [known_path, report_path] = [&known, &report].map(|path| path.to_str().unwrap());
     let filters = ["--filter", "delete.in-an-empty-store", "--filter", "create.text", "--filter", "delete.file"];
 
-    let written = run(&[&filters[..], &["--write-known-failures", known_path, "--badge", badge_path]].concat());
+    let written = run(&[&filters[..], &["--write-known-failures", known_path]].concat());
     assert_eq!(written.status.code(), Some(0));
     let lines = fs::read_to_string(&known).unwrap();
     let names: Vec<_> = lines.lines().map(|line| line.split(" # ").next().unwrap()).collect();
     assert_eq!(names, ["create.text", "delete.file"]);
-    assert!(fs::read_to_string(&badge).unwrap().contains("\"message\":\"1 of 3 cases\""));
 
     let expected = run(&[&filters[..], &["--known-failures", known_path, "--format", "json"]].concat());
     assert_eq!((expected.status.code(), text(&expected.stderr).as_str()), (Some(0), ""));
@@ -500,37 +499,6 @@ fn ids_of(list: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn a_junit_report_has_a_suite_for_each_clause_and_a_test_for_each_case() {
-    let place = Place::in_memory();
-    let filters = ["--filter", "scopes.", "--filter", "delete.", "--filter", "races."];
-    let output = test_store(&place.store(), &[&["--format", "junit"], filters.as_slice()].concat());
-    assert!(output.status.success());
-    let xml = text(&output.stdout);
-    assert!(
-        xml.starts_with("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites ") && xml.ends_with("</testsuites>\n")
-    );
-    let report = quick_junit::Report::deserialize_from_str(&xml).unwrap();
-    let cases = listed(&filters);
-    assert_eq!((report.tests, report.failures, report.errors), (cases.len(), 0, 0));
-    let mut tests = Vec::new();
-    for suite in &report.test_suites {
-        for test in &suite.test_cases {
-            let clause = test.classname.as_ref().unwrap();
-            assert!(suite.name.starts_with(&format!("{} ", clause.as_str())), "{}", suite.name.as_str());
-            tests.push((test.name.as_str(), clause.as_str()));
-            let is_skipped = matches!(&test.status, quick_junit::TestCaseStatus::Skipped { message, .. }
-                if message.as_ref().unwrap().as_str() == "the backend keeps one memory in a place");
-            assert_eq!(is_skipped, test.name.starts_with("scopes."), "{test:?}");
-            assert!(test.time.is_some());
-        }
-    }
-    let mut expected: Vec<_> = cases.iter().map(|case| (ids([case])[0], ids_of(&case["clauses"])[0])).collect();
-    expected.sort_unstable();
-    tests.sort_unstable();
-    assert_eq!(tests, expected);
-}
-
-#[test]
 fn invalid_options_are_reported_as_wrong_usage() {
     for (arguments, reason) in [
         (&[][..], "<--command <LINE>|--store <URL>|--list>"),
@@ -545,9 +513,8 @@ fn invalid_options_are_reported_as_wrong_usage() {
             "no test case matches the filter \"nonsense\"",
         ),
         (&["--list", "--filter", "nonsense"], "no test case matches the filter \"nonsense\""),
-        (&["--list", "--format", "junit"], "--list supports only --format table"),
         (&["--list", "--format", "markdown"], "--list supports only --format table"),
-        (&["--list", "--format", "yaml"], "table, json, junit, markdown"),
+        (&["--list", "--format", "yaml"], "table, json, markdown"),
         (&["--list", "--basis", "docs"], "expected one of `documentation`, `recommendation`"),
         (&["--list", "--failed-from", "no-such-report"], "cannot read no-such-report"),
         (&["--list", "--timeout", "0"], "a number of seconds above 0"),

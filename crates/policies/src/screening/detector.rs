@@ -95,14 +95,6 @@ detectors! {
     /// A telephone number: international, North American, in French groups, or after a word such as `tel`. Pairs of
     /// digits such as bytes can look like French groups.
     PhoneNumber = "phone number",
-    /// A social security number of the United States, with hyphens. There is no check digit.
-    UsSocialSecurityNumber = "US social security number",
-    /// A German tax id (Steuer-ID), with its check digit.
-    GermanTaxId = "German tax id",
-    /// A Spanish DNI or NIE, with its check letter.
-    SpanishNationalId = "Spanish national id",
-    /// A French social security number (NIR), with its key.
-    FrenchSocialSecurityNumber = "French social security number",
     /// An international bank account number of a registered country, with its check digits.
     Iban = "IBAN",
 }
@@ -139,16 +131,7 @@ impl Detector {
     ];
 
     /// The detectors of personal data. Only [`PaymentCard`](Self::PaymentCard) is on by default.
-    pub const PERSONAL: &'static [Self] = &[
-        Self::PaymentCard,
-        Self::EmailAddress,
-        Self::PhoneNumber,
-        Self::UsSocialSecurityNumber,
-        Self::GermanTaxId,
-        Self::SpanishNationalId,
-        Self::FrenchSocialSecurityNumber,
-        Self::Iban,
-    ];
+    pub const PERSONAL: &'static [Self] = &[Self::PaymentCard, Self::EmailAddress, Self::PhoneNumber, Self::Iban];
 }
 
 impl fmt::Display for Detector {

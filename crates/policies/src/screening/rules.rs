@@ -341,18 +341,6 @@ pub(super) const RULES: &[Rule] = &[
         ),
         whole,
     ),
-    rule(Detector::UsSocialSecurityNumber, number!("[0-9]{3}-[0-9]{2}-[0-9]{4}"), us_social_security_number),
-    rule(Detector::GermanTaxId, number!("[0-9]{11}|[0-9]{2} [0-9]{3} [0-9]{3} [0-9]{3}"), |id| {
-        whole_if(check_digits::german_tax_id(&compact(id)), id)
-    }),
-    rule(Detector::SpanishNationalId, number!("[0-9]{8}[ -]?[A-Z]|[XYZ][ -]?[0-9]{7}[ -]?[A-Z]"), |id| {
-        whole_if(check_digits::spanish_national_id(&compact(id)), id)
-    }),
-    rule(
-        Detector::FrenchSocialSecurityNumber,
-        number!("[1-478] ?[0-9]{2} ?(?:0[1-9]|1[0-2]|[2-9][0-9]) ?(?:[0-9]{2}|2[AB]) ?[0-9]{3} ?[0-9]{3} ?[0-9]{2}"),
-        |id| whole_if(check_digits::french_social_security_number(&compact(id)), id),
-    ),
     rule(Detector::Iban, number!("[A-Z]{2}[0-9]{2}(?: ?[0-9A-Z]{4}){2,7}(?: ?[0-9A-Z]{1,3})?"), iban),
 ];
 
@@ -460,13 +448,6 @@ fn email_address(address: &str) -> Option<Range<usize>> {
     let is_reserved = RESERVED.contains(&top) || (second == "example" && matches!(top, "com" | "net" | "org"));
     let is_not_personal = matches!(local, "git" | "noreply" | "no-reply");
     whole_if(!is_reserved && !is_not_personal, address)
-}
-
-/// Accepts a number that could have been issued, except the one that is known from advertisements.
-fn us_social_security_number(number: &str) -> Option<Range<usize>> {
-    let (area, group, serial) = (number.get(..3)?, number.get(4..6)?, number.get(7..)?);
-    let issued = !matches!(area, "000" | "666") && area < "900" && group != "00" && serial != "0000";
-    whole_if(issued && number != "078-05-1120", number)
 }
 
 /// Accepts an IBAN with the length for its country. Any further characters of the candidate belong to another word.
