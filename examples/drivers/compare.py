@@ -86,39 +86,37 @@ DOCUMENTED = [
 PAGE = """\
 # The SDKs' memory tools
 
-For users and maintainers of Anthropic's SDKs and of LangChain: each ships a memory tool for the local disk. This page
-reports their results in the [conformance suite](conformance.md). `examples/drivers/compare.py` writes it.
+Anthropic's SDKs and LangChain each ship a memory tool for the local disk. This page reports their results in the
+[conformance suite](conformance.md). `examples/drivers/compare.py` writes it.
 
 {versions}
 
 ## Reading the numbers
 
 The suite tests [this project's contract](contract.md). Anthropic's documentation leaves part of it open. This table has
-the passed cases of those with a check of each basis. Cases that were not run count nowhere.
+the passed cases of those with a check of each basis.
 
 {totals}
 
 - In the last row, a failure means only a different choice.
-- Many failures are only wording. The documentation prefixes some errors with `Error: `. The Python SDK never adds it,
-  and the TypeScript SDK always does.
+- Many failures are only wording, such as the prefix `Error: `.
 - The tools do not claim to support several processes on one directory. Races fail by chance.
 - The [drivers](../examples/drivers/README.md) handle invalid input lines, so `restarts.bad-lines` and part of `wire.*`
   say nothing about the tools.
-- LangChain's tool takes seconds to start, so only twenty cases of documented behavior were run. It has its own wording,
-  numbers lines as `1|one`, and returns its errors without `is_error`. A call with `insert_text` ends the agent's run.
+- LangChain's tool ran only twenty cases, because it takes seconds to start. A call with `insert_text` ends the agent's
+  run.
 
 ## Findings
 
-Each difference is shown by the cases next to it. If only this project expects the behavior, the difference is no defect
-by Anthropic's documentation.
+If only this project expects a behavior, the difference is no defect by Anthropic's documentation.
 
 {findings}
 
 ## Data
 
-[`cases.csv`](sdk-comparison/cases.csv) has each case that a tool fails, with the strongest basis of the failed checks
-and, for each tool, its reply at the first failed check of that basis, truncated. `{{dir}}` is the directory of the case.
-The failed clause `W5` means that a reply contained an error or a path of the host.
+[`cases.csv`](sdk-comparison/cases.csv) has each case that a tool fails, the strongest basis of the failed checks, and
+the truncated replies of the tools. `{{dir}}` is the directory of the case. The failed clause `W5` means that a reply
+contained an error or a path of the host.
 """
 
 

@@ -20,7 +20,7 @@ use crate::other_prefixes::OtherPrefixes;
 ///
 /// Any number of processes on any number of machines may open one prefix. No change is lost, and each sees the changes
 /// of the others immediately. Clones are cheap and share one state. The methods must be called within a tokio runtime
-/// with its timer enabled. Listings have no times, because the log does not record any.
+/// with its timer enabled. Files have the times of their commits, to the second.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -26,6 +26,7 @@ use crate::chat::screen::{InputMode, Screen};
 use crate::chat::session::{Session, TurnEnd, format_error};
 use crate::chat::usage::Usage;
 use crate::commands::intended;
+use crate::exit_status::ExitStatus;
 use crate::failure::{self, Failure};
 use crate::interruption::{CTRL_C, Interruption};
 use crate::output::count;
@@ -34,24 +35,8 @@ use crate::run::{open_or_create, start_runtime};
 /// The default model.
 const DEFAULT_MODEL: &str = "claude-opus-5-5";
 
-/// How a conversation ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ChatEnd {
-    /// The user ended it, or the output was closed.
-    Done,
-    /// Claude declined the last message without a complete answer.
-    Declined,
-    /// The response to the last such message is cut off.
-    CutOff,
-    /// A signal ended it.
-    Interrupted {
-        /// The exit status.
-        status: u8,
-    },
-}
-
 /// Runs the conversation until the input ends, the user quits, or a signal arrives between two turns.
-pub(crate) fn run(arguments: &ChatArguments) -> Result<ChatEnd, Failure> {
+pub(crate) fn run(arguments: &ChatArguments) -> Result<ExitStatus, Failure> {
     let screen = Screen::of_this_process();
     let mut lines = match screen.input_mode() {
         InputMode::Editor => Lines::FromEditor(Editor::start()),
@@ -62,7 +47,7 @@ pub(crate) fn run(arguments: &ChatArguments) -> Result<ChatEnd, Failure> {
         let mut interruption = Interruption::listen().map_err(Failure::Start)?;
         let mut session = tokio::select! {
             biased;
-            status = interruption.status() => return Ok(ChatEnd::Interrupted { status }),
+            status = interruption.status() => return Ok(ExitStatus::Interrupted { status }),
             session = begin(arguments, screen) => session?,
         };
         converse(&mut session, &mut lines, &mut interruption).await
@@ -70,10 +55,10 @@ pub(crate) fn run(arguments: &ChatArguments) -> Result<ChatEnd, Failure> {
     // A write to a blocked output must not delay the end.
     runtime.shutdown_background();
     match ended {
-        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(ChatEnd::Done),
+        Err(Failure::Output(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitStatus::Success),
         Err(Failure::Chat(error)) if error.is_truncated() => {
             failure::eprint_error(&error);
-            Ok(ChatEnd::CutOff)
+            Ok(ExitStatus::CutOff)
         }
         ended => ended,
     }
@@ -113,23 +98,23 @@ async fn converse(
     session: &mut Session,
     lines: &mut Lines,
     interruption: &mut Interruption,
-) -> Result<ChatEnd, Failure> {
+) -> Result<ExitStatus, Failure> {
     // Interactive users see the result of each message, so it does not determine the status.
     let is_counted = !session.screen.has_prompt();
-    let mut ended = ChatEnd::Done;
+    let mut ended = ExitStatus::Success;
     loop {
         session.screen.prompt().await?;
         let typed = tokio::select! {
             biased;
             status = interruption.status() => {
                 session.screen.leave_prompt();
-                return Ok(ChatEnd::Interrupted { status });
+                return Ok(ExitStatus::Interrupted { status });
             }
             typed = lines.next() => typed?,
         };
         match typed {
             InputEvent::Input(Input::Quit) => return Ok(ended),
-            InputEvent::Interrupted => return Ok(ChatEnd::Interrupted { status: CTRL_C }),
+            InputEvent::Interrupted => return Ok(ExitStatus::Interrupted { status: CTRL_C }),
             InputEvent::End => {
                 if session.screen.input_mode() == InputMode::Plain {
                     session.screen.leave_prompt();
@@ -137,9 +122,9 @@ async fn converse(
                 return Ok(ended);
             }
             InputEvent::Input(Input::Message(text)) => match take_turn(session, &text, interruption).await? {
-                TurnEnd::Interrupted { status } if status != CTRL_C => return Ok(ChatEnd::Interrupted { status }),
-                TurnEnd::Declined if is_counted => ended = ChatEnd::Declined,
-                TurnEnd::CutOff if is_counted => ended = ChatEnd::CutOff,
+                TurnEnd::Interrupted { status } if status != CTRL_C => return Ok(ExitStatus::Interrupted { status }),
+                TurnEnd::Declined if is_counted => ended = ExitStatus::Problem,
+                TurnEnd::CutOff if is_counted => ended = ExitStatus::CutOff,
                 TurnEnd::Interrupted { .. } | TurnEnd::Declined | TurnEnd::CutOff | TurnEnd::Done => {}
             },
             InputEvent::Input(input) => {
@@ -150,7 +135,7 @@ async fn converse(
                     status = interruption.status() => {
                         session.screen.eprint_interruption("[chat] interrupted").await?;
                         if status != CTRL_C || !takes_long {
-                            return Ok(ChatEnd::Interrupted { status });
+                            return Ok(ExitStatus::Interrupted { status });
                         }
                     }
                     done = run_slash_command(session, input) => done?,

@@ -10,19 +10,13 @@ use serde_json::{Value, json};
 
 use crate::arguments::{CommandArguments, DeleteArguments, OverwritesArgument, SharedArguments, ViewCapArgument};
 use crate::escapes::{for_terminal, on_one_line};
+use crate::exit_status::ExitStatus;
 use crate::failure::{self, Failure};
 use crate::output::{count, to_json, write_line};
 use crate::run::{open_memory, start_runtime};
 
-/// Whether the tool executed the command.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Outcome {
-    Success,
-    Error,
-}
-
 /// Runs the command and writes its reply.
-pub(crate) fn run(command: CommandArguments) -> Result<Outcome, Failure> {
+pub(crate) fn run(command: CommandArguments) -> Result<ExitStatus, Failure> {
     let runtime = start_runtime()?;
     let shared = shared(&command);
     let json = shared.json;
@@ -37,12 +31,12 @@ pub(crate) fn run(command: CommandArguments) -> Result<Outcome, Failure> {
         && !runtime.block_on(confirm_removal(&memory, path))?
     {
         failure::eprint_line("memory-tool: nothing was deleted");
-        return Ok(Outcome::Error);
+        return Ok(ExitStatus::Problem);
     }
     let paths = paths(&command);
     let outcome = runtime.block_on(memory.tool().call(input(command)?));
     write_outcome(&outcome, json, &paths)?;
-    Ok(if outcome.is_ok() { Outcome::Success } else { Outcome::Error })
+    Ok(ExitStatus::of(outcome.is_ok()))
 }
 
 /// Asks before a directory is deleted, if a person can answer.

@@ -19,6 +19,7 @@ use tokio::runtime::Runtime;
 use crate::arguments::ConformanceArguments;
 use crate::conformance::known_failures::KnownFailures;
 use crate::conformance::sandbox::Sandbox;
+use crate::exit_status::ExitStatus;
 use crate::failure::{self, Failure};
 use crate::interruption::Interruption;
 use crate::progress_line::ProgressLine;
@@ -26,25 +27,11 @@ use crate::progress_line::ProgressLine;
 /// The maximum time for stopped cases to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The verdict of a run.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Verdict {
-    /// No case failed, or the cases were only listed.
-    Passed,
-    /// A case failed, or all were ignored.
-    Failed,
-    /// A signal ended the run.
-    Interrupted {
-        /// The exit status.
-        status: u8,
-    },
-}
-
 /// Runs the suite and prints the report, or lists the cases.
-pub(crate) fn run(arguments: &ConformanceArguments) -> Result<Verdict, Failure> {
+pub(crate) fn run(arguments: &ConformanceArguments) -> Result<ExitStatus, Failure> {
     let filters = filters(arguments)?;
     if arguments.list {
-        return list::print(&listed(arguments, &filters), arguments.format).map(|()| Verdict::Passed);
+        return list::print(&listed(arguments, &filters), arguments.format).map(|()| ExitStatus::Success);
     }
     let known_failures = arguments.known_failures.as_deref().map(KnownFailures::read).transpose()?;
     let runtime = Runtime::new().map_err(Failure::Start)?;
@@ -72,7 +59,7 @@ pub(crate) fn run(arguments: &ConformanceArguments) -> Result<Verdict, Failure> 
             None => command_line.clone(),
         }),
         (None, Some(sandbox)) => Suite::for_store(sandbox.fixture()),
-        (None, None) => return Ok(Verdict::Passed), // excluded by the arguments
+        (None, None) => return Ok(ExitStatus::Success), // excluded by the arguments
     };
     let report = match observe(runtime, interruption, &configure(suite, arguments, &filters)) {
         RunEnd::Complete(report) => report,
@@ -80,15 +67,15 @@ pub(crate) fn run(arguments: &ConformanceArguments) -> Result<Verdict, Failure> 
     };
     report::print(&report, arguments.format)?;
     if let Some(path) = &arguments.write_known_failures {
-        return KnownFailures::write(path, &report).map(|()| Verdict::Passed);
+        return KnownFailures::write(path, &report).map(|()| ExitStatus::Success);
     }
     let passes = known_failures.map_or(report.is_success(), |known| known.match_report(&report));
-    Ok(if passes { Verdict::Passed } else { Verdict::Failed })
+    Ok(ExitStatus::of(passes))
 }
 
-fn interrupted(status: u8) -> Verdict {
+fn interrupted(status: u8) -> ExitStatus {
     failure::eprint_line("memory-tool: interrupted");
-    Verdict::Interrupted { status }
+    ExitStatus::Interrupted { status }
 }
 
 /// The filters, or the ids of the cases that failed in a report. Each is checked, because a mistyped one would be

@@ -3,6 +3,7 @@
 use memory_tool::{CopyOptions, CopyReport, TransferError};
 
 use crate::arguments::CopyArguments;
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
@@ -10,18 +11,18 @@ use crate::others::WithOthers;
 use crate::output::write_report;
 use crate::progress_line::ProgressLine;
 use crate::transfer::{
-    Completeness, access_to_destination, lines_of, lines_of_paths, lines_of_written, open_destination, open_source,
-    show_progress, summary, warn_of_no_file,
+    access_to_destination, lines_of, lines_of_paths, lines_of_written, open_destination, open_source, show_progress,
+    summary, warn_of_no_file,
 };
 
 /// Copies, and prints the report.
-pub(crate) fn run(arguments: &CopyArguments) -> Result<Completeness, Failure> {
+pub(crate) fn run(arguments: &CopyArguments) -> Result<ExitStatus, Failure> {
     let copied = run_until_interrupted(CLEANUP_TIME, copy(arguments))?;
     if copied.report.is_source_empty {
         warn_of_no_file(&arguments.source, arguments.source_scope.as_ref());
     }
     write_report(arguments.json, &copied, || to_text(&copied.report))?;
-    Ok(Completeness::of(copied.report.is_complete()))
+    Ok(ExitStatus::of(copied.report.is_complete()))
 }
 
 async fn copy(arguments: &CopyArguments) -> Result<WithOthers<CopyReport>, Failure> {

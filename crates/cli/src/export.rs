@@ -7,15 +7,16 @@ use std::time::Duration;
 use memory_tool::{Export, ExportReport, TransferError};
 
 use crate::arguments::ExportArguments;
+use crate::exit_status::ExitStatus;
 use crate::failure::{Failure, eprint_line};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::others::WithOthers;
 use crate::output::{count, to_json, write_report};
 use crate::progress_line::ProgressLine;
-use crate::transfer::{Completeness, STANDARD_STREAM, lines_of, lines_of_paths, open_source, show_progress};
+use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_paths, open_source, show_progress};
 
 /// Exports, and prints the report: to standard error if the archive goes to standard output.
-pub(crate) fn run(arguments: &ExportArguments) -> Result<Completeness, Failure> {
+pub(crate) fn run(arguments: &ExportArguments) -> Result<ExitStatus, Failure> {
     let is_stream = arguments.target == Path::new(STANDARD_STREAM);
     if is_stream && io::stdout().is_terminal() {
         return Err(Failure::ArchiveOnTerminal);
@@ -33,7 +34,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<Completeness, Failure> 
     } else {
         write_report(arguments.json, &exported, || to_text(&exported.report))?;
     }
-    Ok(Completeness::of(exported.report.is_complete()))
+    Ok(ExitStatus::of(exported.report.is_complete()))
 }
 
 async fn export(arguments: &ExportArguments, is_stream: bool) -> Result<WithOthers<ExportReport>, Failure> {

@@ -9,17 +9,17 @@ use memory_tool::{Import, ImportReport, TransferError};
 use crate::arguments::values::WritingArgument;
 use crate::arguments::{ImportArguments, MemoryArgument};
 use crate::escapes::on_one_line;
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::output::{count, write_report};
 use crate::progress_line::ProgressLine;
 use crate::transfer::{
-    Completeness, STANDARD_STREAM, access_to_destination, lines_of, lines_of_written, open_destination, show_progress,
-    summary,
+    STANDARD_STREAM, access_to_destination, lines_of, lines_of_written, open_destination, show_progress, summary,
 };
 
 /// Imports, and prints the report.
-pub(crate) fn run(arguments: &ImportArguments) -> Result<Completeness, Failure> {
+pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitStatus, Failure> {
     let is_stream = arguments.source == Path::new(STANDARD_STREAM);
     if is_stream && io::stdin().is_terminal() {
         return Err(Failure::ArchiveFromTerminal);
@@ -28,7 +28,7 @@ pub(crate) fn run(arguments: &ImportArguments) -> Result<Completeness, Failure> 
     let cleanup_time = if is_stream { Duration::ZERO } else { CLEANUP_TIME };
     let imported = run_until_interrupted(cleanup_time, import(arguments))?;
     write_report(arguments.json, &imported, || to_text(&imported))?;
-    Ok(Completeness::of(imported.is_complete()))
+    Ok(ExitStatus::of(imported.is_complete()))
 }
 
 async fn import(arguments: &ImportArguments) -> Result<ImportReport, Failure> {

@@ -12,6 +12,7 @@ mod conformance;
 mod copy;
 mod encryption;
 mod escapes;
+mod exit_status;
 mod expire;
 mod export;
 mod failure;
@@ -40,26 +41,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use crate::arguments::{Action, Arguments};
-#[cfg(feature = "chat")]
-use crate::chat::ChatEnd;
-use crate::commands::Outcome;
-use crate::conformance::Verdict;
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-#[cfg(feature = "mcp")]
-use crate::mcp::McpEnd;
-use crate::rekey::Rotation;
-use crate::transfer::Completeness;
-use crate::verify::Integrity;
-
-const SUCCESS: u8 = 0;
-/// The status of a command that ran and reports a problem: an error reply, a failed case, damage, or an incomplete
-/// transfer.
-const PROBLEM: u8 = 1;
-/// The status of a [`Failure`]. clap uses it for wrong usage.
-const FAILED: u8 = 2;
-/// The status of `chat` after a response that is cut off.
-#[cfg(feature = "chat")]
-const CUT_OFF: u8 = 3;
 
 /// The words that start this program, if it is not the executable of this process.
 static STARTED_BY: OnceLock<Vec<OsString>> = OnceLock::new();
@@ -75,13 +58,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, started_by: Option<Vec
         Ok(Arguments { action }) => perform(action),
         Err(status) => return status,
     };
-    outcome.unwrap_or_else(|failure| {
-        failure::eprint_error(&failure);
-        match failure {
-            Failure::Interrupted { status } => status,
-            _ => FAILED,
-        }
-    })
+    outcome.map_or_else(
+        |failure| {
+            failure::eprint_error(&failure);
+            match failure {
+                Failure::Interrupted { status } => status,
+                _ => ExitStatus::FAILED,
+            }
+        },
+        ExitStatus::code,
+    )
 }
 
 /// The program itself, to start in another process.
@@ -96,52 +82,25 @@ fn this_program() -> io::Result<Command> {
     }
 }
 
-fn perform(action: Action) -> Result<u8, Failure> {
+fn perform(action: Action) -> Result<ExitStatus, Failure> {
+    let done = |()| ExitStatus::Success;
     match action {
-        Action::Run(arguments) => run::run(&arguments).map(|()| SUCCESS),
+        Action::Run(arguments) => run::run(&arguments).map(done),
         #[cfg(feature = "chat")]
-        Action::Chat(arguments) => chat::run(&arguments).map(|ended| match ended {
-            ChatEnd::Done => SUCCESS,
-            ChatEnd::Declined => PROBLEM,
-            ChatEnd::CutOff => CUT_OFF,
-            ChatEnd::Interrupted { status } => status,
-        }),
+        Action::Chat(arguments) => chat::run(&arguments),
         #[cfg(feature = "mcp")]
-        Action::Mcp(arguments) => mcp::run(&arguments).map(|ended| match ended {
-            McpEnd::Done => SUCCESS,
-            McpEnd::Interrupted { status } => status,
-        }),
-        Action::Conformance(arguments) => conformance::run(&arguments).map(|verdict| match verdict {
-            Verdict::Passed => SUCCESS,
-            Verdict::Failed => PROBLEM,
-            Verdict::Interrupted { status } => status,
-        }),
-        Action::Verify(arguments) => verify::run(&arguments).map(|integrity| match integrity {
-            Integrity::Intact => SUCCESS,
-            Integrity::Damaged => PROBLEM,
-        }),
-        Action::Gc(arguments) => gc::run(&arguments).map(|()| SUCCESS),
-        Action::Expire(arguments) => expire::run(&arguments).map(|()| SUCCESS),
-        Action::Keygen(arguments) => keygen::run(&arguments).map(|()| SUCCESS),
-        Action::Rekey(arguments) => rekey::run(&arguments).map(|rotation| match rotation {
-            Rotation::Complete => SUCCESS,
-            Rotation::Incomplete => PROBLEM,
-        }),
-        Action::Copy(arguments) => copy::run(&arguments).map(status_of),
-        Action::Export(arguments) => export::run(&arguments).map(status_of),
-        Action::Import(arguments) => import::run(&arguments).map(status_of),
-        Action::Completions(arguments) => completions::run(&arguments).map(|()| SUCCESS),
-        Action::Man(arguments) => man::run(&arguments).map(|()| SUCCESS),
-        Action::Command(command) => commands::run(command).map(|outcome| match outcome {
-            Outcome::Success => SUCCESS,
-            Outcome::Error => PROBLEM,
-        }),
-    }
-}
-
-fn status_of(completeness: Completeness) -> u8 {
-    match completeness {
-        Completeness::Complete => SUCCESS,
-        Completeness::Incomplete => PROBLEM,
+        Action::Mcp(arguments) => mcp::run(&arguments),
+        Action::Conformance(arguments) => conformance::run(&arguments),
+        Action::Verify(arguments) => verify::run(&arguments),
+        Action::Gc(arguments) => gc::run(&arguments).map(done),
+        Action::Expire(arguments) => expire::run(&arguments).map(done),
+        Action::Keygen(arguments) => keygen::run(&arguments).map(done),
+        Action::Rekey(arguments) => rekey::run(&arguments),
+        Action::Copy(arguments) => copy::run(&arguments),
+        Action::Export(arguments) => export::run(&arguments),
+        Action::Import(arguments) => import::run(&arguments),
+        Action::Completions(arguments) => completions::run(&arguments).map(done),
+        Action::Man(arguments) => man::run(&arguments).map(done),
+        Action::Command(command) => commands::run(command),
     }
 }

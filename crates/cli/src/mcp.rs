@@ -17,26 +17,15 @@ mod tools;
 use std::sync::Arc;
 
 use crate::arguments::McpArguments;
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interruption::Interruption;
 use crate::mcp::http::Endpoint;
 use crate::mcp::server::SharedMemory;
 use crate::run::{open_or_create, start_runtime};
 
-/// How the server ended.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum McpEnd {
-    /// The input ended, or the output was closed.
-    Done,
-    /// A signal ended it.
-    Interrupted {
-        /// The exit status.
-        status: u8,
-    },
-}
-
 /// Serves the memory until the input ends or a signal arrives.
-pub(crate) fn run(arguments: &McpArguments) -> Result<McpEnd, Failure> {
+pub(crate) fn run(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
     let runtime = start_runtime()?;
     let ended = runtime.block_on(serve(arguments));
     // Standard input may block, and a command that does not end must not delay the end.
@@ -44,13 +33,13 @@ pub(crate) fn run(arguments: &McpArguments) -> Result<McpEnd, Failure> {
     ended
 }
 
-async fn serve(arguments: &McpArguments) -> Result<McpEnd, Failure> {
+async fn serve(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
     // The address and the token are checked first: if one is invalid, nothing is created.
     let endpoint = Endpoint::listen(&arguments.http).await?;
     let mut interruption = Interruption::listen().map_err(Failure::Start)?;
     let memory = tokio::select! {
         biased;
-        status = interruption.status() => return Ok(McpEnd::Interrupted { status }),
+        status = interruption.status() => return Ok(ExitStatus::Interrupted { status }),
         memory = open_or_create(&arguments.serving) => memory?,
     };
     let memory = Arc::new(SharedMemory::new(&memory, tools::definitions(arguments)));

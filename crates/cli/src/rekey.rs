@@ -5,24 +5,18 @@ use memory_tool::encrypted::{KeyId, RekeyProgress, RekeyReport};
 use serde::Serialize;
 
 use crate::arguments::{RekeyArguments, StoreArgument};
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory::{self, Access};
 use crate::output::{count, write_report};
 use crate::progress_line::{ProgressLine, bar};
 
-/// Whether everything is encrypted with the new key.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Rotation {
-    Complete,
-    Incomplete,
-}
-
 /// Re-encrypts, and prints the report.
-pub(crate) fn run(arguments: &RekeyArguments) -> Result<Rotation, Failure> {
+pub(crate) fn run(arguments: &RekeyArguments) -> Result<ExitStatus, Failure> {
     let printed = PrintedReport::from(run_until_interrupted(CLEANUP_TIME, rekey(arguments))?);
     write_report(arguments.json, &printed, || printed.to_text())?;
-    Ok(printed.rotation())
+    Ok(printed.exit_status())
 }
 
 async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
@@ -69,9 +63,9 @@ impl From<RekeyReport> for PrintedReport {
 }
 
 impl PrintedReport {
-    fn rotation(&self) -> Rotation {
+    fn exit_status(&self) -> ExitStatus {
         let is_complete = self.damaged.is_empty() && self.damaged_records.is_empty() && self.still_needed.is_empty();
-        if is_complete { Rotation::Complete } else { Rotation::Incomplete }
+        ExitStatus::of(is_complete)
     }
 
     fn to_text(&self) -> String {

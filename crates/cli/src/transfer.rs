@@ -19,19 +19,6 @@ use crate::progress_line::{ProgressLine, bar};
 /// The name of standard input and output.
 pub(crate) const STANDARD_STREAM: &str = "-";
 
-/// Whether all files were transferred.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Completeness {
-    Complete,
-    Incomplete,
-}
-
-impl Completeness {
-    pub(crate) fn of(is_complete: bool) -> Self {
-        if is_complete { Self::Complete } else { Self::Incomplete }
-    }
-}
-
 /// Opens an existing memory, or the part of it that belongs to a scope, for reading. Returns it with the number of
 /// others.
 pub(crate) async fn open_source(

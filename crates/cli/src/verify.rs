@@ -5,21 +5,15 @@ use serde::Serialize;
 
 use crate::arguments::{StoreArgument, VerifyArguments};
 use crate::escapes::on_one_line;
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory::{self, Access};
 use crate::others::{WithOthers, report_others};
 use crate::output::{count, write_report};
 
-/// Whether a problem was found.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Integrity {
-    Intact,
-    Damaged,
-}
-
 /// Verifies the store, and prints the report.
-pub(crate) fn run(arguments: &VerifyArguments) -> Result<Integrity, Failure> {
+pub(crate) fn run(arguments: &VerifyArguments) -> Result<ExitStatus, Failure> {
     memory::refuse_temporary(&arguments.store.url)?;
     let (report, others) = run_until_interrupted(CLEANUP_TIME, async {
         let lost = if arguments.repair { repair(&arguments.store).await? } else { Vec::new() };
@@ -29,7 +23,7 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<Integrity, Failure> {
     })?;
     let printed = WithOthers { report: PrintedReport::from(&report), others };
     write_report(arguments.json, &printed, || printed.report.to_text())?;
-    Ok(if report.problems.is_empty() { Integrity::Intact } else { Integrity::Damaged })
+    Ok(ExitStatus::of(report.problems.is_empty()))
 }
 
 /// Returns the report, and the number of others.

@@ -22,14 +22,15 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
 use crate::arguments::HttpArguments;
+use crate::exit_status::ExitStatus;
 use crate::failure::{Failure, eprint_line};
 use crate::interruption::Interruption;
 use crate::mcp::connections::{Activity, Connection, Connections};
+use crate::mcp::message;
 use crate::mcp::order::{Order, Strangers};
 use crate::mcp::server::{Server, SharedMemory};
 use crate::mcp::sessions::Sessions;
 use crate::mcp::token::Token;
-use crate::mcp::{McpEnd, message};
 use crate::protocol::{MAX_LINE_BYTES, escape_line_separators};
 
 /// The path of the endpoint.
@@ -78,7 +79,7 @@ impl Endpoint {
     }
 
     /// Serves clients until a signal arrives.
-    pub(super) async fn serve(self, memory: Arc<SharedMemory>, interruption: &mut Interruption) -> McpEnd {
+    pub(super) async fn serve(self, memory: Arc<SharedMemory>, interruption: &mut Interruption) -> ExitStatus {
         let Self { listener, address, token, hosts, origins } = self;
         let mut config = StreamableHttpServerConfig::default()
             .with_allowed_hosts(hosts)
@@ -102,7 +103,7 @@ impl Endpoint {
         };
         stop.cancel();
         let _ = timeout(GRACE, graceful.shutdown()).await;
-        McpEnd::Interrupted { status }
+        ExitStatus::Interrupted { status }
     }
 }
 

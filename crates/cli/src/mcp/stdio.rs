@@ -18,11 +18,12 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interruption::Interruption;
+use crate::mcp::message;
 use crate::mcp::order::Order;
 use crate::mcp::server::{Server, SharedMemory};
-use crate::mcp::{McpEnd, message};
 use crate::output::{ReaderState, write_line};
 use crate::protocol::{Line, MAX_LINE_BYTES, escape_line_separators, lines_of_standard_input};
 
@@ -37,7 +38,7 @@ const MAX_UNANSWERED_BYTES: usize = 4 * MAX_LINE_BYTES;
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves one client until the input ends, the output is closed, or a signal arrives.
-pub(super) async fn serve(memory: Arc<SharedMemory>, interruption: &mut Interruption) -> Result<McpEnd, Failure> {
+pub(super) async fn serve(memory: Arc<SharedMemory>, interruption: &mut Interruption) -> Result<ExitStatus, Failure> {
     let (output, responses) = channel(MAX_UNREAD);
     let writing = spawn_blocking(|| write_lines(responses));
     let input_error = Arc::default();
@@ -52,7 +53,7 @@ pub(super) async fn serve(memory: Arc<SharedMemory>, interruption: &mut Interrup
     };
     let starting = tokio::select! {
         biased;
-        status = interruption.status() => return Ok(McpEnd::Interrupted { status }),
+        status = interruption.status() => return Ok(ExitStatus::Interrupted { status }),
         started = rmcp::serve_server(Server::new(memory), transport) => started,
     };
     // It fails if the input ends before the first request.
@@ -64,7 +65,7 @@ pub(super) async fn serve(memory: Arc<SharedMemory>, interruption: &mut Interrup
             status = interruption.status() => {
                 stop.cancel();
                 let _ = timeout(GRACE, ending).await;
-                return Ok(McpEnd::Interrupted { status });
+                return Ok(ExitStatus::Interrupted { status });
             }
             _ = &mut ending => {}
         }
@@ -72,7 +73,7 @@ pub(super) async fn serve(memory: Arc<SharedMemory>, interruption: &mut Interrup
     writing.await.map_err(|error| Failure::Output(error.into()))??;
     match lock(&input_error).take() {
         Some(error) => Err(Failure::Input(error)),
-        None => Ok(McpEnd::Done),
+        None => Ok(ExitStatus::Success),
     }
 }
 

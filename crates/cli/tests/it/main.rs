@@ -7,7 +7,6 @@ mod action;
 #[cfg(feature = "chat")]
 mod chat;
 mod commands;
-mod concurrency;
 mod conformance;
 mod crash;
 #[cfg(unix)]

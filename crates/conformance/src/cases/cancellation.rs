@@ -11,8 +11,6 @@ use memory_tool_core::{Batch, MemoryPath, MemoryTool, Node, RecordName, Store, S
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::cases::bytes::{content, path, shown, write};
 use crate::cases::interruption;
 use crate::failure::{CaseError, Failure};
@@ -27,40 +25,16 @@ const PASSES: usize = 6;
 const SETTLING_CHECKS: u32 = 400;
 const BETWEEN_CHECKS: Duration = Duration::from_millis(25);
 
-pub(crate) const CASES: &[CodeCase] = &[
-    CodeCase {
-        id: "cancellation.batch",
-        clauses: &["X1"],
-        basis: Basis::Project,
-        needs: &[Capability::Store],
-        reason: "a batch of files and a record is applied in part when its future is dropped",
-        run: |target| Box::pin(async move { batch(target.store()?).await }),
-    },
-    CodeCase {
-        id: "cancellation.rename",
-        clauses: &["X1"],
-        basis: Basis::Project,
-        needs: &[Capability::Store],
-        reason: "a directory is moved in part when the future of its rename is dropped",
-        run: |target| Box::pin(async move { rename(target.store()?).await }),
-    },
-    CodeCase {
-        id: "cancellation.edit",
-        clauses: &["X1", "X3"],
-        basis: Basis::Project,
-        needs: &[Capability::Tool],
-        reason: "an edit whose future is dropped happens twice, or blocks later edits",
-        run: |target| Box::pin(async move { edit(&*target).await }),
-    },
-    CodeCase {
-        id: "cancellation.commands",
-        clauses: &["X1"],
-        basis: Basis::Project,
-        needs: &[Capability::Tool],
-        reason: "a command has part of its effect when its future is dropped",
-        run: |target| Box::pin(async move { commands(&*target).await }),
-    },
-];
+cases! {
+    "cancellation.batch" ["X1"] [Store]
+        "a batch of files and a record is applied in part when its future is dropped", |target| batch(target.store()?);
+    "cancellation.rename" ["X1"] [Store]
+        "a directory is moved in part when the future of its rename is dropped", |target| rename(target.store()?);
+    "cancellation.edit" ["X1", "X3"] [Tool]
+        "an edit whose future is dropped happens twice, or blocks later edits", |target| edit(&*target);
+    "cancellation.commands" ["X1"] [Tool]
+        "a command has part of its effect when its future is dropped", |target| commands(&*target);
+}
 
 /// Polls the future up to `polls` times, then drops it.
 async fn dropped<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {

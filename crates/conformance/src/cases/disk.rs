@@ -6,8 +6,6 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::cases::interruption::{Interruption, States, create, delete, insert, large_text, rename};
 use crate::cases::plain_memory::{on_disk, paths_under, system};
 use crate::failure::{CaseError, Failure, expect_text};
@@ -16,80 +14,34 @@ use crate::sandbox::{Call, Sandbox, Trace};
 use crate::session::Client;
 use crate::target::{Target, check};
 
-pub(crate) const CASES: &[CodeCase] = &[
-    CodeCase {
-        id: "disk.umask",
-        clauses: &["C1", "R1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes, Capability::Directory],
-        reason: "under a umask of 000, other users of the machine can read or change stored files",
-        run: |target| Box::pin(async move { umask(&*target).await }),
-    },
-    CodeCase {
-        id: "disk.file-size-limit",
-        clauses: &["X1", "W5"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes, Capability::Directory],
-        reason: "a write over the file size limit leaves a partial file, ends the program, or leaks a raw error",
-        run: |target| Box::pin(async move { file_size_limit(&*target).await }),
-    },
-    CodeCase {
-        id: "disk.descriptor-limit",
-        clauses: &["W1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "commands leave files or directories open, so the program fails after many commands",
-        run: |target| Box::pin(async move { descriptor_limit(&*target).await }),
-    },
-    CodeCase {
-        id: "disk.full",
-        clauses: &["X1", "W5"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes, Capability::Directory, Capability::Mounts],
-        reason: "on a full disk, a partial file remains, a file is lost, the program ends, or a raw error leaks",
-        run: |target| Box::pin(async move { full(&*target).await }),
-    },
-    CodeCase {
-        id: "disk.read-only",
-        clauses: &["X2", "W5"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes, Capability::Directory, Capability::Mounts],
-        reason: "a memory on a read-only disk cannot be viewed, acknowledges a change, or returns a raw system error",
-        run: |target| Box::pin(async move { read_only(&*target).await }),
-    },
-    CodeCase {
-        id: "disk.fails-while-creating",
-        clauses: &["X1", "X2", "C1", "W5"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes, Capability::Directory, Capability::Tracing],
-        reason: "a disk error during a create leaves a partial file, loses an acknowledged one, or reaches the model",
-        run: |target| Box::pin(async move { fail_each_call(&*target, &Interruption::creating()).await }),
-    },
-    CodeCase {
-        id: "disk.fails-while-editing",
-        clauses: &["X1", "X2", "I1", "W5"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes, Capability::Directory, Capability::Tracing],
-        reason: "a disk error during an edit leaves a partial file, deletes the file, or reaches the model",
-        run: |target| Box::pin(async move { fail_each_call(&*target, &Interruption::editing()).await }),
-    },
-    CodeCase {
-        id: "disk.fails-while-renaming",
-        clauses: &["X1", "X2", "R1", "W5"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes, Capability::Directory, Capability::Tracing],
-        reason: "a disk error during a rename leaves parts of the directory at both paths, or reaches the model",
-        run: |target| Box::pin(async move { fail_each_call(&*target, &Interruption::renaming()).await }),
-    },
-    CodeCase {
-        id: "disk.fails-while-deleting",
-        clauses: &["X1", "X2", "D1", "W5"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes, Capability::Directory, Capability::Tracing],
-        reason: "a disk error during a delete leaves part of the directory, or reaches the model",
-        run: |target| Box::pin(async move { fail_each_call(&*target, &Interruption::deleting()).await }),
-    },
-];
+cases! {
+    "disk.umask" ["C1", "R1"] [Processes, Directory]
+        "under a umask of 000, other users of the machine can read or change stored files", |target| umask(&*target);
+    "disk.file-size-limit" ["X1", "W5"] [Processes, Directory]
+        "a write over the file size limit leaves a partial file, ends the program, or leaks a raw error",
+        |target| file_size_limit(&*target);
+    "disk.descriptor-limit" ["W1"] [Processes]
+        "commands leave files or directories open, so the program fails after many commands",
+        |target| descriptor_limit(&*target);
+    "disk.full" ["X1", "W5"] [Processes, Directory, Mounts]
+        "on a full disk, a partial file remains, a file is lost, the program ends, or a raw error leaks",
+        |target| full(&*target);
+    "disk.read-only" ["X2", "W5"] [Processes, Directory, Mounts]
+        "a memory on a read-only disk cannot be viewed, acknowledges a change, or returns a raw system error",
+        |target| read_only(&*target);
+    "disk.fails-while-creating" ["X1", "X2", "C1", "W5"] [Processes, Directory, Tracing]
+        "a disk error during a create leaves a partial file, loses an acknowledged one, or reaches the model",
+        |target| fail_each_call(&*target, &Interruption::creating());
+    "disk.fails-while-editing" ["X1", "X2", "I1", "W5"] [Processes, Directory, Tracing]
+        "a disk error during an edit leaves a partial file, deletes the file, or reaches the model",
+        |target| fail_each_call(&*target, &Interruption::editing());
+    "disk.fails-while-renaming" ["X1", "X2", "R1", "W5"] [Processes, Directory, Tracing]
+        "a disk error during a rename leaves parts of the directory at both paths, or reaches the model",
+        |target| fail_each_call(&*target, &Interruption::renaming());
+    "disk.fails-while-deleting" ["X1", "X2", "D1", "W5"] [Processes, Directory, Tracing]
+        "a disk error during a delete leaves part of the directory, or reaches the model",
+        |target| fail_each_call(&*target, &Interruption::deleting());
+}
 
 async fn umask(target: &dyn Target) -> Result<(), CaseError> {
     let client = target.process_client_under(&Sandbox::OpenUmask)?;

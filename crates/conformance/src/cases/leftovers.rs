@@ -5,8 +5,6 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::cases::interruption::create;
 use crate::cases::plain_memory::{Item, Tree, on_disk, tree_of};
 use crate::cases::restarts::{Moment, fence, send_and_kill};
@@ -17,24 +15,13 @@ use crate::target::{Target, check};
 /// How often a program is killed, each time a little later.
 const KILLS: u32 = 12;
 
-pub(crate) const CASES: &[CodeCase] = &[
-    CodeCase {
-        id: "leftovers.deleted-and-replaced",
-        clauses: &["D1", "S1"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles, Capability::Directory],
-        reason: "deleted or replaced text stays on the disk, for example in a backup, a journal or a hidden file",
-        run: |target| Box::pin(async move { deleted_and_replaced(&*target).await }),
-    },
-    CodeCase {
-        id: "leftovers.of-killed-programs",
-        clauses: &["X1", "D1"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles, Capability::Directory, Capability::Processes],
-        reason: "a killed program leaves a temporary file that no later program removes",
-        run: |target| Box::pin(async move { of_killed_programs(&*target).await }),
-    },
-];
+cases! {
+    "leftovers.deleted-and-replaced" ["D1", "S1"] [PlainFiles, Directory]
+        "deleted or replaced text stays on the disk, for example in a backup, a journal or a hidden file",
+        |target| deleted_and_replaced(&*target);
+    "leftovers.of-killed-programs" ["X1", "D1"] [PlainFiles, Directory, Processes]
+        "a killed program leaves a temporary file that no later program removes", |target| of_killed_programs(&*target);
+}
 
 /// Everything under the directory of the target, and the paths with this text in their names or contents.
 async fn search(target: &dyn Target, text: &str) -> Result<(Tree, Vec<PathBuf>), CaseError> {

@@ -1,28 +1,16 @@
 //! Lines that no JSON text has, and the end of the input.
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::failure::{CaseError, expect_text};
 use crate::target::Target;
 
-pub(crate) const CASES: &[CodeCase] = &[
-    CodeCase {
-        id: "lines.not-utf-8",
-        clauses: &["W1"],
-        basis: Basis::Project,
-        needs: &[],
-        reason: "a line with bytes that are not UTF-8 is carried out with other characters, or ends the program",
-        run: |target| Box::pin(async move { not_utf_8(&*target).await }),
-    },
-    CodeCase {
-        id: "lines.last-without-line-feed",
-        clauses: &["W1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "a last line without a line feed is not carried out, or gets no result",
-        run: |target| Box::pin(async move { last_without_line_feed(&*target).await }),
-    },
-];
+cases! {
+    "lines.not-utf-8" ["W1"] []
+        "a line with bytes that are not UTF-8 is carried out with other characters, or ends the program",
+        |target| not_utf_8(&*target);
+    "lines.last-without-line-feed" ["W1"] [Processes]
+        "a last line without a line feed is not carried out, or gets no result",
+        |target| last_without_line_feed(&*target);
+}
 
 async fn not_utf_8(target: &dyn Target) -> Result<(), CaseError> {
     let (path, client) = ("/memories/a.txt", target.client());

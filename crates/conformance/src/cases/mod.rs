@@ -10,6 +10,24 @@ use crate::failure::CaseError;
 use crate::faults::faults_of;
 use crate::target::Target;
 
+/// Defines the cases of a group: the id, the clauses, the needs, the basis if it is not the project, the reason, and
+/// the body.
+macro_rules! cases {
+    (@basis) => { $crate::case::Basis::Project };
+    (@basis $basis:ident) => { $crate::case::Basis::$basis };
+    (@needs [$($need:ident),*]) => { &[$($crate::case::Capability::$need),*] };
+    ($($id:literal $clauses:tt $needs:tt $($basis:ident)? $reason:literal, |$target:ident| $body:expr;)+) => {
+        pub(crate) const CASES: &[$crate::cases::CodeCase] = &[$($crate::cases::CodeCase {
+            id: $id,
+            clauses: &$clauses,
+            basis: cases!(@basis $($basis)?),
+            needs: cases!(@needs $needs),
+            reason: $reason,
+            run: |$target| Box::pin(async move { $body.await }),
+        },)+];
+    };
+}
+
 mod bytes;
 mod cancellation;
 mod disk;

@@ -9,8 +9,6 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::cases::plain_memory::{
     Item, PlainMemory, SECRET, Swapper, Tree, every_command_on, expect_tree, on_disk, system, tree_of,
 };
@@ -19,208 +17,73 @@ use crate::failure::{CaseError, Failure, expect_bytes, expect_json, expect_none_
 use crate::target::{Target, check};
 use crate::time_limit::within;
 
-pub(crate) const CASES: &[CodeCase] = &[
-    CodeCase {
-        id: "plain_files.link-to-a-file-outside",
-        clauses: &["P4", "W5"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a link to a file outside the memory is read, written through, replaced, moved or deleted",
-        run: |target| Box::pin(link_to_a_file_outside(target)),
-    },
-    CodeCase {
-        id: "plain_files.link-wording",
-        clauses: &["P4"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "the error about a link differs from the contract's",
-        run: |target| Box::pin(link_wording(target)),
-    },
-    CodeCase {
-        id: "plain_files.link-to-a-directory-outside",
-        clauses: &["P4", "W5"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a path through a link reaches a directory outside the memory",
-        run: |target| Box::pin(link_to_a_directory_outside(target)),
-    },
-    CodeCase {
-        id: "plain_files.dangling-links",
-        clauses: &["P4", "W5"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a dangling link lets a command create its target outside the memory",
-        run: |target| Box::pin(dangling_links(target)),
-    },
-    CodeCase {
-        id: "plain_files.link-loop",
-        clauses: &["P4", "W5"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a link to itself is followed forever, or returns a raw system error",
-        run: |target| Box::pin(link_loop(target)),
-    },
-    CodeCase {
-        id: "plain_files.links-within",
-        clauses: &["P4"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a link inside the memory makes one file reachable by two paths, and deleting one path deletes both",
-        run: |target| Box::pin(links_within(target)),
-    },
-    CodeCase {
-        id: "plain_files.links-are-not-listed",
-        clauses: &["P4", "V2"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a listing shows links or their targets, or counts their sizes",
-        run: |target| Box::pin(links_are_not_listed(target)),
-    },
-    CodeCase {
-        id: "plain_files.delete-spares-targets",
-        clauses: &["P4", "D1"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "deleting a directory deletes the targets of its links, or leaves the links",
-        run: |target| Box::pin(delete_spares_targets(target)),
-    },
-    CodeCase {
-        id: "plain_files.rename-spares-targets",
-        clauses: &["P4", "R1"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "renaming a directory moves or copies the targets of its links",
-        run: |target| Box::pin(rename_spares_targets(target)),
-    },
-    CodeCase {
-        id: "plain_files.directory-of-links-alone",
-        clauses: &["P4", "P5"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a directory that contains only links is shown, or is replaced by a file",
-        run: |target| Box::pin(directory_of_links_alone(target)),
-    },
-    CodeCase {
-        id: "plain_files.swapped-parent",
-        clauses: &["P4"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a directory that is swapped for a link between check and use leads outside the memory",
-        run: |target| Box::pin(swapped_parent(target)),
-    },
-    CodeCase {
-        id: "plain_files.root-becomes-a-link",
-        clauses: &["P4"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "if the memory's directory is replaced by a link, commands reach its target",
-        run: |target| Box::pin(root_becomes_a_link(target)),
-    },
-    CodeCase {
-        id: "plain_files.pipes",
-        clauses: &["P4"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a pipe is opened, which blocks forever, or is listed or removed",
-        run: |target| Box::pin(pipes(target)),
-    },
-    CodeCase {
-        id: "plain_files.sockets-and-devices",
-        clauses: &["P4"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a socket or device is listed, opened, moved or removed like a file",
-        run: |target| Box::pin(sockets_and_devices(target)),
-    },
-    CodeCase {
-        id: "plain_files.delete-takes-special-files",
-        clauses: &["P4", "D1"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a directory that contains a special file cannot be deleted, or is deleted in part",
-        run: |target| Box::pin(delete_takes_special_files(target)),
-    },
-    CodeCase {
-        id: "plain_files.hard-links",
-        clauses: &["P4"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "an edit of a file with a second hard link outside the memory also changes it there",
-        run: |target| Box::pin(hard_links(target)),
-    },
-    CodeCase {
-        id: "plain_files.non-utf-8-names",
-        clauses: &["P1", "V1"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a file whose name is not UTF-8 breaks commands on its directory, or vanishes without being counted",
-        run: |target| Box::pin(names_that_are_no_text(target)),
-    },
-    CodeCase {
-        id: "plain_files.invalid-names",
-        clauses: &["P2", "V1"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a file whose name is not allowed in paths is lost, vanishes uncounted, or forges lines of a listing",
-        run: |target| Box::pin(names_that_no_path_has(target)),
-    },
-    CodeCase {
-        id: "plain_files.empty-directories",
-        clauses: &["P5"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "an empty directory that another program made is shown, or prevents a file from being created",
-        run: |target| Box::pin(empty_directories(target)),
-    },
-    CodeCase {
-        id: "plain_files.removed-root",
-        clauses: &["P5", "V7"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "after another program removes the memory's directory, it is not empty, or accepts no files",
-        run: |target| Box::pin(removed_root(target)),
-    },
-    CodeCase {
-        id: "plain_files.modes-of-what-is-made",
-        clauses: &["C1", "R1"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "other users of the machine can read or change files and directories that a command creates",
-        run: |target| Box::pin(modes_of_what_is_made(target)),
-    },
-    CodeCase {
-        id: "plain_files.modes-of-what-is-edited",
-        clauses: &["S1", "I1"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "an edit gives other users of the machine new permissions on a file",
-        run: |target| Box::pin(modes_of_what_is_edited(target)),
-    },
-    CodeCase {
-        id: "plain_files.nothing-else",
-        clauses: &["C1", "P5"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a command leaves a temporary file, a lock or an empty directory among the files",
-        run: |target| Box::pin(nothing_else(target)),
-    },
-    CodeCase {
-        id: "plain_files.bytes-on-disk",
-        clauses: &["C1"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "the bytes on the disk differ from file_text, or are stored under another name",
-        run: |target| Box::pin(bytes_on_disk(target)),
-    },
-    CodeCase {
-        id: "plain_files.changes-of-others",
-        clauses: &["X3"],
-        basis: Basis::Project,
-        needs: &[Capability::PlainFiles],
-        reason: "a change by another program is not seen, or is overwritten by an edit of the earlier content",
-        run: |target| Box::pin(changes_of_others(target)),
-    },
-];
+cases! {
+    "plain_files.link-to-a-file-outside" ["P4", "W5"] [PlainFiles]
+        "a link to a file outside the memory is read, written through, replaced, moved or deleted",
+        |target| link_to_a_file_outside(target);
+    "plain_files.link-wording" ["P4"] [PlainFiles]
+        "the error about a link differs from the contract's", |target| link_wording(target);
+    "plain_files.link-to-a-directory-outside" ["P4", "W5"] [PlainFiles]
+        "a path through a link reaches a directory outside the memory", |target| link_to_a_directory_outside(target);
+    "plain_files.dangling-links" ["P4", "W5"] [PlainFiles]
+        "a dangling link lets a command create its target outside the memory", |target| dangling_links(target);
+    "plain_files.link-loop" ["P4", "W5"] [PlainFiles]
+        "a link to itself is followed forever, or returns a raw system error", |target| link_loop(target);
+    "plain_files.links-within" ["P4"] [PlainFiles]
+        "a link inside the memory makes one file reachable by two paths, and deleting one path deletes both",
+        |target| links_within(target);
+    "plain_files.links-are-not-listed" ["P4", "V2"] [PlainFiles]
+        "a listing shows links or their targets, or counts their sizes", |target| links_are_not_listed(target);
+    "plain_files.delete-spares-targets" ["P4", "D1"] [PlainFiles]
+        "deleting a directory deletes the targets of its links, or leaves the links",
+        |target| delete_spares_targets(target);
+    "plain_files.rename-spares-targets" ["P4", "R1"] [PlainFiles]
+        "renaming a directory moves or copies the targets of its links", |target| rename_spares_targets(target);
+    "plain_files.directory-of-links-alone" ["P4", "P5"] [PlainFiles]
+        "a directory that contains only links is shown, or is replaced by a file",
+        |target| directory_of_links_alone(target);
+    "plain_files.swapped-parent" ["P4"] [PlainFiles]
+        "a directory that is swapped for a link between check and use leads outside the memory",
+        |target| swapped_parent(target);
+    "plain_files.root-becomes-a-link" ["P4"] [PlainFiles]
+        "if the memory's directory is replaced by a link, commands reach its target",
+        |target| root_becomes_a_link(target);
+    "plain_files.pipes" ["P4"] [PlainFiles]
+        "a pipe is opened, which blocks forever, or is listed or removed", |target| pipes(target);
+    "plain_files.sockets-and-devices" ["P4"] [PlainFiles]
+        "a socket or device is listed, opened, moved or removed like a file", |target| sockets_and_devices(target);
+    "plain_files.delete-takes-special-files" ["P4", "D1"] [PlainFiles]
+        "a directory that contains a special file cannot be deleted, or is deleted in part",
+        |target| delete_takes_special_files(target);
+    "plain_files.hard-links" ["P4"] [PlainFiles]
+        "an edit of a file with a second hard link outside the memory also changes it there",
+        |target| hard_links(target);
+    "plain_files.non-utf-8-names" ["P1", "V1"] [PlainFiles]
+        "a file whose name is not UTF-8 breaks commands on its directory, or vanishes without being counted",
+        |target| names_that_are_no_text(target);
+    "plain_files.invalid-names" ["P2", "V1"] [PlainFiles]
+        "a file whose name is not allowed in paths is lost, vanishes uncounted, or forges lines of a listing",
+        |target| names_that_no_path_has(target);
+    "plain_files.empty-directories" ["P5"] [PlainFiles]
+        "an empty directory that another program made is shown, or prevents a file from being created",
+        |target| empty_directories(target);
+    "plain_files.removed-root" ["P5", "V7"] [PlainFiles]
+        "after another program removes the memory's directory, it is not empty, or accepts no files",
+        |target| removed_root(target);
+    "plain_files.modes-of-what-is-made" ["C1", "R1"] [PlainFiles]
+        "other users of the machine can read or change files and directories that a command creates",
+        |target| modes_of_what_is_made(target);
+    "plain_files.modes-of-what-is-edited" ["S1", "I1"] [PlainFiles]
+        "an edit gives other users of the machine new permissions on a file", |target| modes_of_what_is_edited(target);
+    "plain_files.nothing-else" ["C1", "P5"] [PlainFiles]
+        "a command leaves a temporary file, a lock or an empty directory among the files",
+        |target| nothing_else(target);
+    "plain_files.bytes-on-disk" ["C1"] [PlainFiles]
+        "the bytes on the disk differ from file_text, or are stored under another name", |target| bytes_on_disk(target);
+    "plain_files.changes-of-others" ["X3"] [PlainFiles]
+        "a change by another program is not seen, or is overwritten by an edit of the earlier content",
+        |target| changes_of_others(target);
+}
 
 async fn link_to_a_file_outside(target: Arc<dyn Target>) -> Result<(), CaseError> {
     let memory = PlainMemory::of(&*target).await?;

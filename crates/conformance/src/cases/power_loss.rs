@@ -10,8 +10,6 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::cases::interruption::{create, delete, insert, rename};
 use crate::cases::plain_memory::{on_disk, paths_under};
 use crate::failure::{CaseError, Failure, excerpt};
@@ -23,42 +21,20 @@ const MARK: &str = "text-that-must-reach-the-disk";
 /// The name of the file that is created, renamed or deleted.
 const NAME: &str = "name-that-must-reach-the-disk";
 
-const NEEDS: &[Capability] = &[Capability::Processes, Capability::Directory, Capability::Tracing];
-
-pub(crate) const CASES: &[CodeCase] = &[
-    CodeCase {
-        id: "power_loss.create",
-        clauses: &["X2", "C1"],
-        basis: Basis::Project,
-        needs: NEEDS,
-        reason: "a loss of power after the response loses a created file, because it or its directory was not flushed",
-        run: |target| Box::pin(async move { created(&*target).await }),
-    },
-    CodeCase {
-        id: "power_loss.edit",
-        clauses: &["X2", "S1", "I1"],
-        basis: Basis::Project,
-        needs: NEEDS,
-        reason: "a loss of power after the response loses an edit, because the new text was not flushed",
-        run: |target| Box::pin(async move { edited(&*target).await }),
-    },
-    CodeCase {
-        id: "power_loss.rename",
-        clauses: &["X2", "R1"],
-        basis: Basis::Project,
-        needs: NEEDS,
-        reason: "a loss of power after the response undoes a rename, because the directories were not flushed",
-        run: |target| Box::pin(async move { renamed(&*target).await }),
-    },
-    CodeCase {
-        id: "power_loss.delete",
-        clauses: &["X2", "D1"],
-        basis: Basis::Project,
-        needs: NEEDS,
-        reason: "a loss of power after the response brings a deleted file back, because its directory was not flushed",
-        run: |target| Box::pin(async move { deleted(&*target).await }),
-    },
-];
+cases! {
+    "power_loss.create" ["X2", "C1"] [Processes, Directory, Tracing]
+        "a loss of power after the response loses a created file, because it or its directory was not flushed",
+        |target| created(&*target);
+    "power_loss.edit" ["X2", "S1", "I1"] [Processes, Directory, Tracing]
+        "a loss of power after the response loses an edit, because the new text was not flushed",
+        |target| edited(&*target);
+    "power_loss.rename" ["X2", "R1"] [Processes, Directory, Tracing]
+        "a loss of power after the response undoes a rename, because the directories were not flushed",
+        |target| renamed(&*target);
+    "power_loss.delete" ["X2", "D1"] [Processes, Directory, Tracing]
+        "a loss of power after the response brings a deleted file back, because its directory was not flushed",
+        |target| deleted(&*target);
+}
 
 async fn created(target: &dyn Target) -> Result<(), CaseError> {
     let before = [create("/memories/d/other.txt", "text")];

@@ -6,8 +6,6 @@ use futures::future::try_join_all;
 use memory_tool_core::{Batch, MemoryPath, Precondition, Quota, QuotaKind, Store, StoreError, StoreExt};
 use tokio::task::yield_now;
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::cases::bytes::{expect_content, path, write};
 use crate::failure::{CaseError, Failure};
 use crate::target::check;
@@ -21,67 +19,36 @@ const MOST_TURNS: usize = 60;
 /// The directory that is limited in most cases.
 const DIRECTORY: &str = "/memories/d";
 
-macro_rules! quota_case {
-    ($id:literal, $reason:literal, $run:ident) => {
-        CodeCase {
-            id: $id,
-            clauses: &["X4"],
-            basis: Basis::Project,
-            needs: &[Capability::Store],
-            reason: $reason,
-            run: |target| Box::pin(async move { $run(target.store()?).await }),
-        }
-    };
-}
-
-pub(crate) const CASES: &[CodeCase] = &[
-    quota_case!(
-        "store.quota-files",
+cases! {
+    "store.quota-files" ["X4"] [Store]
         "a batch that exceeds a quota of files is applied, or a batch without new files is refused",
-        files
-    ),
-    quota_case!(
-        "store.quota-bytes",
-        "a quota counts characters instead of bytes, or also counts replaced content",
-        bytes
-    ),
-    quota_case!(
-        "store.quota-file-bytes",
+        |target| files(target.store()?);
+    "store.quota-bytes" ["X4"] [Store]
+        "a quota counts characters instead of bytes, or also counts replaced content", |target| bytes(target.store()?);
+    "store.quota-file-bytes" ["X4"] [Store]
         "a file exceeds the quota of bytes per file, or an oversized file cannot be shortened",
-        file_bytes
-    ),
-    quota_case!(
-        "store.quota-depth",
+        |target| file_bytes(target.store()?);
+    "store.quota-depth" ["X4"] [Store]
         "a file is created deeper than the quota allows, or is moved there with its directory",
-        depth
-    ),
-    quota_case!("store.quota-shrinks", "files over a quota cannot be edited, shortened, moved or removed", shrinks),
-    quota_case!(
-        "store.quota-of-a-directory",
+        |target| depth(target.store()?);
+    "store.quota-shrinks" ["X4"] [Store]
+        "files over a quota cannot be edited, shortened, moved or removed", |target| shrinks(target.store()?);
+    "store.quota-of-a-directory" ["X4"] [Store]
         "files outside the directory are counted, or files renamed into it are ignored",
-        of_a_directory
-    ),
-    quota_case!(
-        "store.quota-of-the-root",
+        |target| of_a_directory(target.store()?);
+    "store.quota-of-the-root" ["X4"] [Store]
         "files directly in the root are not counted, or the root cannot have a quota",
-        of_the_root
-    ),
-    quota_case!(
-        "store.quota-comes-last",
+        |target| of_the_root(target.store()?);
+    "store.quota-comes-last" ["X4"] [Store]
         "a quota is reported before a failed precondition, or a later quota before an earlier one",
-        comes_last
-    ),
-    quota_case!(
-        "store.race-for-files",
+        |target| comes_last(target.store()?);
+    "store.race-for-files" ["X4"] [Store]
         "concurrent writers create more files than a quota allows, or are refused while there is room",
-        race_for_files
-    ),
-    quota_case!(
-        "store.race-for-bytes",
+        |target| race_for_files(target.store()?);
+    "store.race-for-bytes" ["X4"] [Store]
         "concurrent writers add more bytes than a quota allows, or are refused while there is room",
-        race_for_bytes
-    ),
-];
+        |target| race_for_bytes(target.store()?);
+}
 
 /// The numbers of a refusal: the limit, the resulting amount and the room left.
 type Numbers = (u64, u64, u64);

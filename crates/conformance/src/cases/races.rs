@@ -8,232 +8,94 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::yield_now;
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::cases::threads::Threads;
 use crate::failure::{CaseError, Failure, ensure, expect_text};
 use crate::read_back;
 use crate::session::{Answer, Client};
 use crate::target::{Target, check};
 
-pub(crate) const CASES: &[CodeCase] = &[
-    CodeCase {
-        id: "races.inserts",
-        clauses: &["X3", "I1"],
-        basis: Basis::Project,
-        needs: &[],
-        reason: "tasks that insert into one file concurrently lose lines",
-        run: |target| Box::pin(async move { inserts(&*target, Contenders::Tasks(8), 4).await }),
-    },
-    CodeCase {
-        id: "races.inserts-of-sessions",
-        clauses: &["X3", "I1"],
-        basis: Basis::Project,
-        needs: &[Capability::Sessions],
-        reason: "sessions that insert into one file concurrently lose lines",
-        run: |target| Box::pin(async move { inserts(&*target, Contenders::Sessions(8), 4).await }),
-    },
-    CodeCase {
-        id: "races.inserts-of-processes",
-        clauses: &["X3", "I1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "processes that insert into one file concurrently lose lines",
-        run: |target| Box::pin(async move { inserts(&*target, Contenders::Processes(2), 2).await }),
-    },
-    CodeCase {
-        id: "races.replacements",
-        clauses: &["X3", "S3"],
-        basis: Basis::Project,
-        needs: &[],
-        reason: "several tasks that replace the same text concurrently succeed",
-        run: |target| Box::pin(async move { replacements(&*target, Contenders::Tasks(4)).await }),
-    },
-    CodeCase {
-        id: "races.replacements-of-sessions",
-        clauses: &["X3", "S3"],
-        basis: Basis::Project,
-        needs: &[Capability::Sessions],
-        reason: "several sessions that replace the same text concurrently succeed",
-        run: |target| Box::pin(async move { replacements(&*target, Contenders::Sessions(4)).await }),
-    },
-    CodeCase {
-        id: "races.replacements-of-processes",
-        clauses: &["X3", "S3"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "several processes that replace the same text concurrently succeed",
-        run: |target| Box::pin(async move { replacements(&*target, Contenders::Processes(2)).await }),
-    },
-    CodeCase {
-        id: "races.creates",
-        clauses: &["X3", "C2"],
-        basis: Basis::Project,
-        needs: &[],
-        reason: "tasks that create one file concurrently overwrite each other",
-        run: |target| Box::pin(async move { creates(&*target, Contenders::Tasks(4)).await }),
-    },
-    CodeCase {
-        id: "races.creates-of-sessions",
-        clauses: &["X3", "C2"],
-        basis: Basis::Project,
-        needs: &[Capability::Sessions],
-        reason: "sessions that create one file concurrently overwrite each other",
-        run: |target| Box::pin(async move { creates(&*target, Contenders::Sessions(4)).await }),
-    },
-    CodeCase {
-        id: "races.creates-of-processes",
-        clauses: &["X3", "C2"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "processes that create one file concurrently overwrite each other",
-        run: |target| Box::pin(async move { creates(&*target, Contenders::Processes(2)).await }),
-    },
-    CodeCase {
-        id: "races.renames-to-one-path",
-        clauses: &["X3", "R2"],
-        basis: Basis::Project,
-        needs: &[],
-        reason: "tasks that rename to one path concurrently overwrite each other's files",
-        run: |target| Box::pin(async move { renames_to_one_path(&*target, Contenders::Tasks(4)).await }),
-    },
-    CodeCase {
-        id: "races.renames-to-one-path-of-sessions",
-        clauses: &["X3", "R2"],
-        basis: Basis::Project,
-        needs: &[Capability::Sessions],
-        reason: "sessions that rename to one path concurrently overwrite each other's files",
-        run: |target| Box::pin(async move { renames_to_one_path(&*target, Contenders::Sessions(4)).await }),
-    },
-    CodeCase {
-        id: "races.renames-to-one-path-of-processes",
-        clauses: &["X3", "R2"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "processes that rename to one path concurrently overwrite each other's files",
-        run: |target| Box::pin(async move { renames_to_one_path(&*target, Contenders::Processes(2)).await }),
-    },
-    CodeCase {
-        id: "races.renames-of-one-path",
-        clauses: &["X3", "R2"],
-        basis: Basis::Project,
-        needs: &[],
-        reason: "several tasks that rename one path concurrently succeed, or the file ends up at two paths",
-        run: |target| Box::pin(async move { renames_of_one_path(&*target, Contenders::Tasks(4)).await }),
-    },
-    CodeCase {
-        id: "races.renames-of-one-path-of-sessions",
-        clauses: &["X3", "R2"],
-        basis: Basis::Project,
-        needs: &[Capability::Sessions],
-        reason: "several sessions that rename one path concurrently succeed, or the file ends up at two paths",
-        run: |target| Box::pin(async move { renames_of_one_path(&*target, Contenders::Sessions(4)).await }),
-    },
-    CodeCase {
-        id: "races.renames-of-one-path-of-processes",
-        clauses: &["X3", "R2"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "several processes that rename one path concurrently succeed, or the file ends up at two paths",
-        run: |target| Box::pin(async move { renames_of_one_path(&*target, Contenders::Processes(2)).await }),
-    },
-    CodeCase {
-        id: "races.deletes",
-        clauses: &["X3", "D2"],
-        basis: Basis::Project,
-        needs: &[],
-        reason: "several tasks that delete one path concurrently succeed, or one fails with another error",
-        run: |target| Box::pin(async move { deletes(&*target, Contenders::Tasks(4)).await }),
-    },
-    CodeCase {
-        id: "races.deletes-of-sessions",
-        clauses: &["X3", "D2"],
-        basis: Basis::Project,
-        needs: &[Capability::Sessions],
-        reason: "several sessions that delete one path concurrently succeed, or one fails with another error",
-        run: |target| Box::pin(async move { deletes(&*target, Contenders::Sessions(4)).await }),
-    },
-    CodeCase {
-        id: "races.deletes-of-processes",
-        clauses: &["X3", "D2"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "several processes that delete one path concurrently succeed, or one fails with another error",
-        run: |target| Box::pin(async move { deletes(&*target, Contenders::Processes(2)).await }),
-    },
-    CodeCase {
-        id: "races.delete-against-creates",
-        clauses: &["X3", "D1"],
-        basis: Basis::Project,
-        needs: &[Capability::Sessions],
-        reason: "deleting a directory while files are created in it leaves older files, or removes newer ones",
-        run: |target| Box::pin(async move { delete_against_creates(&*target).await }),
-    },
-    CodeCase {
-        id: "races.edits-against-recreation",
-        clauses: &["X3", "I1", "D1"],
-        basis: Basis::Project,
-        needs: &[Capability::Sessions],
-        reason: "an edit during which another session deletes and recreates the file brings the old text back",
-        run: |target| Box::pin(async move { edits_against_recreation(&*target, Contenders::Sessions(2)).await }),
-    },
-    CodeCase {
-        id: "races.edits-against-recreation-by-processes",
-        clauses: &["X3", "I1", "D1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "an edit during which another process deletes and recreates the file brings the old text back",
-        run: |target| Box::pin(async move { edits_against_recreation(&*target, Contenders::Processes(2)).await }),
-    },
-    CodeCase {
-        id: "races.views-of-a-file",
-        clauses: &["X1", "X3"],
-        basis: Basis::Project,
-        needs: &[Capability::Sessions],
-        reason: "a session that views a file while another rewrites it sees a mixture, part of it, or no file",
-        run: |target| Box::pin(async move { views_of_a_file(&*target, Contenders::Sessions(2)).await }),
-    },
-    CodeCase {
-        id: "races.views-of-a-file-by-processes",
-        clauses: &["X1", "X3"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "a process that views a file while another rewrites it sees a mixture, part of it, or no file",
-        run: |target| Box::pin(async move { views_of_a_file(&*target, Contenders::Processes(2)).await }),
-    },
-    CodeCase {
-        id: "races.views-of-a-directory",
-        clauses: &["X1", "X3"],
-        basis: Basis::Project,
-        needs: &[Capability::Sessions],
-        reason: "a session that views a directory while another renames it sees it at both paths, or in part",
-        run: |target| Box::pin(async move { views_of_a_directory(&*target, Contenders::Sessions(2)).await }),
-    },
-    CodeCase {
-        id: "races.views-of-a-directory-by-processes",
-        clauses: &["X1", "X3"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "a process that views a directory while another renames it sees it at both paths, or in part",
-        run: |target| Box::pin(async move { views_of_a_directory(&*target, Contenders::Processes(2)).await }),
-    },
-    CodeCase {
-        id: "races.sees-others",
-        clauses: &["X3"],
-        basis: Basis::Project,
-        needs: &[Capability::Sessions],
-        reason: "a session sees stale content after another session changed it",
-        run: |target| Box::pin(async move { sees_others(&*target, Contenders::Sessions(2)).await }),
-    },
-    CodeCase {
-        id: "races.sees-other-processes",
-        clauses: &["X3"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "a process sees stale content after another process changed it",
-        run: |target| Box::pin(async move { sees_others(&*target, Contenders::Processes(2)).await }),
-    },
-];
+cases! {
+    "races.inserts" ["X3", "I1"] []
+        "tasks that insert into one file concurrently lose lines", |target| inserts(&*target, Contenders::Tasks(8), 4);
+    "races.inserts-of-sessions" ["X3", "I1"] [Sessions]
+        "sessions that insert into one file concurrently lose lines",
+        |target| inserts(&*target, Contenders::Sessions(8), 4);
+    "races.inserts-of-processes" ["X3", "I1"] [Processes]
+        "processes that insert into one file concurrently lose lines",
+        |target| inserts(&*target, Contenders::Processes(2), 2);
+    "races.replacements" ["X3", "S3"] []
+        "several tasks that replace the same text concurrently succeed",
+        |target| replacements(&*target, Contenders::Tasks(4));
+    "races.replacements-of-sessions" ["X3", "S3"] [Sessions]
+        "several sessions that replace the same text concurrently succeed",
+        |target| replacements(&*target, Contenders::Sessions(4));
+    "races.replacements-of-processes" ["X3", "S3"] [Processes]
+        "several processes that replace the same text concurrently succeed",
+        |target| replacements(&*target, Contenders::Processes(2));
+    "races.creates" ["X3", "C2"] []
+        "tasks that create one file concurrently overwrite each other",
+        |target| creates(&*target, Contenders::Tasks(4));
+    "races.creates-of-sessions" ["X3", "C2"] [Sessions]
+        "sessions that create one file concurrently overwrite each other",
+        |target| creates(&*target, Contenders::Sessions(4));
+    "races.creates-of-processes" ["X3", "C2"] [Processes]
+        "processes that create one file concurrently overwrite each other",
+        |target| creates(&*target, Contenders::Processes(2));
+    "races.renames-to-one-path" ["X3", "R2"] []
+        "tasks that rename to one path concurrently overwrite each other's files",
+        |target| renames_to_one_path(&*target, Contenders::Tasks(4));
+    "races.renames-to-one-path-of-sessions" ["X3", "R2"] [Sessions]
+        "sessions that rename to one path concurrently overwrite each other's files",
+        |target| renames_to_one_path(&*target, Contenders::Sessions(4));
+    "races.renames-to-one-path-of-processes" ["X3", "R2"] [Processes]
+        "processes that rename to one path concurrently overwrite each other's files",
+        |target| renames_to_one_path(&*target, Contenders::Processes(2));
+    "races.renames-of-one-path" ["X3", "R2"] []
+        "several tasks that rename one path concurrently succeed, or the file ends up at two paths",
+        |target| renames_of_one_path(&*target, Contenders::Tasks(4));
+    "races.renames-of-one-path-of-sessions" ["X3", "R2"] [Sessions]
+        "several sessions that rename one path concurrently succeed, or the file ends up at two paths",
+        |target| renames_of_one_path(&*target, Contenders::Sessions(4));
+    "races.renames-of-one-path-of-processes" ["X3", "R2"] [Processes]
+        "several processes that rename one path concurrently succeed, or the file ends up at two paths",
+        |target| renames_of_one_path(&*target, Contenders::Processes(2));
+    "races.deletes" ["X3", "D2"] []
+        "several tasks that delete one path concurrently succeed, or one fails with another error",
+        |target| deletes(&*target, Contenders::Tasks(4));
+    "races.deletes-of-sessions" ["X3", "D2"] [Sessions]
+        "several sessions that delete one path concurrently succeed, or one fails with another error",
+        |target| deletes(&*target, Contenders::Sessions(4));
+    "races.deletes-of-processes" ["X3", "D2"] [Processes]
+        "several processes that delete one path concurrently succeed, or one fails with another error",
+        |target| deletes(&*target, Contenders::Processes(2));
+    "races.delete-against-creates" ["X3", "D1"] [Sessions]
+        "deleting a directory while files are created in it leaves older files, or removes newer ones",
+        |target| delete_against_creates(&*target);
+    "races.edits-against-recreation" ["X3", "I1", "D1"] [Sessions]
+        "an edit during which another session deletes and recreates the file brings the old text back",
+        |target| edits_against_recreation(&*target, Contenders::Sessions(2));
+    "races.edits-against-recreation-by-processes" ["X3", "I1", "D1"] [Processes]
+        "an edit during which another process deletes and recreates the file brings the old text back",
+        |target| edits_against_recreation(&*target, Contenders::Processes(2));
+    "races.views-of-a-file" ["X1", "X3"] [Sessions]
+        "a session that views a file while another rewrites it sees a mixture, part of it, or no file",
+        |target| views_of_a_file(&*target, Contenders::Sessions(2));
+    "races.views-of-a-file-by-processes" ["X1", "X3"] [Processes]
+        "a process that views a file while another rewrites it sees a mixture, part of it, or no file",
+        |target| views_of_a_file(&*target, Contenders::Processes(2));
+    "races.views-of-a-directory" ["X1", "X3"] [Sessions]
+        "a session that views a directory while another renames it sees it at both paths, or in part",
+        |target| views_of_a_directory(&*target, Contenders::Sessions(2));
+    "races.views-of-a-directory-by-processes" ["X1", "X3"] [Processes]
+        "a process that views a directory while another renames it sees it at both paths, or in part",
+        |target| views_of_a_directory(&*target, Contenders::Processes(2));
+    "races.sees-others" ["X3"] [Sessions]
+        "a session sees stale content after another session changed it",
+        |target| sees_others(&*target, Contenders::Sessions(2));
+    "races.sees-other-processes" ["X3"] [Processes]
+        "a process sees stale content after another process changed it",
+        |target| sees_others(&*target, Contenders::Processes(2));
+}
 
 /// The kind and number of clients in a race.
 #[derive(Clone, Copy)]

@@ -5,8 +5,6 @@ use memory_tool_core::{
     Batch, MemoryPath, Node, Precondition, Quota, RecordName, Store, StoreError, StoreExt, Version,
 };
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::cases::bytes::{expect_content, expect_refused, path, shown, write};
 use crate::failure::{CaseError, Failure};
 use crate::target::{Target, check};
@@ -19,75 +17,34 @@ const ROUNDS: usize = 30;
 /// The name of the record in most cases.
 const RECORD: &str = "suite/state";
 
-macro_rules! records_case {
-    ($id:literal, $clauses:expr, $reason:literal, $run:ident) => {
-        CodeCase {
-            id: $id,
-            clauses: &$clauses,
-            basis: Basis::Project,
-            needs: &[Capability::Store],
-            reason: $reason,
-            run: |target| Box::pin(async move { $run(&*target.store()?).await }),
-        }
-    };
-}
-
-pub(crate) const CASES: &[CodeCase] = &[
-    records_case!("records.any-bytes", ["C1"], "some bytes of a record are changed or truncate it", any_bytes),
-    records_case!("records.names", ["X3"], "records with similar names share content", names),
-    records_case!(
-        "records.in-no-listing",
-        ["V1"],
-        "a record appears in a listing, or creates a directory",
-        in_no_listing
-    ),
-    records_case!("records.in-no-quota", ["X4"], "a record counts towards a quota", in_no_quota),
-    records_case!(
-        "records.at-no-path",
-        ["P1"],
+cases! {
+    "records.any-bytes" ["C1"] [Store]
+        "some bytes of a record are changed or truncate it", |target| any_bytes(&*target.store()?);
+    "records.names" ["X3"] [Store] "records with similar names share content", |target| names(&*target.store()?);
+    "records.in-no-listing" ["V1"] [Store]
+        "a record appears in a listing, or creates a directory", |target| in_no_listing(&*target.store()?);
+    "records.in-no-quota" ["X4"] [Store] "a record counts towards a quota", |target| in_no_quota(&*target.store()?);
+    "records.at-no-path" ["P1"] [Store]
         "a path reads, changes or removes a record, or a record prevents a file from being created",
-        at_no_path
-    ),
-    records_case!(
-        "records.survive-the-root",
-        ["D1"],
-        "removing all files changes or removes records",
-        survive_the_root
-    ),
-    records_case!(
-        "records.removed",
-        ["D1", "D2"],
-        "a removed record still exists, or removing it again fails",
-        removed
-    ),
-    records_case!(
-        "records.preconditions",
-        ["X3"],
+        |target| at_no_path(&*target.store()?);
+    "records.survive-the-root" ["D1"] [Store]
+        "removing all files changes or removes records", |target| survive_the_root(&*target.store()?);
+    "records.removed" ["D1", "D2"] [Store]
+        "a removed record still exists, or removing it again fails", |target| removed(&*target.store()?);
+    "records.preconditions" ["X3"] [Store]
         "a batch is applied although its precondition on a record does not hold",
-        preconditions
-    ),
-    records_case!(
-        "records.version-after-recreation",
-        ["X3"],
+        |target| preconditions(&*target.store()?);
+    "records.version-after-recreation" ["X3"] [Store]
         "a record that is removed and recreated gets a version that it had before",
-        version_of_what_was_made_again
-    ),
-    records_case!("records.in-one-batch", ["X1"], "a batch of files and records is applied in part", in_one_batch),
-    records_case!(
-        "records.race-for-a-version",
-        ["X3"],
+        |target| version_of_what_was_made_again(&*target.store()?);
+    "records.in-one-batch" ["X1"] [Store]
+        "a batch of files and records is applied in part", |target| in_one_batch(&*target.store()?);
+    "records.race-for-a-version" ["X3"] [Store]
         "several concurrent replacements of one version of a record succeed, or all fail",
-        race_for_a_version
-    ),
-    CodeCase {
-        id: "records.reopened",
-        clauses: &["X2"],
-        basis: Basis::Project,
-        needs: &[Capability::Store, Capability::Sessions],
-        reason: "a later session does not see the records that an earlier one wrote or removed",
-        run: |target| Box::pin(async move { reopened(&*target).await }),
-    },
-];
+        |target| race_for_a_version(&*target.store()?);
+    "records.reopened" ["X2"] [Store, Sessions]
+        "a later session does not see the records that an earlier one wrote or removed", |target| reopened(&*target);
+}
 
 fn record(name: &str) -> Result<RecordName, CaseError> {
     Ok(name.parse()?)

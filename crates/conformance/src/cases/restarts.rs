@@ -9,8 +9,6 @@ use memory_tool_core::MemoryPath;
 use serde_json::{Value, json};
 use tokio::task::{spawn_blocking, yield_now};
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::cases::interruption::{Interruption, States, create, delete, insert, rename};
 use crate::failure::{CaseError, Failure, ensure, expect_text};
 use crate::read_back;
@@ -20,112 +18,41 @@ use crate::target::{Target, check};
 /// How often a program is killed during a command, each time a little later.
 const KILLS: u32 = 12;
 
-pub(crate) const CASES: &[CodeCase] = &[
-    CodeCase {
-        id: "restarts.create-survives",
-        clauses: &["X2", "C1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "a file whose creation was acknowledged is lost when the program is killed",
-        run: |target| Box::pin(async move { create_survives(&*target).await }),
-    },
-    CodeCase {
-        id: "restarts.str-replace-survives",
-        clauses: &["X2", "S1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "an acknowledged replacement is lost when the program is killed",
-        run: |target| Box::pin(async move { str_replace_survives(&*target).await }),
-    },
-    CodeCase {
-        id: "restarts.insert-survives",
-        clauses: &["X2", "I1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "an acknowledged insertion is lost when the program is killed",
-        run: |target| Box::pin(async move { insert_survives(&*target).await }),
-    },
-    CodeCase {
-        id: "restarts.delete-survives",
-        clauses: &["X2", "D1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "a file whose deletion was acknowledged exists again after a restart",
-        run: |target| Box::pin(async move { delete_survives(&*target).await }),
-    },
-    CodeCase {
-        id: "restarts.delete-of-a-directory-survives",
-        clauses: &["X2", "D1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "part or all of a directory whose deletion was acknowledged exists again after a restart",
-        run: |target| Box::pin(async move { delete_of_a_directory_survives(&*target).await }),
-    },
-    CodeCase {
-        id: "restarts.rename-survives",
-        clauses: &["X2", "R1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "after a restart, a file whose rename was acknowledged is at its old path, at both paths, or lost",
-        run: |target| Box::pin(async move { rename_survives(&*target).await }),
-    },
-    CodeCase {
-        id: "restarts.rename-of-a-directory-survives",
-        clauses: &["X2", "R1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "after a restart, a directory whose rename was acknowledged is at its old path, at both paths, or lost",
-        run: |target| Box::pin(async move { rename_of_a_directory_survives(&*target).await }),
-    },
-    CodeCase {
-        id: "restarts.killed-while-creating",
-        clauses: &["X1", "C1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "a program that is killed while it creates a large file leaves a partial file",
-        run: |target| Box::pin(async move { kill_in_the_middle(&*target, &Interruption::creating()).await }),
-    },
-    CodeCase {
-        id: "restarts.killed-while-editing",
-        clauses: &["X1", "I1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "a program that is killed while it edits a large file leaves a partial file, or deletes the file",
-        run: |target| Box::pin(async move { kill_in_the_middle(&*target, &Interruption::editing()).await }),
-    },
-    CodeCase {
-        id: "restarts.killed-while-renaming",
-        clauses: &["X1", "R1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "a program that is killed while it renames a directory leaves parts of it at both paths",
-        run: |target| Box::pin(async move { kill_in_the_middle(&*target, &Interruption::renaming()).await }),
-    },
-    CodeCase {
-        id: "restarts.killed-while-deleting",
-        clauses: &["X1", "D1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "a program that is killed while it deletes a directory leaves part of it",
-        run: |target| Box::pin(async move { kill_in_the_middle(&*target, &Interruption::deleting()).await }),
-    },
-    CodeCase {
-        id: "restarts.others-continue",
-        clauses: &["X3", "X1", "X2"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "a program that is killed during a command leaves a lock that blocks others",
-        run: |target| Box::pin(async move { others_go_on(&*target).await }),
-    },
-    CodeCase {
-        id: "restarts.bad-lines",
-        clauses: &["W1"],
-        basis: Basis::Project,
-        needs: &[Capability::Processes],
-        reason: "a line that is not a command ends the program, or does not get an error",
-        run: |target| Box::pin(async move { bad_lines(&*target).await }),
-    },
-];
+cases! {
+    "restarts.create-survives" ["X2", "C1"] [Processes]
+        "a file whose creation was acknowledged is lost when the program is killed", |target| create_survives(&*target);
+    "restarts.str-replace-survives" ["X2", "S1"] [Processes]
+        "an acknowledged replacement is lost when the program is killed", |target| str_replace_survives(&*target);
+    "restarts.insert-survives" ["X2", "I1"] [Processes]
+        "an acknowledged insertion is lost when the program is killed", |target| insert_survives(&*target);
+    "restarts.delete-survives" ["X2", "D1"] [Processes]
+        "a file whose deletion was acknowledged exists again after a restart", |target| delete_survives(&*target);
+    "restarts.delete-of-a-directory-survives" ["X2", "D1"] [Processes]
+        "part or all of a directory whose deletion was acknowledged exists again after a restart",
+        |target| delete_of_a_directory_survives(&*target);
+    "restarts.rename-survives" ["X2", "R1"] [Processes]
+        "after a restart, a file whose rename was acknowledged is at its old path, at both paths, or lost",
+        |target| rename_survives(&*target);
+    "restarts.rename-of-a-directory-survives" ["X2", "R1"] [Processes]
+        "after a restart, a directory whose rename was acknowledged is at its old path, at both paths, or lost",
+        |target| rename_of_a_directory_survives(&*target);
+    "restarts.killed-while-creating" ["X1", "C1"] [Processes]
+        "a program that is killed while it creates a large file leaves a partial file",
+        |target| kill_in_the_middle(&*target, &Interruption::creating());
+    "restarts.killed-while-editing" ["X1", "I1"] [Processes]
+        "a program that is killed while it edits a large file leaves a partial file, or deletes the file",
+        |target| kill_in_the_middle(&*target, &Interruption::editing());
+    "restarts.killed-while-renaming" ["X1", "R1"] [Processes]
+        "a program that is killed while it renames a directory leaves parts of it at both paths",
+        |target| kill_in_the_middle(&*target, &Interruption::renaming());
+    "restarts.killed-while-deleting" ["X1", "D1"] [Processes]
+        "a program that is killed while it deletes a directory leaves part of it",
+        |target| kill_in_the_middle(&*target, &Interruption::deleting());
+    "restarts.others-continue" ["X3", "X1", "X2"] [Processes]
+        "a program that is killed during a command leaves a lock that blocks others", |target| others_go_on(&*target);
+    "restarts.bad-lines" ["W1"] [Processes]
+        "a line that is not a command ends the program, or does not get an error", |target| bad_lines(&*target);
+}
 
 /// Starts a program, runs the commands, kills it when the last one is acknowledged, and starts it again.
 async fn run_and_kill(target: &dyn Target, commands: &[Value]) -> Result<Client, CaseError> {

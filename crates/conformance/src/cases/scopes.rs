@@ -4,33 +4,23 @@ use std::sync::Arc;
 
 use memory_tool_core::{MemoryPath, Node, Store, StoreExt};
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::failure::{CaseError, Failure};
 use crate::target::{Target, check};
 
-macro_rules! scope_case {
-    ($id:literal, $reason:literal, $run:ident) => {
-        CodeCase {
-            id: $id,
-            clauses: &["X3"],
-            basis: Basis::Project,
-            needs: &[Capability::Scopes],
-            reason: $reason,
-            run: |target| Box::pin(async move { $run(&*target).await }),
-        }
-    };
+cases! {
+    "scopes.same-name" ["X3"] [Scopes] "opening a name again opens a different memory", |target| same_name(&*target);
+    "scopes.prefixes" ["X3"] [Scopes] "names that share a prefix share a memory", |target| prefixes(&*target);
+    "scopes.letter-case" ["X3"] [Scopes]
+        "names that differ only in letter case share a memory", |target| letter_case(&*target);
+    "scopes.patterns" ["X3"] [Scopes]
+        "a name that matches another as a pattern shares its memory", |target| patterns(&*target);
+    "scopes.quotes" ["X3"] [Scopes]
+        "a name with quotes or separators is accepted but shares another memory", |target| quotes(&*target);
+    "scopes.path-like-names" ["X3"] [Scopes]
+        "a name that looks like a path reaches another memory", |target| path_like_names(&*target);
+    "scopes.no-name" ["X3"] [Scopes]
+        "an empty name is accepted, so unnamed tenants share a memory", |target| no_name(&*target);
 }
-
-pub(crate) const CASES: &[CodeCase] = &[
-    scope_case!("scopes.same-name", "opening a name again opens a different memory", same_name),
-    scope_case!("scopes.prefixes", "names that share a prefix share a memory", prefixes),
-    scope_case!("scopes.letter-case", "names that differ only in letter case share a memory", letter_case),
-    scope_case!("scopes.patterns", "a name that matches another as a pattern shares its memory", patterns),
-    scope_case!("scopes.quotes", "a name with quotes or separators is accepted but shares another memory", quotes),
-    scope_case!("scopes.path-like-names", "a name that looks like a path reaches another memory", path_like_names),
-    scope_case!("scopes.no-name", "an empty name is accepted, so unnamed tenants share a memory", no_name),
-];
 
 /// Opens a memory whose name must be accepted.
 async fn open(target: &dyn Target, name: &str) -> Result<Arc<dyn Store>, CaseError> {

@@ -4,8 +4,6 @@ use std::sync::Arc;
 
 use memory_tool_core::{Batch, MemoryPath, Node, RecordName, Store, StoreError, StoreExt};
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::cases::bytes::path;
 use crate::failure::{CaseError, Failure};
 use crate::target::{Target, check};
@@ -17,50 +15,36 @@ const SECRETS: [&str; 4] =
 /// The content of a record.
 const RECORD: &str = "who read about what, and when";
 
-macro_rules! sealed_case {
-    ($id:literal, $reason:literal, $run:ident) => {
-        CodeCase {
-            id: $id,
-            clauses: &["X1"],
-            basis: Basis::Project,
-            needs: &[Capability::Sealed, Capability::Store],
-            reason: $reason,
-            run: |target| Box::pin(async move { $run(&*target).await }),
-        }
-    };
-}
-
-pub(crate) const CASES: &[CodeCase] = &[
-    sealed_case!("sealed.contents", "the text of a file is readable in the underlying store", contents),
-    sealed_case!("sealed.names", "the name of a file or directory is readable in the underlying store", names),
-    sealed_case!("sealed.records", "the content of a record is readable in the underlying store", records),
-    sealed_case!("sealed.nonces", "writing the same text again, or to another file, repeats a ciphertext", nonces),
-    sealed_case!("sealed.flipped-bit", "a flipped bit makes a file read as another text", flipped_bit),
-    sealed_case!("sealed.truncated", "a truncated ciphertext makes a file read as another text", truncated),
-    sealed_case!("sealed.swapped", "two files whose ciphertexts are swapped read as each other", swapped),
-    sealed_case!("sealed.moved", "a ciphertext that is copied over another one is accepted there", moved),
-    sealed_case!(
-        "sealed.from-another-memory",
+cases! {
+    "sealed.contents" ["X1"] [Sealed, Store]
+        "the text of a file is readable in the underlying store", |target| contents(&*target);
+    "sealed.names" ["X1"] [Sealed, Store]
+        "the name of a file or directory is readable in the underlying store", |target| names(&*target);
+    "sealed.records" ["X1"] [Sealed, Store]
+        "the content of a record is readable in the underlying store", |target| records(&*target);
+    "sealed.nonces" ["X1"] [Sealed, Store]
+        "writing the same text again, or to another file, repeats a ciphertext", |target| nonces(&*target);
+    "sealed.flipped-bit" ["X1"] [Sealed, Store]
+        "a flipped bit makes a file read as another text", |target| flipped_bit(&*target);
+    "sealed.truncated" ["X1"] [Sealed, Store]
+        "a truncated ciphertext makes a file read as another text", |target| truncated(&*target);
+    "sealed.swapped" ["X1"] [Sealed, Store]
+        "two files whose ciphertexts are swapped read as each other", |target| swapped(&*target);
+    "sealed.moved" ["X1"] [Sealed, Store]
+        "a ciphertext that is copied over another one is accepted there", |target| moved(&*target);
+    "sealed.from-another-memory" ["X1"] [Sealed, Store]
         "a ciphertext from another memory with the same key is accepted in this one",
-        from_another_memory
-    ),
-    sealed_case!(
-        "sealed.older-put-back",
+        |target| from_another_memory(&*target);
+    "sealed.older-put-back" ["X1"] [Sealed, Store]
         "an older ciphertext that is put back reads as another text, or keeps the newer version",
-        older_put_back
-    ),
-    sealed_case!(
-        "sealed.plaintext-among-ciphertexts",
-        "an unencrypted file is accepted as part of the memory",
-        plaintext_among_ciphertexts
-    ),
-    sealed_case!(
-        "sealed.damage-is-isolated",
-        "a damaged file makes the listing or other files fail",
-        damage_stays_where_it_is
-    ),
-    sealed_case!("sealed.wrong-key", "the wrong key reveals names or contents, or damages the memory", wrong_key),
-];
+        |target| older_put_back(&*target);
+    "sealed.plaintext-among-ciphertexts" ["X1"] [Sealed, Store]
+        "an unencrypted file is accepted as part of the memory", |target| plaintext_among_ciphertexts(&*target);
+    "sealed.damage-is-isolated" ["X1"] [Sealed, Store]
+        "a damaged file makes the listing or other files fail", |target| damage_stays_where_it_is(&*target);
+    "sealed.wrong-key" ["X1"] [Sealed, Store]
+        "the wrong key reveals names or contents, or damages the memory", |target| wrong_key(&*target);
+}
 
 /// A memory with two files, and its underlying store.
 async fn two_files(target: &dyn Target) -> Result<(Arc<dyn Store>, Arc<dyn Store>), CaseError> {

@@ -5,8 +5,6 @@ use std::fs;
 use memory_tool_core::{Batch, MemoryPath};
 use serde_json::json;
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::cases::bytes::path;
 use crate::cases::plain_memory::{PlainMemory, on_disk};
 use crate::failure::{CaseError, expect_all_of, expect_text};
@@ -19,48 +17,21 @@ const FILES: usize = 5_000;
 /// The number of lines of a file of 4 MiB.
 const LINES: usize = 65_536;
 
-pub(crate) const CASES: &[CodeCase] = &[
-    CodeCase {
-        id: "sizes.listing-of-thousands",
-        clauses: &["V1", "V8"],
-        basis: Basis::Project,
-        needs: &[],
-        reason: "a directory of thousands of files has a wrong size, or following the notes does not reach each file",
-        run: |target| Box::pin(async move { listing_of_thousands(&*target).await }),
-    },
-    CodeCase {
-        id: "sizes.rename-and-delete-of-thousands",
-        clauses: &["R1", "D1"],
-        basis: Basis::Project,
-        needs: &[],
-        reason: "a directory of thousands of files is renamed or deleted in part",
-        run: |target| Box::pin(async move { rename_and_delete_of_thousands(&*target).await }),
-    },
-    CodeCase {
-        id: "sizes.file-of-4-mib",
-        clauses: &["C1", "V4", "S1", "I1", "R1", "D1"],
-        basis: Basis::Project,
-        needs: &[],
-        reason: "a command refuses or damages a file of 4 MiB",
-        run: |target| Box::pin(async move { large_file(&*target).await }),
-    },
-    CodeCase {
-        id: "sizes.line-of-1-mib",
-        clauses: &["S1", "I1", "V8"],
-        basis: Basis::Project,
-        needs: &[],
-        reason: "a command refuses or damages a file with a line of 1 MiB, or an old_str of that length",
-        run: |target| Box::pin(async move { long_line(&*target).await }),
-    },
-    CodeCase {
-        id: "sizes.listed",
-        clauses: &["V2"],
-        basis: Basis::Documentation,
-        needs: &[Capability::PlainFiles],
-        reason: "a size of megabytes or gigabytes overflows, or has another unit",
-        run: |target| Box::pin(async move { listed(&*target).await }),
-    },
-];
+cases! {
+    "sizes.listing-of-thousands" ["V1", "V8"] []
+        "a directory of thousands of files has a wrong size, or following the notes does not reach each file",
+        |target| listing_of_thousands(&*target);
+    "sizes.rename-and-delete-of-thousands" ["R1", "D1"] []
+        "a directory of thousands of files is renamed or deleted in part",
+        |target| rename_and_delete_of_thousands(&*target);
+    "sizes.file-of-4-mib" ["C1", "V4", "S1", "I1", "R1", "D1"] []
+        "a command refuses or damages a file of 4 MiB", |target| large_file(&*target);
+    "sizes.line-of-1-mib" ["S1", "I1", "V8"] []
+        "a command refuses or damages a file with a line of 1 MiB, or an old_str of that length",
+        |target| long_line(&*target);
+    "sizes.listed" ["V2"] [PlainFiles] Documentation
+        "a size of megabytes or gigabytes overflows, or has another unit", |target| listed(&*target);
+}
 
 fn file_in(directory: &str, number: usize) -> String {
     format!("{directory}/{number:04}.txt")

@@ -13,8 +13,6 @@ use memory_tool_core::{
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::cases::bytes::{expect_content, expect_refused, path, write};
 use crate::failure::{CaseError, Failure};
 use crate::target::{Target, check};
@@ -28,235 +26,116 @@ const LONGEST_RACE: Duration = Duration::from_secs(3);
 /// Long enough for two writes to get different timestamps of milliseconds.
 const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 
-macro_rules! store_case {
-    ($id:literal, $clauses:expr, $reason:literal, $run:ident) => {
-        CodeCase {
-            id: $id,
-            clauses: &$clauses,
-            basis: Basis::Project,
-            needs: &[Capability::Store],
-            reason: $reason,
-            run: |target| Box::pin(async move { $run(target.store()?).await }),
-        }
-    };
-}
-
-pub(crate) const CASES: &[CodeCase] = &[
-    store_case!("store.read", ["P5"], "a file, a directory or a missing path reads as another kind of node", read),
-    store_case!(
-        "store.read-under-preconditions",
-        ["X3"],
+cases! {
+    "store.read" ["P5"] [Store]
+        "a file, a directory or a missing path reads as another kind of node", |target| read(target.store()?);
+    "store.read-under-preconditions" ["X3"] [Store]
         "a read under preconditions returns wrong content, or the wrong error if one does not hold",
-        read_under_preconditions
-    ),
-    store_case!("store.any-bytes", ["C1"], "some bytes of a file are changed or truncate it", any_bytes),
-    store_case!("store.large-file", ["C1"], "a file of several MB is damaged or truncated", large_file),
-    store_case!(
-        "store.version-of-other-content",
-        ["X3"],
+        |target| read_under_preconditions(target.store()?);
+    "store.any-bytes" ["C1"] [Store]
+        "some bytes of a file are changed or truncate it", |target| any_bytes(target.store()?);
+    "store.large-file" ["C1"] [Store]
+        "a file of several MB is damaged or truncated", |target| large_file(target.store()?);
+    "store.version-of-other-content" ["X3"] [Store]
         "two contents of the same length, written in quick succession, get the same version",
-        version_of_other_content
-    ),
-    store_case!(
-        "store.version-is-required",
-        ["X3"],
-        "a write that requires an old version is applied",
-        version_is_required
-    ),
-    store_case!(
-        "store.version-of-missing-path",
-        ["X3"],
+        |target| version_of_other_content(target.store()?);
+    "store.version-is-required" ["X3"] [Store]
+        "a write that requires an old version is applied", |target| version_is_required(target.store()?);
+    "store.version-of-missing-path" ["X3"] [Store]
         "a missing path or a directory satisfies a precondition on a version",
-        version_of_what_is_gone
-    ),
-    store_case!(
-        "store.version-of-another-file",
-        ["X3"],
-        "the version of another file satisfies a precondition",
-        version_of_another_file
-    ),
-    store_case!(
-        "store.absence-is-required",
-        ["X3", "C2"],
+        |target| version_of_what_is_gone(target.store()?);
+    "store.version-of-another-file" ["X3"] [Store]
+        "the version of another file satisfies a precondition", |target| version_of_another_file(target.store()?);
+    "store.absence-is-required" ["X3", "C2"] [Store]
         "an existing file or directory satisfies a precondition of absence",
-        absence_is_required
-    ),
-    store_case!(
-        "store.preconditions-alone",
-        ["X3"],
-        "the preconditions of a batch without changes are not checked",
-        preconditions_alone
-    ),
-    store_case!(
-        "store.preconditions-of-other-paths",
-        ["X3"],
+        |target| absence_is_required(target.store()?);
+    "store.preconditions-alone" ["X3"] [Store]
+        "the preconditions of a batch without changes are not checked", |target| preconditions_alone(target.store()?);
+    "store.preconditions-of-other-paths" ["X3"] [Store]
         "preconditions on paths that the batch does not change are ignored",
-        preconditions_of_other_paths
-    ),
-    store_case!(
-        "store.preconditions-in-order",
-        ["X3"],
+        |target| preconditions_of_other_paths(target.store()?);
+    "store.preconditions-in-order" ["X3"] [Store]
         "the error is not for the first precondition that does not hold",
-        preconditions_in_order
-    ),
-    store_case!(
-        "store.preconditions-come-first",
-        ["X3"],
+        |target| preconditions_in_order(target.store()?);
+    "store.preconditions-come-first" ["X3"] [Store]
         "preconditions are checked after the changes of their batch, or against their results",
-        preconditions_come_first
-    ),
-    store_case!(
-        "store.version-after-recreation",
-        ["X3"],
+        |target| preconditions_come_first(target.store()?);
+    "store.version-after-recreation" ["X3"] [Store]
         "a file that is removed and recreated with other content gets a version that it had before",
-        version_of_what_was_made_again
-    ),
-    store_case!(
-        "store.version-after-rename",
-        ["X3"],
+        |target| version_of_what_was_made_again(target.store()?);
+    "store.version-after-rename" ["X3"] [Store]
         "a file that is renamed to a path gets a version that another content had there before",
-        version_after_rename
-    ),
-    store_case!(
-        "store.invalid-batch",
-        ["X1"],
-        "a batch whose changes overlap is not refused as invalid",
-        invalid_batch
-    ),
-    store_case!("store.empty-batch", ["X1"], "an empty batch fails or changes something", empty_batch),
-    store_case!("store.batch", ["X1"], "some changes of a batch are not made", batch),
-    store_case!(
-        "store.batch-in-one-directory",
-        ["X1", "P5"],
+        |target| version_after_rename(target.store()?);
+    "store.invalid-batch" ["X1"] [Store]
+        "a batch whose changes overlap is not refused as invalid", |target| invalid_batch(target.store()?);
+    "store.empty-batch" ["X1"] [Store]
+        "an empty batch fails or changes something", |target| empty_batch(target.store()?);
+    "store.batch" ["X1"] [Store] "some changes of a batch are not made", |target| batch(target.store()?);
+    "store.batch-in-one-directory" ["X1", "P5"] [Store]
         "a batch cannot remove the last file of a directory and write another one there",
-        batch_in_one_directory
-    ),
-    store_case!(
-        "store.failed-write-undoes-all",
-        ["X1"],
+        |target| batch_in_one_directory(target.store()?);
+    "store.failed-write-undoes-all" ["X1"] [Store]
         "some changes of a batch are made although one of its writes fails",
-        failed_write_undoes_all
-    ),
-    store_case!(
-        "store.failed-remove-undoes-all",
-        ["X1"],
+        |target| failed_write_undoes_all(target.store()?);
+    "store.failed-remove-undoes-all" ["X1"] [Store]
         "some changes of a batch are made although one of its removals fails",
-        failed_remove_undoes_all
-    ),
-    store_case!(
-        "store.failed-rename-undoes-all",
-        ["X1"],
+        |target| failed_remove_undoes_all(target.store()?);
+    "store.failed-rename-undoes-all" ["X1"] [Store]
         "some changes of a batch are made although one of its renames fails",
-        failed_rename_undoes_all
-    ),
-    store_case!("store.write-over-directory", ["C2"], "a write replaces a directory with a file", write_over_directory),
-    store_case!(
-        "store.write-under-file",
-        ["C3"],
+        |target| failed_rename_undoes_all(target.store()?);
+    "store.write-over-directory" ["C2"] [Store]
+        "a write replaces a directory with a file", |target| write_over_directory(target.store()?);
+    "store.write-under-file" ["C3"] [Store]
         "a file is written under another file, or the error does not name that file",
-        write_under_file
-    ),
-    store_case!("store.remove-nothing", ["D2"], "removing a missing path succeeds", remove_nothing),
-    store_case!(
-        "store.remove-root",
-        ["P5", "D1"],
-        "removing the root leaves files behind, or fails in an empty store",
-        remove_root
-    ),
-    store_case!(
-        "store.rename-nothing",
-        ["R2"],
+        |target| write_under_file(target.store()?);
+    "store.remove-nothing" ["D2"] [Store] "removing a missing path succeeds", |target| remove_nothing(target.store()?);
+    "store.remove-root" ["P5", "D1"] [Store]
+        "removing the root leaves files behind, or fails in an empty store", |target| remove_root(target.store()?);
+    "store.rename-nothing" ["R2"] [Store]
         "renaming a missing path succeeds, or reports its destination instead",
-        rename_nothing
-    ),
-    store_case!(
-        "store.rename-to-existing-path",
-        ["R2"],
-        "a rename replaces a file or a directory",
-        rename_to_what_is_taken
-    ),
-    store_case!(
-        "store.rename-under-file",
-        ["R3"],
+        |target| rename_nothing(target.store()?);
+    "store.rename-to-existing-path" ["R2"] [Store]
+        "a rename replaces a file or a directory", |target| rename_to_what_is_taken(target.store()?);
+    "store.rename-under-file" ["R3"] [Store]
         "a path is moved under a file, or the error does not name that file",
-        rename_under_file
-    ),
-    store_case!(
-        "store.rename-beyond-the-longest-path",
-        ["P2", "X1"],
+        |target| rename_under_file(target.store()?);
+    "store.rename-beyond-the-longest-path" ["P2", "X1"] [Store]
         "a directory is moved although one of its new paths is too long",
-        rename_beyond_the_longest_path
-    ),
-    store_case!(
-        "store.list",
-        ["V1", "V2"],
-        "a listing omits or repeats files at some depth, or reports wrong sizes",
-        list
-    ),
-    store_case!(
-        "store.list-neighbours",
-        ["V1"],
+        |target| rename_beyond_the_longest_path(target.store()?);
+    "store.list" ["V1", "V2"] [Store]
+        "a listing omits or repeats files at some depth, or reports wrong sizes", |target| list(target.store()?);
+    "store.list-neighbours" ["V1"] [Store]
         "a sibling whose name starts with the directory's name, or matches it as a pattern, is listed under it",
-        list_neighbours
-    ),
-    store_case!("store.list-many", ["V1"], "a listing of thousands of files is incomplete", list_many),
-    store_case!(
-        "store.times",
-        ["V1"],
-        "the times in a listing are wrong, the creation time changes when the file is rewritten or moved, or the copy \
-         of a file has other times",
-        times
-    ),
-    store_case!(
-        "store.race-for-a-version",
-        ["X3"],
+        |target| list_neighbours(target.store()?);
+    "store.list-many" ["V1"] [Store]
+        "a listing of thousands of files is incomplete", |target| list_many(target.store()?);
+    "store.times" ["V1"] [Store]
+        "the times in a listing are wrong, the creation time changes when the file is rewritten or moved, or \
+         the copy of a file has other times",
+        |target| times(target.store()?);
+    "store.race-for-a-version" ["X3"] [Store]
         "several concurrent replacements of one version succeed, or all fail",
-        race_for_a_version
-    ),
-    store_case!(
-        "store.race-for-a-path",
-        ["X3", "C2"],
+        |target| race_for_a_version(target.store()?);
+    "store.race-for-a-path" ["X3", "C2"] [Store]
         "several concurrent writes that require a path to be absent succeed, or all fail",
-        race_for_a_path
-    ),
-    store_case!("store.list-is-of-one-moment", ["X1", "X3"], "a listing shows part of a batch", list_is_of_one_moment),
-    store_case!(
-        "store.list-of-a-renamed-directory",
-        ["X1", "X3"],
+        |target| race_for_a_path(target.store()?);
+    "store.list-is-of-one-moment" ["X1", "X3"] [Store]
+        "a listing shows part of a batch", |target| list_is_of_one_moment(target.store()?);
+    "store.list-of-a-renamed-directory" ["X1", "X3"] [Store]
         "a listing during a rename shows part of the directory, or shows it at both paths",
-        list_of_a_renamed_directory
-    ),
-    store_case!(
-        "store.read-under-preconditions-is-of-one-moment",
-        ["X1", "X3"],
+        |target| list_of_a_renamed_directory(target.store()?);
+    "store.read-under-preconditions-is-of-one-moment" ["X1", "X3"] [Store]
         "a read under the version of another file returns content from a different batch than that file's",
-        read_under_preconditions_is_of_one_moment
-    ),
-    CodeCase {
-        id: "store.version-in-another-session",
-        clauses: &["X3"],
-        basis: Basis::Project,
-        needs: &[Capability::Store, Capability::Sessions],
-        reason: "versions differ between sessions, or a stale version is accepted in one of them",
-        run: |target| Box::pin(async move { version_in_another_session(&*target).await }),
-    },
-    CodeCase {
-        id: "store.version-after-recreation-in-another-session",
-        clauses: &["X3"],
-        basis: Basis::Project,
-        needs: &[Capability::Store, Capability::Sessions],
-        reason: "a file that another session recreates with other content gets a version that it had before",
-        run: |target| Box::pin(async move { version_after_recreation_in_another_session(&*target).await }),
-    },
-    CodeCase {
-        id: "store.reopened",
-        clauses: &["X2"],
-        basis: Basis::Project,
-        needs: &[Capability::Store, Capability::Sessions],
-        reason: "a later session does not see what an earlier one wrote, moved or removed",
-        run: |target| Box::pin(async move { reopened(&*target).await }),
-    },
-];
+        |target| read_under_preconditions_is_of_one_moment(target.store()?);
+    "store.version-in-another-session" ["X3"] [Store, Sessions]
+        "versions differ between sessions, or a stale version is accepted in one of them",
+        |target| version_in_another_session(&*target);
+    "store.version-after-recreation-in-another-session" ["X3"] [Store, Sessions]
+        "a file that another session recreates with other content gets a version that it had before",
+        |target| version_after_recreation_in_another_session(&*target);
+    "store.reopened" ["X2"] [Store, Sessions]
+        "a later session does not see what an earlier one wrote, moved or removed", |target| reopened(&*target);
+}
 
 /// Writes each file in a separate batch, with its path as its content.
 async fn put(store: &dyn Store, files: &[&str]) -> Result<(), CaseError> {

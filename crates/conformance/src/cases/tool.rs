@@ -2,19 +2,14 @@
 
 use memory_tool_core::MemoryTool;
 
-use crate::case::{Basis, Capability};
-use crate::cases::CodeCase;
 use crate::failure::CaseError;
 use crate::target::Target;
 
-pub(crate) const CASES: &[CodeCase] = &[CodeCase {
-    id: "tool.clear-all-memory",
-    clauses: &["V7", "P5"],
-    basis: Basis::Sdks,
-    needs: &[Capability::Tool],
-    reason: "clear_all_memory clears only part of the memory, or clears nothing and reports success",
-    run: |target| Box::pin(async move { clear_all_memory(&*target).await }),
-}];
+cases! {
+    "tool.clear-all-memory" ["V7", "P5"] [Tool] Sdks
+        "clear_all_memory clears only part of the memory, or clears nothing and reports success",
+        |target| clear_all_memory(&*target);
+}
 
 async fn clear_all_memory(target: &dyn Target) -> Result<(), CaseError> {
     let (tool, client) = (target.tool()?, target.client());

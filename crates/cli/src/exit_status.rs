@@ -1,0 +1,35 @@
+//! [`ExitStatus`]: how a subcommand ended.
+
+/// The end of a subcommand that ran.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum ExitStatus {
+    Success,
+    /// It reports a problem: an error reply, a failed case, damage, or an incomplete transfer.
+    Problem,
+    /// The last response of `chat` is cut off.
+    #[cfg(feature = "chat")]
+    CutOff,
+    /// A signal ended it.
+    Interrupted {
+        status: u8,
+    },
+}
+
+impl ExitStatus {
+    /// The status of a [`Failure`](crate::failure::Failure). clap uses it for wrong usage.
+    pub(crate) const FAILED: u8 = 2;
+
+    pub(crate) fn of(is_success: bool) -> Self {
+        if is_success { Self::Success } else { Self::Problem }
+    }
+
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Problem => 1,
+            #[cfg(feature = "chat")]
+            Self::CutOff => 3,
+            Self::Interrupted { status } => status,
+        }
+    }
+}
