@@ -1,6 +1,8 @@
 //! `[X3]`: concurrent tasks, stores and machines on one bucket behave as if their commands ran one after another.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use memory_tool_test_fixtures::by_tier;
@@ -96,6 +98,48 @@ async fn a_collection_removes_nothing_that_others_write() {
         for number in 0..FILES {
             let small = read(&store, &format!("/memories/small/{writer}-{number}")).await.unwrap();
             assert!(small.starts_with(&format!("{writer} {number} ")));
+        }
+    }
+}
+
+/// A session that collects its own garbage writes at the same time, and its checkpoints move contents into packs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn a_session_that_writes_can_collect() {
+    const WRITTEN: usize = 200;
+    let text = |writer: usize, number: usize| format!("{writer} {number} {}", "z".repeat(14_000));
+    let bucket = TestBucket::new();
+    let store = bucket.open().await;
+    let mut writers = Vec::new();
+    for writer in 0..4 {
+        let store = store.clone();
+        writers.push(tokio::spawn(async move {
+            for number in 0..WRITTEN {
+                let file = format!("/memories/{writer}/{}", number % (WRITTEN / 2));
+                write(&store, &file, &text(writer, number)).await.unwrap();
+                assert_eq!(read(&store, &file).await.unwrap(), text(writer, number));
+            }
+        }));
+    }
+    let (collector, is_over) = (store.clone(), Arc::new(AtomicBool::new(false)));
+    let collects = Arc::clone(&is_over);
+    let collecting = tokio::spawn(async move {
+        while !collects.load(Ordering::Relaxed) {
+            collector.gc(Duration::ZERO).await.unwrap();
+        }
+    });
+    for writer in writers {
+        writer.await.unwrap();
+    }
+    is_over.store(true, Ordering::Relaxed);
+    collecting.await.unwrap();
+    store.gc(Duration::ZERO).await.unwrap();
+    let other = bucket.open().await;
+    let report = other.verify(|_| {}).await.unwrap();
+    assert!(report.problems.is_empty() && report.files == 4 * WRITTEN as u64 / 2, "{report:?}");
+    for writer in 0..4 {
+        for number in WRITTEN / 2..WRITTEN {
+            let file = format!("/memories/{writer}/{}", number % (WRITTEN / 2));
+            assert_eq!(read(&other, &file).await.unwrap(), text(writer, number));
         }
     }
 }
