@@ -74,6 +74,20 @@ async fn copies_exports_and_imports_keep_the_times_of_files() {
     }
 }
 
+/// A local source has no time of creation.
+#[tokio::test]
+async fn a_copy_over_a_newer_file_is_not_created_after_its_last_write() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, store) in stores(directory.path()).await {
+        store.write(FILE, "newer").await.unwrap();
+        let times = times().created(None);
+        store.apply(Batch::new().write_with_times(FILE.parse().unwrap(), "text", times)).await.unwrap();
+        let written = times_of(&Memory::over(store).build().await.unwrap()).await;
+        assert_eq!(written.modified, times.modified, "{name}");
+        assert!(written.created <= written.modified, "{name}: {written:?}");
+    }
+}
+
 /// An ordinary write takes the present time, and keeps the time of creation.
 #[tokio::test]
 async fn an_edit_of_a_copy_is_dated_now() {

@@ -71,7 +71,7 @@ impl Store for InMemoryStore {
             *writes += 1;
             let times = batch.times(number);
             let modified = times.modified.unwrap_or(now);
-            let created = times.created.or(replaced.map(|file| file.created)).unwrap_or(modified);
+            let created = times.created.or(replaced.map(|file| file.created)).unwrap_or(modified).min(modified);
             Ok::<_, StoreError>(File { content: content.into(), version: *writes, created, modified })
         })?;
         by_path.edit(edits);

@@ -163,7 +163,8 @@ impl Files<'_> {
     fn replace(&self, path: &MemoryPath, content: &[u8], times: FileTimes) -> Result<bool, Failure> {
         const CONTENT: &str = "UPDATE content SET revision = revision + 1, bytes = ?3 \
              WHERE id = (SELECT content_id FROM file WHERE store = ?1 AND path = ?2)";
-        const FILE: &str = "UPDATE file SET size = ?3, created_at = coalesce(?4, created_at), modified_at = ?5 \
+        const FILE: &str = "UPDATE file \
+             SET size = ?3, created_at = min(coalesce(?4, created_at), ?5), modified_at = ?5 \
              WHERE store = ?1 AND path = ?2";
         if self.execute(CONTENT, (self.name(), path.as_str(), content))? == 0 {
             return Ok(false);
@@ -177,7 +178,7 @@ impl Files<'_> {
     fn insert(&self, path: &MemoryPath, content: &[u8], times: FileTimes) -> Result<(), Failure> {
         const CONTENT: &str = "INSERT INTO content (bytes) VALUES (?1)";
         const FILE: &str = "INSERT INTO file (store, path, size, content_id, created_at, modified_at) \
-             VALUES (?1, ?2, ?3, last_insert_rowid(), coalesce(?4, ?5), ?5) ON CONFLICT (store, path) \
+             VALUES (?1, ?2, ?3, last_insert_rowid(), min(coalesce(?4, ?5), ?5), ?5) ON CONFLICT (store, path) \
              DO UPDATE SET size = excluded.size, content_id = excluded.content_id, modified_at = excluded.modified_at";
         self.execute(CONTENT, (content,))?;
         let (created, modified) = stored(times);

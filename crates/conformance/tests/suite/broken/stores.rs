@@ -417,7 +417,7 @@ impl MapStore {
         let (before, now) = (files.files.get(&path), SystemTime::now());
         let times = if self.has(Fault::DatesCopiesNow) { FileTimes::new() } else { times };
         let modified = times.modified.unwrap_or(now);
-        let created = times.created.or(before.map(|file| file.created)).unwrap_or(modified);
+        let created = times.created.or(before.map(|file| file.created)).unwrap_or(modified).min(modified);
         let write = match before.map_or(0, |file| file.write) {
             before if self.has(Fault::RestartsVersions) => before + 1,
             _ => files.writes,
