@@ -12,6 +12,9 @@ use crate::failure::Failure;
 use crate::gc::DEFAULT_GRACE;
 use crate::inner::Inner;
 
+/// The shortest and the longest interval. No collection may follow another without a pause, or be beyond all clocks.
+const INTERVALS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(365 * 24 * 60 * 60));
+
 /// The task, if it runs. It ends with the session.
 #[derive(Debug, Default)]
 pub(crate) struct Collector(OnceLock<AbortHandle>);
@@ -31,7 +34,7 @@ impl Inner {
         if let Some(interval) = self.options.gc_interval
             && self.options.mode != OpenMode::ReadOnly
         {
-            let collections = self.state().collections;
+            let (interval, collections) = (interval.clamp(INTERVALS.0, INTERVALS.1), self.state().collections);
             let task = tokio::spawn(run(Arc::downgrade(self), interval, collections));
             let _ = self.collector.0.set(task.abort_handle()); // an opening starts one task
         }

@@ -115,7 +115,9 @@ impl Seen {
         let is_needed = commits.keys().any(|writer| is_behind(&commits, *writer));
         let interval = if is_needed { OFTEN } else { RARELY };
         match self.last {
-            Some((number, at)) if (number + 1).is_multiple_of(interval) && !is_behind(&commits, session) => {
+            Some((number, at))
+                if number.saturating_add(1).is_multiple_of(interval) && !is_behind(&commits, session) =>
+            {
                 REST.max(self.round_trip * 2).saturating_sub(at.elapsed())
             }
             _ => Duration::ZERO,

@@ -16,6 +16,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[cfg(any(feature = "chat", feature = "mcp"))]
 use clap::builder::NonEmptyStringValueParser;
@@ -111,13 +112,26 @@ pub(crate) struct RunArguments {
 
     /// Collect the garbage of a bucket every INTERVAL
     ///
-    /// INTERVAL is a whole number with a unit, such as 24h. This needs the permissions of `memory-tool gc`. Other
-    /// stores leave no garbage.
-    #[arg(long, value_name = "INTERVAL")]
+    /// INTERVAL is a whole number with a unit, such as 24h, and at least 1m. This needs the permissions of
+    /// `memory-tool gc`. Other stores leave no garbage.
+    #[arg(long, value_name = "INTERVAL", value_parser = interval)]
     pub(crate) gc_every: Option<Age>,
 
     #[command(flatten)]
     pub(crate) memory: MemoryArgument,
+}
+
+impl RunArguments {
+    /// The options of the store, except for its mode.
+    pub(crate) fn options(&self) -> OpenOptions {
+        self.memory.store.deadline.options().gc_interval(self.gc_every.map(|interval| interval.0))
+    }
+}
+
+/// Parses the time between two collections.
+fn interval(given: &str) -> Result<Age, &'static str> {
+    let interval: Age = given.parse()?;
+    if interval.0 < Duration::from_secs(60) { Err("expected 1m or more") } else { Ok(interval) }
 }
 
 /// The arguments of `chat`.
@@ -839,6 +853,20 @@ mod tests {
         let mut command = command();
         command.build();
         command.get_subcommands().filter(|command| command.get_name() != "help").cloned().collect()
+    }
+
+    #[test]
+    fn the_interval_of_collections_is_an_option_of_the_store() {
+        let parse = |given: &[&str]| {
+            let words = ["memory-tool", "run", "--store", "in-process:"].into_iter().chain(given.iter().copied());
+            let Action::Run(arguments) = Arguments::try_parse_from(words)?.action else { panic!("it is `run`") };
+            Ok::<_, clap::Error>(arguments.options().gc_interval)
+        };
+        assert_eq!(parse(&["--gc-every", "24h"]).unwrap(), Some(Duration::from_secs(24 * 60 * 60)));
+        assert_eq!(parse(&[]).unwrap(), None);
+        for given in ["0s", "59s", "soon"] {
+            assert!(parse(&["--gc-every", given]).unwrap_err().to_string().contains("expected"), "{given}");
+        }
     }
 
     fn ids(command: &Command) -> Vec<clap::Id> {

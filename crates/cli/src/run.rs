@@ -25,9 +25,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 
 /// Opens the memory. Reports a new one to the operator, because its name may be mistyped.
 pub(crate) async fn open_or_create(arguments: &RunArguments) -> Result<Memory, Failure> {
-    let RunArguments { overwrites, cap, existing, gc_every, memory } = arguments;
-    let options = memory.store.deadline.options().gc_interval(gc_every.map(|interval| interval.0));
-    let open = |mode| open_memory(options.mode(mode), memory, *overwrites, *cap);
+    let RunArguments { overwrites, cap, existing, memory, .. } = arguments;
+    let open = |mode| open_memory(arguments.options().mode(mode), memory, *overwrites, *cap);
     match open(OpenMode::Existing).await {
         Err(Failure::NotFound(error)) if !existing.must_exist => {
             let opened = open(OpenMode::Create).await?;

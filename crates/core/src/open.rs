@@ -49,7 +49,8 @@ pub struct OpenOptions {
     /// Reading or writing a larger file is [refused](crate::StoreError::Refused) before any data is read or written.
     /// Larger files can be listed, renamed and removed.
     pub max_file_bytes: u64,
-    /// How often the open store collects its garbage. Backends that leave none ignore this. Default: never.
+    /// How often the open store collects its garbage, from once a minute to once a year. Backends that leave none
+    /// ignore this. Default: never.
     pub gc_interval: Option<Duration>,
 }
 

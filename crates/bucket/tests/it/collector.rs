@@ -55,6 +55,18 @@ async fn a_session_leaves_out_a_collection_if_another_session_collected() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn no_interval_makes_a_session_collect_without_pauses_or_fail() {
+    for (interval, expected) in [(Duration::ZERO, 50..=70), (Duration::MAX, 0..=0)] {
+        let bucket = TestBucket::new();
+        let options = OpenOptions::new().gc_interval(interval);
+        let store = BucketStore::builder(bucket.clone(), PREFIX.into()).options(options).open().await.unwrap();
+        sleep(INTERVAL).await;
+        assert!(expected.contains(&collections(&bucket)), "{interval:?}");
+        write(&store, "/memories/a", "text").await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_that_only_reads_collects_nothing() {
     let bucket = TestBucket::new();
     drop(bucket.open().await);

@@ -50,10 +50,10 @@ impl Source {
         &'a self,
         files: &'a [FileEntry],
     ) -> impl Stream<Item = Result<ReadOutcome, TransferError>> + 'a {
-        let mut group_bytes = 0_u64;
+        let mut group_bytes = files.first().map_or(0, |file| file.size);
         let groups = files.chunk_by(move |_, next| {
             let fits = group_bytes.saturating_add(next.size) <= MAX_CONCURRENT_BYTES;
-            group_bytes = if fits { group_bytes + next.size } else { 0 };
+            group_bytes = if fits { group_bytes + next.size } else { next.size };
             fits
         });
         stream::iter(groups)
