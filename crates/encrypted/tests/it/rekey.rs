@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use crate::support::{
     Fault, FaultyStore, cause, content, content_of_record, contents, damage, key, open, open_cause, open_error, path,
@@ -11,8 +11,8 @@ use crate::support::{
 };
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Quota, ReadOptions, RecordName, Store, StoreError,
-    StoreExt, StoredFile,
+    Batch, Engine, FileTimes, InMemoryStore, MemoryPath, MemoryTool, Node, Quota, ReadOptions, RecordName, Store,
+    StoreError, StoreExt, StoredFile,
 };
 use memory_tool_encrypted::{
     Damage, EncryptedStore, EncryptionError, KeyId, KeyRing, Padding, Passphrase, PassphraseCost, RekeyProgress,
@@ -43,6 +43,18 @@ async fn filled() -> (Arc<InMemoryStore>, BTreeMap<MemoryPath, Vec<u8>>) {
     store.apply(batch).await.unwrap();
     let files = contents(&store).await;
     (inner, files)
+}
+
+#[tokio::test]
+async fn a_new_key_does_not_change_the_times_of_files() {
+    let inner = Arc::new(InMemoryStore::new());
+    let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+    let times = FileTimes::new().created(at(1_000_000_000)).modified(at(1_000_000_100));
+    let copy = Batch::new().write_with_times(path("/memories/a"), "text", times);
+    open(&inner, ring(1)).await.apply(copy).await.unwrap();
+    let store = open(&inner, new_ring()).await;
+    assert_eq!(store.rekey(|_| {}).await.unwrap().rewritten, 1);
+    assert_eq!(store.list(MemoryPath::root()).await.unwrap()[0].times(), times);
 }
 
 #[tokio::test]

@@ -81,3 +81,63 @@ pub(super) fn is_about_one_file(error: &StoreError) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use async_trait::async_trait;
+    use memory_tool_core::{Batch, InMemoryStore, ReadOptions, RecordName};
+
+    use super::*;
+
+    /// A store that measures how many bytes are read at a time.
+    #[derive(Debug, Default)]
+    struct MeasuringStore {
+        inner: InMemoryStore,
+        present: AtomicU64,
+        most: AtomicU64,
+    }
+
+    #[async_trait]
+    impl Store for MeasuringStore {
+        async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+            let node = self.inner.read_opts(path, options).await?;
+            if let Node::File(file) = &node {
+                let bytes = file.content.len() as u64;
+                let present = self.present.fetch_add(bytes, Ordering::Relaxed) + bytes;
+                self.most.fetch_max(present, Ordering::Relaxed);
+                tokio::task::yield_now().await;
+                self.present.fetch_sub(bytes, Ordering::Relaxed);
+            }
+            Ok(node)
+        }
+
+        async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+            self.inner.read_record(name).await
+        }
+
+        async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+            self.inner.apply(batch).await
+        }
+    }
+
+    #[tokio::test]
+    async fn files_are_read_in_order_and_up_to_a_number_of_bytes() {
+        let store = Arc::new(MeasuringStore::default());
+        let sizes = [5, 5, 3, 3, 2, 1, 9, 1, 1].map(|megabytes| megabytes << 20);
+        for (number, size) in sizes.into_iter().enumerate() {
+            store.write(format!("/memories/{number}"), vec![b'x'; size]).await.unwrap();
+        }
+        let source = Source::new(Arc::clone(&store) as Arc<dyn Store>);
+        let (files, _) = source.list().await.unwrap();
+        let read: Vec<_> = source.read_all(&files).collect().await;
+        let lengths = read.into_iter().map(|read| match read {
+            Ok(ReadOutcome::File(file)) => file.content.len(),
+            _ => 0,
+        });
+        assert_eq!(lengths.collect::<Vec<_>>(), sizes);
+        // A single file may have more.
+        assert_eq!(store.most.load(Ordering::Relaxed), 9 << 20);
+    }
+}
