@@ -123,7 +123,7 @@ fn nothing(store: LocalStore) -> Box<dyn Store> {
 /// The stack under the audit log in `docs/production.md`.
 fn production(store: LocalStore) -> Box<dyn Store> {
     let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
-    let encrypted = block_on(EncryptedStore::builder(store, keys).name("users").open()).unwrap();
+    let encrypted = block_on(EncryptedStore::builder(store, keys).label("users").open()).unwrap();
     let scoped = ScopedStore::new(ObservedStore::new(encrypted, "users"), scope());
     let expiring = ExpiringStore::builder(scoped, NINETY_DAYS).build().unwrap();
     let mounted = MountedStore::builder(LimitedStore::new(expiring, default_quota()));

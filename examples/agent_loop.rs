@@ -8,7 +8,7 @@
 use std::env;
 use std::time::Duration;
 
-use memory_tool::{Answer, BoxError, Memory, ToolRunner};
+use memory_tool::{Answer, BoxError, Memory};
 use reqwest::{Client, redirect};
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ impl Api {
 async fn main() -> Result<(), BoxError> {
     let prompt = env::args().nth(1).ok_or("usage: agent_loop PROMPT")?;
     let api = Api::from_environment()?;
-    let runner = ToolRunner::new(Memory::open("./memory").await?.tool());
+    let runner = Memory::open("./memory").await?.runner();
     let tools = json!([runner.tool().definition()]);
     let mut messages = vec![json!({"role": "user", "content": [{"type": "text", "text": prompt}]})];
     for _ in 0..MAX_REQUESTS {

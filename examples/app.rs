@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use memory_tool::policies::{Scope, SensitiveData, default_quota};
-use memory_tool::{BoxError, Memory, ToolRunner};
+use memory_tool::{BoxError, Memory};
 use serde_json::json;
 
 /// The memory of one user, whose name comes from the authenticated session.
@@ -33,7 +33,7 @@ async fn main() -> Result<(), BoxError> {
         "type": "tool_use", "id": "toolu_1", "name": "memory",
         "input": {"command": "str_replace", "path": "/memories/profile.md", "old_str": "tea", "new_str": "coffee"},
     }]});
-    let answer = ToolRunner::new(memory.tool()).answer(&response).await;
+    let answer = memory.runner().answer(&response).await;
     println!("to Claude: {}", answer.into_message().unwrap_or_default());
 
     // A settings page lists the files.

@@ -26,7 +26,7 @@ impl Service {
     async fn open(directory: &Path, keys: KeyRing) -> Result<Self, BoxError> {
         let users = Memory::builder(directory.join("users")).encrypt(keys);
         Ok(Self {
-            users: users.encryption_options(|encrypted| encrypted.name("users")).build().await?.store(),
+            users: users.label("users").build().await?.store(),
             team: Memory::open(directory.join("team")).await?.store(),
             log: JsonLinesLog::open(directory.join("audit.jsonl")).await?,
             screen: SensitiveData::new(),

@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use memory_tool::{Answer, Memory, ToolRunner};
+use memory_tool::{Answer, Memory};
 use serde_json::{Value, json};
 
 #[tokio::main]
@@ -11,7 +11,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let memory = Memory::open("./memory").await?; // or sqlite:memory.sqlite?memory=alice, s3://bucket/prefix
     memory.write("/memories/profile.md", "Prefers tea.").await?; // your program uses the same files
 
-    let runner = ToolRunner::new(memory.tool());
+    let runner = memory.runner();
     println!("{}", json!([runner.tool().definition()])); // `tools` in your requests to the Messages API
 
     let response = json!({"role": "assistant", "stop_reason": "tool_use", "content": [

@@ -224,12 +224,7 @@ struct Options {
 
 impl Options {
     fn tool<S: Store>(self, store: S) -> Engine<S> {
-        let builder = Engine::builder(store).create_overwrites(self.create_overwrites);
-        let builder = match self.cap {
-            Some(cap) => builder.max_view_characters(cap),
-            None => builder.unlimited_views(),
-        };
-        builder.build()
+        Engine::builder(store).create_overwrites(self.create_overwrites).max_view_characters(self.cap).build()
     }
 }
 

@@ -40,7 +40,7 @@ impl Ours {
 
 /// A tool that returns whole files, like the SDKs' tools.
 fn tool(store: impl Store + 'static) -> Arc<dyn MemoryTool> {
-    Arc::new(Engine::builder(store).unlimited_views().build())
+    Arc::new(Engine::builder(store).max_view_characters(None).build())
 }
 
 impl Runner for Ours {

@@ -1,4 +1,4 @@
-//! [`Bounded`]: a deadline for the methods of a store in another language.
+//! [`Bounded`]: a timeout for the methods of a store in another language.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,11 +7,11 @@ use async_trait::async_trait;
 use memory_tool::{Batch, FailureKind, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile};
 use tokio::time::timeout;
 
-/// A store whose methods fail if they do not return within the deadline. They may still run after it.
+/// A store whose methods fail if they do not return within the timeout. They may still run after it.
 #[derive(Debug)]
 pub(crate) struct Bounded {
     pub(crate) inner: Arc<dyn Store>,
-    pub(crate) deadline: Duration,
+    pub(crate) timeout: Duration,
 }
 
 impl Bounded {
@@ -21,8 +21,8 @@ impl Bounded {
         on_timeout: FailureKind,
         call: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
-        let missed = |_| StoreError::failure(on_timeout, operation, MissedDeadline(self.deadline));
-        timeout(self.deadline, call).await.map_err(missed)?
+        let missed = |_| StoreError::failure(on_timeout, operation, TimedOut(self.timeout));
+        timeout(self.timeout, call).await.map_err(missed)?
     }
 }
 
@@ -43,5 +43,5 @@ impl Store for Bounded {
 
 /// A method did not return in time.
 #[derive(Debug, thiserror::Error)]
-#[error("the store did not return within the deadline of {} seconds", .0.as_secs_f64())]
-struct MissedDeadline(Duration);
+#[error("the store did not return within the timeout of {} seconds", .0.as_secs_f64())]
+struct TimedOut(Duration);

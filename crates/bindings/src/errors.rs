@@ -1,6 +1,9 @@
 //! [`Exception`]: an error as the class and the arguments of an exception.
 
-use memory_tool::{BoxError, Error, ErrorKind, FailureKind, MemoryPath, OpenError, QuotaKind, RecordName, StoreError};
+use memory_tool::{
+    BoxError, Error, ErrorKind, FailureKind, MemoryPath, OpenError, OptionsError, Problem, QuotaKind, RecordName,
+    StoreError,
+};
 use serde_json::{Value, json};
 
 /// The parts of a quota and their names.
@@ -21,9 +24,9 @@ pub enum CallError {
     /// The memory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// A part that the memory needs cannot be opened.
-    #[error("{0}: {1}")]
-    Setup(&'static str, #[source] BoxError),
+    /// The options cannot be used.
+    #[error("{}", Problem::of(.0).message)]
+    Options(#[source] OptionsError),
     /// An operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -52,7 +55,7 @@ impl From<&CallError> for Exception {
         let text = Value::from(error.to_string());
         match error {
             CallError::Open(error) => Self::new("OpenError", [text, error.kind().name().into()]),
-            CallError::Setup(..) => Self::new("OpenError", [text, ErrorKind::Other.name().into()]),
+            CallError::Options(_) => Self::new("OpenError", [text, ErrorKind::Other.name().into()]),
             CallError::Store(error) => error.into(),
             CallError::Tool(_) => Self::new("ToolError", [text]),
         }

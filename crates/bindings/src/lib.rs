@@ -2,15 +2,12 @@
 //! arguments of errors.
 
 mod bounded;
-mod encryption;
 mod errors;
-mod given;
 mod opening;
 mod operation;
 mod place;
 
 pub use errors::{CallError, Exception, failure_named, parse_store_error};
-pub use given::{Given, OptionError, Spelling};
-pub use opening::{Location, Opening};
+pub use opening::{Given, Location, Opening, OptionError};
 pub use operation::{Operation, Outcome, parse_command};
 pub use place::Place;

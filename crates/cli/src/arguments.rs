@@ -27,7 +27,7 @@ use clap::{Arg, ArgGroup, Args, Command, CommandFactory as _, FromArgMatches as 
 use clap_complete::Shell;
 use memory_tool::conformance::CommandLine;
 use memory_tool::policies::Scope;
-use memory_tool::{DEFAULT_TIMEOUT, MemoryPath, OpenMode, OpenOptions, StoreUrl, expand_home};
+use memory_tool::{DEFAULT_TIMEOUT, MemoryOptions, MemoryPath, StoreUrl, expand_home};
 
 use crate::arguments::values::{
     Age, AnswerTimeout, BasisArgument, LackArgument, ReportFormat, ViewCap, WritingArgument, directory_of_a_case,
@@ -122,9 +122,14 @@ pub(crate) struct RunArguments {
 }
 
 impl RunArguments {
-    /// The options of the store, except for its mode.
-    pub(crate) fn options(&self) -> OpenOptions {
-        self.memory.store.deadline.options().gc_interval(self.gc_every.map(|interval| interval.0))
+    /// The options of the memory.
+    pub(crate) fn options(&self) -> MemoryOptions {
+        let mut options = self.memory.options();
+        options.must_exist = self.existing.must_exist;
+        options.gc_every = self.gc_every.map(|interval| interval.0);
+        options.create_overwrites = self.overwrites.create_overwrites;
+        options.max_view_characters = Some(self.cap.max_view_chars.0);
+        options
     }
 }
 
@@ -468,7 +473,7 @@ pub(crate) struct CopyArguments {
     pub(crate) json: bool,
 
     #[command(flatten)]
-    pub(crate) deadline: DeadlineArgument,
+    pub(crate) timeout: TimeoutArgument,
 
     #[command(flatten)]
     pub(crate) source_encryption: SourceEncryption,
@@ -709,13 +714,6 @@ pub(crate) struct ExistingArgument {
     pub(crate) must_exist: bool,
 }
 
-impl ExistingArgument {
-    /// The mode to open the store in.
-    pub(crate) fn mode(self) -> OpenMode {
-        if self.must_exist { OpenMode::Existing } else { OpenMode::Create }
-    }
-}
-
 /// The maximum output of one `view` (`[V8]`).
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub(crate) struct ViewCapArgument {
@@ -766,33 +764,46 @@ pub(crate) struct StoreArgument {
     pub(crate) url: StoreUrl,
 
     #[command(flatten)]
-    pub(crate) deadline: DeadlineArgument,
+    pub(crate) timeout: TimeoutArgument,
 
     #[command(flatten)]
     pub(crate) encryption: Encryption,
 }
 
-/// The time limit of the operations of a store.
+impl MemoryArgument {
+    /// The options of the memory.
+    pub(crate) fn options(&self) -> MemoryOptions {
+        let mut options = self.store.options();
+        self.policies.set(&mut options);
+        options
+    }
+}
+
+impl StoreArgument {
+    /// The options of the memory, without policies.
+    pub(crate) fn options(&self) -> MemoryOptions {
+        self.timeout.options(&self.encryption)
+    }
+}
+
+/// The timeout of the operations of a store.
 #[derive(Args, Clone, Copy, Debug)]
-pub(crate) struct DeadlineArgument {
+pub(crate) struct TimeoutArgument {
     /// Limit each operation of the store to DURATION
     ///
     /// DURATION is a whole number with a unit, such as 5s or 2m. It limits the wait for other processes, and the
     /// attempts of a request to a bucket.
     #[arg(long, value_name = "DURATION", default_value_t = Age(DEFAULT_TIMEOUT))]
-    pub(crate) deadline: Age,
+    pub(crate) timeout: Age,
 }
 
-impl Default for DeadlineArgument {
-    fn default() -> Self {
-        Self { deadline: Age(DEFAULT_TIMEOUT) }
-    }
-}
-
-impl DeadlineArgument {
-    /// The options of a store with this time limit.
-    pub(crate) fn options(self) -> OpenOptions {
-        OpenOptions::new().timeout(self.deadline.0)
+impl TimeoutArgument {
+    /// The options of a memory with this timeout and encryption.
+    pub(crate) fn options(self, encryption: &Encryption) -> MemoryOptions {
+        let mut options = MemoryOptions::new();
+        options.timeout = Some(self.timeout.0);
+        encryption.set(&mut options);
+        options
     }
 }
 
@@ -860,7 +871,7 @@ mod tests {
         let parse = |given: &[&str]| {
             let words = ["memory-tool", "run", "--store", "in-process:"].into_iter().chain(given.iter().copied());
             let Action::Run(arguments) = Arguments::try_parse_from(words)?.action else { panic!("it is `run`") };
-            Ok::<_, clap::Error>(arguments.options().gc_interval)
+            Ok::<_, clap::Error>(arguments.options().gc_every)
         };
         assert_eq!(parse(&["--gc-every", "24h"]).unwrap(), Some(Duration::from_secs(24 * 60 * 60)));
         assert_eq!(parse(&[]).unwrap(), None);
@@ -885,7 +896,7 @@ mod tests {
             ("Encryption", ids(&Encryption::augment_args(Command::new("")))),
             ("Encryption of SRC", ids(&SourceEncryption::augment_args(Command::new("")))),
             ("Policies", ids(&Policies::augment_args(Command::new("")))),
-            ("Store", vec!["store".into(), "deadline".into()]),
+            ("Store", vec!["store".into(), "timeout".into()]),
         ];
         for command in subcommands() {
             let own = ids(&command);
@@ -893,7 +904,7 @@ mod tests {
             let groups = groups.iter().filter(|(_, group)| group.iter().all(|id| own.contains(id)));
             for argument in command.get_arguments() {
                 // `conformance` and `copy` have a different `store`.
-                let is_of_store = ["store", "deadline"].iter().any(|id| argument.get_id() == id);
+                let is_of_store = ["store", "timeout"].iter().any(|id| argument.get_id() == id);
                 let is_own = is_of_store && ["conformance", "copy"].contains(&command.get_name());
                 let group = groups.clone().find(|(_, group)| !is_own && group.contains(argument.get_id()));
                 let (expected, found) = (group.map(|(heading, _)| *heading), argument.get_help_heading());

@@ -14,7 +14,7 @@ mod usage;
 
 use std::io::ErrorKind;
 
-use memory_tool::{MemoryTool as _, ToolRunner};
+use memory_tool::MemoryTool as _;
 use serde_json::json;
 
 use crate::arguments::{ChatArguments, pages};
@@ -74,7 +74,7 @@ async fn begin(arguments: &ChatArguments, screen: Screen) -> Result<Session, Fai
         max_retries: arguments.max_retries,
         max_responses: arguments.max_responses,
         conversation: Conversation::default(),
-        runner: ToolRunner::new(memory.tool()),
+        runner: memory.runner(),
         screen,
         requests: 0,
         usage: Usage::default(),

@@ -5,28 +5,22 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
-use memory_tool::{Error, Memory, MemoryPath, OpenMode, PathError, Reply, ToolResult};
+use memory_tool::{Error, Memory, MemoryOptions, MemoryPath, PathError, Reply, ToolResult};
 use serde_json::{Value, json};
 
-use crate::arguments::{CommandArguments, DeleteArguments, OverwritesArgument, SharedArguments, ViewCapArgument};
+use crate::arguments::{CommandArguments, DeleteArguments, SharedArguments};
 use crate::escapes::{for_terminal, on_one_line};
 use crate::exit_status::ExitStatus;
 use crate::failure::{self, Failure};
 use crate::output::{count, to_json, write_line};
-use crate::run::{open_memory, start_runtime};
+use crate::run::{open_to_change, start_runtime};
 
 /// Runs the command and writes its reply.
 pub(crate) fn run(command: CommandArguments) -> Result<ExitStatus, Failure> {
     let runtime = start_runtime()?;
     let shared = shared(&command);
     let json = shared.json;
-    let (overwrites, cap) = match &command {
-        CommandArguments::View(view) => (OverwritesArgument::default(), view.cap),
-        CommandArguments::Create(create) => (create.overwrites, ViewCapArgument::default()),
-        _ => Default::default(),
-    };
-    let options = shared.memory.store.deadline.options().mode(mode(&command));
-    let memory = runtime.block_on(open_memory(options, &shared.memory, overwrites, cap))?;
+    let memory = runtime.block_on(open_to_change(&shared.memory.store.url, &options(&command)))?;
     if let CommandArguments::Delete(DeleteArguments { path, yes: false, .. }) = &command
         && !runtime.block_on(confirm_removal(&memory, path))?
     {
@@ -59,13 +53,22 @@ async fn confirm_removal(memory: &Memory, path: &str) -> Result<bool, Failure> {
     Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
-/// Only `create` creates a store that does not exist.
-fn mode(command: &CommandArguments) -> OpenMode {
+/// The options of the memory. Only `create` creates a store that does not exist.
+fn options(command: &CommandArguments) -> MemoryOptions {
+    let mut options = shared(command).memory.options();
+    options.must_exist = true;
     match command {
-        CommandArguments::View(_) => OpenMode::ReadOnly,
-        CommandArguments::Create(create) => create.existing.mode(),
-        _ => OpenMode::Existing,
+        CommandArguments::View(view) => {
+            options.read_only = true;
+            options.max_view_characters = Some(view.cap.max_view_chars.0);
+        }
+        CommandArguments::Create(create) => {
+            options.must_exist = create.existing.must_exist;
+            options.create_overwrites = create.overwrites.create_overwrites;
+        }
+        _ => {}
     }
+    options
 }
 
 /// The paths in the memory.

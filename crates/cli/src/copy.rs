@@ -11,8 +11,7 @@ use crate::others::WithOthers;
 use crate::output::write_report;
 use crate::progress_line::ProgressLine;
 use crate::transfer::{
-    access_to_destination, lines_of, lines_of_paths, lines_of_written, open_destination, open_source, show_progress,
-    summary, warn_of_no_file,
+    lines_of, lines_of_paths, lines_of_written, open_destination, open_source, show_progress, summary, warn_of_no_file,
 };
 
 /// Copies, and prints the report.
@@ -27,14 +26,13 @@ pub(crate) fn run(arguments: &CopyArguments) -> Result<ExitStatus, Failure> {
 
 async fn copy(arguments: &CopyArguments) -> Result<WithOthers<CopyReport>, Failure> {
     let CopyArguments { source, source_scope, source_encryption, destination, encryption, .. } = arguments;
-    let CopyArguments { policies, writing, existing, deadline, .. } = arguments;
+    let CopyArguments { policies, writing, existing, timeout, .. } = arguments;
     refuse_overlap(arguments).await?;
+    let (from, to) = (timeout.options(&source_encryption.to_encryption()), timeout.options(encryption));
     // All keys are read first: if one is missing, nothing is created.
-    encryption.key_ring().await?;
-    let source_encryption = source_encryption.to_encryption();
-    let (source, others) = open_source(source, &source_encryption, source_scope.as_ref(), *deadline).await?;
-    let access = access_to_destination(*writing, *existing);
-    let destination = open_destination(destination, encryption, policies, access, *deadline).await?;
+    to.key_ring().await.map_err(memory::failed_options)?;
+    let (source, others) = open_source(source, source_scope.as_ref(), from).await?;
+    let destination = open_destination(destination, policies, *writing, *existing, to).await?;
     let options = if writing.overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
     let mut line = ProgressLine::of_standard_error();
     let copied = source.copy_to(&destination, options, |progress| show_progress(&mut line, progress)).await;

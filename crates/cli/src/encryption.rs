@@ -5,12 +5,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use memory_tool::MemoryBuilder;
-use memory_tool::encrypted::{KeyRing, KeySourceError, Padding, Passphrase, RawKey};
+use memory_tool::MemoryOptions;
+use memory_tool::encrypted::Padding;
 
 use crate::arguments::host_path;
-use crate::arguments::values::PaddingArgument;
-use crate::failure::Failure;
 
 /// The options of a store's encryption. Without a key, the store is not encrypted.
 #[derive(Args, Clone, Debug, Default)]
@@ -39,25 +37,25 @@ pub(crate) struct Encryption {
     ///
     /// `padme` pads to sizes of Padmé, at most 12 % larger. N pads to multiples of N bytes.
     #[arg(long, value_name = "padme|N", requires = "key")]
-    padding: Option<PaddingArgument>,
+    padding: Option<Padding>,
 
-    /// The name of the memory
+    /// The label of the memory
     ///
-    /// A memory with another name is refused, even if it is encrypted with the same key.
+    /// A memory with another label is refused, even if it is encrypted with the same key.
     #[arg(long, value_name = "NAME", requires = "key", value_parser = NonEmptyStringValueParser::new())]
-    memory_name: Option<String>,
+    label: Option<String>,
 
-    /// Also accept a memory with the name NAME; may be repeated
+    /// Also accept a memory with the label NAME; may be repeated
     ///
-    /// `rekey` gives it the name of --memory-name.
+    /// `rekey` gives it the label of --label.
     #[arg(long, value_name = "NAME", requires = "key", value_parser = NonEmptyStringValueParser::new())]
-    old_memory_name: Vec<String>,
+    old_label: Vec<String>,
 
-    /// Also accept a memory without a name
+    /// Also accept a memory without a label
     ///
-    /// `rekey` gives it the name of --memory-name.
-    #[arg(long, requires = "memory_name")]
-    memory_was_unnamed: bool,
+    /// `rekey` gives it the label of --label.
+    #[arg(long, requires = "label")]
+    was_unlabeled: bool,
 }
 
 /// The key that a new store is encrypted with.
@@ -108,43 +106,35 @@ pub(crate) struct SourceEncryption {
     #[arg(value_parser = host_path())]
     source_passphrase_file: Option<PathBuf>,
 
-    /// The name of the memory in SRC
+    /// The label of the memory in SRC
     #[arg(long, value_name = "NAME", requires = "source_key", value_parser = NonEmptyStringValueParser::new())]
-    source_memory_name: Option<String>,
+    source_label: Option<String>,
 }
 
 impl SourceEncryption {
     /// Converts the options to the form of other stores.
     pub(crate) fn to_encryption(&self) -> Encryption {
-        let Self { source_key_file, source_key_env, source_passphrase_file, source_memory_name } = self.clone();
+        let Self { source_key_file, source_key_env, source_passphrase_file, source_label } = self.clone();
         let key =
             KeyArgument { key_file: source_key_file, key_env: source_key_env, passphrase_file: source_passphrase_file };
-        Encryption { key, memory_name: source_memory_name, ..Encryption::default() }
+        Encryption { key, label: source_label, ..Encryption::default() }
     }
 }
 
 impl Encryption {
-    /// Adds the encryption to a memory, if there is a key.
-    pub(crate) async fn encrypt(&self, builder: MemoryBuilder) -> Result<MemoryBuilder, Failure> {
-        Ok(match self.key_ring().await? {
-            Some(keys) => self.encrypt_with(keys, builder),
-            None => builder,
-        })
-    }
-
-    /// Adds the encryption with other keys.
-    pub(crate) fn encrypt_with(&self, keys: KeyRing, builder: MemoryBuilder) -> MemoryBuilder {
-        let Self { padding, memory_name, old_memory_name, memory_was_unnamed, .. } = self.clone();
-        builder.encrypt(keys).encryption_options(move |mut encrypted| {
-            encrypted = encrypted.padding(padding.map_or(Padding::None, |padding| padding.0));
-            if let Some(name) = memory_name {
-                encrypted = encrypted.name(name);
-            }
-            for name in &old_memory_name {
-                encrypted = encrypted.former_name(Some(name));
-            }
-            if memory_was_unnamed { encrypted.former_name(None) } else { encrypted }
-        })
+    /// Sets the options of the encryption.
+    pub(crate) fn set(&self, options: &mut MemoryOptions) {
+        let KeyArgument { key_file, key_env, passphrase_file } = &self.key;
+        options.key_file.clone_from(key_file);
+        options.key_env.clone_from(key_env);
+        options.passphrase_file.clone_from(passphrase_file);
+        options.old_key_files.clone_from(&self.old_key_file);
+        options.old_key_envs.clone_from(&self.old_key_env);
+        options.old_passphrase_files.clone_from(&self.old_passphrase_file);
+        options.padding = self.padding;
+        options.label.clone_from(&self.label);
+        options.old_labels.clone_from(&self.old_label);
+        options.was_unlabeled = self.was_unlabeled;
     }
 
     /// Whether there is a key.
@@ -153,44 +143,10 @@ impl Encryption {
         key_file.is_some() || key_env.is_some() || passphrase_file.is_some()
     }
 
-    /// Reads the keys. Returns `None` without encryption.
-    pub(crate) async fn key_ring(&self) -> Result<Option<KeyRing>, Failure> {
-        let KeyArgument { key_file, key_env, passphrase_file } = &self.key;
-        let mut keys = match (key_file, key_env, passphrase_file) {
-            (Some(file), _, _) => KeyRing::new(RawKey::from_file(file).await.map_err(Failure::Key)?),
-            (_, Some(name), _) => KeyRing::new(RawKey::from_environment(name).map_err(Failure::Key)?),
-            (_, _, Some(file)) => KeyRing::new(Passphrase::from_file(file).await.map_err(Failure::Key)?),
-            (None, None, None) => return Ok(None),
-        };
-        keys = self.with_old_keys(keys).await.map_err(Failure::Key)?;
-        Ok(Some(keys))
-    }
-
-    async fn with_old_keys(&self, mut keys: KeyRing) -> Result<KeyRing, KeySourceError> {
-        for file in &self.old_key_file {
-            keys = keys.with(RawKey::from_file(file).await?);
-        }
-        for name in &self.old_key_env {
-            keys = keys.with(RawKey::from_environment(name)?);
-        }
-        for file in &self.old_passphrase_file {
-            keys = keys.with(Passphrase::from_file(file).await?);
-        }
-        Ok(keys)
-    }
-
     /// The arguments that give another process the same encryption.
     pub(crate) fn to_arguments(&self) -> Vec<OsString> {
-        let Self {
-            key,
-            old_key_file,
-            old_key_env,
-            old_passphrase_file,
-            padding,
-            memory_name,
-            old_memory_name,
-            memory_was_unnamed,
-        } = self;
+        let Self { key, old_key_file, old_key_env, old_passphrase_file, padding, label, old_label, was_unlabeled } =
+            self;
         let files = [
             ("--key-file", key.key_file.as_slice()),
             ("--passphrase-file", key.passphrase_file.as_slice()),
@@ -200,8 +156,8 @@ impl Encryption {
         let texts = [
             ("--key-env", key.key_env.as_slice()),
             ("--old-key-env", old_key_env),
-            ("--memory-name", memory_name.as_slice()),
-            ("--old-memory-name", old_memory_name),
+            ("--label", label.as_slice()),
+            ("--old-label", old_label),
         ];
         // As one word, because a value may start like an option.
         let word = |name: &str, value: &OsStr| {
@@ -216,11 +172,11 @@ impl Encryption {
         for (name, texts) in texts {
             arguments.extend(texts.iter().map(|text| word(name, text.as_ref())));
         }
-        if *memory_was_unnamed {
-            arguments.push("--memory-was-unnamed".into());
+        if *was_unlabeled {
+            arguments.push("--was-unlabeled".into());
         }
         match padding {
-            Some(PaddingArgument(Padding::Multiple(size))) => arguments.push(format!("--padding={size}").into()),
+            Some(Padding::Multiple(size)) => arguments.push(format!("--padding={size}").into()),
             Some(_) => arguments.push("--padding=padme".into()),
             None => {}
         }

@@ -1,14 +1,14 @@
 //! `memory-tool expire`: removes expired files.
 
 use memory_tool::policies::{ExpiredFile, ExpiringStore, ExpiringStoreBuilder};
-use memory_tool::{FailureKind, OpenMode, StoreError};
+use memory_tool::{FailureKind, StoreError};
 use serde::Serialize;
 
-use crate::arguments::{ExpireArguments, StoreArgument};
+use crate::arguments::ExpireArguments;
 use crate::escapes::on_one_line;
 use crate::failure::Failure;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
-use crate::memory::{self, Access};
+use crate::memory;
 use crate::output::{count, write_report};
 
 /// The operation of an [`ExpiringStore`] in errors about the access times.
@@ -22,14 +22,13 @@ pub(crate) fn run(arguments: &ExpireArguments) -> Result<(), Failure> {
 }
 
 async fn expire(arguments: &ExpireArguments) -> Result<Outcome, Failure> {
-    let ExpireArguments { store: StoreArgument { url, deadline, encryption }, scope, .. } = arguments;
-    let access = Access::Mode(if arguments.dry_run { OpenMode::ReadOnly } else { OpenMode::Existing });
-    let mut builder = memory::builder(url, encryption, access, deadline.options()).await?;
-    if let Some(scope) = scope {
-        builder = builder.scope(scope.clone());
-    }
-    // Not by `MemoryBuilder`, because a dry run must not record accesses.
-    let rules = ExpiringStore::builder(memory::open(builder).await?.store(), arguments.expire_after.0);
+    let mut options = arguments.store.options();
+    options.must_exist = true;
+    options.read_only = arguments.dry_run;
+    options.scope.clone_from(&arguments.scope);
+    // Without `expire_after`, because a dry run must not record accesses.
+    let memory = memory::open(&arguments.store.url, &options).await?;
+    let rules = ExpiringStore::builder(memory.store(), arguments.expire_after.0);
     let expiring = arguments.pin.iter().cloned().fold(rules, ExpiringStoreBuilder::pin).build();
     let expiring = expiring.map_err(Failure::Expiry)?;
     if arguments.reset {

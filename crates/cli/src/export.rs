@@ -39,7 +39,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<ExitStatus, Failure> {
 
 async fn export(arguments: &ExportArguments, is_stream: bool) -> Result<WithOthers<ExportReport>, Failure> {
     let ExportArguments { store, scope, target, overwrite, .. } = arguments;
-    let (memory, others) = open_source(&store.url, &store.encryption, scope.as_ref(), store.deadline).await?;
+    let (memory, others) = open_source(&store.url, scope.as_ref(), store.options()).await?;
     let export = if is_stream { Export::to_writer(io::stdout()) } else { Export::to_path(target) };
     let export = if *overwrite { export.overwrite() } else { export };
     let mut line = ProgressLine::of_standard_error();

@@ -6,9 +6,9 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use memory_tool::encrypted::{KeyError, KeySourceError};
-use memory_tool::policies::{AuditError, ExpiryError};
-use memory_tool::{BoxError, OpenError, Problem, StoreError, TransferError};
+use memory_tool::encrypted::KeyError;
+use memory_tool::policies::ExpiryError;
+use memory_tool::{BoxError, OpenError, OptionsError, Problem, StoreError, TransferError};
 use memory_tool_bucket::UrlError;
 
 #[cfg(feature = "chat")]
@@ -27,9 +27,9 @@ pub(crate) enum Failure {
     /// The credentials may only read the store.
     #[error("the credentials may not change the memory store {}; add --read-only to use it unchanged", .0.place())]
     ReadOnlyCredentials(#[source] OpenError),
-    /// The audit log could not be opened.
-    #[error("cannot open the audit log")]
-    AuditLog(#[source] AuditError),
+    /// The options of a memory cannot be used.
+    #[error(transparent)]
+    Options(OptionsError),
     /// Invalid options for expiry.
     #[error(transparent)]
     Expiry(ExpiryError),
@@ -197,9 +197,6 @@ pub(crate) enum Failure {
     /// A command needs a key.
     #[error("no key; add --key-file, --key-env or --passphrase-file")]
     NoKey,
-    /// A key cannot be used.
-    #[error("cannot use the key")]
-    Key(#[source] KeySourceError),
     /// A key could not be generated.
     #[error("cannot generate a key")]
     NewKey(#[source] KeyError),

@@ -1,6 +1,6 @@
 //! `memory-tool gc`: removes unused objects from a bucket.
 
-use memory_tool::StoreUrl;
+use memory_tool::{OpenOptions, StoreUrl};
 use memory_tool_bucket::GcReport;
 use serde::Serialize;
 
@@ -17,7 +17,8 @@ pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     memory::refuse_temporary(url)?;
     let StoreUrl::Bucket { url } = url else { return Err(Failure::NothingToCollect) };
     let report = run_until_interrupted(CLEANUP_TIME, async {
-        let builder = memory::bucket(url)?.options(arguments.store.deadline.options().must_exist());
+        let builder =
+            memory::bucket(url)?.options(OpenOptions::new().timeout(arguments.store.timeout.timeout.0).must_exist());
         let opened = builder.open().await;
         let store = opened.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?;
         if arguments.accept_loss {

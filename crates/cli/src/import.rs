@@ -14,9 +14,7 @@ use crate::failure::Failure;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::output::{count, write_report};
 use crate::progress_line::ProgressLine;
-use crate::transfer::{
-    STANDARD_STREAM, access_to_destination, lines_of, lines_of_written, open_destination, show_progress, summary,
-};
+use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_written, open_destination, show_progress, summary};
 
 /// Imports, and prints the report.
 pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitStatus, Failure> {
@@ -37,9 +35,9 @@ async fn import(arguments: &ImportArguments) -> Result<ImportReport, Failure> {
     let failed = |error| failure(error, arguments);
     // A source without files creates no memory.
     let dry_run = writing.dry_run || !import.has_files().await.map_err(failed)?;
-    let access = access_to_destination(WritingArgument { dry_run, ..*writing }, *existing);
+    let writing_if_any = WritingArgument { dry_run, ..*writing };
     let MemoryArgument { store, policies } = memory;
-    let destination = open_destination(&store.url, &store.encryption, policies, access, store.deadline).await?;
+    let destination = open_destination(&store.url, policies, writing_if_any, *existing, store.options()).await?;
     let mut line = ProgressLine::of_standard_error();
     let imported = destination.import(import, |progress| show_progress(&mut line, progress)).await;
     let mut imported = imported.map_err(failed)?;

@@ -1,24 +1,20 @@
 //! Opening the memory that the command line names.
 
 use std::ffi::OsStr;
+use std::io;
 
 use memory_tool::policies::Scope;
 use memory_tool::sqlite::MemoryName;
-use memory_tool::{BoxError, KeysRequired, Memory, MemoryBuilder, OpenError, OpenMode, OpenOptions, StoreUrl};
+use memory_tool::{
+    BoxError, KeysRequired, LogDetail, Memory, MemoryBuilder, MemoryOptions, OpenError, OptionsError, StoreUrl,
+};
 use memory_tool_bucket::{BucketStoreBuilder, OpenFailure};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::warnings::print_warnings;
-
-/// The access of a subcommand to a memory.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Access {
-    /// Open it in this mode.
-    Mode(OpenMode),
-    /// Simulate changes; a memory that does not exist counts as empty, unless it must exist.
-    DryRun { must_exist: bool },
-}
 
 /// Parses the URL of a store, including the name of a memory in a database.
 pub(crate) fn parse_url(given: &OsStr) -> Result<StoreUrl, BoxError> {
@@ -34,23 +30,6 @@ pub(crate) fn refuse_temporary(url: &StoreUrl) -> Result<(), Failure> {
     if *url == StoreUrl::InProcess { Err(Failure::TemporaryStore) } else { Ok(()) }
 }
 
-/// The memory at a URL, decrypted if there are keys. Keys are read first: if one is missing, nothing is created.
-pub(crate) async fn builder(
-    url: &StoreUrl,
-    encryption: &Encryption,
-    access: Access,
-    options: OpenOptions,
-) -> Result<MemoryBuilder, Failure> {
-    let builder = encryption.encrypt(MemoryBuilder::from(url.clone())).await?;
-    Ok(match access {
-        Access::Mode(mode) => builder.options(options.mode(mode)),
-        Access::DryRun { must_exist } => {
-            let builder = builder.options(options).dry_run();
-            if must_exist { builder.must_exist() } else { builder }
-        }
-    })
-}
-
 /// The memory at a URL, or the part of it that belongs to a scope.
 pub(crate) fn scoped(url: &StoreUrl, scope: Option<&Scope>) -> MemoryBuilder {
     let builder = MemoryBuilder::from(url.clone());
@@ -60,10 +39,32 @@ pub(crate) fn scoped(url: &StoreUrl, scope: Option<&Scope>) -> MemoryBuilder {
     }
 }
 
-/// Opens the memory.
-pub(crate) async fn open(builder: MemoryBuilder) -> Result<Memory, Failure> {
+/// Opens the memory at a URL.
+pub(crate) async fn open(url: &StoreUrl, options: &MemoryOptions) -> Result<Memory, Failure> {
+    if let Some(detail) = options.log {
+        start_log(detail);
+    }
     print_warnings();
-    builder.build().await.map_err(failure)
+    options.build(url.clone()).await.map_err(failed_options)
+}
+
+/// Converts the error of options.
+pub(crate) fn failed_options(error: OptionsError) -> Failure {
+    match error {
+        OptionsError::Open(error) => failure(error),
+        error => Failure::Options(error),
+    }
+}
+
+/// Starts logging to standard error.
+fn start_log(detail: LogDetail) {
+    let level = if detail == LogDetail::Operations { LevelFilter::DEBUG } else { LevelFilter::INFO };
+    let lines = tracing_subscriber::fmt::layer().json().with_writer(io::stderr).with_target(false);
+    // rmcp logs whole messages, which contain the contents of files.
+    let log = tracing_subscriber::registry()
+        .with(lines.with_filter(Targets::new().with_default(level).with_target("rmcp", LevelFilter::OFF)));
+    // It fails only if a log was started before, which is not the case.
+    drop(log.try_init());
 }
 
 /// Converts the error of opening a memory.

@@ -1,24 +1,17 @@
 //! [`Policies`]: the options of the policies.
 
-use std::io;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::{Args, ValueEnum};
-use memory_tool::policies::{Actor, Detector, JsonLinesLog, Scope, SensitiveData, default_quota};
-use memory_tool::{BoxError, Memory, MemoryBuilder, MemoryPath, OpenMode, OpenOptions, Quota, StoreUrl};
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
-use tracing_subscriber::util::SubscriberInitExt as _;
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use memory_tool::policies::{Actor, Detector, Scope, UnknownKind};
+use memory_tool::{BoxError, LogDetail, MemoryBuilder, MemoryOptions, MemoryPath, Screening, StoreUrl};
 
 use crate::arguments::host_path;
-use crate::arguments::values::Age;
-use crate::encryption::Encryption;
+use crate::arguments::values::{Age, by_name};
 use crate::failure::Failure;
-use crate::memory::{self, Access};
-
-/// The name of the memory in the log.
-const MEMORY_IN_LOG: &str = "memory";
+use crate::memory;
 
 /// The options of the policies.
 #[derive(Args, Clone, Debug, Default)]
@@ -60,7 +53,8 @@ pub(crate) struct Policies {
     /// Secrets are passwords, tokens, keys and payment card numbers. `redact` replaces each with a mark. Published
     /// sample values and placeholders are allowed, such as AKIAIOSFODNN7EXAMPLE, PASSWORD=changeme and test card
     /// numbers.
-    #[arg(long, value_name = "refuse|redact", value_enum, hide_possible_values = true)]
+    #[arg(long, value_name = "refuse|redact", hide_possible_values = true)]
+    #[arg(value_parser = PossibleValuesParser::new(["refuse", "redact"]).try_map(|name| by_name::<Screening>(&name)))]
     screen: Option<Screening>,
 
     /// Block data of this KIND as well; may be repeated
@@ -92,7 +86,8 @@ pub(crate) struct Policies {
     /// Log commands, or store operations as well, to standard error
     ///
     /// Each line is one JSON value, without contents of files.
-    #[arg(long, value_name = "commands|operations", value_enum, hide_possible_values = true)]
+    #[arg(long, value_name = "commands|operations", hide_possible_values = true)]
+    #[arg(value_parser = PossibleValuesParser::new(["commands", "operations"]).try_map(|name| by_name::<LogDetail>(&name)))]
     log: Option<LogDetail>,
 
     /// Log paths as well
@@ -127,19 +122,6 @@ struct LimitArguments {
     max_depth: Option<u64>,
 }
 
-impl LimitArguments {
-    /// The quota, if there are limits.
-    fn quota(self) -> Option<Quota> {
-        let Self { limits, max_file_bytes, max_files, max_bytes, max_depth } = self;
-        let mut quota = if limits { default_quota() } else { Quota::new() };
-        quota.file_bytes = max_file_bytes.or(quota.file_bytes);
-        quota.files = max_files.or(quota.files);
-        quota.bytes = max_bytes.or(quota.bytes);
-        quota.depth = max_depth.or(quota.depth);
-        (quota != Quota::new()).then_some(quota)
-    }
-}
-
 /// Another store and its mount point.
 #[derive(Clone, Debug)]
 struct Mount {
@@ -156,113 +138,43 @@ impl FromStr for Mount {
     }
 }
 
-/// The treatment of sensitive data.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum Screening {
-    Refuse,
-    Redact,
-}
-
 /// A kind of sensitive data, or a group of them.
 #[derive(Clone, Copy, Debug)]
 struct Kind(&'static [Detector]);
 
 impl FromStr for Kind {
-    type Err = String;
+    type Err = UnknownKind;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
-        if given == "personal" {
-            return Ok(Self(Detector::PERSONAL));
-        }
-        let kind = |detector: &Detector| detector.name().to_ascii_lowercase().replace(' ', "-");
-        let found = Detector::ALL.iter().find(|detector| kind(detector) == given);
-        found.map(|detector| Self(std::slice::from_ref(detector))).ok_or_else(|| {
-            let kinds: Vec<_> = Detector::ALL.iter().map(kind).collect();
-            format!("expected one of personal, {}", kinds.join(", "))
-        })
+        Detector::of_kind(given).map(Self)
     }
-}
-
-/// The detail of the log.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-enum LogDetail {
-    Commands,
-    Operations,
 }
 
 impl Policies {
-    /// Opens the memory at a URL with the policies. `configure` sets all other options.
-    pub(crate) async fn open(
-        &self,
-        url: &StoreUrl,
-        encryption: &Encryption,
-        access: Access,
-        options: OpenOptions,
-        configure: impl FnOnce(MemoryBuilder) -> MemoryBuilder,
-    ) -> Result<Memory, Failure> {
-        if let Some(detail) = self.log {
-            start_log(detail);
-        }
-        let mut builder = memory::builder(url, encryption, access, options).await?;
-        builder = self.audit(builder, access).await?; // first, so that nothing happens without a record
-        builder = self.mount(builder, encryption, access, options).await?;
-        if let Some(scope) = &self.scope {
-            builder = builder.scope(scope.clone());
-        }
-        if let Some(quota) = self.limits.quota() {
-            builder = builder.limits(quota);
-        }
-        if self.read_only {
-            builder = builder.read_only();
-        }
-        if let Some(idle_time) = self.expire_after {
-            builder = self.pin.iter().cloned().fold(builder.expire_after(idle_time.0), MemoryBuilder::pin);
-        }
-        if let Some(screen) = self.screening() {
-            builder = builder.screen(screen);
-        }
-        if self.log.is_some() {
-            builder = builder.observe(MEMORY_IN_LOG);
-        }
-        if self.log_paths {
-            builder = builder.observe_paths();
-        }
-        memory::open(configure(builder)).await
-    }
-
-    /// Adds the audit log, unless this is a dry run.
-    async fn audit(&self, builder: MemoryBuilder, access: Access) -> Result<MemoryBuilder, Failure> {
-        let (Some(file), Some(actor)) = (&self.audit_log, &self.actor) else { return Ok(builder) };
-        if matches!(access, Access::DryRun { .. }) {
-            return Ok(builder);
-        }
-        let log = JsonLinesLog::builder(file).sync(self.audit_sync).open().await.map_err(Failure::AuditLog)?;
-        let builder = builder.audit(log, actor.clone());
-        Ok(if self.audit_views { builder.audit_views() } else { builder })
-    }
-
-    /// Adds the mounts. The policies do not apply to mounted stores.
-    async fn mount(
-        &self,
-        mut builder: MemoryBuilder,
-        encryption: &Encryption,
-        access: Access,
-        options: OpenOptions,
-    ) -> Result<MemoryBuilder, Failure> {
-        let access = match access {
-            Access::Mode(_) if self.read_only => Access::Mode(OpenMode::ReadOnly),
-            access => access,
-        };
-        // Stores that must exist are opened first: if one is missing, nothing is created.
-        for Mount { point, url } in &self.mount_read_only {
-            let mounted = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly), options).await?;
-            builder = builder.mount_read_only(point.clone(), memory::open(mounted).await?.store());
-        }
-        for Mount { point, url } in &self.mount {
-            let mounted = memory::builder(url, encryption, access, options).await?;
-            builder = builder.mount(point.clone(), memory::open(mounted).await?.store());
-        }
-        Ok(builder)
+    /// Sets the options of the policies.
+    pub(crate) fn set(&self, options: &mut MemoryOptions) {
+        let mounts =
+            |mounts: &[Mount]| mounts.iter().map(|Mount { point, url }| (point.clone(), url.clone())).collect();
+        let LimitArguments { limits, max_file_bytes, max_files, max_bytes, max_depth } = self.limits;
+        options.scope.clone_from(&self.scope);
+        options.read_only |= self.read_only;
+        options.mounts = mounts(&self.mount);
+        options.read_only_mounts = mounts(&self.mount_read_only);
+        options.limits = limits;
+        options.max_file_bytes = max_file_bytes;
+        options.max_files = max_files;
+        options.max_bytes = max_bytes;
+        options.max_depth = max_depth;
+        options.expire_after = self.expire_after.map(|age| age.0);
+        options.pins.clone_from(&self.pin);
+        options.screen = self.screen;
+        options.screen_also = self.screen_also.iter().flat_map(|kind| kind.0).copied().collect();
+        options.audit_log.clone_from(&self.audit_log);
+        options.actor.clone_from(&self.actor);
+        options.audit_views = self.audit_views;
+        options.audit_sync = self.audit_sync;
+        options.log = self.log;
+        options.log_paths = self.log_paths;
     }
 
     /// Whether every change is refused.
@@ -281,31 +193,4 @@ impl Policies {
         let mounted = self.mount.iter().map(|mount| memory::scoped(&mount.url, None));
         [memory::scoped(url, self.scope.as_ref())].into_iter().chain(mounted)
     }
-
-    /// The screen for sensitive data, if there is one.
-    fn screening(&self) -> Option<SensitiveData> {
-        let also = self.screen_also.iter().flat_map(|kind| kind.0).copied();
-        let builder = SensitiveData::builder();
-        Some(match self.screen? {
-            Screening::Refuse => builder.refuse(also).build(),
-            Screening::Redact => {
-                let by_default = Detector::CREDENTIALS.iter().copied().chain([Detector::PaymentCard]);
-                builder.redact(by_default.chain(also)).build()
-            }
-        })
-    }
-}
-
-/// Starts logging to standard error.
-fn start_log(detail: LogDetail) {
-    let level = match detail {
-        LogDetail::Commands => LevelFilter::INFO,
-        LogDetail::Operations => LevelFilter::DEBUG,
-    };
-    let lines = tracing_subscriber::fmt::layer().json().with_writer(io::stderr).with_target(false);
-    // rmcp logs whole messages, which contain the contents of files.
-    let log = tracing_subscriber::registry()
-        .with(lines.with_filter(Targets::new().with_default(level).with_target("rmcp", LevelFilter::OFF)));
-    // It fails only if a log was started before, which is not the case.
-    drop(log.try_init());
 }

@@ -1,14 +1,13 @@
 //! `memory-tool rekey`: re-encrypts a store with a new key.
 
-use memory_tool::OpenMode;
 use memory_tool::encrypted::{KeyId, RekeyProgress, RekeyReport};
 use serde::Serialize;
 
-use crate::arguments::{RekeyArguments, StoreArgument};
+use crate::arguments::RekeyArguments;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
-use crate::memory::{self, Access};
+use crate::memory;
 use crate::output::{count, write_report};
 use crate::progress_line::{ProgressLine, bar};
 
@@ -20,13 +19,14 @@ pub(crate) fn run(arguments: &RekeyArguments) -> Result<ExitStatus, Failure> {
 }
 
 async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
-    let StoreArgument { url, deadline, encryption } = &arguments.store;
-    let builder = memory::builder(url, encryption, Access::Mode(OpenMode::Existing), deadline.options()).await?;
-    if !encryption.is_on() {
+    let url = &arguments.store.url;
+    if !arguments.store.encryption.is_on() {
         return Err(Failure::NoKey);
     }
     memory::refuse_temporary(url)?;
-    let memory = memory::open(builder).await?;
+    let mut options = arguments.store.options();
+    options.must_exist = true;
+    let memory = memory::open(url, &options).await?;
     let store = memory.encrypted().ok_or(Failure::NoKey)?;
     let mut line = ProgressLine::of_standard_error();
     let show = |progress: RekeyProgress| {

@@ -2,16 +2,14 @@
 
 use std::io::{self, BufRead, Write};
 
-use memory_tool::{
-    InputError, Memory, MemoryBuilder, MemoryTool, OpenMode, OpenOptions, RejectedToolUse, ToolResult, ToolUse,
-};
+use memory_tool::{InputError, Memory, MemoryOptions, MemoryTool, RejectedToolUse, StoreUrl, ToolResult, ToolUse};
 use tokio::runtime::Runtime;
 
-use crate::arguments::{MemoryArgument, OverwritesArgument, RunArguments, StoreArgument, ViewCapArgument};
+use crate::arguments::RunArguments;
 use crate::commands::explain_wait;
 use crate::escapes::on_one_line;
 use crate::failure::{self, Failure, eprint_line};
-use crate::memory::{Access, advise_read_only};
+use crate::memory::{self, advise_read_only};
 use crate::output::{ReaderState, to_json, write_line};
 use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
 
@@ -25,11 +23,12 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
 
 /// Opens the memory. Reports a new one to the operator, because its name may be mistyped.
 pub(crate) async fn open_or_create(arguments: &RunArguments) -> Result<Memory, Failure> {
-    let RunArguments { overwrites, cap, existing, memory, .. } = arguments;
-    let open = |mode| open_memory(arguments.options().mode(mode), memory, *overwrites, *cap);
-    match open(OpenMode::Existing).await {
-        Err(Failure::NotFound(error)) if !existing.must_exist => {
-            let opened = open(OpenMode::Create).await?;
+    let (url, options) = (&arguments.memory.store.url, arguments.options());
+    let mut existing = options.clone();
+    existing.must_exist = true;
+    match open_to_change(url, &existing).await {
+        Err(Failure::NotFound(error)) if !options.must_exist => {
+            let opened = open_to_change(url, &options).await?;
             eprint_line(&on_one_line(&format!("memory-tool: created the memory store {}", error.place())));
             Ok(opened)
         }
@@ -37,26 +36,9 @@ pub(crate) async fn open_or_create(arguments: &RunArguments) -> Result<Memory, F
     }
 }
 
-/// Opens a memory with the options of its tool.
-pub(crate) async fn open_memory(
-    options: OpenOptions,
-    memory: &MemoryArgument,
-    OverwritesArgument { create_overwrites }: OverwritesArgument,
-    cap: ViewCapArgument,
-) -> Result<Memory, Failure> {
-    let MemoryArgument { store, policies } = memory;
-    let configure = |builder: MemoryBuilder| {
-        builder.tool_options(move |engine| {
-            let engine = engine.create_overwrites(create_overwrites);
-            match cap.max_view_chars.0 {
-                Some(characters) => engine.max_view_characters(characters),
-                None => engine.unlimited_views(),
-            }
-        })
-    };
-    let StoreArgument { url, encryption, .. } = store;
-    let opened = policies.open(url, encryption, Access::Mode(options.mode), options, configure).await;
-    opened.map_err(advise_read_only)
+/// Opens a memory for its tool.
+pub(crate) async fn open_to_change(url: &StoreUrl, options: &MemoryOptions) -> Result<Memory, Failure> {
+    memory::open(url, options).await.map_err(advise_read_only)
 }
 
 /// A runtime for one task at a time, on this thread. A second thread serves the connections to a bucket, which may be

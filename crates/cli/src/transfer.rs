@@ -3,14 +3,13 @@
 use std::io::Stderr;
 
 use memory_tool::policies::Scope;
-use memory_tool::{FileProblem, Memory, MemoryPath, StoreUrl, TransferProgress, WriteReport};
+use memory_tool::{FileProblem, Memory, MemoryOptions, MemoryPath, StoreUrl, TransferProgress, WriteReport};
 
+use crate::arguments::ExistingArgument;
 use crate::arguments::values::WritingArgument;
-use crate::arguments::{DeadlineArgument, ExistingArgument};
-use crate::encryption::Encryption;
 use crate::escapes::on_one_line;
 use crate::failure::{Failure, eprint_line};
-use crate::memory::{self, Access};
+use crate::memory;
 use crate::others::report_others;
 use crate::output::count;
 use crate::policies::Policies;
@@ -23,32 +22,30 @@ pub(crate) const STANDARD_STREAM: &str = "-";
 /// others.
 pub(crate) async fn open_source(
     url: &StoreUrl,
-    encryption: &Encryption,
     scope: Option<&Scope>,
-    deadline: DeadlineArgument,
+    mut options: MemoryOptions,
 ) -> Result<(Memory, Option<u64>), Failure> {
     memory::refuse_temporary(url)?;
-    let builder = encryption.encrypt(memory::scoped(url, scope)).await?;
-    let source = memory::open(builder.options(deadline.options().read_only())).await?;
+    options.scope = scope.cloned();
+    options.read_only = true;
+    let source = memory::open(url, &options).await?;
     let others = report_others(&source, url, scope).await?;
     Ok((source, others))
 }
 
-/// The access to a destination. A dry run creates nothing.
-pub(crate) fn access_to_destination(writing: WritingArgument, existing: ExistingArgument) -> Access {
-    if writing.dry_run { Access::DryRun { must_exist: existing.must_exist } } else { Access::Mode(existing.mode()) }
-}
-
-/// Opens the destination.
+/// Opens the destination. A dry run creates nothing.
 pub(crate) async fn open_destination(
     url: &StoreUrl,
-    encryption: &Encryption,
     policies: &Policies,
-    access: Access,
-    deadline: DeadlineArgument,
+    writing: WritingArgument,
+    existing: ExistingArgument,
+    mut options: MemoryOptions,
 ) -> Result<Memory, Failure> {
     policies.refuse_temporary(url)?;
-    policies.open(url, encryption, access, deadline.options(), |builder| builder).await
+    policies.set(&mut options);
+    options.must_exist = existing.must_exist;
+    options.dry_run = writing.dry_run;
+    memory::open(url, &options).await
 }
 
 /// Reports an empty source, so that a mistyped name does not look like a complete copy.

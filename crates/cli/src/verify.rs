@@ -1,6 +1,6 @@
 //! `memory-tool verify`: reports missing or damaged files of a store.
 
-use memory_tool::{OpenMode, Problem, StoreUrl, VerifyReport};
+use memory_tool::{OpenOptions, Problem, StoreUrl, VerifyReport};
 use serde::Serialize;
 
 use crate::arguments::{StoreArgument, VerifyArguments};
@@ -8,7 +8,7 @@ use crate::escapes::on_one_line;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
-use crate::memory::{self, Access};
+use crate::memory;
 use crate::others::{WithOthers, report_others};
 use crate::output::{count, write_report};
 
@@ -28,17 +28,17 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<ExitStatus, Failure> {
 
 /// Returns the report, and the number of others.
 async fn verify(store: &StoreArgument) -> Result<(VerifyReport, Option<u64>), Failure> {
-    let StoreArgument { url, deadline, encryption } = store;
-    let builder = memory::builder(url, encryption, Access::Mode(OpenMode::ReadOnly), deadline.options()).await?;
-    let memory = memory::open(builder).await?;
-    let others = report_others(&memory, url, None).await?;
+    let mut options = store.options();
+    options.read_only = true;
+    let memory = memory::open(&store.url, &options).await?;
+    let others = report_others(&memory, &store.url, None).await?;
     Ok((memory.verify(|_| {}).await.map_err(Failure::Verification)?, others))
 }
 
 /// Repairs the log of a store in a bucket. Returns what could not be recovered.
 async fn repair(store: &StoreArgument) -> Result<Vec<Problem>, Failure> {
     let StoreUrl::Bucket { url } = &store.url else { return Err(Failure::NothingToRepair) };
-    let repaired = memory::bucket(url)?.options(store.deadline.options()).repair().await;
+    let repaired = memory::bucket(url)?.options(OpenOptions::new().timeout(store.timeout.timeout.0)).repair().await;
     Ok(repaired.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?.lost)
 }
 

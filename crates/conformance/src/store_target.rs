@@ -44,11 +44,7 @@ impl<F: StoreFixture> TargetFactory for StoreTargetFactory<F> {
 
 fn tool_over(store: Arc<dyn Store>, options: &ToolOptions) -> Arc<dyn MemoryTool> {
     let builder = Engine::builder(store).create_overwrites(options.create_overwrites);
-    let builder = match options.max_view_characters {
-        Some(cap) => builder.max_view_characters(cap),
-        None => builder.unlimited_views(),
-    };
-    Arc::new(builder.build())
+    Arc::new(builder.max_view_characters(options.max_view_characters).build())
 }
 
 // The guard is the last field, so it is dropped after its users.

@@ -101,19 +101,13 @@ impl<S: Store> EngineBuilder<S> {
         self
     }
 
-    /// The maximum number of characters that `view` and the snippet of `str_replace` return (`[V8]`). Longer replies
-    /// end with a note on how to continue. Default: [`DEFAULT_MAX_VIEW_CHARACTERS`].
+    /// The maximum number of characters that `view` and the snippet of `str_replace` return (`[V8]`); `None` is no
+    /// limit. Longer replies end with a note on how to continue. Default: [`DEFAULT_MAX_VIEW_CHARACTERS`].
     ///
     /// Line numbers, tabs and line breaks count. A reply always contains at least one character of a file or one line
     /// of a listing, so 0 is the same as 1.
-    pub fn max_view_characters(mut self, max_view_characters: usize) -> Self {
-        self.options.max_view_characters = Some(max_view_characters);
-        self
-    }
-
-    /// Removes the limit of [`max_view_characters`](Self::max_view_characters).
-    pub fn unlimited_views(mut self) -> Self {
-        self.options.max_view_characters = None;
+    pub fn max_view_characters(mut self, max_view_characters: impl Into<Option<usize>>) -> Self {
+        self.options.max_view_characters = max_view_characters.into();
         self
     }
 

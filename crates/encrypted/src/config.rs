@@ -4,7 +4,7 @@ use std::fmt;
 
 use memory_tool_core::{OpenError, OpenMode, OpenOptions, Store};
 
-use crate::expected_name::ExpectedName;
+use crate::expected_label::ExpectedLabel;
 use crate::failure::{EncryptionError, Failure};
 use crate::inner::Inner;
 use crate::keychain::Keychain;
@@ -18,13 +18,13 @@ pub struct EncryptedStoreBuilder {
     inner: Box<dyn Store>,
     keys: KeyRing,
     options: OpenOptions,
-    name: ExpectedName,
+    label: ExpectedLabel,
     padding: Padding,
 }
 
 impl EncryptedStoreBuilder {
     pub(crate) fn new(inner: Box<dyn Store>, keys: KeyRing) -> Self {
-        Self { inner, keys, options: OpenOptions::new(), name: ExpectedName::default(), padding: Padding::default() }
+        Self { inner, keys, options: OpenOptions::new(), label: ExpectedLabel::default(), padding: Padding::default() }
     }
 
     /// Sets the options that all backends share.
@@ -43,25 +43,25 @@ impl EncryptedStoreBuilder {
         self
     }
 
-    /// Sets the name of the memory, such as its tenant. Default: no name.
+    /// Sets the label of the memory, such as its tenant. Default: no label.
     ///
     /// # Behavior
-    /// 1. The name is stored in the encrypted index. Opening a memory with another name, or without a name, fails with
-    ///    [`OtherName`](EncryptionError::OtherName). An attacker with write access to the inner store therefore cannot
+    /// 1. The label is stored in the encrypted index. Opening a memory with another label, or without one, fails with
+    ///    [`OtherLabel`](EncryptionError::OtherLabel). An attacker with write access to the inner store therefore cannot
     ///    replace a memory with another one that uses the same key.
-    /// 2. A new memory gets the name. A named memory can only be opened with its name.
-    /// 3. To name or rename a memory, pass its previous name to [`former_name`](Self::former_name) and
-    ///    [rekey](EncryptedStore::rekey) it. To rename it without downtime, first let every process accept both names,
-    ///    one of them as a `former_name`.
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.name.name = Some(name.into());
+    /// 2. A new memory gets the label. A labeled memory can only be opened with its label.
+    /// 3. To label or relabel a memory, pass its previous label to [`former_label`](Self::former_label) and
+    ///    [rekey](EncryptedStore::rekey) it. To relabel it without downtime, first let every process accept both
+    ///    labels, one of them as a `former_label`.
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.label.label = Some(label.into());
         self
     }
 
-    /// Also accepts a memory with the name `name`, or an unnamed memory if `None`. Only
-    /// [`rekey`](EncryptedStore::rekey) renames the memory. Each call adds a name.
-    pub fn former_name(mut self, name: Option<&str>) -> Self {
-        self.name.former.push(name.map(str::to_owned));
+    /// Also accepts a memory with this label, or one without if `None`. Only [`rekey`](EncryptedStore::rekey) relabels
+    /// the memory. Each call adds a label.
+    pub fn former_label(mut self, label: Option<&str>) -> Self {
+        self.label.former.push(label.map(str::to_owned));
         self
     }
 
@@ -82,8 +82,8 @@ impl EncryptedStoreBuilder {
     }
 
     async fn open_inner(self) -> Result<EncryptedStore, Failure> {
-        let Self { inner, keys, options, name, padding } = self;
-        let inner = Inner::new(inner, Keychain::new(keys), options, name, padding);
+        let Self { inner, keys, options, label, padding } = self;
+        let inner = Inner::new(inner, Keychain::new(keys), options, label, padding);
         let snapshot = inner.snapshot().await?;
         if options.mode != OpenMode::Create && !snapshot.index.exists() {
             return Err(EncryptionError::NotFound.into());
@@ -96,6 +96,6 @@ impl fmt::Debug for EncryptedStoreBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut builder = f.debug_struct("EncryptedStoreBuilder");
         builder.field("inner", &self.inner).field("keys", &self.keys).field("options", &self.options);
-        builder.field("name", &self.name).field("padding", &self.padding).finish()
+        builder.field("label", &self.label).field("padding", &self.padding).finish()
     }
 }

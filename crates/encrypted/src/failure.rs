@@ -85,11 +85,11 @@ pub enum EncryptionError {
     OtherStore,
     /// The memory does not have the expected name. It is another memory, or it was renamed.
     #[error("{}", match expected {
-        Some(name) => format!("this memory is not named `{name}`"),
-        None => "this memory has a name, but was opened without one".to_owned(),
+        Some(label) => format!("this memory does not have the label `{label}`"),
+        None => "this memory has a label, but was opened without one".to_owned(),
     })]
-    OtherName {
-        /// The expected name; `None` if the memory was expected to have no name.
+    OtherLabel {
+        /// The expected label; `None` if the memory was expected to have none.
         expected: Option<String>,
     },
     /// A file or the index is too large for the format.
@@ -227,7 +227,7 @@ impl EncryptionError {
             | Self::IndexMissing
             | Self::OlderIndex { .. }
             | Self::OtherStore
-            | Self::OtherName { .. } => FailureKind::Damaged,
+            | Self::OtherLabel { .. } => FailureKind::Damaged,
             Self::Key { source: KeyError::Unavailable { .. }, .. } => FailureKind::Other,
             Self::NoKey { .. } | Self::Key { .. } => FailureKind::AccessDenied,
             Self::TooLarge { .. } => FailureKind::Full,

@@ -13,8 +13,8 @@ use crate::target::Target;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Index {
     pub(crate) store: Id,
-    /// The name of the memory, if it has one.
-    pub(crate) name: Option<String>,
+    /// The label of the memory, if it has one.
+    pub(crate) label: Option<String>,
     /// The number of writes of the index so far; 0 if the store does not exist yet.
     pub(crate) revision: u64,
     /// The data key that encrypts the index itself and all new contents; `None` if the store does not exist yet.
@@ -36,10 +36,10 @@ pub(crate) struct FileRecord {
 }
 
 impl Index {
-    /// The index of a store that does not exist yet, and will have this name.
-    pub(crate) fn of_new_store(name: Option<String>) -> Result<Self, getrandom::Error> {
+    /// The index of a store that does not exist yet, and will have this label.
+    pub(crate) fn of_new_store(label: Option<String>) -> Result<Self, getrandom::Error> {
         let (store, files) = (Id::random()?, PathMap::new());
-        Ok(Self { store, name, revision: 0, data_key: None, slots: Vec::new(), files })
+        Ok(Self { store, label, revision: 0, data_key: None, slots: Vec::new(), files })
     }
 
     pub(crate) fn exists(&self) -> bool {
@@ -72,9 +72,9 @@ impl Index {
         for (name, record) in records {
             self.encode_entry(RECORD_MARK, name.as_str(), record, &mut buffer)?;
         }
-        if let Some(name) = &self.name {
-            buffer.extend_from_slice(&u16::try_from(name.len()).ok()?.to_be_bytes());
-            buffer.extend_from_slice(name.as_bytes());
+        if let Some(label) = &self.label {
+            buffer.extend_from_slice(&u16::try_from(label.len()).ok()?.to_be_bytes());
+            buffer.extend_from_slice(label.as_bytes());
         }
         Some(buffer)
     }
@@ -109,10 +109,10 @@ impl Index {
             }
         }
         let mut index =
-            Self { store, name: None, revision, data_key: None, slots, files: PathMap::from_parts(files, records) };
+            Self { store, label: None, revision, data_key: None, slots, files: PathMap::from_parts(files, records) };
         if !reader.rest.is_empty() {
-            let name = std::str::from_utf8(reader.short_bytes()?);
-            index.name = Some(name.map_err(|_| Damage::Content("invalid name of the memory"))?.to_owned());
+            let label = std::str::from_utf8(reader.short_bytes()?);
+            index.label = Some(label.map_err(|_| Damage::Content("invalid label of the memory"))?.to_owned());
         }
         if !reader.rest.is_empty() {
             return Err(Damage::Content("trailing bytes"));
@@ -236,7 +236,7 @@ mod tests {
         let records = [("test/a", file(5, None)), ("test/b", file(6, Some(9)))];
         Index {
             store: id(9),
-            name: None,
+            label: None,
             revision: 7,
             data_key: None,
             slots: vec![slot(0), slot(1)],
@@ -249,8 +249,8 @@ mod tests {
 
     #[test]
     fn an_encoded_index_is_decoded() {
-        for name in [None, Some(""), Some("zoë")] {
-            let index = Index { name: name.map(str::to_owned), ..index() };
+        for label in [None, Some(""), Some("zoë")] {
+            let index = Index { label: label.map(str::to_owned), ..index() };
             let encoded = index.encode().unwrap();
             assert_eq!(Index::decode(index.store, index.slots.clone(), &encoded), Ok(index));
         }
@@ -258,13 +258,13 @@ mod tests {
 
     #[test]
     fn a_truncated_or_longer_index_is_refused() {
-        let unnamed = index();
-        let index = Index { name: Some("name".to_owned()), ..index() };
+        let unlabeled = index();
+        let index = Index { label: Some("name".to_owned()), ..index() };
         let encoded = index.encode().unwrap();
         for length in 0..encoded.len() {
             let decoded = Index::decode(index.store, index.slots.clone(), &encoded[..length]);
-            // Without its name, the index is valid. Only the tag of the object detects that truncation.
-            assert_eq!(decoded.ok(), (length == encoded.len() - 6).then(|| unnamed.clone()), "{length}");
+            // Without its label, the index is valid. Only the tag of the object detects that truncation.
+            assert_eq!(decoded.ok(), (length == encoded.len() - 6).then(|| unlabeled.clone()), "{length}");
         }
         let longer = [encoded.as_slice(), &[0]].concat();
         Index::decode(index.store, index.slots.clone(), &longer).unwrap_err();

@@ -68,7 +68,7 @@ impl Inner {
         let chosen = if is_new {
             self.expect_nothing(history.store)
                 .await
-                .and_then(|()| Ok((Index::of_new_store(self.name.name.clone())?, IndexCopy::Second)))
+                .and_then(|()| Ok((Index::of_new_store(self.label.label.clone())?, IndexCopy::Second)))
         } else {
             choose(history.store, opened_first, opened_second)
                 .and_then(|(index, copy)| Ok((history.refuse_older(index)?, copy)))
@@ -113,7 +113,7 @@ impl Inner {
             Ok(Index { data_key: Some(header.data_key), ..decoded })
         });
         let index = opening.await?.map_err(damaged)?;
-        self.name.check(&index)?;
+        self.label.check(&index)?;
         Ok(index)
     }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memory_tool_core::{FailureKind, OpenMode, OpenOptions, Store};
 
-use crate::expected_name::ExpectedName;
+use crate::expected_label::ExpectedLabel;
 use crate::failure::Failure;
 use crate::id::Id;
 use crate::keychain::Keychain;
@@ -19,7 +19,7 @@ pub(crate) struct Inner {
     pub(crate) inner_store: Box<dyn Store>,
     pub(crate) keychain: Keychain,
     pub(crate) options: OpenOptions,
-    pub(crate) name: ExpectedName,
+    pub(crate) label: ExpectedLabel,
     pub(crate) padding: Padding,
     history: Mutex<IndexHistory>,
     /// The contents whose last read found damage.
@@ -31,7 +31,7 @@ impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut inner = f.debug_struct("Inner");
         inner.field("inner_store", &self.inner_store).field("keychain", &self.keychain).field("options", &self.options);
-        inner.field("name", &self.name).field("padding", &self.padding).finish_non_exhaustive()
+        inner.field("label", &self.label).field("padding", &self.padding).finish_non_exhaustive()
     }
 }
 
@@ -40,10 +40,10 @@ impl Inner {
         inner_store: Box<dyn Store>,
         keychain: Keychain,
         options: OpenOptions,
-        name: ExpectedName,
+        label: ExpectedLabel,
         padding: Padding,
     ) -> Self {
-        Self { inner_store, keychain, options, name, padding, history: Mutex::default(), damaged: Mutex::default() }
+        Self { inner_store, keychain, options, label, padding, history: Mutex::default(), damaged: Mutex::default() }
     }
 
     /// Fails if the store was opened read-only.

@@ -6,7 +6,7 @@ mod cipher;
 mod ciphertexts;
 mod config;
 mod data_key;
-mod expected_name;
+mod expected_label;
 mod failure;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
@@ -44,6 +44,6 @@ pub use keys::{
     DEFAULT_PASSPHRASE_COST, DataKey, KeyError, KeyId, KeyIdError, KeyProvider, KeyRing, KeySourceError,
     MAX_KEY_ID_BYTES, Passphrase, PassphraseCost, RawKey,
 };
-pub use padding::Padding;
+pub use padding::{InvalidPadding, Padding};
 pub use rekey::{RekeyProgress, RekeyReport};
 pub use store::EncryptedStore;

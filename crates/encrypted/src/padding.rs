@@ -1,6 +1,7 @@
 //! [`Padding`]: hides the sizes of files.
 
 use std::num::NonZeroUsize;
+use std::str::FromStr;
 
 /// The padding of files before encryption, which hides their sizes.
 ///
@@ -18,6 +19,24 @@ pub enum Padding {
     /// Pads to a Padmé size, which adds at most 12 % (6 % for one megabyte). A size of `n` bytes reveals about
     /// `log log n` bits. From "Reducing Metadata Leakage from Encrypted Files and Communication with PURBs" (2019).
     Padme,
+}
+
+/// Not a padding.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("expected padme, or a number of bytes from 1 up")]
+#[non_exhaustive]
+pub struct InvalidPadding;
+
+/// Parses `padme`, or a number of bytes for [`Multiple`](Padding::Multiple).
+impl FromStr for Padding {
+    type Err = InvalidPadding;
+
+    fn from_str(given: &str) -> Result<Self, InvalidPadding> {
+        match given {
+            "padme" => Ok(Self::Padme),
+            number => number.parse().map(Self::Multiple).map_err(|_| InvalidPadding),
+        }
+    }
 }
 
 /// Marks the end of the content. Only zeros follow.

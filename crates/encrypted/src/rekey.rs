@@ -94,8 +94,8 @@ impl RekeyJob<'_> {
                 continue;
             }
             let slots = needed_slots(&snapshot.index, &key);
-            let (name, data_key) = (self.inner.name.name.clone(), Some(key.slot.data_key));
-            let next = Index { name, data_key, slots, ..snapshot.index.clone() };
+            let (label, data_key) = (self.inner.label.label.clone(), Some(key.slot.data_key));
+            let next = Index { label, data_key, slots, ..snapshot.index.clone() };
             if next == snapshot.index || self.write(&snapshot, Batch::new(), next.clone(), &key).await? {
                 return Ok(self.report(&snapshot.index.slots, &next, &key).await);
             }

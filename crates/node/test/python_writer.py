@@ -6,7 +6,7 @@ import threading
 from memory_tool import MemoryTool
 
 url, name, threads, inserts = sys.argv[1:]
-tool = MemoryTool(url, deadline=120)
+tool = MemoryTool(url, timeout=120)
 
 
 def insert(thread):

@@ -226,13 +226,13 @@ test('getters of a store can call a memory', async () => {
   assert.deepEqual((await inner.list()).map(({ path }) => path), ['/memories/content', '/memories/version']);
 });
 
-test('the deadline bounds a method that never returns', async () => {
+test('the timeout bounds a method that never returns', async () => {
   const never = new Promise<never>(() => {});
   const store = { read: (path: string) => (path === '/memories/a' ? never : []), readRecord: () => undefined, apply: () => never };
-  const tool = new MemoryTool(store, { deadline: 0.1 });
+  const tool = new MemoryTool(store, { timeout: 0.1 });
   const isFailure = (kind: string) => (error: unknown) => {
     assert(error instanceof memoryTool.StoreFailure);
-    assert.match(String(error.cause), /did not return within the deadline of 0\.1 seconds/);
+    assert.match(String(error.cause), /did not return within the timeout of 0\.1 seconds/);
     return error.kind === kind;
   };
   await assert.rejects(tool.memory.readText('/memories/a'), isFailure('busy'));

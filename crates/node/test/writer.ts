@@ -3,7 +3,7 @@
 import { MemoryTool } from 'memory-tool';
 
 const [url, name, tasks, inserts] = process.argv.slice(2) as [string, string, string, string];
-const tool = new MemoryTool(url, { deadline: 120 });
+const tool = new MemoryTool(url, { timeout: 120 });
 
 async function insert(task: number): Promise<void> {
   for (let number = 0; number < Number(inserts); number++) {

@@ -3,7 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { toError } from './errors.js';
 import type { Memory } from './memory.js';
-import { native, type Location as NativeLocation, type NativeOpening, type OptionValue, type Raised } from './native.js';
+import { native, type Location as NativeLocation, type NativeOpening } from './native.js';
 import type { Store } from './store.js';
 
 /**
@@ -26,7 +26,7 @@ export interface Options {
   /** Open the memory only if it exists. Default: create it. */
   mustExist?: boolean;
   /** How long an operation waits for other processes, for requests and for a `Store`. Default: 30. */
-  deadline?: number;
+  timeout?: number;
   /** Whether `create` replaces a file. Default: `create` fails if the file exists. */
   createOverwrites?: boolean;
   /** The most characters that `view` returns. Default: 16,000. `null` is no limit. */
@@ -94,12 +94,12 @@ export interface Options {
   oldPassphraseFiles?: readonly string[];
   /** Hide the sizes of files: at most 12 % larger, or multiples of this number of bytes. */
   padding?: 'padme' | number;
-  /** The name of the encrypted memory. A memory with another name is refused. */
-  memoryName?: string;
-  /** Accept these names too. */
-  oldMemoryNames?: readonly string[];
-  /** Accept a memory without a name too. */
-  memoryWasUnnamed?: boolean;
+  /** The label of the encrypted memory. A memory with another label is refused. */
+  label?: string;
+  /** Accept these labels too. */
+  oldLabels?: readonly string[];
+  /** Accept a memory without a label too. */
+  wasUnlabeled?: boolean;
 }
 
 /** Checks options, and prepares the memory to be opened. Throws a `TypeError` or `RangeError`. */
@@ -110,11 +110,20 @@ export function prepare(
 ): NativeOpening {
   const opening = new native.NativeOpening();
   for (const [name, value] of Object.entries(options) as [string, unknown][]) {
-    if (value === undefined) continue;
-    if ((name === 'mounts' || name === 'readOnlyMounts') && typeof value === 'object' && value !== null) {
-      for (const [point, mounted] of pairs(value as Mounts)) opening.mount(name, unicode(point, name), locate(mounted));
+    if (value === undefined || (value === null && name !== 'maxViewCharacters')) continue;
+    if (name === 'key') {
+      opening.setKey(keyOf(value, name));
+    } else if (name === 'oldKeys') {
+      if (!Array.isArray(value)) throw new TypeError(`invalid ${name}: expected a list`);
+      for (const key of value) opening.addOldKey(keyOf(key, name));
+    } else if (name === 'mounts' || name === 'readOnlyMounts') {
+      if (typeof value !== 'object') throw new TypeError(`invalid ${name}: expected memories by their paths`);
+      for (const [point, mounted] of pairs(value as Mounts)) {
+        opening.mount(unicode(point, name), locate(mounted), name === 'readOnlyMounts');
+      }
     } else {
-      opening.set(name, optionValue(value, name));
+      if (name.includes('_')) throw new TypeError(`unknown option ${name}`);
+      opening.set(name.replace(/[A-Z]/g, (initial) => `_${initial.toLowerCase()}`), toJson(value, name));
     }
   }
   const { error } = opening.prepare(locate(location));
@@ -141,23 +150,29 @@ export function unicode(text: string, name: string): string {
   if (typeof text !== 'string' || text.isWellFormed()) return text;
   const units = Array.from(text, (character) => character.codePointAt(0) as number);
   const surrogate = units.find((unit) => unit >= 0xd800 && unit < 0xe000) as number;
-  const { error } = native.refuseSurrogate(name, surrogate);
-  throw toError(error as Raised[]);
+  const code = surrogate.toString(16).toUpperCase();
+  throw new RangeError(`invalid ${name}: the text contains U+${code}, a lone surrogate, which is half of a character`);
 }
 
 function pairs(mounts: Mounts): Iterable<[string, Location]> {
   return mounts instanceof Map ? mounts.entries() : Object.entries(mounts);
 }
 
-function optionValue(value: unknown, name: string): OptionValue {
-  if (value === null) return { nothing: true };
-  if (typeof value === 'boolean') return { flag: value };
-  if (typeof value === 'number') return { number: value };
-  if (typeof value === 'string') return { text: unicode(value, name) };
-  if (value instanceof Uint8Array) return { bytes: value };
-  if (Array.isArray(value)) {
-    // No option is a list of lists, which also could contain itself.
-    return { list: value.map((item) => (Array.isArray(item) ? { other: 'a list' } : optionValue(item, name))) };
+function keyOf(value: unknown, name: string): Uint8Array {
+  if (value instanceof Uint8Array) return value;
+  throw new TypeError(`invalid ${name}: expected 32 bytes`);
+}
+
+function toJson(given: unknown, name: string): string {
+  try {
+    return JSON.stringify(given, (_, value: unknown) => {
+      // JSON has no form for these, and would replace or omit them.
+      if (typeof value === 'function' || typeof value === 'symbol') throw new TypeError(`unexpected ${typeof value}`);
+      if (typeof value === 'number' && !Number.isFinite(value)) throw new RangeError(`unexpected ${value}`);
+      return value;
+    });
+  } catch (error) {
+    const ErrorClass = error instanceof RangeError ? RangeError : TypeError;
+    throw new ErrorClass(`invalid ${name}: ${(error as Error).message}`);
   }
-  return { other: typeof value === 'object' ? 'an object' : `a ${typeof value}` };
 }

@@ -128,7 +128,7 @@ export class Batch extends ReadOptions {
 
 /**
  * Your own storage. The methods can return promises. They run on the thread that opened the memory. A cancelled call
- * does not cancel them, and neither does one that misses the deadline.
+ * does not cancel them, and neither does one that exceeds the timeout.
  *
  * Throw `StoreFailure` to state the kind of a failure. Every other exception is a failure too: one of `apply` means that
  * the change may have been made.

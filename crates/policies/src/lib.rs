@@ -44,4 +44,6 @@ pub use observation::{ObservedStore, ObservedTool};
 #[cfg(feature = "scopes")]
 pub use scopes::{MAX_SCOPE_NAME_BYTES, MountError, MountedStore, MountedStoreBuilder, Scope, ScopeError, ScopedStore};
 #[cfg(feature = "screening")]
-pub use screening::{Detector, Finding, Refusal, Screen, ScreenedStore, SensitiveData, SensitiveDataBuilder, Verdict};
+pub use screening::{
+    Detector, Finding, Refusal, Screen, ScreenedStore, SensitiveData, SensitiveDataBuilder, UnknownKind, Verdict,
+};

@@ -8,7 +8,7 @@ use memory_tool_bindings::{self as bindings, Operation, Outcome};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyList, PyString, PyTuple, PyType};
 
 use crate::errors::CallError;
 use crate::options;
@@ -71,7 +71,7 @@ impl NativeMemory {
     fn open(
         py: Python<'_>,
         location: &Bound<'_, PyAny>,
-        options: &Bound<'_, PyDict>,
+        options: options::Options<'_>,
         event_loop: Option<Py<PyAny>>,
     ) -> PyResult<Py<PyAny>> {
         let process = Process::current(py)?;
@@ -87,7 +87,7 @@ impl NativeMemory {
         event_loop: Py<PyAny>,
         future: Py<PyAny>,
         location: &Bound<'_, PyAny>,
-        options: &Bound<'_, PyDict>,
+        options: options::Options<'_>,
     ) -> PyResult<Call> {
         let process = Process::current(py)?;
         let opening = options::parse(location, options, process, Some(&event_loop))?;

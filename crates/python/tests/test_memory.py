@@ -204,17 +204,17 @@ def test_the_audit_log_records_changes(tmp_path):
 
 def test_encryption(url, tmp_path):
     key, file = bytes(range(32)), tmp_path / "key"
-    memory = Memory(url, key=key, padding="padme", memory_name="alice")
+    memory = Memory(url, key=key, padding="padme", label="alice")
     memory.write_text("/memories/a", "tea")
     with pytest.raises(memory_tool.OpenError) as raised:
         Memory(url)
     assert "encrypted" in str(raised.value.__cause__)
     file.write_text(key.hex())
     file.chmod(0o600)
-    assert Memory(url, key_file=file, memory_name="alice").read_text("/memories/a") == "tea"
+    assert Memory(url, key_file=file, label="alice").read_text("/memories/a") == "tea"
     with pytest.raises(memory_tool.OpenError):
-        Memory(url, key=key, memory_name="bob")
-    with pytest.raises(memory_tool.OpenError, match="cannot read the key"):
+        Memory(url, key=key, label="bob")
+    with pytest.raises(memory_tool.OpenError, match="cannot use the key"):
         Memory(url, key_file=tmp_path / "none")
 
 
@@ -236,14 +236,14 @@ def test_create_overwrites_and_the_limit_of_views():
         ({"pins": ["/a"], "expire_after": 1}, ValueError, "invalid pins: Path must start with /memories"),
         ({"pins": ["/memories/a"]}, ValueError, "pins requires expire_after"),
         ({"expire_after": -1}, ValueError, "invalid expire_after"),
-        ({"screen": "hide"}, ValueError, "invalid screen: expected 'refuse' or 'redact'"),
-        ({"screen": "refuse", "screen_also": ["mood"]}, ValueError, "invalid screen_also: expected personal, "),
+        ({"screen": "hide"}, ValueError, "invalid screen: unknown variant `hide`, expected `refuse` or `redact`"),
+        ({"screen": "refuse", "screen_also": ["mood"]}, ValueError, "invalid screen_also: expected one of personal, "),
         ({"audit_log": "log"}, ValueError, "audit_log requires actor"),
         ({"actor": "alice"}, ValueError, "requires audit_log"),
         ({"scope": ""}, ValueError, "invalid scope"),
-        ({"key": b"short"}, TypeError, "invalid key"),
+        ({"key": b"short"}, ValueError, "invalid key: expected 32 bytes, got 5"),
         ({"key": bytes(32), "key_env": "KEY"}, ValueError, "set only one of"),
-        ({"memory_name": "alice"}, ValueError, "requires a key"),
+        ({"label": "alice"}, ValueError, "requires a key"),
         ({"log": "all"}, ValueError, "invalid log"),
     ],
 )
@@ -269,10 +269,10 @@ def test_a_value_that_no_option_can_have_is_refused_with_the_name_of_the_option(
 def test_a_lone_surrogate_in_a_location_or_name_is_refused():
     for location in ("bob\ud83d", "sqlite:a.db?memory=bob\ud83d", Path("bob\ud83d")):
         for open_memory in (Memory, AsyncMemory, MemoryTool, AsyncMemoryTool):
-            with pytest.raises(ValueError, match=r"invalid location: the text contains U\+D83D, a lone surrogate"):
+            with pytest.raises(ValueError, match="invalid location: .*surrogate"):
                 open_memory(location)
     for mounts in ({"/memories/bob\ud83d": "in-process:"}, [("/memories/bob\ud83d", "in-process:")]):
-        with pytest.raises(ValueError, match=r"invalid mounts: the text contains U\+D83D"):
+        with pytest.raises(ValueError, match="invalid mounts: .*surrogate"):
             Memory("in-process:", mounts=mounts)
     memory = Memory("in-process:")
     for call in (
@@ -294,8 +294,6 @@ def test_a_path_of_the_host_need_not_be_unicode(tmp_path):
     name = os.fsdecode(b"caf\xe9")
     Memory(str(tmp_path / name)).write_text("/memories/a", "tea")
     assert (tmp_path / name / "memories" / "a").read_text() == "tea"
-    MemoryTool(tmp_path / name, audit_log=tmp_path / f"{name}.log", actor="alice")
-    assert (tmp_path / f"{name}.log").exists()
 
 
 KEYS = [bytes(range(32)).hex(), base64.b64encode(bytes(range(1, 33))).decode()]

@@ -19,7 +19,7 @@ THREADS, INSERTS = 8, 50
 
 
 def insert_many(url, process):
-    tool = MemoryTool(url, deadline=120)
+    tool = MemoryTool(url, timeout=120)
 
     def insert(thread):
         for number in range(INSERTS):
@@ -81,7 +81,7 @@ class WaitingStore(Store):
 
 
 def test_a_blocked_call_releases_the_lock_of_the_interpreter():
-    memory = Memory(WaitingStore(threading.Barrier(8).wait), deadline=120)
+    memory = Memory(WaitingStore(threading.Barrier(8).wait), timeout=120)
     with ThreadPoolExecutor(8) as threads:
         calls = [threads.submit(memory.read_text, "/memories/a") for _ in range(8)]
         assert [call.result() for call in calls] == ["tea"] * 8

@@ -280,14 +280,14 @@ class AsyncHangingStore(DictStore):
 
 
 @pytest.mark.parametrize("store", [HangingStore, AsyncHangingStore])
-def test_the_deadline_bounds_a_method_that_never_returns(store):
+def test_the_timeout_bounds_a_method_that_never_returns(store):
     opened = threading.Event()
     try:
-        memory = Memory(store(opened), deadline=0.1)
+        memory = Memory(store(opened), timeout=0.1)
         with pytest.raises(memory_tool.StoreFailure) as raised:
             memory.read_text("/memories/a")
         assert raised.value.kind == "busy"
-        assert "did not return within the deadline of 0.1 seconds" in str(raised.value.__cause__)
+        assert "did not return within the timeout of 0.1 seconds" in str(raised.value.__cause__)
         with pytest.raises(memory_tool.StoreFailure) as raised:
             memory.write_text("/memories/b", "tea")
         assert raised.value.kind == "outcome_unknown"

@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use memory_tool::DEFAULT_MAX_VIEW_CHARACTERS;
 use memory_tool::conformance::{Basis, Capability, DEFAULT_ANSWER_TIMEOUT};
-use memory_tool::encrypted::Padding;
 use memory_tool_bucket::DEFAULT_GRACE;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The maximum output of one `view` in characters (`[V8]`). `None`, written `none`, is no maximum.
@@ -125,6 +125,11 @@ impl FromStr for Age {
     }
 }
 
+/// The value with this name in JSON. The error lists all names.
+pub(crate) fn by_name<T: DeserializeOwned>(given: &str) -> Result<T, String> {
+    serde_json::from_value(Value::from(given)).map_err(|error| error.to_string())
+}
+
 /// A capability that the backend lacks, with the reason.
 #[derive(Clone, Debug)]
 pub(crate) struct LackArgument {
@@ -138,9 +143,7 @@ impl FromStr for LackArgument {
     fn from_str(given: &str) -> Result<Self, Self::Err> {
         let (need, reason) =
             given.split_once('=').filter(|(_, reason)| !reason.is_empty()).ok_or("expected NEED=REASON")?;
-        // The error of JSON lists all needs.
-        let need = serde_json::from_value(Value::from(need)).map_err(|error| error.to_string())?;
-        Ok(Self { need, reason: reason.to_owned() })
+        Ok(Self { need: by_name(need)?, reason: reason.to_owned() })
     }
 }
 
@@ -152,27 +155,7 @@ impl FromStr for BasisArgument {
     type Err = String;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
-        // The error of JSON lists all bases.
-        serde_json::from_value(Value::from(given)).map(Self).map_err(|error| error.to_string())
-    }
-}
-
-/// The padding of files before encryption.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PaddingArgument(pub(crate) Padding);
-
-impl FromStr for PaddingArgument {
-    type Err = &'static str;
-
-    fn from_str(given: &str) -> Result<Self, Self::Err> {
-        match given {
-            "padme" => Ok(Self(Padding::Padme)),
-            number => {
-                let size: NonZeroUsize =
-                    number.parse().map_err(|_| "expected `padme`, or a number of bytes from 1 up")?;
-                Ok(Self(Padding::Multiple(size)))
-            }
-        }
+        by_name(given).map(Self)
     }
 }
 

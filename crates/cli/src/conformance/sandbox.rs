@@ -11,17 +11,16 @@ use async_trait::async_trait;
 use memory_tool::conformance::{FixtureError, StoreFixture};
 use memory_tool::encrypted::{KeyRing, RawKey};
 use memory_tool::sqlite::MemoryName;
-use memory_tool::{ErrorKind, MemoryBuilder, OpenError, OpenMode, OpenOptions, Store, StoreUrl};
+use memory_tool::{ErrorKind, MemoryOptions, OpenError, OpenOptions, Store, StoreUrl};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::arguments::DeadlineArgument;
 use crate::conformance::bucket::BucketSandbox;
 use crate::conformance::names::{PREFIX, url_under};
 use crate::encryption::Encryption;
 use crate::failure::Failure;
-use crate::memory::{self, Access};
+use crate::memory;
 
 /// The file name of a case's database.
 const DATABASE: &str = "memory.sqlite";
@@ -46,7 +45,8 @@ impl Sandbox {
     /// Creates the sandbox at the URL without touching existing data: a directory must be empty, a database must not
     /// exist, and a bucket gets a random prefix.
     pub(crate) fn make(url: &StoreUrl, encryption: &Encryption, runtime: &Runtime) -> Result<Self, Failure> {
-        runtime.block_on(encryption.key_ring())?; // detects errors before the first case
+        // Detects errors before the first case.
+        runtime.block_on(options(encryption).key_ring()).map_err(memory::failed_options)?;
         let kind = match url {
             StoreUrl::Local(path) | StoreUrl::SharedDirectory(path) => {
                 SandboxKind::Disk(DiskSandbox::make_for_directories(path)?)
@@ -215,14 +215,13 @@ impl CaseStore {
 
 impl CaseStores {
     async fn open(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
-        let (access, deadline) = (Access::Mode(OpenMode::Create), DeadlineArgument::default());
-        let builder = memory::builder(url, &self.encryption, access, deadline.options()).await;
-        open(builder.map_err(FixtureError::failed)?).await
+        let memory = memory::open(url, &options(&self.encryption)).await;
+        Ok(memory.map_err(FixtureError::failed)?.store())
     }
 
     /// The keys of the stores.
     async fn key_ring(&self) -> Result<KeyRing, FixtureError> {
-        let keys = self.encryption.key_ring().await.map_err(FixtureError::failed)?;
+        let keys = options(&self.encryption).key_ring().await.map_err(FixtureError::failed)?;
         keys.ok_or_else(|| FixtureError::unsupported("the backend does not encrypt"))
     }
 }
@@ -236,8 +235,10 @@ async fn open_as_stored(url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> 
     Ok(backend.store())
 }
 
-async fn open(builder: MemoryBuilder) -> Result<Arc<dyn Store>, FixtureError> {
-    Ok(memory::open(builder).await.map_err(FixtureError::failed)?.store())
+fn options(encryption: &Encryption) -> MemoryOptions {
+    let mut options = MemoryOptions::new();
+    encryption.set(&mut options);
+    options
 }
 
 /// The URL of a memory with this name, next to others.
@@ -306,7 +307,8 @@ impl StoreFixture for CaseStores {
         if let Some(id) = keys.key_ids().next() {
             wrong = wrong.with_id(id.clone()); // so that it is detected by its effect, not by its id
         }
-        open(self.encryption.encrypt_with(KeyRing::new(wrong), MemoryBuilder::from(case.url.clone()))).await
+        let memory = options(&self.encryption).configure(case.url.clone()).await.map_err(FixtureError::failed)?;
+        Ok(memory.encrypt(KeyRing::new(wrong)).build().await.map_err(FixtureError::failed)?.store())
     }
 
     async fn another_with_same_key(&self, case: &CaseStore) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {

@@ -394,22 +394,22 @@ fn another_memory_of_the_same_key_is_refused_by_its_name() {
     let place = Place::in_memory();
     let (store, other) = (place.store().into_os_string(), place.outside("other").into_os_string());
     let key = option("--key-file", keygen(&place, "key"));
-    let named = |name: &str| [&key[..], &option("--memory-name", name)].concat();
+    let named = |name: &str| [&key[..], &option("--label", name)].concat();
     assert_eq!(run(&store, &create("/memories/a"), &named("alice")).0, Some(0));
     assert_eq!(run(&other, &create("/memories/b"), &key).0, Some(0));
     assert_eq!(run(&store, &["verify"], &named("alice")).0, Some(0));
 
-    let bobs = [&named("bob")[..], &[OsString::from("--memory-was-unnamed")]].concat();
+    let bobs = [&named("bob")[..], &[OsString::from("--was-unlabeled")]].concat();
     assert_eq!(run(&other, &["rekey"], &bobs), reply("re-encrypted 0 files"));
-    let renamed = [&named("robert")[..], &option("--old-memory-name", "bob")].concat();
+    let renamed = [&named("robert")[..], &option("--old-label", "bob")].concat();
     assert_eq!(run(&other, &["rekey"], &renamed), reply("re-encrypted 0 files"));
     assert_eq!(run(&other, &["verify"], &named("robert")).0, Some(0));
 
     fs::remove_dir_all(&store).unwrap();
     fs::rename(&other, &store).unwrap();
     let view = ["view", "/memories"];
-    assert_fails(&run(&store, &view, &named("alice")), "this memory is not named `alice`");
-    assert_fails(&run(&store, &view, &key), "this memory has a name, but was opened without one");
+    assert_fails(&run(&store, &view, &named("alice")), "this memory does not have the label `alice`");
+    assert_fails(&run(&store, &view, &key), "this memory has a label, but was opened without one");
 }
 
 #[test]
@@ -462,7 +462,7 @@ fn rekey(store: &OsString, options: &[OsString]) -> Command {
 fn the_suite_runs_on_an_encrypted_store() {
     let place = Place::new();
     let key = keygen(&place, "key");
-    let options = [option("--key-file", &key), option("--padding", "padme"), option("--memory-name", "of the suite")];
+    let options = [option("--key-file", &key), option("--padding", "padme"), option("--label", "of the suite")];
     let options =
         [options.concat(), option("--filter", by_tier("sealed.truncated", "sealed.", "sealed.")).to_vec()].concat();
     let (status, output, errors) = run(&place.store().into(), &["conformance", "--format", "json"], &options);
@@ -496,8 +496,8 @@ fn invalid_options_are_reported_as_wrong_usage() {
         option("--old-key-file", &key).to_vec(),
         option("--padding", "padme").to_vec(),
         [option("--key-file", &key), option("--padding", "0")].concat(),
-        [option("--key-file", &key), option("--memory-name", "")].concat(),
-        option("--memory-name", "alice").to_vec(),
+        [option("--key-file", &key), option("--label", "")].concat(),
+        option("--label", "alice").to_vec(),
     ] {
         let (status, output, errors) = run(&place.store().into(), &["view", "/memories"], &options);
         assert_eq!((status, output.as_str()), (Some(2), ""), "{options:?}");

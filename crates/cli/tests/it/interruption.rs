@@ -46,7 +46,7 @@ fn each_command_that_works_on_a_whole_store_reports_an_interruption() {
             let endpoint = format!("http://{}", server.local_addr().unwrap());
             let mut connection = None;
             let mut command = program();
-            command.args(arguments).args(["--deadline", "1000s"]).env("AWS_ENDPOINT_URL", &endpoint);
+            command.args(arguments).args(["--timeout", "1000s"]).env("AWS_ENDPOINT_URL", &endpoint);
             command.env("AWS_ALLOW_HTTP", "true").env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "b");
             command.env("AWS_REGION", "us-east-1").env("NO_PROXY", "*");
             interrupt(command, signal, status, || connection = Some(server.accept().unwrap()));

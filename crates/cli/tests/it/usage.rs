@@ -122,7 +122,7 @@ fn no_error_contains_the_credentials_in_the_address_of_a_service() {
             ("az://bucket/a", "AZURE_STORAGE_ENDPOINT"),
         ] {
             for command in ["verify", "gc", "run"] {
-                let mut command = words(&[command, "--store", url, "--deadline", "1s"]);
+                let mut command = words(&[command, "--store", url, "--timeout", "1s"]);
                 command.env(variable, &address).env("AWS_ALLOW_HTTP", "true").env("AZURE_ALLOW_HTTP", "true");
                 command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "secret").env("AWS_REGION", "a");
                 command.env("AZURE_STORAGE_ACCOUNT", "a").env("AZURE_STORAGE_SAS_KEY", "sv=1&sig=secret");

@@ -15,11 +15,7 @@ impl ToolFixture for Fixture {
     async fn fresh(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Self::Guard), FixtureError> {
         let store = Arc::new(InMemoryStore::new());
         let builder = Engine::builder(Arc::clone(&store)).create_overwrites(options.create_overwrites);
-        let builder = match options.max_view_characters {
-            Some(cap) => builder.max_view_characters(cap),
-            None => builder.unlimited_views(),
-        };
-        Ok((Arc::new(builder.build()), store))
+        Ok((Arc::new(builder.max_view_characters(options.max_view_characters).build()), store))
     }
 
     async fn reopen(&self, store: &Self::Guard) -> Result<Arc<dyn MemoryTool>, FixtureError> {

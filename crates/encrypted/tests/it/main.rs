@@ -5,8 +5,8 @@
 mod concurrency;
 mod inner_store;
 mod keys;
+mod labels;
 mod leaks;
-mod memory_name;
 mod opening;
 mod rekey;
 mod support;

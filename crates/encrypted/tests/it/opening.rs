@@ -158,7 +158,7 @@ async fn a_read_only_store_writes_nothing() {
     write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
     write(&*inner, "/memories/index-2", "damaged").await;
     let before = contents(&*inner).await;
-    let builder = EncryptedStore::builder(Arc::clone(&inner), ring(2).with(key(1))).name("new").former_name(None);
+    let builder = EncryptedStore::builder(Arc::clone(&inner), ring(2).with(key(1))).label("new").former_label(None);
     let store = builder.options(OpenOptions::new().read_only()).open().await.unwrap();
     let changes = [
         Batch::new().write(path("/memories/b"), b"x".to_vec()),

@@ -185,8 +185,8 @@ def check_index(vectors, vector, reader):
         assert reader.take(16).hex() == file["id"]
         assert ids[reader.number(2)] == file["data_key"]
         assert (reader.number(8) if reader.number(1) else None) == file["size"]
-    if "memory_name" in vector:
-        assert reader.take(reader.number(2)).decode() == vector["memory_name"]
+    if "label" in vector:
+        assert reader.take(reader.number(2)).decode() == vector["label"]
     assert reader.at == len(reader.data)
     assert paths == sorted(paths, key=lambda path: path.encode().split(b"/"))
 

@@ -200,7 +200,7 @@ impl Destination {
     }
 
     /// The redacted contents, if the screen of the memory redacts them.
-    #[cfg(feature = "screening")]
+    #[cfg(feature = "policies")]
     fn redacted(&self, content: &[u8]) -> Option<Vec<u8>> {
         use memory_tool_policies::Verdict;
 
@@ -211,7 +211,7 @@ impl Destination {
         }
     }
 
-    #[cfg(not(feature = "screening"))]
+    #[cfg(not(feature = "policies"))]
     fn redacted(&self, _: &[u8]) -> Option<Vec<u8>> {
         None
     }
@@ -475,7 +475,7 @@ mod tests {
         assert_eq!((written.copied, written.unchanged, written.bytes), (1, 0, 4));
     }
 
-    #[cfg(feature = "screening")]
+    #[cfg(feature = "policies")]
     #[tokio::test]
     async fn a_redacted_file_is_identical_in_the_next_run() {
         use memory_tool_policies::{Detector, SensitiveData};

@@ -41,7 +41,7 @@ pub(crate) struct TransferContext {
     /// The location of its files, if the memory has a URL.
     pub(crate) location: Option<MemoryLocation>,
     pub(crate) is_dry_run: bool,
-    #[cfg(feature = "screening")]
+    #[cfg(feature = "policies")]
     pub(crate) screen: Option<Arc<dyn memory_tool_policies::Screen>>,
 }
 

@@ -132,7 +132,30 @@ impl Detector {
 
     /// The detectors of personal data. Only [`PaymentCard`](Self::PaymentCard) is on by default.
     pub const PERSONAL: &'static [Self] = &[Self::PaymentCard, Self::EmailAddress, Self::PhoneNumber, Self::Iban];
+
+    /// The detectors of a kind of sensitive data: a [name](Self::name) in lower case with hyphens, such as
+    /// `e-mail-address`, or `personal` for all [personal data](Self::PERSONAL).
+    ///
+    /// # Errors
+    /// [`UnknownKind`], which lists the kinds.
+    pub fn of_kind(kind: &str) -> Result<&'static [Self], UnknownKind> {
+        if kind == "personal" {
+            return Ok(Self::PERSONAL);
+        }
+        let found = Self::ALL.iter().find(|detector| detector.kind() == kind);
+        found.map(std::slice::from_ref).ok_or(UnknownKind)
+    }
+
+    fn kind(self) -> String {
+        self.name().to_ascii_lowercase().replace(' ', "-")
+    }
 }
+
+/// No detector has this kind of sensitive data.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("expected one of personal, {}", Detector::ALL.iter().map(|detector| detector.kind()).collect::<Vec<_>>().join(", "))]
+#[non_exhaustive]
+pub struct UnknownKind;
 
 impl fmt::Display for Detector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,7 +11,7 @@ mod screen;
 mod sensitive_data;
 mod store;
 
-pub use detector::Detector;
+pub use detector::{Detector, UnknownKind};
 pub use finding::Finding;
 pub use screen::{Refusal, Screen, Verdict};
 pub use sensitive_data::{SensitiveData, SensitiveDataBuilder};

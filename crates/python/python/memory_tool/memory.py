@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import _native
+from .options import to_native
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Memory:
 
         Raises `OpenError` if that fails, and `ValueError` or `TypeError` for an invalid option.
         """
-        self._native = _native.NativeMemory.open(location, options)
+        self._native = _native.NativeMemory.open(location, to_native(options))
 
     def read_text(self, path: str) -> str:
         """Reads a file as UTF-8 text. Raises `NotFound`, `NotAFile` or `NotText` if that is impossible."""
@@ -78,7 +79,7 @@ class AsyncMemory:
 
     def __init__(self, location: Location, **options: Unpack[Options]) -> None:
         """Opens the memory, and blocks the event loop until then. `await AsyncMemory.open(...)` does not."""
-        self._native = _native.NativeMemory.open(location, options)
+        self._native = _native.NativeMemory.open(location, to_native(options))
 
     @classmethod
     async def open(cls, location: Location, **options: Unpack[Options]) -> Self:
@@ -116,8 +117,9 @@ class AsyncMemory:
         return await _perform(self._native, "usage")
 
 
-async def _open(location: object, options: object) -> _native.NativeMemory:
-    return await _wait(lambda loop, future: _native.NativeMemory.start_open(loop, future, location, options))
+async def _open(location: object, options: Options) -> _native.NativeMemory:
+    given = to_native(options)
+    return await _wait(lambda loop, future: _native.NativeMemory.start_open(loop, future, location, given))
 
 
 async def _perform(native: _native.NativeMemory, name: str, *arguments: object) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Literal, Mapping, Sequence, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Literal, Mapping, NamedTuple, Sequence, TypedDict, Union
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -29,7 +31,7 @@ class Options(TypedDict, total=False):
 
     must_exist: bool
     """Open the memory only if it exists. Default: create it."""
-    deadline: timedelta | float
+    timeout: timedelta | float
     """How long an operation waits for other processes, for requests and for a `Store`, in seconds. Default: 30."""
     create_overwrites: bool
     """Whether `create` replaces a file. Default: `create` fails if the file exists."""
@@ -98,9 +100,78 @@ class Options(TypedDict, total=False):
     """Decrypt with the passphrases in these files too."""
     padding: Literal["padme"] | int
     """Hide the sizes of files: at most 12 % larger, or multiples of this number of bytes."""
-    memory_name: str
-    """The name of the encrypted memory. A memory with another name is refused."""
-    old_memory_names: Sequence[str]
-    """Accept these names too."""
-    memory_was_unnamed: bool
-    """Accept a memory without a name too."""
+    label: str
+    """The label of the encrypted memory. A memory with another label is refused."""
+    old_labels: Sequence[str]
+    """Accept these labels too."""
+    was_unlabeled: bool
+    """Accept a memory without a label too."""
+
+
+class Given(NamedTuple):
+    """Options for the native module."""
+
+    data: list[tuple[str, str]]
+    """The names and the values in JSON of options that are data."""
+    key: bytes | None
+    old_keys: list[bytes]
+    mounts: list[tuple[str, Location, bool]]
+    """The path, the location, and whether it can only be read."""
+
+
+def to_native(options: Options) -> Given:
+    """Converts options. Raises `TypeError` or `ValueError` if one cannot be converted."""
+    data = []
+    given = Given(data, None, [], [])
+    for name, value in options.items():
+        if value is None and name != "max_view_characters":
+            continue
+        if name == "key":
+            given = given._replace(key=_key(name, value))
+        elif name == "old_keys":
+            given.old_keys.extend(_key(name, key) for key in _items(name, value))
+        elif name in ("mounts", "read_only_mounts"):
+            pairs = value.items() if isinstance(value, Mapping) else _items(name, value)
+            given.mounts.extend((*_mount(name, pair), name == "read_only_mounts") for pair in pairs)
+        else:
+            data.append((name, _to_json(name, value)))
+    return given
+
+
+def _to_json(name: str, value: object) -> str:
+    try:
+        return json.dumps(value, default=_to_data, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise type(error)(f"invalid {name}: {error}") from None
+
+
+def _to_data(value: object) -> object:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Iterable) and not isinstance(value, (bytes, bytearray, Mapping)):
+        return list(value)
+    raise TypeError(f"unexpected {type(value).__name__}")
+
+
+def _key(name: str, value: object) -> bytes:
+    if not isinstance(value, (bytes, bytearray)):
+        raise TypeError(f"invalid {name}: expected 32 bytes, got {type(value).__name__}")
+    return bytes(value)
+
+
+def _items(name: str, value: object) -> list[Any]:
+    if not isinstance(value, Iterable) or isinstance(value, (str, bytes)):
+        raise TypeError(f"invalid {name}: expected a list, got {type(value).__name__}")
+    return list(value)
+
+
+def _mount(name: str, pair: object) -> tuple[str, Location]:
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not isinstance(pair[0], str):
+        raise TypeError(f"invalid {name}: expected memories by their paths, got {type(pair).__name__}")
+    try:
+        pair[0].encode()
+    except UnicodeEncodeError as error:
+        raise ValueError(f"invalid {name}: {error}") from None
+    return pair[0], pair[1]

@@ -114,7 +114,7 @@ class Store:
 
     Plain methods run on threads, several at a time. Coroutines run on the event loop that opened the memory with
     `AsyncMemory.open`, or on one in a thread of its own. A cancelled call does not cancel them, and neither does one that
-    misses the deadline.
+    exceeds the timeout.
 
     Raise `StoreFailure` to state the kind of a failure. Every other exception is a failure too: one of `apply` means
     that the change may have been made. The call raises `KeyboardInterrupt` and `SystemExit`

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::program::{Cloud, NOBODY, outcome, program_without_clouds, with};
 
-/// A deadline that no test waits for: an error that is retried fails the test.
-const LONG: [&str; 2] = ["--deadline", "10m"];
+/// A timeout that no test waits for: an error that is retried fails the test.
+const LONG: [&str; 2] = ["--timeout", "10m"];
 
 const VIEW: [&str; 2] = ["view", "/memories"];
 const CREATE: [&str; 4] = ["create", "/memories/a", "--text", "text"];
@@ -201,10 +201,10 @@ fn unknown_hosts_are_reported_at_opening() {
 
 /// A server that is restarted refuses connections for a while.
 #[test]
-fn refused_connections_of_commands_are_retried_until_the_deadline() {
+fn refused_connections_of_commands_are_retried_until_the_timeout() {
     let server = GcsServer::start_without_authentication().unwrap();
     let mut command = program_without_clouds();
-    command.args(["run", "--store", "gs://test/a", "--deadline", "1s"]);
+    command.args(["run", "--store", "gs://test/a", "--timeout", "1s"]);
     let server_url = memory_tool_test_servers::Server::url(&server).to_owned();
     let mut session = Session::start_as(command.env("STORAGE_EMULATOR_HOST", &server_url));
     session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": ""}));
@@ -216,13 +216,13 @@ fn refused_connections_of_commands_are_retried_until_the_deadline() {
 }
 
 #[test]
-fn the_deadline_limits_an_opening() {
+fn the_timeout_limits_an_opening() {
     let cloud = Cloud::s3();
     let proxy = Proxy::start(cloud.0.url()).unwrap();
     let chances = vec![(Fault::Swallow, 1.0)];
     proxy.fault_at_random(Faults { seed: 0, requests: Requests::all(), chances });
     let mut command = program_without_clouds();
-    command.args(VIEW).args(["--store", &cloud.store(), "--deadline", "1s"]).envs(behind(&proxy, &cloud));
+    command.args(VIEW).args(["--store", &cloud.store(), "--timeout", "1s"]).envs(behind(&proxy, &cloud));
     let (status, _, errors) = outcome(command.output().unwrap());
     assert_eq!(status, Some(2), "{errors}");
     assert!(errors.contains("not done within 1s: AmazonS3("), "{errors}");

@@ -74,8 +74,8 @@ pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> E
         builder = match option {
             "--create-overwrites" => builder.create_overwrites(true),
             "--max-view-chars" => match options.next().unwrap() {
-                "none" => builder.unlimited_views(),
-                cap => builder.max_view_characters(cap.parse().unwrap()),
+                "none" => builder.max_view_characters(None),
+                cap => builder.max_view_characters(cap.parse::<usize>().unwrap()),
             },
             other => panic!("unknown option {other}"),
         };

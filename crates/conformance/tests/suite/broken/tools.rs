@@ -227,11 +227,7 @@ impl Storage {
             Some(Fault::NoViewCap) => None,
             _ => options.max_view_characters,
         };
-        let engine = Engine::builder(Arc::clone(&self.store)).create_overwrites(overwrites);
-        let engine = match cap {
-            Some(cap) => engine.max_view_characters(cap),
-            None => engine.unlimited_views(),
-        };
+        let engine = Engine::builder(Arc::clone(&self.store)).create_overwrites(overwrites).max_view_characters(cap);
         let store = Arc::clone(&self.store);
         Arc::new(BrokenTool {
             engine: engine.build(),
@@ -385,7 +381,7 @@ impl MemoryTool for BrokenTool {
             self.refuse_directory(path).await?;
         }
         if self.fault == Some(Fault::SnippetWithoutCap) {
-            let engine = Engine::builder(Arc::clone(&self.store)).unlimited_views().build();
+            let engine = Engine::builder(Arc::clone(&self.store)).max_view_characters(None).build();
             return engine.str_replace(command).await;
         }
         let Some(before) = self.text(path).await else { return self.engine.str_replace(command).await };
@@ -681,7 +677,7 @@ impl BrokenTool {
     /// Views a file with a cap in other units than characters.
     async fn view_capped(&self, command: &ViewCommand, width: fn(char) -> usize) -> Result<Reply, Error> {
         let engine = Engine::builder(Arc::clone(&self.store));
-        let whole = engine.clone().unlimited_views().build().view(command).await;
+        let whole = engine.clone().max_view_characters(None).build().view(command).await;
         let (Some(cap), Ok(Reply::File(whole))) = (self.cap, whole) else { return self.engine.view(command).await };
         let numbered = numbered_lines(&whole);
         let widths = numbered.chars().scan(0, |sum, character| {
@@ -694,7 +690,7 @@ impl BrokenTool {
 
     /// Refuses a range that does not fit a listing, like one that does not fit a file.
     async fn view_fitting_range(&self, command: &ViewCommand) -> Result<Reply, Error> {
-        let uncapped = Engine::builder(Arc::clone(&self.store)).unlimited_views().build();
+        let uncapped = Engine::builder(Arc::clone(&self.store)).max_view_characters(None).build();
         let whole = uncapped.view(&ViewCommand::new(command.path.clone())).await;
         if let (Ok(Reply::Directory(whole)), Some(range)) = (whole, &command.view_range) {
             let total_lines = 1 + whole.items.len();
@@ -708,7 +704,7 @@ impl BrokenTool {
     /// Views a file with a cap that ignores line numbers.
     async fn view_with_free_numbers(&self, command: &ViewCommand) -> Result<Reply, Error> {
         let engine = Engine::builder(Arc::clone(&self.store));
-        let whole = engine.clone().unlimited_views().build().view(command).await;
+        let whole = engine.clone().max_view_characters(None).build().view(command).await;
         let (Some(cap), Ok(Reply::File(whole))) = (self.cap, whole) else { return self.engine.view(command).await };
         let lines = 1 + whole.text.chars().take(cap).filter(|&character| character == '\n').count();
         let with_numbers = cap + "     1\t".len() * lines;

@@ -1,0 +1,416 @@
+//! [`MemoryOptions`]: all options of a memory as data.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use memory_tool_core::{MemoryPath, OpenError, Quota};
+use memory_tool_encrypted::{KeyProvider, KeyRing, KeySourceError, Padding, Passphrase, RawKey};
+use memory_tool_policies::{Actor, AuditError, Detector, JsonLinesLog, Scope, SensitiveData, default_quota};
+use serde::de::{Deserialize, Deserializer, Error as _};
+
+use crate::builder::MemoryBuilder;
+use crate::home::expand_home;
+use crate::memory::Memory;
+use crate::store_url::StoreUrl;
+
+/// The name of the memory in the log.
+const MEMORY_IN_LOG: &str = "memory";
+
+/// All options of a memory as data, for a command line, a configuration file or a program in another language.
+///
+/// In data, times are numbers of seconds, a [path](MemoryPath) or [URL](StoreUrl) is text, and `~` is the home directory
+/// in paths of the host. Unknown options are errors.
+///
+/// ```
+/// use memory_tool::{MemoryOptions, StoreUrl};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let options: MemoryOptions = serde_json::from_str(r#"{"scope": "alice", "limits": true, "expire_after": 86400}"#)?;
+/// let memory = options.build(StoreUrl::InProcess).await?;
+/// memory.write("/memories/profile.md", "Prefers tea.").await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, Default, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct MemoryOptions {
+    /// Opens the memory only if it exists.
+    pub must_exist: bool,
+    /// Refuses every change.
+    pub read_only: bool,
+    /// Simulates changes. The audit log is not written.
+    pub dry_run: bool,
+    /// How long an operation waits for other processes and for requests.
+    #[serde(deserialize_with = "seconds")]
+    pub timeout: Option<Duration>,
+    /// How often the garbage of a bucket is collected.
+    #[serde(deserialize_with = "seconds")]
+    pub gc_every: Option<Duration>,
+
+    /// Whether `create` replaces an existing file.
+    pub create_overwrites: bool,
+    /// The most characters that `view` returns. `None` is the default, `Some(None)` is no limit, `null` in data.
+    #[serde(deserialize_with = "nullable")]
+    pub max_view_characters: Option<Option<usize>>,
+
+    /// The tenant whose part of the storage the memory is. Take the name from a trusted source.
+    #[serde(deserialize_with = "scope")]
+    pub scope: Option<Scope>,
+    /// Other memories, by their paths, in data a list of pairs. They have the same timeout and keys.
+    #[serde(deserialize_with = "mounts")]
+    pub mounts: Vec<(MemoryPath, StoreUrl)>,
+    /// Other memories that can only be read.
+    #[serde(deserialize_with = "mounts")]
+    pub read_only_mounts: Vec<(MemoryPath, StoreUrl)>,
+
+    /// Limits the memory to the [sizes that suit an agent](default_quota). Each of the four options below replaces one
+    /// of them, or sets it alone.
+    pub limits: bool,
+    /// The largest file in bytes.
+    pub max_file_bytes: Option<u64>,
+    /// The most files.
+    pub max_files: Option<u64>,
+    /// The most bytes of all files together.
+    pub max_bytes: Option<u64>,
+    /// The most levels of directories and files.
+    pub max_depth: Option<u64>,
+
+    /// Hides files that are not read or written for this time.
+    #[serde(deserialize_with = "seconds")]
+    pub expire_after: Option<Duration>,
+    /// Files and directories that never expire.
+    pub pins: Vec<MemoryPath>,
+
+    /// Refuses texts with passwords, tokens, keys and payment card numbers, or redacts those.
+    pub screen: Option<Screening>,
+    /// More data to screen, in data by their [kinds](Detector::of_kind).
+    #[serde(deserialize_with = "detectors")]
+    pub screen_also: Vec<Detector>,
+
+    /// A file that records each change before and after it is made. Requires `actor`.
+    #[serde(deserialize_with = "host_path")]
+    pub audit_log: Option<PathBuf>,
+    /// The name of the user or agent in the audit log.
+    #[serde(deserialize_with = "actor")]
+    pub actor: Option<Actor>,
+    /// Records views too.
+    pub audit_views: bool,
+    /// Waits until each audit record is on the disk.
+    pub audit_sync: bool,
+
+    /// Emits events for each command and operation of the store. The program decides where they go, and at which level.
+    pub log: Option<LogDetail>,
+    /// Adds paths to the events.
+    pub log_paths: bool,
+
+    /// A key of the program that encrypts the memory. It cannot be in data.
+    #[serde(skip)]
+    pub key: Option<Arc<dyn KeyProvider>>,
+    /// Keys of the program that only decrypt.
+    #[serde(skip)]
+    pub old_keys: Vec<Arc<dyn KeyProvider>>,
+    /// A file with the key that encrypts the memory.
+    #[serde(deserialize_with = "host_path")]
+    pub key_file: Option<PathBuf>,
+    /// An environment variable with the key.
+    pub key_env: Option<String>,
+    /// A file with a passphrase, from which the key is derived.
+    #[serde(deserialize_with = "host_path")]
+    pub passphrase_file: Option<PathBuf>,
+    /// Files with keys that only decrypt.
+    #[serde(deserialize_with = "host_paths")]
+    pub old_key_files: Vec<PathBuf>,
+    /// Environment variables with keys that only decrypt.
+    pub old_key_envs: Vec<String>,
+    /// Files with passphrases that only decrypt.
+    #[serde(deserialize_with = "host_paths")]
+    pub old_passphrase_files: Vec<PathBuf>,
+    /// Hides the sizes of files. In data, `padme` or a number of bytes.
+    #[serde(deserialize_with = "padding")]
+    pub padding: Option<Padding>,
+    /// The label of the encrypted memory. A memory with another label is refused.
+    pub label: Option<String>,
+    /// Labels that are accepted too.
+    pub old_labels: Vec<String>,
+    /// Whether a memory without a label is accepted too. Requires `label`.
+    pub was_unlabeled: bool,
+}
+
+/// What is done with sensitive data.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "lowercase")]
+pub enum Screening {
+    /// Text that contains some is refused.
+    Refuse,
+    /// It is replaced by a mark.
+    Redact,
+}
+
+/// What is logged.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "lowercase")]
+pub enum LogDetail {
+    /// Commands of the tool.
+    Commands,
+    /// Commands, and operations of the store.
+    Operations,
+}
+
+/// The options cannot be used, or the memory cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// An option is set without one that it needs.
+    #[error("{option} requires {needed}")]
+    Requires {
+        /// The option.
+        option: &'static str,
+        /// The option that it needs.
+        needed: &'static str,
+    },
+    /// There are several primary keys.
+    #[error("set only one of key, key_file, key_env and passphrase_file")]
+    SeveralKeys,
+    /// A key cannot be used.
+    #[error("cannot use the key")]
+    Key(#[source] KeySourceError),
+    /// The audit log cannot be opened.
+    #[error("cannot open the audit log")]
+    AuditLog(#[source] AuditError),
+    /// The memory or a mounted one cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+impl MemoryOptions {
+    /// Creates the default options.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Opens a memory with these options.
+    ///
+    /// # Errors
+    /// [`OptionsError`].
+    pub async fn build(&self, memory: impl Into<MemoryBuilder>) -> Result<Memory, OptionsError> {
+        Ok(self.configure(memory).await?.build().await?)
+    }
+
+    /// Sets these options of a memory. Reads the keys, and opens the audit log and the mounted memories.
+    ///
+    /// # Errors
+    /// [`OptionsError`].
+    pub async fn configure(&self, memory: impl Into<MemoryBuilder>) -> Result<MemoryBuilder, OptionsError> {
+        self.check()?;
+        let keys = self.key_ring().await?; // first: if a key is missing, nothing is created
+        let mut builder = self.configure_storage(memory.into(), keys.clone(), self.read_only);
+        builder = self.open_audit_log(builder).await?; // before the memory, so that nothing happens without a record
+        // Memories that must exist are opened first: if one is missing, nothing is created.
+        for (point, url) in &self.read_only_mounts {
+            let mounted = self.configure_storage(url.clone().into(), keys.clone(), true).build().await?;
+            builder = builder.mount_read_only(point.clone(), mounted.store());
+        }
+        for (point, url) in &self.mounts {
+            let mounted = self.configure_storage(url.clone().into(), keys.clone(), self.read_only).build().await?;
+            builder = builder.mount(point.clone(), mounted.store());
+        }
+        Ok(self.configure_policies(builder))
+    }
+
+    /// Reads the keys. Returns `None` without encryption.
+    ///
+    /// # Errors
+    /// [`OptionsError::SeveralKeys`] and [`OptionsError::Key`].
+    pub async fn key_ring(&self) -> Result<Option<KeyRing>, OptionsError> {
+        let Self { key_file, key_env, passphrase_file, .. } = self;
+        let ring = match (&self.key, key_file, key_env, passphrase_file) {
+            (None, None, None, None) => return Ok(None),
+            (Some(key), None, None, None) => Ok(KeyRing::new(Arc::clone(key))),
+            (None, Some(file), None, None) => RawKey::from_file(file).await.map(KeyRing::new),
+            (None, None, Some(name), None) => RawKey::from_environment(name).map(KeyRing::new),
+            (None, None, None, Some(file)) => Passphrase::from_file(file).await.map(KeyRing::new),
+            _ => return Err(OptionsError::SeveralKeys),
+        };
+        let ring = self.with_old_keys(ring.map_err(OptionsError::Key)?).await;
+        ring.map(Some).map_err(OptionsError::Key)
+    }
+
+    async fn with_old_keys(&self, mut ring: KeyRing) -> Result<KeyRing, KeySourceError> {
+        ring = self.old_keys.iter().cloned().fold(ring, KeyRing::with);
+        for file in &self.old_key_files {
+            ring = ring.with(RawKey::from_file(file).await?);
+        }
+        for name in &self.old_key_envs {
+            ring = ring.with(RawKey::from_environment(name)?);
+        }
+        for file in &self.old_passphrase_files {
+            ring = ring.with(Passphrase::from_file(file).await?);
+        }
+        Ok(ring)
+    }
+
+    /// Fails if an option is set without one that it needs. [`configure`](Self::configure) checks that too.
+    ///
+    /// # Errors
+    /// [`OptionsError::Requires`] and [`OptionsError::SeveralKeys`].
+    pub fn check(&self) -> Result<(), OptionsError> {
+        let has_log = self.audit_log.is_some();
+        let Self { key, key_file, key_env, passphrase_file, .. } = self;
+        let keys = [key.is_some(), key_file.is_some(), key_env.is_some(), passphrase_file.is_some()];
+        let keys = keys.into_iter().filter(|is_set| *is_set).count();
+        if keys > 1 {
+            return Err(OptionsError::SeveralKeys);
+        }
+        let has_key = keys == 1;
+        let needs = [
+            ("pins", !self.pins.is_empty(), "expire_after", self.expire_after.is_some()),
+            ("screen_also", !self.screen_also.is_empty(), "screen", self.screen.is_some()),
+            ("audit_log", has_log, "actor", self.actor.is_some()),
+            ("actor", self.actor.is_some(), "audit_log", has_log),
+            ("audit_views", self.audit_views, "audit_log", has_log),
+            ("audit_sync", self.audit_sync, "audit_log", has_log),
+            ("log_paths", self.log_paths, "log", self.log.is_some()),
+            ("old_keys", !self.old_keys.is_empty(), "a key", has_key),
+            ("old_key_files", !self.old_key_files.is_empty(), "a key", has_key),
+            ("old_key_envs", !self.old_key_envs.is_empty(), "a key", has_key),
+            ("old_passphrase_files", !self.old_passphrase_files.is_empty(), "a key", has_key),
+            ("padding", self.padding.is_some(), "a key", has_key),
+            ("label", self.label.is_some(), "a key", has_key),
+            ("old_labels", !self.old_labels.is_empty(), "a key", has_key),
+            ("was_unlabeled", self.was_unlabeled, "label", self.label.is_some()),
+        ];
+        match needs.into_iter().find(|(_, is_set, _, is_met)| *is_set && !*is_met) {
+            Some((option, _, needed, _)) => Err(OptionsError::Requires { option, needed }),
+            None => Ok(()),
+        }
+    }
+
+    /// Sets the options that mounted memories have too.
+    fn configure_storage(&self, mut builder: MemoryBuilder, keys: Option<KeyRing>, read_only: bool) -> MemoryBuilder {
+        builder = if self.must_exist { builder.must_exist() } else { builder };
+        builder = if read_only { builder.read_only() } else { builder };
+        builder = if self.dry_run { builder.dry_run() } else { builder };
+        if let Some(timeout) = self.timeout {
+            builder = builder.timeout(timeout);
+        }
+        let Some(keys) = keys else { return builder };
+        builder = builder.encrypt(keys).padding(self.padding.unwrap_or_default());
+        if let Some(label) = &self.label {
+            builder = builder.label(label);
+        }
+        for label in &self.old_labels {
+            builder = builder.former_label(Some(label));
+        }
+        if self.was_unlabeled { builder.former_label(None) } else { builder }
+    }
+
+    async fn open_audit_log(&self, builder: MemoryBuilder) -> Result<MemoryBuilder, OptionsError> {
+        let (Some(file), Some(actor), false) = (&self.audit_log, &self.actor, self.dry_run) else { return Ok(builder) };
+        let log = JsonLinesLog::builder(file).sync(self.audit_sync).open().await.map_err(OptionsError::AuditLog)?;
+        let builder = builder.audit(log, actor.clone());
+        Ok(if self.audit_views { builder.audit_views() } else { builder })
+    }
+
+    fn configure_policies(&self, mut builder: MemoryBuilder) -> MemoryBuilder {
+        builder = builder.gc_interval(self.gc_every).create_overwrites(self.create_overwrites);
+        if let Some(characters) = self.max_view_characters {
+            builder = builder.max_view_characters(characters);
+        }
+        if let Some(scope) = &self.scope {
+            builder = builder.scope(scope.clone());
+        }
+        if let Some(quota) = self.quota() {
+            builder = builder.limits(quota);
+        }
+        if let Some(idle_time) = self.expire_after {
+            builder = self.pins.iter().cloned().fold(builder.expire_after(idle_time), MemoryBuilder::pin);
+        }
+        if let Some(screen) = self.screening() {
+            builder = builder.screen(screen);
+        }
+        if self.log.is_some() {
+            builder = builder.observe(MEMORY_IN_LOG);
+        }
+        if self.log_paths { builder.observe_paths() } else { builder }
+    }
+
+    fn quota(&self) -> Option<Quota> {
+        let mut quota = if self.limits { default_quota() } else { Quota::new() };
+        quota.file_bytes = self.max_file_bytes.or(quota.file_bytes);
+        quota.files = self.max_files.or(quota.files);
+        quota.bytes = self.max_bytes.or(quota.bytes);
+        quota.depth = self.max_depth.or(quota.depth);
+        (quota != Quota::new()).then_some(quota)
+    }
+
+    fn screening(&self) -> Option<SensitiveData> {
+        let also = self.screen_also.iter().copied();
+        let builder = SensitiveData::builder();
+        Some(match self.screen? {
+            Screening::Refuse => builder.refuse(also).build(),
+            Screening::Redact => {
+                let by_default = Detector::CREDENTIALS.iter().copied().chain([Detector::PaymentCard]);
+                builder.redact(by_default.chain(also)).build()
+            }
+        })
+    }
+}
+
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Duration>, D::Error> {
+    let seconds = Option::<f64>::deserialize(deserializer)?.map(Duration::try_from_secs_f64).transpose();
+    seconds.map_err(|_| D::Error::custom("expected a number of seconds, not negative"))
+}
+
+fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<usize>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+fn scope<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Scope>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    name.map(|name| Scope::from_trusted_name(&name)).transpose().map_err(D::Error::custom)
+}
+
+fn actor<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Actor>, D::Error> {
+    let name = Option::<String>::deserialize(deserializer)?;
+    name.map(|name| Actor::from_trusted_name(&name)).transpose().map_err(D::Error::custom)
+}
+
+fn mounts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(MemoryPath, StoreUrl)>, D::Error> {
+    let mounts = Vec::<(MemoryPath, String)>::deserialize(deserializer)?.into_iter();
+    mounts.map(|(point, url)| Ok((point, url.parse().map_err(D::Error::custom)?))).collect()
+}
+
+fn detectors<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Detector>, D::Error> {
+    let kinds = Vec::<String>::deserialize(deserializer)?;
+    let detectors: Result<Vec<_>, _> = kinds.iter().map(|kind| Detector::of_kind(kind)).collect();
+    Ok(detectors.map_err(D::Error::custom)?.concat())
+}
+
+fn padding<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Padding>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged, expecting = "expected padme, or a number of bytes from 1 up")]
+    enum Given {
+        Bytes(u64),
+        Name(String),
+    }
+
+    let padding = Option::<Given>::deserialize(deserializer)?.map(|given| match given {
+        Given::Bytes(bytes) => bytes.to_string().parse(),
+        Given::Name(name) => name.parse(),
+    });
+    padding.transpose().map_err(D::Error::custom)
+}
+
+fn host_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
+    Option::<PathBuf>::deserialize(deserializer)?.map(expand_home).transpose().map_err(D::Error::custom)
+}
+
+fn host_paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<PathBuf>, D::Error> {
+    let paths = Vec::<PathBuf>::deserialize(deserializer)?.into_iter();
+    paths.map(expand_home).collect::<Result<_, _>>().map_err(D::Error::custom)
+}
