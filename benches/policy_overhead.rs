@@ -10,12 +10,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, ReadOnlyStore, Store};
+use memory_tool_core::{Actor, Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, ReadOnlyStore, Store};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{
-    Actor, AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore,
-    ObservedTool, Scope, ScopedStore, default_quota,
+    AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore, ObservedTool,
+    Scope, ScopedStore, default_quota,
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_tool::encrypted::{KeyRing, RawKey};
-use memory_tool::policies::{Actor, JsonLinesLog, Scope, SensitiveData, default_quota};
-use memory_tool::{BoxError, Memory, Store};
+use memory_tool::policies::{JsonLinesLog, Scope, SensitiveData, default_quota};
+use memory_tool::{Actor, BoxError, Memory, Store};
 use serde_json::json;
 
 const NINETY_DAYS: Duration = Duration::from_secs(90 * 24 * 60 * 60);

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool::encrypted::{KeyRing, RawKey};
-use memory_tool::policies::{Actor, JsonLinesLog, SensitiveData};
-use memory_tool::{BoxError, InMemoryStore, Memory, Quota, Store};
+use memory_tool::policies::{JsonLinesLog, SensitiveData};
+use memory_tool::{Actor, BoxError, InMemoryStore, Memory, Quota, Store};
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use tempfile::TempDir;
 

@@ -5,8 +5,8 @@ use std::str::FromStr;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
-use memory_tool::policies::{Actor, Detector, Scope, UnknownKind};
-use memory_tool::{BoxError, LogDetail, MemoryBuilder, MemoryOptions, MemoryPath, Screening, StoreUrl};
+use memory_tool::policies::{Detector, Scope, UnknownKind};
+use memory_tool::{Actor, BoxError, LogDetail, MemoryBuilder, MemoryOptions, MemoryPath, Screening, StoreUrl};
 
 use crate::arguments::host_path;
 use crate::arguments::values::{Age, by_name};

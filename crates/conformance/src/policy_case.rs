@@ -9,11 +9,11 @@ use std::time::{Duration, UNIX_EPOCH};
 use async_trait::async_trait;
 use futures::future::{BoxFuture, join_all};
 use memory_tool_core::{
-    Batch, BoxError, Engine, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota,
+    Actor, Batch, BoxError, Engine, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota,
     ReadOnlyStore, Store, StoreError, StoreExt as _,
 };
 use memory_tool_policies::{
-    Actor, AuditError, AuditEvent, AuditLog, AuditOutcome, AuditRecord, AuditedChange, AuditedFile, AuditedStore,
+    AuditError, AuditEvent, AuditLog, AuditOutcome, AuditRecord, AuditedChange, AuditedFile, AuditedStore,
     ExpiringStore, LimitedStore, MountedStore, Scope, ScopedStore, ScreenedStore, SensitiveData,
 };
 use serde_json::json;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::actor::Actor;
 use crate::change::{Change, RecordChange};
 use crate::node::FileTimes;
 use crate::path::MemoryPath;
@@ -35,6 +36,8 @@ pub struct Batch {
     changes: Vec<Change>,
     record_changes: Vec<RecordChange>,
     changed_paths: BTreeSet<MemoryPath>,
+    actor: Option<Actor>,
+    command: Option<&'static str>,
     error: Option<InvalidBatch>,
 }
 
@@ -120,6 +123,28 @@ impl Batch {
         self
     }
 
+    /// Names who makes the changes, for logs.
+    pub fn by(mut self, actor: Actor) -> Self {
+        self.actor = Some(actor);
+        self
+    }
+
+    /// Names the command of the tool that makes the changes, such as `create`, for logs.
+    pub fn for_command(mut self, command: &'static str) -> Self {
+        self.command = Some(command);
+        self
+    }
+
+    /// Who makes the changes. `None` if a program did not name anybody.
+    pub fn actor(&self) -> Option<&Actor> {
+        self.actor.as_ref()
+    }
+
+    /// The command of the tool that makes the changes. `None` if a program makes them.
+    pub fn command(&self) -> Option<&'static str> {
+        self.command
+    }
+
     /// The preconditions on paths, in insertion order.
     pub fn preconditions(&self) -> &[(MemoryPath, Precondition)] {
         &self.preconditions
@@ -192,7 +217,7 @@ impl Batch {
         path: impl Fn(&MemoryPath) -> Result<MemoryPath, StoreError>,
         record: impl Fn(&RecordName) -> Result<RecordName, StoreError>,
     ) -> Result<Self, StoreError> {
-        let mut mapped = Self { error: self.error, ..Self::default() };
+        let mut mapped = Self { actor: self.actor, command: self.command, error: self.error, ..Self::default() };
         for (required, precondition) in self.preconditions {
             mapped = mapped.require(path(&required)?, precondition);
         }

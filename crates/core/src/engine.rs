@@ -2,6 +2,7 @@
 
 use async_trait::async_trait;
 
+use crate::actor::Actor;
 use crate::batch::Batch;
 use crate::command::{CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand};
 use crate::command_name::CommandName;
@@ -61,6 +62,7 @@ struct Options {
     create_overwrites: bool,
     max_view_characters: Option<usize>,
     definition: ToolDefinition,
+    actor: Option<Actor>,
 }
 
 impl<S: Store> Engine<S> {
@@ -75,6 +77,7 @@ impl<S: Store> Engine<S> {
             create_overwrites: false,
             max_view_characters: Some(DEFAULT_MAX_VIEW_CHARACTERS),
             definition: ToolDefinition::new(),
+            actor: None,
         };
         EngineBuilder { store, options }
     }
@@ -117,6 +120,12 @@ impl<S: Store> EngineBuilder<S> {
         self
     }
 
+    /// The [actor](Batch::by) of the changes. Default: none.
+    pub fn actor(mut self, actor: Actor) -> Self {
+        self.options.actor = Some(actor);
+        self
+    }
+
     /// Builds the tool.
     pub fn build(self) -> Engine<S> {
         Engine { store: self.store, options: self.options }
@@ -143,7 +152,7 @@ impl<S: Store> MemoryTool for Engine<S> {
         if path.is_root() {
             return Err(Error::AlreadyExists { path: path.clone() });
         }
-        let mut batch = Batch::new().write(path.clone(), command.file_text.as_str());
+        let mut batch = self.batch(CommandName::Create.as_str()).write(path.clone(), command.file_text.as_str());
         if !self.options.create_overwrites {
             batch = batch.require(path.clone(), Precondition::Absent);
         }
@@ -190,9 +199,11 @@ impl<S: Store> MemoryTool for Engine<S> {
         if path.is_root() {
             return Err(Error::RootIsFixed { command: CommandName::Delete });
         }
-        self.store.apply(Batch::new().remove(path.clone())).await.map_err(|error| match error {
-            StoreError::NotFound { .. } => not_found(CommandName::Delete, path),
-            error => store_error(CommandName::Delete, path, error),
+        self.store.apply(self.batch(CommandName::Delete.as_str()).remove(path.clone())).await.map_err(|error| {
+            match error {
+                StoreError::NotFound { .. } => not_found(CommandName::Delete, path),
+                error => store_error(CommandName::Delete, path, error),
+            }
         })?;
         Ok(Reply::Deleted { path: path.clone() })
     }
@@ -205,22 +216,21 @@ impl<S: Store> MemoryTool for Engine<S> {
         if old_path.overlaps(new_path) {
             return Err(self.refuse_overlapping_rename(old_path, new_path).await?);
         }
-        self.store.apply(Batch::new().rename(old_path.clone(), new_path.clone())).await.map_err(
-            |error| match error {
-                StoreError::NotFound { .. } => not_found(CommandName::Rename, old_path),
-                StoreError::AlreadyExists { .. } => Error::DestinationExists { path: new_path.clone() },
-                StoreError::SymbolicLink { path: link } if *old_path == link || old_path.is_under(&link) => {
-                    Error::SymbolicLink { path: old_path.clone() }
-                }
-                error => store_error(CommandName::Rename, new_path, error),
-            },
-        )?;
+        let batch = self.batch(CommandName::Rename.as_str()).rename(old_path.clone(), new_path.clone());
+        self.store.apply(batch).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => not_found(CommandName::Rename, old_path),
+            StoreError::AlreadyExists { .. } => Error::DestinationExists { path: new_path.clone() },
+            StoreError::SymbolicLink { path: link } if *old_path == link || old_path.is_under(&link) => {
+                Error::SymbolicLink { path: old_path.clone() }
+            }
+            error => store_error(CommandName::Rename, new_path, error),
+        })?;
         Ok(Reply::Renamed { old_path: old_path.clone(), new_path: new_path.clone() })
     }
 
     async fn clear_all_memory(&self) -> Result<Reply, Error> {
         let root = MemoryPath::root();
-        let removed = self.store.apply(Batch::new().remove(root.clone())).await;
+        let removed = self.store.apply(self.batch("clear_all_memory").remove(root.clone())).await;
         removed.map_err(|error| store_error(CommandName::Delete, &root, error))?;
         Ok(Reply::Cleared)
     }
@@ -231,8 +241,17 @@ impl<S: Store> MemoryTool for Engine<S> {
 }
 
 impl<S: Store> Engine<S> {
+    /// An empty batch for a command.
+    fn batch(&self, command: &'static str) -> Batch {
+        let batch = Batch::new().for_command(command);
+        match &self.options.actor {
+            Some(actor) => batch.by(actor.clone()),
+            None => batch,
+        }
+    }
+
     async fn read(&self, command: CommandName, path: &MemoryPath) -> Result<Node, Error> {
-        let node = self.store.read_opts(path, ReadOptions::new()).await;
+        let node = self.store.read_opts(path, ReadOptions::new().for_command(command.as_str())).await;
         node.map_err(|error| store_error(command, path, error))
     }
 
@@ -274,7 +293,7 @@ impl<S: Store> Engine<S> {
                 return Err(not_found(command, path));
             };
             let (edited, reply) = edit(&text_of(command, path, file.content)?)?;
-            let batch = Batch::new().require(path.clone(), Precondition::Version(file.version));
+            let batch = self.batch(command.as_str()).require(path.clone(), Precondition::Version(file.version));
             match self.store.apply(batch.write(path.clone(), edited)).await {
                 Ok(()) => return Ok(reply),
                 Err(StoreError::VersionMismatch { .. }) => {}

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
 
+mod actor;
 mod batch;
 mod change;
 mod command;
@@ -37,6 +38,7 @@ mod tool;
 mod verify;
 mod wire;
 
+pub use actor::{Actor, ActorError, MAX_ACTOR_BYTES};
 pub use batch::Batch;
 pub use change::{Change, RecordChange};
 pub use command::{

@@ -148,6 +148,7 @@ forward_store!(Box);
 #[must_use]
 pub struct ReadOptions {
     preconditions: Vec<(MemoryPath, Precondition)>,
+    command: Option<&'static str>,
 }
 
 impl ReadOptions {
@@ -162,6 +163,17 @@ impl ReadOptions {
         self
     }
 
+    /// Names the command of the tool that reads, such as `view`, for wrappers.
+    pub fn for_command(mut self, command: &'static str) -> Self {
+        self.command = Some(command);
+        self
+    }
+
+    /// The command of the tool that reads. `None` if a program reads.
+    pub fn command(&self) -> Option<&'static str> {
+        self.command
+    }
+
     /// The preconditions, in insertion order.
     pub fn preconditions(&self) -> &[(MemoryPath, Precondition)] {
         &self.preconditions
@@ -173,7 +185,8 @@ impl ReadOptions {
     /// The first error that `path` returns.
     pub fn try_map(self, path: impl Fn(&MemoryPath) -> Result<MemoryPath, StoreError>) -> Result<Self, StoreError> {
         let map = |(required, precondition)| Ok((path(&required)?, precondition));
-        Ok(Self { preconditions: self.preconditions.into_iter().map(map).collect::<Result<_, StoreError>>()? })
+        let preconditions = self.preconditions.into_iter().map(map).collect::<Result<_, StoreError>>()?;
+        Ok(Self { preconditions, command: self.command })
     }
 
     /// Checks the preconditions in insertion order.

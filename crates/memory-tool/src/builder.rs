@@ -389,6 +389,11 @@ impl MemoryBuilder {
             .create_overwrites(self.create_overwrites)
             .max_view_characters(self.max_view_characters)
             .definition(self.definition.clone());
+        #[cfg(feature = "policies")]
+        let engine = match &self.policies.audit {
+            Some((_, actor)) => engine.actor(actor.clone()),
+            None => engine,
+        };
         let tool: SharedTool = Arc::new(engine.build());
         #[cfg(feature = "policies")]
         let tool = self.policies.observe_tool(self.policies.audit_tool(tool));

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{BoxError, MemoryPath, Quota, Store};
+use memory_tool_core::{Actor, BoxError, MemoryPath, Quota, Store};
 use memory_tool_policies::{
-    Actor, AuditLog, AuditedStore, AuditedTool, ExpiringStore, LimitedStore, MountedStore, ObservedStore, ObservedTool,
-    Scope, ScopedStore, Screen, ScreenedStore,
+    AuditLog, AuditedStore, AuditedTool, ExpiringStore, LimitedStore, MountedStore, ObservedStore, ObservedTool, Scope,
+    ScopedStore, Screen, ScreenedStore,
 };
 
 use crate::builder::{MemoryBuilder, SharedStore, SharedTool};

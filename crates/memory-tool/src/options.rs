@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{MemoryPath, OpenError, Quota};
+use memory_tool_core::{Actor, MemoryPath, OpenError, Quota};
 use memory_tool_encrypted::{KeyProvider, KeyRing, KeySourceError, Padding, Passphrase, RawKey};
-use memory_tool_policies::{Actor, AuditError, Detector, JsonLinesLog, Scope, SensitiveData, default_quota};
+use memory_tool_policies::{AuditError, Detector, JsonLinesLog, Scope, SensitiveData, default_quota};
 use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::builder::MemoryBuilder;

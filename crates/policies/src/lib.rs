@@ -26,9 +26,8 @@ mod screening;
 
 #[cfg(feature = "audit")]
 pub use audit::{
-    Actor, ActorError, AuditError, AuditEvent, AuditLog, AuditOutcome, AuditRecord, AuditedChange, AuditedEntry,
-    AuditedFile, AuditedState, AuditedStore, AuditedTool, JsonLinesLog, JsonLinesLogBuilder, MAX_ACTOR_BYTES,
-    MAX_LISTED_FILES,
+    AuditError, AuditEvent, AuditLog, AuditOutcome, AuditRecord, AuditedChange, AuditedEntry, AuditedFile,
+    AuditedState, AuditedStore, AuditedTool, JsonLinesLog, JsonLinesLogBuilder, MAX_LISTED_FILES,
 };
 #[cfg(feature = "background")]
 pub use expiry::SweepTask;

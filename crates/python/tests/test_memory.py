@@ -366,7 +366,7 @@ CREDENTIALS = ["s3://AKIAEXAMPLE:hunter2secret@bucket/a", "https://bob:hunter2se
 def test_no_error_contains_credentials_of_a_url(url):
     for open_memory in (Memory, AsyncMemory, MemoryTool, AsyncMemoryTool):
         for location, options in ((url, {}), ("in-process:", {"mounts": {"/memories/a": url}})):
-            with pytest.raises(memory_tool.OpenError) as raised:
+            with pytest.raises(ValueError if options else memory_tool.OpenError) as raised:
                 open_memory(location, **options)
             assert "hunter2secret" not in shown(raised.value)
 

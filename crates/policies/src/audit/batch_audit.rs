@@ -1,9 +1,7 @@
 //! [`BatchAudit`]: writes the intent and the outcome of one batch.
 
-use memory_tool_core::{FailureKind, StoreError};
+use memory_tool_core::{Actor, Batch, FailureKind, StoreError};
 
-use crate::audit::actor::Actor;
-use crate::audit::command::CommandContext;
 use crate::audit::id::random_id;
 use crate::audit::log::{AuditError, AuditLog};
 use crate::audit::record::{AuditEvent, AuditOutcome, AuditRecord, AuditedChange, FORMAT};
@@ -19,36 +17,22 @@ pub(super) struct RecordFields {
     id: String,
     actor: String,
     command: String,
-    command_id: Option<String>,
 }
 
 impl RecordFields {
-    /// The fields for a batch, from the current command or, outside of a command, with `actor`.
-    pub(super) fn of_batch(actor: &Actor) -> Result<Self, AuditError> {
-        match CommandContext::current() {
-            Some(command) => Self::of_command(&command),
-            None => Ok(Self {
-                id: random_id()?,
-                actor: actor.name().to_owned(),
-                command: APPLY.to_owned(),
-                command_id: None,
-            }),
-        }
+    /// The fields for a batch. `actor` makes it if it names none.
+    pub(super) fn of_batch(batch: &Batch, actor: &Actor) -> Result<Self, AuditError> {
+        Self::new(batch.actor().unwrap_or(actor), batch.command().unwrap_or(APPLY))
     }
 
-    pub(super) fn of_command(command: &CommandContext) -> Result<Self, AuditError> {
-        Ok(Self {
-            id: random_id()?,
-            actor: command.actor.name().to_owned(),
-            command: command.command.to_owned(),
-            command_id: Some(command.id()?.to_owned()),
-        })
+    pub(super) fn new(actor: &Actor, command: &str) -> Result<Self, AuditError> {
+        Ok(Self { id: random_id()?, actor: actor.name().to_owned(), command: command.to_owned() })
     }
 
     /// Creates a record with the current time.
     pub(super) fn record(&self, event: AuditEvent) -> AuditRecord {
-        let Self { id, actor, command, command_id } = self.clone();
-        AuditRecord { format: FORMAT, id, time: time::now(), actor, command, command_id, event }
+        let Self { id, actor, command } = self.clone();
+        AuditRecord { format: FORMAT, id, time: time::now(), actor, command, event }
     }
 
     fn outcome_of(&self, result: &Result<(), StoreError>) -> AuditRecord {

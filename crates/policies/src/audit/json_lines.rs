@@ -314,7 +314,6 @@ mod tests {
             time: UNIX_EPOCH,
             actor: actor.to_owned(),
             command: "create".to_owned(),
-            command_id: None,
             event: AuditEvent::Outcome { outcome: AuditOutcome::Done, error: None, policy: None },
         }
     }

@@ -1,8 +1,6 @@
 //! [`AuditedTool`] and [`AuditedStore`], which record all changes, and the logs that they append to.
 
-mod actor;
 mod batch_audit;
-mod command;
 mod id;
 mod json_lines;
 mod log;
@@ -11,7 +9,6 @@ mod store;
 mod time;
 mod tool;
 
-pub use actor::{Actor, ActorError, MAX_ACTOR_BYTES};
 pub use json_lines::{JsonLinesLog, JsonLinesLogBuilder};
 pub use log::{AuditError, AuditLog};
 pub use record::{

@@ -22,7 +22,7 @@ pub const MAX_LISTED_FILES: usize = 1_000;
 /// ```json
 /// {
 ///   "format": 1, "id": "0f6d…", "time": "2026-11-21T14:30:29.123456Z", "actor": "user/42",
-///   "command": "create", "command_id": "b81c…", "event": "intent",
+///   "command": "create", "event": "intent",
 ///   "changes": [{
 ///     "change": "write", "path": "/memories/a.txt",
 ///     "before": "absent", "after": {"sha256": "bd6d…", "size": 12}
@@ -30,7 +30,7 @@ pub const MAX_LISTED_FILES: usize = 1_000;
 /// }
 /// {
 ///   "format": 1, "id": "0f6d…", "time": "2026-11-21T14:30:29.123789Z", "actor": "user/42",
-///   "command": "create", "command_id": "b81c…", "event": "outcome", "outcome": "done"
+///   "command": "create", "event": "outcome", "outcome": "done"
 /// }
 /// ```
 ///
@@ -50,9 +50,6 @@ pub struct AuditRecord {
     pub actor: String,
     /// The command, `clear_all_memory`, `apply` for a batch outside of a command, or `none` for an invalid input.
     pub command: String,
-    /// The id that all records of one command share, or `None` outside of a command.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub command_id: Option<String>,
     /// The event.
     #[serde(flatten)]
     pub event: AuditEvent,

@@ -1,31 +1,29 @@
-//! [`AuditedTool`]: adds the actor and command to audit records.
+//! [`AuditedTool`]: records commands that have no effect.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Command, CommandName, CreateCommand, DeleteCommand, Error, FailureKind, InsertCommand, MemoryPath, MemoryTool,
-    RenameCommand, Reply, StoreError, StrReplaceCommand, ToolDefinition, ViewCommand,
+    Actor, Command, CommandName, CreateCommand, DeleteCommand, Error, FailureKind, InsertCommand, MemoryPath,
+    MemoryTool, RenameCommand, Reply, StoreError, StrReplaceCommand, ToolDefinition, ViewCommand,
 };
 use serde_json::Value;
 
-use crate::audit::actor::Actor;
 use crate::audit::batch_audit::{RecordFields, log_failure, report_missing};
-use crate::audit::command::CommandContext;
 use crate::audit::log::{AuditError, AuditLog};
 use crate::audit::record::{AuditEvent, AuditOutcome};
 use crate::outcome::outcome_of_command;
 
-/// A tool that adds the actor and the command to the records of [`AuditedStore`](crate::AuditedStore)s under it.
+/// A tool that records refused and failed commands, and on request views. An [`AuditedStore`](crate::AuditedStore)
+/// under the tool records its changes.
 ///
 /// # Behavior
-/// 1. Changes in futures that the command awaits are attributed to it. Changes in tasks that it spawns are not
-///    attributed to it.
-/// 2. A refused or failed command is recorded with its paths, the kind of error and the policy that refused it, in
+/// 1. A refused or failed command is recorded with its paths, the kind of error and the policy that refused it, in
 ///    addition to the batches that it tried. If this record cannot be appended, a [`tracing`] event at the level
 ///    `ERROR` reports it.
-/// 3. A `view` is not recorded, except after [`with_views`](Self::with_views).
-/// 4. The tool is stateless. Create one for each actor.
+/// 2. A `view` is not recorded, except after [`with_views`](Self::with_views).
+/// 3. The tool is stateless. Create one for each actor, over an engine with the
+///    [same actor](memory_tool_core::EngineBuilder::actor).
 #[derive(Clone, Debug)]
 pub struct AuditedTool<T> {
     inner: T,
@@ -35,7 +33,7 @@ pub struct AuditedTool<T> {
 }
 
 impl<T: MemoryTool> AuditedTool<T> {
-    /// Attributes the commands of `inner` to `actor`, and records refused and failed commands in `log`.
+    /// Records refused and failed commands of `inner` in `log`, as those of `actor`.
     pub fn new(inner: T, log: impl AuditLog, actor: Actor) -> Self {
         Self { inner, log: Arc::new(log), actor, records_views: false }
     }
@@ -52,25 +50,23 @@ impl<T: MemoryTool> AuditedTool<T> {
         &self,
         name: CommandName,
         paths: [Option<&MemoryPath>; 2],
-        work: impl Future<Output = Result<Reply, Error>> + Unpin,
+        work: impl Future<Output = Result<Reply, Error>>,
     ) -> Result<Reply, Error> {
-        let edits = matches!(name, CommandName::StrReplace | CommandName::Insert);
-        let command = CommandContext::begin(&self.actor, name.as_str(), edits);
-        let result = Arc::clone(&command).run(work).await;
+        let result = work.await;
         if name != CommandName::View {
-            return self.conclude(&command, paths, result).await;
+            return self.conclude(name.as_str(), paths, result).await;
         }
         if !self.records_views {
             return result;
         }
-        self.record(&command, paths, &result).await.map_err(failed)?;
+        self.record(name.as_str(), paths, &result).await.map_err(failed)?;
         result
     }
 
     /// Records a refused or failed command.
     async fn conclude(
         &self,
-        command: &CommandContext,
+        command: &str,
         paths: [Option<&MemoryPath>; 2],
         result: Result<Reply, Error>,
     ) -> Result<Reply, Error> {
@@ -83,7 +79,7 @@ impl<T: MemoryTool> AuditedTool<T> {
 
     async fn record(
         &self,
-        command: &CommandContext,
+        command: &str,
         paths: [Option<&MemoryPath>; 2],
         result: &Result<Reply, Error>,
     ) -> Result<(), AuditError> {
@@ -93,7 +89,7 @@ impl<T: MemoryTool> AuditedTool<T> {
         let [path, new_path] = paths.map(|path| path.map(|path| loggable(path, result).clone()));
         let outcome = AuditOutcome::of(outcome, is_unknown);
         let event = AuditEvent::Command { path, new_path, outcome, error, policy };
-        let record = RecordFields::of_command(command)?.record(event);
+        let record = RecordFields::new(&self.actor, command)?.record(event);
         let appended = self.log.append(&record).await;
         appended.inspect_err(|error| report_missing(&record, error))
     }
@@ -140,19 +136,14 @@ impl<T: MemoryTool> MemoryTool for AuditedTool<T> {
     }
 
     async fn clear_all_memory(&self) -> Result<Reply, Error> {
-        let command = CommandContext::begin(&self.actor, "clear_all_memory", false);
-        let result = Arc::clone(&command).run(self.inner.clear_all_memory()).await;
-        self.conclude(&command, [None, None], result).await
+        self.conclude("clear_all_memory", [None, None], self.inner.clear_all_memory().await).await
     }
 
     /// Records an invalid input as the command `none`.
     async fn call(&self, input: Value) -> Result<Reply, Error> {
         match Command::try_from(input) {
             Ok(command) => self.execute(&command).await,
-            Err(error) => {
-                let command = CommandContext::begin(&self.actor, "none", false);
-                self.conclude(&command, [None, None], Err(error)).await
-            }
+            Err(error) => self.conclude("none", [None, None], Err(error)).await,
         }
     }
 

@@ -9,12 +9,12 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use async_trait::async_trait;
 use libtest_mimic::Trial;
 use memory_tool_core::{
-    Batch, Engine, InMemoryStore, MemoryPath, MemoryTool as _, Node, ReadOptions, RecordName, Store, StoreError,
+    Actor, Batch, Engine, InMemoryStore, MemoryPath, MemoryTool as _, Node, ReadOptions, RecordName, Store, StoreError,
     StoreExt as _, StoredFile,
 };
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{
-    Actor, AuditEvent, AuditRecord, AuditedChange, AuditedFile, AuditedState, AuditedStore, AuditedTool, JsonLinesLog,
+    AuditEvent, AuditRecord, AuditedChange, AuditedFile, AuditedState, AuditedStore, AuditedTool, JsonLinesLog,
 };
 use memory_tool_test_fixtures::by_tier;
 use serde_json::json;
@@ -124,7 +124,7 @@ fn run_task(task: &str, directory: &Path) {
                 let store = LocalStore::open(directory.join("store")).await.unwrap();
                 let halting = Halting { inner: store, before: task == HALT_BEFORE };
                 let store = AuditedStore::new(halting, log.clone(), actor.clone());
-                let tool = AuditedTool::new(Engine::new(store), log, actor);
+                let tool = AuditedTool::new(Engine::builder(store).actor(actor.clone()).build(), log, actor);
                 tool.call(edit()).await.unwrap();
             }
         }
@@ -134,7 +134,7 @@ fn run_task(task: &str, directory: &Path) {
 /// Creates files and removes all of them in one change, whose record is large. Prints the number of completed commands.
 async fn append_rounds(store: Box<dyn Store>, log: JsonLinesLog, actor: Actor, rounds: usize) {
     let store = AuditedStore::new(store, log.clone(), actor.clone());
-    let tool = AuditedTool::new(Engine::new(store), log, actor);
+    let tool = AuditedTool::new(Engine::builder(store).actor(actor.clone()).build(), log, actor);
     let mut done = 0;
     for _ in 0..rounds {
         for number in 0..FILES {

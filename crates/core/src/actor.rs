@@ -1,4 +1,4 @@
-//! [`Actor`]: a user, service or job in the audit log.
+//! [`Actor`]: the user, service or job that makes a change.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 /// The maximum length of an actor name in bytes.
 pub const MAX_ACTOR_BYTES: usize = 256;
 
-/// The user, service or job that is recorded for a change. Its name must come from a trusted source, not from the
+/// The user, service or job that makes a change, for logs. Its name must come from a trusted source, not from the
 /// model.
 ///
 /// A name is 1 to [`MAX_ACTOR_BYTES`] bytes of any characters except control characters, and is not blank. It is in
-/// every record, so prefer an account id to the name of a person.
+/// every log, so prefer an account id to the name of a person.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Actor(Arc<str>);
 
@@ -23,7 +23,7 @@ impl Actor {
     /// Returns [`ActorError`] if the name is empty or invalid.
     ///
     /// ```
-    /// use memory_tool_policies::{Actor, ActorError};
+    /// use memory_tool_core::{Actor, ActorError};
     ///
     /// assert_eq!(Actor::from_trusted_name("user/42")?.name(), "user/42");
     /// assert_eq!(Actor::from_trusted_name(""), Err(ActorError::Empty));
