@@ -5,7 +5,6 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::clause::Clause;
-use crate::suite::is_id;
 
 /// The description of a case.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
@@ -29,13 +28,6 @@ impl Case {
     /// The clause that reports count the case under.
     pub fn clause(&self) -> Option<Clause> {
         self.clauses.first().copied()
-    }
-
-    /// Whether a filter selects the case. A filter is its id, a part of its id that is not another case's id, such as
-    /// `view.`, or one of its clauses, such as `V3`.
-    pub fn matches(&self, filter: &str) -> bool {
-        let matches_id = if is_id(filter) { self.id == filter } else { self.id.contains(filter) };
-        matches_id || self.clauses.iter().any(|clause| clause.id() == filter)
     }
 }
 

@@ -178,7 +178,7 @@ pub(crate) fn causes(error: &dyn std::error::Error) -> String {
 }
 
 /// Fails with the message if the condition is false.
-pub(crate) fn ensure(holds: bool, message: impl FnOnce() -> String) -> Result<(), Box<Failure>> {
+pub(crate) fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(), CaseError> {
     if holds { Ok(()) } else { Err(Failure::new(message()).into()) }
 }
 

@@ -337,10 +337,15 @@ fn processors() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// Whether a case has this id.
-pub(crate) fn is_id(text: &str) -> bool {
-    static IDS: LazyLock<BTreeSet<String>> = LazyLock::new(|| table().into_iter().map(|entry| entry.case.id).collect());
-    IDS.contains(text)
+impl Case {
+    /// Whether a filter selects the case. A filter is its id, a part of its id that is not another case's id, such as
+    /// `view.`, or one of its clauses, such as `V3`.
+    pub fn matches(&self, filter: &str) -> bool {
+        static IDS: LazyLock<BTreeSet<String>> =
+            LazyLock::new(|| Suite::all_cases().into_iter().map(|case| case.id).collect());
+        let matches_id = if IDS.contains(filter) { self.id == filter } else { self.id.contains(filter) };
+        matches_id || self.clauses.iter().any(|clause| clause.id() == filter)
+    }
 }
 
 /// All cases: first those from data, then those from code.

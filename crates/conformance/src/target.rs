@@ -12,7 +12,7 @@ use memory_tool_core::{MemoryPath, MemoryTool, Node, Store, StoreExt};
 use serde_json::json;
 
 use crate::case::Capability;
-use crate::failure::{CaseError, Failure, causes, ensure, expect_bytes, expect_text};
+use crate::failure::{CaseError, Failure, causes, expect_bytes, expect_text};
 use crate::fixture::ToolOptions;
 use crate::program::Program;
 use crate::read_back;
@@ -288,9 +288,4 @@ async fn plain_paths(directory: PathBuf) -> Result<Vec<MemoryPath>, CaseError> {
     let parse =
         |path: String| path.parse().map_err(|_| Failure::new(format!("{path:?} on the disk is no path")).into());
     listed.await?.into_iter().map(parse).collect()
-}
-
-/// Fails with the message if the condition is false.
-pub(crate) fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(), CaseError> {
-    Ok(ensure(holds, message)?)
 }

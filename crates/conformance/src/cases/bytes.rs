@@ -2,8 +2,7 @@
 
 use memory_tool_core::{Batch, MemoryPath, Node, Store, StoreError, StoreExt};
 
-use crate::failure::{CaseError, Failure};
-use crate::target::check;
+use crate::failure::{CaseError, Failure, check};
 
 pub(crate) fn path(text: &str) -> Result<MemoryPath, CaseError> {
     Ok(text.parse()?)

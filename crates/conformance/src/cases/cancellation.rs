@@ -13,9 +13,9 @@ use tokio::time::sleep;
 
 use crate::cases::bytes::{content, path, shown, write};
 use crate::cases::interruption;
-use crate::failure::{CaseError, Failure};
+use crate::failure::{CaseError, Failure, check};
 use crate::session::Client;
-use crate::target::{Target, check};
+use crate::target::Target;
 
 /// The most polls after which an operation is dropped.
 const MAX_POLLS: usize = 200;

@@ -8,11 +8,11 @@ use tempfile::TempDir;
 
 use crate::cases::interruption::{Interruption, States, create, delete, insert, large_text, rename};
 use crate::cases::plain_memory::{on_disk, paths_under, system};
-use crate::failure::{CaseError, Failure, expect_text};
+use crate::failure::{CaseError, Failure, check, expect_text};
 use crate::read_back::expect_files;
 use crate::sandbox::{Call, Sandbox, Trace};
 use crate::session::Client;
-use crate::target::{Target, check};
+use crate::target::Target;
 
 cases! {
     "disk.umask" ["C1", "R1"] [Processes, Directory]

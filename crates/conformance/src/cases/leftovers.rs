@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use crate::cases::interruption::create;
 use crate::cases::plain_memory::{Item, Tree, on_disk, tree_of};
 use crate::cases::restarts::{Moment, fence, send_and_kill};
-use crate::failure::{CaseError, Failure};
+use crate::failure::{CaseError, Failure, check};
 use crate::session::Client;
-use crate::target::{Target, check};
+use crate::target::Target;
 
 /// How often a program is killed, each time a little later.
 const KILLS: u32 = 12;

@@ -13,8 +13,8 @@ use crate::cases::plain_memory::{
     Item, PlainMemory, SECRET, Swapper, Tree, every_command_on, expect_tree, on_disk, system, tree_of,
 };
 use crate::cases::threads::Threads;
-use crate::failure::{CaseError, Failure, expect_bytes, expect_json, expect_none_of};
-use crate::target::{Target, check};
+use crate::failure::{CaseError, Failure, check, expect_bytes, expect_json, expect_none_of};
+use crate::target::Target;
 use crate::time_limit::within;
 
 cases! {

@@ -12,9 +12,9 @@ use tempfile::TempDir;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::case::Capability;
-use crate::failure::{CaseError, Failure, excerpt, expect_none_of, expect_text};
+use crate::failure::{CaseError, Failure, check, excerpt, expect_none_of, expect_text};
 use crate::session::{Answer, Client};
-use crate::target::{Target, check};
+use crate::target::Target;
 
 /// A text in the contents and the path of the files outside the memory. No reply may contain it.
 pub(super) const SECRET: &str = "not-for-the-model";

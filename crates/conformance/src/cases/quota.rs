@@ -7,8 +7,7 @@ use memory_tool_core::{Batch, MemoryPath, Precondition, Quota, QuotaKind, Store,
 use tokio::task::yield_now;
 
 use crate::cases::bytes::{expect_content, path, write};
-use crate::failure::{CaseError, Failure};
-use crate::target::check;
+use crate::failure::{CaseError, Failure, check};
 
 /// The number of concurrent writers.
 const WRITERS: usize = 8;

@@ -9,10 +9,10 @@ use tokio::sync::Barrier;
 use tokio::task::yield_now;
 
 use crate::cases::threads::Threads;
-use crate::failure::{CaseError, Failure, ensure, expect_text};
+use crate::failure::{CaseError, Failure, check, expect_text};
 use crate::read_back;
 use crate::session::{Answer, Client};
-use crate::target::{Target, check};
+use crate::target::Target;
 
 cases! {
     "races.inserts" ["X3", "I1"] []
@@ -512,7 +512,9 @@ async fn look_on(
             for (number, view) in views.iter().enumerate() {
                 let answer = onlooker.send(view.clone()).await?;
                 let is_whole = states.iter().any(|state| state[number] == answer.result);
-                answer.judge(ensure(is_whole, || "the view shows neither of the two valid states".to_owned()))?;
+                if !is_whole {
+                    return Err(answer.wrong("the view shows neither of the two valid states"));
+                }
                 yield_now().await; // the tool may never yield
             }
         }

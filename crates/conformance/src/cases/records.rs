@@ -6,8 +6,8 @@ use memory_tool_core::{
 };
 
 use crate::cases::bytes::{expect_content, expect_refused, path, shown, write};
-use crate::failure::{CaseError, Failure};
-use crate::target::{Target, check};
+use crate::failure::{CaseError, Failure, check};
+use crate::target::Target;
 
 /// The number of tasks in a race.
 const RACERS: usize = 8;

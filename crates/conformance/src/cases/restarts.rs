@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 use tokio::task::{spawn_blocking, yield_now};
 
 use crate::cases::interruption::{Interruption, States, create, delete, insert, rename};
-use crate::failure::{CaseError, Failure, ensure, expect_text};
+use crate::failure::{CaseError, Failure, check, expect_text};
 use crate::read_back;
 use crate::session::Client;
-use crate::target::{Target, check};
+use crate::target::Target;
 
 /// How often a program is killed during a command, each time a little later.
 const KILLS: u32 = 12;
@@ -277,7 +277,8 @@ async fn bad_lines(target: &dyn Target) -> Result<(), CaseError> {
     }
     // The program may accept or refuse it, but must answer.
     let answer = client.create("/memories/long.txt", long).await?;
-    answer.judge(ensure(answer.result["content"].is_string(), || "expected a text".to_owned()))?;
-    expect_text("text", &client.text("/memories/a.txt").await?)?;
-    Ok(())
+    if !answer.result["content"].is_string() {
+        return Err(answer.wrong("expected a text"));
+    }
+    Ok(expect_text("text", &client.text("/memories/a.txt").await?)?)
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use memory_tool_core::{MemoryPath, Node, Store, StoreExt};
 
-use crate::failure::{CaseError, Failure};
-use crate::target::{Target, check};
+use crate::failure::{CaseError, Failure, check};
+use crate::target::Target;
 
 cases! {
     "scopes.same-name" ["X3"] [Scopes] "opening a name again opens a different memory", |target| same_name(&*target);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use memory_tool_core::{Batch, MemoryPath, Node, RecordName, Store, StoreError, StoreExt};
 
 use crate::cases::bytes::path;
-use crate::failure::{CaseError, Failure};
-use crate::target::{Target, check};
+use crate::failure::{CaseError, Failure, check};
+use crate::target::Target;
 
 /// Contents and names that must not be readable without the key.
 const SECRETS: [&str; 4] =

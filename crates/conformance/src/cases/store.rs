@@ -14,8 +14,8 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::cases::bytes::{expect_content, expect_refused, path, write};
-use crate::failure::{CaseError, Failure};
-use crate::target::{Target, check};
+use crate::failure::{CaseError, Failure, check};
+use crate::target::Target;
 
 /// The number of tasks in a race.
 const RACERS: usize = 8;
