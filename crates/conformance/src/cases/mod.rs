@@ -13,18 +13,21 @@ use crate::target::Target;
 /// Defines the cases of a group: the id, the clauses, the needs, the basis if it is not the project, the reason, and
 /// the body.
 macro_rules! cases {
-    (@basis) => { $crate::case::Basis::Project };
-    (@basis $basis:ident) => { $crate::case::Basis::$basis };
-    (@needs [$($need:ident),*]) => { &[$($crate::case::Capability::$need),*] };
-    ($($id:literal $clauses:tt $needs:tt $($basis:ident)? $reason:literal, |$target:ident| $body:expr;)+) => {
-        pub(crate) const CASES: &[$crate::cases::CodeCase] = &[$($crate::cases::CodeCase {
+    (@basis []) => { $crate::case::Basis::Project };
+    (@basis [$basis:ident]) => { $crate::case::Basis::$basis };
+    (@case $id:expr, $clauses:tt, [$($need:ident),*], $basis:tt, $reason:expr, |$target:ident| $body:expr) => {
+        $crate::cases::CodeCase {
             id: $id,
             clauses: &$clauses,
-            basis: cases!(@basis $($basis)?),
-            needs: cases!(@needs $needs),
+            basis: cases!(@basis $basis),
+            needs: &[$($crate::case::Capability::$need),*],
             reason: $reason,
             run: |$target| Box::pin(async move { $body.await }),
-        },)+];
+        }
+    };
+    ($($id:literal $clauses:tt $needs:tt $($basis:ident)? $reason:literal, |$target:ident| $body:expr;)+) => {
+        pub(crate) const CASES: &[$crate::cases::CodeCase] =
+            &[$(cases!(@case $id, $clauses, $needs, [$($basis)?], $reason, |$target| $body)),+];
     };
 }
 
@@ -65,6 +68,7 @@ pub(crate) struct CodeCase {
 /// Every case written in code, by group.
 pub(crate) fn all() -> impl Iterator<Item = CodeCase> {
     [
+        races::OF_EQUAL_CLIENTS,
         races::CASES,
         restarts::CASES,
         plain_files::CASES,

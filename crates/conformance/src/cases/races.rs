@@ -8,131 +8,97 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio::task::yield_now;
 
+use crate::cases::CodeCase;
 use crate::cases::threads::Threads;
 use crate::failure::{CaseError, Failure, check, expect_text};
 use crate::read_back;
 use crate::session::{Answer, Client};
 use crate::target::Target;
 
+/// Defines each race for tasks, sessions and processes: the name, the clauses, the reason before and after the word for
+/// the clients, and the race.
+macro_rules! races {
+    ($($name:literal $clauses:tt $before:literal $after:literal, $race:ident;)+) => {
+        pub(crate) const OF_EQUAL_CLIENTS: &[CodeCase] = &[$(
+            cases!(@case concat!("races.", $name), $clauses, [], [], concat!($before, "tasks", $after),
+                |target| $race(&*target, Contenders::Tasks)),
+            cases!(@case concat!("races.", $name, "-of-sessions"), $clauses, [Sessions], [],
+                concat!($before, "sessions", $after), |target| $race(&*target, Contenders::Sessions)),
+            cases!(@case concat!("races.", $name, "-of-processes"), $clauses, [Processes], [],
+                concat!($before, "processes", $after), |target| $race(&*target, Contenders::Processes)),
+        )+];
+    };
+}
+
+races! {
+    "inserts" ["X3", "I1"] "" " that insert into one file concurrently lose lines", inserts;
+    "replacements" ["X3", "S3"] "several " " that replace the same text concurrently succeed", replacements;
+    "creates" ["X3", "C2"] "" " that create one file concurrently overwrite each other", creates;
+    "renames-to-one-path" ["X3", "R2"] "" " that rename to one path concurrently overwrite each other's files",
+        renames_to_one_path;
+    "renames-of-one-path" ["X3", "R2"]
+        "several " " that rename one path concurrently succeed, or the file ends up at two paths", renames_of_one_path;
+    "deletes" ["X3", "D2"]
+        "several " " that delete one path concurrently succeed, or one fails with another error", deletes;
+}
+
 cases! {
-    "races.inserts" ["X3", "I1"] []
-        "tasks that insert into one file concurrently lose lines", |target| inserts(&*target, Contenders::Tasks(8), 4);
-    "races.inserts-of-sessions" ["X3", "I1"] [Sessions]
-        "sessions that insert into one file concurrently lose lines",
-        |target| inserts(&*target, Contenders::Sessions(8), 4);
-    "races.inserts-of-processes" ["X3", "I1"] [Processes]
-        "processes that insert into one file concurrently lose lines",
-        |target| inserts(&*target, Contenders::Processes(2), 2);
-    "races.replacements" ["X3", "S3"] []
-        "several tasks that replace the same text concurrently succeed",
-        |target| replacements(&*target, Contenders::Tasks(4));
-    "races.replacements-of-sessions" ["X3", "S3"] [Sessions]
-        "several sessions that replace the same text concurrently succeed",
-        |target| replacements(&*target, Contenders::Sessions(4));
-    "races.replacements-of-processes" ["X3", "S3"] [Processes]
-        "several processes that replace the same text concurrently succeed",
-        |target| replacements(&*target, Contenders::Processes(2));
-    "races.creates" ["X3", "C2"] []
-        "tasks that create one file concurrently overwrite each other",
-        |target| creates(&*target, Contenders::Tasks(4));
-    "races.creates-of-sessions" ["X3", "C2"] [Sessions]
-        "sessions that create one file concurrently overwrite each other",
-        |target| creates(&*target, Contenders::Sessions(4));
-    "races.creates-of-processes" ["X3", "C2"] [Processes]
-        "processes that create one file concurrently overwrite each other",
-        |target| creates(&*target, Contenders::Processes(2));
-    "races.renames-to-one-path" ["X3", "R2"] []
-        "tasks that rename to one path concurrently overwrite each other's files",
-        |target| renames_to_one_path(&*target, Contenders::Tasks(4));
-    "races.renames-to-one-path-of-sessions" ["X3", "R2"] [Sessions]
-        "sessions that rename to one path concurrently overwrite each other's files",
-        |target| renames_to_one_path(&*target, Contenders::Sessions(4));
-    "races.renames-to-one-path-of-processes" ["X3", "R2"] [Processes]
-        "processes that rename to one path concurrently overwrite each other's files",
-        |target| renames_to_one_path(&*target, Contenders::Processes(2));
-    "races.renames-of-one-path" ["X3", "R2"] []
-        "several tasks that rename one path concurrently succeed, or the file ends up at two paths",
-        |target| renames_of_one_path(&*target, Contenders::Tasks(4));
-    "races.renames-of-one-path-of-sessions" ["X3", "R2"] [Sessions]
-        "several sessions that rename one path concurrently succeed, or the file ends up at two paths",
-        |target| renames_of_one_path(&*target, Contenders::Sessions(4));
-    "races.renames-of-one-path-of-processes" ["X3", "R2"] [Processes]
-        "several processes that rename one path concurrently succeed, or the file ends up at two paths",
-        |target| renames_of_one_path(&*target, Contenders::Processes(2));
-    "races.deletes" ["X3", "D2"] []
-        "several tasks that delete one path concurrently succeed, or one fails with another error",
-        |target| deletes(&*target, Contenders::Tasks(4));
-    "races.deletes-of-sessions" ["X3", "D2"] [Sessions]
-        "several sessions that delete one path concurrently succeed, or one fails with another error",
-        |target| deletes(&*target, Contenders::Sessions(4));
-    "races.deletes-of-processes" ["X3", "D2"] [Processes]
-        "several processes that delete one path concurrently succeed, or one fails with another error",
-        |target| deletes(&*target, Contenders::Processes(2));
     "races.delete-against-creates" ["X3", "D1"] [Sessions]
         "deleting a directory while files are created in it leaves older files, or removes newer ones",
         |target| delete_against_creates(&*target);
     "races.edits-against-recreation" ["X3", "I1", "D1"] [Sessions]
         "an edit during which another session deletes and recreates the file brings the old text back",
-        |target| edits_against_recreation(&*target, Contenders::Sessions(2));
+        |target| edits_against_recreation(&*target, Contenders::Sessions);
     "races.edits-against-recreation-by-processes" ["X3", "I1", "D1"] [Processes]
         "an edit during which another process deletes and recreates the file brings the old text back",
-        |target| edits_against_recreation(&*target, Contenders::Processes(2));
+        |target| edits_against_recreation(&*target, Contenders::Processes);
     "races.views-of-a-file" ["X1", "X3"] [Sessions]
         "a session that views a file while another rewrites it sees a mixture, part of it, or no file",
-        |target| views_of_a_file(&*target, Contenders::Sessions(2));
+        |target| views_of_a_file(&*target, Contenders::Sessions);
     "races.views-of-a-file-by-processes" ["X1", "X3"] [Processes]
         "a process that views a file while another rewrites it sees a mixture, part of it, or no file",
-        |target| views_of_a_file(&*target, Contenders::Processes(2));
+        |target| views_of_a_file(&*target, Contenders::Processes);
     "races.views-of-a-directory" ["X1", "X3"] [Sessions]
         "a session that views a directory while another renames it sees it at both paths, or in part",
-        |target| views_of_a_directory(&*target, Contenders::Sessions(2));
+        |target| views_of_a_directory(&*target, Contenders::Sessions);
     "races.views-of-a-directory-by-processes" ["X1", "X3"] [Processes]
         "a process that views a directory while another renames it sees it at both paths, or in part",
-        |target| views_of_a_directory(&*target, Contenders::Processes(2));
+        |target| views_of_a_directory(&*target, Contenders::Processes);
     "races.sees-others" ["X3"] [Sessions]
         "a session sees stale content after another session changed it",
-        |target| sees_others(&*target, Contenders::Sessions(2));
+        |target| sees_others(&*target, Contenders::Sessions);
     "races.sees-other-processes" ["X3"] [Processes]
         "a process sees stale content after another process changed it",
-        |target| sees_others(&*target, Contenders::Processes(2));
+        |target| sees_others(&*target, Contenders::Processes);
 }
 
-/// The kind and number of clients in a race.
+/// The kind of clients in a race.
 #[derive(Clone, Copy)]
 enum Contenders {
     /// Tasks that share the first session.
-    Tasks(usize),
+    Tasks,
     /// The first session and additional ones.
-    Sessions(usize),
-    /// Separate programs.
-    Processes(usize),
+    Sessions,
+    /// Two separate programs, because more take long to start.
+    Processes,
 }
 
 impl Contenders {
-    async fn clients(self, target: &dyn Target) -> Result<Vec<Client>, CaseError> {
-        let mut clients = Vec::new();
-        match self {
-            Self::Tasks(count) => clients.resize(count, target.client()),
-            Self::Sessions(count) => {
-                clients.push(target.client());
-                while clients.len() < count {
-                    clients.push(ready(target.another_client().await?).await?);
-                }
-            }
-            Self::Processes(count) => {
-                while clients.len() < count {
-                    clients.push(ready(target.process_client()?).await?);
-                }
-            }
+    /// This many clients, or two programs.
+    async fn clients(self, target: &dyn Target, count: usize) -> Result<Vec<Client>, CaseError> {
+        let count = if matches!(self, Self::Processes) { 2 } else { count };
+        let mut clients = vec![];
+        while clients.len() < count {
+            let client = match self {
+                Self::Sessions if !clients.is_empty() => target.another_client().await?,
+                Self::Tasks | Self::Sessions => target.client(),
+                Self::Processes => target.process_client()?,
+            };
+            client.view("/memories").await?; // waits until a program has started, so that no client has a head start
+            clients.push(client);
         }
         Ok(clients)
     }
-}
-
-/// Waits until the program has started, so that no client has a head start.
-async fn ready(client: Client) -> Result<Client, CaseError> {
-    client.view("/memories").await?;
-    Ok(client)
 }
 
 /// Lets all clients act at the same time, and returns the results in the order of the clients.
@@ -214,11 +180,11 @@ fn long_line() -> String {
     "x".repeat(10_000)
 }
 
-/// Each client inserts one line per `races_for_a_line` races.
-async fn inserts(target: &dyn Target, contenders: Contenders, races_for_a_line: usize) -> Result<(), CaseError> {
-    let inserts = target.limits().races.div_ceil(races_for_a_line);
+/// Each client inserts a line for every four races, or for every two if there are only two clients.
+async fn inserts(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
     let path = "/memories/log.txt";
-    let clients = contenders.clients(target).await?;
+    let clients = contenders.clients(target, 8).await?;
+    let inserts = target.limits().races.div_ceil(clients.len().min(4));
     let last = long_line();
     target.client().must_create(path, format!("{last}\n")).await?;
     let line = |writer, number| format!("{writer}-{number}");
@@ -244,7 +210,7 @@ async fn inserts(target: &dyn Target, contenders: Contenders, races_for_a_line: 
 
 async fn replacements(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
     let races = target.limits().races;
-    let clients = contenders.clients(target).await?;
+    let clients = contenders.clients(target, 4).await?;
     let looker = target.client();
     let path = |number: usize| format!("/memories/{number}.txt");
     let new = |number: usize| format!("from {number}");
@@ -265,7 +231,7 @@ async fn replacements(target: &dyn Target, contenders: Contenders) -> Result<(),
 
 async fn creates(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
     let races = target.limits().races;
-    let clients = contenders.clients(target).await?;
+    let clients = contenders.clients(target, 4).await?;
     let path = |number: usize| format!("/memories/{number}{DEEP}");
     let text = |contender: usize| "x".repeat(contender * 1_000) + &contender.to_string();
     let create = |number, contender| json!({"command": "create", "path": path(number), "file_text": text(contender)});
@@ -277,7 +243,7 @@ async fn creates(target: &dyn Target, contenders: Contenders) -> Result<(), Case
 
 async fn renames_to_one_path(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
     let races = target.limits().races;
-    let clients = contenders.clients(target).await?;
+    let clients = contenders.clients(target, 4).await?;
     let looker = target.client();
     let from = |number: usize, contender: usize| format!("/memories/from-{contender}/{number}");
     let to = |number: usize| format!("/memories/to/{number}{DEEP}");
@@ -304,7 +270,7 @@ async fn renames_to_one_path(target: &dyn Target, contenders: Contenders) -> Res
 
 async fn renames_of_one_path(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
     let races = target.limits().races;
-    let clients = contenders.clients(target).await?;
+    let clients = contenders.clients(target, 4).await?;
     let looker = target.client();
     let from = |number: usize| format!("/memories/from/{number}");
     let to = |number: usize, contender: usize| format!("/memories/to-{contender}/{number}{DEEP}");
@@ -329,7 +295,7 @@ async fn renames_of_one_path(target: &dyn Target, contenders: Contenders) -> Res
 
 async fn deletes(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
     let races = target.limits().races;
-    let clients = contenders.clients(target).await?;
+    let clients = contenders.clients(target, 4).await?;
     let looker = target.client();
     let path = |number: usize| format!("/memories/{number}");
     for number in 0..races {
@@ -346,7 +312,7 @@ async fn delete_against_creates(target: &dyn Target) -> Result<(), CaseError> {
     const OLD: usize = 15;
     const NEW: usize = 6;
     let rounds = target.limits().races.div_ceil(3); // a round takes longer than a race between single commands
-    let clients = Contenders::Sessions(2).clients(target).await?;
+    let clients = Contenders::Sessions.clients(target, 2).await?;
     let looker = target.client();
     for round in 0..rounds {
         let directory = format!("/memories/{round}");
@@ -392,7 +358,7 @@ async fn edits_against_recreation(target: &dyn Target, contenders: Contenders) -
     // Half of the time, the file is recreated with the same text.
     let last_line = |round: usize| format!("text {:04}", round / 2);
     let text = move |round: usize| format!("{}\n{}\n", long_line(), last_line(round));
-    let clients = contenders.clients(target).await?;
+    let clients = contenders.clients(target, 2).await?;
     target.client().must_create(path, text(0)).await?;
     let is_over = Arc::new(AtomicBool::new(false));
     let acting = at_once(&clients, |number, client| {
@@ -454,7 +420,7 @@ async fn views_of_a_file(target: &dyn Target, contenders: Contenders) -> Result<
     target.client().must_create(path, text("a")).await?;
     // One view may show only the start, so the middle and the end are viewed separately.
     let views = vec![view(Value::Null), view(json!([LINES / 2, LINES / 2 + 1])), view(json!([LINES, -1]))];
-    let clients = contenders.clients(target).await?;
+    let clients = contenders.clients(target, 2).await?;
     // With small commands, writing takes most of the time.
     target.client().insert(path, 0, "one").await?.text(false)?;
     look_on(&clients, [replace("one", "two"), replace("two", "one")], 15, views.clone()).await?;
@@ -473,7 +439,7 @@ async fn views_of_a_directory(target: &dyn Target, contenders: Contenders) -> Re
         target.client().must_create(format!("{left}/{number}.txt"), "x".repeat(number)).await?;
     }
     let views = ["", "/left", "/right", "/left/9.txt", "/right/0.txt"].map(|path| view(format!("/memories{path}")));
-    let clients = contenders.clients(target).await?;
+    let clients = contenders.clients(target, 2).await?;
     look_on(&clients, [rename(left, right), rename(right, left)], 30, views.into()).await
 }
 
@@ -525,7 +491,7 @@ async fn look_on(
 
 /// Each client in turn changes a file that the other has read, and the other reads it again.
 async fn sees_others(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
-    let clients = contenders.clients(target).await?;
+    let clients = contenders.clients(target, 2).await?;
     let [one, other] = clients.as_slice() else {
         return Err(Failure::new("the case is wrong: it needs two clients").into());
     };
