@@ -14,95 +14,14 @@ use memory_tool_core::{
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::faults::{drop_futures, write_two};
-use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use serde_json::json;
 
 fn path(text: &str) -> MemoryPath {
     text.parse().unwrap()
 }
 
-/// Runs the inputs concurrently, alternating between the stores as several processes would. Returns the results in
-/// order.
-async fn at_once(stores: &[LocalStore], inputs: Vec<Value>) -> Vec<Result<String, String>> {
-    let barrier = Arc::new(tokio::sync::Barrier::new(inputs.len()));
-    let tasks = inputs.into_iter().zip(stores.iter().cycle()).map(|(input, store)| {
-        let (barrier, tool) = (Arc::clone(&barrier), Engine::new(store.clone()));
-        tokio::spawn(async move {
-            barrier.wait().await;
-            tool.call(input).await.map(|reply| reply.to_string()).map_err(|error| error.to_string())
-        })
-    });
-    let mut outcomes = Vec::new();
-    for task in tasks.collect::<Vec<_>>() {
-        outcomes.push(task.await.unwrap());
-    }
-    outcomes
-}
-
 async fn two_stores(memory: &TestMemory) -> [LocalStore; 2] {
     [LocalStore::open(memory.base()).await.unwrap(), LocalStore::open(memory.base()).await.unwrap()]
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn x3_concurrent_inserts_lose_no_line() {
-    let memory = TestMemory::new().await;
-    for stores in [vec![memory.tool.store().clone()], two_stores(&memory).await.to_vec()] {
-        memory.create("/memories/log.txt", "").await;
-        let mut tasks = JoinSet::new();
-        for (task, store) in (0..8).zip(stores.iter().cycle()) {
-            let tool = Engine::new(store.clone());
-            tasks.spawn(async move {
-                for line in 0..50 {
-                    let text = format!("{task}-{line}\n");
-                    let path = "/memories/log.txt";
-                    let input = json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": text});
-                    tool.call(input).await.unwrap();
-                }
-            });
-        }
-        while let Some(finished) = tasks.join_next().await {
-            finished.unwrap();
-        }
-        let text = std::fs::read_to_string(memory.on_disk("/memories/log.txt")).unwrap();
-        let lines: Vec<_> = text.lines().collect();
-        assert_eq!((lines.len(), lines.iter().collect::<BTreeSet<_>>().len()), (400, 400));
-        memory.delete("/memories/log.txt").await;
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn x3_one_of_two_concurrent_creates_wins() {
-    let memory = TestMemory::new().await;
-    let stores = two_stores(&memory).await;
-    for round in 0..by_tier(40, 200, 1_000) {
-        let path = format!("/memories/{round}/file.txt");
-        let create = |text: &str| json!({"command": "create", "path": path, "file_text": text});
-        let outcomes = at_once(&stores, vec![create("first"), create("second")]).await;
-        let winner = outcomes.iter().position(Result::is_ok).unwrap();
-        assert_eq!(outcomes[winner], Ok(format!("File created successfully at: {path}")));
-        assert_eq!(outcomes[1 - winner], Err(format!("Error: File {path} already exists")));
-        let content = std::fs::read_to_string(memory.on_disk(&path)).unwrap();
-        assert_eq!(content, ["first", "second"][winner]);
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn x3_one_of_two_concurrent_renames_wins() {
-    let memory = TestMemory::new().await;
-    let stores = two_stores(&memory).await;
-    for round in 0..by_tier(40, 200, 1_000) {
-        let (first, second, target) =
-            (format!("/memories/a{round}"), format!("/memories/b{round}"), format!("/memories/to/{round}"));
-        memory.create(&first, "first").await;
-        memory.create(&second, "second").await;
-        let rename = |from: &str| json!({"command": "rename", "old_path": from, "new_path": target});
-        let outcomes = at_once(&stores, vec![rename(&first), rename(&second)]).await;
-        let winner = outcomes.iter().position(Result::is_ok).unwrap();
-        assert_eq!(outcomes[1 - winner], Err(format!("Error: The destination {target} already exists")));
-        assert_eq!(std::fs::read_to_string(memory.on_disk(&target)).unwrap(), ["first", "second"][winner]);
-        let loser = memory.on_disk([&first, &second][1 - winner]);
-        assert_eq!(std::fs::read_to_string(loser).unwrap(), ["first", "second"][1 - winner]);
-    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -140,6 +59,32 @@ async fn x1_readers_see_batches_and_renames_atomically() {
         is_enough.store(observed.len() > 3, Ordering::Relaxed);
     }
     writing.await.unwrap();
+}
+
+/// Not even if it is killed, because each file is in place as a whole at any instant.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn x1_other_programs_see_no_partial_file() {
+    const SIZES: [usize; 2] = [1, 2_000_000];
+    let memory = TestMemory::new().await;
+    let names = ["/memories/a", "/memories/d/b"];
+    let is_over = Arc::new(AtomicBool::new(false));
+    let looking = std::thread::spawn({
+        let (is_over, files) = (Arc::clone(&is_over), names.map(|name| memory.on_disk(name)));
+        move || {
+            let mut seen = BTreeSet::new();
+            while !is_over.load(Ordering::Relaxed) {
+                seen.extend(files.iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len() as usize)));
+            }
+            seen
+        }
+    });
+    for round in 0..by_tier(40, 200, 1_000) {
+        let write = |batch: Batch, name: &&str| batch.write(path(name), vec![b'x'; SIZES[round % 2]]);
+        let files = &names[..1 + round / 2 % 2]; // a batch of two has a journal
+        memory.tool.store().apply(files.iter().fold(Batch::new(), write)).await.unwrap();
+    }
+    is_over.store(true, Ordering::Relaxed);
+    assert_eq!(looking.join().unwrap(), BTreeSet::from(SIZES));
 }
 
 #[tokio::test]

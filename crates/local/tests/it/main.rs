@@ -14,8 +14,6 @@ mod hostile;
 mod interference;
 #[cfg(target_os = "linux")]
 mod large_files;
-#[cfg(target_os = "linux")]
-mod links;
 mod many_stores;
 #[cfg(unix)]
 mod modes;

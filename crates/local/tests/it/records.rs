@@ -55,23 +55,6 @@ async fn the_first_record_creates_the_directory() {
 }
 
 #[tokio::test]
-async fn a_stale_record_version_is_a_mismatch() {
-    let directory = TempDir::new().unwrap();
-    let store = LocalStore::open(directory.path()).await.unwrap();
-    let name = record("a");
-    store.apply(Batch::new().write_record(name.clone(), "1")).await.unwrap();
-    let old = store.read_record(&name).await.unwrap().unwrap();
-    store.apply(Batch::new().write_record(name.clone(), "2")).await.unwrap();
-    for required in [Precondition::Absent, Precondition::Version(old.version)] {
-        let batch = Batch::new().require_record(name.clone(), required).write_record(name.clone(), "3");
-        let refused = store.apply(batch.write(path("/memories/a"), "a")).await;
-        assert!(matches!(refused, Err(StoreError::RecordMismatch { .. })), "{refused:?}");
-    }
-    assert_eq!(content(&store, &name).await.unwrap(), b"2");
-    assert_eq!(store.list("/memories").await.unwrap(), []);
-}
-
-#[tokio::test]
 async fn a_read_only_store_reads_records_and_changes_nothing() {
     let directory = TempDir::new().unwrap();
     let open = || LocalStore::builder(directory.path()).options(OpenOptions::new().read_only()).open();

@@ -65,19 +65,6 @@ impl TestMemory {
     pub(crate) async fn rename(&self, old_path: &str, new_path: &str) -> String {
         self.call(json!({"command": "rename", "old_path": old_path, "new_path": new_path})).await
     }
-
-    /// The replies of the six commands that use `path`.
-    pub(crate) async fn every_command_on(&self, path: &str) -> Vec<String> {
-        vec![
-            self.view(path).await,
-            self.create(path, "text").await,
-            self.call(json!({"command": "str_replace", "path": path, "old_str": "a", "new_str": "b"})).await,
-            self.insert(path, "text").await,
-            self.delete(path).await,
-            self.rename(path, "/memories/renamed").await,
-            self.rename("/memories/existing", path).await,
-        ]
-    }
 }
 
 /// Every file and directory under a directory, with relative paths and the contents of files.
