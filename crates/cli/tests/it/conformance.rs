@@ -60,8 +60,8 @@ fn listed(arguments: &[&str]) -> Vec<Value> {
 /// The arguments for the whole suite, or a part of it in the default tier: each backend runs all of it in its own
 /// tests.
 fn suite<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
-    let part = ["--filter", "view.", "--filter", "create.", "--filter", "rename.", "--filter", "scopes."];
-    [arguments, by_tier(&part[..], &[], &[])].concat()
+    let part = ["view.", "create.", "rename.", "scopes.", "wire.", "lines."].map(|group| ["--filter", group]);
+    [arguments, by_tier(part.as_flattened(), &[], &[])].concat()
 }
 
 #[test]

@@ -8,7 +8,6 @@ mod action;
 mod chat;
 mod commands;
 mod conformance;
-mod crash;
 #[cfg(unix)]
 mod encrypted;
 mod help;

@@ -25,63 +25,6 @@ fn refused(line: impl AsRef<[u8]>) -> String {
 }
 
 #[test]
-fn results_have_the_id_of_a_block_and_none_for_a_bare_command() {
-    let place = Place::new();
-    let mut session = place.session();
-    let block = json!({"type": "tool_use", "id": "toolu_1", "name": "memory",
-        "input": {"command": "create", "path": "/memories/a", "file_text": "é\n"}});
-    assert_eq!(
-        session.call(block.to_string()),
-        json!({"type": "tool_result", "tool_use_id": "toolu_1", "content": "File created successfully at: /memories/a"})
-    );
-    assert_eq!(
-        session.call(block.to_string()),
-        json!({"type": "tool_result", "tool_use_id": "toolu_1", "content": "Error: File /memories/a already exists",
-            "is_error": true})
-    );
-    assert_eq!(
-        session.call(r#"{"command": "view", "path": "/memories/a"}"#),
-        json!({"type": "tool_result",
-            "content": "Here's the content of /memories/a with line numbers:\n     1\té\n     2\t"})
-    );
-    session.close();
-}
-
-#[test]
-fn all_six_commands_are_served() {
-    let place = Place::new();
-    let mut session = place.session();
-    for (command, reply) in [
-        (
-            json!({"command": "create", "path": "/memories/d/a", "file_text": "1\n2"}),
-            "File created successfully at: /memories/d/a",
-        ),
-        (
-            json!({"command": "insert", "path": "/memories/d/a", "insert_line": 1, "insert_text": "x"}),
-            "The file /memories/d/a has been edited.",
-        ),
-        (
-            json!({"command": "str_replace", "path": "/memories/d/a", "old_str": "x", "new_str": "y"}),
-            "The memory file has been edited. Here is the snippet showing the change (with line numbers):\n\
-             \x20    1\t1\n     2\ty\n     3\t2",
-        ),
-        (
-            json!({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e"}),
-            "Successfully renamed /memories/d to /memories/e",
-        ),
-        (
-            json!({"command": "view", "path": "/memories/e/a", "view_range": [2, -1]}),
-            "Here's the content of /memories/e/a with line numbers:\n     2\ty\n     3\t2",
-        ),
-        (json!({"command": "delete", "path": "/memories/e"}), "Successfully deleted /memories/e"),
-        (json!({"command": "view", "path": "/memories/"}), EMPTY_STORE),
-    ] {
-        assert_eq!(session.succeed(&command), reply);
-    }
-    session.close();
-}
-
-#[test]
 fn a_result_is_one_line_of_json() {
     let place = Place::new();
     let mut session = place.session();
@@ -109,77 +52,6 @@ fn many_lines_at_once_are_answered_in_order() {
 #[test]
 fn the_program_succeeds_at_the_end_of_the_input() {
     Place::new().session().close();
-}
-
-#[test]
-fn empty_lines_and_an_unterminated_last_line_get_results() {
-    let place = Place::new();
-    let mut session = place.session();
-    session.send_raw(format!("\n \t\n{VIEW}\r\n\r\n{VIEW}"));
-    let (lines, status, _) = session.finish();
-    assert!(status.success());
-    let results: Vec<Value> = lines.iter().map(|line| serde_json::from_slice(line).unwrap()).collect();
-    let errors: Vec<_> = results.iter().map(|result| result["is_error"] == true).collect();
-    assert_eq!(errors, [true, true, false, true, false]);
-    assert!(text(&results[0]).starts_with("Error: The input cannot be read as JSON: "), "{}", results[0]);
-    assert_eq!(text(&results[4]), EMPTY_STORE);
-}
-
-fn assert_not_json(line: impl AsRef<[u8]>) {
-    let message = refused(line);
-    assert!(message.starts_with("Error: The input cannot be read as JSON: "), "{message}");
-}
-
-#[test]
-fn a_line_that_is_not_json_is_refused() {
-    for line in [
-        b"hello".as_slice(),
-        b"{",
-        b"}",
-        b"{\"command\":\"view\"} {}",
-        b"{\"command\":\"view\",\"path\":\"/memories\"",
-        b"'",
-        b"\0",
-        b"\0\0\0{}",
-        b"NaN",
-        b"{\"command\":\"view\",\"path\":\"/memories/a\0b\"}",
-    ] {
-        assert_not_json(line);
-    }
-}
-
-#[test]
-fn a_line_that_is_not_utf8_is_refused() {
-    for line in [
-        b"\xff\xfe".as_slice(),
-        b"{\"command\":\"view\",\"path\":\"/memories/\xe9\"}",
-        b"{\"command\":\"view\",\"path\":\"/memories/\xed\xa0\x80\"}",
-        b"{\"command\":\"view\",\"path\":\"/memories/\xc0\xaf\"}",
-    ] {
-        assert_not_json(line);
-    }
-}
-
-#[test]
-fn a_lone_surrogate_is_refused() {
-    let create = |text: &str| format!(r#"{{"command":"create","path":"/memories/a","file_text":"{text}"}}"#);
-    for text in [r"\ud800", r"\udc00", r"\ud800x", r"\ud800\ud800"] {
-        assert_not_json(create(text));
-    }
-    let place = Place::new();
-    let mut session = place.session();
-    assert_eq!(text(&session.call(create(r"\ud83d\ude00"))), "File created successfully at: /memories/a");
-    assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "😀");
-    session.close();
-}
-
-#[test]
-fn deep_nesting_is_refused() {
-    for opening in ["[", "{\"a\":", "[{\"a\":"] {
-        assert_not_json(opening.repeat(100_000));
-    }
-    let closed = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    assert_not_json(format!(r#"{{"command":"view","path":"/memories","x":{closed}}}"#));
 }
 
 #[test]
@@ -303,40 +175,6 @@ fn a_too_long_line_uses_no_more_memory_than_the_longest_valid_one() {
     let kibibytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
     assert!(kibibytes < 64 << 10, "{kibibytes} KiB");
     session.close();
-}
-
-#[test]
-fn create_refuses_an_existing_file_by_default() {
-    let place = Place::new();
-    let create = |text: &str| json!({"command": "create", "path": "/memories/a", "file_text": text});
-    let mut session = place.session();
-    session.succeed(&create("old"));
-    assert_eq!(session.fail(&create("new")), "Error: File /memories/a already exists");
-    session.close();
-    let mut session = Session::start(place.store(), &["--create-overwrites"]);
-    session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": "new"}));
-    session.succeed(&create("newer"));
-    assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "newer");
-    session.close();
-}
-
-#[test]
-fn the_limit_of_view_can_be_changed_and_turned_off() {
-    let place = Place::new();
-    let mut session = place.session();
-    let lines = "123456789\n".repeat(2_000);
-    session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": lines}));
-    session.close();
-    for (options, last_line) in [
-        (&[][..], "[Showing lines 1-941 of 2001. To read on, use view_range [942, -1].]"),
-        (&["--max-view-chars", "33"], "[Showing lines 1-2 of 2001. To read on, use view_range [3, -1].]"),
-        (&["--max-view-chars", "none"], "  2001\t"),
-    ] {
-        let mut session = Session::start(place.store(), options);
-        let view = session.succeed(&json!({"command": "view", "path": "/memories/a"}));
-        assert_eq!(view.lines().next_back(), Some(last_line), "{options:?}");
-        session.close();
-    }
 }
 
 #[test]

@@ -206,28 +206,6 @@ fn items_that_cannot_be_listed_make_a_transfer_incomplete() {
 }
 
 #[test]
-fn an_empty_memory_beside_others_is_an_error() {
-    let place = Place::in_memory();
-    for memory in ["alice", "bob"] {
-        let created = run(&[&"create", &"/memories/a", &"--text", &"one", &"--store", &place.sqlite(memory)]);
-        assert_eq!(created.0, Some(0), "{created:?}");
-    }
-    let unnamed = format!("sqlite:{}", place.database().display());
-    let target = place.outside("target");
-    let commands: [&[&dyn AsRef<OsStr>]; 3] = [
-        &[&"copy", &unnamed, &target],
-        &[&"export", &target, &"--store", &unnamed],
-        &[&"verify", &"--store", &unnamed],
-    ];
-    for command in commands {
-        let (status, _, errors) = run(command);
-        assert_eq!(status, Some(2), "{errors}");
-        assert!(errors.contains('2') && errors.contains("memory="), "{errors}");
-        assert!(!target.exists());
-    }
-}
-
-#[test]
 fn a_dry_run_reports_the_same_and_changes_nothing() {
     let place = Place::in_memory();
     let (source, destination) = (place.store(), place.outside("to"));
@@ -414,7 +392,7 @@ fn policies_apply_to_copies_and_imports() {
 }
 
 #[test]
-fn a_source_must_exist_and_differ_from_the_destination() {
+fn a_source_must_exist() {
     let place = Place::in_memory();
     let (source, destination) = (place.store(), place.outside("to"));
     let (status, output, errors) = run(&[&"copy", &source, &destination]);
@@ -426,11 +404,6 @@ fn a_source_must_exist_and_differ_from_the_destination() {
     assert!(status == Some(2) && errors.contains("cannot read "), "{errors}");
     assert!(!source.exists() && !destination.exists());
 
-    fill(&source, &[("a", b"text")]);
-    for options in [&[][..], &["--scope=alice"], &["--source-scope=alice", "--scope=alice"]] {
-        let (status, _, errors) = outcome(program().arg("copy").arg(&source).arg(&source).args(options));
-        assert!(status == Some(2) && errors.contains("into itself"), "{options:?} {errors}");
-    }
     // An empty source is not a success either.
     let empty = place.outside("empty");
     fs::create_dir_all(empty.join("memories")).unwrap();
@@ -438,7 +411,7 @@ fn a_source_must_exist_and_differ_from_the_destination() {
     assert_eq!((status, output.starts_with("copied 0 files ")), (Some(1), true), "{output}");
     assert!(errors.contains("no files in ") && errors.lines().count() == 1, "{errors}");
     // A missing key is reported before anything is created.
-    let source = place.store();
+    fill(&source, &[("a", b"text")]);
     let (status, _, errors) = run(&[&"copy", &source, &destination, &"--key-file", &place.outside("none")]);
     assert!(status == Some(2) && errors.contains("cannot use the key"), "{errors}");
     assert!(!destination.exists());
@@ -674,13 +647,6 @@ fn an_empty_export_does_not_replace_an_archive() {
     fs::create_dir_all(empty.join("memories")).unwrap();
     let expected = "kept the existing archive: there are no files to export\nexported 0 files (0 bytes)";
     assert_eq!(run(&[&"export", &"--store", &empty, &archive, &"--overwrite"]), done(1, expected));
-    for mistyped in [&["--scope=alcie"][..], &["--scope=alcie", "--overwrite"]] {
-        let mut command = program();
-        let (status, output, errors) =
-            outcome(command.args(["export", "--store", &database]).args(mistyped).arg(&archive));
-        assert_eq!((status, output.as_str()), (Some(2), ""));
-        assert!(errors.contains("there is no memory store for the scope alcie at "), "{errors}");
-    }
     assert_eq!(files(&backups), before);
     // Without an existing archive, an empty store becomes an empty archive.
     let new = backups.join("new.tar");
@@ -719,14 +685,6 @@ fn compressed_archives_are_reproducible() {
 #[test]
 fn a_truncated_or_damaged_compressed_archive_is_reported() {
     let whole = gzip(&[regular("a", b"text"), regular("b", &[b'b'; 600]), END.to_vec(), vec![0; 9_000]].concat());
-    let import = |bytes: &[u8]| {
-        let place = Place::in_memory();
-        let command = &mut program();
-        let (status, output, errors) =
-            feed(command.args(["import", "-", "--json", "--store"]).arg(place.store()), bytes);
-        assert_eq!(errors, "");
-        (status, serde_json::from_str::<Value>(&output).unwrap())
-    };
     assert_eq!(import(&whole).0, Some(0));
     for length in (2..whole.len()).step_by(7).chain([whole.len() - 1]) {
         let (status, found) = import(&whole[..length]);
@@ -899,6 +857,15 @@ fn feed(command: &mut Command, input: &[u8]) -> Outcome {
     let output = process.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+/// Imports an archive into a new store.
+fn import(archive: &[u8]) -> (Option<i32>, Value) {
+    let place = Place::in_memory();
+    let (status, output, errors) =
+        feed(program().args(["import", "-", "--json", "--store"]).arg(place.store()), archive);
+    assert_eq!(errors, "");
+    (status, serde_json::from_str(&output).unwrap())
 }
 
 #[test]
@@ -1099,51 +1066,9 @@ fn the_number_of_reported_skipped_files_is_limited() {
 }
 
 #[test]
-fn the_number_of_reported_unlisted_files_is_limited() {
-    let place = Place::in_memory();
-    let names: Vec<_> = (0..1_002).map(|number| format!("{number}\t")).collect();
-    let files = names.iter().map(|name| (name.as_str(), &b"lost"[..])).chain([("a", &b"text"[..])]);
-    fill(&place.store(), &files.collect::<Vec<_>>());
-    let (status, found) = report(&[&"copy", &place.store(), &place.outside("to")]);
-    assert_eq!((status, found["unreadable"].as_array().unwrap().len()), (Some(1), 1_000));
-    assert_eq!((&found["more_unreadable"], &found["copied"]), (&json!(2), &json!(1)));
-    let (_, output, _) = run(&[&"copy", &place.store(), &place.outside("to")]);
-    assert!(output.contains("\ncould not read 2 more files\ncopied 0 files "), "{output}");
-    let (status, found) = report(&[&"export", &place.outside("plain"), &"--store", &place.store()]);
-    assert_eq!((status, found["refused"].as_array().unwrap().len()), (Some(1), 1_000));
-    assert_eq!((&found["more_refused"], &found["exported"]), (&json!(2), &json!(1)));
-}
-
-/// The memory refuses each file, which is not counted as skipped.
-#[test]
-fn the_number_of_reported_refused_files_is_limited() {
-    let place = Place::in_memory();
-    let files = (0..1_002).map(|number| regular(&format!("{number}"), b"password: vT9#mLq2xR"));
-    let path = place.outside("x.tar");
-    fs::write(&path, files.chain([regular("last", b"last"), END.to_vec()]).collect::<Vec<_>>().concat()).unwrap();
-    let screen = ["--screen", "refuse"];
-    let (status, found) = report(&[&"import", &path, &"--store", &place.store(), &screen[0], &screen[1]]);
-    assert_eq!((status, found["refused"].as_array().unwrap().len()), (Some(1), 1_000));
-    assert_eq!((&found["more_refused"], &found["copied"], &found["skipped"]), (&json!(2), &json!(1), &json!([])));
-    let (_, output, _) = run(&[&"import", &path, &"--store", &place.store(), &screen[0], &screen[1]]);
-    assert!(output.contains("\nrefused 2 more files\nimported 0 files "), "{output}");
-    let screen = ["--screen", "redact"];
-    let (status, found) = report(&[&"import", &path, &"--store", &place.store(), &screen[0], &screen[1]]);
-    assert_eq!((status, found["redacted"].as_array().unwrap().len()), (Some(0), 1_000));
-    assert_eq!(found["more_redacted"], 2);
-}
-
-#[test]
 fn a_truncated_or_damaged_archive_is_reported() {
     let place = Place::in_memory();
     let whole = [regular("a", b"text"), regular("b", &[b'b'; 600]), END.to_vec()].concat();
-    let import = |bytes: &[u8]| {
-        let place = Place::in_memory();
-        let (status, output, errors) =
-            feed(program().args(["import", "-", "--json", "--store"]).arg(place.store()), bytes);
-        assert_eq!(errors, "");
-        (status, serde_json::from_str::<Value>(&output).unwrap())
-    };
     assert_eq!(import(&whole).0, Some(0));
     for length in [0, 100, 512, 514, 1024, 1536, 1600, 2048, 2560] {
         let (status, found) = import(&whole[..length]);
