@@ -18,7 +18,6 @@ use tokio::runtime::Runtime;
 
 use crate::arguments::ConformanceArguments;
 use crate::conformance::known_failures::KnownFailures;
-use crate::conformance::sandbox::Sandbox;
 use crate::exit_status::ExitStatus;
 use crate::failure::{self, Failure};
 use crate::interruption::Interruption;
@@ -50,15 +49,15 @@ pub(crate) fn run(arguments: &ConformanceArguments) -> Result<ExitStatus, Failur
             Err(status) => return Ok(interrupted(status)),
         }
     }
-    // Dropped last, which removes the stores of the cases.
     let sandbox =
-        arguments.store.as_ref().map(|url| Sandbox::make(url, &arguments.encryption, &runtime)).transpose()?;
-    let suite = match (&arguments.command_line, &sandbox) {
+        arguments.store.as_ref().map(|url| sandbox::make(url, &arguments.encryption, &runtime)).transpose()?;
+    let (stores, _sandbox) = sandbox.unzip(); // the sandbox is dropped last
+    let suite = match (&arguments.command_line, stores) {
         (Some(command_line), _) => Suite::for_command(match &arguments.plain_files {
             Some(directory) => command_line.clone().plain_files(directory.as_str()),
             None => command_line.clone(),
         }),
-        (None, Some(sandbox)) => Suite::for_store(sandbox.fixture()),
+        (None, Some(stores)) => Suite::for_store(stores),
         (None, None) => return Ok(ExitStatus::Success), // excluded by the arguments
     };
     let report = match observe(runtime, interruption, &configure(suite, arguments, &filters)) {

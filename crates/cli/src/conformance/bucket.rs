@@ -20,9 +20,9 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 /// A unique prefix. Dropping it removes all objects under it.
 pub(crate) struct BucketSandbox {
     /// The URL of the prefix.
-    url: String,
+    pub(crate) url: String,
     /// The random part of the URL.
-    name: String,
+    pub(crate) name: String,
 }
 
 impl BucketSandbox {
@@ -32,16 +32,6 @@ impl BucketSandbox {
         let url = url_under(url, &name);
         runtime.block_on(StoreUrl::Bucket { url: url.clone() }.open(OpenOptions::new())).map_err(Failure::Store)?;
         Ok(Self { url, name })
-    }
-
-    /// The URL of the prefix.
-    pub(crate) fn url(&self) -> &str {
-        &self.url
-    }
-
-    /// The random part of the URL.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
     }
 
     fn remove(&self) -> Result<(), Failure> {

@@ -1,5 +1,6 @@
 //! [`Sandbox`]: the place for the stores of the cases, and [`CaseStores`], which creates them.
 
+use std::any::Any;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,80 +29,42 @@ const DATABASE: &str = "memory.sqlite";
 /// The name of a case's second memory.
 const ANOTHER: &str = "another";
 
-/// Holds the stores of the cases. Dropping it removes the files and objects of the run.
-pub(crate) struct Sandbox {
-    kind: SandboxKind,
-    encryption: Encryption,
+/// Removes the files or objects of the run on drop.
+pub(crate) type Sandbox = Box<dyn Any>;
+
+/// Creates a sandbox at the URL without touching existing data: a directory must be empty, a database must not exist,
+/// and a bucket gets a random prefix.
+pub(crate) fn make(
+    url: &StoreUrl,
+    encryption: &Encryption,
+    runtime: &Runtime,
+) -> Result<(CaseStores, Sandbox), Failure> {
+    // Detects errors before the first case.
+    runtime.block_on(options(encryption).key_ring()).map_err(memory::failed_options)?;
+    let (slots, sandbox) = match url {
+        StoreUrl::Local(path) | StoreUrl::SharedDirectory(path) => on_disk(path, None)?,
+        StoreUrl::Sqlite { path, memory } => on_disk(path, Some(memory_name(memory)?))?,
+        StoreUrl::Bucket { url } => {
+            let prefix = BucketSandbox::make(url, runtime)?;
+            let (run, name) = (prefix.url.clone(), prefix.name.clone());
+            (CaseSlots::Bucket { run, name, cases: AtomicU64::default() }, Box::new(prefix) as Sandbox)
+        }
+        _ => return Err(Failure::TemporaryStore),
+    };
+    Ok((CaseStores { slots, encryption: encryption.clone() }, sandbox))
 }
 
-enum SandboxKind {
-    /// A directory on this machine.
-    Disk(DiskSandbox),
-    /// A prefix in a bucket.
-    Bucket(BucketSandbox),
-}
-
-impl Sandbox {
-    /// Creates the sandbox at the URL without touching existing data: a directory must be empty, a database must not
-    /// exist, and a bucket gets a random prefix.
-    pub(crate) fn make(url: &StoreUrl, encryption: &Encryption, runtime: &Runtime) -> Result<Self, Failure> {
-        // Detects errors before the first case.
-        runtime.block_on(options(encryption).key_ring()).map_err(memory::failed_options)?;
-        let kind = match url {
-            StoreUrl::Local(path) | StoreUrl::SharedDirectory(path) => {
-                SandboxKind::Disk(DiskSandbox::make_for_directories(path)?)
-            }
-            StoreUrl::Sqlite { path, memory } => {
-                SandboxKind::Disk(DiskSandbox::make_for_databases(path, memory_name(memory)?)?)
-            }
-            StoreUrl::Bucket { url } => SandboxKind::Bucket(BucketSandbox::make(url, runtime)?),
-            _ => return Err(Failure::TemporaryStore),
-        };
-        Ok(Self { kind, encryption: encryption.clone() })
-    }
-
-    /// The factory of stores in this sandbox.
-    pub(crate) fn fixture(&self) -> CaseStores {
-        let slots = match &self.kind {
-            SandboxKind::Disk(sandbox) => {
-                CaseSlots::Disk { database: sandbox.database.clone(), run: sandbox.run.path().to_owned() }
-            }
-            SandboxKind::Bucket(sandbox) => CaseSlots::Bucket {
-                run: sandbox.url().to_owned(),
-                name: sandbox.name().to_owned(),
-                cases: AtomicU64::default(),
-            },
-        };
-        CaseStores { slots, encryption: self.encryption.clone() }
-    }
-}
-
-/// A directory for the directories of the cases.
-pub(crate) struct DiskSandbox {
-    /// The name of a case's memory in its database; `None` for local stores.
-    database: Option<MemoryName>,
-    // The fields are dropped in this order, from the inside out.
-    run: TempDir,
-    _created: CreatedDirectories,
-}
-
-impl DiskSandbox {
-    fn make_for_directories(path: &Path) -> Result<Self, Failure> {
-        let failure = |source| Failure::Sandbox { path: path.to_owned(), source };
-        let directory = std::path::absolute(path).map_err(failure)?;
-        let created = CreatedDirectories::make(&directory).map_err(failure)?;
-        refuse_taken_directory(path)?;
-        Ok(Self { database: None, run: new_directory(&directory).map_err(failure)?, _created: created })
-    }
-
-    fn make_for_databases(path: &Path, memory: MemoryName) -> Result<Self, Failure> {
-        let failure = |source| Failure::Sandbox { path: path.to_owned(), source };
-        let file = std::path::absolute(path).map_err(failure)?;
-        let directory = file.parent().ok_or_else(|| failure(io::ErrorKind::IsADirectory.into()))?;
-        let created = CreatedDirectories::make(directory).map_err(failure)?;
-        refuse_taken_database(path)?;
-        Ok(Self { database: Some(memory), run: new_directory(directory).map_err(failure)?, _created: created })
-    }
+/// Creates a directory for the directories of the cases, in the path or next to a database at the path.
+fn on_disk(path: &Path, database: Option<MemoryName>) -> Result<(CaseSlots, Sandbox), Failure> {
+    let failure = |source| Failure::Sandbox { path: path.to_owned(), source };
+    let absolute = std::path::absolute(path).map_err(failure)?;
+    let parent = if database.is_some() { absolute.parent() } else { Some(&*absolute) };
+    let parent = parent.ok_or_else(|| failure(io::ErrorKind::IsADirectory.into()))?;
+    let created = CreatedDirectories::make(parent).map_err(failure)?;
+    if database.is_some() { refuse_taken_database(path) } else { refuse_taken_directory(path) }?;
+    let run = new_directory(parent).map_err(failure)?;
+    // The sandbox is dropped from the inside out.
+    Ok((CaseSlots::Disk { database, run: run.path().to_owned() }, Box::new((run, created))))
 }
 
 fn refuse_taken_directory(path: &Path) -> Result<(), Failure> {
