@@ -26,10 +26,11 @@ const SETTLING_CHECKS: u32 = 400;
 const BETWEEN_CHECKS: Duration = Duration::from_millis(25);
 
 cases! {
+    |target| target.store()?;
     "cancellation.batch" ["X1"] [Store]
-        "a batch of files and a record is applied in part when its future is dropped", |target| batch(target.store()?);
+        "a batch of files and a record is applied in part when its future is dropped", batch;
     "cancellation.rename" ["X1"] [Store]
-        "a directory is moved in part when the future of its rename is dropped", |target| rename(target.store()?);
+        "a directory is moved in part when the future of its rename is dropped", rename;
     "cancellation.edit" ["X1", "X3"] [Tool]
         "an edit whose future is dropped happens twice, or blocks later edits", |target| edit(&*target);
     "cancellation.commands" ["X1"] [Tool]

@@ -15,20 +15,19 @@ use crate::session::Client;
 use crate::target::Target;
 
 cases! {
+    |target| &*target;
     "disk.umask" ["C1", "R1"] [Processes, Directory]
-        "under a umask of 000, other users of the machine can read or change stored files", |target| umask(&*target);
+        "under a umask of 000, other users of the machine can read or change stored files", umask;
     "disk.file-size-limit" ["X1", "W5"] [Processes, Directory]
         "a write over the file size limit leaves a partial file, ends the program, or leaks a raw error",
-        |target| file_size_limit(&*target);
+        file_size_limit;
     "disk.descriptor-limit" ["W1"] [Processes]
-        "commands leave files or directories open, so the program fails after many commands",
-        |target| descriptor_limit(&*target);
+        "commands leave files or directories open, so the program fails after many commands", descriptor_limit;
     "disk.full" ["X1", "W5"] [Processes, Directory, Mounts]
-        "on a full disk, a partial file remains, a file is lost, the program ends, or a raw error leaks",
-        |target| full(&*target);
+        "on a full disk, a partial file remains, a file is lost, the program ends, or a raw error leaks", full;
     "disk.read-only" ["X2", "W5"] [Processes, Directory, Mounts]
         "a memory on a read-only disk cannot be viewed, acknowledges a change, or returns a raw system error",
-        |target| read_only(&*target);
+        read_only;
     "disk.fails-while-creating" ["X1", "X2", "C1", "W5"] [Processes, Directory, Tracing]
         "a disk error during a create leaves a partial file, loses an acknowledged one, or reaches the model",
         |target| fail_each_call(&*target, &Interruption::creating());

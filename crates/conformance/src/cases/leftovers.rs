@@ -16,11 +16,12 @@ use crate::target::Target;
 const KILLS: u32 = 12;
 
 cases! {
+    |target| &*target;
     "leftovers.deleted-and-replaced" ["D1", "S1"] [PlainFiles, Directory]
         "deleted or replaced text stays on the disk, for example in a backup, a journal or a hidden file",
-        |target| deleted_and_replaced(&*target);
+        deleted_and_replaced;
     "leftovers.of-killed-programs" ["X1", "D1"] [PlainFiles, Directory, Processes]
-        "a killed program leaves a temporary file that no later program removes", |target| of_killed_programs(&*target);
+        "a killed program leaves a temporary file that no later program removes", of_killed_programs;
 }
 
 /// Everything under the directory of the target, and the paths with this text in their names or contents.

@@ -4,12 +4,11 @@ use crate::failure::{CaseError, expect_text};
 use crate::target::Target;
 
 cases! {
+    |target| &*target;
     "lines.not-utf-8" ["W1"] []
-        "a line with bytes that are not UTF-8 is carried out with other characters, or ends the program",
-        |target| not_utf_8(&*target);
+        "a line with bytes that are not UTF-8 is carried out with other characters, or ends the program", not_utf_8;
     "lines.last-without-line-feed" ["W1"] [Processes]
-        "a last line without a line feed is not carried out, or gets no result",
-        |target| last_without_line_feed(&*target);
+        "a last line without a line feed is not carried out, or gets no result", last_without_line_feed;
 }
 
 async fn not_utf_8(target: &dyn Target) -> Result<(), CaseError> {

@@ -10,24 +10,30 @@ use crate::failure::CaseError;
 use crate::faults::faults_of;
 use crate::target::Target;
 
-/// Defines the cases of a group: the id, the clauses, the needs, the basis if it is not the project, the reason, and
-/// the body.
+/// Defines the cases of a group. The first line is the argument of their functions. A case has its id, the clauses, the
+/// needs, the basis unless it is the project, the reason, and a function, or a closure for other arguments.
 macro_rules! cases {
     (@basis []) => { $crate::case::Basis::Project };
     (@basis [$basis:ident]) => { $crate::case::Basis::$basis };
-    (@case $id:expr, $clauses:tt, [$($need:ident),*], $basis:tt, $reason:expr, |$target:ident| $body:expr) => {
+    (@run [|$target:ident| $argument:expr] $function:ident) => {
+        |$target| Box::pin(async move { $function($argument).await })
+    };
+    (@run $argument:tt |$target:ident| $body:expr) => { |$target| Box::pin(async move { $body.await }) };
+    (@case $id:expr, $clauses:tt, [$($need:ident),*], $basis:tt, $reason:expr, $($run:tt)+) => {
         $crate::cases::CodeCase {
             id: $id,
             clauses: &$clauses,
             basis: cases!(@basis $basis),
             needs: &[$($crate::case::Capability::$need),*],
             reason: $reason,
-            run: |$target| Box::pin(async move { $body.await }),
+            run: cases!(@run $($run)+),
         }
     };
-    ($($id:literal $clauses:tt $needs:tt $($basis:ident)? $reason:literal, |$target:ident| $body:expr;)+) => {
+    (|$target:ident| $argument:expr; $($id:literal $clauses:tt $needs:tt $($basis:ident)? $reason:literal,
+        $($function:ident)? $(|$own:ident| $body:expr)?;)+) => {
         pub(crate) const CASES: &[$crate::cases::CodeCase] =
-            &[$(cases!(@case $id, $clauses, $needs, [$($basis)?], $reason, |$target| $body)),+];
+            &[$(cases!(@case $id, $clauses, $needs, [$($basis)?], $reason,
+                [|$target| $argument] $($function)? $(|$own| $body)?)),+];
     };
 }
 

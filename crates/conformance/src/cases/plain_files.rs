@@ -18,71 +18,62 @@ use crate::target::Target;
 use crate::time_limit::within;
 
 cases! {
+    |target| target;
     "plain_files.link-to-a-file-outside" ["P4", "W5"] [PlainFiles]
         "a link to a file outside the memory is read, written through, replaced, moved or deleted",
-        |target| link_to_a_file_outside(target);
-    "plain_files.link-wording" ["P4"] [PlainFiles]
-        "the error about a link differs from the contract's", |target| link_wording(target);
+        link_to_a_file_outside;
+    "plain_files.link-wording" ["P4"] [PlainFiles] "the error about a link differs from the contract's", link_wording;
     "plain_files.link-to-a-directory-outside" ["P4", "W5"] [PlainFiles]
-        "a path through a link reaches a directory outside the memory", |target| link_to_a_directory_outside(target);
+        "a path through a link reaches a directory outside the memory", link_to_a_directory_outside;
     "plain_files.dangling-links" ["P4", "W5"] [PlainFiles]
-        "a dangling link lets a command create its target outside the memory", |target| dangling_links(target);
+        "a dangling link lets a command create its target outside the memory", dangling_links;
     "plain_files.link-loop" ["P4", "W5"] [PlainFiles]
-        "a link to itself is followed forever, or returns a raw system error", |target| link_loop(target);
+        "a link to itself is followed forever, or returns a raw system error", link_loop;
     "plain_files.links-within" ["P4"] [PlainFiles]
         "a link inside the memory makes one file reachable by two paths, and deleting one path deletes both",
-        |target| links_within(target);
+        links_within;
     "plain_files.links-are-not-listed" ["P4", "V2"] [PlainFiles]
-        "a listing shows links or their targets, or counts their sizes", |target| links_are_not_listed(target);
+        "a listing shows links or their targets, or counts their sizes", links_are_not_listed;
     "plain_files.delete-spares-targets" ["P4", "D1"] [PlainFiles]
-        "deleting a directory deletes the targets of its links, or leaves the links",
-        |target| delete_spares_targets(target);
+        "deleting a directory deletes the targets of its links, or leaves the links", delete_spares_targets;
     "plain_files.rename-spares-targets" ["P4", "R1"] [PlainFiles]
-        "renaming a directory moves or copies the targets of its links", |target| rename_spares_targets(target);
+        "renaming a directory moves or copies the targets of its links", rename_spares_targets;
     "plain_files.directory-of-links-alone" ["P4", "P5"] [PlainFiles]
-        "a directory that contains only links is shown, or is replaced by a file",
-        |target| directory_of_links_alone(target);
+        "a directory that contains only links is shown, or is replaced by a file", directory_of_links_alone;
     "plain_files.swapped-parent" ["P4"] [PlainFiles]
-        "a directory that is swapped for a link between check and use leads outside the memory",
-        |target| swapped_parent(target);
+        "a directory that is swapped for a link between check and use leads outside the memory", swapped_parent;
     "plain_files.root-becomes-a-link" ["P4"] [PlainFiles]
-        "if the memory's directory is replaced by a link, commands reach its target",
-        |target| root_becomes_a_link(target);
-    "plain_files.pipes" ["P4"] [PlainFiles]
-        "a pipe is opened, which blocks forever, or is listed or removed", |target| pipes(target);
+        "if the memory's directory is replaced by a link, commands reach its target", root_becomes_a_link;
+    "plain_files.pipes" ["P4"] [PlainFiles] "a pipe is opened, which blocks forever, or is listed or removed", pipes;
     "plain_files.sockets-and-devices" ["P4"] [PlainFiles]
-        "a socket or device is listed, opened, moved or removed like a file", |target| sockets_and_devices(target);
+        "a socket or device is listed, opened, moved or removed like a file", sockets_and_devices;
     "plain_files.delete-takes-special-files" ["P4", "D1"] [PlainFiles]
-        "a directory that contains a special file cannot be deleted, or is deleted in part",
-        |target| delete_takes_special_files(target);
+        "a directory that contains a special file cannot be deleted, or is deleted in part", delete_takes_special_files;
     "plain_files.hard-links" ["P4"] [PlainFiles]
-        "an edit of a file with a second hard link outside the memory also changes it there",
-        |target| hard_links(target);
+        "an edit of a file with a second hard link outside the memory also changes it there", hard_links;
     "plain_files.non-utf-8-names" ["P1", "V1"] [PlainFiles]
         "a file whose name is not UTF-8 breaks commands on its directory, or vanishes without being counted",
-        |target| names_that_are_no_text(target);
+        names_that_are_no_text;
     "plain_files.invalid-names" ["P2", "V1"] [PlainFiles]
         "a file whose name is not allowed in paths is lost, vanishes uncounted, or forges lines of a listing",
-        |target| names_that_no_path_has(target);
+        names_that_no_path_has;
     "plain_files.empty-directories" ["P5"] [PlainFiles]
         "an empty directory that another program made is shown, or prevents a file from being created",
-        |target| empty_directories(target);
+        empty_directories;
     "plain_files.removed-root" ["P5", "V7"] [PlainFiles]
-        "after another program removes the memory's directory, it is not empty, or accepts no files",
-        |target| removed_root(target);
+        "after another program removes the memory's directory, it is not empty, or accepts no files", removed_root;
     "plain_files.modes-of-what-is-made" ["C1", "R1"] [PlainFiles]
         "other users of the machine can read or change files and directories that a command creates",
-        |target| modes_of_what_is_made(target);
+        modes_of_what_is_made;
     "plain_files.modes-of-what-is-edited" ["S1", "I1"] [PlainFiles]
-        "an edit gives other users of the machine new permissions on a file", |target| modes_of_what_is_edited(target);
+        "an edit gives other users of the machine new permissions on a file", modes_of_what_is_edited;
     "plain_files.nothing-else" ["C1", "P5"] [PlainFiles]
-        "a command leaves a temporary file, a lock or an empty directory among the files",
-        |target| nothing_else(target);
+        "a command leaves a temporary file, a lock or an empty directory among the files", nothing_else;
     "plain_files.bytes-on-disk" ["C1"] [PlainFiles]
-        "the bytes on the disk differ from file_text, or are stored under another name", |target| bytes_on_disk(target);
+        "the bytes on the disk differ from file_text, or are stored under another name", bytes_on_disk;
     "plain_files.changes-of-others" ["X3"] [PlainFiles]
         "a change by another program is not seen, or is overwritten by an edit of the earlier content",
-        |target| changes_of_others(target);
+        changes_of_others;
 }
 
 async fn link_to_a_file_outside(target: Arc<dyn Target>) -> Result<(), CaseError> {

@@ -22,18 +22,15 @@ const MARK: &str = "text-that-must-reach-the-disk";
 const NAME: &str = "name-that-must-reach-the-disk";
 
 cases! {
+    |target| &*target;
     "power_loss.create" ["X2", "C1"] [Processes, Directory, Tracing]
-        "a loss of power after the response loses a created file, because it or its directory was not flushed",
-        |target| created(&*target);
+        "a loss of power after the response loses a created file, because it or its directory was not flushed", created;
     "power_loss.edit" ["X2", "S1", "I1"] [Processes, Directory, Tracing]
-        "a loss of power after the response loses an edit, because the new text was not flushed",
-        |target| edited(&*target);
+        "a loss of power after the response loses an edit, because the new text was not flushed", edited;
     "power_loss.rename" ["X2", "R1"] [Processes, Directory, Tracing]
-        "a loss of power after the response undoes a rename, because the directories were not flushed",
-        |target| renamed(&*target);
+        "a loss of power after the response undoes a rename, because the directories were not flushed", renamed;
     "power_loss.delete" ["X2", "D1"] [Processes, Directory, Tracing]
-        "a loss of power after the response brings a deleted file back, because its directory was not flushed",
-        |target| deleted(&*target);
+        "a loss of power after the response brings a deleted file back, because its directory was not flushed", deleted;
 }
 
 async fn created(target: &dyn Target) -> Result<(), CaseError> {

@@ -19,34 +19,26 @@ const MOST_TURNS: usize = 60;
 const DIRECTORY: &str = "/memories/d";
 
 cases! {
+    |target| target.store()?;
     "store.quota-files" ["X4"] [Store]
-        "a batch that exceeds a quota of files is applied, or a batch without new files is refused",
-        |target| files(target.store()?);
+        "a batch that exceeds a quota of files is applied, or a batch without new files is refused", files;
     "store.quota-bytes" ["X4"] [Store]
-        "a quota counts characters instead of bytes, or also counts replaced content", |target| bytes(target.store()?);
+        "a quota counts characters instead of bytes, or also counts replaced content", bytes;
     "store.quota-file-bytes" ["X4"] [Store]
-        "a file exceeds the quota of bytes per file, or an oversized file cannot be shortened",
-        |target| file_bytes(target.store()?);
+        "a file exceeds the quota of bytes per file, or an oversized file cannot be shortened", file_bytes;
     "store.quota-depth" ["X4"] [Store]
-        "a file is created deeper than the quota allows, or is moved there with its directory",
-        |target| depth(target.store()?);
-    "store.quota-shrinks" ["X4"] [Store]
-        "files over a quota cannot be edited, shortened, moved or removed", |target| shrinks(target.store()?);
+        "a file is created deeper than the quota allows, or is moved there with its directory", depth;
+    "store.quota-shrinks" ["X4"] [Store] "files over a quota cannot be edited, shortened, moved or removed", shrinks;
     "store.quota-of-a-directory" ["X4"] [Store]
-        "files outside the directory are counted, or files renamed into it are ignored",
-        |target| of_a_directory(target.store()?);
+        "files outside the directory are counted, or files renamed into it are ignored", of_a_directory;
     "store.quota-of-the-root" ["X4"] [Store]
-        "files directly in the root are not counted, or the root cannot have a quota",
-        |target| of_the_root(target.store()?);
+        "files directly in the root are not counted, or the root cannot have a quota", of_the_root;
     "store.quota-comes-last" ["X4"] [Store]
-        "a quota is reported before a failed precondition, or a later quota before an earlier one",
-        |target| comes_last(target.store()?);
+        "a quota is reported before a failed precondition, or a later quota before an earlier one", comes_last;
     "store.race-for-files" ["X4"] [Store]
-        "concurrent writers create more files than a quota allows, or are refused while there is room",
-        |target| race_for_files(target.store()?);
+        "concurrent writers create more files than a quota allows, or are refused while there is room", race_for_files;
     "store.race-for-bytes" ["X4"] [Store]
-        "concurrent writers add more bytes than a quota allows, or are refused while there is room",
-        |target| race_for_bytes(target.store()?);
+        "concurrent writers add more bytes than a quota allows, or are refused while there is room", race_for_bytes;
 }
 
 /// The numbers of a refusal: the limit, the resulting amount and the room left.

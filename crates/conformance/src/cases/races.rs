@@ -21,11 +21,11 @@ macro_rules! races {
     ($($name:literal $clauses:tt $before:literal $after:literal, $race:ident;)+) => {
         pub(crate) const OF_EQUAL_CLIENTS: &[CodeCase] = &[$(
             cases!(@case concat!("races.", $name), $clauses, [], [], concat!($before, "tasks", $after),
-                |target| $race(&*target, Contenders::Tasks)),
+                [] |target| $race(&*target, Contenders::Tasks)),
             cases!(@case concat!("races.", $name, "-of-sessions"), $clauses, [Sessions], [],
-                concat!($before, "sessions", $after), |target| $race(&*target, Contenders::Sessions)),
+                concat!($before, "sessions", $after), [] |target| $race(&*target, Contenders::Sessions)),
             cases!(@case concat!("races.", $name, "-of-processes"), $clauses, [Processes], [],
-                concat!($before, "processes", $after), |target| $race(&*target, Contenders::Processes)),
+                concat!($before, "processes", $after), [] |target| $race(&*target, Contenders::Processes)),
         )+];
     };
 }
@@ -43,9 +43,10 @@ races! {
 }
 
 cases! {
+    |target| &*target;
     "races.delete-against-creates" ["X3", "D1"] [Sessions]
         "deleting a directory while files are created in it leaves older files, or removes newer ones",
-        |target| delete_against_creates(&*target);
+        delete_against_creates;
     "races.edits-against-recreation" ["X3", "I1", "D1"] [Sessions]
         "an edit during which another session deletes and recreates the file brings the old text back",
         |target| edits_against_recreation(&*target, Contenders::Sessions);

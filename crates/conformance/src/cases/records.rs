@@ -18,30 +18,22 @@ const ROUNDS: usize = 30;
 const RECORD: &str = "suite/state";
 
 cases! {
-    "records.any-bytes" ["C1"] [Store]
-        "some bytes of a record are changed or truncate it", |target| any_bytes(&*target.store()?);
-    "records.names" ["X3"] [Store] "records with similar names share content", |target| names(&*target.store()?);
-    "records.in-no-listing" ["V1"] [Store]
-        "a record appears in a listing, or creates a directory", |target| in_no_listing(&*target.store()?);
-    "records.in-no-quota" ["X4"] [Store] "a record counts towards a quota", |target| in_no_quota(&*target.store()?);
+    |target| &*target.store()?;
+    "records.any-bytes" ["C1"] [Store] "some bytes of a record are changed or truncate it", any_bytes;
+    "records.names" ["X3"] [Store] "records with similar names share content", names;
+    "records.in-no-listing" ["V1"] [Store] "a record appears in a listing, or creates a directory", in_no_listing;
+    "records.in-no-quota" ["X4"] [Store] "a record counts towards a quota", in_no_quota;
     "records.at-no-path" ["P1"] [Store]
-        "a path reads, changes or removes a record, or a record prevents a file from being created",
-        |target| at_no_path(&*target.store()?);
-    "records.survive-the-root" ["D1"] [Store]
-        "removing all files changes or removes records", |target| survive_the_root(&*target.store()?);
-    "records.removed" ["D1", "D2"] [Store]
-        "a removed record still exists, or removing it again fails", |target| removed(&*target.store()?);
+        "a path reads, changes or removes a record, or a record prevents a file from being created", at_no_path;
+    "records.survive-the-root" ["D1"] [Store] "removing all files changes or removes records", survive_the_root;
+    "records.removed" ["D1", "D2"] [Store] "a removed record still exists, or removing it again fails", removed;
     "records.preconditions" ["X3"] [Store]
-        "a batch is applied although its precondition on a record does not hold",
-        |target| preconditions(&*target.store()?);
+        "a batch is applied although its precondition on a record does not hold", preconditions;
     "records.version-after-recreation" ["X3"] [Store]
-        "a record that is removed and recreated gets a version that it had before",
-        |target| version_of_what_was_made_again(&*target.store()?);
-    "records.in-one-batch" ["X1"] [Store]
-        "a batch of files and records is applied in part", |target| in_one_batch(&*target.store()?);
+        "a record that is removed and recreated gets a version that it had before", version_of_what_was_made_again;
+    "records.in-one-batch" ["X1"] [Store] "a batch of files and records is applied in part", in_one_batch;
     "records.race-for-a-version" ["X3"] [Store]
-        "several concurrent replacements of one version of a record succeed, or all fail",
-        |target| race_for_a_version(&*target.store()?);
+        "several concurrent replacements of one version of a record succeed, or all fail", race_for_a_version;
     "records.reopened" ["X2"] [Store, Sessions]
         "a later session does not see the records that an earlier one wrote or removed", |target| reopened(&*target);
 }

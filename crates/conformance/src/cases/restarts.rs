@@ -19,23 +19,24 @@ use crate::target::Target;
 const KILLS: u32 = 12;
 
 cases! {
+    |target| &*target;
     "restarts.create-survives" ["X2", "C1"] [Processes]
-        "a file whose creation was acknowledged is lost when the program is killed", |target| create_survives(&*target);
+        "a file whose creation was acknowledged is lost when the program is killed", create_survives;
     "restarts.str-replace-survives" ["X2", "S1"] [Processes]
-        "an acknowledged replacement is lost when the program is killed", |target| str_replace_survives(&*target);
+        "an acknowledged replacement is lost when the program is killed", str_replace_survives;
     "restarts.insert-survives" ["X2", "I1"] [Processes]
-        "an acknowledged insertion is lost when the program is killed", |target| insert_survives(&*target);
+        "an acknowledged insertion is lost when the program is killed", insert_survives;
     "restarts.delete-survives" ["X2", "D1"] [Processes]
-        "a file whose deletion was acknowledged exists again after a restart", |target| delete_survives(&*target);
+        "a file whose deletion was acknowledged exists again after a restart", delete_survives;
     "restarts.delete-of-a-directory-survives" ["X2", "D1"] [Processes]
         "part or all of a directory whose deletion was acknowledged exists again after a restart",
-        |target| delete_of_a_directory_survives(&*target);
+        delete_of_a_directory_survives;
     "restarts.rename-survives" ["X2", "R1"] [Processes]
         "after a restart, a file whose rename was acknowledged is at its old path, at both paths, or lost",
-        |target| rename_survives(&*target);
+        rename_survives;
     "restarts.rename-of-a-directory-survives" ["X2", "R1"] [Processes]
         "after a restart, a directory whose rename was acknowledged is at its old path, at both paths, or lost",
-        |target| rename_of_a_directory_survives(&*target);
+        rename_of_a_directory_survives;
     "restarts.killed-while-creating" ["X1", "C1"] [Processes]
         "a program that is killed while it creates a large file leaves a partial file",
         |target| kill_in_the_middle(&*target, &Interruption::creating());
@@ -49,9 +50,9 @@ cases! {
         "a program that is killed while it deletes a directory leaves part of it",
         |target| kill_in_the_middle(&*target, &Interruption::deleting());
     "restarts.others-continue" ["X3", "X1", "X2"] [Processes]
-        "a program that is killed during a command leaves a lock that blocks others", |target| others_go_on(&*target);
+        "a program that is killed during a command leaves a lock that blocks others", others_go_on;
     "restarts.bad-lines" ["W1"] [Processes]
-        "a line that is not a command ends the program, or does not get an error", |target| bad_lines(&*target);
+        "a line that is not a command ends the program, or does not get an error", bad_lines;
 }
 
 /// Starts a program, runs the commands, kills it when the last one is acknowledged, and starts it again.

@@ -8,18 +8,14 @@ use crate::failure::{CaseError, Failure, check};
 use crate::target::Target;
 
 cases! {
-    "scopes.same-name" ["X3"] [Scopes] "opening a name again opens a different memory", |target| same_name(&*target);
-    "scopes.prefixes" ["X3"] [Scopes] "names that share a prefix share a memory", |target| prefixes(&*target);
-    "scopes.letter-case" ["X3"] [Scopes]
-        "names that differ only in letter case share a memory", |target| letter_case(&*target);
-    "scopes.patterns" ["X3"] [Scopes]
-        "a name that matches another as a pattern shares its memory", |target| patterns(&*target);
-    "scopes.quotes" ["X3"] [Scopes]
-        "a name with quotes or separators is accepted but shares another memory", |target| quotes(&*target);
-    "scopes.path-like-names" ["X3"] [Scopes]
-        "a name that looks like a path reaches another memory", |target| path_like_names(&*target);
-    "scopes.no-name" ["X3"] [Scopes]
-        "an empty name is accepted, so unnamed tenants share a memory", |target| no_name(&*target);
+    |target| &*target;
+    "scopes.same-name" ["X3"] [Scopes] "opening a name again opens a different memory", same_name;
+    "scopes.prefixes" ["X3"] [Scopes] "names that share a prefix share a memory", prefixes;
+    "scopes.letter-case" ["X3"] [Scopes] "names that differ only in letter case share a memory", letter_case;
+    "scopes.patterns" ["X3"] [Scopes] "a name that matches another as a pattern shares its memory", patterns;
+    "scopes.quotes" ["X3"] [Scopes] "a name with quotes or separators is accepted but shares another memory", quotes;
+    "scopes.path-like-names" ["X3"] [Scopes] "a name that looks like a path reaches another memory", path_like_names;
+    "scopes.no-name" ["X3"] [Scopes] "an empty name is accepted, so unnamed tenants share a memory", no_name;
 }
 
 /// Opens a memory whose name must be accepted.

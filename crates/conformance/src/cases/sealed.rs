@@ -16,34 +16,26 @@ const SECRETS: [&str; 4] =
 const RECORD: &str = "who read about what, and when";
 
 cases! {
-    "sealed.contents" ["X1"] [Sealed, Store]
-        "the text of a file is readable in the underlying store", |target| contents(&*target);
-    "sealed.names" ["X1"] [Sealed, Store]
-        "the name of a file or directory is readable in the underlying store", |target| names(&*target);
-    "sealed.records" ["X1"] [Sealed, Store]
-        "the content of a record is readable in the underlying store", |target| records(&*target);
+    |target| &*target;
+    "sealed.contents" ["X1"] [Sealed, Store] "the text of a file is readable in the underlying store", contents;
+    "sealed.names" ["X1"] [Sealed, Store] "the name of a file or directory is readable in the underlying store", names;
+    "sealed.records" ["X1"] [Sealed, Store] "the content of a record is readable in the underlying store", records;
     "sealed.nonces" ["X1"] [Sealed, Store]
-        "writing the same text again, or to another file, repeats a ciphertext", |target| nonces(&*target);
-    "sealed.flipped-bit" ["X1"] [Sealed, Store]
-        "a flipped bit makes a file read as another text", |target| flipped_bit(&*target);
-    "sealed.truncated" ["X1"] [Sealed, Store]
-        "a truncated ciphertext makes a file read as another text", |target| truncated(&*target);
-    "sealed.swapped" ["X1"] [Sealed, Store]
-        "two files whose ciphertexts are swapped read as each other", |target| swapped(&*target);
-    "sealed.moved" ["X1"] [Sealed, Store]
-        "a ciphertext that is copied over another one is accepted there", |target| moved(&*target);
+        "writing the same text again, or to another file, repeats a ciphertext", nonces;
+    "sealed.flipped-bit" ["X1"] [Sealed, Store] "a flipped bit makes a file read as another text", flipped_bit;
+    "sealed.truncated" ["X1"] [Sealed, Store] "a truncated ciphertext makes a file read as another text", truncated;
+    "sealed.swapped" ["X1"] [Sealed, Store] "two files whose ciphertexts are swapped read as each other", swapped;
+    "sealed.moved" ["X1"] [Sealed, Store] "a ciphertext that is copied over another one is accepted there", moved;
     "sealed.from-another-memory" ["X1"] [Sealed, Store]
-        "a ciphertext from another memory with the same key is accepted in this one",
-        |target| from_another_memory(&*target);
+        "a ciphertext from another memory with the same key is accepted in this one", from_another_memory;
     "sealed.older-put-back" ["X1"] [Sealed, Store]
-        "an older ciphertext that is put back reads as another text, or keeps the newer version",
-        |target| older_put_back(&*target);
+        "an older ciphertext that is put back reads as another text, or keeps the newer version", older_put_back;
     "sealed.plaintext-among-ciphertexts" ["X1"] [Sealed, Store]
-        "an unencrypted file is accepted as part of the memory", |target| plaintext_among_ciphertexts(&*target);
+        "an unencrypted file is accepted as part of the memory", plaintext_among_ciphertexts;
     "sealed.damage-is-isolated" ["X1"] [Sealed, Store]
-        "a damaged file makes the listing or other files fail", |target| damage_stays_where_it_is(&*target);
+        "a damaged file makes the listing or other files fail", damage_stays_where_it_is;
     "sealed.wrong-key" ["X1"] [Sealed, Store]
-        "the wrong key reveals names or contents, or damages the memory", |target| wrong_key(&*target);
+        "the wrong key reveals names or contents, or damages the memory", wrong_key;
 }
 
 /// A memory with two files, and its underlying store.

@@ -18,19 +18,18 @@ const FILES: usize = 5_000;
 const LINES: usize = 65_536;
 
 cases! {
+    |target| &*target;
     "sizes.listing-of-thousands" ["V1", "V8"] []
         "a directory of thousands of files has a wrong size, or following the notes does not reach each file",
-        |target| listing_of_thousands(&*target);
+        listing_of_thousands;
     "sizes.rename-and-delete-of-thousands" ["R1", "D1"] []
-        "a directory of thousands of files is renamed or deleted in part",
-        |target| rename_and_delete_of_thousands(&*target);
+        "a directory of thousands of files is renamed or deleted in part", rename_and_delete_of_thousands;
     "sizes.file-of-4-mib" ["C1", "V4", "S1", "I1", "R1", "D1"] []
-        "a command refuses or damages a file of 4 MiB", |target| large_file(&*target);
+        "a command refuses or damages a file of 4 MiB", large_file;
     "sizes.line-of-1-mib" ["S1", "I1", "V8"] []
-        "a command refuses or damages a file with a line of 1 MiB, or an old_str of that length",
-        |target| long_line(&*target);
+        "a command refuses or damages a file with a line of 1 MiB, or an old_str of that length", long_line;
     "sizes.listed" ["V2"] [PlainFiles] Documentation
-        "a size of megabytes or gigabytes overflows, or has another unit", |target| listed(&*target);
+        "a size of megabytes or gigabytes overflows, or has another unit", listed;
 }
 
 fn file_in(directory: &str, number: usize) -> String {

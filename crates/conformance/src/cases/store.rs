@@ -27,106 +27,78 @@ const LONGEST_RACE: Duration = Duration::from_secs(3);
 const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 
 cases! {
-    "store.read" ["P5"] [Store]
-        "a file, a directory or a missing path reads as another kind of node", |target| read(target.store()?);
+    |target| target.store()?;
+    "store.read" ["P5"] [Store] "a file, a directory or a missing path reads as another kind of node", read;
     "store.read-under-preconditions" ["X3"] [Store]
         "a read under preconditions returns wrong content, or the wrong error if one does not hold",
-        |target| read_under_preconditions(target.store()?);
-    "store.any-bytes" ["C1"] [Store]
-        "some bytes of a file are changed or truncate it", |target| any_bytes(target.store()?);
-    "store.large-file" ["C1"] [Store]
-        "a file of several MB is damaged or truncated", |target| large_file(target.store()?);
+        read_under_preconditions;
+    "store.any-bytes" ["C1"] [Store] "some bytes of a file are changed or truncate it", any_bytes;
+    "store.large-file" ["C1"] [Store] "a file of several MB is damaged or truncated", large_file;
     "store.version-of-other-content" ["X3"] [Store]
-        "two contents of the same length, written in quick succession, get the same version",
-        |target| version_of_other_content(target.store()?);
-    "store.version-is-required" ["X3"] [Store]
-        "a write that requires an old version is applied", |target| version_is_required(target.store()?);
+        "two contents of the same length, written in quick succession, get the same version", version_of_other_content;
+    "store.version-is-required" ["X3"] [Store] "a write that requires an old version is applied", version_is_required;
     "store.version-of-missing-path" ["X3"] [Store]
-        "a missing path or a directory satisfies a precondition on a version",
-        |target| version_of_what_is_gone(target.store()?);
+        "a missing path or a directory satisfies a precondition on a version", version_of_what_is_gone;
     "store.version-of-another-file" ["X3"] [Store]
-        "the version of another file satisfies a precondition", |target| version_of_another_file(target.store()?);
+        "the version of another file satisfies a precondition", version_of_another_file;
     "store.absence-is-required" ["X3", "C2"] [Store]
-        "an existing file or directory satisfies a precondition of absence",
-        |target| absence_is_required(target.store()?);
+        "an existing file or directory satisfies a precondition of absence", absence_is_required;
     "store.preconditions-alone" ["X3"] [Store]
-        "the preconditions of a batch without changes are not checked", |target| preconditions_alone(target.store()?);
+        "the preconditions of a batch without changes are not checked", preconditions_alone;
     "store.preconditions-of-other-paths" ["X3"] [Store]
-        "preconditions on paths that the batch does not change are ignored",
-        |target| preconditions_of_other_paths(target.store()?);
+        "preconditions on paths that the batch does not change are ignored", preconditions_of_other_paths;
     "store.preconditions-in-order" ["X3"] [Store]
-        "the error is not for the first precondition that does not hold",
-        |target| preconditions_in_order(target.store()?);
+        "the error is not for the first precondition that does not hold", preconditions_in_order;
     "store.preconditions-come-first" ["X3"] [Store]
         "preconditions are checked after the changes of their batch, or against their results",
-        |target| preconditions_come_first(target.store()?);
+        preconditions_come_first;
     "store.version-after-recreation" ["X3"] [Store]
         "a file that is removed and recreated with other content gets a version that it had before",
-        |target| version_of_what_was_made_again(target.store()?);
+        version_of_what_was_made_again;
     "store.version-after-rename" ["X3"] [Store]
-        "a file that is renamed to a path gets a version that another content had there before",
-        |target| version_after_rename(target.store()?);
-    "store.invalid-batch" ["X1"] [Store]
-        "a batch whose changes overlap is not refused as invalid", |target| invalid_batch(target.store()?);
-    "store.empty-batch" ["X1"] [Store]
-        "an empty batch fails or changes something", |target| empty_batch(target.store()?);
-    "store.batch" ["X1"] [Store] "some changes of a batch are not made", |target| batch(target.store()?);
+        "a file that is renamed to a path gets a version that another content had there before", version_after_rename;
+    "store.invalid-batch" ["X1"] [Store] "a batch whose changes overlap is not refused as invalid", invalid_batch;
+    "store.empty-batch" ["X1"] [Store] "an empty batch fails or changes something", empty_batch;
+    "store.batch" ["X1"] [Store] "some changes of a batch are not made", batch;
     "store.batch-in-one-directory" ["X1", "P5"] [Store]
-        "a batch cannot remove the last file of a directory and write another one there",
-        |target| batch_in_one_directory(target.store()?);
+        "a batch cannot remove the last file of a directory and write another one there", batch_in_one_directory;
     "store.failed-write-undoes-all" ["X1"] [Store]
-        "some changes of a batch are made although one of its writes fails",
-        |target| failed_write_undoes_all(target.store()?);
+        "some changes of a batch are made although one of its writes fails", failed_write_undoes_all;
     "store.failed-remove-undoes-all" ["X1"] [Store]
-        "some changes of a batch are made although one of its removals fails",
-        |target| failed_remove_undoes_all(target.store()?);
+        "some changes of a batch are made although one of its removals fails", failed_remove_undoes_all;
     "store.failed-rename-undoes-all" ["X1"] [Store]
-        "some changes of a batch are made although one of its renames fails",
-        |target| failed_rename_undoes_all(target.store()?);
-    "store.write-over-directory" ["C2"] [Store]
-        "a write replaces a directory with a file", |target| write_over_directory(target.store()?);
+        "some changes of a batch are made although one of its renames fails", failed_rename_undoes_all;
+    "store.write-over-directory" ["C2"] [Store] "a write replaces a directory with a file", write_over_directory;
     "store.write-under-file" ["C3"] [Store]
-        "a file is written under another file, or the error does not name that file",
-        |target| write_under_file(target.store()?);
-    "store.remove-nothing" ["D2"] [Store] "removing a missing path succeeds", |target| remove_nothing(target.store()?);
+        "a file is written under another file, or the error does not name that file", write_under_file;
+    "store.remove-nothing" ["D2"] [Store] "removing a missing path succeeds", remove_nothing;
     "store.remove-root" ["P5", "D1"] [Store]
-        "removing the root leaves files behind, or fails in an empty store", |target| remove_root(target.store()?);
+        "removing the root leaves files behind, or fails in an empty store", remove_root;
     "store.rename-nothing" ["R2"] [Store]
-        "renaming a missing path succeeds, or reports its destination instead",
-        |target| rename_nothing(target.store()?);
-    "store.rename-to-existing-path" ["R2"] [Store]
-        "a rename replaces a file or a directory", |target| rename_to_what_is_taken(target.store()?);
+        "renaming a missing path succeeds, or reports its destination instead", rename_nothing;
+    "store.rename-to-existing-path" ["R2"] [Store] "a rename replaces a file or a directory", rename_to_what_is_taken;
     "store.rename-under-file" ["R3"] [Store]
-        "a path is moved under a file, or the error does not name that file",
-        |target| rename_under_file(target.store()?);
+        "a path is moved under a file, or the error does not name that file", rename_under_file;
     "store.rename-beyond-the-longest-path" ["P2", "X1"] [Store]
-        "a directory is moved although one of its new paths is too long",
-        |target| rename_beyond_the_longest_path(target.store()?);
-    "store.list" ["V1", "V2"] [Store]
-        "a listing omits or repeats files at some depth, or reports wrong sizes", |target| list(target.store()?);
+        "a directory is moved although one of its new paths is too long", rename_beyond_the_longest_path;
+    "store.list" ["V1", "V2"] [Store] "a listing omits or repeats files at some depth, or reports wrong sizes", list;
     "store.list-neighbours" ["V1"] [Store]
         "a sibling whose name starts with the directory's name, or matches it as a pattern, is listed under it",
-        |target| list_neighbours(target.store()?);
-    "store.list-many" ["V1"] [Store]
-        "a listing of thousands of files is incomplete", |target| list_many(target.store()?);
+        list_neighbours;
+    "store.list-many" ["V1"] [Store] "a listing of thousands of files is incomplete", list_many;
     "store.times" ["V1"] [Store]
         "the times in a listing are wrong, the creation time changes when the file is rewritten or moved, or \
-         the copy of a file has other times",
-        |target| times(target.store()?);
+         the copy of a file has other times", times;
     "store.race-for-a-version" ["X3"] [Store]
-        "several concurrent replacements of one version succeed, or all fail",
-        |target| race_for_a_version(target.store()?);
+        "several concurrent replacements of one version succeed, or all fail", race_for_a_version;
     "store.race-for-a-path" ["X3", "C2"] [Store]
-        "several concurrent writes that require a path to be absent succeed, or all fail",
-        |target| race_for_a_path(target.store()?);
-    "store.list-is-of-one-moment" ["X1", "X3"] [Store]
-        "a listing shows part of a batch", |target| list_is_of_one_moment(target.store()?);
+        "several concurrent writes that require a path to be absent succeed, or all fail", race_for_a_path;
+    "store.list-is-of-one-moment" ["X1", "X3"] [Store] "a listing shows part of a batch", list_is_of_one_moment;
     "store.list-of-a-renamed-directory" ["X1", "X3"] [Store]
-        "a listing during a rename shows part of the directory, or shows it at both paths",
-        |target| list_of_a_renamed_directory(target.store()?);
+        "a listing during a rename shows part of the directory, or shows it at both paths", list_of_a_renamed_directory;
     "store.read-under-preconditions-is-of-one-moment" ["X1", "X3"] [Store]
         "a read under the version of another file returns content from a different batch than that file's",
-        |target| read_under_preconditions_is_of_one_moment(target.store()?);
+        read_under_preconditions_is_of_one_moment;
     "store.version-in-another-session" ["X3"] [Store, Sessions]
         "versions differ between sessions, or a stale version is accepted in one of them",
         |target| version_in_another_session(&*target);

@@ -6,9 +6,9 @@ use crate::failure::CaseError;
 use crate::target::Target;
 
 cases! {
+    |target| &*target;
     "tool.clear-all-memory" ["V7", "P5"] [Tool] Sdks
-        "clear_all_memory clears only part of the memory, or clears nothing and reports success",
-        |target| clear_all_memory(&*target);
+        "clear_all_memory clears only part of the memory, or clears nothing and reports success", clear_all_memory;
 }
 
 async fn clear_all_memory(target: &dyn Target) -> Result<(), CaseError> {
