@@ -27,7 +27,7 @@ use crate::chat::session::{Session, TurnEnd, format_error};
 use crate::chat::usage::Usage;
 use crate::commands::intended;
 use crate::exit_status::ExitStatus;
-use crate::failure::{self, Failure};
+use crate::failure::{self, Context as _, Failure};
 use crate::interruption::{CTRL_C, Interruption};
 use crate::output::count;
 use crate::run::{open_or_create, start_runtime};
@@ -44,7 +44,7 @@ pub(crate) fn run(arguments: &ChatArguments) -> Result<ExitStatus, Failure> {
     };
     let runtime = start_runtime()?;
     let ended = runtime.block_on(async {
-        let mut interruption = Interruption::listen().map_err(Failure::Start)?;
+        let mut interruption = Interruption::listen().context("cannot start")?;
         let mut session = tokio::select! {
             biased;
             status = interruption.status() => return Ok(ExitStatus::Interrupted { status }),

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::arguments::{CommandArguments, DeleteArguments, SharedArguments};
 use crate::escapes::{for_terminal, on_one_line};
 use crate::exit_status::ExitStatus;
-use crate::failure::{self, Failure};
+use crate::failure::{self, Context as _, Failure};
 use crate::output::{count, to_json, write_line};
 use crate::run::{open_to_change, start_runtime};
 
@@ -46,7 +46,7 @@ async fn confirm_removal(memory: &Memory, path: &str) -> Result<bool, Failure> {
     }
     failure::eprint_part(&format!("delete {path}/ with {}? [y/N] ", count(files.len() as u64, "file")));
     let mut answer = String::new();
-    io::stdin().read_line(&mut answer).map_err(Failure::Input)?;
+    io::stdin().read_line(&mut answer).context("cannot read standard input")?;
     if !answer.ends_with('\n') {
         failure::eprint_line("");
     }
@@ -136,7 +136,7 @@ fn text(given: Option<String>, file: Option<PathBuf>) -> Result<String, Failure>
         (None, Some(path)) => read_file(path),
         (None, None) => {
             explain_wait("the text");
-            read_standard_input().map_err(Failure::Input)
+            read_standard_input().context("cannot read standard input")
         }
     }
 }
@@ -151,7 +151,7 @@ pub(crate) fn explain_wait(what: &str) {
 
 fn read_file(path: PathBuf) -> Result<String, Failure> {
     let text = fs::read(&path).and_then(utf8);
-    text.map_err(|source| Failure::File { path, source })
+    text.context(format!("cannot read {}", path.display()))
 }
 
 fn read_standard_input() -> io::Result<String> {

@@ -19,7 +19,7 @@ use tokio::runtime::Runtime;
 use crate::arguments::ConformanceArguments;
 use crate::conformance::known_failures::KnownFailures;
 use crate::exit_status::ExitStatus;
-use crate::failure::{self, Failure};
+use crate::failure::{self, Context as _, Failure};
 use crate::interruption::Interruption;
 use crate::progress_line::ProgressLine;
 
@@ -33,8 +33,8 @@ pub(crate) fn run(arguments: &ConformanceArguments) -> Result<ExitStatus, Failur
         return list::print(&listed(arguments, &filters), arguments.format).map(|()| ExitStatus::Success);
     }
     let known_failures = arguments.known_failures.as_deref().map(KnownFailures::read).transpose()?;
-    let runtime = Runtime::new().map_err(Failure::Start)?;
-    let mut interruption = runtime.block_on(async { Interruption::listen() }).map_err(Failure::Start)?;
+    let runtime = Runtime::new().context("cannot start")?;
+    let mut interruption = runtime.block_on(async { Interruption::listen() }).context("cannot start")?;
     // Otherwise a program that does not exist or never responds would fail every case.
     if let Some(command_line) = &arguments.command_line {
         let started = runtime.block_on(async {
@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &ConformanceArguments) -> Result<ExitStatus, Failur
             }
         });
         match started {
-            Ok(started) => started.map_err(|failure| Failure::Program(failure.to_string().replace('\n', "; ")))?,
+            Ok(started) => started.map_err(|failure| Failure::new(failure.to_string().replace('\n', "; ")))?,
             Err(status) => return Ok(interrupted(status)),
         }
     }
@@ -86,7 +86,9 @@ fn filters(arguments: &ConformanceArguments) -> Result<Vec<String>, Failure> {
     };
     let cases = Suite::all_cases();
     match filters.iter().find(|filter| !cases.iter().any(|case| case.matches(filter))) {
-        Some(filter) => Err(Failure::NoCase { filter: filter.clone() }),
+        Some(filter) => Err(Failure::new(format!(
+            "no test case matches the filter {filter:?}; `memory-tool conformance --list` lists all cases"
+        ))),
         None => Ok(filters),
     }
 }
@@ -104,12 +106,15 @@ fn failed_in(path: &Path) -> Result<Vec<String>, Failure> {
         outcome: String,
     }
 
-    let path = || path.to_owned();
-    let json = fs::read(path()).map_err(|source| Failure::File { path: path(), source })?;
-    let report: Report = serde_json::from_slice(&json).map_err(|source| Failure::NoReport { path: path(), source })?;
+    let json = fs::read(path).context(format!("cannot read {}", path.display()))?;
+    let report: Report =
+        serde_json::from_slice(&json).context(format!("{} is not a report of --format json", path.display()))?;
     let failed = report.results.into_iter().filter(|result| result.outcome == "failed");
     let ids: Vec<_> = failed.map(|result| result.id).collect();
-    if ids.is_empty() { Err(Failure::NothingFailed { path: path() }) } else { Ok(ids) }
+    if ids.is_empty() {
+        return Err(Failure::new(format!("no test case failed in {}", path.display())));
+    }
+    Ok(ids)
 }
 
 /// The selected cases. With a program, these are the cases that programs can run.

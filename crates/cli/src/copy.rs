@@ -36,7 +36,7 @@ async fn copy(arguments: &CopyArguments) -> Result<WithOthers<CopyReport>, Failu
     let options = if writing.overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
     let mut line = ProgressLine::of_standard_error();
     let copied = source.copy_to(&destination, options, |progress| show_progress(&mut line, progress)).await;
-    Ok(WithOthers { report: copied.map_err(Failure::Transfer)?, others })
+    Ok(WithOthers { report: copied.map_err(Failure::other)?, others })
 }
 
 /// Returns an error if the source and the destination overlap. In this case, it creates nothing.
@@ -45,7 +45,7 @@ async fn refuse_overlap(arguments: &CopyArguments) -> Result<(), Failure> {
     let source = memory::scoped(source, source_scope.as_ref());
     for changed in policies.changed_memories(destination) {
         if source.overlaps(&changed).await {
-            return Err(Failure::Transfer(TransferError::SameMemory));
+            return Err(Failure::other(TransferError::SameMemory));
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::arguments::ExpireArguments;
 use crate::escapes::on_one_line;
-use crate::failure::Failure;
+use crate::failure::{Context as _, Failure};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
 use crate::output::{count, write_report};
@@ -30,9 +30,9 @@ async fn expire(arguments: &ExpireArguments) -> Result<Outcome, Failure> {
     let memory = memory::open(&arguments.store.url, &options).await?;
     let rules = ExpiringStore::builder(memory.store(), arguments.expire_after.0);
     let expiring = arguments.pin.iter().cloned().fold(rules, ExpiringStoreBuilder::pin).build();
-    let expiring = expiring.map_err(Failure::Expiry)?;
+    let expiring = expiring.map_err(Failure::other)?;
     if arguments.reset {
-        expiring.reset_access_times().await.map_err(Failure::Sweep)?;
+        expiring.reset_access_times().await.context("cannot remove expired files")?;
         return Ok(Outcome::Reset {});
     }
     if arguments.dry_run {
@@ -47,9 +47,11 @@ async fn expire(arguments: &ExpireArguments) -> Result<Outcome, Failure> {
 fn failure(error: StoreError) -> Failure {
     match error {
         StoreError::Failure { kind: FailureKind::Damaged, operation: READING_ACCESS_TIMES, source } => {
-            Failure::AccessTimes { cause: source.to_string() }
+            Failure::new(format!(
+                "cannot read the access times: {source}; run the command once with --reset to count every file as used now"
+            ))
         }
-        error => Failure::Sweep(error),
+        error => Failure::caused("cannot remove expired files", error),
     }
 }
 

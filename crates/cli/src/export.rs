@@ -19,7 +19,9 @@ use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_paths, open_source, sh
 pub(crate) fn run(arguments: &ExportArguments) -> Result<ExitStatus, Failure> {
     let is_stream = arguments.target == Path::new(STANDARD_STREAM);
     if is_stream && io::stdout().is_terminal() {
-        return Err(Failure::ArchiveOnTerminal);
+        return Err(Failure::new(
+            "cannot write an archive to a terminal; redirect standard output, or name a file that ends in .tar",
+        ));
     }
     // A write to standard output may never return.
     let cleanup_time = if is_stream { Duration::ZERO } else { CLEANUP_TIME };
@@ -45,9 +47,12 @@ async fn export(arguments: &ExportArguments, is_stream: bool) -> Result<WithOthe
     let mut line = ProgressLine::of_standard_error();
     let exported = memory.export(export, |progress| show_progress(&mut line, progress)).await;
     let report = exported.map_err(|error| match error {
-        TransferError::TargetExists { path } => Failure::TargetExists { path },
+        TransferError::TargetExists { path } => Failure::new(format!(
+            "cannot export to {}: it exists; name a new file or a new or empty directory, or add --overwrite",
+            path.display()
+        )),
         TransferError::Writer(error) => Failure::Output(error),
-        error => Failure::Transfer(error),
+        error => Failure::other(error),
     })?;
     Ok(WithOthers { report, others })
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::arguments::GcArguments;
 use crate::escapes::on_one_line;
-use crate::failure::Failure;
+use crate::failure::{Context as _, Failure};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
 use crate::output::{count, write_report};
@@ -15,16 +15,18 @@ use crate::output::{count, write_report};
 pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     let url = &arguments.store.url;
     memory::refuse_temporary(url)?;
-    let StoreUrl::Bucket { url } = url else { return Err(Failure::NothingToCollect) };
+    let StoreUrl::Bucket { url } = url else {
+        return Err(Failure::new("nothing to collect: only stores in buckets accumulate unused objects"));
+    };
     let report = run_until_interrupted(CLEANUP_TIME, async {
         let builder =
             memory::bucket(url)?.options(OpenOptions::new().timeout(arguments.store.timeout.timeout.0).must_exist());
         let opened = builder.open().await;
         let store = opened.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?;
         if arguments.accept_loss {
-            store.accept_loss().await.map_err(Failure::Collection)?;
+            store.accept_loss().await.context("cannot remove unused objects")?;
         }
-        store.gc(arguments.older_than.0).await.map_err(Failure::Collection)
+        store.gc(arguments.older_than.0).await.context("cannot remove unused objects")
     })?;
     let printed = PrintedReport::from(report);
     write_report(arguments.json, &printed, || printed.to_text())

@@ -20,7 +20,9 @@ use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_written, open_destinat
 pub(crate) fn run(arguments: &ImportArguments) -> Result<ExitStatus, Failure> {
     let is_stream = arguments.source == Path::new(STANDARD_STREAM);
     if is_stream && io::stdin().is_terminal() {
-        return Err(Failure::ArchiveFromTerminal);
+        return Err(Failure::new(
+            "cannot read an archive from a terminal; redirect standard input, or name a file or a directory",
+        ));
     }
     // A read of standard input may never return.
     let cleanup_time = if is_stream { Duration::ZERO } else { CLEANUP_TIME };
@@ -65,11 +67,17 @@ fn to_import(arguments: &ImportArguments) -> Import {
 fn failure(error: TransferError, arguments: &ImportArguments) -> Failure {
     let ImportArguments { source, memory, .. } = arguments;
     match error {
-        TransferError::SourceFormat { format, .. } => Failure::SourceFormat { path: source.clone(), format },
+        TransferError::SourceFormat { format, .. } => Failure::new(format!(
+            "cannot import {}: {format} is not supported; name a directory or a tar archive, plain or with gzip",
+            source.display()
+        )),
         TransferError::SourceIsStore { path } => {
-            Failure::SourceIsStore { path, destination: memory.store.url.to_string() }
+            let (path, destination) = (path.display(), &memory.store.url);
+            Failure::new(format!(
+                "cannot import {path}: it is the directory of a store; use: memory-tool copy {path} {destination}"
+            ))
         }
-        error => Failure::Transfer(error),
+        error => Failure::other(error),
     }
 }
 

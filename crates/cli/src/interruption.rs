@@ -10,7 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 #[cfg(windows)]
 use tokio::signal::windows::{CtrlC as Signal, ctrl_c};
 
-use crate::failure::Failure;
+use crate::failure::{Context as _, Failure};
 use crate::run::start_runtime;
 
 /// The maximum time for interrupted work to end, such as the removal of incomplete files.
@@ -25,7 +25,7 @@ pub(crate) fn run_until_interrupted<T>(
 ) -> Result<T, Failure> {
     let runtime = start_runtime()?;
     let ended = runtime.block_on(async {
-        let mut interruption = Interruption::listen().map_err(Failure::Start)?;
+        let mut interruption = Interruption::listen().context("cannot start")?;
         tokio::select! {
             biased; // after a signal, nothing else is started
             status = interruption.status() => Err(Failure::Interrupted { status }),

@@ -7,16 +7,16 @@ use std::path::Path;
 use memory_tool::encrypted::{KeyProvider as _, RawKey};
 
 use crate::arguments::KeygenArguments;
-use crate::failure::{Failure, eprint_line};
+use crate::failure::{Context as _, Failure, eprint_line};
 
 /// Generates a key, writes it, and prints its id to standard error.
 pub(crate) fn run(arguments: &KeygenArguments) -> Result<(), Failure> {
-    let key = RawKey::generate().map_err(Failure::NewKey)?;
+    let key = RawKey::generate().context("cannot generate a key")?;
     let text = key.to_hex();
     match &arguments.output {
         Some(path) => {
             let written = write_file(path, &text);
-            written.map_err(|source| Failure::KeyFile { path: path.clone(), source })?;
+            written.context(format!("cannot write the key to {}", path.display()))?;
         }
         None => writeln!(io::stdout().lock(), "{}", *text).map_err(Failure::Output)?,
     }

@@ -9,7 +9,7 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
 use crate::arguments::{self, ManArguments};
-use crate::failure::Failure;
+use crate::failure::{Context as _, Failure};
 use crate::output::write_text;
 
 /// The start of each preformatted line of the help.
@@ -29,11 +29,11 @@ pub(crate) fn run(arguments: &ManArguments) -> Result<(), Failure> {
 }
 
 fn write_pages(command: &Command, directory: &Path) -> Result<(), Failure> {
-    let failure = |path: &Path, source| Failure::ManPage { path: path.to_owned(), source };
-    fs::create_dir_all(directory).map_err(|error| failure(directory, error))?;
+    let message = |path: &Path| format!("cannot write {}", path.display());
+    fs::create_dir_all(directory).context(message(directory))?;
     for command in command.get_subcommands().chain([command]) {
         let path = directory.join(Man::new(command.clone()).get_filename());
-        page(command).and_then(|page| fs::write(&path, page)).map_err(|error| failure(&path, error))?;
+        page(command).and_then(|page| fs::write(&path, page)).context(message(&path))?;
     }
     Ok(())
 }

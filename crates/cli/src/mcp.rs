@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::arguments::McpArguments;
 use crate::exit_status::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{Context as _, Failure};
 use crate::interruption::Interruption;
 use crate::mcp::http::Endpoint;
 use crate::mcp::server::SharedMemory;
@@ -36,7 +36,7 @@ pub(crate) fn run(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
 async fn serve(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
     // The address and the token are checked first: if one is invalid, nothing is created.
     let endpoint = Endpoint::listen(&arguments.http).await?;
-    let mut interruption = Interruption::listen().map_err(Failure::Start)?;
+    let mut interruption = Interruption::listen().context("cannot start")?;
     let memory = tokio::select! {
         biased;
         status = interruption.status() => return Ok(ExitStatus::Interrupted { status }),

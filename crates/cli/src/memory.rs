@@ -13,7 +13,7 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::failure::Failure;
+use crate::failure::{Context as _, Failure};
 use crate::warnings::print_warnings;
 
 /// Parses the URL of a store, including the name of a memory in a database.
@@ -27,7 +27,7 @@ pub(crate) fn parse_url(given: &OsStr) -> Result<StoreUrl, BoxError> {
 
 /// Returns an error for the in-process store.
 pub(crate) fn refuse_temporary(url: &StoreUrl) -> Result<(), Failure> {
-    if *url == StoreUrl::InProcess { Err(Failure::TemporaryStore) } else { Ok(()) }
+    if *url == StoreUrl::InProcess { Err(temporary()) } else { Ok(()) }
 }
 
 /// The memory at a URL, or the part of it that belongs to a scope.
@@ -52,7 +52,7 @@ pub(crate) async fn open(url: &StoreUrl, options: &MemoryOptions) -> Result<Memo
 pub(crate) fn failed_options(error: OptionsError) -> Failure {
     match error {
         OptionsError::Open(error) => failure(error),
-        error => Failure::Options(error),
+        error => Failure::other(error),
     }
 }
 
@@ -71,7 +71,7 @@ fn start_log(detail: LogDetail) {
 pub(crate) fn failure(error: OpenError) -> Failure {
     let cause = std::error::Error::source(&error);
     match cause.and_then(|cause| cause.downcast_ref::<KeysRequired>()) {
-        Some(KeysRequired) => Failure::Encrypted,
+        Some(KeysRequired) => Failure::new("the store is encrypted; add --key-file, --key-env or --passphrase-file"),
         None if error.is_not_found() => Failure::NotFound(error),
         None => Failure::Store(error),
     }
@@ -82,12 +82,21 @@ pub(crate) fn advise_read_only(failure: Failure) -> Failure {
     let Failure::Store(error) = failure else { return failure };
     let cause = std::error::Error::source(&error);
     match cause.and_then(|cause| cause.downcast_ref::<OpenFailure>()) {
-        Some(OpenFailure::CannotWrite { .. }) => Failure::ReadOnlyCredentials(error),
+        Some(OpenFailure::CannotWrite { .. }) => {
+            let place = error.place();
+            let message =
+                format!("the credentials may not change the memory store {place}; add --read-only to use it unchanged");
+            Failure::caused(message, error)
+        }
         _ => Failure::Store(error),
     }
 }
 
+pub(crate) fn temporary() -> Failure {
+    Failure::new("in-process: is temporary and always starts empty; name a persistent store")
+}
+
 /// A client of a bucket with the settings of the environment. It has sent no request yet.
 pub(crate) fn bucket(url: &str) -> Result<BucketStoreBuilder, Failure> {
-    BucketStoreBuilder::from_url(url).map_err(|source| Failure::Bucket { url: url.to_owned(), source })
+    BucketStoreBuilder::from_url(url).context(format!("cannot use {url}"))
 }

@@ -7,7 +7,10 @@ use memory_tool::{Backend, Memory, Store, StoreUrl};
 use serde::Serialize;
 
 use crate::escapes::on_one_line;
-use crate::failure::{Failure, eprint_line};
+use crate::failure::{Context as _, Failure, eprint_line};
+
+/// What fails if memories or scopes cannot be listed.
+const LISTING: &str = "cannot look for other memories and scopes";
 
 /// A report for JSON.
 #[derive(Debug, Serialize)]
@@ -56,7 +59,9 @@ pub(crate) async fn report_others(
         let Some(example) = others.names.first() else { continue };
         if others.is_read_empty {
             let (others, place, example) = (others.in_words(), others.place.clone(), example.clone());
-            return Err(Failure::NoSuchMemory { url: url.to_string(), others, place, example });
+            let message =
+                format!("there are no files in {url}, but {others} in {place}; name a memory, such as {example}");
+            return Err(Failure::new(message));
         }
         let note = format!("memory-tool: {} has {}, not included here", others.place, others.in_words());
         eprint_line(&on_one_line(&note));
@@ -69,7 +74,7 @@ async fn other_memories(memory: &Memory, url: &StoreUrl) -> Result<Option<Others
     let nouns = ["memory", "memories"];
     match (url, memory.backend()) {
         (StoreUrl::Sqlite { path, memory: name }, Backend::Sqlite(store)) => {
-            let names = store.memory_names().await.map_err(Failure::Listing)?;
+            let names = store.memory_names().await.context(LISTING)?;
             let is_read_empty = names.iter().all(|other| other.as_str() != name);
             let others = names.iter().filter(|other| other.as_str() != name);
             let url = |other: &str| StoreUrl::Sqlite { path: path.clone(), memory: other.to_owned() }.to_string();
@@ -88,7 +93,7 @@ async fn other_scopes(memory: &Memory, url: &StoreUrl, scope: &Scope) -> Result<
         Some(encrypted) => Arc::new(encrypted.clone()),
         None => memory.backend().store(),
     };
-    let scopes = Scope::list_in(&*store).await.map_err(Failure::Listing)?;
+    let scopes = Scope::list_in(&*store).await.context(LISTING)?;
     let names = scopes.iter().filter(|other| *other != scope).map(ToString::to_string).collect();
     // A scope without files does not exist, and cannot be opened.
     let is_read_empty = false;
@@ -101,8 +106,8 @@ mod bucket {
     use memory_tool_bucket::BucketStore;
     use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-    use super::Others;
-    use crate::failure::{Failure, eprint_error};
+    use super::{LISTING, Others};
+    use crate::failure::{Context as _, Failure, eprint_error};
 
     /// The characters that the prefix of a URL cannot contain.
     const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'#').add(b'%').add(b'?');
@@ -117,15 +122,14 @@ mod bucket {
             // The credentials of a tenant are often restricted to its prefix.
             Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. }) => return Ok(None),
             Err(error) => {
-                eprint_error(&Failure::Listing(error));
+                eprint_error(&Failure::caused(LISTING, error));
                 return Ok(None);
             }
         };
         let bucket = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
         let url_of = |prefix: &str| format!("{bucket}/{}", utf8_percent_encode(prefix, ENCODED));
         let names: Vec<_> = found.prefixes.iter().map(|prefix| url_of(prefix.as_ref())).collect();
-        let is_read_empty =
-            !names.is_empty() && store.list(MemoryPath::root()).await.map_err(Failure::Listing)?.is_empty();
+        let is_read_empty = !names.is_empty() && store.list(MemoryPath::root()).await.context(LISTING)?.is_empty();
         let place = match url.trim_end_matches('/').rsplit_once('/') {
             Some((parent, _)) if parent.len() >= bucket.len() => parent.to_owned(),
             _ => bucket,

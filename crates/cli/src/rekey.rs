@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use crate::arguments::RekeyArguments;
 use crate::exit_status::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{Context as _, Failure};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
 use crate::output::{count, write_report};
@@ -21,20 +21,24 @@ pub(crate) fn run(arguments: &RekeyArguments) -> Result<ExitStatus, Failure> {
 async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
     let url = &arguments.store.url;
     if !arguments.store.encryption.is_on() {
-        return Err(Failure::NoKey);
+        return Err(no_key());
     }
     memory::refuse_temporary(url)?;
     let mut options = arguments.store.options();
     options.must_exist = true;
     let memory = memory::open(url, &options).await?;
-    let store = memory.encrypted().ok_or(Failure::NoKey)?;
+    let store = memory.encrypted().ok_or_else(no_key)?;
     let mut line = ProgressLine::of_standard_error();
     let show = |progress: RekeyProgress| {
         if let Some(line) = &mut line {
             line.show(&bar(progress.done, progress.total));
         }
     };
-    store.rekey(show).await.map_err(Failure::Rekeying)
+    store.rekey(show).await.context("cannot re-encrypt the store")
+}
+
+fn no_key() -> Failure {
+    Failure::new("no key; add --key-file, --key-env or --passphrase-file")
 }
 
 /// The report.

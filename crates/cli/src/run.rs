@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use crate::arguments::RunArguments;
 use crate::commands::explain_wait;
 use crate::escapes::on_one_line;
-use crate::failure::{self, Failure, eprint_line};
+use crate::failure::{self, Context as _, Failure, eprint_line};
 use crate::memory::{self, advise_read_only};
 use crate::output::{ReaderState, to_json, write_line};
 use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
@@ -44,7 +44,7 @@ pub(crate) async fn open_to_change(url: &StoreUrl, options: &MemoryOptions) -> R
 /// A runtime for one task at a time, on this thread. A second thread serves the connections to a bucket, which may be
 /// closed while this one waits for input.
 pub(crate) fn start_runtime() -> Result<Runtime, Failure> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().map_err(Failure::Start)
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().context("cannot start")
 }
 
 fn serve(
@@ -54,7 +54,7 @@ fn serve(
     mut output: impl Write,
 ) -> Result<(), Failure> {
     // Reading blocks, so the loop is outside the runtime and enters it for each call.
-    while let Some(line) = read_line(&mut input).map_err(Failure::Input)? {
+    while let Some(line) = read_line(&mut input).context("cannot read standard input")? {
         let result = runtime.block_on(answer(tool, line));
         if write_line(&mut output, to_json(&io::stdout(), &result)?)? == ReaderState::Gone {
             break;

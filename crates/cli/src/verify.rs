@@ -6,7 +6,7 @@ use serde::Serialize;
 use crate::arguments::{StoreArgument, VerifyArguments};
 use crate::escapes::on_one_line;
 use crate::exit_status::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{Context as _, Failure};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
 use crate::others::{WithOthers, report_others};
@@ -32,12 +32,14 @@ async fn verify(store: &StoreArgument) -> Result<(VerifyReport, Option<u64>), Fa
     options.read_only = true;
     let memory = memory::open(&store.url, &options).await?;
     let others = report_others(&memory, &store.url, None).await?;
-    Ok((memory.verify(|_| {}).await.map_err(Failure::Verification)?, others))
+    Ok((memory.verify(|_| {}).await.context("cannot verify the store")?, others))
 }
 
 /// Repairs the log of a store in a bucket. Returns what could not be recovered.
 async fn repair(store: &StoreArgument) -> Result<Vec<Problem>, Failure> {
-    let StoreUrl::Bucket { url } = &store.url else { return Err(Failure::NothingToRepair) };
+    let StoreUrl::Bucket { url } = &store.url else {
+        return Err(Failure::new("nothing to repair: only stores in buckets have a log that can be repaired"));
+    };
     let repaired = memory::bucket(url)?.options(OpenOptions::new().timeout(store.timeout.timeout.0)).repair().await;
     Ok(repaired.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?.lost)
 }

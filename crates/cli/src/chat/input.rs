@@ -5,7 +5,7 @@ use std::io;
 use tokio::sync::mpsc::Receiver;
 
 use crate::chat::editor::{Editor, EditorEvent};
-use crate::failure::Failure;
+use crate::failure::{Context as _, Failure};
 use crate::protocol::{Line, MAX_LINE_BYTES, lines_of_standard_input};
 
 /// The lines of standard input.
@@ -36,10 +36,10 @@ impl Lines {
     pub(crate) async fn next(&mut self) -> Result<InputEvent, Failure> {
         match self {
             Self::FromStream(lines) => {
-                let line = lines.recv().await.transpose().map_err(Failure::Input)?;
+                let line = lines.recv().await.transpose().context("cannot read standard input")?;
                 Ok(line.map_or(InputEvent::End, |line| InputEvent::Input(line.into())))
             }
-            Self::FromEditor(editor) => Ok(match editor.next().await.map_err(Failure::Input)? {
+            Self::FromEditor(editor) => Ok(match editor.next().await.context("cannot read standard input")? {
                 EditorEvent::Text(text) => InputEvent::Input(Input::of(&text)),
                 EditorEvent::End => InputEvent::End,
                 EditorEvent::Interrupted => InputEvent::Interrupted,

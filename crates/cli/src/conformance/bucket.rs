@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
 use crate::conformance::names::{PREFIX, url_under};
-use crate::failure::{Failure, eprint_error, eprint_line};
+use crate::failure::{Context as _, Failure, eprint_error, eprint_line};
 use crate::memory;
 use crate::run::start_runtime;
 
@@ -28,7 +28,7 @@ pub(crate) struct BucketSandbox {
 impl BucketSandbox {
     /// Chooses a prefix under a URL, and opens a store there once to detect errors before the first case.
     pub(crate) fn make(url: &str, runtime: &Runtime) -> Result<Self, Failure> {
-        let name = format!("{PREFIX}{:016x}", getrandom::u64().map_err(Failure::Randomness)?);
+        let name = format!("{PREFIX}{:016x}", getrandom::u64().context("cannot generate a random name")?);
         let url = url_under(url, &name);
         runtime.block_on(StoreUrl::Bucket { url: url.clone() }.open(OpenOptions::new())).map_err(Failure::Store)?;
         Ok(Self { url, name })
@@ -40,8 +40,8 @@ impl BucketSandbox {
         start_runtime()?.block_on(async {
             let removal = timeout(REMOVAL_TIMEOUT, remove_all_under(&*builder.bucket(), builder.prefix())).await;
             match removal {
-                Ok(removed) => removed.map_err(|error| Failure::Removal(error.into())),
-                Err(elapsed) => Err(Failure::Removal(elapsed.into())),
+                Ok(removed) => removed.context("cannot remove the objects of this run"),
+                Err(elapsed) => Err(elapsed).context("cannot remove the objects of this run"),
             }
         })
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use memory_tool::conformance::{Outcome, Report, Suite};
 
-use crate::failure::{Failure, eprint_line};
+use crate::failure::{Context as _, Failure, eprint_line};
 
 /// The ids of the cases that are expected to fail.
 pub(crate) struct KnownFailures(BTreeSet<String>);
@@ -14,12 +14,15 @@ pub(crate) struct KnownFailures(BTreeSet<String>);
 impl KnownFailures {
     /// Reads a file with an id on each line. `#` starts a comment.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
-        let text = fs::read_to_string(path).map_err(|source| Failure::File { path: path.to_owned(), source })?;
+        let text = fs::read_to_string(path).context(format!("cannot read {}", path.display()))?;
         let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
         let ids: BTreeSet<_> = lines.filter(|id| !id.is_empty()).map(str::to_owned).collect();
         let known: BTreeSet<_> = Suite::all_cases().into_iter().map(|case| case.id).collect();
         match ids.difference(&known).next() {
-            Some(id) => Err(Failure::UnknownCase { path: path.to_owned(), id: id.clone() }),
+            Some(id) => Err(Failure::new(format!(
+                "{}: there is no test case {id:?}; `memory-tool conformance --list` lists all cases",
+                path.display()
+            ))),
             None => Ok(Self(ids)),
         }
     }
@@ -27,7 +30,7 @@ impl KnownFailures {
     /// Writes the failures of a report, each with its reason as a comment.
     pub(crate) fn write(path: &Path, report: &Report) -> Result<(), Failure> {
         let lines: String = report.failed().map(|(case, _)| format!("{} # {}\n", case.id, case.reason)).collect();
-        fs::write(path, lines).map_err(|source| Failure::SuiteOutput { path: path.to_owned(), source })
+        fs::write(path, lines).context(format!("cannot write {}", path.display()))
     }
 
     /// Whether exactly the known failures occurred, of the cases that ran. Differences are printed.

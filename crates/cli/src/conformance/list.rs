@@ -14,7 +14,7 @@ pub(crate) fn print(cases: &[Case], format: ReportFormat) -> Result<(), Failure>
     match format {
         ReportFormat::Table => write(to_table(cases).into_bytes()),
         ReportFormat::Json => write(to_pretty_json(&io::stdout(), &cases)?),
-        ReportFormat::Markdown => Err(Failure::ListFormat),
+        ReportFormat::Markdown => Err(Failure::new("--list supports only --format table and --format json")),
     }
 }
 

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use memory_tool::conformance::{FixtureError, StoreFixture};
 use memory_tool::encrypted::{KeyRing, RawKey};
 use memory_tool::sqlite::MemoryName;
-use memory_tool::{ErrorKind, MemoryOptions, OpenError, OpenOptions, Store, StoreUrl};
+use memory_tool::{BoxError, ErrorKind, MemoryOptions, OpenError, OpenOptions, Store, StoreUrl};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -49,14 +49,14 @@ pub(crate) fn make(
             let (run, name) = (prefix.url.clone(), prefix.name.clone());
             (CaseSlots::Bucket { run, name, cases: AtomicU64::default() }, Box::new(prefix) as Sandbox)
         }
-        _ => return Err(Failure::TemporaryStore),
+        _ => return Err(memory::temporary()),
     };
     Ok((CaseStores { slots, encryption: encryption.clone() }, sandbox))
 }
 
 /// Creates a directory for the directories of the cases, in the path or next to a database at the path.
 fn on_disk(path: &Path, database: Option<MemoryName>) -> Result<(CaseSlots, Sandbox), Failure> {
-    let failure = |source| Failure::Sandbox { path: path.to_owned(), source };
+    let failure = |error| cannot_test(path, error);
     let absolute = std::path::absolute(path).map_err(failure)?;
     let parent = if database.is_some() { absolute.parent() } else { Some(&*absolute) };
     let parent = parent.ok_or_else(|| failure(io::ErrorKind::IsADirectory.into()))?;
@@ -68,8 +68,11 @@ fn on_disk(path: &Path, database: Option<MemoryName>) -> Result<(CaseSlots, Sand
 }
 
 fn refuse_taken_directory(path: &Path) -> Result<(), Failure> {
-    let mut entries = fs::read_dir(path).map_err(|source| Failure::Sandbox { path: path.to_owned(), source })?;
-    if entries.next().is_some() { Err(Failure::SandboxTaken { path: path.to_owned() }) } else { Ok(()) }
+    let mut entries = fs::read_dir(path).map_err(|error| cannot_test(path, error))?;
+    match entries.next() {
+        Some(_) => Err(cannot_test(path, "the directory is not empty; name a new or empty one")),
+        None => Ok(()),
+    }
 }
 
 fn refuse_taken_database(path: &Path) -> Result<(), Failure> {
@@ -77,12 +80,16 @@ fn refuse_taken_database(path: &Path) -> Result<(), Failure> {
         let mut file = path.as_os_str().to_owned();
         file.push(suffix);
         match fs::symlink_metadata(&file) {
-            Ok(_) => return Err(Failure::DatabaseTaken { path: path.to_owned(), taken: file.into() }),
+            Ok(_) => return Err(cannot_test(path, format!("{} exists; name a new file", Path::new(&file).display()))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(Failure::Sandbox { path: path.to_owned(), source }),
+            Err(error) => return Err(cannot_test(path, error)),
         }
     }
     Ok(())
+}
+
+fn cannot_test(path: &Path, cause: impl Into<BoxError>) -> Failure {
+    Failure::caused(format!("cannot test a store in {}", path.display()), cause)
 }
 
 /// The created directories, which are removed on drop unless they hold something.

@@ -23,7 +23,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::arguments::HttpArguments;
 use crate::exit_status::ExitStatus;
-use crate::failure::{Failure, eprint_line};
+use crate::failure::{Context as _, Failure, eprint_line};
 use crate::interruption::Interruption;
 use crate::mcp::connections::{Activity, Connection, Connections};
 use crate::mcp::message;
@@ -68,11 +68,14 @@ impl Endpoint {
         let Some(address) = options.listen else { return Ok(None) };
         let token = Token::of(options)?;
         if token.is_none() && !address.ip().is_loopback() {
-            return Err(Failure::TokenRequired { address });
+            return Err(Failure::new(format!(
+                "cannot listen on {address} without a token, because other machines could read and change the memory; add \
+                 --token-file or --token-env, or listen on 127.0.0.1"
+            )));
         }
-        let failure = |source| Failure::Listen { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failure)?;
-        let address = listener.local_addr().map_err(failure)?;
+        let message = format!("cannot listen on {address}");
+        let listener = TcpListener::bind(address).await.context(&message)?;
+        let address = listener.local_addr().context(message)?;
         let hosts = allowed_hosts(address, &options.allow_host);
         let origins = allowed_origins(address, &options.allow_host);
         Ok(Some(Self { listener, address, token, hosts, origins }))

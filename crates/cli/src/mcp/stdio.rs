@@ -19,7 +19,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::exit_status::ExitStatus;
-use crate::failure::Failure;
+use crate::failure::{Context as _, Failure};
 use crate::interruption::Interruption;
 use crate::mcp::message;
 use crate::mcp::order::Order;
@@ -72,7 +72,7 @@ pub(super) async fn serve(memory: Arc<SharedMemory>, interruption: &mut Interrup
     }
     writing.await.map_err(|error| Failure::Output(error.into()))??;
     match lock(&input_error).take() {
-        Some(error) => Err(Failure::Input(error)),
+        Some(error) => Err(error).context("cannot read standard input"),
         None => Ok(ExitStatus::Success),
     }
 }

@@ -10,7 +10,7 @@ use hyper::header::AUTHORIZATION;
 use subtle::ConstantTimeEq as _;
 
 use crate::arguments::HttpArguments;
-use crate::failure::Failure;
+use crate::failure::{Context as _, Failure};
 
 /// The minimum length of a token: 96 random bits in base64.
 const MIN_BYTES: usize = 16;
@@ -32,14 +32,15 @@ impl Token {
     /// Reads the token that the options name, if there is one.
     pub(super) fn of(options: &HttpArguments) -> Result<Option<Self>, Failure> {
         let content = match (&options.token_file, &options.token_env) {
-            (Some(path), _) => read_secret(path).map_err(|source| Failure::File { path: path.clone(), source })?,
+            (Some(path), _) => read_secret(path).context(format!("cannot read {}", path.display()))?,
             (None, Some(name)) => std::env::var_os(name)
                 // The value may be the token itself, so the error does not contain it.
-                .ok_or_else(|| Failure::Token(io::Error::other(VARIABLE_NOT_SET)))?
+                .ok_or_else(|| io::Error::other(VARIABLE_NOT_SET))
+                .context("cannot use the token")?
                 .into_encoded_bytes(),
             (None, None) => return Ok(None),
         };
-        Self::parse(&content).map(Some).map_err(Failure::Token)
+        Self::parse(&content).map(Some).context("cannot use the token")
     }
 
     fn parse(content: &[u8]) -> io::Result<Self> {

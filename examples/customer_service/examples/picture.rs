@@ -1,27 +1,27 @@
 //! The README's picture: the output of the second run of its first command, and a file that Claude wrote.
+//!
+//! `cargo run -p customer-service --example picture` draws it. With `-- --check`, it fails if the picture is out of date.
 
+use std::error::Error;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use anstyle_svg::{Term, WIN10_CONSOLE};
 
-use crate::{BoxError, root};
+type BoxError = Box<dyn Error>;
 
-/// The path of the picture, relative to the workspace.
-pub(crate) const FILE: &str = "docs/terminal.svg";
+/// The root of the workspace.
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 const PROMPT: &str = "\u{1b}[1m$\u{1b}[0m";
 
-/// Draws the picture.
-pub(crate) fn write() -> Result<(), BoxError> {
-    fs::write(root().join(FILE), draw()?).map_err(|error| format!("cannot write {FILE}: {error}").into())
-}
-
-/// Fails if the picture differs from the output of the commands.
-pub(crate) fn check() -> Result<(), BoxError> {
-    let current = fs::read_to_string(root().join(FILE)).map_err(|error| format!("cannot read {FILE}: {error}"))?;
-    if current == draw()? { Ok(()) } else { Err(format!("{FILE} is out of date: run `cargo xtask picture`").into()) }
+fn main() -> Result<(), BoxError> {
+    let (file, picture) = (Path::new(ROOT).join("docs/terminal.svg"), draw()?);
+    if !std::env::args().any(|argument| argument == "--check") {
+        return Ok(fs::write(file, picture)?);
+    }
+    if fs::read_to_string(file)? == picture { Ok(()) } else { Err("docs/terminal.svg is out of date".into()) }
 }
 
 fn draw() -> Result<String, BoxError> {
@@ -39,7 +39,7 @@ fn draw() -> Result<String, BoxError> {
 fn run_example(directory: &Path) -> Result<String, BoxError> {
     let output = Command::new("cargo")
         .args(["run", "--quiet", "--package", "customer-service", "--manifest-path"])
-        .arg(root().join("Cargo.toml"))
+        .arg(Path::new(ROOT).join("Cargo.toml"))
         .current_dir(directory)
         .env("CLICOLOR_FORCE", "1")
         .env_remove("NO_COLOR")
