@@ -15,17 +15,9 @@ const [ours, sdk] = ['memory-tool', '@anthropic-ai/sdk/tools/memory/node'].map(
   (name) => pathToFileURL(require.resolve(name)).href,
 );
 
-/** The quartiles of numbers. */
-function quartiles(numbers) {
-  const sorted = numbers.toSorted((a, b) => a - b);
-  return [0.25, 0.5, 0.75].map((part) => {
-    const at = part * (sorted.length - 1);
-    const [low, high] = [sorted[Math.floor(at)], sorted[Math.ceil(at)]];
-    return low + (high - low) * (at % 1);
-  });
-}
-
-const median = (numbers) => quartiles(numbers)[1];
+/** The value that this part of the numbers does not exceed. */
+const quantile = (numbers, part) => numbers.toSorted((a, b) => a - b)[Math.round((numbers.length - 1) * part)];
+const median = (numbers) => quantile(numbers, 0.5);
 
 /** Times commands of both tools in this process, in turns. */
 async function compare(place) {
@@ -62,8 +54,9 @@ async function compare(place) {
     }
     const cells = ['local', 'SQLite', 'SDK'].map((name) => `${median(times[name]).toFixed(0)}µs`);
     for (const name of ['local', 'SQLite']) {
-      const [low, middle, high] = quartiles(times[name].map((own, turn) => times.SDK[turn] / own));
-      cells.push(middle.toFixed(2), `${low.toFixed(2)}–${high.toFixed(2)}`);
+      const ratios = times[name].map((own, turn) => times.SDK[turn] / own);
+      const [low, middle, high] = [0.25, 0.5, 0.75].map((part) => quantile(ratios, part).toFixed(2));
+      cells.push(middle, `${low}–${high}`);
     }
     console.log(`| \`${command}\` | ${cells.join(' | ')} |`);
   }

@@ -1,33 +1,49 @@
-//! Benchmarks of screening. See `README.md`.
+//! Benchmarks of the time that policies add to a command, and of screening. See `README.md`.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and fails by panicking")]
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 mod measure;
+mod report;
 
+use std::array;
 use std::hint::black_box;
 use std::time::Duration;
 
-use memory_tool_policies::{Detector, Screen, SensitiveData};
+use memory_tool_core::{Actor, Batch, CommandName, Engine, InMemoryStore, MemoryPath, MemoryTool, Store};
+use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
+use memory_tool_local::LocalStore;
+use memory_tool_policies::{
+    AuditedStore, AuditedTool, Detector, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore,
+    ObservedTool, Scope, ScopedStore, Screen, SensitiveData, default_quota,
+};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
-use crate::measure::medians;
+use crate::measure::{create, delete, medians, rename, target_directory, text, view};
+use crate::report::{print_machine, print_table, ratio, time};
 
+const ROUNDS: usize = 300;
+/// Numbers of files of 4 KB, with 20 in each directory.
+const FILES: [usize; 2] = [100, 1_000];
+const FILES_IN_DIRECTORY: usize = 20;
+const VIEW: CommandName = CommandName::View;
+const EDIT: CommandName = CommandName::StrReplace;
+/// Changes that leave the store as they found it.
+const CHANGES: [CommandName; 3] = [CommandName::Create, CommandName::Rename, CommandName::Delete];
+const NINETY_DAYS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
+
+const SCREENING_ROUNDS: usize = 100;
 /// The size of a note, and the maximum file size of hosted memory stores.
-const SIZES: [usize; 2] = [2_000, 100_000];
-const ROUNDS: usize = 100;
+const SCREENED_SIZES: [usize; 2] = [2_000, 100_000];
 
-/// A name, and the text to repeat up to the size.
-type Text = (&'static str, &'static str);
-
-/// Typical contents of memories.
-const USUAL: [Text; 4] = [
+/// Texts to repeat up to a size, and their names: typical contents of memories, and then hostile ones, which are
+/// prefixes of values, and candidates that are rejected.
+const SCREENED: [(&str, &str); 13] = [
     ("notes", "- The user prefers short answers; see section 4.2 of the report from 2026-11-21.\n"),
     ("code", "let response = client.get(\"https://api.example.com/v1/items?page=3\").send().await?;\n"),
     ("numbers", "2026-11-21 10:15:30,1732192200123,48.8566,2.3522,100 200 300,+12.5\n"),
     ("Chinese", "用户喜欢简短的回答，详见报告第四章。\n"),
-];
-
-/// Hostile contents: prefixes of values, and candidates that are rejected.
-const HOSTILE: [Text; 9] = [
     ("invalid card numbers", "4929 7226 5379 7142 "),
     ("endless digits", "4929722653797142"),
     ("token prefixes", "eyJhbGciOi-eyJhbGciOi.eyJhbGciOi-"),
@@ -39,23 +55,163 @@ const HOSTILE: [Text; 9] = [
     ("an endless password", "password=aaaaaa"),
 ];
 
-fn main() {
-    let usual = SensitiveData::new();
-    let everything = SensitiveData::builder().refuse(Detector::ALL.iter().copied()).build();
-    println!("| screening | size | default detectors, per KB | all detectors, per KB |\n|---|---|---|---|");
-    for (name, line) in USUAL.into_iter().chain(HOSTILE) {
-        for size in SIZES {
-            let text = line.repeat(size.div_ceil(line.len()));
-            let screen = |screen: &SensitiveData| {
-                black_box(screen.screen_text(black_box(&text), ""));
-            };
-            let times = medians(ROUNDS, [&|_| screen(&usual), &|_| screen(&everything)]);
-            let [usual, everything] = times.map(|time| per_kilobyte(time, text.len()));
-            println!("| {name} | {} KB | {usual:.2?} | {everything:.2?} |", size / 1_000);
-        }
+/// A policy, and the same stores without it.
+struct Policy {
+    name: &'static str,
+    /// The store under the policy, also used without it.
+    under: fn(LocalStore) -> Box<dyn Store>,
+    over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>,
+    /// The directory of the files in the store under the policy.
+    directory: MemoryPath,
+    /// Whether another program edits before each edit, which invalidates caches.
+    has_foreign_edits: bool,
+}
+
+impl Policy {
+    fn new(name: &'static str, over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>) -> Self {
+        Self { name, under: |store| Box::new(store), over, directory: MemoryPath::root(), has_foreign_edits: false }
     }
 }
 
-fn per_kilobyte(time: Duration, bytes: usize) -> Duration {
-    time.mul_f64(1_000.0 / bytes as f64)
+fn policies() -> Vec<Policy> {
+    let limits = |store| engine(LimitedStore::new(store, default_quota()));
+    vec![
+        Policy::new("limits", limits),
+        Policy { has_foreign_edits: true, ..Policy::new("limits, after another process", limits) },
+        Policy::new("expiry", |store| engine(ExpiringStore::builder(store, NINETY_DAYS).build().unwrap())),
+        Policy { under: production, ..Policy::new("audit log in production", audited) },
+        Policy {
+            directory: scope().directory().clone(),
+            ..Policy::new("scope", |store| engine(ScopedStore::new(store, scope())))
+        },
+        Policy::new("observation, no listener", |store| {
+            Box::new(ObservedTool::new(Engine::new(ObservedStore::new(store, "benchmark")), "benchmark"))
+        }),
+    ]
+}
+
+fn engine(store: impl Store + 'static) -> Box<dyn MemoryTool> {
+    Box::new(Engine::new(store))
+}
+
+/// With the log on the disk of the store.
+fn audited(store: Box<dyn Store>) -> Box<dyn MemoryTool> {
+    let log = block_on(JsonLinesLog::open(target_directory().join("policies.jsonl"))).unwrap();
+    let actor = Actor::from_trusted_name("benchmark").unwrap();
+    let store = AuditedStore::new(store, log.clone(), actor.clone());
+    Box::new(AuditedTool::new(Engine::new(store), log, actor))
+}
+
+/// The stack under the audit log in `docs/production.md`.
+fn production(store: LocalStore) -> Box<dyn Store> {
+    let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
+    let encrypted = block_on(EncryptedStore::builder(store, keys).label("users").open()).unwrap();
+    let scoped = ScopedStore::new(ObservedStore::new(encrypted, "users"), scope());
+    let expiring = ExpiringStore::builder(scoped, NINETY_DAYS).build().unwrap();
+    let mounted = MountedStore::builder(LimitedStore::new(expiring, default_quota()));
+    Box::new(mounted.mount_read_only("/memories/team".parse().unwrap(), InMemoryStore::new()).build().unwrap())
+}
+
+fn scope() -> Scope {
+    Scope::from_trusted_name("benchmark").unwrap()
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    runtime().block_on(future)
+}
+
+/// With a timer, which encrypted stores need.
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap()
+}
+
+fn main() {
+    print_machine(&target_directory(), &[]);
+    print_screening();
+    let columns = "policy | files | `view` | `str_replace` | `create` | `rename` | `delete`";
+    let policies = policies();
+    print_table(columns, FILES.into_iter().flat_map(|files| policies.iter().map(move |policy| row(policy, files))));
+}
+
+/// The times with a policy, and divided by the times without it.
+fn row(policy: &Policy, files: usize) -> Vec<String> {
+    let directory = tempfile::tempdir_in(target_directory()).unwrap();
+    STORES.iter().for_each(|name| fill(policy, &directory, name, files));
+    let [without, with] = &open(policy, &directory);
+    let view = medians(ROUNDS, [&|_| without.call(VIEW), &|_| with.call(VIEW)]);
+    let times = if policy.has_foreign_edits {
+        let [other_without, other_with] = &open(policy, &directory);
+        let tools = [other_without, without, other_with, with].map(|tool| move |_: usize| tool.call(EDIT));
+        let [_, without, _, with] = medians(ROUNDS, tools.each_ref().map(|edit| edit as _));
+        vec![view, [without, with]]
+    } else {
+        let edit = medians(ROUNDS, [&|_| without.call(EDIT), &|_| with.call(EDIT)]);
+        let changes = array::from_fn(|number| move |_: usize| [without, with][number % 2].call(CHANGES[number / 2]));
+        let changes: [_; 2 * CHANGES.len()] = medians(ROUNDS, changes.each_ref().map(|change| change as _));
+        [&[view, edit], changes.as_chunks().0].concat()
+    };
+    let cells = times.iter().map(|[without, with]| format!("{} ({})", ratio(with / without), time(*with)));
+    [policy.name.to_owned(), files.to_string()].into_iter().chain(cells).collect()
+}
+
+/// Separate stores with and without the policy. Alternating changes to one store would invalidate caches.
+const STORES: [&str; 2] = ["without", "with"];
+
+fn local_store(directory: &TempDir, name: &str) -> LocalStore {
+    block_on(LocalStore::open(directory.path().join(name))).unwrap()
+}
+
+fn fill(policy: &Policy, directory: &TempDir, name: &str, files: usize) {
+    let store = (policy.under)(local_store(directory, name));
+    let write = |batch: Batch, number: usize| {
+        let path = format!("{}/{}/{number}.txt", policy.directory, number / FILES_IN_DIRECTORY);
+        batch.write(path.parse().unwrap(), text())
+    };
+    block_on(store.apply((0..files).fold(Batch::new(), write))).unwrap();
+}
+
+fn open(policy: &Policy, directory: &TempDir) -> [Tool; 2] {
+    let [without, with] = STORES.map(|name| (policy.under)(local_store(directory, name)));
+    [
+        Tool { runtime: runtime(), tool: engine(without), directory: policy.directory.clone() },
+        Tool { runtime: runtime(), tool: (policy.over)(with), directory: MemoryPath::root() },
+    ]
+}
+
+/// A tool over a store, and the directory of its files.
+struct Tool {
+    runtime: Runtime,
+    tool: Box<dyn MemoryTool>,
+    directory: MemoryPath,
+}
+
+impl Tool {
+    fn call(&self, name: CommandName) {
+        let path = |name| format!("{}/0/{name}.txt", self.directory);
+        let input = match name {
+            CommandName::View => view(&path("1")),
+            CommandName::Create => create(&path("new"), &text()),
+            CommandName::Rename => rename(&path("new"), &path("old")),
+            CommandName::Delete => delete(&path("old")),
+            // Adds a character, because a policy may skip edits that keep the length.
+            _ => json!({"command": "str_replace", "path": path("1"), "old_str": "A", "new_str": ".A"}),
+        };
+        black_box(self.runtime.block_on(self.tool.call(input)).unwrap().to_string());
+    }
+}
+
+/// Prints the time per KB at both sizes, and the ratio, which a hostile text must not raise.
+fn print_screening() {
+    let everything = SensitiveData::builder().refuse(Detector::ALL.iter().copied()).build();
+    for (title, screen) in [("default detectors", SensitiveData::new()), ("all detectors", everything)] {
+        let row = |(name, line): (&str, &str)| {
+            let texts = SCREENED_SIZES.map(|size| line.repeat(size.div_ceil(line.len())));
+            let screen = |text: &String| drop(black_box(screen.screen_text(black_box(text), "")));
+            let times = medians(SCREENING_ROUNDS, [&|_| screen(&texts[0]), &|_| screen(&texts[1])]);
+            let [small, large] = [0, 1].map(|index| times[index] / texts[index].len() as f64 * 1e3);
+            vec![name.to_owned(), time(small), time(large), ratio(large / small)]
+        };
+        let columns = format!("{title} | per KB of 2 KB | per KB of 100 KB | 100 KB / 2 KB");
+        print_table(&columns, SCREENED.map(row));
+    }
 }

@@ -1,23 +1,25 @@
 //! Benchmarks of the SQLite store against bare statements. See `README.md`.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark prints, and fails by panicking")]
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 mod measure;
+mod report;
 
-use std::fs;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use futures::future::join_all;
 use memory_tool_core::{Batch, Engine, MemoryTool, Store, StoreExt};
 use memory_tool_sqlite::SqliteStore;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::measure::{medians, swap, target_directory, text};
+use crate::measure::{create, edit, median, medians, memory, quantile, swap, target_directory, text, view};
+use crate::report::{megabytes, print_table, ratio, time};
 
 const ROUNDS: usize = 2_000;
 const LIST_ROUNDS: usize = 15;
@@ -25,8 +27,6 @@ const FILE: &str = "/memories/file.txt";
 const LOAD_TIME: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_millis(1);
 const READ_FILES: usize = 16;
-/// The batch size for creating many files.
-const BATCH: usize = 100_000;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -34,67 +34,56 @@ fn main() {
     print_memory(&runtime, directory.path()); // first, before the process uses other memory
     print_ratios(&runtime, directory.path());
     print_load(directory.path());
-    print_growth(&runtime, directory.path());
 }
 
 fn print_ratios(runtime: &Runtime, directory: &Path) {
-    println!("| SQLite | ours | bare, on a thread | bare, in place | ours / on a thread | ours / in place |");
-    println!("|---|---|---|---|---|---|");
     let few = Fixture::new(runtime, &directory.join("few.sqlite"), 200);
-    few.row("`Store::read`, 4 KB", ROUNDS, |_| few.read(), Bare::read);
-    few.row("`view`, 4 KB", ROUNDS, |_| few.view(), Bare::read);
-    few.row("`str_replace`, 4 KB", ROUNDS, |n| few.edit(n), Bare::update);
-    few.row("`create`, 4 KB", ROUNDS, |n| few.create(n), Bare::insert);
     let many = Fixture::new(runtime, &directory.join("many.sqlite"), 100_000);
-    many.row("`view`, 100,000 files", LIST_ROUNDS, |_| many.list(), Bare::add_up);
-}
-
-fn print_growth(runtime: &Runtime, directory: &Path) {
-    println!("\n| files | `view`, 4 KB | `str_replace` | `view /memories` |");
-    println!("|---|---|---|---|");
-    let sizes = [100, 1_000, 10_000, 100_000, 1_000_000];
-    let fixtures = sizes.map(|files| Fixture::new(runtime, &directory.join(format!("{files}-files.sqlite")), files));
-    let views = medians(ROUNDS, fixtures.each_ref().map(|fixture| move |_| fixture.view()).each_ref().map(|f| f as _));
-    let edits = medians(ROUNDS, fixtures.each_ref().map(|fixture| move |n| fixture.edit(n)).each_ref().map(|f| f as _));
-    for (((files, fixture), view), edit) in sizes.iter().zip(&fixtures).zip(views).zip(edits) {
-        let [list] = medians(LIST_ROUNDS, [&|_| fixture.list()]);
-        println!("| {files} | {view:.1?} | {edit:.0?} | {list:.1?} |");
-    }
+    let columns = "SQLite | ours | bare, on a thread | bare, in place | ours / on a thread | ours / in place";
+    let new = |round| format!("/memories/new/{round}.txt");
+    let rows = [
+        few.row("`Store::read`, 4 KB", ROUNDS, &|_| few.read(), Bare::read),
+        few.row("`view`, 4 KB", ROUNDS, &|_| few.call(view(FILE)), Bare::read),
+        few.row("`str_replace`, 4 KB", ROUNDS, &|n| few.call(edit(FILE, n)), Bare::update),
+        few.row("`create`, 4 KB", ROUNDS, &|n| few.call(create(&new(n), &text())), Bare::insert),
+        many.row("`view`, 100,000 files", LIST_ROUNDS, &|_| many.call(view("/memories")), Bare::add_up),
+    ];
+    print_table(columns, rows);
 }
 
 /// Prints how late a timer of 1 ms fires while tasks read without a pause and one task writes.
 fn print_load(directory: &Path) {
-    println!("\n| threads | tasks that read | reads per second | timer late, median | 99 % |");
-    println!("|---|---|---|---|---|");
-    for (threads, readers) in [(1, 0), (1, 4), (1, 64), (2, 0), (2, 4), (2, 64)] {
+    let row = |(threads, readers)| {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap();
         let path = directory.join(format!("load-{threads}-{readers}.sqlite"));
         let (reads, late) = runtime.block_on(async { tokio::spawn(load(path, readers)).await.unwrap() });
-        let [median, most] = [late.len() / 2, late.len() * 99 / 100].map(|index| late[index]);
-        println!("| {threads} | {readers} | {} | {median:.1?} | {most:.1?} |", reads / LOAD_TIME.as_secs() as usize);
-    }
+        let reads = reads / LOAD_TIME.as_secs() as usize;
+        let late = [median(&late), quantile(&late, 0.99)].map(time);
+        [[threads, readers, reads].map(|number| number.to_string()).to_vec(), late.into()].concat()
+    };
+    let columns = "threads | tasks that read | reads per second | timer late, median | 99 %";
+    print_table(columns, [(1, 0), (1, 4), (1, 64), (2, 0), (2, 4), (2, 64)].map(row));
 }
 
-/// The number of reads, and the sorted delays of the timer.
-async fn load(path: PathBuf, readers: usize) -> (usize, Vec<Duration>) {
+/// The number of reads, and the delays of the timer in seconds.
+async fn load(path: PathBuf, readers: usize) -> (usize, Vec<f64>) {
     let store = SqliteStore::open(path).await.unwrap();
     let end = Instant::now() + LOAD_TIME;
     for number in 0..READ_FILES {
         store.write(&format!("/memories/{number}"), text()).await.unwrap();
     }
-    let reading: Vec<_> = (0..readers)
-        .map(|number| {
-            let (store, file) = (store.clone(), format!("/memories/{}", number % READ_FILES));
-            tokio::spawn(async move {
-                let mut reads = 0;
-                while Instant::now() < end {
-                    black_box(store.read(&file).await.unwrap());
-                    reads += 1;
-                }
-                reads
-            })
+    let read = |number| {
+        let (store, file) = (store.clone(), format!("/memories/{}", number % READ_FILES));
+        tokio::spawn(async move {
+            let mut reads = 0;
+            while Instant::now() < end {
+                black_box(store.read(&file).await.unwrap());
+                reads += 1;
+            }
+            reads
         })
-        .collect();
+    };
+    let reading: Vec<_> = (0..readers).map(read).collect();
     let writing = tokio::spawn(async move {
         while Instant::now() < end {
             store.write("/memories/written", text()).await.unwrap();
@@ -105,47 +94,32 @@ async fn load(path: PathBuf, readers: usize) -> (usize, Vec<Duration>) {
     while Instant::now() < end {
         let start = Instant::now();
         tokio::time::sleep(TICK).await;
-        late.push(start.elapsed().saturating_sub(TICK));
+        late.push(start.elapsed().saturating_sub(TICK).as_secs_f64());
     }
-    let mut reads = 0;
-    for task in reading {
-        reads += task.await.unwrap();
-    }
+    let reads = join_all(reading).await.into_iter().map(Result::unwrap).sum();
     writing.await.unwrap();
-    late.sort();
     (reads, late)
 }
 
 /// Prints the memory used by a thousand open stores, after a write and a listing in each.
 fn print_memory(runtime: &Runtime, directory: &Path) {
-    println!("| SQLite, open at once | memory of the process in MB | open files |");
-    println!("|---|---|---|");
     let use_store = |store: &SqliteStore| {
         runtime.block_on(async {
             store.write("/memories/a.txt", text()).await.unwrap();
             store.list("/memories").await.unwrap();
         });
     };
+    let row = |title: &str| vec![title.to_owned(), memory("self", "VmRSS:").map(megabytes).unwrap_or_default()];
     let file = runtime.block_on(SqliteStore::open(directory.join("stores.sqlite"))).unwrap();
     let stores: Vec<_> = (0..1_000).map(|number| file.memory(format!("store {number}").parse().unwrap())).collect();
     stores.iter().for_each(use_store);
-    println!("| 1,000 stores in one file | {} | {} |", megabytes_in_use(), open_files());
+    let in_one_file = row("1,000 stores in one file");
     let files = directory.join("files");
     let open = |number: usize| runtime.block_on(SqliteStore::open(files.join(number.to_string()))).unwrap();
     let stores: Vec<_> = (0..1_000).map(open).inspect(use_store).collect();
-    println!("| and 1,000 files | {} | {} |", megabytes_in_use(), open_files());
+    let in_files = row("and 1,000 files");
     drop(stores);
-}
-
-fn megabytes_in_use() -> String {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kilobytes =
-        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.strip_suffix("kB")?.trim().parse().ok());
-    kilobytes.map_or("unknown".to_owned(), |kilobytes: usize| (kilobytes / 1_024).to_string())
-}
-
-fn open_files() -> String {
-    fs::read_dir("/proc/self/fd").map_or("unknown".to_owned(), |open| open.count().to_string())
+    print_table("SQLite, open at once | memory of the process", [in_one_file, in_files]);
 }
 
 /// A store, and a connection to a copy of its database.
@@ -162,28 +136,24 @@ impl<'a> Fixture<'a> {
         let store = runtime.block_on(SqliteStore::open(path)).unwrap();
         let apply = |batch: Batch| runtime.block_on(store.apply(batch)).unwrap();
         apply(Batch::new().write(FILE.parse().unwrap(), text()));
-        let numbers: Vec<_> = (1..files).collect();
-        for numbers in numbers.chunks(BATCH) {
-            apply(numbers.iter().fold(Batch::new(), |batch, number| {
-                let path = format!("/memories/project{}/topic{}/note{number}.txt", number % 10, number % 1_000);
-                batch.write(path.parse().unwrap(), "a note\n")
-            }));
-        }
+        apply((1..files).fold(Batch::new(), |batch, number| {
+            let path = format!("/memories/project{}/topic{}/note{number}.txt", number % 10, number % 1_000);
+            batch.write(path.parse().unwrap(), "a note\n")
+        }));
         Self { runtime, tool: Engine::new(store.clone()), store, bare: Arc::new(Mutex::new(Bare::copy_of(path))) }
     }
 
-    /// Prints a row: the store, the bare statement on a blocking thread as in an async program, and the bare statement
-    /// in place.
-    fn row(&self, title: &str, rounds: usize, ours: impl Fn(usize), bare: fn(&Bare, usize)) {
+    /// Compares the store with the bare statement on a blocking thread as in an async program, and in place.
+    fn row(&self, title: &str, rounds: usize, ours: &dyn Fn(usize), bare: fn(&Bare, usize)) -> Vec<String> {
         let on_thread = |round| {
             let connection = Arc::clone(&self.bare);
             let work = async { tokio::task::spawn_blocking(move || bare(&connection.lock().unwrap(), round)).await };
             self.runtime.block_on(work).unwrap();
         };
         let in_place = |round| bare(&self.bare.lock().unwrap(), round);
-        let [ours, on_thread, in_place] = medians(rounds, [&ours, &on_thread, &in_place]);
-        let [by_thread, by_place] = [on_thread, in_place].map(|bare| ours.as_secs_f64() / bare.as_secs_f64());
-        println!("| {title} | {ours:.1?} | {on_thread:.1?} | {in_place:.1?} | {by_thread:.2} | {by_place:.2} |");
+        let times = medians(rounds, [ours, &on_thread, &in_place]);
+        let ratios = [times[0] / times[1], times[0] / times[2]].map(ratio);
+        [vec![title.to_owned()], times.map(time).into(), ratios.into()].concat()
     }
 
     fn call(&self, input: Value) {
@@ -193,23 +163,6 @@ impl<'a> Fixture<'a> {
     fn read(&self) {
         black_box(self.runtime.block_on(self.store.read(FILE)).unwrap());
     }
-
-    fn view(&self) {
-        self.call(json!({"command": "view", "path": FILE}));
-    }
-
-    fn edit(&self, round: usize) {
-        let (old, new) = swap(round);
-        self.call(json!({"command": "str_replace", "path": FILE, "old_str": old, "new_str": new}));
-    }
-
-    fn create(&self, round: usize) {
-        self.call(json!({"command": "create", "path": format!("/memories/new/{round}.txt"), "file_text": text()}));
-    }
-
-    fn list(&self) {
-        self.call(json!({"command": "view", "path": "/memories"}));
-    }
 }
 
 /// The statements behind the commands, prepared once, with the settings of the store.
@@ -218,7 +171,6 @@ struct Bare(Connection);
 impl Bare {
     fn copy_of(path: &Path) -> Self {
         let copy = path.with_extension("copy");
-        let _ = fs::remove_file(&copy);
         Connection::open(path).unwrap().execute("VACUUM INTO ?1", [copy.to_str()]).unwrap();
         let connection = Connection::open(copy).unwrap();
         let settings = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cell_size_check = ON;";

@@ -1,19 +1,18 @@
 //! The requests and bytes of each command in a store of 200 files of 4 KB.
 
-use std::cell::Cell;
-
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::{Batch, Engine, MemoryTool, OpenOptions, Store as _, StoreExt as _};
 use serde_json::{Value, json};
 
-use crate::results::Command;
+use crate::measure::{create, delete, edit, rename, view};
+use crate::report::print_table;
 use crate::site::Site;
-use crate::texts::{edit, text, view};
-use crate::usage::Usage;
+use crate::texts::text;
+use crate::usage::{Usage, bytes};
 
 /// How many commits another store makes before each command.
-pub(crate) const FOREIGN: [usize; 3] = [0, 1, 10];
-pub(crate) const FILES: usize = 200;
+const FOREIGN: [usize; 3] = [0, 1, 10];
+const FILES: usize = 200;
 pub(crate) const SIZE: usize = 4 * 1024;
 const LARGE_SIZE: usize = 16 * 1024;
 /// Files of 16 KB. Each is viewed at most once.
@@ -35,20 +34,26 @@ pub(crate) async fn fill(store: &BucketStore) {
     store.apply((0..FILES).fold(Batch::new(), write)).await.unwrap();
 }
 
-pub(crate) async fn measure(site: &Site, rounds: usize) -> Vec<Command> {
-    let mut commands: Vec<Command> = Vec::new();
+pub(crate) async fn print(site: &Site, rounds: usize) {
+    let mut rows: Vec<(Usage, Vec<String>)> = Vec::new();
     for foreign in FOREIGN {
         let session = Session::new(site, rounds, foreign).await;
         for (number, (name, usage)) in session.measure().await.into_iter().enumerate() {
-            match commands.get_mut(number) {
-                Some(command) => command.usage.push(usage),
-                None => commands.push(Command { name: name.to_owned(), usage: vec![usage] }),
+            match rows.get_mut(number) {
+                Some((alone, row)) => row.push(added(alone, &usage)),
+                None => rows.push((usage, [vec![name.to_owned()], usage.cells()].concat())),
             }
         }
     }
-    commands
+    let columns = format!("command | {} | with 1 foreign edit before it | with 10", Usage::COLUMNS);
+    print_table(&columns, rows.into_iter().map(|(_, row)| row));
 }
 
+/// The difference to a command without foreign edits.
+fn added(alone: &Usage, usage: &Usage) -> String {
+    let [sent, received] = [usage.sent - alone.sent, usage.received - alone.received].map(bytes);
+    format!("{:+.2} requests, {sent} sent, {received} received", usage.requests() - alone.requests())
+}
 /// A client with an open store, and another client of the same store.
 struct Session<'a> {
     site: &'a Site,
@@ -57,7 +62,6 @@ struct Session<'a> {
     prefix: String,
     tool: Engine<BucketStore>,
     other: Engine<BucketStore>,
-    foreign_edits: Cell<usize>,
 }
 
 impl<'a> Session<'a> {
@@ -75,16 +79,14 @@ impl<'a> Session<'a> {
         tool.call(view("/memories")).await.unwrap();
         site.take_all().await;
         let other = Engine::new(other);
-        Self { site, rounds, foreign, prefix, tool, other, foreign_edits: Cell::new(0) }
+        Self { site, rounds, foreign, prefix, tool, other }
     }
 
     /// The commands, in an order in which each finds the files that it needs.
     async fn measure(&self) -> Vec<(&'static str, Usage)> {
         let new = |number| format!("/memories/new/{number:03}.md");
         let moved = |number| format!("/memories/moved/{number:03}.md");
-        let rename = |from: &str, to: &str| json!({"command": "rename", "old_path": from, "new_path": to});
-        let create =
-            |number| json!({"command": "create", "path": new(number), "file_text": text(FILES + number, SIZE)});
+        let create = |number| create(&new(number), &text(FILES + number, SIZE));
         let insert = |number| {
             let path = path(FILES / 2 + number);
             json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": "a line"})
@@ -106,7 +108,7 @@ impl<'a> Session<'a> {
             ("`str_replace` in a file of 4 KB", self.command(|number| edit(&path(number), 0)).await),
             ("`insert` into a file of 4 KB", self.command(insert).await),
             ("`rename` of a file", self.command(|number| rename(&new(number), &moved(number))).await),
-            ("`delete` of a file", self.command(|number| json!({"command": "delete", "path": moved(number)})).await),
+            ("`delete` of a file", self.command(|number| delete(&moved(number))).await),
             ("`rename` of 200 files", self.command(rename_all).await),
         ]
     }
@@ -121,12 +123,12 @@ impl<'a> Session<'a> {
 
     async fn mean(&self, call: impl AsyncFn(usize)) -> Usage {
         for number in 0..self.rounds {
-            for _ in 0..self.foreign {
-                self.other.call(edit(OTHER, self.foreign_edits.get())).await.unwrap();
-                self.foreign_edits.update(|edits| edits + 1);
+            for foreign in 0..self.foreign {
+                // Alternates across calls too, because the number of rounds is even.
+                self.other.call(edit(OTHER, number * self.foreign + foreign)).await.unwrap();
             }
             call(number).await;
         }
-        self.site.usage().await / self.rounds
+        self.site.usage(self.rounds).await
     }
 }

@@ -4,33 +4,37 @@ use memory_tool_bucket::BucketStore;
 use memory_tool_core::{Batch, Engine, MemoryTool, OpenOptions, Store as _, StoreError, StoreExt as _};
 
 use crate::commands::SIZE;
-use crate::results::{Growth, GrowthFigures};
+use crate::measure::{edit, median, view};
+use crate::report::{print_table, time};
 use crate::site::Site;
-use crate::texts::{edit, text, view};
-use crate::usage::Usage;
-use crate::worker::{FirstView, Job};
+use crate::texts::text;
+use crate::usage::{Usage, bytes};
+use crate::worker::{Job, READY};
 
-pub(crate) const EDITS: usize = 500;
+const EDITS: usize = 500;
 /// The size of the files that are not edited.
-pub(crate) const SMALL_SIZE: usize = 200;
+const SMALL_SIZE: usize = 200;
 const BATCH: usize = 10_000;
 /// The number of fresh processes.
 const PROCESSES: usize = 9;
 const LOG: &str = "/memories/log.md";
 
-pub(crate) async fn measure(site: &Site, files: usize) -> Growth {
-    let prefix = format!("growth-{files}");
-    let filled = fill(&site.open_uncounted(&prefix).await, files).await;
-    let figures = match filled {
-        Ok(()) => Ok(figures(site, &prefix).await),
-        Err(error) => Err(error.to_string()),
-    };
-    Growth { files, figures }
+/// Prints the means of many edits, which include background work, and of the first `view` of a process.
+pub(crate) async fn print(site: &Site, growth: &[usize]) {
+    let mut rows = Vec::new();
+    for &files in growth {
+        let prefix = format!("growth-{files}");
+        match fill(&site.open_uncounted(&prefix).await, files).await {
+            Ok(()) => rows.extend([first_views(site, &prefix, files).await, edits(site, &prefix, files).await]),
+            Err(error) => rows.push(vec![files.to_string(), error.to_string()]), // too many files for a store
+        }
+    }
+    let columns = "files of 200 bytes | work | median time | sent by the median edit";
+    print_table(&format!("{columns} | {}", Usage::COLUMNS), rows);
 }
 
 async fn fill(store: &BucketStore, files: usize) -> Result<(), StoreError> {
-    let numbers: Vec<_> = (0..files).collect();
-    for numbers in numbers.chunks(BATCH) {
+    for numbers in (0..files).collect::<Vec<_>>().chunks(BATCH) {
         let batch = numbers.iter().fold(Batch::new(), |batch, number| {
             let path = format!("/memories/{:03}/{number:06}.md", number / 1_000);
             batch.write(path.parse().unwrap(), text(*number, SMALL_SIZE))
@@ -40,44 +44,34 @@ async fn fill(store: &BucketStore, files: usize) -> Result<(), StoreError> {
     store.write(LOG, text(0, SIZE)).await
 }
 
-async fn figures(site: &Site, prefix: &str) -> GrowthFigures {
+async fn first_views(site: &Site, prefix: &str, files: usize) -> Vec<String> {
     site.take_all().await;
-    let views: Vec<FirstView> = (0..PROCESSES).map(|_| first_view(site, prefix)).collect();
-    let first_view = site.usage().await / PROCESSES;
-    let (edit_bytes_sent, edit) = edits(site, prefix).await;
-    GrowthFigures {
-        edit_bytes_sent,
-        edit,
-        first_view,
-        opening_seconds: median(views.iter().map(|times| times.opening)),
-        first_view_seconds: median(views.iter().map(|times| times.view)),
+    let (mut openings, mut views) = (Vec::new(), Vec::new());
+    for _ in 0..PROCESSES {
+        let mut worker = site.start(prefix, &Job::View { path: LOG.to_owned() });
+        assert_eq!(worker.read_line().trim(), READY);
+        worker.write_line("");
+        let [opening, view] = worker.read_json().unwrap();
+        openings.push(opening);
+        views.push(view);
     }
+    let times = format!("{} + {}", time(median(&openings)), time(median(&views)));
+    let cells = [files.to_string(), "opening and first `view`".to_owned(), times, String::new()];
+    [cells.to_vec(), site.usage(PROCESSES).await.cells()].concat()
 }
 
-fn first_view(site: &Site, prefix: &str) -> FirstView {
-    let mut worker = site.start(prefix, &Job::View { path: LOG.to_owned() });
-    worker.wait_until_ready();
-    worker.go();
-    worker.outcome()
-}
-
-/// The bytes sent by the median edit, and the mean usage.
-async fn edits(site: &Site, prefix: &str) -> (f64, Usage) {
+async fn edits(site: &Site, prefix: &str, files: usize) -> Vec<String> {
     let tool = Engine::new(site.open(prefix, OpenOptions::new()).await);
     tool.call(view(LOG)).await.unwrap();
     site.take_all().await;
-    let mut usages = Vec::new();
+    let (mut sent, mut all) = (Vec::new(), Vec::new());
     for round in 0..EDITS {
         tool.call(edit(LOG, round)).await.unwrap();
-        usages.push(Usage::from(site.take()));
+        let records = site.take();
+        sent.push(Usage::mean(&records, 1).sent);
+        all.extend(records);
     }
-    let alone = median(usages.iter().map(|usage| usage.bytes_sent));
-    usages.push(site.usage().await);
-    (alone, usages.into_iter().sum::<Usage>() / EDITS)
-}
-
-fn median(samples: impl Iterator<Item = f64>) -> f64 {
-    let mut samples: Vec<_> = samples.collect();
-    samples.sort_by(f64::total_cmp);
-    samples[samples.len() / 2]
+    all.extend(site.take_all().await);
+    let cells = [files.to_string(), "`str_replace`".to_owned(), String::new(), bytes(median(&sent))];
+    [cells.to_vec(), Usage::mean(&all, EDITS).cells()].concat()
 }

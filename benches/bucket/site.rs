@@ -9,8 +9,9 @@ use memory_tool_test_servers::{Fault, Faults, Proxy, Record, Requests, Server};
 use object_store::RetryConfig;
 use tokio::time::sleep;
 
+use crate::process::Process;
 use crate::usage::Usage;
-use crate::worker::{Job, Worker};
+use crate::worker::{ARGUMENT, Job};
 
 /// Background work has ended after this time without a request.
 const QUIET: Duration = Duration::from_millis(500);
@@ -49,11 +50,11 @@ impl Site {
     }
 
     /// Starts a process whose requests are counted.
-    pub(crate) fn start(&self, prefix: &str, job: &Job) -> Worker {
+    pub(crate) fn start(&self, prefix: &str, job: &Job) -> Process {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.arg("worker").arg(format!("{}/{prefix}", self.server.bucket_url()));
+        command.arg(ARGUMENT).arg(format!("{}/{prefix}", self.server.bucket_url()));
         command.arg(serde_json::to_string(job).unwrap()).envs(self.server.environment(self.proxy.url()));
-        Worker::start(command)
+        Process::start(command).unwrap()
     }
 
     /// The requests since the last call.
@@ -74,7 +75,8 @@ impl Site {
         }
     }
 
-    pub(crate) async fn usage(&self) -> Usage {
-        self.take_all().await.into()
+    /// The mean usage of calls since the last measurement, including background work.
+    pub(crate) async fn usage(&self, calls: usize) -> Usage {
+        Usage::mean(&self.take_all().await, calls)
     }
 }

@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
-use serde_json::{Value, json};
-
-/// A text of words in lines that compression does not shrink to nothing. It ends in a line `A`, for [`edit`].
+/// A text of words in lines that compression does not shrink to nothing. It ends in a line `A`, for
+/// [`edit`](crate::measure::edit).
 pub(crate) fn text(seed: usize, bytes: usize) -> String {
     const END: &str = "\nA\n";
     let (mut state, mut text) = (seed as u64, String::new());
@@ -15,14 +14,4 @@ pub(crate) fn text(seed: usize, bytes: usize) -> String {
     }
     text.truncate(bytes - END.len());
     text + END
-}
-
-/// Returns a `str_replace` of the last line: `A` by `B` in even rounds, `B` by `A` in odd ones.
-pub(crate) fn edit(path: &str, round: usize) -> Value {
-    let (old, new) = if round.is_multiple_of(2) { ("A\n", "B\n") } else { ("B\n", "A\n") };
-    json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new})
-}
-
-pub(crate) fn view(path: &str) -> Value {
-    json!({"command": "view", "path": path})
 }

@@ -1,7 +1,6 @@
 //! The processes that use a store, and their jobs.
 
-use std::io::{self, BufRead as _, BufReader, Write as _};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
@@ -9,27 +8,26 @@ use memory_tool_bucket::BucketStoreBuilder;
 use memory_tool_core::{Engine, ErrorKind, FailureKind, MemoryTool};
 use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::texts::{edit, text, view};
+use crate::measure::{edit, view};
+use crate::texts::text;
+
+/// The first argument of a worker. The others are the URL of the store and the job.
+pub(crate) const ARGUMENT: &str = "worker";
+
+/// The line of a worker that waits for a line as its start signal.
+pub(crate) const READY: &str = "ready";
 
 /// The work of a process. It opens its store before it waits for the start signal, except for [`Job::View`].
 #[derive(Deserialize, Serialize)]
 pub(crate) enum Job {
-    /// Opens the store and views a file. The outcome is a [`FirstView`].
+    /// Opens the store and views a file. The outcome is the seconds of both.
     View { path: String },
     /// Edits each file in a separate session. The outcome is a [`Session`] for each.
     Edit { paths: Vec<String>, seconds: f64 },
     /// Repeats the put of one object. The outcome is one [`Session`].
     Put { object: String, bytes: usize, seconds: f64 },
-}
-
-/// The seconds of the first commands of a process.
-#[derive(Deserialize, Serialize)]
-pub(crate) struct FirstView {
-    pub(crate) opening: f64,
-    pub(crate) view: f64,
 }
 
 /// Calls that a session made one after another.
@@ -41,48 +39,6 @@ pub(crate) struct Session {
     pub(crate) failed: usize,
     /// The seconds of all calls.
     pub(crate) latencies: Vec<f64>,
-}
-
-/// A process.
-pub(crate) struct Worker {
-    process: Child,
-    input: ChildStdin,
-    output: BufReader<ChildStdout>,
-}
-
-impl Worker {
-    /// Starts the process, and does not wait until it is ready.
-    pub(crate) fn start(mut command: Command) -> Self {
-        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let (input, output) = (process.stdin.take().unwrap(), BufReader::new(process.stdout.take().unwrap()));
-        Self { process, input, output }
-    }
-
-    pub(crate) fn wait_until_ready(&mut self) {
-        assert_eq!(self.read_line(), "ready\n");
-    }
-
-    pub(crate) fn go(&mut self) {
-        self.input.write_all(b"go\n").unwrap();
-    }
-
-    pub(crate) fn outcome<T: DeserializeOwned>(&mut self) -> T {
-        let line = self.read_line();
-        serde_json::from_str(&line).unwrap()
-    }
-
-    fn read_line(&mut self) -> String {
-        let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
-        line
-    }
-}
-
-impl Drop for Worker {
-    fn drop(&mut self) {
-        let _ = self.process.kill(); // fails if the process has exited
-        let _ = self.process.wait();
-    }
 }
 
 /// Does a job, in the process of a worker.
@@ -109,7 +65,7 @@ pub(crate) fn run(url: &str, job: &Job) {
 }
 
 fn wait_for_go() {
-    println!("ready");
+    println!("{READY}");
     io::stdin().read_line(&mut String::new()).unwrap();
 }
 
@@ -117,12 +73,12 @@ fn report(outcome: &impl Serialize) {
     println!("{}", serde_json::to_string(outcome).unwrap());
 }
 
-async fn first_view(builder: BucketStoreBuilder, path: &str) -> FirstView {
+async fn first_view(builder: BucketStoreBuilder, path: &str) -> [f64; 2] {
     let start = Instant::now();
     let tool = Engine::new(builder.open().await.unwrap());
     let opened = start.elapsed();
     tool.call(view(path)).await.unwrap();
-    FirstView { opening: opened.as_secs_f64(), view: (start.elapsed() - opened).as_secs_f64() }
+    [opened, start.elapsed() - opened].map(|time| time.as_secs_f64())
 }
 
 async fn edit_for(seconds: f64, tool: &impl MemoryTool, path: &str) -> Session {

@@ -1,10 +1,11 @@
 //! Concurrent sessions. Each edits its own file of one store.
 
 use crate::commands::{SIZE, fill, path};
-use crate::results::Race;
+use crate::measure::{median, quantile};
+use crate::report::{print_table, ratio, time};
 use crate::site::Site;
-use crate::usage::Usage;
-use crate::worker::{Job, Session};
+use crate::usage::{Usage, bytes, number};
+use crate::worker::{Job, READY, Session};
 
 const PROCESSES: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// The number of sessions in one process.
@@ -13,23 +14,25 @@ const THROTTLED_PROCESSES: usize = 8;
 /// Throttled writers make few edits, so they take more time.
 const THROTTLED_FACTOR: f64 = 5.0;
 const TOO_MANY_REQUESTS: u16 = 429;
+const COLUMNS: &str = "processes × sessions | edits / s | slowest / mean | p50 | p99 | max | busy | failed | 429s | \
+    requests / edit | sent / edit | $ / million";
 
-pub(crate) async fn measure(site: &Site, seconds: f64) -> Vec<Race> {
-    let mut races = Vec::new();
+pub(crate) async fn print(site: &Site, seconds: f64) {
+    let mut rows = Vec::new();
     for processes in PROCESSES {
-        let mut edited = edit(site, processes, 1, seconds).await;
-        edited.bare_puts_per_second = Some(put(site, processes, seconds).await);
-        races.push(edited);
+        let mut row = edit(site, processes, 1, seconds).await;
+        row.push(format!("{:.0}", put(site, processes, seconds).await));
+        rows.push(row);
     }
-    races.push(edit(site, 1, SESSIONS, seconds).await);
-    races
+    rows.push(edit(site, 1, SESSIONS, seconds).await);
+    print_table(&format!("{COLUMNS} | bare `PUT`s / s"), rows);
 }
 
-pub(crate) async fn measure_throttled(site: &Site, seconds: f64) -> Race {
-    edit(site, THROTTLED_PROCESSES, 1, THROTTLED_FACTOR * seconds).await
+pub(crate) async fn print_throttled(site: &Site, seconds: f64) {
+    print_table(COLUMNS, [edit(site, THROTTLED_PROCESSES, 1, THROTTLED_FACTOR * seconds).await]);
 }
 
-async fn edit(site: &Site, processes: usize, sessions: usize, seconds: f64) -> Race {
+async fn edit(site: &Site, processes: usize, sessions: usize, seconds: f64) -> Vec<String> {
     let prefix = format!("writers-{processes}-{sessions}");
     fill(&site.open_uncounted(&prefix).await).await;
     let jobs = (0..processes).map(|process| Job::Edit {
@@ -38,11 +41,28 @@ async fn edit(site: &Site, processes: usize, sessions: usize, seconds: f64) -> R
     });
     let outcomes = run(site, &prefix, jobs);
     let records = site.take_all().await;
-    let refused_requests = records.iter().filter(|record| record.status == Some(TOO_MANY_REQUESTS)).count();
-    summarize(processes, sessions, seconds, &outcomes, refused_requests, records.into())
+    let count = |of: fn(&Session) -> usize| outcomes.iter().map(of).sum::<usize>();
+    let (done, busy, failed) = (count(|one| one.done), count(|one| one.busy), count(|one| one.failed));
+    let slowest = outcomes.iter().map(|session| session.done).min().unwrap_or_default();
+    let latencies: Vec<_> = outcomes.iter().flat_map(|session| &session.latencies).copied().collect();
+    let usage = Usage::mean(&records, (latencies.len() - busy - failed).max(1));
+    vec![
+        format!("{processes} × {sessions}"),
+        format!("{:.1}", done as f64 / seconds),
+        ratio(slowest as f64 * outcomes.len() as f64 / done.max(1) as f64),
+        time(median(&latencies)),
+        time(quantile(&latencies, 0.99)),
+        time(quantile(&latencies, 1.0)),
+        busy.to_string(),
+        failed.to_string(),
+        records.iter().filter(|record| record.status == Some(TOO_MANY_REQUESTS)).count().to_string(),
+        number(usage.requests()),
+        bytes(usage.sent),
+        usage.price(),
+    ]
 }
 
-/// The bare `PUT`s per second of as many processes, each to its own object.
+/// The bare `PUT`s per second of as many processes, each to its own object: the limit of the machine and the server.
 async fn put(site: &Site, processes: usize, seconds: f64) -> f64 {
     let jobs = (0..processes).map(|process| Job::Put { object: format!("bare/{process}"), bytes: SIZE, seconds });
     let outcomes = run(site, "bare", jobs);
@@ -53,37 +73,8 @@ async fn put(site: &Site, processes: usize, seconds: f64) -> f64 {
 /// Runs each job in its own process, all at the same time.
 fn run(site: &Site, prefix: &str, jobs: impl Iterator<Item = Job>) -> Vec<Session> {
     let mut workers: Vec<_> = jobs.map(|job| site.start(prefix, &job)).collect();
-    workers.iter_mut().for_each(|worker| worker.wait_until_ready());
+    workers.iter_mut().for_each(|worker| assert_eq!(worker.read_line().trim(), READY));
     site.take();
-    workers.iter_mut().for_each(|worker| worker.go());
-    workers.iter_mut().flat_map(|worker| worker.outcome::<Vec<Session>>()).collect()
-}
-
-fn summarize(
-    processes: usize,
-    sessions_per_process: usize,
-    seconds: f64,
-    sessions: &[Session],
-    refused_requests: usize,
-    usage: Usage,
-) -> Race {
-    let done: usize = sessions.iter().map(|session| session.done).sum();
-    let slowest = sessions.iter().map(|session| session.done).min().unwrap_or_default();
-    let mut latencies: Vec<_> = sessions.iter().flat_map(|session| &session.latencies).copied().collect();
-    latencies.sort_by(f64::total_cmp);
-    let (busy, failed) = sessions.iter().fold((0, 0), |(busy, failed), one| (busy + one.busy, failed + one.failed));
-    Race {
-        processes,
-        sessions_per_process,
-        edits_per_second: done as f64 / seconds,
-        slowest_to_mean: slowest as f64 * sessions.len() as f64 / done.max(1) as f64,
-        median: latencies[latencies.len() / 2],
-        percentile_99: latencies[latencies.len() * 99 / 100],
-        maximum: latencies[latencies.len() - 1],
-        busy,
-        failed,
-        refused_requests,
-        usage_per_edit: usage / (latencies.len() - busy - failed).max(1),
-        bare_puts_per_second: None,
-    }
+    workers.iter_mut().for_each(|worker| worker.write_line(""));
+    workers.iter_mut().flat_map(|worker| worker.read_json::<Vec<Session>>().unwrap()).collect()
 }

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::contestant::Worker;
-use crate::results::{Insertions, Results};
-use crate::workloads::{Check, Sample, Workload};
+use crate::results::{Figure, Results};
+use crate::workloads::{Id, Workload};
 
 /// Runs each workload once per round on each contestant. The first round only warms up.
 pub(crate) fn measure(
@@ -17,78 +17,48 @@ pub(crate) fn measure(
     results: &mut Results,
 ) {
     let mut settling = File::create(directory.join("settling")).unwrap();
-    let mut measured: Vec<Vec<Samples>> =
-        workloads.iter().map(|_| workers.iter().map(|_| Samples::default()).collect()).collect();
     for round in 0..=rounds {
-        for (workload, measured) in workloads.iter().zip(&mut measured) {
+        for workload in workloads {
             for turn in 0..workers.len() {
                 let index = (turn + round) % workers.len();
-                let samples = run(workload, &mut workers[index], &mut settling);
-                if round > 0 {
-                    measured[index].extend(samples);
+                let worker = &mut workers[index];
+                if workload.id.includes(worker.contestant) {
+                    let figure = run(workload, worker, &mut settling);
+                    if round > 0 {
+                        results.add(workload.id, worker.contestant, figure);
+                    }
                 }
             }
         }
     }
-    for (workload, measured) in workloads.iter().zip(measured) {
-        for (worker, samples) in workers.iter().zip(measured) {
-            let Samples { seconds, insertions, failures } = samples;
-            results.add_with(workload.id, worker.contestant, seconds, insertions, failures);
-        }
-    }
 }
 
-#[derive(Default)]
-struct Samples {
-    seconds: Vec<f64>,
-    insertions: Insertions,
-    failures: usize,
-}
-
-impl Samples {
-    fn extend(&mut self, other: Self) {
-        self.seconds.extend(other.seconds);
-        self.insertions.lost += other.insertions.lost;
-        self.insertions.total += other.insertions.total;
-        self.failures += other.failures;
-    }
-}
-
-fn run(workload: &Workload, worker: &mut Worker, settling: &mut File) -> Samples {
-    if !workload.contestants.contains(&worker.contestant) {
-        return Samples::default();
-    }
+fn run(workload: &Workload, worker: &mut Worker, settling: &mut File) -> Figure {
     worker.run_all(&workload.prepare);
     settle(settling);
     let outcome = worker.run(&workload.timed);
     let failures = outcome.failures.len();
-    let insertions = match &workload.check {
-        Some(check) => insertions(check, failures, worker),
-        None => {
-            let contestant = worker.contestant;
-            assert!(outcome.failures.is_empty(), "{}, {contestant:?}: {:?}", workload.id, outcome.failures);
-            Insertions::default()
-        }
-    };
+    if workload.lines.is_empty() {
+        assert!(failures == 0, "{}, {:?}: {:?}", workload.id, worker.contestant, outcome.failures);
+    }
+    let replies = worker.run_all(&workload.views).replies.concat();
+    let missing = workload.lines.iter().filter(|line| !replies.contains(*line)).count();
     worker.run_all(&workload.clean);
-    let seconds = match workload.sample {
-        Sample::Command => outcome.seconds,
-        Sample::Average => vec![outcome.elapsed / workload.timed.commands() as f64],
-        Sample::Round => vec![outcome.seconds.iter().sum()],
-    };
-    Samples { seconds, insertions, failures }
+    let commands: usize = workload.timed.iter().map(|session| session.commands.len()).sum();
+    Figure {
+        samples: match workload.id {
+            Id::RecordedSession => vec![outcome.seconds.iter().sum()],
+            Id::Concurrent { .. } => vec![outcome.elapsed / commands as f64],
+            _ => outcome.seconds,
+        },
+        inserted: workload.lines.len(),
+        // Lines that are missing although no command failed.
+        lost: missing.saturating_sub(failures),
+    }
 }
 
 /// Commits the journal of the file system, so that no contestant waits for the unflushed changes of another.
 fn settle(file: &mut File) {
     file.write_all(b"x").unwrap();
     file.sync_all().unwrap();
-}
-
-/// Counts the lines that are missing although no command failed.
-fn insertions(check: &Check, failures: usize, worker: &mut Worker) -> Insertions {
-    let replies = worker.run_all(&check.views).replies;
-    let missing = |(lines, reply): (&Vec<String>, String)| lines.iter().filter(|line| !reply.contains(*line)).count();
-    let missing: usize = check.lines.iter().zip(replies).map(missing).sum();
-    Insertions { lost: missing.saturating_sub(failures), total: check.lines.iter().map(Vec::len).sum() }
 }

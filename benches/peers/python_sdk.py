@@ -1,4 +1,4 @@
-"""The memory tool of Anthropic's Python SDK in the comparison: runs the jobs of `compare/protocol.rs`.
+"""The memory tool of Anthropic's Python SDK in the comparison: runs the jobs of `compare/contestant.rs`.
 
 Each session is a thread, because the tool blocks.
 """
@@ -22,9 +22,9 @@ def tool(store):
 
 
 class Session(threading.Thread):
-    def __init__(self, job, barrier):
+    def __init__(self, store, commands, barrier):
         super().__init__()
-        self.tool, self.commands, self.barrier = tool(job["store"]), job["commands"], barrier
+        self.tool, self.commands, self.barrier = tool(store), commands, barrier
         self.seconds, self.failures, self.reply = [], [], ""
 
     def run(self):
@@ -42,8 +42,8 @@ class Session(threading.Thread):
 
 
 def run(job):
-    barrier = threading.Barrier(len(job["sessions"]))
-    sessions = [Session(session, barrier) for session in job["sessions"]]
+    barrier = threading.Barrier(len(job))
+    sessions = [Session(**session, barrier=barrier) for session in job]
     for session in sessions:
         session.start()
     for session in sessions:
@@ -54,11 +54,11 @@ def run(job):
         "elapsed": end - start,
         "seconds": [seconds for session in sessions for seconds in session.seconds],
         "failures": [failure for session in sessions for failure in session.failures],
-        "replies": [session.reply for session in sessions] if job["wants_replies"] else [],
+        "replies": [session.reply for session in sessions],
     }
 
 
 os.chdir(sys.argv[1])
-print(json.dumps({"version": importlib.metadata.version("anthropic")}), flush=True)
+print(json.dumps("anthropic " + importlib.metadata.version("anthropic")), flush=True)
 for line in sys.stdin:
     print(json.dumps(run(json.loads(line))), flush=True)

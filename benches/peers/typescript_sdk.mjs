@@ -1,4 +1,4 @@
-// The memory tool of Anthropic's TypeScript SDK in the comparison: runs the jobs of `compare/protocol.rs`.
+// The memory tool of Anthropic's TypeScript SDK in the comparison: runs the jobs of `compare/contestant.rs`.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -34,19 +34,19 @@ async function runSession(tool, commands) {
 
 async function run(job) {
   const opened = [];
-  for (const session of job.sessions) opened.push(await tool(session.store));
+  for (const session of job) opened.push(await tool(session.store));
   const start = process.hrtime.bigint();
-  const sessions = await Promise.all(job.sessions.map(({ commands }, index) => runSession(opened[index], commands)));
+  const sessions = await Promise.all(job.map(({ commands }, index) => runSession(opened[index], commands)));
   return {
     elapsed: secondsSince(start),
     seconds: sessions.flatMap(({ seconds }) => seconds),
     failures: sessions.flatMap(({ failures }) => failures),
-    replies: job.wants_replies ? sessions.map(({ reply }) => reply) : [],
+    replies: sessions.map(({ reply }) => reply),
   };
 }
 
 process.chdir(base);
-console.log(JSON.stringify({ version }));
+console.log(JSON.stringify(`@anthropic-ai/sdk ${version}`));
 for await (const line of createInterface({ input: process.stdin })) {
   console.log(JSON.stringify(await run(JSON.parse(line))));
 }

@@ -4,41 +4,42 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memory_tool_core::{Command, MemoryPath};
 
-use crate::worker::threads::{Bare, Operation};
+use crate::in_process::Floor;
 
-const LOG_BYTES: usize = 1 << 24;
-
-pub(super) struct Floor {
+pub(crate) struct FileFloor {
     root: PathBuf,
     /// Names temporary files.
     next: AtomicU64,
-    log: OnceLock<File>,
-    log_offset: AtomicU64,
 }
 
-impl Bare for Floor {
-    fn open(name: &str) -> Self {
-        let root = PathBuf::from(name);
+impl FileFloor {
+    pub(crate) fn open(root: &Path) -> Self {
         fs::create_dir_all(root.join("memories")).unwrap();
-        Self { root, next: AtomicU64::new(0), log: OnceLock::new(), log_offset: AtomicU64::new(0) }
+        Self { root: root.to_owned(), next: AtomicU64::new(0) }
     }
 
-    fn call(&self, operation: &Operation) -> Result<String, String> {
-        match operation {
-            Operation::Command(command) => self.execute(command),
-            Operation::Log(bytes) => self.append_to_log(*bytes),
-        }
-        .map_err(|error| error.to_string())
+    fn path(&self, path: &MemoryPath) -> PathBuf {
+        self.root.join(&path.as_str()[1..])
+    }
+
+    /// Writes a temporary file, flushes it, moves it into place and flushes the directory.
+    fn write(&self, path: &Path, text: &str) -> io::Result<String> {
+        let temporary = path.with_extension(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        let mut file = with_parent(&temporary, || File::create_new(&temporary))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        drop(file);
+        fs::rename(temporary, path)?;
+        flush_parent(path)
     }
 }
 
-impl Floor {
-    fn execute(&self, command: &Command) -> io::Result<String> {
+impl Floor for FileFloor {
+    fn call(&self, command: &Command) -> io::Result<String> {
         match command {
             Command::View(command) => view(&self.path(&command.path)),
             Command::Create(command) => self.write(&self.path(&command.path), &command.file_text),
@@ -65,47 +66,13 @@ impl Floor {
             }
         }
     }
-
-    fn path(&self, path: &MemoryPath) -> PathBuf {
-        self.root.join(&path.as_str()[1..])
-    }
-
-    /// Writes a temporary file, flushes it, moves it into place and flushes the directory.
-    fn write(&self, path: &Path, text: &str) -> io::Result<String> {
-        let temporary = path.with_extension(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        let mut file = with_parent(&temporary, || File::create_new(&temporary))?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        drop(file);
-        fs::rename(temporary, path)?;
-        flush_parent(path)
-    }
-
-    fn append_to_log(&self, bytes: usize) -> io::Result<String> {
-        let log = self.log.get_or_init(|| preallocated(&self.root.join("log")));
-        let offset = self.log_offset.fetch_add(bytes as u64, Ordering::Relaxed) % (LOG_BYTES - bytes) as u64;
-        log.write_all_at(&vec![b'x'; bytes], offset)?;
-        log.sync_data()?;
-        Ok(String::new())
-    }
-}
-
-fn preallocated(path: &Path) -> File {
-    let mut file = OpenOptions::new().write(true).create_new(true).open(path).unwrap();
-    file.write_all(&vec![0; LOG_BYTES]).unwrap();
-    file.sync_all().unwrap();
-    file
-}
-
-fn parent(path: &Path) -> &Path {
-    path.parent().unwrap()
 }
 
 /// Repeats an operation with the parent directory if it is missing.
-fn with_parent<T>(path: &Path, operation: impl Fn() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn with_parent<T>(path: &Path, operation: impl Fn() -> io::Result<T>) -> io::Result<T> {
     match operation() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            fs::create_dir_all(parent(path))?;
+            fs::create_dir_all(path.parent().unwrap())?;
             operation()
         }
         result => result,
@@ -113,7 +80,7 @@ fn with_parent<T>(path: &Path, operation: impl Fn() -> io::Result<T>) -> io::Res
 }
 
 fn flush_parent(path: &Path) -> io::Result<String> {
-    File::open(parent(path))?.sync_all()?;
+    File::open(path.parent().unwrap())?.sync_all()?;
     Ok(String::new())
 }
 
@@ -158,4 +125,32 @@ fn number_lines(path: &Path, text: &str) -> String {
         reply += line;
     }
     reply
+}
+
+/// A preallocated log, the floor of a durable change. A `create` appends its text and flushes it.
+pub(crate) struct Log {
+    file: File,
+    offset: AtomicU64,
+}
+
+impl Log {
+    const BYTES: usize = 1 << 24;
+
+    pub(crate) fn create(path: &Path) -> Self {
+        let mut file = OpenOptions::new().write(true).create_new(true).open(path).unwrap();
+        file.write_all(&vec![0; Self::BYTES]).unwrap();
+        file.sync_all().unwrap();
+        Self { file, offset: AtomicU64::new(0) }
+    }
+}
+
+impl Floor for Log {
+    fn call(&self, command: &Command) -> io::Result<String> {
+        let Command::Create(command) = command else { return Err(ErrorKind::Unsupported.into()) };
+        let bytes = command.file_text.as_bytes();
+        let offset = self.offset.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+        self.file.write_all_at(bytes, offset % (Self::BYTES - bytes.len()) as u64)?;
+        self.file.sync_data()?;
+        Ok(String::new())
+    }
 }

@@ -1,43 +1,55 @@
 //! The floor of a SQLite store: prepared statements on one table.
 
+use std::io;
+use std::path::Path;
 use std::sync::Mutex;
 
 use memory_tool_core::{Command, MemoryPath};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, params_from_iter};
 
-use crate::worker::threads::{Bare, Operation};
+use crate::in_process::Floor;
 
-pub(crate) const CREATE_TABLE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
+const CREATE_TABLE: &str = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; \
      CREATE TABLE IF NOT EXISTS file (path TEXT PRIMARY KEY, text TEXT NOT NULL)";
+const INSERT: &str = "INSERT INTO file (path, text) VALUES (?1, ?2)";
 
-pub(super) struct SqliteFloor(Mutex<Connection>);
+pub(crate) struct SqliteFloor(Mutex<Connection>);
 
-impl Bare for SqliteFloor {
-    fn open(name: &str) -> Self {
-        let connection = Connection::open(format!("{name}.sqlite")).unwrap();
+impl SqliteFloor {
+    pub(crate) fn open(path: &Path) -> Self {
+        let connection = Connection::open(path).unwrap();
         connection.execute_batch(CREATE_TABLE).unwrap();
         // Without this, statements are prepared each time.
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).unwrap();
         Self(Mutex::new(connection))
     }
 
-    fn call(&self, operation: &Operation) -> Result<String, String> {
-        let Operation::Command(command) = operation else { panic!("this floor has no log") };
-        execute(&self.0.lock().unwrap(), command).map_err(|error| error.to_string())
+    /// Writes files in one transaction.
+    pub(crate) fn fill(&self, paths: &[String], text: &str) {
+        let mut connection = self.0.lock().unwrap();
+        let transaction = connection.transaction().unwrap();
+        for path in paths {
+            transaction.execute(INSERT, [path, text]).unwrap();
+        }
+        transaction.commit().unwrap();
+    }
+}
+
+impl Floor for SqliteFloor {
+    fn call(&self, command: &Command) -> io::Result<String> {
+        execute(&self.0.lock().unwrap(), command).map_err(io::Error::other)
     }
 }
 
 fn execute(connection: &Connection, command: &Command) -> rusqlite::Result<String> {
     let change = |statement, values: &[&str]| {
-        let changed = connection.prepare_cached(statement)?.execute(rusqlite::params_from_iter(values))?;
+        let changed = connection.prepare_cached(statement)?.execute(params_from_iter(values))?;
         if changed == 1 { Ok(String::new()) } else { Err(rusqlite::Error::QueryReturnedNoRows) }
     };
     match command {
         Command::View(command) => view(connection, &command.path),
-        Command::Create(command) => {
-            change("INSERT INTO file (path, text) VALUES (?1, ?2)", &[command.path.as_str(), &command.file_text])
-        }
+        Command::Create(command) => change(INSERT, &[command.path.as_str(), &command.file_text]),
         Command::StrReplace(command) => change(
             "UPDATE file SET text = replace(text, ?2, ?3) WHERE path = ?1",
             &[command.path.as_str(), &command.old_str, &command.new_str],
@@ -59,7 +71,6 @@ fn view(connection: &Connection, path: &MemoryPath) -> rusqlite::Result<String> 
         let sum = sizes.map(|row| row.map(|(_, size)| size)).sum::<rusqlite::Result<i64>>()?;
         return Ok(sum.to_string());
     }
-    connection
-        .prepare_cached("SELECT text FROM file WHERE path = ?1")?
-        .query_row(params![path.as_str()], |row| row.get(0))
+    let mut select = connection.prepare_cached("SELECT text FROM file WHERE path = ?1")?;
+    select.query_row([path.as_str()], |row| row.get(0))
 }
