@@ -48,7 +48,8 @@ fn failure(error: StoreError) -> Failure {
     match error {
         StoreError::Failure { kind: FailureKind::Damaged, operation: READING_ACCESS_TIMES, source } => {
             Failure::new(format!(
-                "cannot read the access times: {source}; run the command once with --reset to count every file as used now"
+                "cannot read the access times: {source}; run the command once with --reset to count every file as used \
+                 now"
             ))
         }
         error => Failure::caused("cannot remove expired files", error),

@@ -9,8 +9,7 @@ use memory_tool::{BoxError, OpenError, Problem};
 use crate::chat_error::ChatError;
 use crate::escapes::on_one_line;
 
-/// An error that ends the program without a result. A variant of its own has an error that a caller treats in a special
-/// way.
+/// An error that ends the program without a result. Callers match some variants.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{message}")]

@@ -9,7 +9,6 @@ use serde::Serialize;
 use crate::escapes::on_one_line;
 use crate::failure::{Context as _, Failure, eprint_line};
 
-/// What fails if memories or scopes cannot be listed.
 const LISTING: &str = "cannot look for other memories and scopes";
 
 /// A report for JSON.

@@ -54,7 +54,7 @@ pub(crate) struct Policies {
     /// sample values and placeholders are allowed, such as AKIAIOSFODNN7EXAMPLE, PASSWORD=changeme and test card
     /// numbers.
     #[arg(long, value_name = "refuse|redact", hide_possible_values = true)]
-    #[arg(value_parser = PossibleValuesParser::new(["refuse", "redact"]).try_map(|name| by_name::<Screening>(&name)))]
+    #[arg(value_parser = names(&["refuse", "redact"]).try_map(|name| by_name::<Screening>(&name)))]
     screen: Option<Screening>,
 
     /// Block data of this KIND as well; may be repeated
@@ -87,7 +87,7 @@ pub(crate) struct Policies {
     ///
     /// Each line is one JSON value, without contents of files.
     #[arg(long, value_name = "commands|operations", hide_possible_values = true)]
-    #[arg(value_parser = PossibleValuesParser::new(["commands", "operations"]).try_map(|name| by_name::<LogDetail>(&name)))]
+    #[arg(value_parser = names(&["commands", "operations"]).try_map(|name| by_name::<LogDetail>(&name)))]
     log: Option<LogDetail>,
 
     /// Log paths as well
@@ -120,6 +120,11 @@ struct LimitArguments {
     /// Limit paths to N levels; /memories/a.txt has one
     #[arg(long, value_name = "N")]
     max_depth: Option<u64>,
+}
+
+/// Accepts these names, which shells complete.
+fn names(names: &[&'static str]) -> PossibleValuesParser {
+    names.to_vec().into()
 }
 
 /// Another store and its mount point.

@@ -123,24 +123,24 @@ impl Batch {
         self
     }
 
-    /// Names who makes the changes, for logs.
+    /// Sets the actor of the changes, for logs.
     pub fn by(mut self, actor: Actor) -> Self {
         self.actor = Some(actor);
         self
     }
 
-    /// Names the command of the tool that makes the changes, such as `create`, for logs.
+    /// Sets the command of the tool that makes the changes, such as `create`, for logs.
     pub fn for_command(mut self, command: &'static str) -> Self {
         self.command = Some(command);
         self
     }
 
-    /// Who makes the changes. `None` if a program did not name anybody.
+    /// The actor of the changes, if it is known.
     pub fn actor(&self) -> Option<&Actor> {
         self.actor.as_ref()
     }
 
-    /// The command of the tool that makes the changes. `None` if a program makes them.
+    /// The command of the tool that makes the changes. A program makes changes without a command.
     pub fn command(&self) -> Option<&'static str> {
         self.command
     }

@@ -46,9 +46,9 @@ impl EncryptedStoreBuilder {
     /// Sets the label of the memory, such as its tenant. Default: no label.
     ///
     /// # Behavior
-    /// 1. The label is stored in the encrypted index. Opening a memory with another label, or without one, fails with
-    ///    [`OtherLabel`](EncryptionError::OtherLabel). An attacker with write access to the inner store therefore cannot
-    ///    replace a memory with another one that uses the same key.
+    /// 1. The label is stored in the encrypted index. Opening a memory with another label, or without its label, fails
+    ///    with [`OtherLabel`](EncryptionError::OtherLabel). An attacker with write access to the inner store therefore
+    ///    cannot replace a memory with another memory of the same key.
     /// 2. A new memory gets the label. A labeled memory can only be opened with its label.
     /// 3. To label or relabel a memory, pass its previous label to [`former_label`](Self::former_label) and
     ///    [rekey](EncryptedStore::rekey) it. To relabel it without downtime, first let every process accept both
@@ -58,7 +58,7 @@ impl EncryptedStoreBuilder {
         self
     }
 
-    /// Also accepts a memory with this label, or one without if `None`. Only [`rekey`](EncryptedStore::rekey) relabels
+    /// Also accepts a memory with this label, or an unlabeled memory. Only [`rekey`](EncryptedStore::rekey) relabels
     /// the memory. Each call adds a label.
     pub fn former_label(mut self, label: Option<&str>) -> Self {
         self.label.former.push(label.map(str::to_owned));

@@ -1,4 +1,4 @@
-//! [`ExpectedLabel`]: the label that a memory must have, which prevents an exchange with another memory of the same key.
+//! [`ExpectedLabel`]: the label of a memory, which prevents an exchange with another memory of the same key.
 
 use crate::failure::EncryptionError;
 use crate::index::Index;
@@ -6,7 +6,7 @@ use crate::index::Index;
 /// The label that the memory must have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExpectedLabel {
-    /// The label of the memory; `None` if it has none.
+    /// The label, if the memory is labeled.
     pub(crate) label: Option<String>,
     /// Former labels, which are accepted until the memory is rekeyed.
     pub(crate) former: Vec<Option<String>>,

@@ -89,7 +89,7 @@ pub enum EncryptionError {
         None => "this memory has a label, but was opened without one".to_owned(),
     })]
     OtherLabel {
-        /// The expected label; `None` if the memory was expected to have none.
+        /// The expected label. An unlabeled memory was expected if it is `None`.
         expected: Option<String>,
     },
     /// A file or the index is too large for the format.

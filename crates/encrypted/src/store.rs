@@ -108,9 +108,9 @@ impl EncryptedStore {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Changes the store to the primary key of the ring: re-encrypts all data under other keys, applies the memory's
-    /// [label](EncryptedStoreBuilder::label), and reports which other keys are no longer needed. The store may be in use
-    /// at the same time.
+    /// Changes the store to the primary key of the ring: re-encrypts all data under other keys, sets the
+    /// [label](EncryptedStoreBuilder::label), and reports which other keys are no longer needed. The store may be in
+    /// use at the same time.
     ///
     /// # Behavior
     /// 1. If everything is up to date, nothing is written.

@@ -19,8 +19,8 @@ const MEMORY_IN_LOG: &str = "memory";
 
 /// All options of a memory as data, for a command line, a configuration file or a program in another language.
 ///
-/// In data, times are numbers of seconds, a [path](MemoryPath) or [URL](StoreUrl) is text, and `~` is the home directory
-/// in paths of the host. Unknown options are errors.
+/// In data, times are numbers of seconds, and paths and URLs are text. `~` is the home directory in paths of the host.
+/// Unknown options are errors.
 ///
 /// ```
 /// use memory_tool::{MemoryOptions, StoreUrl};
@@ -66,8 +66,8 @@ pub struct MemoryOptions {
     #[serde(deserialize_with = "mounts")]
     pub read_only_mounts: Vec<(MemoryPath, StoreUrl)>,
 
-    /// Limits the memory to the [sizes that suit an agent](default_quota). Each of the four options below replaces one
-    /// of them, or sets it alone.
+    /// Limits the memory to the [sizes that suit an agent](default_quota). The four options below
+    /// replace or add single limits.
     pub limits: bool,
     /// The largest file in bytes.
     pub max_file_bytes: Option<u64>,
@@ -139,7 +139,7 @@ pub struct MemoryOptions {
     pub was_unlabeled: bool,
 }
 
-/// What is done with sensitive data.
+/// The treatment of sensitive data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "lowercase")]
@@ -150,7 +150,7 @@ pub enum Screening {
     Redact,
 }
 
-/// What is logged.
+/// The detail of a log.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize)]
 #[non_exhaustive]
 #[serde(rename_all = "lowercase")]

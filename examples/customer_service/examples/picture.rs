@@ -1,6 +1,6 @@
 //! The README's picture: the output of the second run of its first command, and a file that Claude wrote.
 //!
-//! `cargo run -p customer-service --example picture` draws it. With `-- --check`, it fails if the picture is out of date.
+//! `cargo run -p customer-service --example picture` draws it. With `-- --check`, it fails if the picture is stale.
 
 use std::error::Error;
 use std::fs;

@@ -69,8 +69,8 @@ impl Endpoint {
         let token = Token::of(options)?;
         if token.is_none() && !address.ip().is_loopback() {
             return Err(Failure::new(format!(
-                "cannot listen on {address} without a token, because other machines could read and change the memory; add \
-                 --token-file or --token-env, or listen on 127.0.0.1"
+                "cannot listen on {address} without a token, because other machines could read and change the memory; \
+                 add --token-file or --token-env, or listen on 127.0.0.1"
             )));
         }
         let message = format!("cannot listen on {address}");

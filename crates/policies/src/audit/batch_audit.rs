@@ -20,7 +20,7 @@ pub(super) struct RecordFields {
 }
 
 impl RecordFields {
-    /// The fields for a batch. `actor` makes it if it names none.
+    /// The fields for a batch. `actor` is the actor of a batch without one.
     pub(super) fn of_batch(batch: &Batch, actor: &Actor) -> Result<Self, AuditError> {
         Self::new(batch.actor().unwrap_or(actor), batch.command().unwrap_or(APPLY))
     }

@@ -33,7 +33,7 @@ pub struct AuditedTool<T> {
 }
 
 impl<T: MemoryTool> AuditedTool<T> {
-    /// Records refused and failed commands of `inner` in `log`, as those of `actor`.
+    /// Records refused and failed commands of `inner` by `actor` in `log`.
     pub fn new(inner: T, log: impl AuditLog, actor: Actor) -> Self {
         Self { inner, log: Arc::new(log), actor, records_views: false }
     }

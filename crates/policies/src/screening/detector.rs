@@ -153,9 +153,13 @@ impl Detector {
 
 /// No detector has this kind of sensitive data.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
-#[error("expected one of personal, {}", Detector::ALL.iter().map(|detector| detector.kind()).collect::<Vec<_>>().join(", "))]
+#[error("expected one of {}", kinds().join(", "))]
 #[non_exhaustive]
 pub struct UnknownKind;
+
+fn kinds() -> Vec<String> {
+    std::iter::once("personal".to_owned()).chain(Detector::ALL.iter().map(|detector| detector.kind())).collect()
+}
 
 impl fmt::Display for Detector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
