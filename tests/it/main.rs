@@ -6,6 +6,7 @@ mod auto_traits;
 mod differential;
 mod migration;
 mod open;
+mod options;
 mod paging;
 mod readme;
 mod times;

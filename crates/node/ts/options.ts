@@ -27,6 +27,10 @@ export interface Options {
   mustExist?: boolean;
   /** How long an operation waits for other processes, for requests and for a `Store`. Default: 30. */
   timeout?: number;
+  /** Collect the garbage of a bucket this often. Default: never. */
+  gcEvery?: number;
+  /** Simulate changes, without writing anything. */
+  dryRun?: boolean;
   /** Whether `create` replaces a file. Default: `create` fails if the file exists. */
   createOverwrites?: boolean;
   /** The most characters that `view` returns. Default: 16,000. `null` is no limit. */

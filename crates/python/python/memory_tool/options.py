@@ -33,6 +33,10 @@ class Options(TypedDict, total=False):
     """Open the memory only if it exists. Default: create it."""
     timeout: timedelta | float
     """How long an operation waits for other processes, for requests and for a `Store`, in seconds. Default: 30."""
+    gc_every: timedelta | float
+    """Collect the garbage of a bucket this often, in seconds. Default: never."""
+    dry_run: bool
+    """Simulate changes, without writing anything."""
     create_overwrites: bool
     """Whether `create` replaces a file. Default: `create` fails if the file exists."""
     max_view_characters: int | None
