@@ -264,7 +264,9 @@ impl MemoryBuilder {
             Location::Store(store) => return Ok(Backend::Custom(Arc::clone(store))),
         };
         match url.open(self.options.mode(self.mode())).await {
-            Err(error) if self.creates() && error.is_not_found() => Ok(Backend::InProcess(Arc::default())), // a dry run
+            Err(error) if self.is_dry_run && self.creates() && error.is_not_found() => {
+                Ok(Backend::InProcess(Arc::default()))
+            }
             Err(error) if error.is_not_found() => Err(error.with_place(self.location_name())),
             opened => opened,
         }

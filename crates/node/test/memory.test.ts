@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync, rmdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -289,6 +289,23 @@ testOnStores('encryption', async (url) => {
   assert.equal(await new Memory(url, { keyFile, label: 'alice' }).readText('/memories/a'), 'tea');
   await assert.rejects(Memory.open(url, { key, label: 'bob' }), memoryTool.OpenError);
   await assert.rejects(Memory.open(url, { keyFile: `${keyFile}-none` }), /cannot use the key/);
+});
+
+test('keys do not apply to mounted memories', async () => {
+  const [team, url] = [new Memory('in-process:'), `sqlite:${join(newPlace(), 'docs.db')}`];
+  const mounts = { '/memories/team': team, '/memories/docs': url };
+  const memory = new Memory('in-process:', { key: Buffer.alloc(32), mounts });
+  for (const name of ['team', 'docs']) await memory.writeText(`/memories/${name}/a`, 'tea');
+  assert.equal(await team.readText('/memories/a'), 'tea');
+  await assert.rejects(Memory.open(url), memoryTool.OpenError); // they apply to paths and URLs
+});
+
+test('a dry run changes nothing', async () => {
+  const place = join(newPlace(), 'memory');
+  const memory = new Memory(place, { dryRun: true });
+  await memory.writeText('/memories/a', 'tea');
+  assert.equal(await memory.readText('/memories/a'), 'tea');
+  assert(!existsSync(place));
 });
 
 test('create overwrites, and the limit of views', async () => {

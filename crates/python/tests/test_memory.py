@@ -218,6 +218,22 @@ def test_encryption(url, tmp_path):
         Memory(url, key_file=tmp_path / "none")
 
 
+def test_keys_do_not_apply_to_mounted_memories(tmp_path):
+    team, url = Memory("in-process:"), f"sqlite:{tmp_path / 'docs.db'}"
+    memory = Memory("in-process:", key=bytes(32), mounts={"/memories/team": team, "/memories/docs": url})
+    memory.write_text("/memories/team/a", "tea")
+    memory.write_text("/memories/docs/a", "tea")
+    assert team.read_text("/memories/a") == "tea"
+    with pytest.raises(memory_tool.OpenError):
+        Memory(url)  # they apply to paths and URLs
+
+
+def test_a_dry_run_changes_nothing(tmp_path):
+    memory = Memory(tmp_path / "memory", dry_run=True)
+    memory.write_text("/memories/a", "tea")
+    assert memory.read_text("/memories/a") == "tea" and not (tmp_path / "memory").exists()
+
+
 def test_create_overwrites_and_the_limit_of_views():
     tool = MemoryTool("in-process:", create_overwrites=True, max_view_characters=20)
     for text in ("tea", "milk\n" * 10):
