@@ -41,7 +41,6 @@ impl Store for Bounded {
     }
 }
 
-/// A method did not return in time.
 #[derive(Debug, thiserror::Error)]
 #[error("the store did not return within the timeout of {} seconds", .0.as_secs_f64())]
 struct TimedOut(Duration);

@@ -6,7 +6,6 @@ use memory_tool::{
 };
 use serde_json::{Value, json};
 
-/// The parts of a quota and their names.
 const QUOTAS: [(QuotaKind, &str); 4] = [
     (QuotaKind::Files, "files"),
     (QuotaKind::Bytes, "bytes"),

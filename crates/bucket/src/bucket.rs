@@ -26,9 +26,7 @@ pub(crate) struct Bucket {
 
 /// The result of a request for an object.
 pub(crate) enum Fetched {
-    /// No such object exists.
     Missing,
-    /// The contents of the object.
     Found(Bytes),
     /// The object exceeds the limit, and was not read.
     TooLarge,
@@ -36,7 +34,6 @@ pub(crate) enum Fetched {
 
 /// The result of one attempt to create an object.
 pub(crate) enum Put {
-    /// It was created.
     Done,
     /// It may have been created, may be created later, or may never be.
     Undecided(BoxError),

@@ -43,7 +43,6 @@ const ENTRY_BYTES: usize = 256;
 const MAX_RUN_BYTES: usize = 64 * 1024 * 1024;
 /// The largest checkpoint in bytes that is read, without its runs.
 const MAX_MANIFEST_BYTES: usize = 16 * 1024 * 1024;
-/// The number of concurrent requests.
 const CONCURRENCY: usize = 8;
 
 /// A checkpoint.
@@ -52,7 +51,6 @@ pub(crate) struct Manifest {
     pub(crate) store: Id,
     /// The number of the last commit in this state.
     pub(crate) through: u64,
-    /// The digest of that commit.
     pub(crate) commit: Digest,
     pub(crate) collections: u64,
     pub(crate) trimmed: u64,
@@ -70,7 +68,6 @@ pub(crate) struct RunName {
     pub(crate) after: u64,
     /// The run holds changes up to this commit.
     pub(crate) through: u64,
-    /// The size of the object.
     pub(crate) bytes: u64,
     pub(crate) sha256: Digest,
 }
@@ -82,13 +79,11 @@ pub(crate) struct Run {
     /// As in the [`RunName`]. A repair also uses runs that no checkpoint names.
     pub(crate) after: u64,
     pub(crate) through: u64,
-    /// The number of parts of the run.
     pub(crate) parts: usize,
     files: BTreeMap<MemoryPath, Option<FileRecord>>,
     records: BTreeMap<RecordName, Option<FileRecord>>,
 }
 
-/// A checkpoint to be written.
 struct Draft {
     manifest: Manifest,
     /// The latest checkpoint at the time of the draft.
@@ -155,7 +150,7 @@ impl State {
         self.number - self.checkpoint.through >= 2 * COMMITS
     }
 
-    /// Drafts a checkpoint of this state. A full checkpoint takes over no runs.
+    /// A full checkpoint takes over no runs.
     fn draft(&self, full: bool) -> Draft {
         let (after, kept) = if full { (0, Vec::new()) } else { self.runs_to_keep() };
         let (store, through) = (self.store, self.number);

@@ -26,7 +26,6 @@ pub(crate) struct Commit {
     pub(crate) number: u64,
     /// Distinguishes the commit from its competitors for the number.
     pub(crate) id: Id,
-    /// The digest of the commit before it.
     pub(crate) after: Digest,
     /// The time of planning in seconds since 1970, by the clock of the author. It is for people; no decision depends on
     /// it.
@@ -74,7 +73,6 @@ pub(crate) enum Step {
     /// Unused contents are about to be removed. A writer that put contents earlier must put them again before it refers
     /// to them.
     Collection,
-    /// A checkpoint is complete.
     Checkpoint(Manifest),
     /// Markers have replaced all commits up to this number except the first.
     Trimmed {
@@ -95,7 +93,7 @@ impl Step {
 #[derive(Debug)]
 pub(crate) enum LogObject {
     Commit(Commit),
-    /// The commit with this id was trimmed. Its number stays taken.
+    /// The number of the commit stays taken.
     Trimmed(Id),
 }
 
@@ -224,7 +222,6 @@ mod tests {
         }
     }
 
-    /// The object of the first commit.
     fn stored() -> Stored {
         Stored::of(&Commit::birth(golden().store).encode().unwrap())
     }

@@ -14,7 +14,6 @@ use crate::digest::Digest;
 pub(crate) struct FileRecord {
     /// Differs from the version of all other contents in all stores. A rename keeps it.
     pub(crate) version: String,
-    /// The number of the commit that wrote the contents.
     pub(crate) commit: u64,
     /// In bytes.
     pub(crate) size: u64,
@@ -31,13 +30,10 @@ pub(crate) struct FileRecord {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(from = "WrittenContent", into = "WrittenContent")]
 pub(crate) enum Content {
-    /// In this record.
     Inline(Bytes),
-    /// In an object.
     Object(Slice),
 }
 
-/// The written form of [`Content`].
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum WrittenContent {
@@ -53,7 +49,6 @@ enum WrittenContent {
 pub(crate) struct Slice {
     /// The key of the object under `contents/`.
     pub(crate) key: String,
-    /// The position of the first byte in the object.
     pub(crate) offset: u64,
     pub(crate) sha256: Digest,
 }

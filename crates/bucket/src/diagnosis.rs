@@ -66,7 +66,6 @@ fn advice(error: &ObjectError) -> Option<Cow<'static, str>> {
     })
 }
 
-/// The environment variables of a cloud.
 struct Variables {
     endpoint: &'static str,
     allow_http: &'static str,
@@ -88,7 +87,6 @@ impl Variables {
     }
 }
 
-/// The error and its causes.
 fn chain(error: &ObjectError) -> impl Iterator<Item = &(dyn Error + 'static)> {
     successors(Some(error as &(dyn Error + 'static)), |&error| error.source())
 }

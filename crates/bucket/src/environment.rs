@@ -5,7 +5,6 @@ use crate::url_error::UrlError;
 /// Settings of a client by the names that `object_store` has for them.
 type Settings = Vec<(&'static str, String)>;
 
-/// Looks up an environment variable.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Variables of AWS. Profiles are not read, so a profile must not be replaced by other credentials silently.

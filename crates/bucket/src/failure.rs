@@ -105,7 +105,6 @@ impl From<SharedFailure> for Failure {
     }
 }
 
-/// An operation reached its deadline.
 #[derive(Debug, thiserror::Error)]
 #[error("not done within {deadline:?}")]
 struct DeadlineOver {
@@ -114,19 +113,16 @@ struct DeadlineOver {
     last: Option<BoxError>,
 }
 
-/// The outcome of a commit is unknown.
 #[derive(Debug, thiserror::Error)]
 #[error("the commit got no clear answer, and what became of it could not be found out")]
 struct OutcomeUnresolved(#[source] BoxError);
 
-/// The changes do not fit into one commit.
 #[derive(Debug, thiserror::Error)]
 #[error("the commit would have {size} bytes, and the limit is {MAX_COMMIT_BYTES}")]
 struct CommitTooLarge {
     size: usize,
 }
 
-/// The batch has more changes than a commit may have steps.
 #[derive(Debug, thiserror::Error)]
 #[error("the batch has {changes} changes, and the limit is {MAX_STEPS}")]
 struct BatchTooLarge {

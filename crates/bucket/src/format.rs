@@ -27,7 +27,6 @@ pub(crate) struct Head {
     pub(crate) version: u64,
 }
 
-/// The written form of an object.
 #[derive(Serialize)]
 struct Document<'a, T> {
     #[serde(flatten)]

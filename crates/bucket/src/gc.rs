@@ -33,7 +33,6 @@ const CONCURRENCY: usize = 16;
 /// The number of attempts to write a checkpoint while others write checkpoints.
 const MAX_ATTEMPTS: u32 = 10;
 
-/// The most keys of foreign objects in a report.
 const MAX_FOREIGN: usize = 1_000;
 
 /// The result of a collection.

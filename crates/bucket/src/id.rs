@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// The number of digits of an id.
 const DIGITS: usize = 32;
 
 /// A random number of 128 bits, written in hexadecimal.

@@ -28,7 +28,6 @@ pub(crate) struct Inner {
     pub(crate) options: OpenOptions,
     /// The latest known state. Others may have written since.
     state: RwLock<State>,
-    /// The batches that wait for a commit.
     pub(crate) queue: Queue,
     pub(crate) contention: Contention,
     pub(crate) last_contact: LastContact,
@@ -185,7 +184,6 @@ impl Inner {
     }
 }
 
-/// The result at a path or name.
 enum Found<T, F = FileRecord> {
     File(F),
     Other(T),

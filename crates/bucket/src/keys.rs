@@ -153,7 +153,6 @@ fn number_right_under(directory: &Path, key: &Path) -> Option<u64> {
     name.parse().ok().filter(|number| is_number && *number <= MAX_NUMBER)
 }
 
-/// How many numbers follow the id in a unique name.
 fn numbers_after_id(unique: &str) -> Option<usize> {
     let (id, numbers) = unique.split_once('-')?;
     let is_number = |text: &str| text.parse::<u64>().is_ok_and(|number| number.to_string() == text);

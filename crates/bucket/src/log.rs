@@ -107,7 +107,6 @@ impl Drop for RunningPoll {
 pub(crate) enum Entry {
     Free,
     Commit(Box<Commit>, Stored),
-    /// The commit with this id was trimmed.
     Trimmed(Id),
 }
 
@@ -120,11 +119,8 @@ pub(crate) struct Listed {
     pub(crate) foreign: Vec<String>,
 }
 
-/// The reason why reading ended.
 enum End {
-    /// The number is free.
     Free { number: u64 },
-    /// The number was trimmed.
     Trimmed,
 }
 

@@ -9,7 +9,6 @@ use crate::keys::Keys;
 
 /// The most prefixes that are looked up. A bucket can have millions.
 const MAX_PREFIXES: usize = 100;
-/// The number of concurrent requests.
 const CONCURRENCY: usize = 16;
 
 /// The prefixes of other stores near a store.

@@ -31,7 +31,6 @@ use crate::keys::Keys;
 use crate::log::Entry;
 use crate::state::State;
 
-/// The number of concurrent requests.
 const CONCURRENCY: usize = 16;
 
 /// The number of commits after the last known one that may be lost. Checkpoints are written more often.
@@ -188,7 +187,6 @@ impl Inner {
         }
     }
 
-    /// The readable commits before a number, with `None` for unreadable ones, and the problems.
     async fn readable_commits(&self, before: u64) -> Result<(Commits, Vec<Problem>), Failure> {
         let listed = self.log_after(0, &self.deadline()).await?.numbered;
         let numbers: Vec<_> = listed.into_keys().filter(|number| *number < before).collect();

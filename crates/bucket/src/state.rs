@@ -17,10 +17,8 @@ use crate::id::Id;
 pub(crate) struct State {
     pub(crate) store: Id,
     pub(crate) number: u64,
-    /// The digest of that commit.
     pub(crate) commit: Digest,
     pub(crate) files: PathMap<FileRecord>,
-    /// The number of collections in the log.
     pub(crate) collections: u64,
     /// The number up to which the log is known to be trimmed.
     pub(crate) trimmed: u64,

@@ -14,10 +14,9 @@ use crate::inner::Inner;
 use crate::log::Entry;
 use crate::state::State;
 
-/// The number of concurrent requests. Each may hold a whole object in memory.
+/// Each request may hold a whole object in memory.
 const CONCURRENCY: usize = 8;
 
-/// A file or a record.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Owner {
     File(MemoryPath),

@@ -38,7 +38,6 @@ use crate::log::Entry;
 use crate::staging::Staging;
 use crate::state::State;
 
-/// The most batches in one commit.
 const MAX_BATCHES: usize = 1_000;
 /// The approximate bytes of contents in one commit.
 const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
@@ -60,7 +59,6 @@ impl Queue {
     }
 }
 
-/// The work of a commit.
 #[derive(Debug)]
 enum Work {
     Batch {
@@ -85,7 +83,6 @@ struct Submission {
     done: oneshot::Sender<Result<(), Failure>>,
 }
 
-/// The progress of a submission.
 #[derive(Debug, Default)]
 struct Phase(AtomicU8);
 
@@ -99,12 +96,10 @@ impl Phase {
     }
 }
 
-/// The outcome of a commit that was sent.
 enum Outcome {
     Made,
     /// Another writer took the number.
     Void,
-    /// It was not made.
     Failed(Failure),
     Unknown(Failure),
 }
@@ -328,7 +323,6 @@ impl Writer {
         }
     }
 
-    /// Creates the commit, and determines the outcome.
     async fn send(&self, commit: &Commit, bytes: Bytes, losses: u32, deadline: &Deadline) -> Outcome {
         let key = self.inner.bucket.keys.commit(commit.number);
         let started = Instant::now();
@@ -428,7 +422,6 @@ impl Writer {
 }
 
 impl Waiting {
-    /// Moves waiting submissions to a group while there is room.
     fn move_to(&mut self, group: &mut Vec<Submission>) {
         let mut bytes: usize = group.iter().map(Submission::inline_bytes).sum();
         let room = MAX_BATCHES.saturating_sub(group.len());
@@ -543,7 +536,6 @@ impl State {
         Some(Planned { commit: Commit { store: self.store, number, id, after: self.commit, time, batches }, refused })
     }
 
-    /// The steps of one submission, and the resulting edits.
     fn plan_one(&self, work: &Work, number: u64) -> Result<(Vec<Step>, Option<PathMapEdits<FileRecord>>), Failure> {
         match work {
             Work::Batch { batch, staging } => {

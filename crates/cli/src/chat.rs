@@ -32,7 +32,6 @@ use crate::interruption::{CTRL_C, Interruption};
 use crate::output::count;
 use crate::run::{open_or_create, start_runtime};
 
-/// The default model.
 const DEFAULT_MODEL: &str = "claude-opus-5-5";
 
 /// Runs the conversation until the input ends, the user quits, or a signal arrives between two turns.

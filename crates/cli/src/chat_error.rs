@@ -7,19 +7,15 @@ use memory_tool::BoxError;
 /// An error that ends a conversation or keeps it from starting.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ChatError {
-    /// There is no key.
     #[error("no API key; set ANTHROPIC_API_KEY")]
     NoKey,
-    /// The key is not a valid header value.
     #[error("ANTHROPIC_API_KEY contains invalid characters")]
     BadKey,
     /// The address is invalid. The message omits it, because it may contain a password.
     #[error("ANTHROPIC_BASE_URL is not an http: or https: URL, such as https://api.anthropic.com")]
     BadAddress,
-    /// The HTTP client could not be created.
     #[error("cannot create an HTTP client")]
     Client(#[source] reqwest::Error),
-    /// A request failed.
     #[error(transparent)]
     Request(RequestError),
     /// The API asked for a longer delay than all retries may take.
@@ -29,11 +25,9 @@ pub(crate) enum ChatError {
         limit.as_secs()
     )]
     LongWait {
-        /// The requested delay.
         requested: Duration,
         /// The maximum of all delays together.
         limit: Duration,
-        /// The error of the request.
         source: RequestError,
     },
 }
@@ -48,54 +42,22 @@ impl ChatError {
 /// The error of a request without a complete response. Its commands were not executed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RequestError {
-    /// The server could not be reached.
     #[error("cannot reach {host}")]
-    Unreachable {
-        /// The server.
-        host: String,
-        /// The cause.
-        source: reqwest::Error,
-    },
-    /// The connection broke before the response was complete.
+    Unreachable { host: String, source: reqwest::Error },
     #[error("the connection to {host} broke before the response was complete")]
-    Broken {
-        /// The server.
-        host: String,
-        /// The cause.
-        source: BoxError,
-    },
-    /// The stream of events ended before the response was complete.
+    Broken { host: String, source: BoxError },
     #[error("{host} ended the response before it was complete")]
-    Truncated {
-        /// The server.
-        host: String,
-    },
-    /// The API returned an error.
+    Truncated { host: String },
     #[error("the API returned {status}: {message}")]
-    Status {
-        /// The HTTP status.
-        status: u16,
-        /// The message of the API.
-        message: String,
-        /// The requested delay.
-        retry_after: Option<Duration>,
-    },
-    /// The API aborted a response with an error.
+    Status { status: u16, message: String, retry_after: Option<Duration> },
     #[error("the API aborted the response: {message}")]
     Aborted {
         /// The type of the error, such as `overloaded_error`.
         kind: String,
-        /// The message of the API.
         message: String,
     },
-    /// The response does not conform to the Messages API.
     #[error("invalid response from {host}: {reason}")]
-    Malformed {
-        /// The server.
-        host: String,
-        /// The reason.
-        reason: &'static str,
-    },
+    Malformed { host: String, reason: &'static str },
 }
 
 impl RequestError {

@@ -71,7 +71,6 @@ fn options(command: &CommandArguments) -> MemoryOptions {
     options
 }
 
-/// The paths in the memory.
 fn paths(command: &CommandArguments) -> Vec<String> {
     let path = match command {
         CommandArguments::View(arguments) => &arguments.path,

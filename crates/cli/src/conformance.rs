@@ -23,7 +23,6 @@ use crate::failure::{self, Context as _, Failure};
 use crate::interruption::Interruption;
 use crate::progress_line::ProgressLine;
 
-/// The maximum time for stopped cases to end.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Runs the suite and prints the report, or lists the cases.
@@ -143,7 +142,6 @@ fn configure(suite: Suite, arguments: &ConformanceArguments, filters: &[String])
     arguments.lacks.iter().fold(suite, |suite, lack| suite.lacks(lack.need, lack.reason.as_str()))
 }
 
-/// The end of a run.
 enum RunEnd {
     Complete(Report),
     Interrupted { status: u8 },

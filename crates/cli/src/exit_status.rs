@@ -9,7 +9,6 @@ pub(crate) enum ExitStatus {
     /// The last response of `chat` is cut off.
     #[cfg(feature = "chat")]
     CutOff,
-    /// A signal ended it.
     Interrupted {
         status: u8,
     },

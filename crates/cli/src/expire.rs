@@ -56,7 +56,6 @@ fn failure(error: StoreError) -> Failure {
     }
 }
 
-/// The report.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Outcome {

@@ -28,12 +28,8 @@ pub(crate) enum Failure {
     Chat(ChatError),
     #[error("cannot write standard output")]
     Output(#[source] io::Error),
-    /// A signal ended the command.
     #[error("interrupted")]
-    Interrupted {
-        /// The exit status of the program.
-        status: u8,
-    },
+    Interrupted { status: u8 },
 }
 
 impl Failure {

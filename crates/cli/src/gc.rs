@@ -32,7 +32,6 @@ pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
     write_report(arguments.json, &printed, || printed.to_text())
 }
 
-/// The report.
 #[derive(Debug, Serialize)]
 struct PrintedReport {
     removed_objects: u64,

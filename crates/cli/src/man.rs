@@ -38,7 +38,6 @@ fn write_pages(command: &Command, directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The man page of a command.
 fn page(command: &Command) -> io::Result<Vec<u8>> {
     let man =
         Man::new(command.clone()).source(concat!("memory-tool ", env!("CARGO_PKG_VERSION"))).manual("User Commands");

@@ -20,7 +20,6 @@ pub(crate) struct WithOthers<R> {
     pub(crate) others: Option<u64>,
 }
 
-/// Other memories or scopes.
 #[derive(Default)]
 struct Others {
     /// In the singular and in the plural.
@@ -86,7 +85,6 @@ async fn other_memories(memory: &Memory, url: &StoreUrl) -> Result<Option<Others
     }
 }
 
-/// The other scopes in the same memory.
 async fn other_scopes(memory: &Memory, url: &StoreUrl, scope: &Scope) -> Result<Others, Failure> {
     let store: Arc<dyn Store> = match memory.encrypted() {
         Some(encrypted) => Arc::new(encrypted.clone()),

@@ -5,13 +5,11 @@ use std::io::{self, IsTerminal as _, Stderr, Write};
 /// The maximum length of the line. A line that the terminal wraps cannot be rewritten in place.
 const WIDTH: usize = 79;
 
-/// The length of a bar.
 const BAR: usize = 40;
 
 /// A line of a terminal that is rewritten in place, and cleared on drop.
 pub(crate) struct ProgressLine<W: Write> {
     terminal: W,
-    /// The length of the current text.
     length: usize,
 }
 

@@ -41,7 +41,6 @@ fn no_key() -> Failure {
     Failure::new("no key; add --key-file, --key-env or --passphrase-file")
 }
 
-/// The report.
 #[derive(Debug, Serialize)]
 struct PrintedReport {
     rewritten: usize,

@@ -26,7 +26,6 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::of(report.problems.is_empty()))
 }
 
-/// Returns the report, and the number of others.
 async fn verify(store: &StoreArgument) -> Result<(VerifyReport, Option<u64>), Failure> {
     let mut options = store.options();
     options.read_only = true;
@@ -44,7 +43,6 @@ async fn repair(store: &StoreArgument) -> Result<Vec<Problem>, Failure> {
     Ok(repaired.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?.lost)
 }
 
-/// The report.
 #[derive(Debug, Serialize)]
 struct PrintedReport<'a> {
     /// The number of undamaged files.

@@ -16,9 +16,7 @@ use crate::program::Program;
 use crate::session::{FirstLeak, Session};
 use crate::target::{RunLimits, Target, TargetFactory};
 
-/// The placeholder for the directory of a case.
 const DIRECTORY: &str = "{dir}";
-/// The placeholder for the options of a case.
 const OPTIONS: &str = "{options}";
 
 /// The reason why a command line is invalid.

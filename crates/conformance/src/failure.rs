@@ -10,7 +10,6 @@ use crate::case::{Basis, Capability};
 use crate::clause::Clause;
 use crate::fixture::FixtureError;
 
-/// The maximum number of characters of a reply to keep.
 const MAX_REPLY_CHARACTERS: usize = 2_000;
 
 /// A failed check of a case.
@@ -96,7 +95,6 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Escapes invisible characters.
 fn visible(text: &str) -> String {
     let escape = |character: char| match character {
         '\t' => "\\t".to_owned(),
@@ -109,9 +107,7 @@ fn visible(text: &str) -> String {
 /// The reason why a case ends early.
 #[derive(Debug)]
 pub(crate) enum CaseError {
-    /// A check failed.
     Failed(Box<Failure>),
-    /// The backend lacks a capability.
     Unsupported { need: Capability, reason: String },
 }
 

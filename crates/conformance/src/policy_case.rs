@@ -92,7 +92,6 @@ impl fmt::Debug for PolicyCase {
     }
 }
 
-/// The number of concurrent writers.
 const WRITERS: usize = 8;
 /// The number of writes of each after which a refusal is overdue.
 const MOST_WRITES: usize = 100;
@@ -267,7 +266,6 @@ async fn halves_are_joined(store: Arc<dyn Store>) -> Outcome {
     expect_equal("the content of the file", content(&store, "db").await?, Some(half.to_owned()))
 }
 
-/// The records of a log, in their order.
 #[derive(Clone, Debug, Default)]
 struct Records(Arc<Mutex<Vec<AuditRecord>>>);
 

@@ -28,7 +28,6 @@ const STDERR_TIMEOUT: Duration = Duration::from_millis(500);
 pub(crate) struct Program {
     running: Mutex<Running>,
     errors: Arc<StdMutex<Vec<u8>>>,
-    /// The timeout for a response.
     answer_timeout: Duration,
 }
 

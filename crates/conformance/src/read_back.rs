@@ -55,7 +55,6 @@ pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8
     }
 }
 
-/// Views a file or directory from this line to its end.
 async fn view_from(client: &Client, path: &str, line: usize) -> Result<Answer, CaseError> {
     match line {
         1 => client.view(path).await,

@@ -117,7 +117,6 @@ impl Report {
     }
 }
 
-/// Counts the outcomes of the checks of each basis.
 fn by_basis(results: &[CaseResult]) -> BTreeMap<Basis, Totals> {
     let mut by_basis: BTreeMap<_, Totals> = BTreeMap::new();
     for result in results {
@@ -208,7 +207,6 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("    {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// Wraps words to the width of a terminal.
 fn wrapped(words: &[&str]) -> String {
     const WIDTH: usize = 100;
     let mut lines = vec![String::from("   ")];

@@ -34,13 +34,11 @@ pub(crate) enum Sandbox {
     FewDescriptors(usize),
     /// The directory is an empty disk of 1 MiB.
     SmallDisk(PathBuf),
-    /// The directory is read-only.
     ReadOnly(PathBuf),
     /// The calls by which changes reach the disk are recorded.
     Traced(Trace),
     /// The calls by which files are written, flushed and named are recorded, with their arguments.
     Recorded(Trace),
-    /// One of these calls fails.
     FailingCall(Call, Trace),
 }
 
@@ -87,11 +85,9 @@ pub(crate) enum Event {
         data: String,
         is_synchronous: bool,
     },
-    /// A file or directory was flushed.
     Flush {
         path: PathBuf,
     },
-    /// Everything was flushed.
     FlushAll,
     /// A file was created or opened. Only the first time is recorded.
     Create {
@@ -312,7 +308,6 @@ fn after_mounting(script: &str, directory: &OsStr, program: &Command) -> Command
     prefixed(MOUNTS_OF_ITS_OWN.map(OsStr::new).into_iter().chain(shell), program)
 }
 
-/// Prepends words to the command of the program.
 fn prefixed<'a>(words: impl IntoIterator<Item = &'a OsStr>, program: &'a Command) -> Command {
     let mut words = words.into_iter().chain([program.get_program()]).chain(program.get_args());
     let mut command = Command::new(words.next().unwrap_or_default());

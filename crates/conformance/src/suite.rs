@@ -54,7 +54,6 @@ pub struct Suite {
     declared_lacks: IgnoreReasons,
 }
 
-/// The reasons why cases are ignored.
 #[derive(Clone, Default)]
 struct IgnoreReasons {
     of_needs: BTreeMap<Capability, String>,
@@ -62,7 +61,6 @@ struct IgnoreReasons {
     of_cases: BTreeMap<String, String>,
 }
 
-/// A case and its implementation.
 struct Entry {
     case: Case,
     body: Body,
@@ -355,7 +353,6 @@ fn table() -> Vec<Entry> {
     vectors.chain(code).collect()
 }
 
-/// The settings to run a single case.
 struct Runner {
     factory: Arc<dyn TargetFactory>,
     limits: RunLimits,

@@ -29,7 +29,6 @@ pub(crate) const OF_STORES: &[Capability] =
 /// Limits on the time and repetitions of a case.
 #[derive(Clone, Copy)]
 pub(crate) struct RunLimits {
-    /// The timeout for a response of a program.
     pub(crate) answer_timeout: Duration,
     /// The number of races between the same clients.
     pub(crate) races: usize,
@@ -41,7 +40,6 @@ pub(crate) trait TargetFactory: Send + Sync {
     /// Creates an empty target.
     async fn fresh(&self, options: &ToolOptions, limits: RunLimits) -> Result<Arc<dyn Target>, CaseError>;
 
-    /// Whether a file can be stored at this path.
     fn can_store(&self, path: &str) -> bool;
 
     /// The capabilities that no backend of this kind has. Their cases are not listed.
@@ -54,19 +52,16 @@ pub(crate) trait Target: Send + Sync {
     /// The first session on the memory.
     fn session(&self) -> Arc<dyn Session>;
 
-    /// Another session on the same memory.
     async fn another_session(&self) -> Result<Arc<dyn Session>, CaseError>;
 
     /// A command that starts a separate program on the same memory.
     fn program(&self) -> Result<Command, CaseError>;
 
-    /// The limits for its cases.
     fn limits(&self) -> RunLimits;
 
     /// The tool, if it runs in this process.
     fn tool(&self) -> Result<Arc<dyn MemoryTool>, CaseError>;
 
-    /// The store of the tool.
     fn store(&self) -> Result<Arc<dyn Store>, CaseError> {
         Err(CaseError::unsupported(Capability::Store, NO_STORE))
     }
@@ -87,7 +82,6 @@ pub(crate) trait Target: Send + Sync {
         Err(CaseError::unsupported(Capability::Scopes, NO_STORE))
     }
 
-    /// The store that holds the ciphertexts.
     async fn ciphertexts(&self) -> Result<Arc<dyn Store>, CaseError> {
         Err(CaseError::unsupported(Capability::Sealed, NO_STORE))
     }
@@ -227,7 +221,6 @@ impl dyn Target + '_ {
     }
 }
 
-/// The location of a file of the memory in the directory of plain files.
 fn on_disk(directory: PathBuf, path: &MemoryPath) -> PathBuf {
     path.segments().fold(directory, |file, segment| file.join(segment))
 }
@@ -263,7 +256,6 @@ async fn is_plain_file(directory: PathBuf, path: &MemoryPath) -> Result<bool, Ca
     blocking(format!("look for {path} on the disk"), move || file.try_exists()).await
 }
 
-/// The paths of all files under the directory of plain files.
 async fn plain_paths(directory: PathBuf) -> Result<Vec<MemoryPath>, CaseError> {
     let listed = blocking("list the files on the disk".to_owned(), move || {
         let mut paths = Vec::new();

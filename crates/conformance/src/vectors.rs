@@ -180,7 +180,6 @@ impl Vector {
 }
 
 impl RawStep {
-    /// The names of the checks.
     fn checks(&self) -> impl Iterator<Item = &str> {
         self.fields.keys().map(String::as_str).filter(|name| !CALLS.contains(name) && *name != "put")
     }
@@ -263,7 +262,6 @@ fn substitute_in_text(text: &str, variables: &Map<String, Value>) -> Value {
     Value::String(replaced)
 }
 
-/// Replaces each text template in a value with its text.
 fn resolve(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(resolve).collect(),
@@ -308,7 +306,6 @@ enum Action {
     Turn(Vec<Value>),
 }
 
-/// The actions that have checks.
 const CALLS: [&str; 3] = ["input", "line", "turn"];
 /// The actions that are a check.
 const STATE_CHECKS: [&str; 3] = ["content", "definition", "files"];

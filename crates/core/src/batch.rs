@@ -334,7 +334,6 @@ mod tests {
         MemoryPath::parse(text).unwrap()
     }
 
-    /// Checks the batch against an empty store.
     fn check_on_empty_store(batch: &Batch) -> Result<(), StoreError> {
         batch.check(&PathMap::<Vec<u8>>::new())
     }

@@ -232,7 +232,6 @@ impl FromStr for CommandName {
     }
 }
 
-/// The fields of the input of a command.
 struct Fields {
     command: CommandName,
     fields: Map<String, Value>,

@@ -266,7 +266,6 @@ mod tests {
         );
     }
 
-    /// Each command with all its fields.
     fn commands() -> [Value; 6] {
         [
             json!({"command": "view", "path": "/memories", "view_range": [1, -1]}),

@@ -97,7 +97,6 @@ fn line_length(view: &DirectoryView, line: usize) -> usize {
     length.0
 }
 
-/// Counts the characters that are written to it.
 struct CharacterCount(usize);
 
 impl fmt::Write for CharacterCount {

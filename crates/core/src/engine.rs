@@ -241,7 +241,6 @@ impl<S: Store> MemoryTool for Engine<S> {
 }
 
 impl<S: Store> Engine<S> {
-    /// An empty batch for a command.
     fn batch(&self, command: &'static str) -> Batch {
         let batch = Batch::new().for_command(command);
         match &self.options.actor {

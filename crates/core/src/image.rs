@@ -8,7 +8,6 @@ use crate::path::MemoryPath;
 /// The largest side of an image in pixels.
 const MAX_SIDE: u32 = 8_000;
 
-/// The maximum length of an image in base64.
 const MAX_BASE64_CHARACTERS: usize = 5_242_880;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";

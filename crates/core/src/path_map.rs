@@ -94,7 +94,7 @@ impl<T> PathMap<T> {
         path.is_root() || self.under(path).next().is_some()
     }
 
-    /// Plans the edits of a removal or a rename. The caller plans the edit of a write.
+    /// The caller plans the edit of a write.
     fn plan_move(&self, change: &Change) -> Result<Vec<Edit<MemoryPath, T>>, StoreError>
     where
         T: Clone,

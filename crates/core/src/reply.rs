@@ -285,7 +285,6 @@ fn write_unlisted(f: &mut fmt::Formatter<'_>, unlisted: &BTreeMap<UnlistedReason
     write!(f, "\n[{total} items could not be listed: {}.]", reasons.collect::<Vec<_>>().join(", "))
 }
 
-/// Writes the note on a separate line.
 fn write_note(f: &mut fmt::Formatter<'_>, cut: Option<&ViewCut>) -> fmt::Result {
     match cut {
         Some(cut) => write!(f, "\n{cut}"),

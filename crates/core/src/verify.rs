@@ -131,7 +131,6 @@ impl VerifyReport {
     }
 }
 
-/// The state of a listed file.
 #[derive(Debug, Eq, PartialEq)]
 enum State {
     Intact { bytes: u64 },
@@ -168,7 +167,6 @@ async fn read(store: &(impl Store + ?Sized), path: &MemoryPath) -> Result<Result
     }
 }
 
-/// Compares a file with its listed size.
 fn compare(path: &MemoryPath, listed: Option<u64>, read: &Result<Node, String>) -> State {
     let message = match (listed, read) {
         (_, Err(error)) => format!("{path} cannot be read: {error}"),

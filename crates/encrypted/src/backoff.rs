@@ -15,7 +15,6 @@ pub(crate) struct Backoff {
     attempts: u32,
 }
 
-/// An operation exceeded its timeout.
 #[derive(Debug, thiserror::Error)]
 #[error("other writers kept changing the store for {0:?}")]
 struct TimeoutExceeded(Duration);

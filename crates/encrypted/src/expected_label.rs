@@ -6,7 +6,6 @@ use crate::index::Index;
 /// The label that the memory must have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ExpectedLabel {
-    /// The label, if the memory is labeled.
     pub(crate) label: Option<String>,
     /// Former labels, which are accepted until the memory is rekeyed.
     pub(crate) former: Vec<Option<String>>,

@@ -148,7 +148,6 @@ pub enum Damage {
     Content(&'static str),
 }
 
-/// Joins names with commas.
 fn joined(keys: &[KeyId]) -> String {
     keys.iter().map(KeyId::as_str).collect::<Vec<_>>().join(", ")
 }

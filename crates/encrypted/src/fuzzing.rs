@@ -29,7 +29,6 @@ pub fn decode_index(input: &[u8]) {
 mod tests {
     use super::*;
 
-    /// The number of inputs for each decoder.
     const INPUTS: usize = 100_000;
 
     const OBJECTS: [&[u8]; 2] = [include_bytes!("../tests/versions/1/index-1"), b"\x8dMTE\r\n\x1a\n\x01\x02"];

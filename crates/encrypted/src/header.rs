@@ -98,7 +98,6 @@ pub(crate) struct Header {
     pub(crate) object: Id,
     pub(crate) data_key: Id,
     pub(crate) nonce: Nonce,
-    /// The wrapped data keys of an index.
     pub(crate) slots: Vec<Slot>,
 }
 

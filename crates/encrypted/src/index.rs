@@ -13,13 +13,11 @@ use crate::target::Target;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Index {
     pub(crate) store: Id,
-    /// The label of the memory, if it has one.
     pub(crate) label: Option<String>,
     /// The number of writes of the index so far; 0 if the store does not exist yet.
     pub(crate) revision: u64,
     /// The data key that encrypts the index itself and all new contents; `None` if the store does not exist yet.
     pub(crate) data_key: Option<Id>,
-    /// The wrapped data keys.
     pub(crate) slots: Vec<Slot>,
     /// The files and the records.
     pub(crate) files: PathMap<FileRecord>,
@@ -145,7 +143,6 @@ impl PathMapEntry for FileRecord {
     }
 }
 
-/// The name of an entry of an index.
 enum EntryName {
     File(MemoryPath),
     Record(RecordName),
@@ -208,7 +205,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Parses the path of a file or the name of a record.
 fn entry_name(name: &[u8]) -> Option<EntryName> {
     let name = std::str::from_utf8(name).ok()?;
     if let Some(record) = name.strip_prefix(RECORD_MARK) {

@@ -23,7 +23,6 @@ impl fmt::Debug for Keychain {
     }
 }
 
-/// The cached result of unwrapping a slot.
 #[derive(Clone, Debug)]
 enum CachedSlot {
     Open(OpenSlot),

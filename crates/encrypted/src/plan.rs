@@ -74,7 +74,6 @@ fn removals(index: &Index, edits: &PathMapEdits<FileRecord>) -> BTreeSet<Id> {
     ids
 }
 
-/// Whether the edits change the index.
 fn changes(index: &Index, edits: &PathMapEdits<FileRecord>) -> bool {
     edits.files.iter().any(|(path, file)| index.files.files().get(path) != file.as_ref())
         || edits.records.iter().any(|(name, record)| index.files.records().get(name) != record.as_ref())

@@ -56,7 +56,6 @@ impl InnerRead {
         Self { options: all.fold(ReadOptions::new(), require), requires_index, conditions }
     }
 
-    /// The failure for an unmet precondition.
     fn unmet(&self, error: StoreError) -> Failure {
         match &error {
             StoreError::VersionMismatch { path } => {
@@ -165,7 +164,6 @@ impl Inner {
         }
     }
 
-    /// Reads the content of a file or record.
     async fn read_content(
         &self,
         index: &Index,
@@ -240,7 +238,6 @@ impl Inner {
         Ok(content)
     }
 
-    /// Lists the files under a directory.
     async fn list_at(&self, index: &Index, directory: &MemoryPath, read: InnerRead) -> Observation<Node> {
         let stored = match self.inner_store.read_opts(&MemoryPath::root(), read.options.clone()).await {
             Ok(stored) => stored.into_listing().files,

@@ -59,7 +59,6 @@ fn damage(error: &OpenError) -> Damage {
     }
 }
 
-/// A store of one file.
 async fn store_of_one_file() -> Arc<InMemoryStore> {
     let inner = Arc::new(InMemoryStore::new());
     open_store(&inner).await.unwrap().write(FILE, "text").await.unwrap();

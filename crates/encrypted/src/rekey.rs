@@ -50,7 +50,6 @@ pub struct RekeyReport {
     pub still_needed: Vec<KeyId>,
 }
 
-/// A run of rekeying.
 struct RekeyJob<'a> {
     inner: &'a Inner,
     fresh_key: Option<WriteKey>,
@@ -61,7 +60,6 @@ struct RekeyJob<'a> {
     times: BTreeMap<MemoryPath, FileTimes>,
 }
 
-/// A file that was read for re-encryption.
 struct OpenedFile {
     content: Plaintext,
     /// The version of the ciphertext.
@@ -189,7 +187,6 @@ impl RekeyJob<'_> {
         }
     }
 
-    /// Builds the report from the slots before and the index after the job.
     async fn report(self, before: &[Slot], after: &Index, key: &WriteKey) -> RekeyReport {
         let keychain = &self.inner.keychain;
         let (needed_before, still_needed) = (keychain.others(before).await, keychain.others(&after.slots).await);

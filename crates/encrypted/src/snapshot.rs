@@ -29,7 +29,6 @@ pub(crate) enum CopyState {
     Missing,
     /// A directory, a symbolic link or another non-file.
     NotAFile,
-    /// A file that the inner store cannot read.
     Unreadable,
     File(Version),
 }
@@ -78,7 +77,6 @@ fn precondition(copy: IndexCopy, state: &CopyState) -> Result<(MemoryPath, Preco
 /// The earlier observations of the index. Other writers may have replaced it since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IndexHistory {
-    /// The latest snapshot.
     pub(crate) latest: Option<Arc<Snapshot>>,
     /// The id of the store, once it exists. It never changes.
     pub(crate) store: Option<Id>,

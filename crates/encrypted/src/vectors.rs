@@ -77,7 +77,6 @@ fn object_name(vector: &Value) -> ObjectName {
     }
 }
 
-/// The header of a stored object.
 fn header(vectors: &Value, vector: &Value) -> Header {
     let nonce = Nonce(bytes(&vector["nonce"]).try_into().unwrap());
     let is_padded = padding(vector) != Padding::None;

@@ -23,7 +23,6 @@ use crate::snapshot::Snapshot;
 use crate::state::{Condition, State};
 use crate::stored_object::id_of;
 
-/// The outcome of one attempt.
 enum Attempt {
     Done,
     /// The index has changed.
@@ -215,10 +214,8 @@ impl Inner {
 /// The padding of the index, for any padding of files. It hides the length of names.
 const INDEX_PADDING: Padding = Padding::Multiple(std::num::NonZeroUsize::new(1024).unwrap());
 
-/// The approximate size of a file's entry in the index.
 const TYPICAL_ENTRY_BYTES: usize = 64;
 
-/// Classifies an error of the inner store.
 fn classify_error(
     error: StoreError,
     conditions: &[Condition],

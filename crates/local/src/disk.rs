@@ -161,10 +161,7 @@ pub(crate) fn has_private_file(directory: &Dir, name: Name<'_>, directory_name: 
 /// The result of reading a file.
 pub(crate) enum Content {
     Whole(Vec<u8>),
-    /// The file exceeds the limit of bytes.
-    TooLarge {
-        size: u64,
-    },
+    TooLarge { size: u64 },
 }
 
 /// Reads a file of at most `limit` bytes.

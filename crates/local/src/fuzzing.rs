@@ -21,7 +21,6 @@ pub fn parse_journal(bytes: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// The number of inputs.
     const INPUTS: usize = 100_000;
 
     const JOURNAL: &[u8] = br#"{"format":1,"steps":[

@@ -59,10 +59,8 @@ pub(crate) struct Layout {
     /// Directories that are on the disk, with those above them.
     flushed: Mutex<HashSet<MemoryPath>>,
     cached_reader: CachedReader,
-    /// Whether the store can be changed.
     pub(crate) is_writable: bool,
     trusts_other_users: bool,
-    /// The largest file in bytes that is read or written.
     pub(crate) max_file_bytes: u64,
     /// Whether the file system is case-insensitive, the default on macOS and Windows.
     ignores_case: bool,

@@ -367,7 +367,6 @@ fn check_directory_of(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), 
     }
 }
 
-/// Checks that everything at and under a path can be removed.
 fn check_removable(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreError> {
     let checked = match path.parent() {
         None => files.layout.check_memories_removable(),

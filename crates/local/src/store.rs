@@ -194,7 +194,7 @@ impl LocalStore {
         reading.await.unwrap_or_else(|error| Err(failed("reading", error.into())))
     }
 
-    /// Applies a batch to a read-only store. It may have preconditions, but no changes.
+    /// The batch may have preconditions, but no changes.
     async fn check_read_only(&self, batch: Batch) -> Result<(), StoreError> {
         if !batch.changes_nothing() {
             let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the store was opened in read-only mode");
@@ -438,7 +438,6 @@ const OPERATION: &str = "applying a batch";
 #[error("an earlier change failed and could not be completed or undone")]
 struct EarlierChangeFailed;
 
-/// The store is read-only, and an interrupted batch is pending.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "an interrupted change is pending: open the store for writing once to complete it, for example with \

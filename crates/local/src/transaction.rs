@@ -201,7 +201,6 @@ impl<'a> Transaction<'a> {
         Ok(steps)
     }
 
-    /// Flushes the directories whose names changed.
     fn flush_directories(&self) -> io::Result<()> {
         self.unflushed.take().iter().try_for_each(|(_, directory)| disk::sync_directory(directory))
     }
@@ -504,7 +503,6 @@ fn flush_staged(staged: Vec<Result<Staged, StoreError>>) -> Vec<Result<Vec<Step>
     staged.into_iter().map(flush).collect()
 }
 
-/// Flushes files.
 fn flush_files(files: &[&File]) -> Vec<io::Result<()>> {
     /// More files than this are flushed faster together with all others of the file system.
     const FEW: usize = 4;
@@ -528,7 +526,6 @@ fn plan_record(change: &RecordChange) -> Step {
     }
 }
 
-/// The new contents of a file or record.
 #[derive(Clone, Copy, Debug)]
 struct Content<'a> {
     bytes: &'a [u8],
@@ -607,7 +604,6 @@ mod tests {
         begin(layout).apply(&[batch], &mut UsageCache::default()).remove(0)
     }
 
-    /// Completes what an interrupted transaction left.
     fn recover(layout: &Layout) {
         begin(layout).end(&mut UsageCache::default());
     }

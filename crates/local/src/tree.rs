@@ -43,7 +43,6 @@ pub(crate) enum Location {
 /// The last values that were looked up. Two are kept, because a rename has two paths.
 struct Memo<T>(RefCell<[Option<(MemoryPath, T)>; 2]>);
 
-/// An entry that was looked up.
 #[derive(Clone)]
 enum Remembered {
     Absent,

@@ -8,7 +8,6 @@ use memory_tool_core::{MemoryPath, Version};
 
 use crate::disk::FileStamp;
 
-/// The maximum number of files.
 const MAX_FILES: usize = 1_000;
 
 /// A version is valid as long as the file has the same stamp, provided that the next change replaces that stamp.

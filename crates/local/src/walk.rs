@@ -32,7 +32,6 @@ struct Subdirectories {
     paths: Vec<MemoryPath>,
 }
 
-/// A directory that is visited next.
 struct NextDirectory {
     path: MemoryPath,
     parent: Option<Arc<Handle>>,
@@ -54,7 +53,6 @@ impl<'a> Walk<'a> {
         Ok(self.next().transpose()?.is_some() || !self.unlisted.is_empty())
     }
 
-    /// Leaves the current directory, and returns the next one.
     fn leave(&mut self) -> Option<NextDirectory> {
         if let Some(left) = self.current.take()
             && !self.subdirectories.is_empty()

@@ -68,7 +68,6 @@ pub struct MemoryBuilder {
     pub(crate) policies: Policies,
 }
 
-/// The location of the memory.
 enum Location {
     Url(StoreUrl),
     /// An invalid URL, without credentials.
@@ -272,7 +271,6 @@ impl MemoryBuilder {
         }
     }
 
-    /// The mode in which to open the backend.
     fn mode(&self) -> OpenMode {
         match self.options.mode {
             _ if self.is_dry_run => OpenMode::ReadOnly,

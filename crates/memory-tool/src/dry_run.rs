@@ -22,18 +22,15 @@ pub(crate) struct DryRunStore {
 /// The maximum total size of contents to keep, in addition to the contents of the last batch.
 const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 
-/// The simulated state of the store.
 #[derive(Debug, Default)]
 struct SimulatedState {
     files: PathMap<Entry>,
     /// The changed records. `None` is a removed record.
     records: BTreeMap<RecordName, Option<StoredFile>>,
     writes: u64,
-    /// The total size of the kept contents.
     kept_bytes: usize,
 }
 
-/// A file in the simulated state.
 #[derive(Clone, Debug)]
 struct Entry {
     listed: FileEntry,

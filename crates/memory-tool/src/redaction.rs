@@ -4,10 +4,8 @@ use std::borrow::Cow;
 
 use memory_tool_core::escape_unprintable;
 
-/// Replaces a secret.
 const REDACTED: &str = "[redacted]";
 
-/// The maximum length of the name of a parameter.
 const MAX_NAME_BYTES: usize = 32;
 
 /// The only parameter of a store's URL. It is not a secret.

@@ -228,7 +228,6 @@ pub enum StoreUrlError {
     NamedInProcess,
 }
 
-/// A suggestion for an unknown scheme.
 fn hint(scheme: &str) -> &'static str {
     if scheme.eq_ignore_ascii_case("memory") { " (did you mean in-process:?)" } else { "" }
 }
@@ -329,7 +328,6 @@ fn parse_in_process_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
     if location.is_empty() { Ok(StoreUrl::InProcess) } else { Err(StoreUrlError::NamedInProcess) }
 }
 
-/// The name of the memory in a query.
 fn parse_query(query: &[u8]) -> Result<String, StoreUrlError> {
     let mut memory = None;
     for parameter in query.split(|&byte| byte == b'&') {
@@ -381,7 +379,6 @@ fn without_host(location: &[u8]) -> Result<&[u8], StoreUrlError> {
     }
 }
 
-/// Decodes percent-encoding.
 fn decode(escaped: &[u8]) -> Result<Vec<u8>, StoreUrlError> {
     let mut after_percent = escaped.split(|&byte| byte == b'%').skip(1);
     let whole = after_percent.all(|rest| rest.len() >= 2 && rest[..2].iter().all(u8::is_ascii_hexdigit));

@@ -48,7 +48,6 @@ pub(crate) type Key = (MemoryName, MemoryPath);
 /// A connection, and the nodes that it has read since another connection last committed a change.
 pub(crate) struct CachingConnection {
     nodes: HashMap<Key, Arc<Node>>,
-    /// The size of the nodes.
     size: usize,
     /// The version of the database at which the nodes were read. Only changes of other connections alter it.
     data_version: i64,

@@ -46,7 +46,6 @@ pub(crate) struct Files<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Memory {
     pub(crate) name: MemoryName,
-    /// The largest file in bytes that is read or written.
     pub(crate) max_file_bytes: u64,
 }
 
@@ -278,7 +277,6 @@ impl Files<'_> {
         Ok(self.first(sql, (self.name(), path.as_str()), |_| Ok(()))?.is_some())
     }
 
-    /// The first row that a statement returns.
     fn first<T>(
         &self,
         sql: &str,

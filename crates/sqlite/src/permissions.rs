@@ -48,7 +48,6 @@ fn create_directory(path: &Path) -> io::Result<()> {
     std::fs::set_permissions(path, Permissions::from_mode(0o700))
 }
 
-/// Flushes the names in the directory to the disk.
 #[cfg(unix)]
 fn sync_directory(directory: &Path) -> io::Result<()> {
     match File::open(directory)?.sync_all() {

@@ -36,7 +36,6 @@ pub(crate) struct FileSnapshot {
     has_shared_memory: bool,
 }
 
-/// The method of reading a database.
 enum AccessMethod {
     Shared,
     WithoutLocks,

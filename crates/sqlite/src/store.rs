@@ -179,7 +179,6 @@ impl Store for SqliteStore {
 const READING: &str = "reading";
 const APPLYING: &str = "applying a batch";
 
-/// Reads a path under preconditions.
 fn read(connection: &Connection, memory: &Memory, path: &MemoryPath, options: &ReadOptions) -> Result<Node, Failure> {
     let files = Files { connection, memory };
     options.check(&files)?;

@@ -20,13 +20,11 @@ use crate::chat_error::{ChatError, RequestError};
 const DEFAULT_ADDRESS: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
 
-/// The timeout of a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 /// The read timeout of a stream, in which the server sends a `ping` now and then.
 const STREAM_TIMEOUT: Duration = Duration::from_mins(2);
 /// The read timeout without a stream, when the server is silent until the response is complete.
 const MESSAGE_TIMEOUT: Duration = Duration::from_mins(15);
-/// The maximum size of a response.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 const TOO_LONG: &str = "the response is longer than 64 MiB";
 /// The maximum size of an error, after which reading stops.
@@ -87,7 +85,6 @@ impl Api {
         Ok(PendingResponse { api: self, source })
     }
 
-    /// The error in a response with an error status.
     async fn status_error(&self, response: reqwest::Response) -> RequestError {
         let status = response.status().as_u16();
         let retry_after = response.headers().get(RETRY_AFTER);
@@ -210,17 +207,13 @@ pub(crate) struct PendingResponse<'a> {
 }
 
 enum Source {
-    /// The remaining events, and the response so far.
     Events(Pin<Box<dyn Stream<Item = Result<Sse, sse_stream::Error>> + Send>>, Assembly),
-    /// The remaining parts of a complete response, and the response.
     Message(VecDeque<Part>, Response),
 }
 
 /// A step of a response.
 pub(crate) enum Step {
-    /// A part to print.
     Part(Part),
-    /// The complete response.
     Complete(Response),
 }
 

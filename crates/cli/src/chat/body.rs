@@ -5,10 +5,8 @@ use futures::{Stream, StreamExt as _};
 /// The error of reading a body.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BodyError<E> {
-    /// The connection failed.
     #[error(transparent)]
     Broken(E),
-    /// The body exceeds the maximum size.
     #[error("the body is too long")]
     TooLong,
 }

@@ -7,7 +7,6 @@ use crate::output::count;
 
 /// The maximum number of removed lines to print, and of added ones.
 const MAX_LINES: usize = 10;
-/// The maximum length of a printed line.
 const MAX_LINE_CHARACTERS: usize = 160;
 
 /// The command with its paths and sizes, without contents, because logs may keep it.
@@ -38,7 +37,6 @@ pub(crate) fn changed_lines(input: &Value) -> Vec<String> {
     [marked("-", old), marked("+", new)].concat()
 }
 
-/// Removes the common lines at the start and at the end.
 fn without_common_ends<'a, 'b>(mut old: &'a [&'b str], mut new: &'a [&'b str]) -> (&'a [&'b str], &'a [&'b str]) {
     while let ([first, old_rest @ ..], [same, new_rest @ ..]) = (old, new)
         && first == same

@@ -19,7 +19,6 @@ pub(crate) struct Editor {
     /// Each value requests a line.
     requests: mpsc::Sender<()>,
     lines: Receiver<io::Result<EditorEvent>>,
-    /// Whether a requested line is pending.
     is_pending: bool,
     mode: TerminalMode,
 }
@@ -84,14 +83,14 @@ fn edit(requests: &mpsc::Receiver<()>, lines: &Sender<io::Result<EditorEvent>>) 
     }
 }
 
-/// The editor. Its history is never written to a file, because messages may contain secrets.
+/// The history is never written to a file, because messages may contain secrets.
 fn editor() -> rustyline::Result<LineEditor> {
     let mut editor = rustyline::Editor::with_history(Config::default(), MemHistory::new())?;
     editor.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(ClearOrEnd)));
     Ok(editor)
 }
 
-/// Reads a message. A backslash at the end of a line continues it on the next one.
+/// A backslash at the end of a line continues it on the next one.
 fn message(editor: &mut LineEditor) -> io::Result<EditorEvent> {
     let mut text = String::new();
     loop {

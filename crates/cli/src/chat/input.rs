@@ -12,7 +12,6 @@ use crate::protocol::{Line, MAX_LINE_BYTES, lines_of_standard_input};
 pub(crate) enum Lines {
     /// Read from any source, one line ahead.
     FromStream(Receiver<io::Result<Line>>),
-    /// Edited on a terminal.
     FromEditor(Editor),
 }
 
@@ -20,7 +19,6 @@ pub(crate) enum Lines {
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum InputEvent {
     Input(Input),
-    /// The end of the input.
     End,
     /// Ctrl-C in the editor.
     Interrupted,
@@ -52,7 +50,6 @@ impl Lines {
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum Input {
     Nothing,
-    /// A message to Claude.
     Message(String),
     /// View a path of the memory.
     Memory(String),
@@ -60,7 +57,6 @@ pub(crate) enum Input {
     Usage,
     Help,
     Quit,
-    /// An unknown command.
     Unknown(String),
     /// A line that cannot be sent, with the reason.
     Invalid(String),

@@ -9,11 +9,9 @@ use crate::chat::usage::Usage;
 pub(crate) struct Response {
     /// The blocks, including those of unknown types.
     pub(crate) content: Vec<Value>,
-    /// The reason why the model stopped.
     pub(crate) stop_reason: String,
     /// The explanation of a refusal.
     pub(crate) explanation: Option<String>,
-    /// The number of tokens.
     pub(crate) usage: Usage,
 }
 
@@ -39,13 +37,10 @@ impl Response {
 /// A part of a response to print.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Part {
-    /// A text of Claude.
     Text(String),
-    /// Claude's thinking.
     Thinking(String),
 }
 
-/// The part of a block to print.
 fn part_of(block: &Value) -> Option<Part> {
     let field = |name: &str| block[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     match block["type"].as_str()? {

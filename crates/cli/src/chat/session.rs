@@ -42,22 +42,16 @@ pub(crate) struct Session {
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum TurnEnd {
-    /// Claude is done.
     Done,
-    /// Claude declined to answer.
     Declined,
-    /// The response is cut off.
     CutOff,
-    /// A signal interrupted it.
     Interrupted {
         /// The exit status, if the program ends.
         status: u8,
     },
 }
 
-/// The step after a response.
 enum Next {
-    /// Another request.
     Request,
     End(TurnEnd),
 }
@@ -321,7 +315,6 @@ fn stop_note(stop_reason: &str) -> Option<String> {
     })
 }
 
-/// A result with an error.
 fn error_result(call: &Value, message: &str) -> Value {
     json!({"type": "tool_result", "tool_use_id": call["id"], "content": message, "is_error": true})
 }

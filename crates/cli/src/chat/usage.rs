@@ -12,11 +12,8 @@ use serde_json::Value;
 pub(crate) struct Usage {
     /// Input tokens without those of the cache.
     input_tokens: Option<u64>,
-    /// Input tokens that were written to the cache.
     cache_creation_input_tokens: Option<u64>,
-    /// Input tokens that were read from the cache.
     cache_read_input_tokens: Option<u64>,
-    /// Output tokens.
     output_tokens: Option<u64>,
 }
 

@@ -14,12 +14,10 @@ use crate::failure::{Context as _, Failure, eprint_error, eprint_line};
 use crate::memory;
 use crate::run::start_runtime;
 
-/// The timeout of removing the objects of a run.
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A unique prefix. Dropping it removes all objects under it.
 pub(crate) struct BucketSandbox {
-    /// The URL of the prefix.
     pub(crate) url: String,
     /// The random part of the URL.
     pub(crate) name: String,

@@ -18,7 +18,6 @@ pub(crate) fn print(cases: &[Case], format: ReportFormat) -> Result<(), Failure>
     }
 }
 
-/// A line for each case, in aligned columns.
 fn to_table(cases: &[Case]) -> String {
     let rows: Vec<_> = cases.iter().map(columns).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();

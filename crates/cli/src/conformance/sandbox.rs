@@ -23,7 +23,6 @@ use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::memory;
 
-/// The file name of a case's database.
 const DATABASE: &str = "memory.sqlite";
 
 /// The name of a case's second memory.
@@ -122,13 +121,11 @@ pub(crate) struct CaseStores {
     encryption: Encryption,
 }
 
-/// The locations of the stores of the cases.
 enum CaseSlots {
     /// Each store has a directory.
     Disk {
         /// The name of a case's memory in its database; `None` for local stores.
         database: Option<MemoryName>,
-        /// The directory of the run.
         run: PathBuf,
     },
     /// Each store has a prefix.
@@ -145,7 +142,6 @@ enum CaseSlots {
 /// The store of a case. Its directory is removed on drop; a prefix is removed with the run.
 pub(crate) struct CaseStore {
     url: StoreUrl,
-    /// The directory of the store.
     directory: Option<TempDir>,
 }
 
@@ -189,7 +185,6 @@ impl CaseStores {
         Ok(memory.map_err(FixtureError::failed)?.store())
     }
 
-    /// The keys of the stores.
     async fn key_ring(&self) -> Result<KeyRing, FixtureError> {
         let keys = options(&self.encryption).key_ring().await.map_err(FixtureError::failed)?;
         keys.ok_or_else(|| FixtureError::unsupported("the backend does not encrypt"))

@@ -19,7 +19,6 @@ use crate::mcp::resources;
 /// The number of changes that a slow client may lag behind. After that, it is notified of a change of everything.
 const MAX_LAG: usize = 64;
 
-/// The maximum number of subscriptions of a session.
 const MAX_SUBSCRIPTIONS: usize = 1_000;
 
 /// The time between two listings that detect changes of other programs.
@@ -31,7 +30,6 @@ const LISTING_SHARE: u32 = 20;
 /// A change of the memory.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Changed {
-    /// The changed files and directories.
     paths: Vec<MemoryPath>,
     /// Whether files were added or removed.
     changes_list: bool,

@@ -33,10 +33,8 @@ use crate::mcp::sessions::Sessions;
 use crate::mcp::token::Token;
 use crate::protocol::{MAX_LINE_BYTES, escape_line_separators};
 
-/// The path of the endpoint.
 const PATH: &str = "/mcp";
 
-/// The header with the id of a session.
 const SESSION_ID: &str = "mcp-session-id";
 
 /// The time in which a client must send the headers, and then the body.
@@ -129,7 +127,6 @@ fn allowed_origins(address: SocketAddr, given: &[String]) -> Vec<String> {
     local.into_iter().chain([own]).chain(named).collect()
 }
 
-/// Accepts connections forever.
 async fn accept_all(
     listener: &TcpListener,
     connections: &Arc<Connections>,

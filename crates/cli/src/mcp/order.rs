@@ -53,7 +53,6 @@ pub(super) struct Order {
     advanced: Notify,
 }
 
-/// The ids of the requests that arrived.
 #[derive(Debug)]
 struct Ids {
     /// All requests with lower ids have arrived or are missing.

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::failure;
 
-/// The start of each URI. The authority is empty.
+/// The authority is empty.
 const PREFIX: &str = "memory:///";
 /// The start of each path below `/memories`.
 const ROOT: &str = "/memories/";
@@ -89,7 +89,6 @@ fn resource(file: &FileEntry) -> Resource {
     Resource::new(uri_of(&file.path), name).with_mime_type(media_type(&file.path)).with_size(file.size)
 }
 
-/// The media type that the name of a file suggests.
 fn media_type(path: &MemoryPath) -> &'static str {
     let extension = path.file_name().and_then(|name| name.rsplit_once('.')).map(|(_, extension)| extension);
     match extension.map(str::to_ascii_lowercase).as_deref() {

@@ -198,10 +198,8 @@ fn encoded(message: &impl Serialize) -> serde_json::Result<Bytes> {
     serde_json::to_vec(message).map(|json| escape_line_separators(json.into()))
 }
 
-/// The requests without a response.
 #[derive(Default)]
 struct Unanswered {
-    /// Their lengths by their ids.
     lengths: Mutex<HashMap<RequestId, usize>>,
     /// Notified when a request is removed.
     removed: Notify,
@@ -254,7 +252,6 @@ impl Unanswered {
     }
 }
 
-/// The request that a message responds to.
 fn answered(message: &ServerJsonRpcMessage) -> Option<RequestId> {
     match message {
         ServerJsonRpcMessage::Response(response) => Some(response.id.clone()),

@@ -44,7 +44,6 @@ fn separate_tool(command: CommandName) -> Tool {
     Tool::new(tool_name(command), description(command), schema).with_title(title(command))
 }
 
-/// The properties of all commands.
 fn properties() -> impl Iterator<Item = (String, Value)> {
     let mut schema = ToolDefinition::input_schema();
     let properties = match schema.get_mut("properties").map(Value::take) {
@@ -54,7 +53,6 @@ fn properties() -> impl Iterator<Item = (String, Value)> {
     properties.into_iter()
 }
 
-/// The schema of an object with these properties.
 fn object_schema(properties: impl Iterator<Item = (String, Value)>, required: &[&str]) -> JsonObject {
     Map::from_iter([
         ("type".to_owned(), json!("object")),
@@ -73,7 +71,7 @@ fn without_commands(mut schema: Value) -> Value {
     schema
 }
 
-/// The name of a separate tool. Its prefix keeps it apart from the tools of other servers.
+/// The prefix keeps it apart from the tools of other servers.
 fn tool_name(command: CommandName) -> String {
     format!("{TOOL_NAME}_{command}")
 }

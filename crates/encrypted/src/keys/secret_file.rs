@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use tokio::task::spawn_blocking;
 use zeroize::Zeroizing;
 
-/// The longest secret in bytes.
 const MAX_BYTES: usize = 4096;
 
 /// Reads a file that holds a secret.

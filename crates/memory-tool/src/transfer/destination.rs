@@ -16,7 +16,6 @@ use crate::transfer::source::is_about_one_file;
 /// Attempts to write a file while other programs change it.
 const MAX_ATTEMPTS: usize = 10;
 
-/// The most files that are written at a time.
 const MAX_CONCURRENT_FILES: usize = 64;
 /// The most bytes of several files that are written at a time.
 const MAX_CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
@@ -46,7 +45,6 @@ pub(super) struct Destination {
     written_paths: VecDeque<(MemoryPath, usize)>,
 }
 
-/// A file to be written.
 struct Writing {
     memory: Memory,
     overwrites: bool,
@@ -58,7 +56,6 @@ struct Writing {
     known_version: Option<Version>,
 }
 
-/// The result of writing a file.
 struct Written {
     path: MemoryPath,
     is_redacted: bool,
@@ -66,13 +63,11 @@ struct Written {
     outcome: Outcome,
 }
 
-/// The last result for a file.
 struct Recorded {
     outcome: Outcome,
     is_redacted: bool,
 }
 
-/// The result for a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Outcome {
     Copied {
@@ -148,7 +143,6 @@ impl Destination {
         Ok(())
     }
 
-    /// Whether another file can be written now.
     fn has_room(&self, path: &MemoryPath, size: usize) -> bool {
         let bytes: usize = self.written_paths.iter().map(|(_, size)| size).sum();
         let overlaps = |(other, _): &(MemoryPath, usize)| other == path || other.is_under(path) || path.is_under(other);
@@ -373,7 +367,6 @@ mod tests {
 
     const FILE: &str = "/memories/a";
 
-    /// A fault of the next writes.
     #[derive(Clone, Copy, Debug, PartialEq)]
     enum Fault {
         /// Other bytes are stored.

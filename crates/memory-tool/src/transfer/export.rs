@@ -189,7 +189,6 @@ impl OpenTarget {
     }
 }
 
-/// The target of a running export.
 enum Target {
     Directory(Directory),
     Archive(Archive),

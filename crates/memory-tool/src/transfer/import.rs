@@ -107,7 +107,6 @@ impl Import {
         self.overwrites
     }
 
-    /// The next item of the source, or `None` after its end.
     async fn next(&mut self) -> Result<Option<SourceItem>, TransferError> {
         if let Some(origin) = self.origin.take() {
             self.reader = Some(self.read(origin)?);
@@ -119,7 +118,6 @@ impl Import {
         }
     }
 
-    /// Starts a thread that reads the source.
     fn read(&self, origin: Origin) -> Result<SourceReader, TransferError> {
         let (sender, items) = mpsc::channel(1);
         let (name, under) = (self.name.clone(), self.under.clone());
@@ -155,28 +153,23 @@ impl fmt::Debug for Import {
     }
 }
 
-/// The channel from the thread that reads the source.
 struct SourceReader {
     items: mpsc::Receiver<Result<SourceItem, TransferError>>,
     /// The first item, if [`Import::has_files`] received it.
     first: Option<SourceItem>,
 }
 
-/// An item of a source.
 enum SourceItem {
     File { path: MemoryPath, content: Vec<u8>, times: FileTimes },
     End(SourceEnd),
 }
 
-/// The results at the end of a source.
 struct SourceEnd {
     skipped: SkippedFiles,
     archive_error: Option<String>,
 }
 
-/// The reason to stop reading a source.
 enum StopReason {
-    /// The receiver was dropped.
     Disconnected,
     Failure(TransferError),
 }

@@ -88,7 +88,6 @@ fn resolved(path: &Path) -> PathBuf {
     resolved
 }
 
-/// Normalizes the spelling of a bucket URL.
 fn normalized(url: &str) -> String {
     let (scheme, location) = url.split_once(':').unwrap_or(("", url));
     format!("{}:{}", scheme.to_ascii_lowercase(), location.trim_end_matches('/'))

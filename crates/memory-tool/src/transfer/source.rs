@@ -10,7 +10,6 @@ use memory_tool_core::{
 
 use crate::transfer::error::TransferError;
 
-/// The most files that are read at a time.
 const MAX_CONCURRENT_FILES: usize = 16;
 /// The most bytes of several files that are read at a time.
 const MAX_CONCURRENT_BYTES: u64 = 8 * 1024 * 1024;

@@ -48,7 +48,6 @@ pub struct JsonLinesLog {
     lines: mpsc::Sender<Line>,
 }
 
-/// A line to write.
 #[derive(Debug)]
 struct Line {
     bytes: Vec<u8>,
@@ -180,7 +179,6 @@ fn open_file(path: &Path, sync: bool) -> io::Result<File> {
     Ok(file)
 }
 
-/// The open file of a log.
 #[derive(Debug)]
 struct Writer {
     path: PathBuf,
@@ -318,7 +316,7 @@ mod tests {
         }
     }
 
-    /// The records of a file. Other lines are `None`.
+    /// `None` stands for a line that is not a record.
     fn records(path: &Path) -> Vec<Option<AuditRecord>> {
         std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).ok()).collect()
     }

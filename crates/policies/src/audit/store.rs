@@ -59,7 +59,6 @@ pub struct AuditedStore<S> {
     cached: Arc<Mutex<VecDeque<CachedDigest>>>,
 }
 
-/// The digest of one version of a file.
 #[derive(Debug)]
 struct CachedDigest {
     path: MemoryPath,

@@ -197,7 +197,6 @@ impl<S: Store> ExpiringStore<S> {
         }))
     }
 
-    /// Reads a path without the expired files.
     async fn read_unexpired(&self, path: &MemoryPath) -> Result<Node, StoreError> {
         for _ in 0..MAX_ATTEMPTS {
             let now = self.rules.now();
@@ -240,7 +239,6 @@ impl<S: Store> ExpiringStore<S> {
             })
     }
 
-    /// Applies a batch together with the stored access times.
     async fn apply_with_times(&self, batch: Batch, now: u64) -> Result<(), StoreError> {
         let mut kept = BTreeSet::new();
         for _ in 0..MAX_ATTEMPTS {

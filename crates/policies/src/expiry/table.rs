@@ -10,7 +10,6 @@ use memory_tool_core::{
 use super::access_times::AccessTimes;
 use super::rules::Clock;
 
-/// The record that holds the access times.
 #[expect(clippy::expect_used, reason = "the name is a constant, and every test reads it")]
 static RECORD: LazyLock<RecordName> = LazyLock::new(|| "expiry/access-times".parse().expect("the name is valid"));
 

@@ -19,7 +19,6 @@ pub(super) struct Report<'a> {
     kind: Kind,
     #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "events take it from their span"))]
     store: &'a Arc<str>,
-    /// The name of the command or operation.
     #[cfg_attr(not(feature = "metrics"), expect(dead_code, reason = "as above"))]
     name: &'static str,
     span: Span,

@@ -70,7 +70,6 @@ pub struct MountedStore {
     mounted: Vec<Mount>,
 }
 
-/// A store and its mount point.
 #[derive(Clone, Debug)]
 struct Mount {
     store: Relocated<Arc<dyn Store>>,
@@ -259,7 +258,6 @@ impl MountedStore {
     }
 }
 
-/// Whether the batch has preconditions on records or changes records.
 fn has_records(batch: &Batch) -> bool {
     !batch.record_preconditions().is_empty() || !batch.record_changes().is_empty()
 }
@@ -337,7 +335,6 @@ impl MountedStoreBuilder {
     }
 }
 
-/// A quota on a directory that spans several stores.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot check a quota on {directory}, which spans several stores (one is mounted at {point}): \

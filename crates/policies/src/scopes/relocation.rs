@@ -169,7 +169,6 @@ impl Relocation {
             .with_unlisted(listing.unlisted.into_iter().filter_map(counted).collect())
     }
 
-    /// Translates the paths in an error.
     fn error_to_outer(&self, error: StoreError) -> StoreError {
         // A symbolic link may be above the inner directory. It is reported at the outer directory.
         let outer = |path: MemoryPath| self.to_outer(&path).unwrap_or_else(|| self.outer.clone());
@@ -213,7 +212,6 @@ impl Relocation {
         StoreError::refused(&self.outer, POLICY, reason)
     }
 
-    /// Translates the inner paths in a message.
     fn text_to_outer(&self, text: &str) -> String {
         let mut translated = String::with_capacity(text.len());
         let mut rest = text;

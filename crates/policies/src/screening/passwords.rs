@@ -283,7 +283,6 @@ fn is_format(text: &str) -> bool {
     (is_named && !rest.contains(char::is_numeric)) || matches!(&*lowercase, "utf-8" | "utf-16" | "utf-32")
 }
 
-/// Whether one of the words belongs to prose.
 fn has_prose(text: &str) -> bool {
     text.split(|separator: char| !separator.is_alphanumeric()).any(|word| PROSE.contains(&&*word.to_lowercase()))
 }

@@ -23,7 +23,6 @@ const fn rule(detector: Detector, pattern: &'static str, value: fn(&str) -> Opti
     Rule { detector, words: None, pattern, value }
 }
 
-/// A rule for a password with a name.
 const fn password(pattern: &'static str, value: fn(&str) -> Option<Range<usize>>) -> Rule {
     const WORDS: &str = concat!(
         "[Pp]ass|PASS|[Pp][Ww]|psk|SECRET|[Kk]ennwort|[Cc]ontraseña|[Ss]enha|[Ww]achtwoord|[Hh]asło",

@@ -13,7 +13,6 @@ use crate::screening::redaction::redact;
 use crate::screening::rules::{RULES, Rule};
 use crate::screening::screen::{Refusal, Screen, Verdict};
 
-/// The maximum number of findings named in a refusal.
 const MAX_NAMED_FINDINGS: usize = 5;
 
 /// A [`Screen`] that keeps credentials, payment card numbers and, optionally, personal data out of a memory.

@@ -153,19 +153,12 @@ fn rename_to(partial: Partial, path: &Path, overwrites: bool) -> io::Result<()> 
     named.map(drop).map_err(|error| error.error)
 }
 
-/// The output of an archive.
 enum Output {
     Writer(BufWriter<Box<dyn Write + Send>>),
-    File {
-        partial: Partial,
-        path: PathBuf,
-        overwrites: bool,
-    },
-    /// Discards all writes.
+    File { partial: Partial, path: PathBuf, overwrites: bool },
     Discard,
 }
 
-/// A temporary file for an incomplete archive.
 enum Partial {
     Plain(BufWriter<NamedTempFile>),
     Gzip(GzEncoder<NamedTempFile>),

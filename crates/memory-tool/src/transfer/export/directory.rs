@@ -108,7 +108,6 @@ fn identity(_: &Metadata) -> Option<Identity> {
     None
 }
 
-/// Whether the error affects all files.
 fn is_about_all_files(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::ReadOnlyFilesystem)
 }
@@ -122,7 +121,6 @@ fn open_or_create(path: &Path) -> io::Result<Dir> {
     Dir::open_ambient_dir(path, ambient_authority())
 }
 
-/// Opens or creates a subdirectory.
 fn enter(directory: &Dir, name: &str) -> io::Result<Dir> {
     match directory.open_dir_nofollow(name) {
         Err(error) if error.kind() == ErrorKind::NotFound => {

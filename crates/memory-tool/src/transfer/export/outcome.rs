@@ -16,6 +16,5 @@ pub(super) enum AddOutcome {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum FinishOutcome {
     Written,
-    /// The existing archive was kept.
     Kept,
 }

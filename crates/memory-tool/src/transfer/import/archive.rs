@@ -20,7 +20,6 @@ const MAX_HEADER_BYTES: u64 = 1024 * 1024;
 /// default.
 const MAX_PADDING_BYTES: u64 = 1024 * 1024;
 
-/// The first bytes of a gzip stream.
 const GZIP: &[u8] = b"\x1f\x8b";
 
 /// The first bytes of unsupported formats. A tar archive starts with a name, which is unlikely to match.
@@ -80,7 +79,6 @@ pub(crate) fn import_files(archive: Archive, filter: &mut ImportFilter) -> Resul
     }
 }
 
-/// The reason to stop reading an archive.
 enum StopReason {
     Archive(io::Error),
     Disconnected,
@@ -169,7 +167,6 @@ fn is_sparse(entry: &mut Entry<'_, LimitedReader>) -> io::Result<bool> {
     has_extension(entry, |key| key.starts_with(b"GNU.sparse."))
 }
 
-/// Whether an entry has an extension with a matching key.
 fn has_extension(entry: &mut Entry<'_, LimitedReader>, matches: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
     let extensions = entry.pax_extensions()?;
     Ok(extensions.is_some_and(|found| found.flatten().any(|extension| matches(extension.key_bytes()))))
@@ -183,7 +180,6 @@ struct ReadLimit {
     is_at_end: Cell<bool>,
 }
 
-/// A reader with a limit on the bytes of an archive.
 struct LimitedReader {
     reader: Box<dyn Read>,
     limit: Rc<ReadLimit>,

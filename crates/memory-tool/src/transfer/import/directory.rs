@@ -47,7 +47,6 @@ pub(super) fn import_files(root: Dir, filter: &mut ImportFilter) -> Result<(), D
     Ok(())
 }
 
-/// An entry of a directory.
 struct Child {
     directory: Rc<Dir>,
     file_name: OsString,

@@ -11,7 +11,6 @@ use crate::transfer::report::{FileProblem, add};
 /// The maximum length of a reported name or reason in characters. The maximum length of a path is 1,024 bytes.
 const MAX_CHARACTERS: usize = 1_024;
 
-/// Receives a file.
 type Take = Box<dyn FnMut(MemoryPath, Vec<u8>, FileTimes) -> Result<(), Disconnected> + Send>;
 
 /// The receiver of the files was dropped.
