@@ -31,7 +31,6 @@ async fn write_many(store: &BucketStore, directory: &str, count: usize) {
     }
 }
 
-/// Everything in the store.
 async fn everything(store: &BucketStore) -> Vec<(MemoryPath, Vec<u8>)> {
     let mut files = Vec::new();
     for entry in store.list(&MemoryPath::root()).await.unwrap() {
@@ -340,7 +339,6 @@ async fn a_checkpoint_without_its_pointer() {
     assert!(expect_same(&bucket, &[&store, &other]).await == all);
 }
 
-/// The events of the crate, as an operator reads them.
 #[derive(Clone, Default)]
 struct Events(Arc<std::sync::Mutex<Vec<u8>>>);
 

@@ -19,7 +19,6 @@ const EDITS: usize = 262;
 
 type Contents = BTreeMap<MemoryPath, Vec<u8>>;
 
-/// The objects of a store, and the files in it.
 struct Example {
     objects: BTreeMap<String, Bytes>,
     files: Contents,
@@ -29,7 +28,6 @@ fn keys() -> KeyRing {
     KeyRing::new(RawKey::from_bytes([7; 32]))
 }
 
-/// A store on a bucket, as an application opens it.
 async fn open(bucket: &Arc<TestBucket>, is_encrypted: bool) -> Result<Box<dyn Store>, memory_tool_core::OpenError> {
     let store = BucketStore::open(bucket.objects.clone(), PREFIX.into()).await?;
     Ok(if is_encrypted { Box::new(EncryptedStore::open(store, keys()).await?) } else { Box::new(store) })
@@ -79,7 +77,6 @@ async fn read_all(store: &dyn Store) -> (Contents, BTreeSet<MemoryPath>) {
 }
 
 impl Example {
-    /// The kinds of objects, each with the key of one.
     fn kinds(&self) -> Vec<(&'static str, String)> {
         let under = |directory: &'static str| self.objects.keys().filter(move |key| key.starts_with(directory));
         let number_of = |key: &str| key.rsplit('/').next().unwrap().parse::<u64>().unwrap();

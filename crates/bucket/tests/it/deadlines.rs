@@ -13,7 +13,6 @@ use tokio::time::Instant;
 const DEADLINE: Duration = Duration::from_secs(30);
 
 type Outcome = Result<(), BoxError>;
-/// An operation of a store.
 type Operation = fn(BucketStore) -> BoxFuture<'static, Outcome>;
 
 const OPERATIONS: [(&str, Operation); 7] = [

@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use crate::support::{TestBucket, read, write};
 
-/// The edits of a writer.
 #[derive(Clone, Copy, Debug)]
 enum Work {
     Write,

@@ -12,7 +12,6 @@ fn large(letter: &str) -> String {
     letter.repeat(20_000)
 }
 
-/// The number of objects with contents of files.
 async fn files(bucket: &TestBucket) -> usize {
     bucket.keys("contents/files").await.len()
 }

@@ -8,7 +8,6 @@ use memory_tool_core::{Batch, FailureKind, MemoryPath, OpenOptions, Store, Store
 
 /// The largest object that is read, in bytes.
 const LIMIT: u64 = 16 * 1024 * 1024;
-/// The most changes of a batch.
 const STEPS: usize = 50_000;
 
 /// A batch of this many empty files with paths of 826 bytes.

@@ -19,7 +19,6 @@ async fn write_many(store: &BucketStore, count: usize) {
     }
 }
 
-/// The paths and contents of all files.
 async fn files(store: &BucketStore) -> Vec<(MemoryPath, Vec<u8>)> {
     let mut files = Vec::new();
     for entry in store.list(&MemoryPath::root()).await.unwrap() {

@@ -13,14 +13,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The rows of these cases.
 fn rows(directory: &Path) -> Vec<String> {
     let table = fs::read_to_string(directory.join("sdk-comparison/cases.csv")).unwrap();
     let is_row = |line: &&str| CASES.iter().any(|case| line.starts_with(&format!("{case},")));
     table.lines().filter(is_row).map(str::to_owned).collect()
 }
 
-/// The packages and tools.
 fn tested(directory: &Path) -> Vec<String> {
     let page = fs::read_to_string(directory.join("sdk-comparison.md")).unwrap();
     let is_row = |line: &&str| line.starts_with("| package |") || line.starts_with("| tool |");

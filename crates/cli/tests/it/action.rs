@@ -18,7 +18,6 @@ fn action() -> String {
     fs::read_to_string(directory_of_action().join("action.yml")).unwrap()
 }
 
-/// The script of a step.
 fn script(step: &str) -> String {
     let action = action();
     let (_, step) = action.split_once(&format!("- name: {step}\n")).unwrap();
@@ -26,7 +25,6 @@ fn script(step: &str) -> String {
     block.lines().map_while(|line| line.strip_prefix("        ")).map(|line| format!("{line}\n")).collect()
 }
 
-/// The names of the inputs.
 fn inputs() -> Vec<String> {
     let action = action();
     let (_, inputs) = action.split_once("\ninputs:\n").unwrap();

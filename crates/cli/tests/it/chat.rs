@@ -18,7 +18,7 @@ use crate::terminal::on_a_terminal;
 /// The key, which must not appear in any output.
 const KEY: &str = "sk-ant-test-0123456789";
 
-/// A `memory-tool chat` process, which is killed on drop.
+/// Killed on drop.
 struct Chat {
     process: Child,
     input: Option<ChildStdin>,
@@ -129,7 +129,6 @@ impl Drop for Chat {
     }
 }
 
-/// Runs a conversation with these lines of input.
 fn converse(place: &Place, api: &MessagesApi, options: &[&str], lines: &[&str]) -> (Option<i32>, String, String) {
     let mut chat = Chat::start(place, api, options);
     for line in lines {

@@ -9,7 +9,6 @@ use memory_tool_test_fixtures::session::{Place, program};
 use serde_json::{Value, json};
 
 trait Commands {
-    /// Runs a command on the store with this input.
     fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> CommandOutput;
 
     fn run(&self, arguments: &[&str]) -> CommandOutput {

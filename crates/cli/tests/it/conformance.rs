@@ -39,7 +39,6 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The results of a report with this outcome.
 fn results<'a>(report: &'a Value, outcome: &str) -> Vec<&'a Value> {
     report["results"].as_array().unwrap().iter().filter(|result| result["outcome"] == outcome).collect()
 }
@@ -225,7 +224,6 @@ impl Script {
         format!("sh '{}' {{dir}}", self.path().display())
     }
 
-    /// Checks that a few cases fail with this problem.
     fn fails(&self, problem: &str, timeout: &str) {
         let command = self.command();
         let few = ["--filter", "races.creates", "--filter", "view.empty-store", "--timeout", timeout];

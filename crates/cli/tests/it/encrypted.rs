@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 const SECRET: &str = "the customer called about her divorce";
 const FILES: usize = 300;
 
-/// Generates a key in a file.
 fn keygen(place: &Place, name: &str) -> PathBuf {
     let file = place.outside(name);
     let made = program().arg("keygen").arg("--output").arg(&file).output().unwrap();

@@ -6,7 +6,6 @@ use std::process::{Command, Output};
 
 use memory_tool_test_fixtures::session::{Place, program};
 
-/// The headings, in their order.
 const HEADINGS: [&str; 8] =
     ["Usage:", "Arguments:", "Options:", "Store:", "Encryption of SRC:", "Encryption:", "Policies:", "Exit status:"];
 
@@ -29,14 +28,12 @@ const COMMANDS_WITH_STORE: [&str; 15] = [
     "view",
 ];
 
-/// The other commands.
 const COMMANDS_WITHOUT_STORE: [&str; 5] = ["completions", "conformance", "copy", "keygen", "man"];
 
 fn commands() -> impl Iterator<Item = &'static str> + Clone {
     COMMANDS_WITH_STORE.into_iter().chain(COMMANDS_WITHOUT_STORE)
 }
 
-/// The output of a successful command.
 fn output_of(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap();
     assert!(status.success() && stderr.is_empty(), "{command:?}: {status}, {}", String::from_utf8_lossy(&stderr));

@@ -7,7 +7,6 @@ use std::process::{Command, Stdio};
 
 use memory_tool_test_fixtures::session::{Place, program, wait_for_end};
 
-/// Sends a signal to the process, and checks its end.
 fn interrupt(mut command: Command, signal: &str, status: i32, wait_until_it_runs: impl FnOnce()) {
     let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     wait_until_it_runs();

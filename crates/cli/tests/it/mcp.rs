@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use http_server::server;
 
-/// A request of JSON-RPC.
 fn request(id: u64, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
@@ -37,7 +36,6 @@ fn modern(id: u64, method: &str, mut params: Value) -> Value {
     request(id, method, params)
 }
 
-/// The request that runs a command.
 fn call(id: u64, input: Value) -> Value {
     request(id, "tools/call", json!({"name": "memory", "arguments": input}))
 }
@@ -46,7 +44,6 @@ fn create(path: &str, text: &str) -> Value {
     json!({"command": "create", "path": path, "file_text": text})
 }
 
-/// The text of the result of a call.
 fn text(response: &Value) -> &str {
     response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {response}"))
 }

@@ -24,7 +24,6 @@ fn assert_done(outcome: &(Option<i32>, String, String)) {
     assert_eq!((outcome.0, outcome.2.as_str()), (Some(0), ""), "{}", outcome.1);
 }
 
-/// Checks that the tool refused with these words.
 fn assert_refused(outcome: &(Option<i32>, String, String), words: &str) {
     assert_eq!((outcome.0, outcome.1.as_str()), (Some(1), ""), "{}", outcome.2);
     assert!(outcome.2.contains(words), "want {words}\n got {}", outcome.2);

@@ -10,7 +10,6 @@ use memory_tool::StoreUrl;
 use memory_tool_test_fixtures::session::{Place, Session, program};
 use serde_json::json;
 
-/// Views the store, in this working directory.
 fn view(store: impl AsRef<OsStr>, directory: &Path) -> Output {
     program().args(["view", "/memories", "--store"]).arg(store).current_dir(directory).output().unwrap()
 }
@@ -77,7 +76,6 @@ fn a_new_store_is_created_with_its_parents_and_is_empty() {
     assert!(output.stdout.ends_with(b"node_modules:\n0B\t/memories\n"));
 }
 
-/// All paths under a directory, with the contents of files.
 fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut directories = vec![directory.to_owned()];

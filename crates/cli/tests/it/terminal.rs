@@ -10,7 +10,6 @@ use serde_json::Value;
 /// Runs a program on a terminal, and ends with its status.
 const ON_A_TERMINAL: &str = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 
-/// The end of the input of a terminal.
 const CTRL_D: &str = "\u{4}";
 
 /// Each of these hides text from a person: invisible and separating characters, and tags, which spell ASCII.
@@ -45,7 +44,6 @@ fn typed(place: &Place, arguments: &[&str], keys: &str) -> (Option<i32>, String)
     (status.code(), String::from_utf8(stdout).unwrap().replace("\r\n", "\n"))
 }
 
-/// A store with these files, as another program puts them there.
 fn place_with(files: &[(&str, &str)]) -> Place {
     let place = Place::new();
     for (name, text) in files {

@@ -14,12 +14,10 @@ use memory_tool::{Batch, Memory, StoreUrl};
 use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
 use serde_json::{Value, json};
 
-/// The number of times that a copy is killed.
 const KILLS: u32 = 25;
 
 type Outcome = (Option<i32>, String, String);
 
-/// The files under a directory: names and contents.
 type Files = BTreeMap<String, Vec<u8>>;
 
 fn outcome(command: &mut Command) -> Outcome {
@@ -28,12 +26,10 @@ fn outcome(command: &mut Command) -> Outcome {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// Runs the program.
 fn run(arguments: &[&dyn AsRef<OsStr>]) -> Outcome {
     outcome(program().args(arguments.iter().map(AsRef::as_ref)))
 }
 
-/// The exit status and the JSON output of the program.
 fn report(arguments: &[&dyn AsRef<OsStr>]) -> (Option<i32>, Value) {
     let (status, output, errors) = outcome(program().args(arguments.iter().map(AsRef::as_ref)).arg("--json"));
     assert_eq!(errors, "");
@@ -53,7 +49,7 @@ fn fill(store: &Path, files: &[(&str, &[u8])]) {
     }
 }
 
-/// The files under a directory. Links to files are followed.
+/// Links to files are followed.
 fn files(directory: &Path) -> Files {
     let mut found = Files::new();
     let mut directories = vec![directory.to_owned()];
@@ -549,7 +545,6 @@ fn in_process_stores_are_refused_as_destination() {
     assert!(!other.exists());
 }
 
-/// Replaces the record of the access times.
 fn record_access_times(store: &Path, times: String) {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let memory = Memory::open(store).await.unwrap();
@@ -849,7 +844,6 @@ fn archives_are_not_written_to_a_terminal() {
     assert!(output.contains("cannot write an archive to a terminal") && !output.contains("a memory"), "{output}");
 }
 
-/// Runs a command with this input.
 fn feed(command: &mut Command, input: &[u8]) -> Outcome {
     let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The command may end before it has read all input.
@@ -859,7 +853,6 @@ fn feed(command: &mut Command, input: &[u8]) -> Outcome {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// Imports an archive into a new store.
 fn import(archive: &[u8]) -> (Option<i32>, Value) {
     let place = Place::in_memory();
     let (status, output, errors) =
@@ -927,7 +920,7 @@ fn special_files_of_a_directory_are_skipped() {
     assert_eq!(memories(&store), Files::from([("d/a".to_owned(), b"text".to_vec())]));
 }
 
-/// An entry of an archive with any name. The size may differ from the length of the content.
+/// The size may differ from the length of the content.
 fn entry(kind: tar::EntryType, name: &[u8], size: u64, content: &[u8]) -> Vec<u8> {
     let mut header = tar::Header::new_gnu();
     header.as_old_mut().name[..name.len()].copy_from_slice(name);
@@ -938,7 +931,6 @@ fn entry(kind: tar::EntryType, name: &[u8], size: u64, content: &[u8]) -> Vec<u8
     [header.as_bytes().as_slice(), content, &vec![0; padding]].concat()
 }
 
-/// A sparse file with one block at this offset.
 fn sparse(name: &str, offset: u64, content: &[u8]) -> Vec<u8> {
     let length = content.len() as u64;
     let number = |number: u64| [[0x80, 0, 0, 0].as_slice(), &number.to_be_bytes()].concat();

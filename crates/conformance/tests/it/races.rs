@@ -9,7 +9,6 @@ use memory_tool_core::{
     Batch, InMemoryStore, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile,
 };
 
-/// Counts the batches that its stores apply.
 #[derive(Clone, Default)]
 struct CountingFixture(Arc<AtomicUsize>);
 

@@ -70,7 +70,6 @@ async fn open(inner: &Arc<LossyStore>, keys: KeyRing) -> EncryptedStore {
     EncryptedStore::open(Arc::clone(inner), keys).await.unwrap()
 }
 
-/// A store with three files.
 async fn three_files() -> (Arc<LossyStore>, EncryptedStore) {
     let inner = Arc::new(LossyStore::default());
     let store = open(&inner, ring(1)).await;

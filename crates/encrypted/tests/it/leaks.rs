@@ -54,7 +54,6 @@ fn found_in(haystack: &[u8]) -> Vec<&'static str> {
     SECRETS.into_iter().filter(|secret| forms(secret).iter().any(|form| is_in(form))).collect()
 }
 
-/// Writes, edits, moves and removes secret files.
 async fn work(store: &dyn Store) {
     let file = "/memories/ex-spouses/divorce-papers.txt";
     crate::support::remove(store, &MemoryPath::root()).await;
@@ -83,7 +82,6 @@ fn the_search_finds_secrets_in_each_encoding() {
     assert_eq!(found_in(b"nothing"), [""; 0]);
 }
 
-/// A store that logs all arguments of its calls.
 #[derive(Debug, Default)]
 struct LoggingStore {
     inner: InMemoryStore,
@@ -175,7 +173,6 @@ async fn works_until_it_is_killed() {
     }
 }
 
-/// Starts the process and kills it after the given time.
 fn start_and_kill(kind: &str, directory: &Path, after: Duration) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
@@ -191,7 +188,6 @@ fn start_and_kill(kind: &str, directory: &Path, after: Duration) {
     process.wait().unwrap();
 }
 
-/// The paths and contents of all files under a directory.
 fn files_under(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {

@@ -32,7 +32,6 @@ struct Victim {
     store: EncryptedStore,
     files: BTreeMap<MemoryPath, Vec<u8>>,
     stored: BTreeMap<MemoryPath, Vec<u8>>,
-    /// The object of each file.
     objects: BTreeMap<MemoryPath, MemoryPath>,
 }
 
@@ -102,7 +101,6 @@ impl Victim {
     }
 }
 
-/// The files that are listed as damaged.
 async fn damaged_files(store: &EncryptedStore) -> BTreeSet<MemoryPath> {
     let listed = store.list(&MemoryPath::root()).await.unwrap();
     listed.into_iter().filter(|entry| entry.is_damaged).map(|entry| entry.path).collect()

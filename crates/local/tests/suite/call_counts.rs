@@ -30,7 +30,6 @@ const MARKS: [&str; 2] = ["<command>", "</command>"];
 const NOT_OF_THE_STORE: [&str; 9] =
     ["futex(", "epoll_", "mmap(", "munmap(", "madvise(", "brk(", "mprotect(", "F_GETFD", r#""\1\0\0\0\0\0\0\0""#];
 
-/// The number of concurrent batches.
 const BATCHES: usize = 32;
 
 /// In a child process: does the work.

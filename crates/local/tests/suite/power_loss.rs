@@ -137,7 +137,6 @@ fn run(name: &str, mut recording: Recording) -> Recording {
     recording
 }
 
-/// Records all changes and checks every state.
 fn check_all_changes() -> (Recording, Checker) {
     let start = Instant::now();
     let recording = run(ALL_CHANGES, Recording::of(&Tree::new()));

@@ -185,7 +185,6 @@ impl Target {
     }
 }
 
-/// The contents of the store before and after the change.
 fn before_and_after(change: &str) -> (Contents, Contents) {
     let target = Target::new(change);
     let before = target.contents();

@@ -57,7 +57,6 @@ async fn policy_cases_pass_on_an_encrypted_store() {
     assert_eq!(failing(open).await, none());
 }
 
-/// The fault of a store.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fault {
     IgnoresQuotas,

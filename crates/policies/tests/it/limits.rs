@@ -102,7 +102,6 @@ fn any_quota() -> impl Strategy<Value = Quota> {
     })
 }
 
-/// Copies all files of a store.
 async fn copy_of(store: &dyn Store) -> InMemoryStore {
     let files = contents(store).await.into_iter();
     let batch = files.fold(Batch::new(), |batch, (path, _, content)| batch.write(path, content));

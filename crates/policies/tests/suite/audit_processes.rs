@@ -19,11 +19,9 @@ use memory_tool_policies::{
 use memory_tool_test_fixtures::by_tier;
 use serde_json::json;
 
-/// The task of the process.
 const TASK: &str = "MEMORY_TOOL_TEST_TASK";
 /// The directory of the log and of the local store, if any.
 const DIRECTORY: &str = "MEMORY_TOOL_TEST_DIRECTORY";
-/// The actor of the process.
 const ACTOR: &str = "MEMORY_TOOL_TEST_ACTOR";
 
 const APPEND: &str = "append";
@@ -79,7 +77,6 @@ fn log_in(directory: &Path) -> std::path::PathBuf {
     directory.join("audit.jsonl")
 }
 
-/// The records of a log.
 struct Trail {
     records: Vec<AuditRecord>,
     /// The number of incomplete lines.

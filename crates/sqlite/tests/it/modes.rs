@@ -15,7 +15,6 @@ async fn open_named(database: &Path, store: &str, mode: OpenMode) -> Result<Sqli
     SqliteStore::builder(database).memory(name(store)).options(OpenOptions::new().mode(mode)).open().await
 }
 
-/// All files of a directory with their contents.
 fn contents(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     let mut contents: Vec<_> =

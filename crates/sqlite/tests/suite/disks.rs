@@ -161,7 +161,6 @@ fn set_mode(path: &Path, mode: u32) {
 #[cfg(not(unix))]
 fn set_mode(_: &Path, _: u32) {}
 
-/// A command that runs as an unprivileged user.
 #[cfg(unix)]
 fn unprivileged(program: &Path) -> Command {
     use std::os::unix::process::CommandExt as _;

@@ -27,7 +27,6 @@ pub(crate) const PREFIX: &str = "memory";
 
 /// Replaces the outcome of a PUT of a commit.
 pub(crate) struct Fault {
-    /// Whether the object is put.
     pub(crate) put: bool,
     /// Runs before the reply.
     pub(crate) meanwhile: Option<BoxFuture<'static, ()>>,

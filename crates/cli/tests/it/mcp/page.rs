@@ -5,7 +5,6 @@ use serde_json::Value;
 
 const PAGE: &str = include_str!("../../../../../docs/mcp.md");
 
-/// The blocks of code of the page in a language.
 fn blocks(language: &str) -> Vec<&'static str> {
     let blocks = PAGE.split("```").skip(1).step_by(2);
     blocks.filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n')).collect()

@@ -137,7 +137,6 @@ fn nodes(schema: &Map<String, Value>) -> Vec<&Map<String, Value>> {
     std::iter::once(schema).chain(inner.flat_map(nodes)).collect()
 }
 
-/// The tools of a server with these options.
 fn tools(options: &[&str]) -> Vec<Value> {
     let place = Place::new();
     let mut session = Session::start_as(&mut server(&place, options));

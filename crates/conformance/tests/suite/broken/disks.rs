@@ -157,7 +157,6 @@ impl DiskStore {
         found.flatten().collect()
     }
 
-    /// The entries of the links under a directory.
     fn links(&self, directory: &MemoryPath) -> Vec<FileEntry> {
         let links = Self::walk(&self.on_disk(directory)).into_iter().filter(|path| path.is_symlink());
         let entry = |link: PathBuf| {
@@ -167,7 +166,6 @@ impl DiskStore {
         links.filter_map(entry).collect()
     }
 
-    /// Whether a link leads to the path.
     fn is_behind_a_link(&self, path: &MemoryPath) -> bool {
         let steps = self.on_disk(path);
         steps.ancestors().take_while(|step| **step != *self.base).any(Path::is_symlink)
@@ -182,7 +180,6 @@ impl DiskStore {
         Self::walk(&self.on_disk(directory)).iter().any(is_foreign)
     }
 
-    /// Removes one file of a directory after another.
     async fn remove_file_by_file(&self, path: &MemoryPath) -> Result<(), StoreError> {
         for entry in self.store.list(path).await? {
             self.store.remove(entry.path).await?;
@@ -256,7 +253,6 @@ impl DiskStore {
         fs::rename(from, to)
     }
 
-    /// Moves one file of a directory after another.
     async fn move_file_by_file(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
         for entry in self.store.list(from).await? {
             let moved = entry.path.replace_prefix(from, to)?;

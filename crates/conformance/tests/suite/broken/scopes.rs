@@ -10,7 +10,6 @@ use memory_tool_core::{InMemoryStore, Store};
 /// Returns the key of a memory from its name. An empty key refuses the name.
 type Key = fn(&str) -> String;
 
-/// The memories of one storage, by key.
 type Memories = Arc<Mutex<BTreeMap<String, Arc<InMemoryStore>>>>;
 
 const FAULTS: [(&str, Key); 5] = [

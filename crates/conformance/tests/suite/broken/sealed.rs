@@ -78,7 +78,6 @@ impl StoreFixture for Fixture {
 
 /// The state that all sessions on one memory share.
 struct Shared {
-    /// The id of the memory.
     id: u64,
     files: Arc<InMemoryStore>,
     /// The number of sealed files, for nonces. Its lock serializes the commands.
@@ -106,10 +105,8 @@ struct SealedStore {
 /// All decrypted files, by the names of the underlying files.
 type OpenedFiles = BTreeMap<MemoryPath, Opened>;
 
-/// A decrypted file.
 struct Opened {
     version: Version,
-    /// The version that callers get.
     shown_version: Version,
     /// The path and content, or `None` if this store did not seal them.
     message: Option<(MemoryPath, Vec<u8>)>,
@@ -192,7 +189,6 @@ impl SealedStore {
         Some((path, message[end + 1..].to_vec()))
     }
 
-    /// Reads and decrypts all underlying files.
     async fn opened(&self) -> Result<MutexGuard<'_, OpenedFiles>, StoreError> {
         let mut opened = self.opened.lock().await;
         let mut before = std::mem::take(&mut *opened);
@@ -239,7 +235,6 @@ impl SealedStore {
         }
     }
 
-    /// The stored form of a record's content.
     fn sealed_record(&self, content: Vec<u8>, count: u64) -> Vec<u8> {
         if self.has(Fault::KeepsRecords) {
             return content;
@@ -257,7 +252,6 @@ impl SealedStore {
         self.cipher.decrypt(&Nonce::try_from(nonce).map_err(|_| damaged())?, body).map_err(|_| damaged())
     }
 
-    /// The versions of the records in the preconditions of a batch.
     async fn record_versions(&self, batch: &Batch) -> Result<BTreeMap<RecordName, Version>, StoreError> {
         let mut versions = BTreeMap::new();
         for (name, _) in batch.record_preconditions() {

@@ -124,7 +124,6 @@ impl StoreFixture for Fixture {
     }
 }
 
-/// The stored files and records.
 #[derive(Clone, Debug, Default)]
 struct Files {
     files: BTreeMap<MemoryPath, File>,
@@ -166,7 +165,6 @@ impl MapStore {
         self.files.lock().unwrap()
     }
 
-    /// The path under which a file is stored.
     fn key(&self, path: &MemoryPath) -> MemoryPath {
         let segments = path.segments().map(|segment| match self.fault {
             Some(Fault::FoldsCase) => segment.to_lowercase(),
@@ -347,7 +345,6 @@ impl MapStore {
         }
     }
 
-    /// The name under which a record is stored.
     fn record_key(&self, name: &RecordName) -> RecordName {
         match name.as_str().rsplit('/').next() {
             Some(end) if self.has(Fault::NamesRecordsByTheirEnd) => end.parse().unwrap(),
@@ -535,7 +532,6 @@ impl MapStore {
         Ok(())
     }
 
-    /// Applies a batch atomically.
     fn apply_whole(&self, batch: Batch) -> Result<(), StoreError> {
         let mut files = self.files();
         let mut changed = files.clone();
@@ -556,7 +552,6 @@ impl MapStore {
         if self.has(Fault::ChangesComeFirst) { self.check(&before, &batch) } else { Ok(()) }
     }
 
-    /// The node at a path, if the preconditions hold.
     fn checked_node(&self, path: &MemoryPath, options: &ReadOptions) -> Result<Node, StoreError> {
         let files = self.files();
         if !self.has(Fault::ReadsUnderNoPrecondition) {
@@ -644,11 +639,9 @@ impl Store for MapStore {
     }
 }
 
-/// The state of a store, for checks.
 struct Counted<'a> {
     store: &'a MapStore,
     files: &'a Files,
-    /// The directory of the quota.
     directory: &'a MemoryPath,
 }
 

@@ -193,12 +193,10 @@ struct Fixture {
     fault: Option<Fault>,
 }
 
-/// The storage of a memory.
 struct Storage {
     store: Arc<dyn Store>,
     /// Serializes the commands of all tools on this storage.
     lock: Arc<Mutex<()>>,
-    /// The directory, if the storage has one.
     directory: Option<TempDir>,
 }
 
@@ -659,7 +657,6 @@ impl BrokenTool {
         Err(Error::Conflict { path: command.path.clone() })
     }
 
-    /// Writes a file without preconditions.
     async fn overwrite(&self, path: &MemoryPath, text: impl Into<Vec<u8>>) {
         self.store.write(path, text).await.unwrap();
     }
@@ -860,25 +857,21 @@ async fn content(store: &dyn Store, path: &MemoryPath) -> Option<Vec<u8>> {
     }
 }
 
-/// The first line of a reply.
 fn header(reply: &impl ToString) -> String {
     reply.to_string().split('\n').next().unwrap().to_owned()
 }
 
-/// The numbered lines of a file.
 fn numbered_lines(view: &FileView) -> String {
     let uncut = FileView::new(view.path.clone(), &view.text, view.first_line, view.total_lines);
     uncut.to_string().split_once('\n').unwrap().1.to_owned()
 }
 
-/// The lines of a listing.
 fn listed_lines(view: &DirectoryView) -> String {
     let mut uncut = view.clone();
     uncut.cut = None;
     uncut.to_string().split_once('\n').map_or_else(String::new, |(_, lines)| lines.to_owned())
 }
 
-/// The command with its range shifted by one line.
 fn one_line_down(command: &ViewCommand) -> ViewCommand {
     match command.view_range.as_ref().and_then(|range| range.resolve(1_000_000)) {
         Some((first, last)) => ViewCommand::new(command.path.clone()).with_view_range(first + 1..=last + 1),
@@ -964,7 +957,6 @@ fn with_fixed_padding(view: &str) -> String {
     view.split('\n').map(pad).collect::<Vec<_>>().join("\n")
 }
 
-/// Misreads or refuses fields of the input.
 fn misread_fields(fault: Fault, fields: &mut Map<String, Value>) -> Result<(), Error> {
     for field in ["path", "old_path", "new_path"] {
         if let Some(Value::String(path)) = fields.get_mut(field) {
@@ -1052,14 +1044,12 @@ fn missing(command: CommandName, field: &'static str) -> Error {
     InputError::MissingField { command: Some(command), field }.into()
 }
 
-/// Moves the value of one field to another.
 fn take_for(fields: &mut Map<String, Value>, taken: &str, field: &str) {
     if let Some(value) = fields.remove(taken) {
         fields.insert(field.to_owned(), value);
     }
 }
 
-/// Misreads or refuses a path.
 fn misread_path(fault: Fault, path: &str) -> Result<String, Error> {
     match path.strip_prefix("/memories/") {
         Some(rest) => Ok(format!("/memories/{}", misread_names(fault, path, rest)?)),
@@ -1141,7 +1131,6 @@ fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// Misreports the outcome of a command.
 fn misreport(fault: Fault, outcome: Result<Reply, Error>) -> Result<Reply, Error> {
     let error = match outcome {
         Ok(reply) => return Ok(reply),

@@ -94,7 +94,6 @@ impl Checker {
     }
 }
 
-/// The contents for a message.
 fn shorten(contents: &Contents) -> String {
     let files =
         contents.iter().map(|(name, content)| format!("{name} {:?}", content.chars().take(40).collect::<String>()));

@@ -126,7 +126,6 @@ pub(crate) struct Probe {
     operations: AtomicUsize,
     fault: Mutex<Option<(usize, Fault)>>,
     pub(crate) last_batch: Mutex<Batch>,
-    /// A damaged file.
     pub(crate) damaged: Mutex<Option<MemoryPath>>,
 }
 

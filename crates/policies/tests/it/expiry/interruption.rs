@@ -109,7 +109,6 @@ pub(crate) fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Out
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Returns the visible files before and after `action`.
 fn old_and_new(action: &Action) -> [[Contents; 2]; 2] {
     let clock = TestClock::new();
     let inner = memory(&clock);

@@ -22,7 +22,6 @@ const PINNED: &str = "/memories/pinned";
 enum Event {
     Step(Step),
     Sweep,
-    /// Replaces the session by a new one.
     Restart,
     Advance(u64),
     SetBack(u64),

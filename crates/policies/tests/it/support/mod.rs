@@ -12,9 +12,7 @@ use serde_json::{Value, json};
 /// One element of a sequence.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
-    /// A command of a model.
     Command(Value),
-    /// A batch of a wrapping store.
     Batch(Vec<Part>),
 }
 
