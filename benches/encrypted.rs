@@ -21,7 +21,6 @@ use crate::report::{print_table, ratio, time};
 
 const SIZES: [usize; 3] = [1_000, 16_000, 1_000_000];
 const ROUNDS: usize = 300;
-/// The number of other files in the store.
 const OTHERS: usize = 200;
 
 fn main() {

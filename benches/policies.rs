@@ -61,7 +61,6 @@ struct Policy {
     /// The store under the policy, also used without it.
     under: fn(LocalStore) -> Box<dyn Store>,
     over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>,
-    /// The directory of the files in the store under the policy.
     directory: MemoryPath,
     /// Whether another program edits before each edit, which invalidates caches.
     has_foreign_edits: bool,
@@ -178,7 +177,6 @@ fn open(policy: &Policy, directory: &TempDir) -> [Tool; 2] {
     ]
 }
 
-/// A tool over a store, and the directory of its files.
 struct Tool {
     runtime: Runtime,
     tool: Box<dyn MemoryTool>,

@@ -122,7 +122,6 @@ fn print_memory(runtime: &Runtime, directory: &Path) {
     print_table("SQLite, open at once | memory of the process", [in_one_file, in_files]);
 }
 
-/// A store, and a connection to a copy of its database.
 struct Fixture<'a> {
     runtime: &'a Runtime,
     store: SqliteStore,

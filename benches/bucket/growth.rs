@@ -15,7 +15,6 @@ const EDITS: usize = 500;
 /// The size of the files that are not edited.
 const SMALL_SIZE: usize = 200;
 const BATCH: usize = 10_000;
-/// The number of fresh processes.
 const PROCESSES: usize = 9;
 const LOG: &str = "/memories/log.md";
 

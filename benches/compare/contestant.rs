@@ -119,7 +119,6 @@ pub(crate) struct Outcome {
     pub(crate) elapsed: f64,
     /// Seconds of each command.
     pub(crate) seconds: Vec<f64>,
-    /// The messages of the commands that failed.
     pub(crate) failures: Vec<String>,
     /// The last reply of each session.
     pub(crate) replies: Vec<String>,

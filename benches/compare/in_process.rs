@@ -53,7 +53,6 @@ impl InProcess {
     }
 }
 
-/// Starts a session.
 type Start = Box<dyn FnOnce(&Runtime) -> JoinHandle<Outcome>>;
 
 impl Runner for InProcess {

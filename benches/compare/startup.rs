@@ -37,7 +37,6 @@ pub(crate) fn measure(directory: &Path, rounds: usize, results: &mut Results) {
     }
 }
 
-/// Builds our program.
 fn build() {
     let arguments = ["build", "--release", "--quiet", "--package", "memory-tool-cli", "--bin", "memory-tool"];
     let mut command = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));

@@ -35,7 +35,6 @@ fn median(results: &Results, id: Id, of: Contestant) -> String {
     results.median(id, of).map(time).unwrap_or_default()
 }
 
-/// Figures of whole sessions and processes.
 fn print_whole(results: &Results) {
     let times = [Id::RecordedSession, Id::Log, Id::FirstReply]
         .map(|id| (id.to_string(), Contestant::ALL.map(|of| median(results, id, of))));

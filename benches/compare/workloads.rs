@@ -219,7 +219,6 @@ impl Script {
         Self::new(CommandName::View, FILE, SMALL, 1, 0)
     }
 
-    /// Creates the script of `count` commands of a session.
     fn new(name: CommandName, path: &str, bytes: usize, count: usize, session: usize) -> Self {
         let numbered = |number| path.replace(".txt", &format!("-{number}.txt"));
         let paths = [path.to_owned(), numbered(0)];

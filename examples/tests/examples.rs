@@ -88,7 +88,6 @@ fn count_lines(source: &str) -> usize {
     source.lines().filter(|line| !line.trim().is_empty()).count()
 }
 
-/// A temporary directory in which examples run.
 struct Directory(TempDir);
 
 impl Directory {
@@ -113,7 +112,6 @@ impl Directory {
         command
     }
 
-    /// Runs the example and returns its standard output.
     fn run(&self, name: &str) -> String {
         stdout_of(self.command(name).output().unwrap())
     }

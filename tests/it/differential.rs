@@ -22,7 +22,6 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-/// A step of a sequence.
 #[derive(Clone, Debug)]
 enum Step {
     /// A command, as the model sends it.
@@ -31,7 +30,6 @@ enum Step {
     Batch(Vec<Part>),
 }
 
-/// A precondition or change of a batch.
 #[derive(Clone, Debug)]
 enum Part {
     RequireAbsent(String),
@@ -194,7 +192,6 @@ async fn records(store: &dyn Store) -> Vec<Option<Vec<u8>>> {
     contents
 }
 
-/// Returns every file of the store with its content.
 async fn contents(store: &dyn Store) -> Vec<(MemoryPath, u64, Vec<u8>)> {
     let mut contents = Vec::new();
     for file in store.list(MemoryPath::root()).await.unwrap() {
@@ -215,7 +212,6 @@ fn has_empty_directory(directory: &Path) -> bool {
         || entries.iter().any(|entry| entry.file_type().unwrap().is_dir() && has_empty_directory(&entry.path()))
 }
 
-/// The options of a tool.
 #[derive(Clone, Copy, Debug)]
 struct Options {
     create_overwrites: bool,

@@ -14,7 +14,6 @@ async fn open_creates_a_database() {
     write_and_read("sqlite:").await;
 }
 
-/// Creates a file with the tool of one memory, and reads it with another.
 async fn write_and_read(scheme: &str) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");

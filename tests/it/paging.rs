@@ -19,7 +19,6 @@ struct Reader {
     longest: usize,
 }
 
-/// A parsed reply of `view`.
 struct Page {
     lines: Vec<String>,
     note: Option<Note>,
@@ -43,7 +42,6 @@ impl Reader {
         Self { tool, cap, calls: 0, longest: 0 }
     }
 
-    /// Reads every listed file.
     async fn read_all(&mut self) -> Files {
         let mut files = Files::new();
         for path in self.list_files().await {
@@ -72,7 +70,6 @@ impl Reader {
         files
     }
 
-    /// Returns the lines of a listing.
     async fn list(&mut self, directory: &str) -> Vec<String> {
         let mut lines = Vec::new();
         loop {
@@ -296,7 +293,7 @@ proptest! {
     }
 }
 
-/// Reads a whole memory. Returns the number of calls and the length of the longest reply.
+/// Returns the number of calls and the length of the longest reply.
 async fn read(files: Files) -> (usize, usize) {
     let mut reader = Reader::new(&files, DEFAULT_MAX_VIEW_CHARACTERS).await;
     assert!(reader.read_all().await == files, "the files differ");

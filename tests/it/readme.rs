@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 const README: &str = include_str!("../../README.md");
 
-/// The maximum number of lines of the README.
 const MAX_LINES: usize = 150;
 
 #[test]
@@ -116,7 +115,6 @@ fn published_crates() -> Vec<(PathBuf, String)> {
     published
 }
 
-/// A link to a file of the project.
 #[derive(Debug)]
 struct Link {
     file: PathBuf,
@@ -128,7 +126,6 @@ fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns the links of a page to files of the project.
 fn links_of(page: &PathBuf) -> Vec<Link> {
     let text = fs::read_to_string(page).unwrap();
     let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -149,7 +146,6 @@ fn is_valid(link: &Link) -> bool {
     fs::read_to_string(&link.file).is_ok_and(|text| anchors_of(&text).contains(&link.heading))
 }
 
-/// Returns the anchors of the headings of a page.
 fn anchors_of(page: &str) -> Vec<String> {
     let mut names = Vec::new();
     let mut is_code = false;

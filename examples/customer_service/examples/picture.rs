@@ -11,7 +11,6 @@ use anstyle_svg::{Term, WIN10_CONSOLE};
 
 type BoxError = Box<dyn Error>;
 
-/// The root of the workspace.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 const PROMPT: &str = "\u{1b}[1m$\u{1b}[0m";
@@ -35,7 +34,6 @@ fn draw() -> Result<String, BoxError> {
     Ok(Term::new().palette(WIN10_CONSOLE).render_svg(&without_tabs))
 }
 
-/// Runs the example in a directory, and returns its terminal output.
 fn run_example(directory: &Path) -> Result<String, BoxError> {
     let output = Command::new("cargo")
         .args(["run", "--quiet", "--package", "customer-service", "--manifest-path"])

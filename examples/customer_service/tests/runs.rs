@@ -18,7 +18,6 @@ fn program(directory: &Path) -> Command {
     command
 }
 
-/// Runs the program and returns its standard output.
 fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -12,7 +12,6 @@ use serde_json::Value;
 /// How many checkpoints a collection keeps.
 const CHECKPOINTS: usize = 2;
 
-/// How many objects are read or written at a time.
 const CONCURRENCY: usize = 16;
 
 /// The objects of a store, by their keys relative to its prefix.

@@ -84,7 +84,6 @@ fn detect_partial_changes(server: &dyn Server) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A task during which a process is killed.
 struct Task {
     name: &'static str,
     start: Start,
@@ -93,7 +92,6 @@ struct Task {
     uploads: &'static str,
 }
 
-/// The initial state of the bucket.
 enum Start {
     Nothing,
     /// A store with these files and unused objects.
@@ -108,13 +106,10 @@ enum Start {
     BeforeCollection,
 }
 
-/// The work of a task.
 enum Work {
     /// Opens the store and views it.
     Open,
-    /// Runs a command that changes files.
     Change(Value),
-    /// Collects garbage.
     Collect,
 }
 
@@ -220,7 +215,6 @@ struct Template {
     files: Files,
 }
 
-/// The prefix of a template.
 const TEMPLATE: &str = "template";
 
 impl Template {
@@ -308,7 +302,6 @@ async fn fill_with_contents<F: Future<Output = Objects>>(store: &BucketStore, ob
     write(BATCH * 9..BATCH * 9 + 3).await;
 }
 
-/// The point at which a process is killed.
 #[derive(Clone, Copy, Debug)]
 struct Kill {
     /// The number of the request, counted from 1.
@@ -340,7 +333,6 @@ impl Moment {
     }
 }
 
-/// The outcome of a task whose process was killed.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Outcome {
     /// The commit was created, so the whole change must be visible.
@@ -398,7 +390,6 @@ impl<'a> Stage<'a> {
         requests.len()
     }
 
-    /// Kills a process and checks the store.
     fn kill(&self, task: &Task, template: &Template, end: &Files, kill: Kill) -> Result<Outcome, String> {
         let prefix = self.copy(template);
         let process = self.begin(&prefix, task, Some(kill));

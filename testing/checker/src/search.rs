@@ -18,7 +18,6 @@ pub(crate) struct Search<'a, M: Model> {
     steps: HashMap<(StateId, usize), Option<StateId>>,
 }
 
-/// An operation with a response.
 struct Completed {
     /// Its index in the history.
     operation: usize,

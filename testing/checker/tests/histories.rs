@@ -15,9 +15,7 @@ enum Command {
     Write(u32),
     /// Compare-and-swap of the last number.
     Swap(u32, u32),
-    /// Reads the whole list.
     List,
-    /// Appends a number.
     Push(u32),
 }
 use Command::{List, Push, Read, Swap, Write};
@@ -51,13 +49,11 @@ impl Model for Numbers {
 
 type Operations = Vec<Operation<Command, Reply>>;
 
-/// An operation with a response.
 fn completed(called: u64, responded: u64, command: Command, reply: Reply) -> Operation<Command, Reply> {
     let response = Some(Response { reply, at: Duration::from_secs(responded) });
     Operation { command, called: Duration::from_secs(called), response }
 }
 
-/// An operation with an unknown outcome.
 fn pending(called: u64, command: Command) -> Operation<Command, Reply> {
     Operation { command, called: Duration::from_secs(called), response: None }
 }

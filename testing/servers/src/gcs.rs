@@ -18,7 +18,6 @@ use crate::error::Error;
 use crate::server::{BUCKET, NOWHERE, Server, choose_cryptography};
 use objects::Objects;
 
-/// The bearer token of clients.
 const TOKEN: &str = "test-token";
 
 /// An in-process server of Google Cloud Storage.

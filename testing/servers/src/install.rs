@@ -137,7 +137,6 @@ pub(crate) fn replace_directory(path: &Path) -> Result<(), Error> {
     .doing(format!("emptying {}", path.display()))
 }
 
-/// Runs a step of an installation.
 fn run(command: &mut Command, if_missing: &'static str, if_failed: &'static str) -> Result<(), Error> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|source| match source.kind() {

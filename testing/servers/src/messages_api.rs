@@ -356,7 +356,6 @@ fn blocks(message: &Value) -> &[Value] {
     if message["content"].is_string() { &[] } else { message["content"].as_array().unwrap() }
 }
 
-/// Checks the rules of the API.
 fn assert_valid(request: &Request) {
     // The beta methods of the SDKs send the second form.
     let expected = ["POST /v1/messages HTTP/1.1", "POST /v1/messages?beta=true HTTP/1.1"];

@@ -89,7 +89,6 @@ mod tests {
         assert_eq!(members(group), [""; 0]);
     }
 
-    /// Returns the running processes of a group.
     fn members(group: u32) -> Vec<String> {
         let processes = Command::new("ps").args(["-e", "-o", "pgid=,stat=,args="]).output().unwrap();
         let processes = String::from_utf8(processes.stdout).unwrap();

@@ -12,7 +12,6 @@ use tempfile::TempDir;
 
 const BRIDGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/bridge.py");
 
-/// Runs the bridge in a directory with a question.
 fn run_bridge(workspace: &TempDir, api: &MessagesApi, question: &str) -> Output {
     let program = memory_tool_test_fixtures::session::program();
     let directory = Path::new(program.get_program()).parent().unwrap().to_owned();

@@ -61,7 +61,6 @@ struct Entry {
     commits: Vec<Commit>,
 }
 
-/// The phase of a writer.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Phase {
     /// Between two attempts.
@@ -72,7 +71,6 @@ enum Phase {
     Sent,
 }
 
-/// The reported outcome of an edit.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 enum Outcome {
     Done,
@@ -113,7 +111,6 @@ struct CheckpointWriter {
     runs: Vec<Checkpoint>,
 }
 
-/// The phase of a garbage collection.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Collection {
     NotStarted,
@@ -123,7 +120,6 @@ enum Collection {
     Removing(BTreeSet<Object>),
 }
 
-/// The phase of a reader.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 enum Reader {
     /// Has not opened the store.
@@ -231,7 +227,6 @@ impl State {
         self.log.get(usize::from(number)).map_or(Slot::Free, |entry| entry.slot)
     }
 
-    /// The number of the last commit.
     fn last(&self) -> Number {
         (0..).zip(&self.log).filter(|(_, entry)| !entry.commits.is_empty()).map(|(n, _)| n).last().unwrap_or(0)
     }
@@ -269,7 +264,6 @@ impl State {
         manifests
     }
 
-    /// Returns the objects of a checkpoint.
     fn objects_of(&self, checkpoint: Checkpoint) -> impl Iterator<Item = Object> + '_ {
         let runs = self.checkpoints[usize::from(checkpoint)].runs.iter().copied().map(Object::Run);
         runs.chain([Object::Manifest(checkpoint)])
@@ -437,7 +431,6 @@ impl Protocol {
         listed.difference(&used).copied().collect()
     }
 
-    /// Runs a step of a garbage collection.
     fn collect(&self, state: &mut State, step: &Step) -> Option<()> {
         match *step {
             Step::ListObjects(index) => {

@@ -66,7 +66,6 @@ impl Cloud {
         Session::start_as(command.args(["run", "--store", &self.store()]))
     }
 
-    /// Lists the keys of all objects in the bucket.
     fn keys(&self) -> Vec<String> {
         let list = async |bucket: &dyn ObjectStore| {
             bucket.list(None).map_ok(|object| object.location.to_string()).try_collect().await.unwrap()

@@ -59,7 +59,6 @@ fn describe_files(files: &Files) -> String {
     files.iter().map(describe).collect::<Vec<_>>().join("\n")
 }
 
-/// Truncates a long value.
 fn truncate(text: &str) -> String {
     text.chars().take(400).collect()
 }

@@ -84,10 +84,8 @@ fn test_stores(server: &dyn Server, seed: u64) -> Result<(), Failed> {
     Ok(report.check_coverage()?)
 }
 
-/// A check of a recording.
 type Check = fn(&Recording) -> Result<(), String>;
 
-/// Checks that a mistake is detected.
 fn detect(mistake: Mistake, check: Check, seed: u64) -> Result<(), Failed> {
     let server = GcsServer::start()?;
     for number in 0..MAX_STORES_OF_MISTAKE {

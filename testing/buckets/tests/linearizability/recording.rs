@@ -39,7 +39,6 @@ const TICK: Duration = Duration::from_millis(5);
 
 /// The plan of a recording.
 pub(crate) struct Plan {
-    /// The seed of all random choices.
     pub(crate) seed: u64,
     /// The number of commands of each process.
     pub(crate) commands: usize,
@@ -52,7 +51,6 @@ pub(crate) struct Plan {
 pub(crate) struct Recording {
     pub(crate) start: Files,
     pub(crate) calls: Vec<Call>,
-    /// The requests of all processes.
     pub(crate) requests: Vec<Record>,
     /// The number of checkpoints that others than the collector wrote.
     pub(crate) checkpoints: usize,
@@ -168,7 +166,6 @@ async fn call(tool: &dyn MemoryTool, command: Value, clock: Instant) -> Call {
 /// A process, and the proxy between it and the server.
 struct Worker {
     process: usize,
-    /// The seed of its commands and faults.
     seed: u64,
     proxy: Proxy,
     session: Session,
@@ -202,7 +199,6 @@ impl Worker {
         calls
     }
 
-    /// Collects garbage repeatedly.
     fn collect_until(&mut self, is_over: &AtomicBool, pause: Duration) -> Collected {
         let mut collected = Collected::default();
         while !is_over.load(Ordering::Relaxed) {
@@ -243,7 +239,6 @@ pub(crate) struct Call {
 pub(crate) enum Outcome {
     /// The command had the effect that the reply describes.
     Known,
-    /// The effect is unknown.
     Unknown,
     /// The command had no effect.
     Failed,

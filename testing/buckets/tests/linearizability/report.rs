@@ -18,7 +18,6 @@ pub(crate) struct Report {
     conflicts: usize,
     unknown: usize,
     failed: usize,
-    /// The number of occurrences of each fault.
     faults: BTreeMap<String, usize>,
     requests: usize,
     /// Uploaded objects with the content of one file.

@@ -99,7 +99,6 @@ fn content(name: &str, size: usize) -> String {
     format!("{name}\n{MARK}\n{}", "x".repeat(size))
 }
 
-/// A unique string.
 fn unique() -> impl Strategy<Value = String> {
     any::<u64>().prop_map(|number| format!("{number:016x}"))
 }

@@ -41,7 +41,6 @@ impl Object {
     }
 }
 
-/// An incomplete multipart upload.
 #[derive(Debug)]
 struct Upload {
     key: String,
@@ -185,7 +184,6 @@ impl Objects {
         Ok(())
     }
 
-    /// Returns a unique number.
     fn number(&mut self) -> u64 {
         self.last_number += 1;
         self.last_number

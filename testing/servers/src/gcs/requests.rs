@@ -49,7 +49,6 @@ pub(super) async fn respond(
     Ok(response.unwrap_or_else(reject))
 }
 
-/// The target of a request.
 struct ApiCall {
     bucket: String,
     /// Empty for requests on the bucket.

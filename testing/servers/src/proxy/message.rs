@@ -4,7 +4,6 @@ use std::io;
 
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
-/// The maximum number of headers of a message.
 const HEADERS: usize = 100;
 
 /// The head of a request.
@@ -46,7 +45,6 @@ impl Response {
     }
 }
 
-/// The end of a body.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Body {
     AfterChunks,
@@ -138,7 +136,6 @@ async fn read_chunks(stream: &mut (impl AsyncBufRead + Unpin), bytes: &mut Vec<u
     }
 }
 
-/// Reads a line, and appends it to `bytes`.
 async fn read_line(stream: &mut (impl AsyncBufRead + Unpin), bytes: &mut Vec<u8>) -> io::Result<String> {
     let start = bytes.len();
     stream.read_until(b'\n', bytes).await?;

@@ -61,7 +61,6 @@ pub(super) struct Plan {
     random: Option<Random>,
 }
 
-/// A fault of one request.
 #[derive(Debug)]
 struct Exact {
     requests: Requests,

@@ -36,7 +36,6 @@ impl Line {
         std::sync::Arc::new(builder.build().unwrap())
     }
 
-    /// Creates an object during a fault.
     async fn create(&self, fault: Fault) -> object_store::Result<PutResult> {
         self.proxy.fault_at(Requests::of("PUT").with("/test/key"), 1, fault);
         self.client.put_opts(&key(), "content".into(), PutMode::Create.into()).await
