@@ -96,9 +96,43 @@ async fn every_policy_of_the_data_is_applied() {
         assert!(matches!(refused, Err(StoreError::Refused { policy, .. }) if policy == expected), "{refused:?}");
     }
     assert!(memory.encrypted().is_some());
-    assert!(std::fs::read_to_string(log).unwrap().contains(r#""actor":"alice""#));
+    let records = std::fs::read_to_string(log).unwrap();
+    assert!(records.lines().all(|record| record.contains(r#""actor":"alice""#)), "{records}");
+    // An intent and an outcome of two writes and of the refusal by the limits. Screening is above the log.
+    assert_eq!(records.lines().count(), 6, "{records}");
     let unlabeled = parse(json!({"key_file": key})).unwrap().build(Memory::over(store)).await;
     assert!(matches!(unlabeled, Err(OptionsError::Open(_))), "{unlabeled:?}");
+}
+
+#[tokio::test]
+async fn the_options_of_the_storage_reach_it() {
+    let options = parse(json!({"timeout": 2.5, "gc_every": 3600, "read_only": true})).unwrap();
+    let builder = format!("{:?}", options.configure(StoreUrl::InProcess).await.unwrap());
+    for expected in ["mode: ReadOnly", "timeout: 2.5s", "gc_interval: Some(3600s)"] {
+        assert!(builder.contains(expected), "{builder}");
+    }
+}
+
+/// A mounted memory records the actor of each command, and its own actor for changes by a program.
+#[tokio::test]
+async fn the_actor_of_a_command_reaches_a_mounted_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = async |name: &str| {
+        let log = directory.path().join(name);
+        let options = parse(json!({"audit_log": log, "actor": name})).unwrap();
+        (options.configure(StoreUrl::InProcess).await.unwrap(), log)
+    };
+    let ((team, team_log), (alice, _)) = (open("team").await, open("alice").await);
+    let team = team.build().await.unwrap();
+    let alice = alice.mount("/memories/team".parse().unwrap(), team.store()).build().await.unwrap();
+    let create = json!({"command": "create", "path": "/memories/team/a", "file_text": "tea"});
+    alice.tool().call(create).await.unwrap();
+    team.write("/memories/b", "tea").await.unwrap();
+    let records = std::fs::read_to_string(team_log).unwrap();
+    let records = records.lines().map(|record| serde_json::from_str::<Value>(record).unwrap());
+    let named: Vec<_> = records.map(|record| format!("{} {}", record["actor"], record["command"])).collect();
+    let expected = [r#""alice" "create""#, r#""team" "apply""#].map(|name| [name, name]).concat();
+    assert_eq!(named, expected);
 }
 
 /// The declarations for editors in other languages have the same options.

@@ -59,7 +59,7 @@ pub struct MemoryOptions {
     /// The tenant whose part of the storage the memory is. Take the name from a trusted source.
     #[serde(deserialize_with = "scope")]
     pub scope: Option<Scope>,
-    /// Other memories, by their paths, in data a list of pairs. They have the same timeout and keys.
+    /// Other memories, by their paths, in data a list of pairs. They have the same timeout, collections and keys.
     #[serde(deserialize_with = "mounts")]
     pub mounts: Vec<(MemoryPath, StoreUrl)>,
     /// Other memories that can only be read.
@@ -298,6 +298,7 @@ impl MemoryOptions {
         if let Some(timeout) = self.timeout {
             builder = builder.timeout(timeout);
         }
+        builder = builder.gc_interval(self.gc_every);
         let Some(keys) = keys else { return builder };
         builder = builder.encrypt(keys).padding(self.padding.unwrap_or_default());
         if let Some(label) = &self.label {
@@ -317,7 +318,7 @@ impl MemoryOptions {
     }
 
     fn configure_policies(&self, mut builder: MemoryBuilder) -> MemoryBuilder {
-        builder = builder.gc_interval(self.gc_every).create_overwrites(self.create_overwrites);
+        builder = builder.create_overwrites(self.create_overwrites);
         if let Some(characters) = self.max_view_characters {
             builder = builder.max_view_characters(characters);
         }
