@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use aes_gcm::aead::{AeadInOut, KeyInit};
 use aes_gcm::{Aes256Gcm, Nonce};
-use memory_tool_core::{Batch, MemoryPath, Node, Store, StoreExt};
+use memory_tool_core::{Batch, Node, Store, StoreExt, StorePath};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
@@ -52,7 +52,7 @@ struct Fixture<'a> {
     runtime: &'a Runtime,
     ours: Arc<dyn Store>,
     plain: Arc<dyn Store>,
-    path: MemoryPath,
+    path: StorePath,
     /// Two alternating contents, because a database skips writes without a change.
     contents: [Vec<u8>; 2],
     cipher: Aes256Gcm,
@@ -68,12 +68,12 @@ impl<'a> Fixture<'a> {
         let contents = [b'x', b'y'].map(|byte| vec![byte; size]);
         let mut sealed = contents[0].clone();
         cipher.encrypt_in_place(&Nonce::from([0; 12]), b"", &mut sealed).unwrap();
-        let path = MemoryPath::root().join("file.txt").unwrap();
+        let path = StorePath::memories().join("file.txt").unwrap();
         let fixture = Self { runtime, ours, plain: open(format!("plain-{size}")), path, contents, cipher, sealed };
         for store in [&fixture.ours, &fixture.plain] {
             fixture.write(store, 0);
             let others = (0..OTHERS).fold(Batch::new(), |batch, number| {
-                let path = format!("/memories/others/{number}.txt").parse().unwrap();
+                let path = format!("/memories/others/{number}.txt").parse::<StorePath>().unwrap();
                 batch.write(path, "another file")
             });
             runtime.block_on(store.apply(others)).unwrap();

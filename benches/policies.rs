@@ -9,7 +9,7 @@ use std::array;
 use std::hint::black_box;
 use std::time::Duration;
 
-use memory_tool_core::{Actor, Batch, CommandName, Engine, InMemoryStore, MemoryPath, MemoryTool, Store};
+use memory_tool_core::{Actor, Batch, CommandName, Engine, InMemoryStore, MemoryTool, Store, StorePath};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{
@@ -61,14 +61,14 @@ struct Policy {
     /// The store under the policy, also used without it.
     under: fn(LocalStore) -> Box<dyn Store>,
     over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>,
-    directory: MemoryPath,
+    directory: StorePath,
     /// Whether another program edits before each edit, which invalidates caches.
     has_foreign_edits: bool,
 }
 
 impl Policy {
     fn new(name: &'static str, over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>) -> Self {
-        Self { name, under: |store| Box::new(store), over, directory: MemoryPath::root(), has_foreign_edits: false }
+        Self { name, under: |store| Box::new(store), over, directory: StorePath::memories(), has_foreign_edits: false }
     }
 }
 
@@ -80,7 +80,7 @@ fn policies() -> Vec<Policy> {
         Policy::new("expiry", |store| engine(ExpiringStore::builder(store, NINETY_DAYS).build().unwrap())),
         Policy { under: production, ..Policy::new("audit log in production", audited) },
         Policy {
-            directory: scope().directory().clone(),
+            directory: scope().directory().into(),
             ..Policy::new("scope", |store| engine(ScopedStore::new(store, scope())))
         },
         Policy::new("observation, no listener", |store| {
@@ -164,7 +164,7 @@ fn fill(policy: &Policy, directory: &TempDir, name: &str, files: usize) {
     let store = (policy.under)(local_store(directory, name));
     let write = |batch: Batch, number: usize| {
         let path = format!("{}/{}/{number}.txt", policy.directory, number / FILES_IN_DIRECTORY);
-        batch.write(path.parse().unwrap(), text())
+        batch.write(path.parse::<StorePath>().unwrap(), text())
     };
     block_on(store.apply((0..files).fold(Batch::new(), write))).unwrap();
 }
@@ -173,14 +173,14 @@ fn open(policy: &Policy, directory: &TempDir) -> [Tool; 2] {
     let [without, with] = STORES.map(|name| (policy.under)(local_store(directory, name)));
     [
         Tool { runtime: runtime(), tool: engine(without), directory: policy.directory.clone() },
-        Tool { runtime: runtime(), tool: (policy.over)(with), directory: MemoryPath::root() },
+        Tool { runtime: runtime(), tool: (policy.over)(with), directory: StorePath::memories() },
     ]
 }
 
 struct Tool {
     runtime: Runtime,
     tool: Box<dyn MemoryTool>,
-    directory: MemoryPath,
+    directory: StorePath,
 }
 
 impl Tool {

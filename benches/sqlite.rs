@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use memory_tool_core::{Batch, Engine, MemoryTool, Store, StoreExt};
+use memory_tool_core::{Batch, Engine, MemoryTool, Store, StoreExt, StorePath};
 use memory_tool_sqlite::SqliteStore;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -134,10 +134,10 @@ impl<'a> Fixture<'a> {
     fn new(runtime: &'a Runtime, path: &Path, files: usize) -> Self {
         let store = runtime.block_on(SqliteStore::open(path)).unwrap();
         let apply = |batch: Batch| runtime.block_on(store.apply(batch)).unwrap();
-        apply(Batch::new().write(FILE.parse().unwrap(), text()));
+        apply(Batch::new().write(FILE.parse::<StorePath>().unwrap(), text()));
         apply((1..files).fold(Batch::new(), |batch, number| {
             let path = format!("/memories/project{}/topic{}/note{number}.txt", number % 10, number % 1_000);
-            batch.write(path.parse().unwrap(), "a note\n")
+            batch.write(path.parse::<StorePath>().unwrap(), "a note\n")
         }));
         Self { runtime, tool: Engine::new(store.clone()), store, bare: Arc::new(Mutex::new(Bare::copy_of(path))) }
     }
@@ -181,7 +181,7 @@ impl Bare {
 
     fn read(&self, _: usize) {
         const SELECT: &str = "SELECT content_id, revision, bytes FROM file JOIN content ON content.id = content_id \
-             WHERE store = 'default' AND path = ?1";
+             WHERE memory = 'default' AND path = ?1";
         let mut select = self.0.prepare_cached(SELECT).unwrap();
         let content: Vec<u8> = select.query_row([FILE], |row| row.get(2)).unwrap();
         black_box(content);
@@ -204,7 +204,7 @@ impl Bare {
         const ADD_UP: &str = "SELECT first, substr(rest, 1, instr(rest || '/', '/') - 1), sum(size) FROM ( \
                  SELECT substr(name, 1, instr(name || '/', '/') - 1) AS first, \
                      substr(name, instr(name || '/', '/') + 1) AS rest, size \
-                 FROM (SELECT substr(path, 11) AS name, size FROM file WHERE store = 'default' \
+                 FROM (SELECT substr(path, 11) AS name, size FROM file WHERE memory = 'default' \
                      AND path > '/memories/' AND path < '/memories0' \
                      AND instr(path, '/.') = 0 AND instr(path || '/', '/node_modules/') = 0)) \
              GROUP BY 1, 2";

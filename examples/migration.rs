@@ -9,7 +9,7 @@ use std::error::Error;
 
 use memory_tool::local::LocalStore;
 use memory_tool::sqlite::SqliteStore;
-use memory_tool::{Batch, MemoryPath, Node, Precondition, Store, StoreError, StoreExt};
+use memory_tool::{Batch, Node, Precondition, Store, StoreError, StoreExt, StorePath};
 
 /// The result of a migration.
 #[derive(Debug, Default, Eq, PartialEq)]
@@ -19,7 +19,7 @@ pub(crate) struct Migrated {
     /// The number of files that existed with the same content.
     pub(crate) unchanged: usize,
     /// Files that existed with another content, and were not overwritten.
-    pub(crate) conflicts: Vec<MemoryPath>,
+    pub(crate) conflicts: Vec<StorePath>,
 }
 
 /// Copies all files of one store into another.

@@ -1,7 +1,7 @@
 //! The requests and bytes of each command in a store of 200 files of 4 KB.
 
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Batch, Engine, MemoryTool, OpenOptions, Store as _, StoreExt as _};
+use memory_tool_core::{Batch, Engine, MemoryTool, OpenOptions, Store as _, StoreExt as _, StorePath};
 use serde_json::{Value, json};
 
 use crate::measure::{create, delete, edit, rename, view};
@@ -30,7 +30,7 @@ fn large_path(number: usize) -> String {
 
 /// Writes the 200 files in one batch.
 pub(crate) async fn fill(store: &BucketStore) {
-    let write = |batch: Batch, number| batch.write(path(number).parse().unwrap(), text(number, SIZE));
+    let write = |batch: Batch, number| batch.write(path(number).parse::<StorePath>().unwrap(), text(number, SIZE));
     store.apply((0..FILES).fold(Batch::new(), write)).await.unwrap();
 }
 

@@ -1,7 +1,7 @@
 //! Edits and first views by the number of files.
 
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Batch, Engine, MemoryTool, OpenOptions, Store as _, StoreError, StoreExt as _};
+use memory_tool_core::{Batch, Engine, MemoryTool, OpenOptions, Store as _, StoreError, StoreExt as _, StorePath};
 
 use crate::commands::SIZE;
 use crate::measure::{edit, median, view};
@@ -36,7 +36,7 @@ async fn fill(store: &BucketStore, files: usize) -> Result<(), StoreError> {
     for numbers in (0..files).collect::<Vec<_>>().chunks(BATCH) {
         let batch = numbers.iter().fold(Batch::new(), |batch, number| {
             let path = format!("/memories/{:03}/{number:06}.md", number / 1_000);
-            batch.write(path.parse().unwrap(), text(*number, SMALL_SIZE))
+            batch.write(path.parse::<StorePath>().unwrap(), text(*number, SMALL_SIZE))
         });
         store.apply(batch).await?;
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use memory_tool_core::{Command, MemoryPath};
+use memory_tool_core::{Command, StorePath};
 
 use crate::in_process::Floor;
 
@@ -22,7 +22,7 @@ impl FileFloor {
         Self { root: root.to_owned(), next: AtomicU64::new(0) }
     }
 
-    fn path(&self, path: &MemoryPath) -> PathBuf {
+    fn path(&self, path: &StorePath) -> PathBuf {
         self.root.join(&path.as_str()[1..])
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use memory_tool_core::{Batch, Store};
+use memory_tool_core::{Batch, Store, StorePath};
 use memory_tool_sqlite::SqliteStore;
 
 use crate::contestant::{Contestant, database};
@@ -52,7 +52,8 @@ fn fill_sqlite(database: &Path, paths: &[String]) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let store = runtime.block_on(SqliteStore::open(database)).unwrap();
     for paths in paths.chunks(BATCH) {
-        let batch = paths.iter().fold(Batch::new(), |batch, path| batch.write(path.parse().unwrap(), TEXT));
+        let batch =
+            paths.iter().fold(Batch::new(), |batch, path| batch.write(path.parse::<StorePath>().unwrap(), TEXT));
         runtime.block_on(store.apply(batch)).unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Mutex;
 
-use memory_tool_core::{Command, MemoryPath};
+use memory_tool_core::{Command, StorePath};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, params_from_iter};
 
@@ -64,7 +64,7 @@ fn execute(connection: &Connection, command: &Command) -> rusqlite::Result<Strin
     }
 }
 
-fn view(connection: &Connection, path: &MemoryPath) -> rusqlite::Result<String> {
+fn view(connection: &Connection, path: &StorePath) -> rusqlite::Result<String> {
     if path.is_root() {
         let mut sizes = connection.prepare_cached("SELECT path, octet_length(text) FROM file")?;
         let sizes = sizes.query_map((), |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?)))?;

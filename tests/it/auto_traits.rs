@@ -8,8 +8,8 @@ use memory_tool::{Memory, MemoryBuilder};
 use memory_tool_bucket::{BucketStore, BucketStoreBuilder};
 use memory_tool_core::{
     Batch, Command, Engine, Error, ErrorKind, InMemoryStore, MemoryPath, MemoryTool, Node, OpenError, OpenOptions,
-    PathMap, Precondition, Problem, Quota, ReadOnlyStore, ReadOptions, RecordName, Reply, Stat, Store, StoreError,
-    StoreExt, VerifyReport,
+    PathMap, Precondition, Problem, Quota, ReadOnlyStore, ReadOptions, Reply, Stat, Store, StoreError, StoreExt,
+    StorePath, VerifyReport,
 };
 use memory_tool_encrypted::{
     EncryptedStore, EncryptedStoreBuilder, KeyProvider, KeyRing, Passphrase, RawKey, RekeyProgress,
@@ -34,7 +34,7 @@ fn types_can_be_shared_between_threads() {
     shared_between_threads::<Arc<dyn MemoryTool>>();
     shared_between_threads::<Arc<dyn Store>>();
     shared_between_threads::<(Batch, Command, Error, MemoryPath, Reply, StoreError)>();
-    shared_between_threads::<(ErrorKind, Node, Precondition, Quota, ReadOptions, RecordName, Stat, PathMap<Vec<u8>>)>();
+    shared_between_threads::<(ErrorKind, Node, Precondition, Quota, ReadOptions, StorePath, Stat, PathMap<Vec<u8>>)>();
     shared_between_threads::<(OpenError, OpenOptions, Problem, VerifyReport)>();
     shared_between_threads::<(Memory, MemoryBuilder)>();
     shared_between_threads::<(InMemoryStore, LocalStore, LocalStoreBuilder)>();

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::{
-    Batch, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota, ReadOptions, RecordName, Store,
-    StoreError, StoreExt, StoredFile, ToolResult, Version,
+    Batch, Engine, InMemoryStore, MemoryTool, Node, Precondition, Quota, ReadOptions, Store, StoreError, StoreExt,
+    StorePath, ToolResult, Version,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding, RawKey};
 use memory_tool_local::LocalStore;
@@ -36,11 +36,11 @@ enum Part {
     /// Requires the current version of the file, or an unknown version.
     RequireVersion(String, bool),
     Limit(String, Quota),
-    RequireRecordAbsent(RecordName),
+    RequireRecordAbsent(StorePath),
     /// Requires the current version of the record, or an unknown version.
-    RequireRecordVersion(RecordName, bool),
-    WriteRecord(RecordName, Vec<u8>),
-    RemoveRecord(RecordName),
+    RequireRecordVersion(StorePath, bool),
+    WriteRecord(StorePath, Vec<u8>),
+    RemoveRecord(StorePath),
     Write(String, Vec<u8>),
     Remove(String),
     Rename(String, String),
@@ -98,7 +98,7 @@ fn quota() -> impl Strategy<Value = Quota> {
 /// The record names that steps use.
 const RECORDS: [&str; 4] = ["a", "a/b", "ab", "a.b"];
 
-fn record() -> impl Strategy<Value = RecordName> {
+fn record() -> impl Strategy<Value = StorePath> {
     select(RECORDS.as_slice()).prop_map(|name| name.parse().unwrap())
 }
 
@@ -134,7 +134,7 @@ async fn batch(store: &dyn Store, parts: &[Part]) -> Batch {
 }
 
 async fn with_part(store: &dyn Store, batch: Batch, part: &Part) -> Option<Batch> {
-    let path = |text: &String| text.parse::<MemoryPath>().ok();
+    let path = |text: &String| text.parse::<StorePath>().ok();
     match part {
         Part::RequireAbsent(at) => Some(batch.require(path(at)?, Precondition::Absent)),
         Part::RequireVersion(at, current) => {
@@ -145,19 +145,19 @@ async fn with_part(store: &dyn Store, batch: Batch, part: &Part) -> Option<Batch
             Some(batch.require(path(at)?, Precondition::Version(version)))
         }
         Part::Limit(at, quota) => Some(batch.limit(path(at)?, *quota)),
-        Part::RequireRecordAbsent(name) => Some(batch.require_record(name.clone(), Precondition::Absent)),
+        Part::RequireRecordAbsent(name) => Some(batch.require(name.clone(), Precondition::Absent)),
         Part::RequireRecordVersion(name, current) => {
-            let version = match store.read_record(name).await {
+            let version = match store.read_opts(name, ReadOptions::new()).await.map(Node::into_file) {
                 Ok(Some(record)) if *current => record.version,
                 _ => Version::new(*b"stale"),
             };
-            Some(batch.require_record(name.clone(), Precondition::Version(version)))
+            Some(batch.require(name.clone(), Precondition::Version(version)))
         }
         Part::Write(at, content) => Some(batch.write(path(at)?, content.clone())),
         Part::Remove(at) => Some(batch.remove(path(at)?)),
         Part::Rename(from, to) => Some(batch.rename(path(from)?, path(to)?)),
-        Part::WriteRecord(name, content) => Some(batch.write_record(name.clone(), content.clone())),
-        Part::RemoveRecord(name) => Some(batch.remove_record(name.clone())),
+        Part::WriteRecord(name, content) => Some(batch.write(name.clone(), content.clone())),
+        Part::RemoveRecord(name) => Some(batch.remove(name.clone())),
     }
 }
 
@@ -186,15 +186,15 @@ fn describe(outcome: Result<(), StoreError>) -> String {
 async fn records(store: &dyn Store) -> Vec<Option<Vec<u8>>> {
     let mut contents = Vec::new();
     for name in RECORDS {
-        let record = store.read_record(&name.parse().unwrap()).await.unwrap();
+        let record = store.read_opts(&name.parse().unwrap(), ReadOptions::new()).await.unwrap().into_file();
         contents.push(record.map(|record| record.content));
     }
     contents
 }
 
-async fn contents(store: &dyn Store) -> Vec<(MemoryPath, u64, Vec<u8>)> {
+async fn contents(store: &dyn Store) -> Vec<(StorePath, u64, Vec<u8>)> {
     let mut contents = Vec::new();
-    for file in store.list(MemoryPath::root()).await.unwrap() {
+    for file in store.list(StorePath::memories()).await.unwrap() {
         let content = match store.read(&file.path).await.unwrap() {
             Node::File(stored) => stored.content,
             other => unreachable!("{} is listed, but read as {other:?}", file.path),
@@ -254,12 +254,8 @@ impl Alternating {
 
 #[async_trait]
 impl Store for Alternating {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.session().read_opts(path, options).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.session().read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -272,7 +268,7 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 proptest! {
-    #![proptest_config(property(256, 5_000))]
+    #![proptest_config(property(64, 5_000))]
 
     #[test]
     fn local_store_matches_the_reference(

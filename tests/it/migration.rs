@@ -5,12 +5,12 @@
 mod example;
 
 use example::{Migrated, migrate};
-use memory_tool_core::{MemoryPath, Node, Store, StoreExt};
+use memory_tool_core::{Node, Store, StoreExt, StorePath};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
 
-fn path(name: &str) -> MemoryPath {
-    MemoryPath::root().join(name).unwrap()
+fn path(name: &str) -> StorePath {
+    StorePath::memories().join(name).unwrap()
 }
 
 async fn write(store: &dyn Store, name: &str, content: &[u8]) {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use memory_tool::{CopyOptions, Export, Import, Memory};
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Batch, FileTimes, InMemoryStore, MemoryPath, Store, StoreExt as _};
+use memory_tool_core::{Batch, FileTimes, InMemoryStore, Store, StoreExt as _, StorePath};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
@@ -42,7 +42,7 @@ fn kept_by(name: &str) -> FileTimes {
 }
 
 async fn times_of(memory: &Memory) -> FileTimes {
-    let listed = memory.store().list(MemoryPath::root()).await.unwrap();
+    let listed = memory.store().list(StorePath::memories()).await.unwrap();
     let [file] = listed.as_slice() else { panic!("{listed:?}") };
     assert_eq!(file.path.as_str(), FILE);
     file.times()
@@ -52,7 +52,7 @@ async fn times_of(memory: &Memory) -> FileTimes {
 async fn copies_exports_and_imports_keep_the_times_of_files() {
     let directory = tempfile::tempdir().unwrap();
     let source = InMemoryStore::new();
-    source.apply(Batch::new().write_with_times(FILE.parse().unwrap(), "text", times())).await.unwrap();
+    source.apply(Batch::new().write_with_times(FILE.parse::<StorePath>().unwrap(), "text", times())).await.unwrap();
     let source = Memory::over(source).build().await.unwrap();
     for (number, (name, store)) in stores(directory.path()).await.into_iter().enumerate() {
         let memory = Memory::over(store).build().await.unwrap();
@@ -81,7 +81,7 @@ async fn a_copy_over_a_newer_file_is_not_created_after_its_last_write() {
     for (name, store) in stores(directory.path()).await {
         store.write(FILE, "newer").await.unwrap();
         let times = times().created(None);
-        store.apply(Batch::new().write_with_times(FILE.parse().unwrap(), "text", times)).await.unwrap();
+        store.apply(Batch::new().write_with_times(FILE.parse::<StorePath>().unwrap(), "text", times)).await.unwrap();
         let written = times_of(&Memory::over(store).build().await.unwrap()).await;
         assert_eq!(written.modified, times.modified, "{name}");
         assert!(written.created <= written.modified, "{name}: {written:?}");
@@ -93,7 +93,7 @@ async fn a_copy_over_a_newer_file_is_not_created_after_its_last_write() {
 async fn an_edit_of_a_copy_is_dated_now() {
     let directory = tempfile::tempdir().unwrap();
     for (name, store) in stores(directory.path()).await {
-        store.apply(Batch::new().write_with_times(FILE.parse().unwrap(), "text", times())).await.unwrap();
+        store.apply(Batch::new().write_with_times(FILE.parse::<StorePath>().unwrap(), "text", times())).await.unwrap();
         store.write(FILE, "edited").await.unwrap();
         let edited = times_of(&Memory::over(store).build().await.unwrap()).await;
         assert_eq!(edited.created, kept_by(name).created, "{name}");

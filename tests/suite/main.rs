@@ -2,8 +2,7 @@
 //! all policies at once, with generous limits. Its custom `main` makes each case a named test.
 //!
 //! A policy uses a store only through [`Store`](memory_tool_core::Store), and each store passes the suite without
-//! policies. Testing each policy on each store therefore adds little, so only the long tier does it, and tests with a
-//! policy run fewer races.
+//! policies. Testing each policy on each store therefore adds little, so only the long tier does it.
 
 #![cfg(test)]
 
@@ -32,17 +31,15 @@ fn main() -> Result<ExitCode, BoxError> {
         }
         let on = |store| format!("{}::{store}", policy.name());
         let (local, sqlite) = (LocalFixture::new, SqliteFixture::new);
-        fixtures.add(on("local"), |name| under(policy, local(name)));
-        fixtures.add(on("sqlite"), |name| under(policy, sqlite(name)));
-        fixtures.add(on("encrypted_local"), |name| under(policy, EncryptedFixture::over(local(name))));
-        fixtures.add(on("encrypted_sqlite"), |name| under(policy, EncryptedFixture::over(sqlite(name))));
+        let on_local = |name: &str| Under::new(policy, local(name));
+        if Tier::current() == Tier::Default {
+            fixtures.add_part(on("local"), on_local);
+        } else {
+            fixtures.add(on("local"), on_local);
+        }
+        fixtures.add_part(on("sqlite"), |name| Under::new(policy, sqlite(name)));
+        fixtures.add_part(on("encrypted_local"), |name| Under::new(policy, EncryptedFixture::over(local(name))));
+        fixtures.add_part(on("encrypted_sqlite"), |name| Under::new(policy, EncryptedFixture::over(sqlite(name))));
     }
     fixtures.run()
-}
-
-/// Wraps the stores of a fixture in a policy. In the default tier, only the in-memory store runs the cases that only
-/// read.
-fn under<F>(policy: Policy, fixture: F) -> Under<F> {
-    let under = Under::new(policy, fixture);
-    if Tier::current() == Tier::Default { under.only_changes() } else { under }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool::{Batch, FailureKind, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile};
+use memory_tool::{Batch, FailureKind, Node, ReadOptions, Store, StoreError, StorePath};
 use tokio::time::timeout;
 
 /// A store whose methods fail if they do not return within the timeout. They may still run after it.
@@ -28,12 +28,8 @@ impl Bounded {
 
 #[async_trait]
 impl Store for Bounded {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.within("reading a path", FailureKind::Busy, self.inner.read_opts(path, options)).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.within("reading a record", FailureKind::Busy, self.inner.read_record(name)).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

@@ -1,8 +1,7 @@
 //! [`Exception`]: an error as the class and the arguments of an exception.
 
 use memory_tool::{
-    BoxError, Error, ErrorKind, FailureKind, MemoryPath, OpenError, OptionsError, Problem, QuotaKind, RecordName,
-    StoreError,
+    BoxError, Error, ErrorKind, FailureKind, OpenError, OptionsError, Problem, QuotaKind, StoreError, StorePath,
 };
 use serde_json::{Value, json};
 
@@ -63,13 +62,12 @@ impl From<&CallError> for Exception {
 
 impl From<&StoreError> for Exception {
     fn from(error: &StoreError) -> Self {
-        let at = |class, path: &MemoryPath| Self::new(class, [path.as_str().into()]);
+        let at = |class, path: &StorePath| Self::new(class, [path.as_str().into()]);
         let text = Value::from(error.to_string());
         match error {
             StoreError::AlreadyExists { path } => at("AlreadyExists", path),
             StoreError::NotFound { path } => at("NotFound", path),
             StoreError::VersionMismatch { path } => at("VersionMismatch", path),
-            StoreError::RecordMismatch { name } => Self::new("RecordMismatch", [name.to_string().into()]),
             StoreError::NotADirectory { path } => at("NotADirectory", path),
             StoreError::NotAFile { path } => at("NotAFile", path),
             StoreError::NotText { path } => at("NotText", path),
@@ -99,12 +97,11 @@ impl From<&StoreError> for Exception {
 pub fn parse_store_error(class: &str, arguments: &[Value]) -> Result<Option<StoreError>, BoxError> {
     let text = |index| arguments.get(index).and_then(Value::as_str).ok_or_else(|| missing(class, index));
     let number = |index| arguments.get(index).and_then(Value::as_u64).ok_or_else(|| missing(class, index));
-    let path = || Ok::<_, BoxError>(MemoryPath::parse(text(0)?)?);
+    let path = || Ok::<_, BoxError>(text(0)?.parse::<StorePath>()?);
     Ok(Some(match class {
         "AlreadyExists" => StoreError::AlreadyExists { path: path()? },
         "NotFound" => StoreError::NotFound { path: path()? },
         "VersionMismatch" => StoreError::VersionMismatch { path: path()? },
-        "RecordMismatch" => StoreError::RecordMismatch { name: text(0)?.parse::<RecordName>()? },
         "NotADirectory" => StoreError::NotADirectory { path: path()? },
         "NotAFile" => StoreError::NotAFile { path: path()? },
         "NotText" => StoreError::NotText { path: path()? },

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use memory_tool_core::{MemoryPath, PathMap, Problem, RecordName};
+use memory_tool_core::{PathMap, Problem, StorePath};
 use object_store::ObjectMeta;
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
@@ -80,8 +80,7 @@ pub(crate) struct Run {
     pub(crate) after: u64,
     pub(crate) through: u64,
     pub(crate) parts: usize,
-    files: BTreeMap<MemoryPath, Option<FileRecord>>,
-    records: BTreeMap<RecordName, Option<FileRecord>>,
+    files: BTreeMap<StorePath, Option<FileRecord>>,
 }
 
 struct Draft {
@@ -161,19 +160,15 @@ impl State {
                 through,
                 parts: 0,
                 files: self.files.files().iter().map(|(path, file)| (path.clone(), Some(file.clone()))).collect(),
-                records: self.files.records().iter().map(|(name, file)| (name.clone(), Some(file.clone()))).collect(),
             }
         } else {
-            let (files, records) = (self.files.files(), self.files.records());
-            let file = |path: &MemoryPath| (path.clone(), files.get(path).cloned());
-            let record = |name: &RecordName| (name.clone(), records.get(name).cloned());
+            let file = |path: &StorePath| (path.clone(), self.files.files().get(path).cloned());
             Run {
                 store,
                 after,
                 through,
                 parts: 0,
                 files: changed_after(&self.changed_files, after).map(file).collect(),
-                records: changed_after(&self.changed_records, after).map(record).collect(),
             }
         };
         let manifest = Manifest {
@@ -210,8 +205,8 @@ impl State {
     }
 }
 
-fn changed_after<K>(changed: &BTreeMap<K, u64>, after: u64) -> impl Iterator<Item = &K> {
-    changed.iter().filter(move |(_, number)| **number > after).map(|(key, _)| key)
+fn changed_after(changed: &BTreeMap<StorePath, u64>, after: u64) -> impl Iterator<Item = &StorePath> {
+    changed.iter().filter(move |(_, number)| **number > after).map(|(path, _)| path)
 }
 
 impl Draft {
@@ -234,8 +229,7 @@ impl Draft {
         }
     }
 
-    /// Moves the oldest contents into packs, and returns the packs. The contents of records stay, because they are
-    /// small.
+    /// Moves the oldest contents into packs, and returns the packs.
     fn pack(&mut self, unique: &Id) -> Vec<(String, Bytes)> {
         let mut oldest: Vec<_> = self.run.files.values_mut().flatten().filter(|file| file.inline_len() > 0).collect();
         oldest.sort_by_key(|file| file.commit);
@@ -288,22 +282,16 @@ impl Draft {
 impl Run {
     /// The run in parts of a limited size.
     fn split(self) -> Vec<Self> {
-        let Self { store, after, through, files, records, .. } = self;
-        let (mut files, mut records) = (files.into_iter().peekable(), records.into_iter().peekable());
+        let Self { store, after, through, files, .. } = self;
+        let mut files = files.into_iter().peekable();
         let mut parts = Vec::new();
-        while files.peek().is_some() || records.peek().is_some() {
+        while files.peek().is_some() {
             let (mut part, mut bytes) = (Self { store, after, through, ..Self::default() }, 0);
             while bytes < PART_BYTES
                 && let Some((path, file)) = files.next()
             {
                 bytes += ENTRY_BYTES + file.as_ref().map_or(0, FileRecord::inline_len);
                 part.files.insert(path, file);
-            }
-            while bytes < PART_BYTES
-                && let Some((name, record)) = records.next()
-            {
-                bytes += ENTRY_BYTES + record.as_ref().map_or(0, FileRecord::inline_len);
-                part.records.insert(name, record);
             }
             parts.push(part);
         }
@@ -431,8 +419,7 @@ impl Inner {
         let runs = manifest.runs.clone();
         let mut loaded = stream::iter(runs).map(|run| self.load_run(run, deadline)).buffered(CONCURRENCY);
         let base = manifest.base();
-        let (mut files, mut records) = (BTreeMap::new(), BTreeMap::new());
-        let (mut changed_files, mut changed_records) = (BTreeMap::new(), BTreeMap::new());
+        let (mut files, mut changed_files) = (BTreeMap::new(), BTreeMap::new());
         while let Some(run) = loaded.try_next().await? {
             let (name, run) = match run {
                 Ok(run) => run,
@@ -440,13 +427,11 @@ impl Inner {
             };
             if name.through > base {
                 changed_files.extend(run.files.keys().map(|path| (path.clone(), name.through)));
-                changed_records.extend(run.records.keys().map(|record| (record.clone(), name.through)));
             }
             merge(&mut files, run.files);
-            merge(&mut records, run.records);
         }
         drop(loaded);
-        let files = PathMap::from_parts(files, records);
+        let files = PathMap::from(files);
         check_tree(&files).map_err(|what| Damage::inconsistent(self.bucket.keys.checkpoint(manifest.through), what))?;
         Ok(Ok(State {
             store: manifest.store,
@@ -460,7 +445,6 @@ impl Inner {
             checkpoint: manifest,
             log_bytes: 0,
             changed_files,
-            changed_records,
         }))
     }
 
@@ -512,8 +496,7 @@ pub(crate) struct LeftRun {
     pub(crate) after: u64,
     pub(crate) through: u64,
     missing_parts: Option<usize>,
-    files: BTreeMap<MemoryPath, Option<FileRecord>>,
-    records: BTreeMap<RecordName, Option<FileRecord>>,
+    files: BTreeMap<StorePath, Option<FileRecord>>,
 }
 
 impl LeftRun {
@@ -521,23 +504,21 @@ impl LeftRun {
         (self.store, self.after, self.through) = (part.store, part.after, part.through);
         self.missing_parts = Some(self.missing_parts.unwrap_or(part.parts).saturating_sub(1));
         self.files.extend(part.files);
-        self.records.extend(part.records);
     }
 
-    /// Brings the files and records to the state at the end of the run.
+    /// Brings the files to the state at the end of the run.
     pub(crate) fn apply_to(self, state: &mut PathMap<FileRecord>, lost: &mut Vec<Problem>) {
-        let (mut files, mut records) = (state.files().clone(), state.records().clone());
+        let mut files = state.files().clone();
         match self.missing_parts {
             Some(missing @ 1..) => lost.push(Problem::new(format!(
                 "{missing} of the parts of the run up to commit {} are missing: its changes of other files are lost",
                 self.through
             ))),
-            _ if self.after == 0 => (files, records) = (BTreeMap::new(), BTreeMap::new()),
+            _ if self.after == 0 => files.clear(),
             _ => {}
         }
         merge(&mut files, self.files);
-        merge(&mut records, self.records);
-        let merged = PathMap::from_parts(files, records);
+        let merged = PathMap::from(files);
         match check_tree(&merged) {
             Ok(()) => *state = merged,
             Err(what) => {
@@ -547,11 +528,11 @@ impl LeftRun {
     }
 }
 
-fn merge<K: Ord>(entries: &mut BTreeMap<K, FileRecord>, changes: BTreeMap<K, Option<FileRecord>>) {
-    for (key, change) in changes {
+fn merge(files: &mut BTreeMap<StorePath, FileRecord>, changes: BTreeMap<StorePath, Option<FileRecord>>) {
+    for (path, change) in changes {
         match change {
-            Some(file) => entries.insert(key, file),
-            None => entries.remove(&key),
+            Some(file) => files.insert(path, file),
+            None => files.remove(&path),
         };
     }
 }
@@ -559,7 +540,7 @@ fn merge<K: Ord>(entries: &mut BTreeMap<K, FileRecord>, changes: BTreeMap<K, Opt
 /// Checks that the files can exist together.
 fn check_tree(files: &PathMap<FileRecord>) -> Result<(), &'static str> {
     let paths = files.files();
-    if paths.contains_key(&MemoryPath::root()) {
+    if [StorePath::memories(), StorePath::records()].iter().any(|root| paths.contains_key(root)) {
         return Err("it has a file at the root");
     }
     // A path sorts directly before the paths under it, so a file above another is its neighbor.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use memory_tool_core::{Batch, Change, MemoryPath, RecordChange, RecordName};
+use memory_tool_core::{Batch, Change, StorePath};
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
@@ -53,22 +53,15 @@ impl Stored {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Step {
     Write {
-        path: MemoryPath,
+        path: StorePath,
         file: FileRecord,
     },
     Remove {
-        path: MemoryPath,
+        path: StorePath,
     },
     Rename {
-        from: MemoryPath,
-        to: MemoryPath,
-    },
-    WriteRecord {
-        name: RecordName,
-        file: FileRecord,
-    },
-    RemoveRecord {
-        name: RecordName,
+        from: StorePath,
+        to: StorePath,
     },
     /// Unused contents are about to be removed. A writer that put contents earlier must put them again before it refers
     /// to them.
@@ -83,7 +76,7 @@ pub(crate) enum Step {
 }
 
 impl Step {
-    /// Whether it changes no file and no record.
+    /// Whether it changes no file.
     pub(crate) fn is_note(&self) -> bool {
         matches!(self, Self::Collection | Self::Checkpoint(_) | Self::Trimmed { .. } | Self::LossAccepted)
     }
@@ -194,16 +187,12 @@ pub(crate) fn trimmed_marker(id: Id) -> serde_json::Result<Vec<u8>> {
 
 /// The steps of a batch. `record` returns the record of the contents for the [number](Batch::content) of a change.
 pub(crate) fn steps_of(batch: &Batch, record: impl Fn(usize) -> FileRecord) -> Vec<Step> {
-    let changes = batch.changes().iter().enumerate().map(|(number, change)| match change {
+    let step = |(number, change): (usize, &Change)| match change {
         Change::Write { path, .. } => Step::Write { path: path.clone(), file: record(number) },
         Change::Remove { path } => Step::Remove { path: path.clone() },
         Change::Rename { from, to } => Step::Rename { from: from.clone(), to: to.clone() },
-    });
-    let records = (batch.changes().len()..).zip(batch.record_changes()).map(|(number, change)| match change {
-        RecordChange::Write { name, .. } => Step::WriteRecord { name: name.clone(), file: record(number) },
-        RecordChange::Remove { name } => Step::RemoveRecord { name: name.clone() },
-    });
-    changes.chain(records).collect()
+    };
+    batch.changes().iter().enumerate().map(step).collect()
 }
 
 #[cfg(test)]
@@ -245,7 +234,7 @@ mod tests {
         state.apply("log/2", golden(), stored()).unwrap();
         let paths: Vec<_> = state.files.files().keys().map(ToString::to_string).collect();
         assert_eq!(paths, ["/memories/notes/first.md", "/memories/projects/a.md"]);
-        assert_eq!((state.collections, state.trimmed, state.files.records().len()), (1, 1, 0));
+        assert_eq!((state.collections, state.trimmed, state.files.under(&StorePath::records()).count()), (1, 1, 0));
     }
 
     /// Only an attacker or a defect writes such a commit.

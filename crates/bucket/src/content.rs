@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
-use memory_tool_core::{FileEntry, MemoryPath, PathMapEntry, Version};
+use memory_tool_core::{FileEntry, PathMapEntry, StorePath, Version};
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
@@ -161,7 +161,7 @@ impl PathMapEntry for FileRecord {
         Version::new(self.version.as_bytes())
     }
 
-    fn to_entry(&self, path: &MemoryPath) -> FileEntry {
+    fn to_entry(&self, path: &StorePath) -> FileEntry {
         let time = |seconds: u64| UNIX_EPOCH.checked_add(Duration::from_secs(seconds));
         let entry = FileEntry::new(path.clone(), self.size);
         entry.with_created(self.created().and_then(time)).with_modified(self.modified.and_then(time))

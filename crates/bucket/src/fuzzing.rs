@@ -20,7 +20,7 @@ pub fn commit(stored: &[u8]) {
     );
     for step in commit.batches.iter().flatten() {
         match step {
-            Step::Write { file, .. } | Step::WriteRecord { file, .. } => check_place(file),
+            Step::Write { file, .. } => check_place(file),
             Step::Checkpoint(manifest) => check_runs(manifest),
             _ => {}
         }

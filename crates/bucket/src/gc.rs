@@ -187,7 +187,7 @@ impl Inner {
         if !self.state().knows_places() {
             self.reload_from_noted(&self.deadline()).await?;
         }
-        let packed: Vec<_> = self.state().files.values().filter(|file| file.is_packed()).cloned().collect();
+        let packed: Vec<_> = self.state().files.files().values().filter(|file| file.is_packed()).cloned().collect();
         let mut used: BTreeMap<Path, u64> = BTreeMap::new();
         for file in &packed {
             let used = used.entry(self.key_of(file)?).or_default();
@@ -350,13 +350,13 @@ fn remove_used<'a>(mut objects: Vec<&'a ObjectMeta>, in_use: &BTreeSet<Path>) ->
 }
 
 fn names_in_state(state: &State) -> Vec<String> {
-    let contents = state.files.values().filter_map(FileRecord::slice).map(|slice| slice.key.clone());
+    let contents = state.files.files().values().filter_map(FileRecord::slice).map(|slice| slice.key.clone());
     contents.chain(state.checkpoint.runs.iter().map(|run| run.key.clone())).collect()
 }
 
 fn names_in_commit(commit: &Commit) -> impl Iterator<Item = String> + '_ {
     commit.batches.iter().flatten().filter_map(|step| match step {
-        Step::Write { file, .. } | Step::WriteRecord { file, .. } => file.slice().map(|slice| slice.key.clone()),
+        Step::Write { file, .. } => file.slice().map(|slice| slice.key.clone()),
         _ => None,
     })
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 use memory_tool_core::{
-    FailureKind, MemoryPath, Node, OpenMode, OpenOptions, PathMapEntry, ReadOptions, RecordName, StoreError, StoredFile,
+    FailureKind, Node, OpenMode, OpenOptions, PathMapEntry, ReadOptions, StoreError, StorePath, StoredFile,
 };
 
 use tokio::sync::Semaphore;
@@ -89,7 +89,7 @@ impl Inner {
     }
 
     /// The file or directory at a path, under the preconditions of the options.
-    pub(crate) async fn read(self: &Arc<Self>, path: &MemoryPath, options: &ReadOptions) -> Result<Node, Failure> {
+    pub(crate) async fn read(self: &Arc<Self>, path: &StorePath, options: &ReadOptions) -> Result<Node, Failure> {
         let limit = self.options.max_file_bytes;
         let look = |state: &State| -> Result<Found<Node>, StoreError> {
             options.check(&state.files)?;
@@ -105,20 +105,6 @@ impl Inner {
         Ok(match self.look(look).await? {
             Found::File(file) => Node::File(file),
             Found::Other(node) => node,
-        })
-    }
-
-    /// The record of a name, if it exists.
-    pub(crate) async fn read_record(self: &Arc<Self>, name: &RecordName) -> Result<Option<StoredFile>, Failure> {
-        let limit = self.options.max_file_bytes;
-        let look = |state: &State| match state.files.records().get(name) {
-            Some(record) if record.size > limit => Err(StoreError::record_too_large(record.size, limit)),
-            Some(record) => Ok(Found::File(record.clone())),
-            None => Ok(Found::Other(())),
-        };
-        Ok(match self.look(look).await? {
-            Found::File(record) => Some(record),
-            Found::Other(()) => None,
         })
     }
 

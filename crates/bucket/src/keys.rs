@@ -1,6 +1,6 @@
 //! [`Keys`]: the names of the objects of a store.
 
-use memory_tool_core::MemoryPath;
+use memory_tool_core::StorePath;
 use object_store::path::{Error, Path};
 
 use crate::id::Id;
@@ -98,16 +98,16 @@ impl Keys {
         let (kind, numbers) = (kind.as_ref(), numbers_after_id(unique.as_ref()));
         match numbers {
             Some(1) => parts.len() == 2 && ["packs", "runs", "replaced"].contains(&kind),
-            Some(2) => kind == "files" || parts.len() == 2 && ["packs", "records"].contains(&kind),
+            Some(2) => ["files", "records"].contains(&kind) || parts.len() == 2 && kind == "packs",
             _ => false,
         }
     }
 
     /// The name of the object for the contents of `path`. `unique` distinguishes it from all others. The path is for
     /// people who browse the bucket, and is shortened if it is too long. A rename does not change it.
-    pub(crate) fn name_for(&self, path: &MemoryPath, unique: &str) -> String {
-        let room = MAX_KEY_BYTES.saturating_sub(self.contents().as_ref().len() + "files//".len() + unique.len());
-        let mut name = "files/".to_owned();
+    pub(crate) fn name_for(&self, path: &StorePath, unique: &str) -> String {
+        let room = MAX_KEY_BYTES.saturating_sub(self.contents().as_ref().len() + "records//".len() + unique.len());
+        let mut name = if path.is_record() { "records/" } else { "files/" }.to_owned();
         for segment in path.segments().take(MAX_KEY_NAMES) {
             if name.len() + segment.len() + 1 > room {
                 break;
@@ -116,11 +116,6 @@ impl Keys {
             name.push('/');
         }
         name + unique
-    }
-
-    /// The name of the object for the contents of a record.
-    pub(crate) fn name_for_record(unique: &str) -> String {
-        format!("records/{unique}")
     }
 
     /// The name of the object for the contents of many small files.
@@ -185,11 +180,11 @@ mod tests {
     #[test]
     fn only_keys_of_the_shapes_that_are_written_are_contents() {
         let (keys, id) = (Keys::new(Path::from("prefix")), Id::default());
-        let file = keys.name_for(&"/memories/a/b".parse().unwrap(), &format!("{id}-1-0"));
+        let name_for = |path: &str| keys.name_for(&path.parse().unwrap(), &format!("{id}-1-0"));
         let written = [
-            file,
+            name_for("/memories/a/b"),
+            name_for("/records/a/b"),
             format!("files/{id}-1-0"),
-            Keys::name_for_record(&format!("{id}-1-0")),
             Keys::name_for_pack(&format!("{id}-0")),
             Keys::name_for_pack(&format!("{id}-2-0")),
             Keys::name_for_run(&format!("{id}-12")),

@@ -344,9 +344,6 @@ impl Inner {
         for (path, _) in state.files.files().iter().filter(|(_, file)| is_missing(file)) {
             lost.push(Problem::new(format!("the contents of {path} are missing")).with_path(path.clone()));
         }
-        for (name, _) in state.files.records().iter().filter(|(_, record)| is_missing(record)) {
-            lost.push(Problem::new(format!("the contents of the record {name} are missing")));
-        }
         Ok(())
     }
 }

@@ -47,13 +47,16 @@ impl Staging {
     ) -> Result<(), Failure> {
         (self.collections, self.contents) = (collections, Vec::new());
         self.generation += 1;
-        let contents: Vec<&[u8]> =
-            (0..batch.changes().len() + batch.record_changes().len()).map(|number| batch.content(number)).collect();
-        let small: usize = contents.iter().map(|content| content.len()).filter(|size| *size <= MAX_INLINE_BYTES).sum();
+        let sizes = (0..batch.changes().len()).map(|number| batch.content(number).len());
+        let small: usize = sizes.filter(|size| *size <= MAX_INLINE_BYTES).sum();
         let (mut packs, mut pack) = (0, Vec::new());
-        for (number, content) in contents.into_iter().enumerate() {
+        for (number, change) in batch.changes().iter().enumerate() {
+            let Change::Write { path, content, .. } = change else {
+                self.contents.push(Content::Inline(Bytes::new()));
+                continue;
+            };
             let place = if content.len() > MAX_INLINE_BYTES {
-                let key = self.name(&bucket.keys, batch, number);
+                let key = bucket.keys.name_for(path, &self.unique(number));
                 put(bucket, &key, Bytes::copy_from_slice(content), deadline).await?;
                 Content::Object(Slice { key, offset: 0, sha256: Digest::of(content) })
             } else if small > MAX_BATCH_BYTES && !content.is_empty() {
@@ -98,14 +101,6 @@ impl Staging {
     pub(crate) fn inline_bytes(&self) -> usize {
         let inline = |content: &Content| if let Content::Inline(bytes) = content { bytes.len() } else { 0 };
         self.contents.iter().map(inline).sum()
-    }
-
-    /// The name of the object for the large contents of a change.
-    fn name(&self, keys: &Keys, batch: &Batch, number: usize) -> String {
-        match batch.changes().get(number) {
-            Some(Change::Write { path, .. }) => keys.name_for(path, &self.unique(number)),
-            _ => Keys::name_for_record(&self.unique(number)),
-        }
     }
 
     fn unique(&self, number: usize) -> String {

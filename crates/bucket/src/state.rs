@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use memory_tool_core::{Batch, InvalidBatch, MemoryPath, PathMap, PathMapEdits, RecordName, StoreError};
+use memory_tool_core::{Batch, InvalidBatch, PathMap, PathMapEdits, StoreError, StorePath};
 
 use crate::checkpoint::Manifest;
 use crate::commit::{Commit, Step, Stored};
@@ -33,8 +33,7 @@ pub(crate) struct State {
     pub(crate) log_bytes: u64,
     /// The paths that changed after the oldest run of the checkpoint, including removed ones, with the latest commit of
     /// each.
-    pub(crate) changed_files: BTreeMap<MemoryPath, u64>,
-    pub(crate) changed_records: BTreeMap<RecordName, u64>,
+    pub(crate) changed_files: BTreeMap<StorePath, u64>,
 }
 
 impl State {
@@ -67,8 +66,7 @@ impl State {
             }
         }
         for edits in &undo {
-            self.changed_files.extend(edits.files.iter().map(|(path, _)| (path.clone(), number)));
-            self.changed_records.extend(edits.records.iter().map(|(name, _)| (name.clone(), number)));
+            self.changed_files.extend(edits.iter().map(|(path, _)| (path.clone(), number)));
         }
         (self.store, self.number, self.commit) = (store, number, stored.digest);
         self.log_bytes += stored.size as u64;
@@ -93,15 +91,15 @@ impl State {
         Err(Damage::inconsistent(key, what))
     }
 
-    /// The edits of a batch of a commit of this time, under the rules of planning. Steps that change no file and no
-    /// record are notes.
+    /// The edits of a batch of a commit of this time, under the rules of planning. Steps that change no file are
+    /// notes.
     pub(crate) fn replay(
         &self,
         steps: Vec<Step>,
         time: u64,
         notes: &mut Vec<Step>,
     ) -> Result<PathMapEdits<FileRecord>, StoreError> {
-        let (mut batch, mut files, mut records) = (Batch::new(), Vec::new(), Vec::new());
+        let (mut batch, mut files) = (Batch::new(), Vec::new());
         for step in steps {
             match step {
                 Step::Write { path, file } => {
@@ -116,18 +114,9 @@ impl State {
                     batch = batch.rename(from, to);
                     files.push(None);
                 }
-                Step::WriteRecord { name, file } => {
-                    batch = batch.write_record(name, Vec::new());
-                    records.push(Some(file));
-                }
-                Step::RemoveRecord { name } => {
-                    batch = batch.remove_record(name);
-                    records.push(None);
-                }
                 note => notes.push(note),
             }
         }
-        files.append(&mut records);
         batch.check(&self.files)?;
         self.files.plan(&batch, |number, _, replaced| {
             let file = files.get_mut(number).and_then(Option::take);
@@ -154,7 +143,6 @@ impl State {
         }
         let base = manifest.base();
         self.changed_files.retain(|_, number| *number > base);
-        self.changed_records.retain(|_, number| *number > base);
         self.checkpoint = manifest;
         self.log_bytes = 0;
     }
@@ -204,6 +192,6 @@ impl State {
 
     /// The bytes of contents in the state.
     pub(crate) fn inline_bytes(&self) -> usize {
-        self.files.values().map(FileRecord::inline_len).sum()
+        self.files.files().values().map(FileRecord::inline_len).sum()
     }
 }

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, MemoryPath, Node, OpenError, ReadOptions, RecordName, Store, StoreError, StoredFile, VerifyProgress,
-    VerifyReport,
+    Batch, Node, OpenError, ReadOptions, Store, StoreError, StorePath, VerifyProgress, VerifyReport,
 };
 use object_store::ObjectStore;
 use object_store::path::Path;
@@ -115,12 +114,8 @@ impl BucketStore {
 
 #[async_trait]
 impl Store for BucketStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.inner.read(path, &options).await.map_err(|failure| failure.during("reading"))
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner.read_record(name).await.map_err(|failure| failure.during("reading a record"))
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

@@ -1,11 +1,10 @@
 //! Checking a store for damage: reads each object that a session, a collection or a new process may need.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use memory_tool_core::{MemoryPath, Problem, RecordName, VerifyProgress, VerifyReport};
+use memory_tool_core::{Problem, StorePath, VerifyProgress, VerifyReport};
 
 use crate::content::{Content, ContentError, FileRecord};
 use crate::failure::Failure;
@@ -17,23 +16,8 @@ use crate::state::State;
 /// Each request may hold a whole object in memory.
 const CONCURRENCY: usize = 8;
 
-#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Owner {
-    File(MemoryPath),
-    Record(RecordName),
-}
-
-impl fmt::Display for Owner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => write!(f, "{path}"),
-            Self::Record(name) => write!(f, "the record {name}"),
-        }
-    }
-}
-
 /// Contents that were read or not, with the failure.
-type Checked = (Owner, FileRecord, Option<Failure>);
+type Checked = (StorePath, FileRecord, Option<Failure>);
 
 impl Inner {
     pub(crate) async fn verify(
@@ -50,21 +34,21 @@ impl Inner {
         }
         report.problems.extend(problems("reading the log", failures));
 
-        let mut unchecked = owners(&self.state());
-        let of = unchecked.iter().filter(|(owner, _)| matches!(owner, Owner::File(_))).count() as u64;
-        let mut known: BTreeMap<Owner, FileRecord> = BTreeMap::new();
+        let mut unchecked: Vec<_> = self.state().files.files().clone().into_iter().collect();
+        let of = unchecked.iter().filter(|(path, _)| !path.is_record()).count() as u64;
+        let mut known: BTreeMap<StorePath, FileRecord> = BTreeMap::new();
         while !unchecked.is_empty() {
             let (mut again, mut damaged) = (Vec::new(), Vec::new());
-            for (owner, file, failure) in self.check_contents(unchecked).await? {
-                match (failure, &owner) {
-                    (None, Owner::File(_)) => {
+            for (path, file, failure) in self.check_contents(unchecked).await? {
+                match failure {
+                    None if path.is_record() => {}
+                    None => {
                         report.files += 1;
                         report.bytes += file.size;
                         progress(VerifyProgress::new(report.files, of));
                     }
-                    (None, Owner::Record(_)) => {}
-                    (Some(failure), _) if known.get(&owner) == Some(&file) => damaged.push((owner, failure)),
-                    (Some(_), _) => again.push((owner, file)),
+                    Some(failure) if known.get(&path) == Some(&file) => damaged.push((path, failure)),
+                    Some(_) => again.push((path, file)),
                 }
             }
             report.problems.extend(damaged.into_iter().map(problem));
@@ -73,12 +57,12 @@ impl Inner {
         Ok(report)
     }
 
-    /// The entries of these owners in the newest state. A change or a collection may be the reason of the failures.
+    /// The entries of these files in the newest state. A change or a collection may be the reason of the failures.
     async fn reread(
         &self,
-        failed: Vec<(Owner, FileRecord)>,
-        known: &mut BTreeMap<Owner, FileRecord>,
-    ) -> Result<Vec<(Owner, FileRecord)>, Failure> {
+        failed: Vec<(StorePath, FileRecord)>,
+        known: &mut BTreeMap<StorePath, FileRecord>,
+    ) -> Result<Vec<(StorePath, FileRecord)>, Failure> {
         if failed.is_empty() {
             return Ok(failed);
         }
@@ -86,21 +70,22 @@ impl Inner {
             Err(failure) if !failure.is_damage() => return Err(failure),
             _ => {} // damage was reported
         }
-        let now = failed.iter().filter_map(|(owner, _)| Some((owner.clone(), find(&self.state(), owner)?))).collect();
+        let find = |(path, _): &(StorePath, _)| Some((path.clone(), self.state().files.files().get(path)?.clone()));
+        let now = failed.iter().filter_map(find).collect();
         known.extend(failed);
         Ok(now)
     }
 
     /// Reads the contents, each object once.
-    async fn check_contents(&self, owners: Vec<(Owner, FileRecord)>) -> Result<Vec<Checked>, Failure> {
+    async fn check_contents(&self, files: Vec<(StorePath, FileRecord)>) -> Result<Vec<Checked>, Failure> {
         let (mut checked, mut in_objects) = (Vec::new(), BTreeMap::<_, Vec<_>>::new());
-        for (owner, file) in owners {
+        for (path, file) in files {
             match &file.content {
                 Content::Inline(bytes) => {
                     let failure = (bytes.len() as u64 != file.size).then(|| ContentError::WrongSize.into());
-                    checked.push((owner, file, failure));
+                    checked.push((path, file, failure));
                 }
-                Content::Object(slice) => in_objects.entry(slice.key.clone()).or_default().push((owner, file)),
+                Content::Object(slice) => in_objects.entry(slice.key.clone()).or_default().push((path, file)),
             }
         }
         let reads = stream::iter(in_objects).map(|(name, parts)| self.check_object(name, parts));
@@ -111,18 +96,18 @@ impl Inner {
         Ok(checked)
     }
 
-    async fn check_object(&self, name: String, parts: Vec<(Owner, FileRecord)>) -> Result<Vec<Checked>, Failure> {
+    async fn check_object(&self, name: String, parts: Vec<(StorePath, FileRecord)>) -> Result<Vec<Checked>, Failure> {
         let object = match self.parts_of(&name, parts.iter().map(|(_, file)| file)).await {
             Ok(object) => object,
             Err(failure) if failure.is_damage() => {
                 let shared = failure.into_shared();
-                return Ok(parts.into_iter().map(|(owner, file)| (owner, file, Some(shared.clone().into()))).collect());
+                return Ok(parts.into_iter().map(|(path, file)| (path, file, Some(shared.clone().into()))).collect());
             }
             Err(failure) => return Err(failure),
         };
-        let check = |(owner, file): (Owner, FileRecord)| {
+        let check = |(path, file): (StorePath, FileRecord)| {
             let failure = file.cut(&object).err().map(Failure::from);
-            (owner, file, failure)
+            (path, file, failure)
         };
         Ok(parts.into_iter().map(check).collect())
     }
@@ -178,26 +163,9 @@ impl Inner {
     }
 }
 
-fn owners(state: &State) -> Vec<(Owner, FileRecord)> {
-    let files = state.files.files().iter().map(|(path, file)| (Owner::File(path.clone()), file.clone()));
-    let records = state.files.records().iter().map(|(name, file)| (Owner::Record(name.clone()), file.clone()));
-    files.chain(records).collect()
-}
-
-fn find(state: &State, owner: &Owner) -> Option<FileRecord> {
-    match owner {
-        Owner::File(path) => state.files.files().get(path).cloned(),
-        Owner::Record(name) => state.files.records().get(name).cloned(),
-    }
-}
-
-fn problem((owner, failure): (Owner, Failure)) -> Problem {
+fn problem((path, failure): (StorePath, Failure)) -> Problem {
     let problem = Problem::of(&failure.during("reading"));
-    let message = format!("{owner} cannot be read: {}", problem.message);
-    match owner {
-        Owner::File(path) => Problem::new(message).with_path(path),
-        Owner::Record(_) => Problem::new(message),
-    }
+    Problem::new(format!("{path} cannot be read: {}", problem.message)).with_path(path)
 }
 
 /// Failures as problems, each once.

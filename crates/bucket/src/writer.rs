@@ -114,7 +114,7 @@ impl Inner {
         }
         self.refuse_read_only()?;
         batch.check_file_sizes(self.options.max_file_bytes)?;
-        let changes = batch.changes().len() + batch.record_changes().len();
+        let changes = batch.changes().len();
         if changes > MAX_STEPS {
             return Err(Failure::batch_too_large(changes));
         }

@@ -25,13 +25,14 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgGroup, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use memory_tool::conformance::CommandLine;
+use memory_tool::conformance::{Basis, Capability, CommandLine, DEFAULT_ANSWER_TIMEOUT};
 use memory_tool::policies::Scope;
-use memory_tool::{DEFAULT_TIMEOUT, MemoryOptions, MemoryPath, StoreUrl, expand_home};
+use memory_tool::{DEFAULT_MAX_VIEW_CHARACTERS, DEFAULT_TIMEOUT, MemoryOptions, MemoryPath, StoreUrl, expand_home};
+use memory_tool_bucket::DEFAULT_GRACE;
 
 use crate::arguments::values::{
-    Age, AnswerTimeout, BasisArgument, LackArgument, ReportFormat, ViewCap, WritingArgument, directory_of_a_case,
-    directory_of_a_source,
+    Age, AnswerTimeout, ReportFormat, ViewCap, WritingArgument, by_name, directory_of_a_case, directory_of_a_source,
+    lack,
 };
 use crate::encryption::{Encryption, SourceEncryption};
 use crate::memory;
@@ -290,15 +291,14 @@ pub(crate) struct ConformanceArguments {
     ///
     /// From the strongest: `documentation` (Anthropic's), `recommendation` (it says only to consider it), `sdks` (the
     /// Python and TypeScript SDKs agree) and `project` (chosen by this project).
-    #[arg(long, value_name = "BASIS", default_value = "project")]
-    pub(crate) basis: BasisArgument,
+    #[arg(long, value_name = "BASIS", default_value = "project", value_parser = by_name::<Basis>)]
+    pub(crate) basis: Basis,
 
     /// Expect the failures that FILE lists, and no others
     ///
     /// Each line is an id and optionally a comment after `#`. The exit status is 1 if another case fails, or if one of
     /// these passes.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    #[arg(value_parser = host_path())]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = host_path())]
     pub(crate) known_failures: Option<PathBuf>,
 
     /// Write the failures to FILE, for --known-failures
@@ -317,14 +317,14 @@ pub(crate) struct ConformanceArguments {
     pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Wait up to SECONDS for a reply
-    #[arg(long, value_name = "SECONDS", default_value_t)]
+    #[arg(long, value_name = "SECONDS", default_value_t = AnswerTimeout(DEFAULT_ANSWER_TIMEOUT))]
     pub(crate) timeout: AnswerTimeout,
 
     /// Ignore cases that need NEED, and report REASON; may be repeated
     ///
     /// For example sessions='it locks its directory'. --list prints the needs.
-    #[arg(long, value_name = "NEED=REASON")]
-    pub(crate) lacks: Vec<LackArgument>,
+    #[arg(long, value_name = "NEED=REASON", value_parser = lack)]
+    pub(crate) lacks: Vec<(Capability, String)>,
 
     #[command(flatten)]
     pub(crate) encryption: Encryption,
@@ -357,7 +357,7 @@ pub(crate) struct GcArguments {
     ///
     /// AGE is a whole number with a unit, such as 90s, 15m, 24h or 7d. A young object may belong to a change in
     /// progress: if it is removed, that change starts again.
-    #[arg(long, value_name = "AGE", default_value_t)]
+    #[arg(long, value_name = "AGE", default_value_t = Age(DEFAULT_GRACE))]
     pub(crate) older_than: Age,
 
     /// Print the report as JSON
@@ -421,8 +421,7 @@ pub(crate) struct KeygenArguments {
     /// Write the key to FILE, which must not exist [default: standard output]
     ///
     /// Only the owner of FILE can read it.
-    #[arg(long, value_name = "FILE")]
-    #[arg(value_parser = host_path())]
+    #[arg(long, value_name = "FILE", value_parser = host_path())]
     pub(crate) output: Option<PathBuf>,
 }
 
@@ -431,7 +430,7 @@ pub(crate) struct KeygenArguments {
 pub(crate) struct RekeyArguments {
     /// Print the report as JSON
     ///
-    /// Its fields are rewritten, damaged, damaged_records, no_longer_needed and still_needed.
+    /// Its fields are rewritten, damaged, no_longer_needed and still_needed.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -600,8 +599,7 @@ pub(crate) struct CreateArguments {
     pub(crate) text: Option<String>,
 
     /// Read the text from this file, outside the memory
-    #[arg(long, value_name = "FILE")]
-    #[arg(value_parser = host_path())]
+    #[arg(long, value_name = "FILE", value_parser = host_path())]
     pub(crate) file: Option<PathBuf>,
 
     #[command(flatten)]
@@ -647,8 +645,7 @@ pub(crate) struct InsertArguments {
     pub(crate) insert_text: Option<String>,
 
     /// Read the text from this file, outside the memory
-    #[arg(long, value_name = "FILE")]
-    #[arg(value_parser = host_path())]
+    #[arg(long, value_name = "FILE", value_parser = host_path())]
     pub(crate) file: Option<PathBuf>,
 
     #[command(flatten)]
@@ -715,10 +712,10 @@ pub(crate) struct ExistingArgument {
 }
 
 /// The maximum output of one `view` (`[V8]`).
-#[derive(Args, Clone, Copy, Debug, Default)]
+#[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct ViewCapArgument {
     /// Limit the output of one `view` to N characters
-    #[arg(long, value_name = "N|none", default_value_t)]
+    #[arg(long, value_name = "N|none", default_value_t = ViewCap(Some(DEFAULT_MAX_VIEW_CHARACTERS)))]
     pub(crate) max_view_chars: ViewCap,
 }
 
@@ -736,8 +733,7 @@ pub(crate) struct ManArguments {
     /// Write one page for each command into DIRECTORY
     ///
     /// DIRECTORY is created if it does not exist. Existing pages are overwritten.
-    #[arg(long, value_name = "DIRECTORY")]
-    #[arg(value_parser = host_path())]
+    #[arg(long, value_name = "DIRECTORY", value_parser = host_path())]
     pub(crate) directory: Option<PathBuf>,
 }
 

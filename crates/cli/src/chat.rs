@@ -5,6 +5,7 @@ mod body;
 mod change;
 mod conversation;
 mod editor;
+pub(crate) mod error;
 mod input;
 mod response;
 mod retries;
@@ -18,7 +19,7 @@ use memory_tool::MemoryTool as _;
 use serde_json::json;
 
 use crate::arguments::{ChatArguments, pages};
-use crate::chat::api::{Api, shortened, variable};
+use crate::chat::api::{Api, quoted, variable};
 use crate::chat::conversation::{Conversation, Settings};
 use crate::chat::editor::Editor;
 use crate::chat::input::{Input, InputEvent, Lines};
@@ -65,7 +66,7 @@ pub(crate) fn run(arguments: &ChatArguments) -> Result<ExitStatus, Failure> {
 
 async fn begin(arguments: &ChatArguments, screen: Screen) -> Result<Session, Failure> {
     let settings = settings(arguments);
-    let api = Api::from_environment(&settings).map_err(Failure::Chat)?;
+    let api = Api::from_environment(&settings)?;
     let memory = open_or_create(&arguments.serving).await?;
     Ok(Session {
         api,
@@ -171,7 +172,7 @@ async fn run_slash_command(session: &mut Session, input: Input) -> Result<(), Fa
         }
         Input::Help => session.screen.lines(&pages::chat_sections()).await,
         Input::Unknown(command) => {
-            let note = format!("[chat] unknown command {}; /help lists the commands", shortened(&command));
+            let note = format!("[chat] unknown command {}; /help lists the commands", quoted(&command));
             session.screen.eprint_line(&note).await
         }
         Input::Invalid(reason) => session.screen.eprint_line(&format!("[chat] not sent: {reason}")).await,

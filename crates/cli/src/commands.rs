@@ -27,9 +27,9 @@ pub(crate) fn run(command: CommandArguments) -> Result<ExitStatus, Failure> {
         failure::eprint_line("memory-tool: nothing was deleted");
         return Ok(ExitStatus::Problem);
     }
-    let paths = paths(&command);
-    let outcome = runtime.block_on(memory.tool().call(input(command)?));
-    write_outcome(&outcome, json, &paths)?;
+    let input = input(command)?;
+    let outcome = runtime.block_on(memory.tool().call(input.clone()));
+    write_outcome(&outcome, json, &input)?;
     Ok(ExitStatus::of(outcome.is_ok()))
 }
 
@@ -69,18 +69,6 @@ fn options(command: &CommandArguments) -> MemoryOptions {
         _ => {}
     }
     options
-}
-
-fn paths(command: &CommandArguments) -> Vec<String> {
-    let path = match command {
-        CommandArguments::View(arguments) => &arguments.path,
-        CommandArguments::Create(arguments) => &arguments.path,
-        CommandArguments::StrReplace(arguments) => &arguments.path,
-        CommandArguments::Insert(arguments) => &arguments.path,
-        CommandArguments::Delete(arguments) => &arguments.path,
-        CommandArguments::Rename(arguments) => return vec![arguments.old_path.clone(), arguments.new_path.clone()],
-    };
-    vec![path.clone()]
 }
 
 fn shared(command: &CommandArguments) -> &SharedArguments {
@@ -167,7 +155,7 @@ fn utf8(content: Vec<u8>) -> io::Result<String> {
 }
 
 /// Writes the reply. An error and its causes go to standard error, on one line each, because they repeat arguments.
-fn write_outcome(outcome: &Result<Reply, Error>, json: bool, paths: &[String]) -> Result<(), Failure> {
+fn write_outcome(outcome: &Result<Reply, Error>, json: bool, input: &Value) -> Result<(), Failure> {
     match outcome {
         _ if json => write_reply(to_json(&io::stdout(), &ToolResult::new(None, outcome))?)?,
         Ok(reply) => write_reply(text_for(io::stdout().is_terminal(), reply.to_string()).into_bytes())?,
@@ -177,7 +165,8 @@ fn write_outcome(outcome: &Result<Reply, Error>, json: bool, paths: &[String]) -
     }
     if let Err(error) = outcome {
         failure::eprint_causes(error);
-        for path in paths.iter().filter_map(|path| intended(path)) {
+        let paths = ["path", "old_path", "new_path"].into_iter().filter_map(|field| input[field].as_str());
+        for path in paths.filter_map(intended) {
             failure::eprint_line(&format!("memory-tool: did you mean {path}?"));
         }
     }

@@ -2,10 +2,7 @@
 
 mod bucket;
 mod known_failures;
-mod list;
-mod markdown;
-mod names;
-mod report;
+mod printing;
 mod sandbox;
 
 use std::fs;
@@ -29,7 +26,7 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) fn run(arguments: &ConformanceArguments) -> Result<ExitStatus, Failure> {
     let filters = filters(arguments)?;
     if arguments.list {
-        return list::print(&listed(arguments, &filters), arguments.format).map(|()| ExitStatus::Success);
+        return printing::print_cases(&listed(arguments, &filters), arguments.format).map(|()| ExitStatus::Success);
     }
     let known_failures = arguments.known_failures.as_deref().map(KnownFailures::read).transpose()?;
     let runtime = Runtime::new().context("cannot start")?;
@@ -60,10 +57,10 @@ pub(crate) fn run(arguments: &ConformanceArguments) -> Result<ExitStatus, Failur
         (None, None) => return Ok(ExitStatus::Success), // excluded by the arguments
     };
     let report = match observe(runtime, interruption, &configure(suite, arguments, &filters)) {
-        RunEnd::Complete(report) => report,
-        RunEnd::Interrupted { status } => return Ok(interrupted(status)),
+        Ok(report) => report,
+        Err(status) => return Ok(interrupted(status)),
     };
-    report::print(&report, arguments.format)?;
+    printing::print_report(&report, arguments.format)?;
     if let Some(path) = &arguments.write_known_failures {
         return KnownFailures::write(path, &report).map(|()| ExitStatus::Success);
     }
@@ -123,7 +120,7 @@ fn listed(arguments: &ConformanceArguments, filters: &[String]) -> Vec<Case> {
         None => Suite::all_cases(),
     };
     cases.retain_mut(|case| {
-        case.bases.retain(|basis| *basis <= arguments.basis.0);
+        case.bases.retain(|basis| *basis <= arguments.basis);
         let is_meant = filters.is_empty() || filters.iter().any(|filter| case.matches(filter));
         is_meant && !case.bases.is_empty()
     });
@@ -134,27 +131,22 @@ fn configure(suite: Suite, arguments: &ConformanceArguments, filters: &[String])
     let answer_timeout = arguments.timeout.0;
     // A case waits for several replies, so a longer timeout for a reply extends that of a case.
     let case_timeout = DEFAULT_CASE_TIMEOUT.max(answer_timeout.saturating_mul(2));
-    let mut suite = suite.answer_timeout(answer_timeout).case_timeout(case_timeout).basis(arguments.basis.0);
+    let mut suite = suite.answer_timeout(answer_timeout).case_timeout(case_timeout).basis(arguments.basis);
     if let Some(jobs) = arguments.jobs {
         suite = suite.jobs(jobs.get());
     }
     suite = filters.iter().fold(suite, Suite::filter);
-    arguments.lacks.iter().fold(suite, |suite, lack| suite.lacks(lack.need, lack.reason.as_str()))
+    arguments.lacks.iter().fold(suite, |suite, (need, reason)| suite.lacks(*need, reason.as_str()))
 }
 
-enum RunEnd {
-    Complete(Report),
-    Interrupted { status: u8 },
-}
-
-/// Runs the suite with progress on a terminal.
-fn observe(runtime: Runtime, mut interruption: Interruption, suite: &Suite) -> RunEnd {
+/// Runs the suite with progress on a terminal. A signal ends it with an exit status.
+fn observe(runtime: Runtime, mut interruption: Interruption, suite: &Suite) -> Result<Report, u8> {
     let mut line = ProgressLine::of_standard_error();
     let mut failed = 0;
     let ended = runtime.block_on(async {
         tokio::select! {
             biased; // a signal before the first case keeps it from starting
-            status = interruption.status() => RunEnd::Interrupted { status },
+            status = interruption.status() => Err(status),
             report = suite.run_observed(|progress| {
                 failed += usize::from(matches!(progress.last.outcome, Outcome::Failed { .. }));
                 if let Some(line) = &mut line {
@@ -162,7 +154,7 @@ fn observe(runtime: Runtime, mut interruption: Interruption, suite: &Suite) -> R
                     let digits = total.to_string().len();
                     line.show(&format!("[{done:>digits$}/{total}] {failed} failed  {}", last.case.id));
                 }
-            }) => RunEnd::Complete(report),
+            }) => Ok(report),
         }
     });
     // This ends interrupted cases with their programs and directories. The timeout is for calls of a store that never

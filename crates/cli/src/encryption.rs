@@ -20,8 +20,7 @@ pub(crate) struct Encryption {
     /// Also use the key in FILE; may be repeated
     ///
     /// A store keeps the key that it has until `rekey` changes it to the key of --key-file.
-    #[arg(long, value_name = "FILE", requires = "key")]
-    #[arg(value_parser = host_path())]
+    #[arg(long, value_name = "FILE", requires = "key", value_parser = host_path())]
     old_key_file: Vec<PathBuf>,
 
     /// Also use the key in the variable NAME; may be repeated
@@ -29,8 +28,7 @@ pub(crate) struct Encryption {
     old_key_env: Vec<String>,
 
     /// Also use the passphrase in FILE; may be repeated
-    #[arg(long, value_name = "FILE", requires = "key")]
-    #[arg(value_parser = host_path())]
+    #[arg(long, value_name = "FILE", requires = "key", value_parser = host_path())]
     old_passphrase_file: Vec<PathBuf>,
 
     /// Pad files before encryption to hide their sizes
@@ -66,8 +64,7 @@ struct KeyArgument {
     ///
     /// FILE holds 64 hexadecimal digits, base64, or 32 bytes. It is refused if other users can read or write it, or if
     /// it holds 32 printable characters, which look like a passphrase or a part of a key.
-    #[arg(long, value_name = "FILE")]
-    #[arg(value_parser = host_path())]
+    #[arg(long, value_name = "FILE", value_parser = host_path())]
     key_file: Option<PathBuf>,
 
     /// Encrypt with the key in the environment variable NAME
@@ -81,8 +78,7 @@ struct KeyArgument {
     ///
     /// Argon2id derives the key, which takes a moment at each start. FILE holds UTF-8 text, which is normalized (NFC);
     /// a line break at its end is ignored. It is refused if other users can read or write it.
-    #[arg(long, value_name = "FILE")]
-    #[arg(value_parser = host_path())]
+    #[arg(long, value_name = "FILE", value_parser = host_path())]
     passphrase_file: Option<PathBuf>,
 }
 
@@ -93,8 +89,7 @@ pub(crate) struct SourceEncryption {
     /// SRC is encrypted with the key in FILE
     ///
     /// If a `rekey` of SRC was interrupted, complete it first.
-    #[arg(long, value_name = "FILE", group = "source_key")]
-    #[arg(value_parser = host_path())]
+    #[arg(long, value_name = "FILE", group = "source_key", value_parser = host_path())]
     source_key_file: Option<PathBuf>,
 
     /// SRC is encrypted with the key in the variable NAME
@@ -102,8 +97,7 @@ pub(crate) struct SourceEncryption {
     source_key_env: Option<String>,
 
     /// SRC is encrypted with the passphrase in FILE
-    #[arg(long, value_name = "FILE", group = "source_key")]
-    #[arg(value_parser = host_path())]
+    #[arg(long, value_name = "FILE", group = "source_key", value_parser = host_path())]
     source_passphrase_file: Option<PathBuf>,
 
     /// The label of the memory in SRC
@@ -147,30 +141,23 @@ impl Encryption {
     pub(crate) fn to_arguments(&self) -> Vec<OsString> {
         let Self { key, old_key_file, old_key_env, old_passphrase_file, padding, label, old_label, was_unlabeled } =
             self;
-        let files = [
-            ("--key-file", key.key_file.as_slice()),
-            ("--passphrase-file", key.passphrase_file.as_slice()),
-            ("--old-key-file", old_key_file),
-            ("--old-passphrase-file", old_passphrase_file),
+        let files = |files: &[PathBuf]| files.iter().map(|file| file.as_os_str().to_owned()).collect::<Vec<_>>();
+        let texts = |texts: &[String]| texts.iter().map(OsString::from).collect();
+        let options = [
+            ("--key-file=", files(key.key_file.as_slice())),
+            ("--passphrase-file=", files(key.passphrase_file.as_slice())),
+            ("--old-key-file=", files(old_key_file)),
+            ("--old-passphrase-file=", files(old_passphrase_file)),
+            ("--key-env=", texts(key.key_env.as_slice())),
+            ("--old-key-env=", texts(old_key_env)),
+            ("--label=", texts(label.as_slice())),
+            ("--old-label=", texts(old_label)),
         ];
-        let texts = [
-            ("--key-env", key.key_env.as_slice()),
-            ("--old-key-env", old_key_env),
-            ("--label", label.as_slice()),
-            ("--old-label", old_label),
-        ];
-        // As one word, because a value may start like an option.
-        let word = |name: &str, value: &OsStr| {
-            let mut word = OsString::from(format!("{name}="));
-            word.push(value);
-            word
-        };
+        // Each is one word, because a value may start like an option.
         let mut arguments = Vec::<OsString>::new();
-        for (name, files) in files {
-            arguments.extend(files.iter().map(|file| word(name, file.as_os_str())));
-        }
-        for (name, texts) in texts {
-            arguments.extend(texts.iter().map(|text| word(name, text.as_ref())));
+        for (name, values) in options {
+            arguments
+                .extend(values.into_iter().map(|value| [OsStr::new(name), &value].into_iter().collect::<OsString>()));
         }
         if *was_unlabeled {
             arguments.push("--was-unlabeled".into());

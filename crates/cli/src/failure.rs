@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use memory_tool::{BoxError, OpenError, Problem};
 
 #[cfg(feature = "chat")]
-use crate::chat_error::ChatError;
+use crate::chat::error::RequestError;
 use crate::escapes::on_one_line;
 
 /// An error that ends the program without a result. Callers match some variants.
@@ -25,7 +25,7 @@ pub(crate) enum Failure {
     NotFound(OpenError),
     #[cfg(feature = "chat")]
     #[error(transparent)]
-    Chat(ChatError),
+    Chat(RequestError),
     #[error("cannot write standard output")]
     Output(#[source] io::Error),
     #[error("interrupted")]

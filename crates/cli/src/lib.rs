@@ -4,8 +4,6 @@
 mod arguments;
 #[cfg(feature = "chat")]
 mod chat;
-#[cfg(feature = "chat")]
-mod chat_error;
 mod commands;
 mod completions;
 mod conformance;

@@ -14,7 +14,7 @@ mod stdio;
 mod token;
 mod tools;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::arguments::McpArguments;
 use crate::exit_status::ExitStatus;
@@ -47,4 +47,9 @@ async fn serve(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
         Some(endpoint) => Ok(endpoint.serve(memory, &mut interruption).await),
         None => stdio::serve(memory, &mut interruption).await,
     }
+}
+
+/// Locks a value that is valid even if a lock holder panicked.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

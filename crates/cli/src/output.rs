@@ -59,12 +59,12 @@ fn escape_for(stream: &impl IsTerminal, json: serde_json::Result<String>) -> Res
     Ok(escape_in_json(&json, is_escaped).into_bytes())
 }
 
-fn is_line_separator(character: char) -> bool {
+pub(crate) fn is_line_separator(character: char) -> bool {
     matches!(character, '\u{2028}' | '\u{2029}')
 }
 
 /// Escapes characters in the strings of a JSON value. Line feeds are between its values only.
-fn escape_in_json(json: &str, is_escaped: fn(char) -> bool) -> String {
+pub(crate) fn escape_in_json(json: &str, is_escaped: fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(json.len());
     for character in json.chars() {
         if is_escaped(character) && character != '\n' {

@@ -67,8 +67,7 @@ pub(crate) struct Policies {
     ///
     /// Each line is one JSON value with the actor, the time, the command and digests. A change that cannot be recorded
     /// is not made. Files that --expire-after removes are not recorded.
-    #[arg(long, value_name = "FILE", requires = "actor")]
-    #[arg(value_parser = host_path())]
+    #[arg(long, value_name = "FILE", requires = "actor", value_parser = host_path())]
     audit_log: Option<PathBuf>,
 
     /// The name of the user or agent for the audit log

@@ -7,6 +7,9 @@ use bytes::Bytes;
 #[cfg(any(feature = "chat", feature = "mcp"))]
 use tokio::sync::mpsc::{Receiver, channel};
 
+#[cfg(feature = "mcp")]
+use crate::output::{escape_in_json, is_line_separator};
+
 /// The maximum length of a line in bytes, without its line feed.
 pub(crate) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
@@ -54,19 +57,10 @@ pub(crate) fn lines_of_standard_input() -> Receiver<io::Result<Line>> {
 /// Escapes U+2028 and U+2029 in JSON (`[W2]`). Some clients split lines there.
 #[cfg(feature = "mcp")]
 pub(crate) fn escape_line_separators(json: Bytes) -> Bytes {
-    const SEPARATORS: [&[u8]; 2] = ["\u{2028}".as_bytes(), "\u{2029}".as_bytes()];
-    let is_separator = |text: &[u8]| SEPARATORS.contains(&text);
-    if !json.windows(3).any(is_separator) {
-        return json;
+    match str::from_utf8(&json) {
+        Ok(text) if text.contains(is_line_separator) => escape_in_json(text, is_line_separator).into(),
+        _ => json,
     }
-    let (mut escaped, mut rest) = (Vec::with_capacity(json.len() + 64), json.as_ref());
-    while let Some(index) = rest.windows(3).position(is_separator) {
-        escaped.extend_from_slice(&rest[..index]);
-        escaped.extend_from_slice(if rest[index..].starts_with(SEPARATORS[0]) { br"\u2028" } else { br"\u2029" });
-        rest = &rest[index + 3..];
-    }
-    escaped.extend_from_slice(rest);
-    escaped.into()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `memory-tool rekey`: re-encrypts a store with a new key.
 
-use memory_tool::encrypted::{KeyId, RekeyProgress, RekeyReport};
+use memory_tool::encrypted::{RekeyProgress, RekeyReport};
 use serde::Serialize;
 
 use crate::arguments::RekeyArguments;
@@ -45,37 +45,32 @@ fn no_key() -> Failure {
 struct PrintedReport {
     rewritten: usize,
     damaged: Vec<String>,
-    /// The damaged records of policies, such as access times.
-    damaged_records: Vec<String>,
     no_longer_needed: Vec<String>,
     still_needed: Vec<String>,
 }
 
 impl From<RekeyReport> for PrintedReport {
     fn from(report: RekeyReport) -> Self {
-        let RekeyReport { rewritten, damaged, damaged_records, no_longer_needed, still_needed, .. } = report;
-        let names = |keys: Vec<KeyId>| keys.iter().map(KeyId::to_string).collect();
-        Self {
-            rewritten,
-            damaged: damaged.iter().map(ToString::to_string).collect(),
-            damaged_records: damaged_records.iter().map(ToString::to_string).collect(),
-            no_longer_needed: names(no_longer_needed),
-            still_needed: names(still_needed),
-        }
+        let RekeyReport { rewritten, damaged, no_longer_needed, still_needed, .. } = report;
+        let damaged = names(&damaged);
+        let (no_longer_needed, still_needed) = (names(&no_longer_needed), names(&still_needed));
+        Self { rewritten, damaged, no_longer_needed, still_needed }
     }
+}
+
+fn names(items: &[impl ToString]) -> Vec<String> {
+    items.iter().map(ToString::to_string).collect()
 }
 
 impl PrintedReport {
     fn exit_status(&self) -> ExitStatus {
-        let is_complete = self.damaged.is_empty() && self.damaged_records.is_empty() && self.still_needed.is_empty();
+        let is_complete = self.damaged.is_empty() && self.still_needed.is_empty();
         ExitStatus::of(is_complete)
     }
 
     fn to_text(&self) -> String {
         let mut lines = vec![format!("re-encrypted {}", count(self.rewritten as u64, "file"))];
         lines.extend(self.damaged.iter().map(|path| format!("{path} is damaged and was left untouched")));
-        let records = self.damaged_records.iter();
-        lines.extend(records.map(|name| format!("the record {name} is damaged and was left untouched")));
         lines.extend(self.still_needed.iter().map(|key| format!("the old key {key} is still needed")));
         lines.extend(self.no_longer_needed.iter().map(|key| format!("the old key {key} is no longer needed")));
         lines.join("\n")

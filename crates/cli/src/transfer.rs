@@ -3,7 +3,7 @@
 use std::io::Stderr;
 
 use memory_tool::policies::Scope;
-use memory_tool::{FileProblem, Memory, MemoryOptions, MemoryPath, StoreUrl, TransferProgress, WriteReport};
+use memory_tool::{FileProblem, Memory, MemoryOptions, StorePath, StoreUrl, TransferProgress, WriteReport};
 
 use crate::arguments::ExistingArgument;
 use crate::arguments::values::WritingArgument;
@@ -80,12 +80,7 @@ pub(crate) fn lines_of(list: &[FileProblem], what: &str, of_more: &str, more: u6
 }
 
 /// The same for a list without reasons.
-pub(crate) fn lines_of_paths(
-    list: &[MemoryPath],
-    what: &str,
-    of_more: &str,
-    more: u64,
-) -> impl Iterator<Item = String> {
+pub(crate) fn lines_of_paths(list: &[StorePath], what: &str, of_more: &str, more: u64) -> impl Iterator<Item = String> {
     list.iter().map(move |path| on_one_line(&format!("{path} {what}"))).chain(line_of_more(of_more, more))
 }
 

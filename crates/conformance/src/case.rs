@@ -61,12 +61,7 @@ impl Basis {
 
 impl fmt::Display for Basis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Documentation => "documentation",
-            Self::Recommendation => "recommendation",
-            Self::Sdks => "sdks",
-            Self::Project => "project",
-        })
+        self.serialize(f) // the name
     }
 }
 
@@ -103,40 +98,8 @@ pub enum Capability {
     Sealed,
 }
 
-impl Capability {
-    pub(crate) const ALL: [Self; 13] = [
-        Self::Tool,
-        Self::Options,
-        Self::ForeignFiles,
-        Self::StoredBytes,
-        Self::Store,
-        Self::Sessions,
-        Self::Processes,
-        Self::PlainFiles,
-        Self::Directory,
-        Self::Mounts,
-        Self::Tracing,
-        Self::Scopes,
-        Self::Sealed,
-    ];
-}
-
 impl fmt::Display for Capability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Tool => "tool",
-            Self::Options => "options",
-            Self::ForeignFiles => "foreign_files",
-            Self::StoredBytes => "stored_bytes",
-            Self::Store => "store",
-            Self::Sessions => "sessions",
-            Self::Processes => "processes",
-            Self::PlainFiles => "plain_files",
-            Self::Directory => "directory",
-            Self::Mounts => "mounts",
-            Self::Tracing => "tracing",
-            Self::Scopes => "scopes",
-            Self::Sealed => "sealed",
-        })
+        self.serialize(f) // the name
     }
 }

@@ -2,19 +2,16 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool_core::MemoryTool;
 use tempfile::TempDir;
 
+use crate::access::{Access, Factory, Opened};
 use crate::case::Capability;
-use crate::failure::{CaseError, Failure};
-use crate::fixture::ToolOptions;
+use crate::failure::Failure;
+use crate::fixture::{FixtureError, ToolOptions};
 use crate::program::Program;
-use crate::session::{FirstLeak, Session};
-use crate::target::{RunLimits, Target, TargetFactory};
 
 const DIRECTORY: &str = "{dir}";
 const OPTIONS: &str = "{options}";
@@ -87,21 +84,15 @@ impl CommandLine {
     /// # Errors
     /// If it cannot be started, or does not respond with a line in time.
     pub async fn try_start(&self, answer_timeout: Duration) -> Result<(), Box<Failure>> {
-        let factory = CommandTargetFactory { command_line: self.clone() };
-        let ended = match factory.start(&ToolOptions::default(), answer_timeout) {
-            Ok((program, _directory)) => {
-                program.expect_response().await?;
-                program.kill().await
-            }
-            Err(stop) => Err(stop),
-        };
-        match ended {
-            Err(CaseError::Failed(failure)) => Err(failure),
-            Ok(()) | Err(CaseError::Unsupported { .. }) => Ok(()),
-        }
+        let failed = |error| Failure::new(format!("cannot create a directory for the case: {error}"));
+        let directory = directory_for_a_case().map_err(failed)?;
+        let command = self.command(&directory, &ToolOptions::default());
+        let program = Program::start(command.map_err(|error| Failure::new(error.to_string()))?, answer_timeout)?;
+        program.try_out().await
     }
 
-    fn command(&self, directory: &str, options: &ToolOptions) -> Result<Command, CaseError> {
+    fn command(&self, directory: &TempDir, options: &ToolOptions) -> Result<Command, FixtureError> {
+        let directory = directory.path().to_string_lossy();
         let mut words = Vec::new();
         let mut takes_options = false;
         for word in &self.words {
@@ -109,14 +100,14 @@ impl CommandLine {
                 takes_options = true;
                 words.extend(words_for(options));
             } else {
-                words.push(word.replace(DIRECTORY, directory));
+                words.push(word.replace(DIRECTORY, &directory));
             }
         }
         if !takes_options && !options.is_default() {
-            return Err(CaseError::unsupported(Capability::Options, "the command line has no {options}"));
+            return Err(FixtureError::unsupported("the command line has no {options}"));
         }
         let mut words = words.into_iter();
-        let mut command = Command::new(words.next().ok_or_else(|| Failure::new("the command line is empty"))?);
+        let mut command = Command::new(words.next().unwrap_or_default());
         command.args(words);
         Ok(command)
     }
@@ -134,36 +125,12 @@ fn words_for(options: &ToolOptions) -> Vec<String> {
     words
 }
 
-pub(crate) struct CommandTargetFactory {
-    pub(crate) command_line: CommandLine,
-}
-
-impl CommandTargetFactory {
-    /// Starts the program in a new directory, which must outlive it.
-    fn start(&self, options: &ToolOptions, answer_timeout: Duration) -> Result<(Program, TempDir), CaseError> {
-        let directory = directory_for_a_case()
-            .map_err(|error| Failure::new(format!("cannot create a directory for the case: {error}")))?;
-        let command = self.command_line.command(&directory.path().to_string_lossy(), options)?;
-        Ok((Program::start(command, answer_timeout)?, directory))
-    }
-}
-
 #[async_trait]
-impl TargetFactory for CommandTargetFactory {
-    async fn fresh(&self, options: &ToolOptions, limits: RunLimits) -> Result<Arc<dyn Target>, CaseError> {
-        let (program, directory) = self.start(options, limits.answer_timeout)?;
-        let command_line = self.command_line.clone();
-        Ok(Arc::new(CommandTarget {
-            session: Arc::new(program),
-            command_line,
-            limits,
-            first_leak: FirstLeak::default(),
-            directory,
-        }))
-    }
-
-    fn can_store(&self, _: &str) -> bool {
-        true
+impl Factory for CommandLine {
+    async fn fresh(&self, options: &ToolOptions) -> Result<(Opened, Box<dyn Access>), FixtureError> {
+        let directory = directory_for_a_case()?;
+        let command = self.command(&directory, options)?;
+        Ok((Opened::Program(command), Box::new(CommandAccess { command_line: self.clone(), directory })))
     }
 
     fn missing_capabilities(&self) -> &'static [Capability] {
@@ -179,64 +146,36 @@ fn directory_for_a_case() -> std::io::Result<TempDir> {
     if shared_memory.is_dir() { builder.tempdir_in(shared_memory) } else { builder.tempdir() }
 }
 
-// The directory is the last field, so it is removed after the program is killed.
-struct CommandTarget {
-    session: Arc<dyn Session>,
+struct CommandAccess {
     command_line: CommandLine,
-    limits: RunLimits,
-    first_leak: FirstLeak,
     directory: TempDir,
 }
 
 #[async_trait]
-impl Target for CommandTarget {
-    fn session(&self) -> Arc<dyn Session> {
-        Arc::clone(&self.session)
+impl Access for CommandAccess {
+    async fn reopen(&self) -> Result<Opened, FixtureError> {
+        self.program().map(Opened::Program)
     }
 
-    async fn another_session(&self) -> Result<Arc<dyn Session>, CaseError> {
-        Ok(Arc::new(Program::start(self.program()?, self.limits.answer_timeout)?))
+    fn program(&self) -> Result<Command, FixtureError> {
+        self.command_line.command(&self.directory, &ToolOptions::default())
     }
 
-    fn program(&self) -> Result<Command, CaseError> {
-        self.command_line.command(&self.directory.path().to_string_lossy(), &ToolOptions::default())
+    fn plain_files(&self) -> Result<PathBuf, FixtureError> {
+        let reason = "the suite does not know where the program keeps plain files";
+        let plain = self.command_line.plain_files.as_ref().ok_or_else(|| FixtureError::unsupported(reason))?;
+        Ok(plain.replace(DIRECTORY, &self.directory.path().to_string_lossy()).into())
     }
 
-    fn limits(&self) -> RunLimits {
-        self.limits
-    }
-
-    fn tool(&self) -> Result<Arc<dyn MemoryTool>, CaseError> {
-        Err(CaseError::unsupported(Capability::Tool, "a program in another process accepts only commands"))
-    }
-
-    fn plain_files(&self) -> Result<PathBuf, CaseError> {
-        let directory = self.directory.path().to_string_lossy();
-        match &self.command_line.plain_files {
-            Some(plain) => Ok(plain.replace(DIRECTORY, &directory).into()),
-            None => Err(CaseError::unsupported(
-                Capability::PlainFiles,
-                "the suite does not know where the program keeps plain files",
-            )),
-        }
-    }
-
-    fn directory(&self) -> Result<PathBuf, CaseError> {
+    fn directory(&self) -> Result<PathBuf, FixtureError> {
         match &self.command_line.plain_files {
             Some(plain) if plain.contains(DIRECTORY) => Ok(self.directory.path().to_owned()),
-            _ => Err(CaseError::unsupported(
-                Capability::Directory,
-                "the suite does not know that the program keeps its files in {dir}",
-            )),
+            _ => Err(FixtureError::unsupported("the suite does not know that the program keeps its files in {dir}")),
         }
     }
 
     fn secrets(&self) -> Vec<String> {
         let name = self.directory.path().file_name();
         name.map(|name| name.to_string_lossy().into_owned()).into_iter().collect()
-    }
-
-    fn first_leak(&self) -> &FirstLeak {
-        &self.first_leak
     }
 }

@@ -2,13 +2,12 @@
 
 use std::fmt;
 
-use memory_tool_core::{InvalidRecordName, PathError, StoreError};
+use memory_tool_core::{PathError, StoreError};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::case::{Basis, Capability};
 use crate::clause::Clause;
-use crate::fixture::FixtureError;
 
 const MAX_REPLY_CHARACTERS: usize = 2_000;
 
@@ -116,19 +115,16 @@ impl CaseError {
         Self::Unsupported { need, reason: reason.into() }
     }
 
-    /// Converts a fixture's error to the outcome of a case that asked for something optional.
-    pub(crate) fn from_fixture(need: Capability, error: FixtureError) -> Self {
-        match error {
-            FixtureError::Unsupported { reason } => Self::Unsupported { need, reason },
-            error => Failure::new(format!("the fixture failed: {}", causes(&error))).into(),
+    /// Changes the failure, if it is one.
+    pub(crate) fn map(self, change: impl FnOnce(Failure) -> Failure) -> Self {
+        match self {
+            Self::Failed(failure) => change(*failure).into(),
+            lacks => lacks,
         }
     }
 
     pub(crate) fn in_step(self, step: impl Into<String>) -> Self {
-        match self {
-            Self::Failed(failure) => (*failure).in_step(step).into(),
-            lacks => lacks,
-        }
+        self.map(|failure| failure.in_step(step))
     }
 }
 
@@ -156,12 +152,6 @@ impl From<PathError> for CaseError {
     }
 }
 
-impl From<InvalidRecordName> for CaseError {
-    fn from(error: InvalidRecordName) -> Self {
-        Failure::new(format!("the case is wrong: {error}")).into()
-    }
-}
-
 /// The error and its sources.
 pub(crate) fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -178,40 +168,31 @@ pub(crate) fn check(holds: bool, message: impl FnOnce() -> String) -> Result<(),
     if holds { Ok(()) } else { Err(Failure::new(message()).into()) }
 }
 
-pub(crate) fn expect_all_of(parts: &[String], text: &str) -> Result<(), Box<Failure>> {
-    match parts.iter().find(|part| !text.contains(*part)) {
-        Some(part) => {
-            Err(Failure::new(format!("expected a text that contains {part:?}, got {:?}", excerpt(text, 0))).into())
-        }
-        None => Ok(()),
-    }
+pub(crate) fn expect_all_of(parts: &[String], text: &str) -> Result<(), CaseError> {
+    refuse(parts.iter().find(|part| !text.contains(*part)), "contains", text)
 }
 
-pub(crate) fn expect_none_of(parts: &[String], text: &str) -> Result<(), Box<Failure>> {
-    match parts.iter().find(|part| text.contains(*part)) {
-        Some(part) => {
-            Err(Failure::new(format!("expected a text that does not contain {part:?}, got {:?}", excerpt(text, 0)))
-                .into())
-        }
-        None => Ok(()),
-    }
+pub(crate) fn expect_none_of(parts: &[String], text: &str) -> Result<(), CaseError> {
+    refuse(parts.iter().find(|part| text.contains(*part)), "does not contain", text)
 }
 
-pub(crate) fn expect_bytes(expected: &[u8], got: &[u8]) -> Result<(), Box<Failure>> {
+fn refuse(part: Option<&String>, expected: &str, text: &str) -> Result<(), CaseError> {
+    let Some(part) = part else { return Ok(()) };
+    Err(Failure::new(format!("expected a text that {expected} {part:?}, got {:?}", excerpt(text, 0))).into())
+}
+
+pub(crate) fn expect_bytes(expected: &[u8], got: &[u8]) -> Result<(), CaseError> {
     match (std::str::from_utf8(expected), std::str::from_utf8(got)) {
         (Ok(expected), Ok(got)) => expect_text(expected, got),
         _ => expect_text(&expected.escape_ascii().to_string(), &got.escape_ascii().to_string()),
     }
 }
 
-pub(crate) fn expect_json(expected: &Value, got: &Value) -> Result<(), Box<Failure>> {
-    if expected == got {
-        return Ok(());
-    }
-    expect_text(&format!("{expected:#}"), &format!("{got:#}"))
+pub(crate) fn expect_json(expected: &Value, got: &Value) -> Result<(), CaseError> {
+    if expected == got { Ok(()) } else { expect_text(&format!("{expected:#}"), &format!("{got:#}")) }
 }
 
-pub(crate) fn expect_text(expected: &str, got: &str) -> Result<(), Box<Failure>> {
+pub(crate) fn expect_text(expected: &str, got: &str) -> Result<(), CaseError> {
     if expected == got {
         return Ok(());
     }
@@ -224,7 +205,7 @@ pub(crate) fn expect_text(expected: &str, got: &str) -> Result<(), Box<Failure>>
     };
     let shown = |text: Option<String>| text.map(|line| excerpt(&line, column));
     let difference = Difference { line: line + 1, expected: shown(expected), got: shown(got) };
-    Err(Box::new(Failure { difference: Some(difference), ..Failure::new("the texts differ") }))
+    Err(Failure { difference: Some(difference), ..Failure::new("the texts differ") }.into())
 }
 
 fn common_length<T: PartialEq>(left: impl Iterator<Item = T>, right: impl Iterator<Item = T>) -> usize {

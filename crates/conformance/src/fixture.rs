@@ -20,8 +20,8 @@ pub enum FixtureError {
         reason: String,
     },
     /// An operation failed that should have succeeded. The case fails.
-    #[error("{0}")]
-    Failed(#[source] BoxError),
+    #[error(transparent)]
+    Failed(BoxError),
 }
 
 impl FixtureError {
@@ -113,6 +113,7 @@ impl ToolOptions {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[async_trait]
+#[allow(unused_variables, reason = "the default implementations do not use their arguments")]
 pub trait StoreFixture: Send + Sync + 'static {
     /// A resource that the store needs while in use, such as a temporary directory. The other methods take it to
     /// identify the store. It is dropped after the store.
@@ -136,7 +137,6 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases with several sessions are ignored.
     async fn reopen(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
-        let _ = guard;
         Err(FixtureError::not_provided())
     }
 
@@ -151,7 +151,6 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases with processes, restarts and `kill -9` are ignored.
     fn program(&self, guard: &Self::Guard) -> Result<Command, FixtureError> {
-        let _ = guard;
         Err(FixtureError::not_provided())
     }
 
@@ -163,7 +162,6 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases of links and special files are ignored.
     fn plain_files(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
-        let _ = guard;
         Err(FixtureError::unsupported("the backend keeps no plain files"))
     }
 
@@ -176,7 +174,6 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases of full and read-only disks are ignored.
     fn directory(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
-        let _ = guard;
         Err(FixtureError::not_provided())
     }
 
@@ -190,7 +187,6 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// [`FixtureError::Failed`] for an invalid name, such as an empty one.
     /// [`FixtureError::Unsupported`] by default, so the cases of several named memories are ignored.
     async fn scope(&self, guard: &Self::Guard, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
-        let _ = (guard, name);
         Err(FixtureError::unsupported("the backend has no named memories"))
     }
 
@@ -202,7 +198,6 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases of tampering are ignored.
     async fn underlying(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
-        let _ = guard;
         Err(FixtureError::unsupported("the backend does not encrypt"))
     }
 
@@ -212,7 +207,6 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// [`FixtureError::Failed`] if the wrong key is detected at once, which is as good as on the first read.
     /// [`FixtureError::Unsupported`] by default.
     async fn reopen_with_wrong_key(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
-        let _ = guard;
         Err(FixtureError::unsupported("the backend does not encrypt"))
     }
 
@@ -227,14 +221,12 @@ pub trait StoreFixture: Send + Sync + 'static {
         &self,
         guard: &Self::Guard,
     ) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
-        let _ = guard;
         Err(FixtureError::unsupported("the backend does not encrypt"))
     }
 
     /// Texts that no reply may contain, such as the name of the store's directory or bucket (`[W5]`). Empty by default.
     /// Replies are always searched for raw operating-system errors.
     fn secrets(&self, guard: &Self::Guard) -> Vec<String> {
-        let _ = guard;
         Vec::new()
     }
 
@@ -243,7 +235,6 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// # Behavior
     /// 1. If it is `false`, `create` must refuse the path with an error and store nothing.
     fn can_store(&self, path: &str) -> bool {
-        let _ = path;
         true
     }
 }
@@ -252,6 +243,7 @@ pub trait StoreFixture: Send + Sync + 'static {
 ///
 /// Only [`fresh`](Self::fresh) is required. The other methods are the same as in [`StoreFixture`].
 #[async_trait]
+#[allow(unused_variables, reason = "the default implementations do not use their arguments")]
 pub trait ToolFixture: Send + Sync + 'static {
     /// A resource that the tool needs while in use, see [`StoreFixture::Guard`].
     type Guard: Send + Sync + 'static;
@@ -272,7 +264,6 @@ pub trait ToolFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default.
     async fn reopen(&self, guard: &Self::Guard) -> Result<Arc<dyn MemoryTool>, FixtureError> {
-        let _ = guard;
         Err(FixtureError::not_provided())
     }
 
@@ -281,7 +272,6 @@ pub trait ToolFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default.
     fn program(&self, guard: &Self::Guard) -> Result<Command, FixtureError> {
-        let _ = guard;
         Err(FixtureError::not_provided())
     }
 
@@ -290,7 +280,6 @@ pub trait ToolFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default.
     fn plain_files(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
-        let _ = guard;
         Err(FixtureError::unsupported("the backend keeps no plain files"))
     }
 
@@ -299,19 +288,16 @@ pub trait ToolFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default.
     fn directory(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
-        let _ = guard;
         Err(FixtureError::not_provided())
     }
 
     /// Texts that no reply may contain, see [`StoreFixture::secrets`].
     fn secrets(&self, guard: &Self::Guard) -> Vec<String> {
-        let _ = guard;
         Vec::new()
     }
 
     /// Whether the backend can store a file at this path, see [`StoreFixture::can_store`].
     fn can_store(&self, path: &str) -> bool {
-        let _ = path;
         true
     }
 }

@@ -2,10 +2,12 @@
 #![doc(test(attr(deny(warnings))))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod access;
 mod case;
 mod cases;
 mod clause;
 mod command_line;
+mod disk;
 mod failure;
 mod faults;
 mod fixture;
@@ -17,11 +19,9 @@ mod report;
 mod sandbox;
 mod serve;
 mod session;
-mod store_target;
 mod suite;
 mod target;
 mod time_limit;
-mod tool_target;
 mod vectors;
 
 pub use case::{Basis, Capability, Case};

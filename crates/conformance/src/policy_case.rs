@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures::future::{BoxFuture, join_all};
 use memory_tool_core::{
     Actor, Batch, BoxError, Engine, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota,
-    ReadOnlyStore, Store, StoreError, StoreExt as _,
+    ReadOnlyStore, Store, StoreError, StoreExt as _, StorePath,
 };
 use memory_tool_policies::{
     AuditError, AuditEvent, AuditLog, AuditOutcome, AuditRecord, AuditedChange, AuditedFile, AuditedStore,
@@ -241,7 +241,11 @@ async fn files_expire(store: Arc<dyn Store>) -> Outcome {
     expect_equal("the content of the expired file", content(&expiring, "old/a").await?, None)?;
     expect_equal("its directory", expiring.read(path("old")?).await?, Node::Absent)?;
     expect_equal("the number of visible files", files(&expiring).await?.len(), 1)?;
-    expect_equal("the files that a sweep removed", expiring.sweep().await?.removed, vec![path("old/a")?])?;
+    expect_equal(
+        "the files that a sweep removed",
+        expiring.sweep().await?.removed,
+        vec![StorePath::from(path("old/a")?)],
+    )?;
     expect_equal("the stored content of the expired file", content(&store, "old/a").await?, None)
 }
 

@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::failure::{CaseError, Failure, excerpt};
-use crate::session::Session;
+use crate::session::{Session, view};
 use crate::time_limit::within;
 
 /// The longest response to read, so that a program that never stops writing only fails its case.
@@ -44,7 +44,7 @@ struct Running {
 
 impl Program {
     /// Starts the program.
-    pub(crate) fn start(command: Command, answer_timeout: Duration) -> Result<Self, CaseError> {
+    pub(crate) fn start(command: Command, answer_timeout: Duration) -> Result<Self, Box<Failure>> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut command = tokio::process::Command::from(command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
@@ -62,20 +62,10 @@ impl Program {
         Ok(Self { running: Mutex::new(running), errors: kept, answer_timeout })
     }
 
-    async fn answers(&self, running: &mut Running, lines: Lines<'_>) -> Result<Vec<Value>, Box<Failure>> {
-        let parse = |answer: &[u8]| {
-            serde_json::from_slice(answer).map_err(|error| {
-                let got = excerpt(&String::from_utf8_lossy(answer), 0);
-                Failure::new(format!("the program's response is not JSON: {error}: {got}")).into()
-            })
-        };
-        self.response(running, lines).await?.split(|byte| *byte == b'\n').map(parse).collect()
-    }
-
     /// Sends lines and returns as many lines of responses, without the last line feed.
-    async fn response(&self, running: &mut Running, lines: Lines<'_>) -> Result<Vec<u8>, Box<Failure>> {
+    async fn response(&self, running: &mut Running, lines: &[&[u8]], are_last: bool) -> Result<Vec<u8>, Box<Failure>> {
         let mut answer = Vec::new();
-        let problem = match within(self.answer_timeout, running.exchange(lines, &mut answer)).await {
+        let problem = match within(self.answer_timeout, running.exchange(lines, are_last, &mut answer)).await {
             Some(Ok(())) if answer.pop() == Some(b'\n') => return Ok(answer),
             Some(Ok(())) => "did not respond with a line".to_owned(),
             Some(Err(error)) => format!("closed its input or output: {error}"),
@@ -88,10 +78,13 @@ impl Program {
         Err(self.post_mortem(running, &problem).await.into())
     }
 
-    /// Checks that the program responds to a command with any line.
-    pub(crate) async fn expect_response(&self) -> Result<(), Box<Failure>> {
-        let view = json!({"command": "view", "path": "/memories"}).to_string();
-        self.response(&mut *self.running.lock().await, Lines::one(view.as_bytes())).await.map(drop)
+    /// Checks that the program responds to a command with any line, and kills it.
+    pub(crate) async fn try_out(&self) -> Result<(), Box<Failure>> {
+        let view = view("/memories").to_string();
+        let mut running = self.running.lock().await;
+        self.response(&mut running, &[view.as_bytes()], false).await?;
+        kill(&mut running.child).await;
+        Ok(())
     }
 
     /// Describes why a program does not respond.
@@ -116,16 +109,21 @@ impl Program {
 
 #[async_trait]
 impl Session for Program {
-    async fn call(&self, line: &[u8]) -> Result<Value, CaseError> {
-        self.send_one(Lines::one(line)).await
-    }
-
-    async fn call_together(&self, lines: &[String]) -> Result<Vec<Value>, CaseError> {
-        self.send(Lines { text: lines.join("\n").as_bytes(), count: lines.len(), are_last: false }).await
-    }
-
-    async fn call_last(&self, line: &[u8]) -> Result<Value, CaseError> {
-        self.send_one(Lines { are_last: true, ..Lines::one(line) }).await
+    async fn exchange(&self, lines: &[&[u8]], are_last: bool) -> Result<Vec<Value>, CaseError> {
+        let mut running = self.running.lock().await;
+        if let Some(failure) = &running.failure {
+            return Err(failure.clone().into());
+        }
+        // This remains if the future is dropped before the response arrives.
+        running.failure = Some(Failure::new("the case is wrong: it sends a call before the response to the last one"));
+        let response = self.response(&mut running, lines, are_last).await;
+        let results = response.and_then(|response| response.split(|byte| *byte == b'\n').map(parse).collect());
+        running.failure = match &results {
+            Ok(_) if are_last => Some(Failure::new("the case is wrong: it sends a call after the last one")),
+            Ok(_) => None,
+            Err(failure) => Some(Failure::clone(failure)),
+        };
+        Ok(results?)
     }
 
     async fn kill(&self) -> Result<(), CaseError> {
@@ -134,61 +132,31 @@ impl Session for Program {
     }
 }
 
-/// Lines to send together.
-#[derive(Clone, Copy)]
-struct Lines<'a> {
-    /// The lines, without the last line feed.
-    text: &'a [u8],
-    count: usize,
-    /// Whether the input ends after them, without a line feed.
-    are_last: bool,
-}
-
-impl<'a> Lines<'a> {
-    /// A line of any bytes, which may contain line feeds.
-    fn one(text: &'a [u8]) -> Self {
-        Self { text, count: 1, are_last: false }
-    }
-}
-
-impl Program {
-    async fn send_one(&self, line: Lines<'_>) -> Result<Value, CaseError> {
-        Ok(self.send(line).await?.into_iter().next().unwrap_or_default())
-    }
-
-    async fn send(&self, lines: Lines<'_>) -> Result<Vec<Value>, CaseError> {
-        let mut running = self.running.lock().await;
-        if let Some(failure) = &running.failure {
-            return Err(Failure::clone(failure).into());
-        }
-        // This remains if the future is dropped before the response arrives.
-        running.failure = Some(Failure::new("the case is wrong: it sends a call before the response to the last one"));
-        let answer = self.answers(&mut running, lines).await;
-        running.failure = match &answer {
-            Ok(_) if lines.are_last => Some(Failure::new("the case is wrong: it sends a call after the last one")),
-            answer => answer.as_ref().err().map(|failure| Failure::clone(failure)),
-        };
-        Ok(answer?)
-    }
+fn parse(answer: &[u8]) -> Result<Value, Box<Failure>> {
+    serde_json::from_slice(answer).map_err(|error| {
+        let got = excerpt(&String::from_utf8_lossy(answer), 0);
+        Failure::new(format!("the program's response is not JSON: {error}: {got}")).into()
+    })
 }
 
 impl Running {
-    async fn exchange(&mut self, lines: Lines<'_>, answer: &mut Vec<u8>) -> std::io::Result<()> {
+    async fn exchange(&mut self, lines: &[&[u8]], are_last: bool, answer: &mut Vec<u8>) -> std::io::Result<()> {
         let Self { input, output, .. } = self;
         // Write and read concurrently, so that full pipes cannot cause a deadlock.
         let write = async {
-            input.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?.write_all(lines.text).await?;
-            if lines.are_last {
-                drop(input.take()); // closes it
-                return Ok(());
+            let mut text = lines.join(&b'\n');
+            let open = input.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?;
+            if !are_last {
+                text.push(b'\n');
             }
-            let input = input.as_mut().ok_or(std::io::ErrorKind::BrokenPipe)?;
-            input.write_all(b"\n").await?;
-            input.flush().await
+            open.write_all(&text).await?;
+            open.flush().await?;
+            input.take_if(|_| are_last); // closes it
+            Ok(())
         };
         let read = async {
             let mut output = output.take(MAX_RESPONSE_BYTES);
-            for _ in 0..lines.count {
+            for _ in lines {
                 output.read_until(b'\n', answer).await?;
             }
             Ok::<_, std::io::Error>(())

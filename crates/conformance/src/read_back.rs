@@ -3,11 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use memory_tool_core::{DEFAULT_MAX_VIEW_CHARACTERS, MemoryPath};
-use serde_json::json;
-
 use crate::failure::{CaseError, Failure, expect_text};
-use crate::session::{Answer, Client, sorted_lines};
+use crate::session::{Answer, Client, sorted_lines, view_range};
+use memory_tool_core::{DEFAULT_MAX_VIEW_CHARACTERS, MemoryPath};
 
 /// The start of the note of a truncated reply (`[V8]`).
 const NOTE: &str = "[Showing lines ";
@@ -58,7 +56,7 @@ pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8
 async fn view_from(client: &Client, path: &str, line: usize) -> Result<Answer, CaseError> {
     match line {
         1 => client.view(path).await,
-        _ => client.send(json!({"command": "view", "path": path, "view_range": [line, -1]})).await,
+        _ => client.send(view_range(path, line, -1)).await,
     }
 }
 

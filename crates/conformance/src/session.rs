@@ -1,6 +1,6 @@
 //! [`Session`]: a connection to a tool or program. [`Client`] and [`Answer`]: how cases use one.
 
-use std::fmt;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -17,14 +17,9 @@ const RAW_ERRORS: [&str; 4] = ["os error", "Errno", "ENOENT", "ENAMETOOLONG"];
 /// A connection that sends lines and receives responses.
 #[async_trait]
 pub(crate) trait Session: Send + Sync {
-    /// Sends a line and returns the `tool_result` block of the response.
-    async fn call(&self, line: &[u8]) -> Result<Value, CaseError>;
-
-    /// Sends lines without waiting for the responses, and returns the `tool_result` blocks in order (`[X5]`).
-    async fn call_together(&self, lines: &[String]) -> Result<Vec<Value>, CaseError>;
-
-    /// Sends a last line, which lacks its line feed, ends the input, and returns the `tool_result` block.
-    async fn call_last(&self, line: &[u8]) -> Result<Value, CaseError>;
+    /// Sends lines without waiting for the responses, and returns the `tool_result` blocks in order (`[X5]`). If they
+    /// are the last lines, the last one lacks its line feed, and the input ends.
+    async fn exchange(&self, lines: &[&[u8]], are_last: bool) -> Result<Vec<Value>, CaseError>;
 
     /// Kills the program as `kill -9` does.
     async fn kill(&self) -> Result<(), CaseError>;
@@ -35,22 +30,14 @@ pub(crate) struct InProcess(pub(crate) Arc<dyn MemoryTool>);
 
 #[async_trait]
 impl Session for InProcess {
-    async fn call_last(&self, line: &[u8]) -> Result<Value, CaseError> {
-        self.call(line).await
-    }
-
-    async fn call(&self, line: &[u8]) -> Result<Value, CaseError> {
-        Ok(json!(match ToolUse::parse(line) {
-            Ok(call) => ToolResult::new(call.id, &self.0.call(call.input).await),
-            Err(rejected) => ToolResult::from(rejected),
-        }))
-    }
-
     /// A runner in this process awaits each call.
-    async fn call_together(&self, lines: &[String]) -> Result<Vec<Value>, CaseError> {
+    async fn exchange(&self, lines: &[&[u8]], _: bool) -> Result<Vec<Value>, CaseError> {
         let mut results = Vec::with_capacity(lines.len());
         for line in lines {
-            results.push(self.call(line.as_bytes()).await?);
+            results.push(json!(match ToolUse::parse(line) {
+                Ok(call) => ToolResult::new(call.id, &self.0.call(call.input).await),
+                Err(rejected) => ToolResult::from(rejected),
+            }));
         }
         Ok(results)
     }
@@ -62,7 +49,7 @@ impl Session for InProcess {
 
 pub(crate) fn sorted_lines(mut paths: Vec<MemoryPath>) -> String {
     paths.sort();
-    paths.iter().map(MemoryPath::as_str).collect::<Vec<_>>().join("\n")
+    paths.iter().map(|path| path.as_str()).collect::<Vec<_>>().join("\n")
 }
 
 /// The first reply of a case that leaks something. It fails the case without ending it, because other checks follow.
@@ -92,41 +79,31 @@ pub(crate) struct Client {
 impl Client {
     /// Sends a line of JSON.
     pub(crate) async fn send_line(&self, line: &str) -> Result<Answer, CaseError> {
-        let answer = self.exchange(line).await?;
-        self.first_leak.note(self.expect_no_leak(&answer));
-        Ok(answer)
+        self.exchange(line.as_bytes(), line.to_owned(), false).await
     }
 
     /// Sends a line of any bytes.
     pub(crate) async fn send_bytes(&self, line: &[u8]) -> Result<Answer, CaseError> {
-        let shown = line.escape_ascii().to_string();
-        let result = self.session.call(line).await.map_err(|stop| stop.in_step(excerpt(&shown, 0)))?;
-        Ok(self.answer(shown, result))
+        self.exchange(line, line.escape_ascii().to_string(), false).await
     }
 
     /// Sends a last line without a line feed. No other call may follow.
     pub(crate) async fn send_last(&self, line: &[u8]) -> Result<Answer, CaseError> {
-        let shown = format!("{} without a line feed, as the last line", line.escape_ascii());
-        let result = self.session.call_last(line).await.map_err(|stop| stop.in_step(excerpt(&shown, 0)))?;
-        Ok(self.answer(shown, result))
+        self.exchange(line, format!("{} without a line feed, as the last line", line.escape_ascii()), true).await
     }
 
-    fn answer(&self, line: String, result: Value) -> Answer {
-        let answer = Answer { line, result };
+    async fn exchange(&self, line: &[u8], shown: String, is_last: bool) -> Result<Answer, CaseError> {
+        let results = self.session.exchange(&[line], is_last).await.map_err(|stop| stop.in_step(excerpt(&shown, 0)))?;
+        let answer = Answer { line: shown, result: results.into_iter().next().unwrap_or_default() };
         self.first_leak.note(self.expect_no_leak(&answer));
-        answer
-    }
-
-    /// Sends a line of JSON, and does not check the response.
-    pub(crate) async fn exchange(&self, line: &str) -> Result<Answer, CaseError> {
-        let result = self.session.call(line.as_bytes()).await.map_err(|stop| stop.in_step(excerpt(line, 0)))?;
-        Ok(Answer { line: line.to_owned(), result })
+        Ok(answer)
     }
 
     /// Sends lines of JSON without waiting for the responses, and does not check them.
     pub(crate) async fn exchange_together(&self, lines: Vec<String>) -> Result<Vec<Answer>, CaseError> {
+        let bytes: Vec<_> = lines.iter().map(String::as_bytes).collect();
         let shown = |stop: CaseError| stop.in_step(excerpt(&lines.join("\n"), 0));
-        let results = self.session.call_together(&lines).await.map_err(shown)?;
+        let results = self.session.exchange(&bytes, false).await.map_err(shown)?;
         Ok(lines.into_iter().zip(results).map(|(line, result)| Answer { line, result }).collect())
     }
 
@@ -141,18 +118,7 @@ impl Client {
         } else {
             return Ok(());
         };
-        Err(answer.fail(Failure::new(leak).of_check(Clause::find("W5"), Some(Basis::Project))))
-    }
-
-    /// Sends a bare command to a program that may end instead of answering.
-    pub(crate) async fn send_unless_dead(&self, input: Value) -> Result<Option<Answer>, CaseError> {
-        match self.exchange(&input.to_string()).await {
-            Ok(answer) => {
-                self.first_leak.note(self.expect_no_leak(&answer));
-                Ok(Some(answer))
-            }
-            Err(_) => Ok(None),
-        }
+        Err(answer.explain(Failure::new(leak).of_check(Clause::find("W5"), Some(Basis::Project)).into()))
     }
 
     /// Sends a bare command.
@@ -160,54 +126,73 @@ impl Client {
         self.send_line(&input.to_string()).await
     }
 
-    pub(crate) async fn create(
-        &self,
-        path: impl fmt::Display,
-        file_text: impl Into<String>,
-    ) -> Result<Answer, CaseError> {
-        self.send(json!({"command": "create", "path": path.to_string(), "file_text": file_text.into()})).await
+    pub(crate) async fn create(&self, path: impl Display, text: impl Into<Value>) -> Result<Answer, CaseError> {
+        self.send(create(path, text)).await
     }
 
-    pub(crate) async fn view(&self, path: impl fmt::Display) -> Result<Answer, CaseError> {
-        self.send(json!({"command": "view", "path": path.to_string()})).await
+    pub(crate) async fn view(&self, path: impl Display) -> Result<Answer, CaseError> {
+        self.send(view(path)).await
     }
 
     pub(crate) async fn insert(
         &self,
-        path: impl fmt::Display,
-        line: u64,
-        text: impl Into<String>,
+        path: impl Display,
+        line: usize,
+        text: impl Into<Value>,
     ) -> Result<Answer, CaseError> {
-        let (path, text) = (path.to_string(), text.into());
-        self.send(json!({"command": "insert", "path": path, "insert_line": line, "insert_text": text})).await
+        self.send(insert(path, line, text)).await
     }
 
-    pub(crate) async fn str_replace(&self, path: impl fmt::Display, old: &str, new: &str) -> Result<Answer, CaseError> {
-        self.send(json!({"command": "str_replace", "path": path.to_string(), "old_str": old, "new_str": new})).await
+    pub(crate) async fn str_replace(&self, path: impl Display, old: &str, new: &str) -> Result<Answer, CaseError> {
+        self.send(str_replace(path, old, new)).await
     }
 
-    pub(crate) async fn delete(&self, path: impl fmt::Display) -> Result<Answer, CaseError> {
-        self.send(json!({"command": "delete", "path": path.to_string()})).await
+    pub(crate) async fn delete(&self, path: impl Display) -> Result<Answer, CaseError> {
+        self.send(delete(path)).await
     }
 
-    pub(crate) async fn rename(&self, from: impl fmt::Display, to: impl fmt::Display) -> Result<Answer, CaseError> {
-        self.send(json!({"command": "rename", "old_path": from.to_string(), "new_path": to.to_string()})).await
+    pub(crate) async fn rename(&self, from: impl Display, to: impl Display) -> Result<Answer, CaseError> {
+        self.send(rename(from, to)).await
     }
 
     /// Creates a file, which must succeed.
-    pub(crate) async fn must_create(
-        &self,
-        path: impl fmt::Display,
-        file_text: impl Into<String>,
-    ) -> Result<(), CaseError> {
+    pub(crate) async fn must_create(&self, path: impl Display, text: impl Into<Value>) -> Result<(), CaseError> {
         let path = path.to_string();
-        self.create(&path, file_text).await?.reply(&format!("File created successfully at: {path}"))
+        self.create(&path, text).await?.reply(&format!("File created successfully at: {path}"))
     }
 
     /// See [`Session::kill`].
     pub(crate) async fn kill(&self) -> Result<(), CaseError> {
         self.session.kill().await
     }
+}
+
+pub(crate) fn create(path: impl Display, text: impl Into<Value>) -> Value {
+    json!({"command": "create", "path": path.to_string(), "file_text": text.into()})
+}
+
+pub(crate) fn view(path: impl Display) -> Value {
+    json!({"command": "view", "path": path.to_string()})
+}
+
+pub(crate) fn view_range(path: impl Display, first: usize, last: i64) -> Value {
+    json!({"command": "view", "path": path.to_string(), "view_range": [first, last]})
+}
+
+pub(crate) fn insert(path: impl Display, line: usize, text: impl Into<Value>) -> Value {
+    json!({"command": "insert", "path": path.to_string(), "insert_line": line, "insert_text": text.into()})
+}
+
+pub(crate) fn str_replace(path: impl Display, old: &str, new: &str) -> Value {
+    json!({"command": "str_replace", "path": path.to_string(), "old_str": old, "new_str": new})
+}
+
+pub(crate) fn delete(path: impl Display) -> Value {
+    json!({"command": "delete", "path": path.to_string()})
+}
+
+pub(crate) fn rename(from: impl Display, to: impl Display) -> Value {
+    json!({"command": "rename", "old_path": from.to_string(), "new_path": to.to_string()})
 }
 
 /// The response to a line. A failed check includes both.
@@ -226,8 +211,7 @@ impl Answer {
     pub(crate) fn text(&self, is_error: bool) -> Result<&str, CaseError> {
         let text = self.result["content"].as_str().filter(|_| self.is_error() == is_error);
         let expected = if is_error { "an error" } else { "a text that is not an error" };
-        let failure = || Failure::new(format!("expected {expected}, got {}", excerpt(&self.result.to_string(), 0)));
-        text.ok_or_else(|| self.fail(failure()))
+        text.ok_or_else(|| self.wrong(format!("expected {expected}, got {}", excerpt(&self.result.to_string(), 0))))
     }
 
     /// Checks that it has this text and is not an error.
@@ -264,16 +248,16 @@ impl Answer {
     }
 
     /// Adds the line and the response to a failure.
-    pub(crate) fn judge(&self, outcome: Result<(), Box<Failure>>) -> Result<(), CaseError> {
-        outcome.map_err(|failure| self.fail(*failure))
+    pub(crate) fn judge(&self, outcome: Result<(), CaseError>) -> Result<(), CaseError> {
+        outcome.map_err(|stop| self.explain(stop))
     }
 
     /// A failure with this message, the line and the response.
     pub(crate) fn wrong(&self, message: impl Into<String>) -> CaseError {
-        self.fail(Failure::new(message))
+        self.explain(Failure::new(message).into())
     }
 
-    fn fail(&self, failure: Failure) -> CaseError {
-        failure.with_reply(&self.result).in_step(excerpt(&self.line, 0)).into()
+    fn explain(&self, stop: CaseError) -> CaseError {
+        stop.map(|failure| failure.with_reply(&self.result).in_step(excerpt(&self.line, 0)))
     }
 }

@@ -12,17 +12,15 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::access::{Factory, Stores, Tools};
 use crate::case::{Basis, Capability, Case};
-use crate::cases::{self, CodeCase};
-use crate::command_line::{CommandLine, CommandTargetFactory};
+use crate::command_line::CommandLine;
 use crate::failure::{CaseError, Failure};
 use crate::faults::{self, Fault};
 use crate::fixture::{StoreFixture, ToolFixture, ToolOptions};
 use crate::report::{CaseResult, Outcome, Report, clause_ids};
-use crate::store_target::StoreTargetFactory;
-use crate::target::{RunLimits, TargetFactory};
+use crate::target::{RunLimits, Target};
 use crate::time_limit::within;
-use crate::tool_target::ToolTargetFactory;
 use crate::vectors::{self, Vector};
 
 /// The default timeout for a response of a program.
@@ -44,7 +42,7 @@ const JOBS_PER_PROCESSOR_OF_PROGRAMS: usize = 4;
 /// [`test_each`](Self::test_each) does so for several backends.
 #[must_use]
 pub struct Suite {
-    factory: Arc<dyn TargetFactory>,
+    factory: Arc<dyn Factory>,
     filters: Vec<String>,
     /// The weakest basis whose checks count.
     basis: Basis,
@@ -63,12 +61,7 @@ struct IgnoreReasons {
 
 struct Entry {
     case: Case,
-    body: Body,
-}
-
-enum Body {
-    Vector(Vector),
-    Code(CodeCase),
+    vector: Vector,
 }
 
 /// The progress of a run.
@@ -86,20 +79,20 @@ pub struct Progress<'a> {
 impl Suite {
     /// Creates a suite for a [`Store`](memory_tool_core::Store).
     pub fn for_store(fixture: impl StoreFixture) -> Self {
-        Self::new(StoreTargetFactory { fixture: Arc::new(fixture) })
+        Self::new(Stores(Arc::new(fixture)))
     }
 
     /// Creates a suite for a [`MemoryTool`](memory_tool_core::MemoryTool).
     pub fn for_tool(fixture: impl ToolFixture) -> Self {
-        Self::new(ToolTargetFactory { fixture: Arc::new(fixture) })
+        Self::new(Tools(Arc::new(fixture)))
     }
 
     /// Creates a suite for a program in any language.
     pub fn for_command(command_line: CommandLine) -> Self {
-        Self::new(CommandTargetFactory { command_line }).jobs(JOBS_PER_PROCESSOR_OF_PROGRAMS * processors())
+        Self::new(command_line).jobs(JOBS_PER_PROCESSOR_OF_PROGRAMS * processors())
     }
 
-    fn new(factory: impl TargetFactory + 'static) -> Self {
+    fn new(factory: impl Factory + 'static) -> Self {
         Self {
             factory: Arc::new(factory),
             filters: Vec::new(),
@@ -284,14 +277,17 @@ impl Suite {
         }
         let probing = async {
             let mut found = Vec::new();
-            let target = self.factory.fresh(&ToolOptions::default(), self.limits).await?;
-            for need in Capability::ALL {
+            let target = Target::fresh(&*self.factory, &ToolOptions::default(), self.limits).await?;
+            let needs: BTreeSet<_> = self.entries().into_iter().flat_map(|entry| entry.case.needs).collect();
+            for need in needs {
                 if let Some(reason) = target.lack(need).await {
                     found.push((need, reason));
                 }
             }
             let unusual = ToolOptions { create_overwrites: true, ..ToolOptions::default() };
-            if let Err(CaseError::Unsupported { reason, .. }) = self.factory.fresh(&unusual, self.limits).await {
+            if let Err(CaseError::Unsupported { reason, .. }) =
+                Target::fresh(&*self.factory, &unusual, self.limits).await
+            {
                 found.push((Capability::Options, reason));
             }
             Ok::<_, CaseError>(found)
@@ -346,15 +342,13 @@ impl Case {
     }
 }
 
-/// All cases: first those from data, then those from code.
+/// All cases, in the order of their files.
 fn table() -> Vec<Entry> {
-    let vectors = vectors::all().into_iter().map(|vector| Entry { case: vector.case(), body: Body::Vector(vector) });
-    let code = cases::all().map(|code| Entry { case: code.case(), body: Body::Code(code) });
-    vectors.chain(code).collect()
+    vectors::all().into_iter().map(|vector| Entry { case: vector.case(), vector }).collect()
 }
 
 struct Runner {
-    factory: Arc<dyn TargetFactory>,
+    factory: Arc<dyn Factory>,
     limits: RunLimits,
     case_timeout: Duration,
     basis: Basis,
@@ -362,23 +356,22 @@ struct Runner {
 
 impl Runner {
     async fn run(self, entry: Entry, lacks: &IgnoreReasons) -> CaseResult {
-        let Entry { case, body } = entry;
+        let Entry { case, vector } = entry;
         let started = Instant::now();
         let outcome = match lacks.of(&case) {
             Some(reason) => Outcome::Ignored { reason: reason.to_owned() },
-            None => self.judge(&case, body).await,
+            None => self.judge(&case, vector).await,
         };
         CaseResult { case, outcome, milliseconds: milliseconds_since(started) }
     }
 
-    async fn judge(self, case: &Case, body: Body) -> Outcome {
+    async fn judge(self, case: &Case, vector: Vector) -> Outcome {
         let Self { factory, limits, case_timeout, basis } = self;
         // Run in a separate task, so that a panic of the backend fails only this case.
         let mut task = JoinSet::new();
-        task.spawn(async move { body.run(&*factory, limits).await });
+        task.spawn(async move { vector.run(&*factory, limits).await });
         let stops = match within(case_timeout, task.join_next()).await {
-            Some(Some(Ok(Ok(())))) => return Outcome::Passed,
-            Some(Some(Ok(Err(stops)))) => stops,
+            Some(Some(Ok(stops))) => stops,
             Some(Some(Err(error))) => vec![Failure::new(format!("the backend panicked: {error}")).into()],
             Some(None) => vec![Failure::new("the case was never run").into()],
             None => {
@@ -397,23 +390,6 @@ impl IgnoreReasons {
     fn of(&self, case: &Case) -> Option<&str> {
         let of_case = self.of_cases.get(&case.id);
         of_case.or_else(|| case.needs.iter().find_map(|need| self.of_needs.get(need))).map(String::as_str)
-    }
-}
-
-impl Body {
-    async fn run(self, factory: &dyn TargetFactory, limits: RunLimits) -> Result<(), Vec<CaseError>> {
-        match self {
-            Self::Vector(vector) => vector.run(factory, limits).await,
-            Self::Code(code) => {
-                async {
-                    let target = factory.fresh(&ToolOptions::default(), limits).await.map_err(|stop| vec![stop])?;
-                    let stop = (code.run)(Arc::clone(&target)).await.err();
-                    let stops: Vec<_> = stop.into_iter().chain(target.first_leak().take()).collect();
-                    if stops.is_empty() { Ok(()) } else { Err(stops) }
-                }
-                .await
-            }
-        }
     }
 }
 

@@ -1,30 +1,22 @@
 //! [`Target`]: the memory under test, for every kind of backend.
 
-use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use memory_tool_core::{MemoryPath, MemoryTool, Node, Store, StoreExt};
+use memory_tool_core::{Engine, MemoryPath, MemoryTool, Node, Store, StoreExt};
 use serde_json::json;
 
+use crate::access::{Access, Factory, NO_STORE, Opened};
 use crate::case::Capability;
+use crate::disk::{entries_under, on_disk, read_file, write_file};
 use crate::failure::{CaseError, Failure, causes, expect_bytes, expect_text};
-use crate::fixture::ToolOptions;
+use crate::fixture::{FixtureError, ToolOptions};
 use crate::program::Program;
 use crate::read_back;
 use crate::sandbox::{self, Sandbox};
-use crate::session::{Client, FirstLeak, Session, sorted_lines};
-
-/// The reason why cases that need a `Store` are ignored for tools and programs.
-const NO_STORE: &str = "the backend is tested only through its commands, without a `Store`";
-
-/// The capabilities that only stores have.
-pub(crate) const OF_STORES: &[Capability] =
-    &[Capability::Store, Capability::StoredBytes, Capability::Scopes, Capability::Sealed];
+use crate::session::{Client, FirstLeak, InProcess, Session, sorted_lines};
 
 /// Limits on the time and repetitions of a case.
 #[derive(Clone, Copy)]
@@ -34,165 +26,181 @@ pub(crate) struct RunLimits {
     pub(crate) races: usize,
 }
 
-/// Creates targets.
-#[async_trait]
-pub(crate) trait TargetFactory: Send + Sync {
-    /// Creates an empty target.
-    async fn fresh(&self, options: &ToolOptions, limits: RunLimits) -> Result<Arc<dyn Target>, CaseError>;
-
-    fn can_store(&self, path: &str) -> bool;
-
-    /// The capabilities that no backend of this kind has. Their cases are not listed.
-    fn missing_capabilities(&self) -> &'static [Capability];
-}
-
 /// A memory under test, and the ways to access it. Methods fail if the backend does not support them.
-#[async_trait]
-pub(crate) trait Target: Send + Sync {
+pub(crate) struct Target {
     /// The first session on the memory.
-    fn session(&self) -> Arc<dyn Session>;
-
-    async fn another_session(&self) -> Result<Arc<dyn Session>, CaseError>;
-
-    /// A command that starts a separate program on the same memory.
-    fn program(&self) -> Result<Command, CaseError>;
-
-    fn limits(&self) -> RunLimits;
-
-    /// The tool, if it runs in this process.
-    fn tool(&self) -> Result<Arc<dyn MemoryTool>, CaseError>;
-
-    fn store(&self) -> Result<Arc<dyn Store>, CaseError> {
-        Err(CaseError::unsupported(Capability::Store, NO_STORE))
-    }
-
-    /// The same store, opened again.
-    async fn another_store(&self) -> Result<Arc<dyn Store>, CaseError> {
-        Err(CaseError::unsupported(Capability::Store, NO_STORE))
-    }
-
-    /// The directory that is `/memories`.
-    fn plain_files(&self) -> Result<PathBuf, CaseError>;
-
-    /// The directory under which everything is stored.
-    fn directory(&self) -> Result<PathBuf, CaseError>;
-
-    /// Another memory that shares the storage, or `None` if its name is refused.
-    async fn scope(&self, _name: &str) -> Result<Option<Arc<dyn Store>>, CaseError> {
-        Err(CaseError::unsupported(Capability::Scopes, NO_STORE))
-    }
-
-    async fn ciphertexts(&self) -> Result<Arc<dyn Store>, CaseError> {
-        Err(CaseError::unsupported(Capability::Sealed, NO_STORE))
-    }
-
-    /// Another memory with the same key, and the store that holds its ciphertexts.
-    async fn another_with_same_key(&self) -> Result<(Arc<dyn Store>, Arc<dyn Store>), CaseError> {
-        Err(CaseError::unsupported(Capability::Sealed, NO_STORE))
-    }
-
-    /// The store opened with the wrong key, or `None` if it is refused.
-    async fn with_wrong_key(&self) -> Result<Option<Arc<dyn Store>>, CaseError> {
-        Err(CaseError::unsupported(Capability::Sealed, NO_STORE))
-    }
-
-    /// Texts that no reply may contain.
-    fn secrets(&self) -> Vec<String>;
-
-    /// The first reply to a client that contained one.
-    fn first_leak(&self) -> &FirstLeak;
+    session: Arc<dyn Session>,
+    tool: Option<Arc<dyn MemoryTool>>,
+    store: Option<Arc<dyn Store>>,
+    pub(crate) limits: RunLimits,
+    /// The first reply to a client that contained one of the secrets.
+    pub(crate) first_leak: FirstLeak,
+    // The last field, because it holds the resources of the others.
+    access: Box<dyn Access>,
 }
 
-impl dyn Target + '_ {
+impl Target {
+    /// Creates an empty memory.
+    pub(crate) async fn fresh(
+        factory: &dyn Factory,
+        options: &ToolOptions,
+        limits: RunLimits,
+    ) -> Result<Arc<Self>, CaseError> {
+        let (opened, access) = needing(Capability::Options, factory.fresh(options).await)?;
+        let (tool, store) = match &opened {
+            Opened::Store(store) => (Some(tool_over(store, options)), Some(Arc::clone(store))),
+            Opened::Tool(tool) => (Some(Arc::clone(tool)), None),
+            Opened::Program(_) => (None, None),
+        };
+        let session: Arc<dyn Session> = match &tool {
+            Some(tool) => Arc::new(InProcess(Arc::clone(tool))),
+            None => session_of(opened, limits)?,
+        };
+        Ok(Arc::new(Self { session, tool, store, limits, first_leak: FirstLeak::default(), access }))
+    }
+
     /// A client of the first session.
     pub(crate) fn client(&self) -> Client {
-        self.client_of(self.session())
+        self.client_of(Arc::clone(&self.session))
     }
 
     /// A client of another session on the same memory.
     pub(crate) async fn another_client(&self) -> Result<Client, CaseError> {
-        Ok(self.client_of(self.another_session().await?))
+        Ok(self.client_of(session_of(self.reopened().await?, self.limits)?))
     }
 
     /// A client of a separate program on the same memory.
     pub(crate) fn process_client(&self) -> Result<Client, CaseError> {
-        self.client_of_program(self.program()?)
+        Ok(self.client_of(session_of(Opened::Program(self.program()?), self.limits)?))
     }
 
-    /// A client of a separate program on the same memory, which runs under these sandbox.
+    /// A client of a separate program on the same memory, which runs in this sandbox.
     pub(crate) fn process_client_under(&self, sandbox: &Sandbox) -> Result<Client, CaseError> {
-        self.client_of_program(sandbox.around(&self.program()?))
-    }
-
-    fn client_of_program(&self, command: Command) -> Result<Client, CaseError> {
-        Ok(self.client_of(Arc::new(Program::start(command, self.limits().answer_timeout)?)))
+        Ok(self.client_of(session_of(Opened::Program(sandbox.around(&self.program()?)), self.limits)?))
     }
 
     fn client_of(&self, session: Arc<dyn Session>) -> Client {
-        Client { session, secrets: self.secrets().into(), first_leak: self.first_leak().clone() }
+        Client { session, secrets: self.access.secrets().into(), first_leak: self.first_leak.clone() }
+    }
+
+    async fn reopened(&self) -> Result<Opened, CaseError> {
+        needing(Capability::Sessions, self.access.reopen().await)
+    }
+
+    fn program(&self) -> Result<Command, CaseError> {
+        needing(Capability::Processes, self.access.program())
+    }
+
+    /// The tool, if it runs in this process.
+    pub(crate) fn tool(&self) -> Result<Arc<dyn MemoryTool>, CaseError> {
+        let reason = "a program in another process accepts only commands";
+        self.tool.clone().ok_or_else(|| CaseError::unsupported(Capability::Tool, reason))
+    }
+
+    pub(crate) fn store(&self) -> Result<Arc<dyn Store>, CaseError> {
+        self.store.clone().ok_or_else(|| CaseError::unsupported(Capability::Store, NO_STORE))
+    }
+
+    /// The same store, opened again.
+    pub(crate) async fn another_store(&self) -> Result<Arc<dyn Store>, CaseError> {
+        match self.reopened().await? {
+            Opened::Store(store) => Ok(store),
+            Opened::Tool(_) | Opened::Program(_) => Err(CaseError::unsupported(Capability::Store, NO_STORE)),
+        }
+    }
+
+    /// The directory that is `/memories`.
+    pub(crate) fn plain_files(&self) -> Result<PathBuf, CaseError> {
+        needing(Capability::PlainFiles, self.access.plain_files())
+    }
+
+    /// The directory under which everything is stored.
+    pub(crate) fn directory(&self) -> Result<PathBuf, CaseError> {
+        needing(Capability::Directory, self.access.directory())
+    }
+
+    /// Another memory that shares the storage, or `None` if its name is refused.
+    pub(crate) async fn scope(&self, name: &str) -> Result<Option<Arc<dyn Store>>, CaseError> {
+        unless_refused(Capability::Scopes, self.access.scope(name).await)
+    }
+
+    pub(crate) async fn ciphertexts(&self) -> Result<Arc<dyn Store>, CaseError> {
+        needing(Capability::Sealed, self.access.underlying().await)
+    }
+
+    /// Another memory with the same key, and the store that holds its ciphertexts.
+    pub(crate) async fn another_with_same_key(&self) -> Result<(Arc<dyn Store>, Arc<dyn Store>), CaseError> {
+        needing(Capability::Sealed, self.access.another_with_same_key().await)
+    }
+
+    /// The store opened with the wrong key, or `None` if it is refused.
+    pub(crate) async fn with_wrong_key(&self) -> Result<Option<Arc<dyn Store>>, CaseError> {
+        unless_refused(Capability::Sealed, self.access.reopen_with_wrong_key().await)
     }
 
     /// Writes a file: through the store or `create` if possible, because that tests them as well. An existing file is
     /// replaced as another program would.
     pub(crate) async fn put(&self, path: &MemoryPath, content: Vec<u8>) -> Result<(), CaseError> {
-        let plain_files = self.plain_files().ok();
-        if let Some(directory) = &plain_files
-            && is_plain_file(directory.clone(), path).await?
+        let plain_file = self.plain_file(path).ok();
+        if let Some(file) = plain_file.clone()
+            && on_disk(format!("look for {path}"), move || file.try_exists()).await?
         {
-            return put_plain_file(directory.clone(), path, content).await;
+            return write_file(path, self.plain_file(path)?, content).await;
         }
-        if let Ok(store) = self.store() {
-            return store
-                .write(path, content)
-                .await
-                .map_err(|error| Failure::new(format!("the store failed to write {path}: {}", causes(&error))).into());
+        if let Some(store) = &self.store {
+            let failed = |error| Failure::new(format!("the store failed to write {path}: {}", causes(&error))).into();
+            return store.write(path, content).await.map_err(failed);
         }
         // `create` refuses U+0000 (`[C4]`).
-        let text = str::from_utf8(&content).ok().filter(|text| !text.contains('\0'));
-        match (text, plain_files) {
-            (Some(text), _) => {
+        match (str::from_utf8(&content), plain_file) {
+            (Ok(text), _) if !text.contains('\0') => {
                 let input = json!({"command": "create", "path": path.as_str(), "file_text": text});
                 self.client().send(input).await?.text(false).map(drop)
             }
-            (None, Some(directory)) => put_plain_file(directory, path, content).await,
-            (None, None) => Err(CaseError::unsupported(
+            (_, Some(file)) => write_file(path, file, content).await,
+            (_, None) => Err(CaseError::unsupported(
                 Capability::ForeignFiles,
                 "files can be created only by commands, which cannot create this one",
             )),
         }
     }
 
+    /// The plain file at a path.
+    fn plain_file(&self, path: &MemoryPath) -> Result<PathBuf, CaseError> {
+        Ok(path.segments().fold(self.plain_files()?, |file, segment| file.join(segment)))
+    }
+
     /// Checks that a file has exactly these bytes, in each way in which they can be read.
     pub(crate) async fn expect_content(&self, path: &MemoryPath, expected: &[u8]) -> Result<(), CaseError> {
-        let plain_files = self.plain_files().ok();
-        if let Some(directory) = &plain_files {
-            let found = plain_file(directory.clone(), path).await?;
+        let plain_file = self.plain_file(path).ok();
+        if let Some(file) = plain_file.clone() {
+            let found = read_file(path, file).await?;
             expect_bytes(expected, &found).map_err(|failure| failure.in_step(format!("reading {path} on the disk")))?;
         }
-        match self.store() {
-            Ok(store) => match store.read(path).await {
-                Ok(Node::File(file)) => Ok(expect_bytes(expected, &file.content)?),
+        match &self.store {
+            Some(store) => match store.read(path).await {
+                Ok(Node::File(file)) => expect_bytes(expected, &file.content),
                 other => Err(Failure::new(format!("expected a file at {path}, got {other:?}")).into()),
             },
-            Err(_) if plain_files.is_some() && !read_back::is_shown_whole(expected) => Ok(()),
-            Err(_) => Ok(expect_bytes(expected, &read_back::content(&self.client(), path).await?)?),
+            None if plain_file.is_some() && !read_back::is_shown_whole(expected) => Ok(()),
+            None => expect_bytes(expected, &read_back::content(&self.client(), path).await?),
         }
     }
 
     /// Checks that exactly these files exist, in each way in which they can be listed.
     pub(crate) async fn expect_files(&self, expected: &[MemoryPath]) -> Result<(), CaseError> {
+        let expected_lines = sorted_lines(expected.to_vec());
         if let Ok(directory) = self.plain_files() {
             let found = sorted_lines(plain_paths(directory).await?);
-            expect_text(&sorted_lines(expected.to_vec()), &found)
-                .map_err(|failure| failure.in_step("listing the files on the disk"))?;
+            expect_text(&expected_lines, &found).map_err(|failure| failure.in_step("listing the files on the disk"))?;
         }
-        let Ok(store) = self.store() else {
+        let Some(store) = &self.store else {
             return read_back::expect_files(&self.client(), expected).await;
         };
         let files = store.list(MemoryPath::root()).await;
         let files = files.map_err(|error| Failure::new(format!("the store cannot be listed: {}", causes(&error))))?;
-        let files = files.into_iter().map(|file| file.path).collect();
-        Ok(expect_text(&sorted_lines(expected.to_vec()), &sorted_lines(files))?)
+        let files = files.into_iter().map(|file| MemoryPath::try_from(file.path)).collect::<Result<_, _>>()?;
+        expect_text(&expected_lines, &sorted_lines(files))
     }
 
     /// The reason why the target lacks a capability, if it does.
@@ -205,7 +213,7 @@ impl dyn Target + '_ {
                 _ => Err(CaseError::unsupported(need, "the files can be accessed only by commands")),
             },
             Capability::Store => self.store().map(drop),
-            Capability::Sessions => self.another_session().await.map(drop),
+            Capability::Sessions => self.another_client().await.map(drop),
             Capability::Processes => self.program().map(drop),
             Capability::PlainFiles => self.plain_files().map(drop),
             Capability::Directory => self.directory().map(drop),
@@ -221,63 +229,46 @@ impl dyn Target + '_ {
     }
 }
 
-fn on_disk(directory: PathBuf, path: &MemoryPath) -> PathBuf {
-    path.segments().fold(directory, |file, segment| file.join(segment))
+fn needing<T>(need: Capability, outcome: Result<T, FixtureError>) -> Result<T, CaseError> {
+    outcome.map_err(|error| match error {
+        FixtureError::Unsupported { reason } => CaseError::unsupported(need, reason),
+        error => Failure::new(format!("the fixture failed: {}", causes(&error))).into(),
+    })
 }
 
-/// Runs blocking file operations off the async threads.
-async fn blocking<T: Send + 'static>(
-    what: String,
-    act: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, CaseError> {
-    match tokio::task::spawn_blocking(act).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Failure::new(format!("cannot {what}: {error}")).into()),
-        Err(error) => Err(Failure::new(format!("cannot {what}: {error}")).into()),
+/// The same, with `None` for a refusal.
+fn unless_refused<T>(need: Capability, outcome: Result<T, FixtureError>) -> Result<Option<T>, CaseError> {
+    match outcome {
+        Err(FixtureError::Failed(_)) => Ok(None),
+        outcome => needing(need, outcome).map(Some),
     }
 }
 
-async fn put_plain_file(directory: PathBuf, path: &MemoryPath, content: Vec<u8>) -> Result<(), CaseError> {
-    let file = on_disk(directory, path);
-    blocking(format!("write {path} on the disk"), move || {
-        file.parent().map_or(Ok(()), fs::create_dir_all)?;
-        fs::write(&file, content)
+fn session_of(opened: Opened, limits: RunLimits) -> Result<Arc<dyn Session>, CaseError> {
+    Ok(match opened {
+        Opened::Store(store) => Arc::new(InProcess(tool_over(&store, &ToolOptions::default()))),
+        Opened::Tool(tool) => Arc::new(InProcess(tool)),
+        Opened::Program(command) => Arc::new(Program::start(command, limits.answer_timeout)?),
     })
-    .await
 }
 
-async fn plain_file(directory: PathBuf, path: &MemoryPath) -> Result<Vec<u8>, CaseError> {
-    let file = on_disk(directory, path);
-    blocking(format!("read {path} on the disk"), move || fs::read(file)).await
-}
-
-async fn is_plain_file(directory: PathBuf, path: &MemoryPath) -> Result<bool, CaseError> {
-    let file = on_disk(directory, path);
-    blocking(format!("look for {path} on the disk"), move || file.try_exists()).await
+fn tool_over(store: &Arc<dyn Store>, options: &ToolOptions) -> Arc<dyn MemoryTool> {
+    let builder = Engine::builder(Arc::clone(store)).create_overwrites(options.create_overwrites);
+    Arc::new(builder.max_view_characters(options.max_view_characters).build())
 }
 
 async fn plain_paths(directory: PathBuf) -> Result<Vec<MemoryPath>, CaseError> {
-    let listed = blocking("list the files on the disk".to_owned(), move || {
-        let mut paths = Vec::new();
-        let mut pending = vec![(directory, "/memories".to_owned())];
-        while let Some((directory, path)) = pending.pop() {
-            let entries = match fs::read_dir(directory) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue, // an empty memory
-                entries => entries?,
-            };
-            for entry in entries {
-                let entry = entry?;
-                let path = format!("{path}/{}", entry.file_name().to_string_lossy());
-                if entry.file_type()?.is_dir() {
-                    pending.push((entry.path(), path));
-                } else {
-                    paths.push(path);
-                }
-            }
-        }
-        Ok(paths)
+    let listed = on_disk("list the files", move || {
+        let files = entries_under(&directory)?.into_iter().filter(|(_, file_type)| !file_type.is_dir());
+        let names = files.map(|(file, _)| {
+            let relative = file.strip_prefix(&directory).unwrap_or(&file);
+            relative.iter().map(|name| name.to_string_lossy()).collect::<Vec<_>>().join("/")
+        });
+        Ok(names.collect::<Vec<_>>())
     });
-    let parse =
-        |path: String| path.parse().map_err(|_| Failure::new(format!("{path:?} on the disk is no path")).into());
+    let parse = |name: String| {
+        let path = format!("/memories/{name}");
+        path.parse().map_err(|_| Failure::new(format!("{path:?} on the disk is no path")).into())
+    };
     listed.await?.into_iter().map(parse).collect()
 }

@@ -1,6 +1,7 @@
 //! The cases in `vectors/*.json`. `vectors/README.md` describes their schema.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -8,16 +9,18 @@ use memory_tool_core::MemoryPath;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::access::Factory;
 use crate::case::{Basis, Capability, Case};
+use crate::cases;
 use crate::clause::Clause;
 use crate::failure::{CaseError, Failure, excerpt, expect_all_of, expect_json, expect_none_of, expect_text};
 use crate::faults::faults_of;
 use crate::fixture::ToolOptions;
 use crate::session::Answer;
-use crate::target::{RunLimits, Target, TargetFactory};
+use crate::target::{RunLimits, Target};
 
 /// The files, each with the cases of one group.
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     include_str!("../vectors/wire.json"),
     include_str!("../vectors/paths.json"),
     include_str!("../vectors/view.json"),
@@ -27,6 +30,7 @@ const FILES: [&str; 9] = [
     include_str!("../vectors/delete.json"),
     include_str!("../vectors/rename.json"),
     include_str!("../vectors/beyond.json"),
+    include_str!("../vectors/code.json"),
 ];
 
 /// The number of variants that cannot be carried out after which a case ends, because each may take a full timeout.
@@ -35,7 +39,7 @@ const MAX_STOPPED_VARIANTS: usize = 3;
 /// The number of failures of one basis after which a case reports no more of them.
 const MAX_FAILURES: usize = 3;
 
-/// A case from data: the input for the tool, and the expected replies and stored files.
+/// A case: the input for the tool, and the expected replies and stored files.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Vector {
@@ -50,6 +54,7 @@ pub(crate) struct Vector {
     reason: String,
     #[serde(default)]
     for_each: Vec<Map<String, Value>>,
+    #[serde(default)]
     steps: Vec<RawStep>,
 }
 
@@ -95,8 +100,8 @@ pub(crate) fn all() -> Vec<Vector> {
 
 impl Vector {
     pub(crate) fn case(&self) -> Case {
-        let bases: BTreeSet<_> =
-            self.steps.iter().flat_map(|step| step.checks().map(|check| self.basis_of(step, check))).collect();
+        let of_checks = self.steps.iter().flat_map(|step| step.checks().map(|check| self.basis_of(step, check)));
+        let bases: BTreeSet<_> = if self.has_steps() { of_checks.collect() } else { [self.basis].into() };
         Case {
             id: self.id.clone(),
             clauses: self.clauses().to_vec(),
@@ -122,8 +127,28 @@ impl Vector {
         step.clause.as_ref().and_then(|clause| clause.of(check)).or_else(|| self.clauses().first().copied())
     }
 
+    /// Whether the case is a sequence of steps. Others are in [`cases`].
+    pub(crate) fn has_steps(&self) -> bool {
+        !self.steps.is_empty()
+    }
+
+    /// Runs the case. Returns its failures.
+    pub(crate) async fn run(&self, factory: &dyn Factory, limits: RunLimits) -> Vec<CaseError> {
+        if self.has_steps() { self.run_variants(factory, limits).await } else { self.run_code(factory, limits).await }
+    }
+
+    async fn run_code(&self, factory: &dyn Factory, limits: RunLimits) -> Vec<CaseError> {
+        let Some(code) = cases::code_of(&self.id) else {
+            return vec![Failure::new("the case is wrong: it has neither steps nor code").into()];
+        };
+        match Target::fresh(factory, &self.options, limits).await {
+            Ok(target) => code(Arc::clone(&target)).await.err().into_iter().chain(target.first_leak.take()).collect(),
+            Err(stop) => vec![stop],
+        }
+    }
+
     /// Runs each variant on a fresh target.
-    pub(crate) async fn run(&self, factory: &dyn TargetFactory, limits: RunLimits) -> Result<(), Vec<CaseError>> {
+    async fn run_variants(&self, factory: &dyn Factory, limits: RunLimits) -> Vec<CaseError> {
         let plain = [Map::new()];
         let variants = if self.for_each.is_empty() { plain.as_slice() } else { &self.for_each };
         let mut failed = Vec::new();
@@ -140,27 +165,27 @@ impl Vector {
             }
         }
         limit(&mut failed);
-        if failed.is_empty() { Ok(()) } else { Err(failed) }
+        failed
     }
 
     /// Runs the steps, and collects the failed checks, until a step cannot be carried out.
     async fn run_variant(
         &self,
-        factory: &dyn TargetFactory,
+        factory: &dyn Factory,
         limits: RunLimits,
         variables: &Map<String, Value>,
         failures: &mut Vec<CaseError>,
     ) -> Result<(), CaseError> {
         let variables = variables.iter().map(|(name, value)| (name.clone(), resolve(value))).collect();
         let name = self.name.as_ref().map(|name| substitute_in_text(name, &variables));
-        let target = factory.fresh(&self.options, limits).await?;
+        let target = Target::fresh(factory, &self.options, limits).await?;
         if let Some(path) = name.as_ref().and_then(Value::as_str).filter(|path| !factory.can_store(path)) {
-            return expect_refusal(&*target, path).await;
+            return expect_refusal(&target, path).await;
         }
         for (number, step) in (1..).zip(&self.steps) {
             let fields: Map<_, _> =
                 step.fields.iter().map(|(name, value)| (name.clone(), substitute(value, &variables))).collect();
-            let outcomes = async { Step::parse(&fields)?.run(&*target).await }.await;
+            let outcomes = async { Step::parse(&fields)?.run(&target).await }.await;
             let shown = Value::Object(fields);
             match outcomes {
                 Ok(failed) => failures.extend(failed.into_iter().map(|(check, failure)| {
@@ -173,7 +198,7 @@ impl Vector {
                     return Err(stop.of_check(None, basis).in_step_of_data(number, &shown));
                 }
             }
-            failures.extend(target.first_leak().take().map(|leak| leak.in_step_of_data(number, &shown)));
+            failures.extend(target.first_leak.take().map(|leak| leak.in_step_of_data(number, &shown)));
         }
         Ok(())
     }
@@ -197,39 +222,25 @@ fn limit(failures: &mut Vec<CaseError>) {
 }
 
 /// Checks that a path that the backend cannot store is refused, and that nothing is stored.
-async fn expect_refusal(target: &dyn Target, path: &str) -> Result<(), CaseError> {
+async fn expect_refusal(target: &Target, path: &str) -> Result<(), CaseError> {
     target.client().create(path, "text").await?.text(true)?;
     target.expect_files(&[]).await
 }
 
 fn name_variant(stop: CaseError, variables: &Map<String, Value>) -> CaseError {
-    match stop {
-        CaseError::Failed(mut failure) if !variables.is_empty() => {
-            let named =
-                variables.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ");
-            failure.variant = Some(excerpt(&named, 0));
-            CaseError::Failed(failure)
-        }
-        stop => stop,
-    }
+    let named = variables.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ");
+    let variant = (!variables.is_empty()).then(|| excerpt(&named, 0));
+    stop.map(|failure| Failure { variant, ..failure })
 }
 
 impl CaseError {
     fn of_check(self, clause: Option<Clause>, basis: Option<Basis>) -> Self {
-        match self {
-            Self::Failed(failure) => (*failure).of_check(clause, basis).into(),
-            lacks => lacks,
-        }
+        self.map(|failure| failure.of_check(clause, basis))
     }
 
     fn in_step_of_data(self, number: usize, json: &Value) -> Self {
-        match self {
-            Self::Failed(mut failure) => {
-                failure.step = Some(format!("step {number}: {}", excerpt(&json.to_string(), 0)));
-                Self::Failed(failure)
-            }
-            lacks => lacks,
-        }
+        let step = format!("step {number}: {}", excerpt(&json.to_string(), 0));
+        self.map(|failure| Failure { step: Some(step), ..failure })
     }
 }
 
@@ -361,7 +372,7 @@ impl Step {
     }
 
     /// Returns the failed checks, or an error if the step cannot be carried out.
-    async fn run(&self, target: &dyn Target) -> Result<FailedChecks, CaseError> {
+    async fn run(&self, target: &Target) -> Result<FailedChecks, CaseError> {
         let (name, outcome) = match &self.action {
             Action::Put(file) => return target.put(&file.path, file.bytes()?).await.map(|()| Vec::new()),
             Action::Line(Value::String(line)) => return self.call(target, vec![line.clone()]).await,
@@ -369,7 +380,7 @@ impl Step {
             Action::Turn(values) => return self.call(target, values.iter().map(Value::to_string).collect()).await,
             Action::Content(file) => ("content", target.expect_content(&file.path, &file.bytes()?).await),
             Action::Files(files) => ("files", target.expect_files(files).await),
-            Action::Definition(definition) => ("definition", expect_definition(target, definition)),
+            Action::Definition(expected) => ("definition", expect_json(expected, &json!(target.tool()?.definition()))),
         };
         match outcome {
             Err(failure @ CaseError::Failed(_)) => Ok(vec![(name.to_owned(), failure)]),
@@ -377,7 +388,7 @@ impl Step {
         }
     }
 
-    async fn call(&self, target: &dyn Target, lines: Vec<String>) -> Result<FailedChecks, CaseError> {
+    async fn call(&self, target: &Target, lines: Vec<String>) -> Result<FailedChecks, CaseError> {
         let client = target.client();
         let answers = client.exchange_together(lines).await?;
         let checks = self.checks.iter().map(|(name, check)| (name.as_str(), check.verify_all(&answers)));
@@ -385,10 +396,6 @@ impl Step {
         let outcomes = checks.chain(leaks);
         Ok(outcomes.filter_map(|(name, outcome)| Some((name.to_owned(), outcome.err()?))).collect())
     }
-}
-
-fn expect_definition(target: &dyn Target, definition: &Value) -> Result<(), CaseError> {
-    Ok(expect_json(definition, &json!(target.tool()?.definition()))?)
 }
 
 impl Check {

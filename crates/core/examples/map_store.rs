@@ -1,9 +1,7 @@
 //! A complete backend: a map of files, and a lock that makes each method atomic.
 
 use async_trait::async_trait;
-use memory_tool_core::{
-    Batch, Engine, MemoryPath, MemoryTool, Node, PathMap, ReadOptions, RecordName, Store, StoreError, StoredFile,
-};
+use memory_tool_core::{Batch, Engine, MemoryTool, Node, PathMap, ReadOptions, Store, StoreError, StorePath};
 use tokio::sync::Mutex;
 
 /// A file's contents are also its version, so equal versions mean equal contents.
@@ -12,14 +10,10 @@ pub(crate) struct MapStore(Mutex<PathMap<Vec<u8>>>);
 
 #[async_trait]
 impl Store for MapStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let files = self.0.lock().await;
         options.check(&*files)?;
         Ok(files.node(path, Vec::clone))
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        Ok(self.0.lock().await.stored_record(name, Vec::clone))
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

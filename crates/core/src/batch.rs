@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 
 use crate::actor::Actor;
-use crate::change::{Change, RecordChange};
+use crate::change::Change;
 use crate::node::FileTimes;
-use crate::path::MemoryPath;
 use crate::precondition::Precondition;
 use crate::quota::Quota;
 use crate::quota_check;
-use crate::record::RecordName;
 use crate::state::StoreState;
 use crate::store_error::{InvalidBatch, StoreError};
+use crate::store_path::StorePath;
 
 /// Changes that a store applies atomically, subject to preconditions and quotas.
 ///
@@ -23,19 +22,17 @@ use crate::store_error::{InvalidBatch, StoreError};
 /// use memory_tool_core::{Batch, MemoryPath, Precondition};
 ///
 /// let (a, b): (MemoryPath, MemoryPath) = ("/memories/a.txt".parse()?, "/memories/b.txt".parse()?);
-/// let batch = Batch::new().require(a.clone(), Precondition::Absent).write(a, "Hello").remove(b);
+/// let batch = Batch::new().require(&a, Precondition::Absent).write(a, "Hello").remove(b);
 /// assert_eq!(batch.changes().len(), 2);
 /// # Ok::<(), memory_tool_core::PathError>(())
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct Batch {
-    preconditions: Vec<(MemoryPath, Precondition)>,
-    record_preconditions: Vec<(RecordName, Precondition)>,
-    quotas: Vec<(MemoryPath, Quota)>,
+    preconditions: Vec<(StorePath, Precondition)>,
+    quotas: Vec<(StorePath, Quota)>,
     changes: Vec<Change>,
-    record_changes: Vec<RecordChange>,
-    changed_paths: BTreeSet<MemoryPath>,
+    changed_paths: BTreeSet<StorePath>,
     actor: Option<Actor>,
     command: Option<&'static str>,
     error: Option<InvalidBatch>,
@@ -48,24 +45,30 @@ impl Batch {
     }
 
     /// Adds a precondition on a path. The batch does not have to change that path.
-    pub fn require(mut self, path: MemoryPath, precondition: Precondition) -> Self {
-        self.preconditions.push((path, precondition));
+    pub fn require(mut self, path: impl Into<StorePath>, precondition: Precondition) -> Self {
+        self.preconditions.push((path.into(), precondition));
         self
     }
 
     /// Adds a quota for `directory`. It applies to the state after the batch.
-    pub fn limit(mut self, directory: MemoryPath, quota: Quota) -> Self {
-        self.quotas.push((directory, quota));
+    pub fn limit(mut self, directory: impl Into<StorePath>, quota: Quota) -> Self {
+        self.quotas.push((directory.into(), quota));
         self
     }
 
-    /// Adds a [`Change::Write`]. The batch is invalid if the path is the root or overlaps another change.
-    pub fn write(self, path: MemoryPath, content: impl Into<Vec<u8>>) -> Self {
+    /// Adds a [`Change::Write`]. The batch is invalid if the path is a root or overlaps another change.
+    pub fn write(self, path: impl Into<StorePath>, content: impl Into<Vec<u8>>) -> Self {
         self.write_with_times(path, content, FileTimes::new())
     }
 
     /// Like [`write`](Self::write), but the file gets these times.
-    pub fn write_with_times(mut self, path: MemoryPath, content: impl Into<Vec<u8>>, times: FileTimes) -> Self {
+    pub fn write_with_times(
+        mut self,
+        path: impl Into<StorePath>,
+        content: impl Into<Vec<u8>>,
+        times: FileTimes,
+    ) -> Self {
+        let path = path.into();
         self.refuse_root(&path);
         self.claim(&path);
         self.changes.push(Change::Write { path, content: content.into(), times });
@@ -73,15 +76,20 @@ impl Batch {
     }
 
     /// Adds a [`Change::Remove`]. The batch is invalid if the path overlaps another change.
-    pub fn remove(mut self, path: MemoryPath) -> Self {
+    pub fn remove(mut self, path: impl Into<StorePath>) -> Self {
+        let path = path.into();
         self.claim(&path);
         self.changes.push(Change::Remove { path });
         self
     }
 
-    /// Adds a [`Change::Rename`]. The batch is invalid if a path is the root, or if the paths overlap each other or
-    /// another change.
-    pub fn rename(mut self, from: MemoryPath, to: MemoryPath) -> Self {
+    /// Adds a [`Change::Rename`]. The batch is invalid if a path is a root, if only one path is of a record, or if the
+    /// paths overlap each other or another change.
+    pub fn rename(mut self, from: impl Into<StorePath>, to: impl Into<StorePath>) -> Self {
+        let (from, to) = (from.into(), to.into());
+        if from.is_record() != to.is_record() {
+            self.invalidate(InvalidBatch::TwoRoots { from: from.clone(), to: to.clone() });
+        }
         for path in [&from, &to] {
             self.refuse_root(path);
             self.claim(path);
@@ -97,30 +105,6 @@ impl Batch {
             Change::Remove { path } => self.remove(path),
             Change::Rename { from, to } => self.rename(from, to),
         }
-    }
-
-    /// Adds a precondition on a record. The batch does not have to change that record.
-    pub fn require_record(mut self, name: RecordName, precondition: Precondition) -> Self {
-        self.record_preconditions.push((name, precondition));
-        self
-    }
-
-    /// Adds a [`RecordChange::Write`]. The batch is invalid if it already changes the record.
-    pub fn write_record(self, name: RecordName, content: impl Into<Vec<u8>>) -> Self {
-        self.change_record(RecordChange::Write { name, content: content.into() })
-    }
-
-    /// Adds a [`RecordChange::Remove`]. The batch is invalid if it already changes the record.
-    pub fn remove_record(self, name: RecordName) -> Self {
-        self.change_record(RecordChange::Remove { name })
-    }
-
-    fn change_record(mut self, change: RecordChange) -> Self {
-        if self.record_changes.iter().any(|other| other.name() == change.name()) {
-            self.invalidate(InvalidBatch::SameRecord { name: change.name().clone() });
-        }
-        self.record_changes.push(change);
-        self
     }
 
     /// Sets the actor of the changes, for logs.
@@ -146,28 +130,18 @@ impl Batch {
     }
 
     /// The preconditions on paths, in insertion order.
-    pub fn preconditions(&self) -> &[(MemoryPath, Precondition)] {
+    pub fn preconditions(&self) -> &[(StorePath, Precondition)] {
         &self.preconditions
     }
 
-    /// The preconditions on records, in insertion order.
-    pub fn record_preconditions(&self) -> &[(RecordName, Precondition)] {
-        &self.record_preconditions
-    }
-
     /// The quotas and their directories, in insertion order.
-    pub fn quotas(&self) -> &[(MemoryPath, Quota)] {
+    pub fn quotas(&self) -> &[(StorePath, Quota)] {
         &self.quotas
     }
 
     /// The changes, in insertion order.
     pub fn changes(&self) -> &[Change] {
         &self.changes
-    }
-
-    /// The changes to records, in insertion order.
-    pub fn record_changes(&self) -> &[RecordChange] {
-        &self.record_changes
     }
 
     /// The times of the file that a change writes.
@@ -179,50 +153,39 @@ impl Batch {
     }
 
     /// The contents that a change writes. They are empty for a removal or a rename.
-    ///
-    /// [`PathMap::plan`](crate::PathMap::plan) uses the same numbers: first the changes to files, then the changes to
-    /// records, each in insertion order.
     pub fn content(&self, number: usize) -> &[u8] {
-        let record = || self.record_changes.get(number.checked_sub(self.changes.len())?);
-        match (self.changes.get(number), record()) {
-            (Some(Change::Write { content, .. }), _) | (_, Some(RecordChange::Write { content, .. })) => content,
+        match self.changes.get(number) {
+            Some(Change::Write { content, .. }) => content,
             _ => &[],
         }
     }
 
     /// Whether the batch has no changes.
     pub fn changes_nothing(&self) -> bool {
-        self.changes.is_empty() && self.record_changes.is_empty()
+        self.changes.is_empty()
     }
 
     /// Converts the batch into its changes. [Check](Self::check) the batch first.
-    pub fn into_changes(self) -> (Vec<Change>, Vec<RecordChange>) {
-        (self.changes, self.record_changes)
+    pub fn into_changes(self) -> Vec<Change> {
+        self.changes
     }
 
-    /// The contents that the batch writes to files, for a wrapper that transforms them.
-    pub fn contents_mut(&mut self) -> impl Iterator<Item = (&MemoryPath, &mut Vec<u8>)> {
+    /// The contents that the batch writes to files of the memory, for a wrapper that transforms them.
+    pub fn contents_mut(&mut self) -> impl Iterator<Item = (&StorePath, &mut Vec<u8>)> {
         self.changes.iter_mut().filter_map(|change| match change {
-            Change::Write { path, content, .. } => Some((&*path, content)),
-            Change::Remove { .. } | Change::Rename { .. } => None,
+            Change::Write { path, content, .. } if !path.is_record() => Some((&*path, content)),
+            _ => None,
         })
     }
 
-    /// Replaces each path and record name, for a wrapper that stores files under other paths.
+    /// Replaces each path, for a wrapper that stores files under other paths.
     ///
     /// # Errors
-    /// The first error that `path` or `record` returns.
-    pub fn try_map(
-        self,
-        path: impl Fn(&MemoryPath) -> Result<MemoryPath, StoreError>,
-        record: impl Fn(&RecordName) -> Result<RecordName, StoreError>,
-    ) -> Result<Self, StoreError> {
+    /// The first error that `path` returns.
+    pub fn try_map(self, path: impl Fn(&StorePath) -> Result<StorePath, StoreError>) -> Result<Self, StoreError> {
         let mut mapped = Self { actor: self.actor, command: self.command, error: self.error, ..Self::default() };
         for (required, precondition) in self.preconditions {
             mapped = mapped.require(path(&required)?, precondition);
-        }
-        for (name, precondition) in self.record_preconditions {
-            mapped = mapped.require_record(record(&name)?, precondition);
         }
         for (directory, quota) in self.quotas {
             mapped = mapped.limit(path(&directory)?, quota);
@@ -234,12 +197,6 @@ impl Batch {
                 }
                 Change::Remove { path: removed } => mapped.remove(path(&removed)?),
                 Change::Rename { from, to } => mapped.rename(path(&from)?, path(&to)?),
-            };
-        }
-        for change in self.record_changes {
-            mapped = match change {
-                RecordChange::Write { name, content } => mapped.write_record(record(&name)?, content),
-                RecordChange::Remove { name } => mapped.remove_record(record(&name)?),
             };
         }
         Ok(mapped)
@@ -257,30 +214,26 @@ impl Batch {
     /// [`Change::check`] checks whether each change can be applied.
     ///
     /// # Errors
-    /// In this order: [`StoreError::InvalidBatch`]; [`StoreError::RecordMismatch`]; [`StoreError::AlreadyExists`] or
-    /// [`StoreError::VersionMismatch`] for a precondition on a path; [`StoreError::OverQuota`]. Also the errors of
-    /// `state`.
+    /// In this order: [`StoreError::InvalidBatch`]; [`StoreError::AlreadyExists`] or [`StoreError::VersionMismatch`]
+    /// for the first precondition that does not hold; [`StoreError::OverQuota`]. Also the errors of `state`.
     pub fn check(&self, state: &impl StoreState) -> Result<(), StoreError> {
         self.validate()?;
-        for (name, precondition) in &self.record_preconditions {
-            precondition.check_record(name, state.record(name)?.as_ref())?;
-        }
         for (path, precondition) in &self.preconditions {
             precondition.check(path, &state.stat(path)?)?;
         }
         self.quotas.iter().try_for_each(|(directory, quota)| quota_check::check(quota, directory, &self.changes, state))
     }
 
-    /// Checks that each file and record to write has at most `limit` bytes.
+    /// Checks that each file to write has at most `limit` bytes.
     ///
     /// # Errors
-    /// [`StoreError::InvalidBatch`], [`StoreError::Refused`] for the first larger file, and [`StoreError::Failure`] for
-    /// the first larger record.
+    /// [`StoreError::InvalidBatch`]; for the first larger file, [`StoreError::Refused`], or [`StoreError::Failure`] if
+    /// it is a record.
     ///
     /// ```
-    /// use memory_tool_core::{Batch, StoreError};
+    /// use memory_tool_core::{Batch, MemoryPath, StoreError};
     ///
-    /// let batch = Batch::new().write("/memories/a.txt".parse()?, vec![0; 9]);
+    /// let batch = Batch::new().write("/memories/a.txt".parse::<MemoryPath>()?, vec![0; 9]);
     /// assert!(batch.check_file_sizes(9).is_ok());
     /// assert!(matches!(batch.check_file_sizes(8), Err(StoreError::Refused { .. })));
     /// # Ok::<(), memory_tool_core::PathError>(())
@@ -292,17 +245,11 @@ impl Batch {
                 Err(StoreError::too_large_to_write(path, content.len() as u64, limit))
             }
             Change::Write { .. } | Change::Remove { .. } | Change::Rename { .. } => Ok(()),
-        })?;
-        self.record_changes.iter().try_for_each(|change| match change {
-            RecordChange::Write { content, .. } if content.len() as u64 > limit => {
-                Err(StoreError::record_too_large(content.len() as u64, limit))
-            }
-            RecordChange::Write { .. } | RecordChange::Remove { .. } => Ok(()),
         })
     }
 
     /// Adds `path` to the changed paths, or marks the batch as invalid if it overlaps one of them.
-    fn claim(&mut self, path: &MemoryPath) {
+    fn claim(&mut self, path: &StorePath) {
         // The changed paths are disjoint, and a directory sorts right before its contents. So if any of them overlaps
         // `path`, one of its two neighbors does.
         let before = self.changed_paths.range(..path).next_back();
@@ -313,7 +260,7 @@ impl Batch {
         }
     }
 
-    fn refuse_root(&mut self, path: &MemoryPath) {
+    fn refuse_root(&mut self, path: &StorePath) {
         if path.is_root() {
             self.invalidate(InvalidBatch::Root);
         }
@@ -330,8 +277,8 @@ mod tests {
     use super::*;
     use crate::path_map::PathMap;
 
-    fn path(text: &str) -> MemoryPath {
-        MemoryPath::parse(text).unwrap()
+    fn path(text: &str) -> StorePath {
+        text.parse().unwrap()
     }
 
     fn check_on_empty_store(batch: &Batch) -> Result<(), StoreError> {
@@ -358,23 +305,26 @@ mod tests {
     fn a_rename_into_itself_and_changes_of_the_root_are_invalid() {
         let into_itself = check_on_empty_store(&Batch::new().rename(path("/memories/a"), path("/memories/a/b")));
         assert!(matches!(into_itself, Err(StoreError::InvalidBatch(InvalidBatch::Overlap { .. }))), "{into_itself:?}");
-        for batch in
-            [Batch::new().write(MemoryPath::root(), ""), Batch::new().rename(path("/memories/a"), MemoryPath::root())]
-        {
+        for batch in [
+            Batch::new().write(StorePath::memories(), ""),
+            Batch::new().rename(path("/memories/a"), StorePath::memories()),
+        ] {
             let result = check_on_empty_store(&batch);
             assert!(matches!(result, Err(StoreError::InvalidBatch(InvalidBatch::Root))), "{result:?}");
         }
-        check_on_empty_store(&Batch::new().remove(MemoryPath::root())).unwrap();
+        check_on_empty_store(&Batch::new().remove(StorePath::memories())).unwrap();
     }
 
     #[test]
-    fn two_changes_of_a_record_are_invalid_before_and_after_mapping() {
-        let name: RecordName = "a/b".parse().unwrap();
-        let twice = Batch::new().write_record(name.clone(), "").remove_record(name);
-        let mapped = twice.clone().try_map(|path| Ok(path.clone()), |name| Ok(name.clone())).unwrap();
-        for batch in [twice, mapped] {
-            let result = check_on_empty_store(&batch);
-            assert!(matches!(result, Err(StoreError::InvalidBatch(InvalidBatch::SameRecord { .. }))), "{result:?}");
+    fn an_invalid_batch_is_invalid_after_mapping() {
+        let twice = Batch::new().write(path("/records/a/b"), "").remove(path("/records/a/b"));
+        let across = Batch::new().rename(path("/memories/a"), path("/records/a"));
+        for batch in [twice, across] {
+            let mapped = batch.clone().try_map(|path| Ok(path.clone())).unwrap();
+            for batch in [batch, mapped] {
+                let result = check_on_empty_store(&batch);
+                assert!(matches!(result, Err(StoreError::InvalidBatch(_))), "{result:?}");
+            }
         }
     }
 }

@@ -1,11 +1,9 @@
-//! [`Change`] and [`RecordChange`]: the changes of a batch.
+//! [`Change`]: a change of a batch.
 
-use crate::node::{FileTimes, Stat};
-use crate::path::MemoryPath;
-use crate::precondition::Precondition;
-use crate::record::RecordName;
+use crate::node::{FileTimes, NodeKind};
 use crate::state::StoreState;
 use crate::store_error::StoreError;
+use crate::store_path::StorePath;
 
 /// A change of a file or directory in a [`Batch`](crate::Batch).
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -13,8 +11,8 @@ use crate::store_error::StoreError;
 pub enum Change {
     /// Creates the file or replaces its contents.
     Write {
-        /// The path of the file, which cannot be the root.
-        path: MemoryPath,
+        /// The path of the file, which cannot be a root.
+        path: StorePath,
         /// The bytes to store.
         content: Vec<u8>,
         /// The times of the file.
@@ -22,22 +20,29 @@ pub enum Change {
     },
     /// Removes the file, or the directory and every file under it.
     Remove {
-        /// The path to remove. Removing the root empties the store.
-        path: MemoryPath,
+        /// The path to remove. Removing a root removes every file under it.
+        path: StorePath,
     },
     /// Moves the file or directory to a path that does not exist.
     Rename {
-        /// The old path, which cannot be the root.
-        from: MemoryPath,
-        /// The new path, which cannot be the root, above `from` or under `from`.
-        to: MemoryPath,
+        /// The old path, which cannot be a root.
+        from: StorePath,
+        /// The new path, which cannot be a root, above `from` or under `from`, and has the same root.
+        to: StorePath,
     },
 }
 
 impl Change {
+    /// Whether it changes a record, which policies for files ignore.
+    pub fn is_of_record(&self) -> bool {
+        match self {
+            Self::Write { path, .. } | Self::Remove { path } | Self::Rename { from: path, .. } => path.is_record(),
+        }
+    }
+
     /// Checks that the change can be applied, as specified in points 2 to 4 of [`Store::apply`](crate::Store::apply).
     ///
-    /// It does not check the length of new paths, which [`MemoryPath::replace_prefix`] checks. The changes of a batch
+    /// It does not check the length of new paths, which [`StorePath::replace_prefix`] checks. The changes of a batch
     /// are disjoint, so the result is the same before and after the other changes.
     ///
     /// # Errors
@@ -54,62 +59,34 @@ impl Change {
     /// ```
     pub fn check(&self, state: &impl StoreState) -> Result<(), StoreError> {
         match self {
-            Self::Write { path, .. } => {
-                refuse_file_above(path, state)?;
-                match state.stat(path)? {
-                    Stat::Directory => Err(StoreError::AlreadyExists { path: path.clone() }),
-                    Stat::Absent | Stat::File(_) => Ok(()),
-                }
-            }
+            Self::Write { path, .. } => match state.kind(path)? {
+                NodeKind::Directory => Err(StoreError::AlreadyExists { path: path.clone() }),
+                NodeKind::Absent => refuse_file_above(path, state),
+                NodeKind::File => Ok(()),
+            },
             Self::Remove { path } => require_something(path, state),
             Self::Rename { from, to } => {
                 require_something(from, state)?;
                 refuse_file_above(to, state)?;
-                Precondition::Absent.check(to, &state.stat(to)?)
+                match state.kind(to)? {
+                    NodeKind::Absent => Ok(()),
+                    NodeKind::Directory | NodeKind::File => Err(StoreError::AlreadyExists { path: to.clone() }),
+                }
             }
         }
     }
 }
 
-fn require_something(path: &MemoryPath, state: &impl StoreState) -> Result<(), StoreError> {
-    match state.stat(path)? {
-        Stat::Absent => Err(StoreError::NotFound { path: path.clone() }),
-        Stat::Directory | Stat::File(_) => Ok(()),
+fn require_something(path: &StorePath, state: &impl StoreState) -> Result<(), StoreError> {
+    match state.kind(path)? {
+        NodeKind::Absent => Err(StoreError::NotFound { path: path.clone() }),
+        NodeKind::Directory | NodeKind::File => Ok(()),
     }
 }
 
-fn refuse_file_above(path: &MemoryPath, state: &impl StoreState) -> Result<(), StoreError> {
-    for path in path.parents() {
-        if let Stat::File(_) = state.stat(&path)? {
-            return Err(StoreError::NotADirectory { path });
-        }
-    }
-    Ok(())
-}
-
-/// A change of a record in a [`Batch`](crate::Batch). It can always be applied.
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[expect(clippy::exhaustive_enums, reason = "every store must apply every change")]
-pub enum RecordChange {
-    /// Creates the record or replaces its contents.
-    Write {
-        /// The name of the record.
-        name: RecordName,
-        /// The bytes to store.
-        content: Vec<u8>,
-    },
-    /// Removes the record, if it exists.
-    Remove {
-        /// The name of the record.
-        name: RecordName,
-    },
-}
-
-impl RecordChange {
-    /// The name of the record.
-    pub fn name(&self) -> &RecordName {
-        match self {
-            Self::Write { name, .. } | Self::Remove { name } => name,
-        }
+fn refuse_file_above(path: &StorePath, state: &impl StoreState) -> Result<(), StoreError> {
+    match state.file_above(path)? {
+        Some(path) => Err(StoreError::NotADirectory { path }),
+        None => Ok(()),
     }
 }

@@ -39,6 +39,7 @@ pub(crate) fn view_directory(
 /// Adds the line of a file, or the lines of the visible directories above it, and adds its size to these directories.
 /// `directories` contains the positions of their lines in `view`.
 fn add_file<'a>(view: &mut DirectoryView, directories: &mut HashMap<&'a str, usize>, file: &'a FileEntry) {
+    let Ok(whole) = MemoryPath::try_from(&file.path) else { return }; // no listing of a memory has records
     let path = file.path.as_str();
     let above = view.path.as_str().len();
     let names = || split_names(&path[above..]).skip(1);
@@ -49,11 +50,11 @@ fn add_file<'a>(view: &mut DirectoryView, directories: &mut HashMap<&'a str, usi
     for name in names().take(LEVELS).take_while(|name| is_visible(name)) {
         length += 1 + name.len();
         if length == path.len() {
-            view.items.push(file_item(file));
+            view.items.push(file_item(whole, file));
             return;
         }
         let position = *directories.entry(&path[..length]).or_insert_with(|| {
-            view.items.push(DirectoryItem::new(file.path.truncated(length), 0, true));
+            view.items.push(DirectoryItem::new(whole.truncated(length), 0, true));
             view.items.len() - 1
         });
         let directory = &mut view.items[position];
@@ -61,8 +62,7 @@ fn add_file<'a>(view: &mut DirectoryView, directories: &mut HashMap<&'a str, usi
     }
 }
 
-fn file_item(file: &FileEntry) -> DirectoryItem {
-    let path = file.path.clone();
+fn file_item(path: MemoryPath, file: &FileEntry) -> DirectoryItem {
     if file.is_damaged { DirectoryItem::damaged(path, file.size) } else { DirectoryItem::new(path, file.size, false) }
 }
 
@@ -145,7 +145,7 @@ mod tests {
         );
         assert_eq!(shown(&unlisted[3..], None), ["1B\t/memories/a/f", "2B\t/memories/z"]);
         let of_the_directory = Listing::default().with_unlisted(vec![unlisted[4].clone()]);
-        let directory = unlisted[4].directory.clone();
+        let directory = MemoryPath::try_from(&unlisted[4].directory).unwrap();
         let view = view_directory(&directory, &of_the_directory, None, None).to_string();
         assert!(view.ends_with("\n[1 items could not be listed: 1 with an illegal name.]"), "{view}");
     }

@@ -17,6 +17,7 @@ use crate::precondition::Precondition;
 use crate::reply::{FileView, ImageView, Reply};
 use crate::store::{ReadOptions, Store};
 use crate::store_error::{FailureKind, StoreError};
+use crate::store_path::StorePath;
 use crate::text;
 use crate::tool::MemoryTool;
 
@@ -152,9 +153,9 @@ impl<S: Store> MemoryTool for Engine<S> {
         if path.is_root() {
             return Err(Error::AlreadyExists { path: path.clone() });
         }
-        let mut batch = self.batch(CommandName::Create.as_str()).write(path.clone(), command.file_text.as_str());
+        let mut batch = self.batch(CommandName::Create.as_str()).write(path, command.file_text.as_str());
         if !self.options.create_overwrites {
-            batch = batch.require(path.clone(), Precondition::Absent);
+            batch = batch.require(path, Precondition::Absent);
         }
         self.store.apply(batch).await.map_err(|error| match error {
             StoreError::AlreadyExists { .. } => Error::AlreadyExists { path: path.clone() },
@@ -199,11 +200,9 @@ impl<S: Store> MemoryTool for Engine<S> {
         if path.is_root() {
             return Err(Error::RootIsFixed { command: CommandName::Delete });
         }
-        self.store.apply(self.batch(CommandName::Delete.as_str()).remove(path.clone())).await.map_err(|error| {
-            match error {
-                StoreError::NotFound { .. } => not_found(CommandName::Delete, path),
-                error => store_error(CommandName::Delete, path, error),
-            }
+        self.store.apply(self.batch(CommandName::Delete.as_str()).remove(path)).await.map_err(|error| match error {
+            StoreError::NotFound { .. } => not_found(CommandName::Delete, path),
+            error => store_error(CommandName::Delete, path, error),
         })?;
         Ok(Reply::Deleted { path: path.clone() })
     }
@@ -216,11 +215,11 @@ impl<S: Store> MemoryTool for Engine<S> {
         if old_path.overlaps(new_path) {
             return Err(self.refuse_overlapping_rename(old_path, new_path).await?);
         }
-        let batch = self.batch(CommandName::Rename.as_str()).rename(old_path.clone(), new_path.clone());
+        let batch = self.batch(CommandName::Rename.as_str()).rename(old_path, new_path);
         self.store.apply(batch).await.map_err(|error| match error {
             StoreError::NotFound { .. } => not_found(CommandName::Rename, old_path),
             StoreError::AlreadyExists { .. } => Error::DestinationExists { path: new_path.clone() },
-            StoreError::SymbolicLink { path: link } if *old_path == link || old_path.is_under(&link) => {
+            StoreError::SymbolicLink { path: link } if **old_path == link || old_path.is_under(&link) => {
                 Error::SymbolicLink { path: old_path.clone() }
             }
             error => store_error(CommandName::Rename, new_path, error),
@@ -230,7 +229,7 @@ impl<S: Store> MemoryTool for Engine<S> {
 
     async fn clear_all_memory(&self) -> Result<Reply, Error> {
         let root = MemoryPath::root();
-        let removed = self.store.apply(self.batch("clear_all_memory").remove(root.clone())).await;
+        let removed = self.store.apply(self.batch("clear_all_memory").remove(&root)).await;
         removed.map_err(|error| store_error(CommandName::Delete, &root, error))?;
         Ok(Reply::Cleared)
     }
@@ -292,8 +291,8 @@ impl<S: Store> Engine<S> {
                 return Err(not_found(command, path));
             };
             let (edited, reply) = edit(&text_of(command, path, file.content)?)?;
-            let batch = self.batch(command.as_str()).require(path.clone(), Precondition::Version(file.version));
-            match self.store.apply(batch.write(path.clone(), edited)).await {
+            let batch = self.batch(command.as_str()).require(path, Precondition::Version(file.version));
+            match self.store.apply(batch.write(path, edited)).await {
                 Ok(()) => return Ok(reply),
                 Err(StoreError::VersionMismatch { .. }) => {}
                 Err(error) => return Err(store_error(command, path, error)),
@@ -320,16 +319,18 @@ fn not_found(command: CommandName, path: &MemoryPath) -> Error {
 
 /// Converts an error of the store that does not depend on the command.
 fn store_error(command: CommandName, path: &MemoryPath, source: StoreError) -> Error {
+    // The model does not know records.
+    let shown = |named: StorePath| MemoryPath::try_from(named).unwrap_or_else(|_| path.clone());
     match source {
-        StoreError::NotADirectory { path: parent } => Error::ParentIsFile { command, path: path.clone(), parent },
-        StoreError::SymbolicLink { .. } => Error::SymbolicLink { path: path.clone() },
-        StoreError::NotARegularFile { path } => Error::NotARegularFile { path },
-        StoreError::VersionMismatch { .. } | StoreError::RecordMismatch { .. } => {
-            Error::Conflict { path: path.clone() }
+        StoreError::NotADirectory { path: parent } => {
+            Error::ParentIsFile { command, path: path.clone(), parent: shown(parent) }
         }
-        StoreError::Refused { path, policy, reason } => Error::Refused { path, policy, reason },
+        StoreError::SymbolicLink { .. } => Error::SymbolicLink { path: path.clone() },
+        StoreError::NotARegularFile { path } => Error::NotARegularFile { path: shown(path) },
+        StoreError::VersionMismatch { .. } => Error::Conflict { path: path.clone() },
+        StoreError::Refused { path, policy, reason } => Error::Refused { path: shown(path), policy, reason },
         StoreError::OverQuota { path: ref directory, .. } => {
-            Error::Refused { path: directory.clone(), policy: "quota", reason: source.to_string() }
+            Error::Refused { path: shown(directory.clone()), policy: "quota", reason: source.to_string() }
         }
         StoreError::Path(error) => Error::Path(error),
         StoreError::Failure { kind, .. } => Error::Storage { kind, source },

@@ -1,7 +1,7 @@
 //! The size limit of files.
 
-use crate::path::MemoryPath;
 use crate::store_error::{FailureKind, StoreError};
+use crate::store_path::StorePath;
 
 /// The default size limit of files that a store reads or writes: 64 MiB.
 ///
@@ -13,23 +13,25 @@ pub const DEFAULT_MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 const POLICY: &str = "file size";
 
 impl StoreError {
-    /// Creates the refusal to read a file of `size` bytes.
-    pub fn too_large_to_read(path: &MemoryPath, size: u64, limit: u64) -> Self {
+    /// Creates the refusal to read a file of `size` bytes. For a record, it is a failure.
+    pub fn too_large_to_read(path: &StorePath, size: u64, limit: u64) -> Self {
         let reason = format!(
             "The file is too large to read: it has {size} bytes and the limit is {limit}. You can delete or rename it."
         );
-        Self::refused(path, POLICY, reason)
+        Self::too_large(path, reason)
     }
 
-    /// Creates the refusal to write a file of `size` bytes.
-    pub fn too_large_to_write(path: &MemoryPath, size: u64, limit: u64) -> Self {
+    /// Creates the refusal to write a file of `size` bytes. For a record, it is a failure.
+    pub fn too_large_to_write(path: &StorePath, size: u64, limit: u64) -> Self {
         let reason = format!("The file would have {size} bytes; the limit is {limit}. Split it into smaller files.");
-        Self::refused(path, POLICY, reason)
+        Self::too_large(path, reason)
     }
 
-    /// Creates the failure to read or write a record of `size` bytes.
-    pub fn record_too_large(size: u64, limit: u64) -> Self {
-        let cause = format!("it has {size} bytes; the limit is {limit}");
-        Self::failure(FailureKind::Full, "reading or writing a record", cause)
+    fn too_large(path: &StorePath, reason: String) -> Self {
+        if path.is_record() {
+            let cause = format!("{path}: {reason}");
+            return Self::failure(FailureKind::Full, "reading or writing a record", cause);
+        }
+        Self::refused(path, POLICY, reason)
     }
 }

@@ -7,12 +7,11 @@ use async_trait::async_trait;
 
 use crate::batch::Batch;
 use crate::file_size::DEFAULT_MAX_FILE_BYTES;
-use crate::node::{FileEntry, Node, StoredFile, Version};
-use crate::path::MemoryPath;
+use crate::node::{FileEntry, Node, Version};
 use crate::path_map::{PathMap, PathMapEntry};
-use crate::record::RecordName;
 use crate::store::{ReadOptions, Store};
 use crate::store_error::StoreError;
+use crate::store_path::StorePath;
 
 /// A store that keeps its files in this process, for tests, examples and short-lived agents.
 ///
@@ -51,14 +50,10 @@ impl InMemoryStore {
 
 #[async_trait]
 impl Store for InMemoryStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let files = self.files();
         options.check(&files.by_path)?;
         Ok(files.by_path.node(path, File::content))
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        Ok(self.files().by_path.stored_record(name, File::content))
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -90,7 +85,7 @@ impl PathMapEntry for File {
         Version::new(self.version.to_be_bytes())
     }
 
-    fn to_entry(&self, path: &MemoryPath) -> FileEntry {
+    fn to_entry(&self, path: &StorePath) -> FileEntry {
         FileEntry::new(path.clone(), self.content.len() as u64).with_created(self.created).with_modified(self.modified)
     }
 }

@@ -26,13 +26,13 @@ mod quota;
 mod quota_check;
 mod quote;
 mod read_only;
-mod record;
 mod reply;
 mod runner;
 mod state;
 mod store;
 mod store_error;
 mod store_ext;
+mod store_path;
 mod text;
 mod tool;
 mod verify;
@@ -40,7 +40,7 @@ mod wire;
 
 pub use actor::{Actor, ActorError, MAX_ACTOR_BYTES};
 pub use batch::Batch;
-pub use change::{Change, RecordChange};
+pub use change::Change;
 pub use command::{
     Command, CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand,
 };
@@ -53,7 +53,9 @@ pub use error::{Error, InputError, NotTextReason};
 pub use file_size::DEFAULT_MAX_FILE_BYTES;
 pub use in_memory::InMemoryStore;
 pub use lines::{InsertLine, ViewRange};
-pub use node::{FileEntry, FileTimes, Listing, Node, Stat, StoredFile, UnlistedItem, UnlistedReason, Version};
+pub use node::{
+    FileEntry, FileTimes, Listing, Node, NodeKind, Stat, StoredFile, UnlistedItem, UnlistedReason, Version,
+};
 pub use open::{DEFAULT_TIMEOUT, OpenError, OpenMode, OpenOptions};
 pub use path::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, PathError};
 pub use path_map::{PathMap, PathMapEdits, PathMapEntry};
@@ -61,13 +63,13 @@ pub use precondition::Precondition;
 pub use quota::{Quota, QuotaKind, Usage};
 pub use quote::{escape_unprintable, is_unprintable};
 pub use read_only::ReadOnlyStore;
-pub use record::{InvalidRecordName, MAX_RECORD_NAME_BYTES, RecordName};
 pub use reply::{DirectoryItem, DirectoryView, FileView, ImageView, Reply};
 pub use runner::{Answer, ToolFailure, ToolRun, ToolRunner};
 pub use state::StoreState;
 pub use store::{ReadOptions, Store};
 pub use store_error::{BoxError, ErrorKind, FailureKind, InvalidBatch, StoreError};
 pub use store_ext::StoreExt;
+pub use store_path::StorePath;
 pub use text::{Snippet, ViewCut};
 pub use tool::MemoryTool;
 pub use verify::{Problem, VerifyProgress, VerifyReport};

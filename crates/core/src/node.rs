@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::SystemTime;
 
-use crate::path::{MemoryPath, PathError};
+use crate::path::PathError;
 use crate::quote::quote;
+use crate::store_path::StorePath;
 
 /// The file or directory at a path.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -57,7 +58,30 @@ pub enum Stat {
     File(Version),
 }
 
-/// The contents and the version of a file or record.
+impl Stat {
+    /// The same without the version.
+    pub fn kind(&self) -> NodeKind {
+        match self {
+            Self::Absent => NodeKind::Absent,
+            Self::Directory => NodeKind::Directory,
+            Self::File(_) => NodeKind::File,
+        }
+    }
+}
+
+/// The kind of a [`Node`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "the same variants as `Node`")]
+pub enum NodeKind {
+    /// The path does not exist.
+    Absent,
+    /// A directory.
+    Directory,
+    /// A file.
+    File,
+}
+
+/// The contents and the version of a file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct StoredFile {
@@ -74,7 +98,7 @@ impl StoredFile {
     }
 }
 
-/// Identifies one state of a file or record. The bytes are opaque to callers, who compare versions and pass them back.
+/// Identifies one state of a file. The bytes are opaque to callers, who compare versions and pass them back.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Version(Box<[u8]>);
 
@@ -128,7 +152,7 @@ impl FromIterator<FileEntry> for Listing {
 #[non_exhaustive]
 pub struct UnlistedItem {
     /// The directory that contains the item.
-    pub directory: MemoryPath,
+    pub directory: StorePath,
     /// The name in the storage. Bytes that are not UTF-8 are replaced.
     pub name: String,
     /// The reason.
@@ -137,7 +161,7 @@ pub struct UnlistedItem {
 
 impl UnlistedItem {
     /// Creates an item.
-    pub fn new(directory: MemoryPath, name: impl Into<String>, reason: UnlistedReason) -> Self {
+    pub fn new(directory: StorePath, name: impl Into<String>, reason: UnlistedReason) -> Self {
         Self { directory, name: name.into(), reason }
     }
 
@@ -171,7 +195,7 @@ impl fmt::Display for UnlistedItem {
 pub enum UnlistedReason {
     /// The storage refused to read it.
     Unreadable,
-    /// A [`MemoryPath`] cannot contain its name, for example because the name is not in Unicode normalization form C.
+    /// A [`StorePath`] cannot contain its name, for example because the name is not in Unicode normalization form C.
     IllegalName,
 }
 
@@ -221,7 +245,7 @@ impl FileTimes {
 #[non_exhaustive]
 pub struct FileEntry {
     /// The path.
-    pub path: MemoryPath,
+    pub path: StorePath,
     /// The size in bytes.
     pub size: u64,
     /// The time of creation, if known. Writing or renaming the file does not change it.
@@ -235,12 +259,12 @@ pub struct FileEntry {
 
 impl FileEntry {
     /// Creates an entry without times.
-    pub fn new(path: MemoryPath, size: u64) -> Self {
+    pub fn new(path: StorePath, size: u64) -> Self {
         Self { path, size, created: None, modified: None, is_damaged: false }
     }
 
     /// Creates an entry for a damaged file that occupies `size` bytes.
-    pub fn damaged(path: MemoryPath, size: u64) -> Self {
+    pub fn damaged(path: StorePath, size: u64) -> Self {
         Self { is_damaged: true, ..Self::new(path, size) }
     }
 

@@ -1,17 +1,15 @@
 //! [`MemoryPath`]: a validated path under `/memories`.
 
-use std::cmp::Ordering;
 use std::fmt;
+use std::ops::Deref;
 use std::str::FromStr;
-use std::sync::Arc;
 
 use percent_encoding::percent_decode;
 use serde::{Deserialize, Serialize};
 use unicode_normalization::is_nfc;
 
 use crate::quote::{MAX_QUOTED_BYTES, escape_unprintable, is_unprintable, quote};
-
-const ROOT: &str = "/memories";
+use crate::store_path::{MEMORIES, StorePath};
 
 /// The maximum length of a path in bytes, including `/memories` (`[P2]`).
 pub const MAX_PATH_BYTES: usize = 1_024;
@@ -30,12 +28,7 @@ const _: () = assert!(MAX_PATH_BYTES <= MAX_QUOTED_BYTES, "errors must quote leg
 /// - It is in Unicode Normalization Form C.
 /// - It has at most [`MAX_PATH_BYTES`] bytes, and each segment has at most [`MAX_SEGMENT_BYTES`] bytes.
 ///
-/// A backend must still handle names that its system rejects
-/// ([`FailureKind::UnsupportedName`](crate::FailureKind::UnsupportedName)) or treats as equal, such as on
-/// case-insensitive file systems.
-///
-/// Paths are ordered by segment, and segments by byte. A directory sorts right before its contents, and siblings sort
-/// in the order of a listing (`[V1]`).
+/// It is a [`StorePath`] that is not the path of a record, and has all of its methods.
 ///
 /// ```
 /// use memory_tool_core::MemoryPath;
@@ -46,14 +39,14 @@ const _: () = assert!(MAX_PATH_BYTES <= MAX_QUOTED_BYTES, "errors must quote leg
 /// assert!("/memoriesX".parse::<MemoryPath>().is_err());
 /// # Ok::<(), memory_tool_core::PathError>(())
 /// ```
-#[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub struct MemoryPath(Arc<str>);
+pub struct MemoryPath(StorePath);
 
 impl MemoryPath {
     /// The directory `/memories`, which always exists (`[P5]`).
     pub fn root() -> Self {
-        Self(Arc::from(ROOT))
+        Self(StorePath::memories())
     }
 
     /// Parses and validates a path.
@@ -64,51 +57,22 @@ impl MemoryPath {
         let canonical = given.strip_suffix('/').unwrap_or(given);
         let names = names_after_root(given, canonical)?;
         check_names(given, canonical, names)?;
-        Ok(Self(Arc::from(canonical)))
-    }
-
-    /// The canonical form, which replies contain (`[P3]`).
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    /// Whether this is `/memories` itself.
-    pub fn is_root(&self) -> bool {
-        &*self.0 == ROOT
-    }
-
-    /// The names after `/memories`, from left to right. The root has no segments.
-    pub fn segments(&self) -> impl DoubleEndedIterator<Item = &str> + Clone {
-        self.0[ROOT.len()..].strip_prefix('/').into_iter().flat_map(split_names)
-    }
-
-    /// The number of segments, which is 0 for the root.
-    pub(crate) fn depth(&self) -> u64 {
-        self.segments().count() as u64
-    }
-
-    /// The last segment, or `None` for the root.
-    pub fn file_name(&self) -> Option<&str> {
-        self.segments().next_back()
+        Ok(Self(StorePath::from_checked(canonical)))
     }
 
     /// The directory that contains this path, or `None` for the root.
     pub fn parent(&self) -> Option<Self> {
-        if self.is_root() {
-            return None;
-        }
-        let end = self.0.rfind('/')?;
-        Some(Self(Arc::from(&self.0[..end])))
+        self.0.parent().map(Self)
     }
 
     /// The directories above this path, from [`parent`](Self::parent) to `/memories`. The root has no parents.
     pub fn parents(&self) -> impl Iterator<Item = Self> {
-        std::iter::successors(self.parent(), Self::parent)
+        self.0.parents().map(Self)
     }
 
     /// The first `length` bytes of this path, which must end before a slash or at the end of the path.
     pub(crate) fn truncated(&self, length: usize) -> Self {
-        if length == self.0.len() { self.clone() } else { Self(Arc::from(&self.0[..length])) }
+        Self(self.0.truncated(length))
     }
 
     /// Appends a single name to this path.
@@ -116,22 +80,7 @@ impl MemoryPath {
     /// # Errors
     /// [`PathError`] if `name` is not a legal segment or the new path is too long.
     pub fn join(&self, name: &str) -> Result<Self, PathError> {
-        if name.contains('/') {
-            return Err(PathError::NotASegment { name: quote(name) });
-        }
-        let joined = [self.as_str(), "/", name].concat();
-        check_names(&joined, &joined, std::iter::once(name))?;
-        Ok(Self(Arc::from(joined)))
-    }
-
-    /// Whether this path is inside `directory`. A path is not inside itself.
-    pub fn is_under(&self, directory: &Self) -> bool {
-        self.0.strip_prefix(&*directory.0).is_some_and(|rest| rest.starts_with('/'))
-    }
-
-    /// Whether the paths are equal or nested.
-    pub fn overlaps(&self, other: &Self) -> bool {
-        self == other || self.is_under(other) || other.is_under(self)
+        self.0.join(name).map(Self)
     }
 
     /// The new path after `from` is renamed to `to`. A path that is neither `from` nor inside it is returned unchanged.
@@ -139,32 +88,34 @@ impl MemoryPath {
     /// # Errors
     /// [`PathError::TooLong`] if the new path is longer than [`MAX_PATH_BYTES`].
     pub fn replace_prefix(&self, from: &Self, to: &Self) -> Result<Self, PathError> {
-        if self != from && !self.is_under(from) {
-            return Ok(self.clone());
-        }
-        let moved = format!("{}{}", to.0, &self.0[from.0.len()..]);
-        refuse_too_long(&moved)?;
-        Ok(Self(Arc::from(moved)))
+        self.0.replace_prefix(from, to).map(Self)
     }
 }
 
-impl Ord for MemoryPath {
-    fn cmp(&self, other: &Self) -> Ordering {
-        // A slash sorts before every byte of a name, because no name contains a control character.
-        let ranks = |path| str::bytes(path).map(|byte| if byte == b'/' { 0 } else { byte });
-        ranks(&self.0[ROOT.len()..]).cmp(ranks(&other.0[ROOT.len()..]))
+/// A `MemoryPath` is an immutable `StorePath` of one root, so a reference to its `StorePath` breaks no rule.
+impl Deref for MemoryPath {
+    type Target = StorePath;
+
+    fn deref(&self) -> &StorePath {
+        &self.0
     }
 }
 
-impl PartialOrd for MemoryPath {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
+impl PartialEq<StorePath> for MemoryPath {
+    fn eq(&self, other: &StorePath) -> bool {
+        self.0 == *other
+    }
+}
+
+impl PartialEq<MemoryPath> for StorePath {
+    fn eq(&self, other: &MemoryPath) -> bool {
+        *self == other.0
     }
 }
 
 impl fmt::Display for MemoryPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        self.0.fmt(f)
     }
 }
 
@@ -179,6 +130,36 @@ impl FromStr for MemoryPath {
 
     fn from_str(given: &str) -> Result<Self, PathError> {
         Self::parse(given)
+    }
+}
+
+/// The path of a record is [`PathError::OutsideMemories`].
+impl TryFrom<StorePath> for MemoryPath {
+    type Error = PathError;
+
+    fn try_from(path: StorePath) -> Result<Self, PathError> {
+        if path.is_record() { Err(PathError::OutsideMemories { path: path.to_string() }) } else { Ok(Self(path)) }
+    }
+}
+
+impl TryFrom<&StorePath> for MemoryPath {
+    type Error = PathError;
+
+    fn try_from(path: &StorePath) -> Result<Self, PathError> {
+        path.clone().try_into()
+    }
+}
+
+impl From<MemoryPath> for StorePath {
+    fn from(path: MemoryPath) -> Self {
+        path.0
+    }
+}
+
+/// Clones the path, which is cheap.
+impl From<&MemoryPath> for StorePath {
+    fn from(path: &MemoryPath) -> Self {
+        path.0.clone()
     }
 }
 
@@ -229,6 +210,12 @@ pub enum PathError {
     /// The path is not `/memories` and not under it (`[P1]`).
     #[error("Path must start with /memories, got: {path}")]
     OutsideMemories {
+        /// The invalid path.
+        path: String,
+    },
+    /// The path of a record has another form than a [`StorePath`] allows.
+    #[error("Path {path} is not the path of a record")]
+    NotARecord {
         /// The invalid path.
         path: String,
     },
@@ -302,14 +289,14 @@ fn names_after_root<'a>(
     if given.is_empty() {
         return Err(PathError::Empty);
     }
-    match canonical.strip_prefix(ROOT) {
+    match canonical.strip_prefix(MEMORIES) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => Ok(split_names(rest).skip(1)),
         _ => Err(PathError::OutsideMemories { path: quote(given) }),
     }
 }
 
 /// Checks the `names` of a path. All its other names are legal.
-fn check_names<'a>(
+pub(crate) fn check_names<'a>(
     given: &str,
     canonical: &str,
     names: impl Iterator<Item = &'a str> + Clone,
@@ -340,7 +327,7 @@ fn refuse_traversal<'a>(
     Ok(())
 }
 
-fn refuse_too_long(canonical: &str) -> Result<(), PathError> {
+pub(crate) fn refuse_too_long(canonical: &str) -> Result<(), PathError> {
     if canonical.len() > MAX_PATH_BYTES {
         return Err(PathError::TooLong { path: quote(canonical), length: canonical.len() });
     }
@@ -397,7 +384,7 @@ mod tests {
     fn a_directory_sorts_before_its_contents_and_both_before_its_siblings() {
         let mut paths = ["/memories/a.txt", "/memories/a/b", "/memories/a", "/memories/a-b", "/memories"].map(path);
         paths.sort();
-        let sorted: Vec<_> = paths.iter().map(MemoryPath::as_str).collect();
+        let sorted: Vec<_> = paths.iter().map(|path| path.as_str()).collect();
         assert_eq!(sorted, ["/memories", "/memories/a", "/memories/a/b", "/memories/a-b", "/memories/a.txt"]);
     }
 

@@ -4,21 +4,20 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::batch::Batch;
-use crate::change::{Change, RecordChange};
+use crate::change::Change;
 use crate::node::{FileEntry, Node, Stat, StoredFile, Version};
-use crate::path::MemoryPath;
 use crate::quota::Usage;
-use crate::record::RecordName;
 use crate::state::StoreState;
 use crate::store_error::StoreError;
+use crate::store_path::StorePath;
 
-/// The value of a [`PathMap`] for a file or record: its contents, or metadata about contents stored elsewhere.
+/// The value of a [`PathMap`] for a file: its contents, or metadata about contents stored elsewhere.
 pub trait PathMapEntry {
     /// The version of the file.
     fn version(&self) -> Version;
 
     /// The entry for a listing of the file at `path`.
-    fn to_entry(&self, path: &MemoryPath) -> FileEntry;
+    fn to_entry(&self, path: &StorePath) -> FileEntry;
 }
 
 /// Contents that are also their own version.
@@ -27,23 +26,22 @@ impl PathMapEntry for Vec<u8> {
         Version::new(self.clone())
     }
 
-    fn to_entry(&self, path: &MemoryPath) -> FileEntry {
+    fn to_entry(&self, path: &StorePath) -> FileEntry {
         FileEntry::new(path.clone(), self.len() as u64)
     }
 }
 
-/// A sorted map of files and records, for a backend that keeps its files or an index of them in RAM.
+/// A sorted map of files, for a backend that keeps its files or an index of them in RAM.
 ///
 /// A directory sorts right before its contents, so the contents of a directory are a range of the map.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PathMap<T> {
-    files: BTreeMap<MemoryPath, T>,
-    records: BTreeMap<RecordName, T>,
+    files: BTreeMap<StorePath, T>,
 }
 
 impl<T> Default for PathMap<T> {
     fn default() -> Self {
-        Self { files: BTreeMap::new(), records: BTreeMap::new() }
+        Self { files: BTreeMap::new() }
     }
 }
 
@@ -53,49 +51,34 @@ impl<T> PathMap<T> {
         Self::default()
     }
 
-    /// Creates a map from its files and records, such as the entries of an index.
-    pub fn from_parts(files: BTreeMap<MemoryPath, T>, records: BTreeMap<RecordName, T>) -> Self {
-        Self { files, records }
-    }
-
     /// The files by their paths.
-    pub fn files(&self) -> &BTreeMap<MemoryPath, T> {
+    pub fn files(&self) -> &BTreeMap<StorePath, T> {
         &self.files
     }
 
-    /// The records by their names.
-    pub fn records(&self) -> &BTreeMap<RecordName, T> {
-        &self.records
-    }
-
-    /// The entries of all files, then those of all records.
-    pub fn values(&self) -> impl Iterator<Item = &T> {
-        self.files.values().chain(self.records.values())
-    }
-
-    /// Mutable references to the entries of all files, then those of all records.
+    /// Mutable references to the entries of all files.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.files.values_mut().chain(self.records.values_mut())
+        self.files.values_mut()
     }
 
     /// The files under a directory, at any depth, sorted by path.
-    pub fn under(&self, directory: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &T)> {
+    pub fn under(&self, directory: &StorePath) -> impl Iterator<Item = (&StorePath, &T)> {
         let after = (Bound::Excluded(directory), Bound::Unbounded);
-        self.files.range::<MemoryPath, _>(after).take_while(move |(path, _)| path.is_under(directory))
+        self.files.range::<StorePath, _>(after).take_while(move |(path, _)| path.is_under(directory))
     }
 
     /// The file at `path`, or the files under it.
-    pub fn at_or_under(&self, path: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, &T)> {
+    pub fn at_or_under(&self, path: &StorePath) -> impl Iterator<Item = (&StorePath, &T)> {
         self.files.range(path..).take_while(move |(other, _)| *other == path || other.is_under(path))
     }
 
     /// Whether `path` is a directory.
-    pub fn is_directory(&self, path: &MemoryPath) -> bool {
+    pub fn is_directory(&self, path: &StorePath) -> bool {
         path.is_root() || self.under(path).next().is_some()
     }
 
     /// The caller plans the edit of a write.
-    fn plan_move(&self, change: &Change) -> Result<Vec<Edit<MemoryPath, T>>, StoreError>
+    fn plan_move(&self, change: &Change) -> Result<PathMapEdits<T>, StoreError>
     where
         T: Clone,
     {
@@ -115,40 +98,34 @@ impl<T> PathMap<T> {
 
     /// Applies the edits of a [plan](Self::plan), and returns the edits that undo them.
     pub fn edit(&mut self, edits: PathMapEdits<T>) -> PathMapEdits<T> {
-        PathMapEdits { files: edit(&mut self.files, edits.files), records: edit(&mut self.records, edits.records) }
+        let apply = |(path, file): (StorePath, Option<T>)| {
+            let replaced = match file {
+                Some(file) => self.files.insert(path.clone(), file),
+                None => self.files.remove(&path),
+            };
+            (path, replaced)
+        };
+        let mut undo: Vec<_> = edits.into_iter().map(apply).collect();
+        undo.reverse();
+        undo
     }
 }
 
-/// The new value of a path or record, or `None` to remove it.
-type Edit<K, T> = (K, Option<T>);
-
-fn edit<K: Clone + Ord, T>(entries: &mut BTreeMap<K, T>, edits: Vec<Edit<K, T>>) -> Vec<Edit<K, T>> {
-    let apply = |(key, entry): Edit<K, T>| {
-        let replaced = match entry {
-            Some(entry) => entries.insert(key.clone(), entry),
-            None => entries.remove(&key),
-        };
-        (key, replaced)
-    };
-    let mut undo: Vec<_> = edits.into_iter().map(apply).collect();
-    undo.reverse();
-    undo
+/// Creates a map from its files, such as the entries of an index.
+impl<T> From<BTreeMap<StorePath, T>> for PathMap<T> {
+    fn from(files: BTreeMap<StorePath, T>) -> Self {
+        Self { files }
+    }
 }
 
-/// The effect of a batch on a [`PathMap`], returned by [`PathMap::plan`].
-#[derive(Clone, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub struct PathMapEdits<T> {
-    /// The new values of paths, in the order in which to apply them. `None` removes the path.
-    pub files: Vec<(MemoryPath, Option<T>)>,
-    /// The new values of records. `None` removes the record.
-    pub records: Vec<(RecordName, Option<T>)>,
-}
+/// The effect of a batch on a [`PathMap`]: the new values of paths, in the order in which to apply them. `None` removes
+/// the path.
+pub type PathMapEdits<T> = Vec<(StorePath, Option<T>)>;
 
 impl<T: PathMapEntry> PathMap<T> {
     /// The node at `path`, as returned by [`Store::read_opts`](crate::Store::read_opts). `content` returns the contents
     /// of a file.
-    pub fn node(&self, path: &MemoryPath, content: impl FnOnce(&T) -> Vec<u8>) -> Node {
+    pub fn node(&self, path: &StorePath, content: impl FnOnce(&T) -> Vec<u8>) -> Node {
         match self.files.get(path) {
             Some(file) => Node::File(StoredFile::new(content(file), file.version())),
             None if self.is_directory(path) => Node::Directory(self.entries(path).into()),
@@ -156,18 +133,13 @@ impl<T: PathMapEntry> PathMap<T> {
         }
     }
 
-    /// The record, as returned by [`Store::read_record`](crate::Store::read_record). `content` returns its contents.
-    pub fn stored_record(&self, name: &RecordName, content: impl FnOnce(&T) -> Vec<u8>) -> Option<StoredFile> {
-        self.records.get(name).map(|record| StoredFile::new(content(record), record.version()))
-    }
-
     /// Lists a directory. The list is empty if the path is not a directory.
-    pub fn entries(&self, directory: &MemoryPath) -> Vec<FileEntry> {
+    pub fn entries(&self, directory: &StorePath) -> Vec<FileEntry> {
         self.under(directory).map(|(path, file)| file.to_entry(path)).collect()
     }
 
-    /// Applies a batch atomically. `file` creates the entry of a written file or record from its contents and the entry
-    /// that it replaces.
+    /// Applies a batch atomically. `file` creates the entry of a written file from its contents and the entry that it
+    /// replaces.
     ///
     /// # Errors
     /// The errors of [`Store::apply`](crate::Store::apply), except for errors of the storage.
@@ -184,8 +156,8 @@ impl<T: PathMapEntry> PathMap<T> {
     /// Plans the edits of a batch, for a backend that stores the contents elsewhere. [Check](Batch::check) the batch
     /// first.
     ///
-    /// `file` creates the entry of a written file or record from the [number](Batch::content) of the change, the
-    /// contents, and the entry that it replaces.
+    /// `file` creates the entry of a written file from the [number](Batch::content) of the change, the contents, and
+    /// the entry that it replaces.
     ///
     /// # Errors
     /// The errors of [`Change::check`](crate::Change::check) and `file`, and [`StoreError::Path`] for a rename.
@@ -197,27 +169,20 @@ impl<T: PathMapEntry> PathMap<T> {
     where
         T: Clone,
     {
-        let mut edits = PathMapEdits { files: Vec::new(), records: Vec::new() };
+        let mut edits = Vec::new();
         for (number, change) in batch.changes().iter().enumerate() {
             change.check(self)?;
-            edits.files.extend(self.plan_move(change)?);
+            edits.extend(self.plan_move(change)?);
             if let Change::Write { path, content, .. } = change {
-                edits.files.push((path.clone(), Some(file(number, content, self.files.get(path))?)));
+                edits.push((path.clone(), Some(file(number, content, self.files.get(path))?)));
             }
-        }
-        for (number, change) in (batch.changes().len()..).zip(batch.record_changes()) {
-            let record = match change {
-                RecordChange::Write { name, content } => Some(file(number, content, self.records.get(name))?),
-                RecordChange::Remove { .. } => None,
-            };
-            edits.records.push((change.name().clone(), record));
         }
         Ok(edits)
     }
 }
 
 impl<T: PathMapEntry> StoreState for PathMap<T> {
-    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
         Ok(match self.files.get(path) {
             Some(file) => Stat::File(file.version()),
             None if self.is_directory(path) => Stat::Directory,
@@ -225,11 +190,7 @@ impl<T: PathMapEntry> StoreState for PathMap<T> {
         })
     }
 
-    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
         Ok(self.at_or_under(path).map(|(path, file)| file.to_entry(path)).collect())
-    }
-
-    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
-        Ok(self.records.get(name).map(T::version))
     }
 }

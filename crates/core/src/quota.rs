@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::node::FileEntry;
-use crate::path::MemoryPath;
+use crate::store_path::StorePath;
 
 /// Limits of a directory (`[X4]`), for [`Batch::limit`](crate::Batch::limit). `None` means no limit.
 ///
@@ -17,15 +17,15 @@ use crate::path::MemoryPath;
 /// 3. Every listed file counts, including files that other programs created.
 ///
 /// ```
-/// use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Quota, Store, StoreError};
+/// use memory_tool_core::{Batch, InMemoryStore, StorePath, Quota, Store, StoreError};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 /// # runtime.block_on(async {
 /// let store = InMemoryStore::new();
-/// let limited = Batch::new().limit(MemoryPath::root(), Quota::new().with_bytes(8));
+/// let limited = Batch::new().limit(StorePath::memories(), Quota::new().with_bytes(8));
 ///
-/// store.apply(limited.clone().write("/memories/a.txt".parse()?, "Hello")).await?;
-/// let refused = store.apply(limited.write("/memories/b.txt".parse()?, "Hello")).await;
+/// store.apply(limited.clone().write("/memories/a.txt".parse::<StorePath>()?, "Hello")).await?;
+/// let refused = store.apply(limited.write("/memories/b.txt".parse::<StorePath>()?, "Hello")).await;
 /// assert!(matches!(refused, Err(StoreError::OverQuota { limit: 8, requested: 10, remaining: 3, .. })));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
@@ -98,7 +98,7 @@ impl Usage {
     }
 
     /// The usage of a file at `path` with `bytes` bytes.
-    pub fn of_file(path: &MemoryPath, bytes: u64) -> Self {
+    pub fn of_file(path: &StorePath, bytes: u64) -> Self {
         Self::new(1, bytes, path.depth())
     }
 

@@ -1,15 +1,15 @@
 //! Checks a batch against a quota.
 
 use crate::change::Change;
-use crate::path::MemoryPath;
 use crate::quota::{Quota, QuotaKind, Usage};
 use crate::state::StoreState;
 use crate::store_error::StoreError;
+use crate::store_path::StorePath;
 
 /// Checks the changes of a batch against the quota of a directory.
 pub(crate) fn check(
     quota: &Quota,
-    directory: &MemoryPath,
+    directory: &StorePath,
     changes: &[Change],
     state: &impl StoreState,
 ) -> Result<(), StoreError> {
@@ -31,14 +31,14 @@ pub(crate) fn check(
 /// The usage that the changes add and free.
 struct UsageDelta<'a, S> {
     quota: &'a Quota,
-    directory: &'a MemoryPath,
+    directory: &'a StorePath,
     state: &'a S,
     added: Usage,
     freed: Usage,
 }
 
 impl<S: StoreState> UsageDelta<'_, S> {
-    fn write(&mut self, path: &MemoryPath, length: u64) -> Result<(), StoreError> {
+    fn write(&mut self, path: &StorePath, length: u64) -> Result<(), StoreError> {
         if !is_within(path, self.directory) {
             return Ok(());
         }
@@ -51,7 +51,7 @@ impl<S: StoreState> UsageDelta<'_, S> {
         Ok(())
     }
 
-    fn rename(&mut self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
+    fn rename(&mut self, from: &StorePath, to: &StorePath) -> Result<(), StoreError> {
         let leaving = part_within(from, self.directory);
         let arriving = self.arriving(from, to);
         let stays_within = leaving.is_some() && leaving == arriving.as_ref();
@@ -75,7 +75,7 @@ impl<S: StoreState> UsageDelta<'_, S> {
     }
 
     /// The part of `from` that a rename moves into the directory: all of it, or the part that becomes the directory.
-    fn arriving(&self, from: &MemoryPath, to: &MemoryPath) -> Option<MemoryPath> {
+    fn arriving(&self, from: &StorePath, to: &StorePath) -> Option<StorePath> {
         if is_within(to, self.directory) {
             return Some(from.clone());
         }
@@ -83,11 +83,11 @@ impl<S: StoreState> UsageDelta<'_, S> {
         if self.directory.is_under(to) { self.directory.replace_prefix(to, from).ok() } else { None }
     }
 
-    fn remove(&mut self, path: &MemoryPath) -> Result<(), StoreError> {
+    fn remove(&mut self, path: &StorePath) -> Result<(), StoreError> {
         part_within(path, self.directory).map_or(Ok(()), |path| self.free(path))
     }
 
-    fn free(&mut self, path: &MemoryPath) -> Result<(), StoreError> {
+    fn free(&mut self, path: &StorePath) -> Result<(), StoreError> {
         self.freed.add(self.state.usage(path)?);
         Ok(())
     }
@@ -125,14 +125,14 @@ impl<S: StoreState> UsageDelta<'_, S> {
 }
 
 /// The part of `path` inside the directory: `path` itself, or the directory if it is under `path`.
-fn part_within<'a>(path: &'a MemoryPath, directory: &'a MemoryPath) -> Option<&'a MemoryPath> {
+fn part_within<'a>(path: &'a StorePath, directory: &'a StorePath) -> Option<&'a StorePath> {
     if is_within(path, directory) {
         return Some(path);
     }
     directory.is_under(path).then_some(directory)
 }
 
-fn is_within(path: &MemoryPath, directory: &MemoryPath) -> bool {
+fn is_within(path: &StorePath, directory: &StorePath) -> bool {
     path == directory || path.is_under(directory)
 }
 
@@ -142,35 +142,30 @@ mod tests {
 
     use super::*;
     use crate::batch::Batch;
-    use crate::node::{Stat, Version};
-    use crate::record::RecordName;
+    use crate::node::Stat;
 
     /// A state in which every path is a file of 5 bytes. It records the paths passed to `usage`.
     #[derive(Default)]
     struct RecordingState(RefCell<Vec<String>>);
 
     impl StoreState for RecordingState {
-        fn stat(&self, _: &MemoryPath) -> Result<Stat, StoreError> {
+        fn stat(&self, _: &StorePath) -> Result<Stat, StoreError> {
             unreachable!("quotas do not use this")
         }
 
-        fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+        fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
             self.0.borrow_mut().push(path.to_string());
             Ok(Usage::new(1, 5, 3))
         }
-
-        fn record(&self, _: &RecordName) -> Result<Option<Version>, StoreError> {
-            unreachable!("quotas do not use this")
-        }
     }
 
-    fn path(text: &str) -> MemoryPath {
-        MemoryPath::parse(text).unwrap()
+    fn path(text: &str) -> StorePath {
+        text.parse().unwrap()
     }
 
     fn usage_calls(quota: Quota, batch: Batch) -> Vec<String> {
         let state = RecordingState::default();
-        batch.limit(MemoryPath::root(), quota).check(&state).unwrap();
+        batch.limit(StorePath::memories(), quota).check(&state).unwrap();
         state.0.into_inner()
     }
 

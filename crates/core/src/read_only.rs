@@ -4,12 +4,11 @@ use async_trait::async_trait;
 
 use crate::batch::Batch;
 use crate::change::Change;
-use crate::node::{Node, StoredFile};
-use crate::path::MemoryPath;
+use crate::node::Node;
 use crate::precondition::Precondition;
-use crate::record::RecordName;
 use crate::store::{ReadOptions, Store};
 use crate::store_error::StoreError;
+use crate::store_path::StorePath;
 
 /// A wrapper that [refuses](StoreError::Refused) every change to files and records. The model reads the reason.
 ///
@@ -43,12 +42,8 @@ impl<S: Store> ReadOnlyStore<S> {
 
 #[async_trait]
 impl<S: Store> Store for ReadOnlyStore<S> {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.inner.read_opts(path, options).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -56,7 +51,7 @@ impl<S: Store> Store for ReadOnlyStore<S> {
         if batch.changes_nothing() {
             return self.check(&batch).await;
         }
-        let root = MemoryPath::root();
+        let root = StorePath::memories();
         let changed = batch.changes().first().map_or(&root, |change| match change {
             Change::Write { path, .. } | Change::Remove { path } | Change::Rename { from: path, .. } => path,
         });
@@ -68,12 +63,8 @@ impl<S: Store> ReadOnlyStore<S> {
     /// Checks preconditions with reads. It does not pass the batch on, because even a batch without changes can trigger
     /// maintenance in the inner store.
     async fn check(&self, batch: &Batch) -> Result<(), StoreError> {
-        for (name, precondition) in batch.record_preconditions() {
-            let record = self.inner.read_record(name).await?;
-            precondition.check_record(name, record.as_ref().map(|record| &record.version))?;
-        }
         let Some((path, _)) = batch.preconditions().first() else { return Ok(()) };
-        let require = |options: ReadOptions, (path, precondition): &(MemoryPath, _)| {
+        let require = |options: ReadOptions, (path, precondition): &(StorePath, _)| {
             options.require(path.clone(), Precondition::clone(precondition))
         };
         let options = batch.preconditions().iter().fold(ReadOptions::new(), require);
@@ -83,7 +74,7 @@ impl<S: Store> ReadOnlyStore<S> {
 
 impl StoreError {
     /// Creates the refusal to change `path` in the read-only `directory`.
-    pub fn read_only(path: &MemoryPath, directory: &MemoryPath) -> Self {
+    pub fn read_only(path: &StorePath, directory: &StorePath) -> Self {
         let reason = format!("{directory} is read-only. Its files can be viewed, but not changed.");
         Self::refused(path, "read-only", reason)
     }

@@ -223,11 +223,10 @@ mod tests {
     use crate::batch::Batch;
     use crate::engine::Engine;
     use crate::in_memory::InMemoryStore;
-    use crate::node::{Node, StoredFile};
-    use crate::path::MemoryPath;
-    use crate::record::RecordName;
+    use crate::node::Node;
     use crate::store::{ReadOptions, Store};
     use crate::store_error::{FailureKind, StoreError};
+    use crate::store_path::StorePath;
 
     fn call(id: &str, input: Value) -> Value {
         json!({"type": "tool_use", "id": id, "name": "memory", "input": input})
@@ -370,11 +369,7 @@ mod tests {
 
     #[async_trait]
     impl Store for FailingStore {
-        async fn read_opts(&self, _: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
-            Err(failure())
-        }
-
-        async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
+        async fn read_opts(&self, _: &StorePath, _: ReadOptions) -> Result<Node, StoreError> {
             Err(failure())
         }
 

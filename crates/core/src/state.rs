@@ -1,10 +1,9 @@
 //! [`StoreState`]: the state of a store that checks depend on.
 
-use crate::node::{Stat, Version};
-use crate::path::MemoryPath;
+use crate::node::{NodeKind, Stat};
 use crate::quota::Usage;
-use crate::record::RecordName;
 use crate::store_error::StoreError;
+use crate::store_path::StorePath;
 
 /// A snapshot of a store, as used by [`Batch::check`](crate::Batch::check), [`Change::check`](crate::Change::check) and
 /// [`ReadOptions::check`](crate::ReadOptions::check).
@@ -15,32 +14,54 @@ pub trait StoreState {
     ///
     /// # Errors
     /// The errors of [`Store::read_opts`](crate::Store::read_opts).
-    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError>;
+    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError>;
+
+    /// The kind of node at `path`. A backend whose files can be damaged finds it out without a version, so that such a
+    /// file can be removed, renamed and replaced.
+    ///
+    /// # Errors
+    /// The errors of [`Store::read_opts`](crate::Store::read_opts).
+    fn kind(&self, path: &StorePath) -> Result<NodeKind, StoreError> {
+        Ok(self.stat(path)?.kind())
+    }
+
+    /// The file above `path`, where a directory is required. A backend can find it faster.
+    ///
+    /// # Errors
+    /// The errors of [`Store::read_opts`](crate::Store::read_opts).
+    fn file_above(&self, path: &StorePath) -> Result<Option<StorePath>, StoreError> {
+        for above in path.parents() {
+            match self.kind(&above)? {
+                NodeKind::File => return Ok(Some(above)),
+                NodeKind::Directory => return Ok(None),
+                NodeKind::Absent => {}
+            }
+        }
+        Ok(None)
+    }
 
     /// The usage of the file at `path`, or of all files under it. Checks call this only for batches with a quota, and
     /// ask for the usage of the whole limited directory only if the batch increases it.
     ///
     /// # Errors
     /// The errors of [`Store::read_opts`](crate::Store::read_opts).
-    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError>;
-
-    /// The version of a record, or `None` if it does not exist.
-    ///
-    /// # Errors
-    /// The errors of [`Store::read_record`](crate::Store::read_record).
-    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError>;
+    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError>;
 }
 
 impl<S: StoreState + ?Sized> StoreState for &S {
-    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
         (**self).stat(path)
     }
 
-    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
-        (**self).usage(path)
+    fn kind(&self, path: &StorePath) -> Result<NodeKind, StoreError> {
+        (**self).kind(path)
     }
 
-    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
-        (**self).record(name)
+    fn file_above(&self, path: &StorePath) -> Result<Option<StorePath>, StoreError> {
+        (**self).file_above(path)
+    }
+
+    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
+        (**self).usage(path)
     }
 }

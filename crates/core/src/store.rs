@@ -6,22 +6,21 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use crate::batch::Batch;
-use crate::node::{Node, StoredFile};
-use crate::path::MemoryPath;
+use crate::node::Node;
 use crate::precondition::Precondition;
-use crate::record::RecordName;
 use crate::state::StoreState;
 use crate::store_error::StoreError;
+use crate::store_path::StorePath;
 
-/// Storage for a memory: files of bytes, addressed by [`MemoryPath`].
+/// Storage for a memory: files of bytes, addressed by [`StorePath`].
 ///
 /// A store reads and writes bytes. It knows nothing about commands, replies or line numbers:
-/// [`Engine`](crate::Engine) implements [`MemoryTool`](crate::MemoryTool) on top of any store. All three methods are
+/// [`Engine`](crate::Engine) implements [`MemoryTool`](crate::MemoryTool) on top of any store. Both methods are
 /// required. Programs that use a store call the methods of [`StoreExt`](crate::StoreExt).
 ///
 /// # Guarantees of every method
-/// 1. Directories are implicit: a directory exists exactly while it contains a file (`[P5]`). `/memories` always
-///    exists.
+/// 1. Directories are implicit: a directory exists exactly while it contains a file (`[P5]`). `/memories` and
+///    `/records` always exist.
 /// 2. Concurrent calls from any number of tasks and processes are linearizable (`[X3]`).
 /// 3. A future may be dropped at any point. Its batch is still atomic: it takes full effect or has no effect.
 /// 4. A failure of the backend is [`StoreError::Failure`] with the cause as its source. The kind of the failure
@@ -36,7 +35,7 @@ use crate::store_error::StoreError;
 /// ```
 #[async_trait]
 #[diagnostic::on_unimplemented(
-    note = "a backend implements the three methods of `Store`: see \"Implementing a backend\" in its documentation"
+    note = "a backend implements the two methods of `Store`: see \"Implementing a backend\" in its documentation"
 )]
 pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// Reads the file or lists the directory at `path`.
@@ -45,14 +44,14 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// 1. A file is returned with its complete contents and its [`Version`](crate::Version). Reads of the same path
     ///    that return equal versions return equal contents.
     /// 2. A path with at least one file under it is a [`Node::Directory`]. It lists every file under the path once, at
-    ///    any depth, in any order. The root is always a directory.
+    ///    any depth, in any order. A root is always a directory.
     /// 3. Any other path is [`Node::Absent`], including a path under a file.
     /// 4. The result is a consistent snapshot, taken during the call.
     /// 5. Each [precondition](ReadOptions::require) holds at some moment between that snapshot and the end of the call.
     ///    If a store never reuses versions, a precondition on an earlier version of a file thus proves that the file
     ///    had this version at the time of the snapshot.
     /// 6. Listings omit symbolic links and special files that other programs created (`[P4]`). Items that cannot be
-    ///    read and names that are not legal in a [`MemoryPath`] are [unlisted](crate::Listing::unlisted) (`[V1]`).
+    ///    read and names that are not legal in a [`StorePath`] are [unlisted](crate::Listing::unlisted) (`[V1]`).
     ///    Damaged files are listed, and marked as [damaged](crate::FileEntry::is_damaged) if the store can detect that
     ///    without reading every file.
     ///
@@ -63,19 +62,7 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     /// - [`StoreError::Refused`] if the file exceeds the size limit of the store, such as
     ///   [`DEFAULT_MAX_FILE_BYTES`](crate::DEFAULT_MAX_FILE_BYTES).
     /// - [`StoreError::Failure`] if the backend fails.
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError>;
-
-    /// Reads a record: metadata that a wrapper around this store keeps in it. Returns `None` if the record does not
-    /// exist.
-    ///
-    /// # Behavior
-    /// 1. Records are stored outside `/memories`. They have no path, are not listed, and do not count towards quotas.
-    /// 2. A record is returned with its complete contents and its version. Equal versions mean equal contents.
-    /// 3. Records have the same durability and encryption as files.
-    ///
-    /// # Errors
-    /// [`StoreError::Failure`] if the backend fails.
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError>;
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError>;
 
     /// Applies the changes of the batch atomically.
     ///
@@ -87,13 +74,13 @@ pub trait Store: fmt::Debug + Send + Sync + 'static {
     ///    [`StoreError::NotADirectory`] if a parent is a file. A store that records times uses the
     ///    [times](crate::FileTimes) of the change.
     /// 3. [`Change::Remove`](crate::Change::Remove) removes the file, or the directory and every file under it. The
-    ///    error is [`StoreError::NotFound`] if the path does not exist. Removing the root empties the store, and
-    ///    succeeds if it is already empty.
+    ///    error is [`StoreError::NotFound`] if the path does not exist. Removing a root removes every file
+    ///    under it, and succeeds even if it is empty.
     /// 4. [`Change::Rename`](crate::Change::Rename) moves the file, or the directory and every file under it, and
     ///    creates missing parents. The errors are, in this order: [`StoreError::NotFound`] if `from` does not exist;
     ///    [`StoreError::NotADirectory`] if a parent of `to` is a file; [`StoreError::AlreadyExists`] if `to` exists;
     ///    [`StoreError::Path`] if the new path of a file is too long.
-    /// 5. Changes to files do not affect records. Removing the root keeps all records.
+    /// 5. The two roots are separate: removing `/memories` keeps all records.
     /// 6. After `Ok`, the changes are durable (`[X2]`).
     ///
     /// [`Change::check`](crate::Change::check) implements the checks of points 2 to 4, except for the length of new
@@ -112,12 +99,8 @@ macro_rules! forward_store {
     ($pointer:ident) => {
         #[async_trait]
         impl<S: Store + ?Sized> Store for $pointer<S> {
-            async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+            async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
                 (**self).read_opts(path, options).await
-            }
-
-            async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-                (**self).read_record(name).await
             }
 
             async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -147,7 +130,7 @@ forward_store!(Box);
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct ReadOptions {
-    preconditions: Vec<(MemoryPath, Precondition)>,
+    preconditions: Vec<(StorePath, Precondition)>,
     command: Option<&'static str>,
 }
 
@@ -158,8 +141,8 @@ impl ReadOptions {
     }
 
     /// Adds a precondition on a path, for a consistent read of several files.
-    pub fn require(mut self, path: MemoryPath, precondition: Precondition) -> Self {
-        self.preconditions.push((path, precondition));
+    pub fn require(mut self, path: impl Into<StorePath>, precondition: Precondition) -> Self {
+        self.preconditions.push((path.into(), precondition));
         self
     }
 
@@ -175,7 +158,7 @@ impl ReadOptions {
     }
 
     /// The preconditions, in insertion order.
-    pub fn preconditions(&self) -> &[(MemoryPath, Precondition)] {
+    pub fn preconditions(&self) -> &[(StorePath, Precondition)] {
         &self.preconditions
     }
 
@@ -183,7 +166,7 @@ impl ReadOptions {
     ///
     /// # Errors
     /// The first error that `path` returns.
-    pub fn try_map(self, path: impl Fn(&MemoryPath) -> Result<MemoryPath, StoreError>) -> Result<Self, StoreError> {
+    pub fn try_map(self, path: impl Fn(&StorePath) -> Result<StorePath, StoreError>) -> Result<Self, StoreError> {
         let map = |(required, precondition)| Ok((path(&required)?, precondition));
         let preconditions = self.preconditions.into_iter().map(map).collect::<Result<_, StoreError>>()?;
         Ok(Self { preconditions, command: self.command })

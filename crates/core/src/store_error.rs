@@ -1,8 +1,8 @@
 //! [`StoreError`], and the kinds of errors and failures.
 
-use crate::path::{MemoryPath, PathError};
+use crate::path::PathError;
 use crate::quota::QuotaKind;
-use crate::record::RecordName;
+use crate::store_path::StorePath;
 
 /// The cause of an error, of any type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -17,61 +17,55 @@ pub enum StoreError {
     #[error("{path} already exists")]
     AlreadyExists {
         /// The path.
-        path: MemoryPath,
+        path: StorePath,
     },
     /// The path does not exist.
     #[error("{path} does not exist")]
     NotFound {
         /// The path.
-        path: MemoryPath,
+        path: StorePath,
     },
     /// The file has another version than required, or does not exist.
     #[error("{path} is not at the required version")]
     VersionMismatch {
         /// The path.
-        path: MemoryPath,
-    },
-    /// A precondition on a record does not hold.
-    #[error("the record {name} is not at the required version")]
-    RecordMismatch {
-        /// The name of the record.
-        name: RecordName,
+        path: StorePath,
     },
     /// The path is a file, and a directory is required.
     #[error("{path} is a file, not a directory")]
     NotADirectory {
         /// The file.
-        path: MemoryPath,
+        path: StorePath,
     },
     /// The path is a directory, and a file is required.
     #[error("{path} is a directory, not a file")]
     NotAFile {
         /// The directory.
-        path: MemoryPath,
+        path: StorePath,
     },
     /// The file is not UTF-8 text.
     #[error("{path} is not UTF-8 text")]
     NotText {
         /// The file.
-        path: MemoryPath,
+        path: StorePath,
     },
     /// The path or a parent is a symbolic link (`[P4]`).
     #[error("{path} is a symbolic link")]
     SymbolicLink {
         /// The link.
-        path: MemoryPath,
+        path: StorePath,
     },
     /// The path or a parent is a special file, such as a device, socket or pipe (`[P4]`).
     #[error("{path} is neither a file nor a directory")]
     NotARegularFile {
         /// The special file.
-        path: MemoryPath,
+        path: StorePath,
     },
     /// The batch would exceed a quota (`[X4]`). The message is safe to show to the model.
     #[error("{path} would have {requested} {kind}; the limit is {limit} ({remaining} more allowed)")]
     OverQuota {
         /// The limited directory.
-        path: MemoryPath,
+        path: StorePath,
         /// The part of the quota that would be exceeded.
         kind: QuotaKind,
         /// The limit.
@@ -85,7 +79,7 @@ pub enum StoreError {
     #[error("{path}: {reason}")]
     Refused {
         /// The path to read or change.
-        path: MemoryPath,
+        path: StorePath,
         /// A short name of the policy, such as `limits` or `read-only`.
         policy: &'static str,
         /// The reason, including what the policy would allow. The model reads it.
@@ -117,7 +111,7 @@ impl StoreError {
     }
 
     /// Creates a refusal by `policy`.
-    pub fn refused(path: &MemoryPath, policy: &'static str, reason: impl Into<String>) -> Self {
+    pub fn refused(path: &StorePath, policy: &'static str, reason: impl Into<String>) -> Self {
         Self::Refused { path: path.clone(), policy, reason: reason.into() }
     }
 
@@ -126,7 +120,7 @@ impl StoreError {
         match self {
             Self::AlreadyExists { .. } => ErrorKind::AlreadyExists,
             Self::NotFound { .. } => ErrorKind::NotFound,
-            Self::VersionMismatch { .. } | Self::RecordMismatch { .. } => ErrorKind::Conflict,
+            Self::VersionMismatch { .. } => ErrorKind::Conflict,
             Self::OverQuota { .. } | Self::Refused { .. } => ErrorKind::Refused,
             Self::NotADirectory { .. }
             | Self::NotAFile { .. }
@@ -151,7 +145,7 @@ impl StoreError {
     }
 }
 
-// For arguments that already are a `MemoryPath`, whose conversion cannot fail.
+// For arguments that already are a `StorePath`, whose conversion cannot fail.
 impl From<std::convert::Infallible> for StoreError {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}
@@ -162,22 +156,24 @@ impl From<std::convert::Infallible> for StoreError {
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidBatch {
-    /// A change writes or renames the root.
-    #[error("a batch cannot write or rename /memories itself")]
+    /// A change writes or renames a root.
+    #[error("a batch cannot write or rename /memories or /records itself")]
     Root,
     /// Two changes overlap.
     #[error("a batch changes both {other} and {path}, which overlap")]
     Overlap {
         /// The path that was added.
-        path: MemoryPath,
+        path: StorePath,
         /// The path that the batch already changes.
-        other: MemoryPath,
+        other: StorePath,
     },
-    /// Two changes affect the same record.
-    #[error("a batch changes the record {name} twice")]
-    SameRecord {
-        /// The name of the record.
-        name: RecordName,
+    /// A rename would make a file a record, or a record a file.
+    #[error("a batch cannot rename {from} to {to}, which is under another root")]
+    TwoRoots {
+        /// The old path.
+        from: StorePath,
+        /// The new path.
+        to: StorePath,
     },
 }
 
@@ -272,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_conflict_is_not_retryable_as_it_is() {
-        let path = || MemoryPath::root();
+        let path = || StorePath::memories();
         let failure = |kind| StoreError::failure(kind, "reading", "cause");
         for (error, is_retryable, is_conflict) in [
             (StoreError::VersionMismatch { path: path() }, false, true),

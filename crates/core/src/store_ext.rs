@@ -6,6 +6,7 @@ use crate::path::MemoryPath;
 use crate::quota::Usage;
 use crate::store::{ReadOptions, Store};
 use crate::store_error::StoreError;
+use crate::store_path::StorePath;
 
 /// Convenience methods for every [`Store`].
 ///
@@ -37,8 +38,8 @@ pub trait StoreExt: Store {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
     {
-        let path = path.try_into().map_err(Into::into);
-        async move { self.read_opts(&path?, ReadOptions::new()).await }
+        let path: Result<MemoryPath, StoreError> = path.try_into().map_err(Into::into);
+        async move { self.read_opts(&StorePath::from(path?), ReadOptions::new()).await }
     }
 
     /// Reads the file at `path` as UTF-8 text.
@@ -50,9 +51,9 @@ pub trait StoreExt: Store {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
     {
-        let path = path.try_into().map_err(Into::into);
+        let path: Result<MemoryPath, StoreError> = path.try_into().map_err(Into::into);
         async move {
-            let path = path?;
+            let path = StorePath::from(path?);
             match self.read_opts(&path, ReadOptions::new()).await? {
                 Node::File(file) => String::from_utf8(file.content).map_err(|_| StoreError::NotText { path }),
                 Node::Directory(_) => Err(StoreError::NotAFile { path }),
@@ -82,9 +83,9 @@ pub trait StoreExt: Store {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
     {
-        let path = directory.try_into().map_err(Into::into);
+        let path: Result<MemoryPath, StoreError> = directory.try_into().map_err(Into::into);
         async move {
-            let mut entries = self.read_opts(&path?, ReadOptions::new()).await?.into_listing().files;
+            let mut entries = self.read_opts(&StorePath::from(path?), ReadOptions::new()).await?.into_listing().files;
             entries.sort_unstable_by(|left, right| left.path.cmp(&right.path));
             Ok(entries)
         }
@@ -123,7 +124,7 @@ pub trait StoreExt: Store {
     fn usage(&self) -> impl Future<Output = Result<Usage, StoreError>> + Send {
         async move {
             Ok(self
-                .read_opts(&MemoryPath::root(), ReadOptions::new())
+                .read_opts(&StorePath::memories(), ReadOptions::new())
                 .await?
                 .into_listing()
                 .files

@@ -2,11 +2,10 @@
 
 use std::fmt;
 
-use crate::node::{FileEntry, Node};
-use crate::path::MemoryPath;
+use crate::node::{FileEntry, Listing, Node};
 use crate::store::{ReadOptions, Store};
 use crate::store_error::{FailureKind, StoreError};
-use crate::store_ext::StoreExt;
+use crate::store_path::StorePath;
 
 /// Attempts to read and list a file without a concurrent change before reporting a difference.
 const MAX_ATTEMPTS: usize = 10;
@@ -31,9 +30,9 @@ pub struct Problem {
     /// A description in one line.
     pub message: String,
     /// The affected file of the memory, if the problem affects a single file.
-    pub path: Option<MemoryPath>,
+    pub path: Option<StorePath>,
     /// The damaged object in the inner store of an encrypted store.
-    pub object: Option<MemoryPath>,
+    pub object: Option<StorePath>,
 }
 
 impl Problem {
@@ -56,14 +55,14 @@ impl Problem {
 
     /// Sets `path`.
     #[must_use]
-    pub fn with_path(mut self, path: MemoryPath) -> Self {
+    pub fn with_path(mut self, path: StorePath) -> Self {
         self.path = Some(path);
         self
     }
 
     /// Sets `object`.
     #[must_use]
-    pub fn with_object(mut self, object: MemoryPath) -> Self {
+    pub fn with_object(mut self, object: StorePath) -> Self {
         self.object = Some(object);
         self
     }
@@ -105,8 +104,8 @@ impl VerifyReport {
         store: &(impl Store + ?Sized),
         mut progress: impl FnMut(VerifyProgress) + Send,
     ) -> Result<Self, StoreError> {
-        let listed = match store.read(&MemoryPath::root()).await {
-            Ok(node) => node.into_listing(),
+        let listed = match list_all(store).await {
+            Ok(listed) => listed,
             Err(error @ StoreError::Failure { kind: FailureKind::Damaged, .. }) => {
                 self.problems.push(Problem::of(&error));
                 return Ok(self);
@@ -117,11 +116,11 @@ impl VerifyReport {
         let of = listed.files.len() as u64;
         for (entry, files) in listed.files.iter().zip(1..) {
             match examine(store, entry).await? {
-                State::Intact { bytes } => {
+                State::Intact { bytes } if !entry.path.is_record() => {
                     self.files += 1;
                     self.bytes += bytes;
                 }
-                State::Gone => {}
+                State::Intact { .. } | State::Gone => {}
                 State::Broken { .. } if self.problems.iter().any(|known| known.path.as_ref() == Some(&entry.path)) => {}
                 State::Broken { message } => self.problems.push(Problem::new(message).with_path(entry.path.clone())),
             }
@@ -129,6 +128,17 @@ impl VerifyReport {
         }
         Ok(self)
     }
+}
+
+/// Lists the files and the records.
+async fn list_all(store: &(impl Store + ?Sized)) -> Result<Listing, StoreError> {
+    let mut all = Listing::default();
+    for root in [StorePath::memories(), StorePath::records()] {
+        let listed = store.read_opts(&root, ReadOptions::new()).await?.into_listing();
+        all.files.extend(listed.files);
+        all.unlisted.extend(listed.unlisted);
+    }
+    Ok(all)
 }
 
 #[derive(Debug, Eq, PartialEq)]
@@ -143,15 +153,15 @@ enum State {
 /// attempt.
 async fn examine(store: &(impl Store + ?Sized), listed: &FileEntry) -> Result<State, StoreError> {
     let path = &listed.path;
-    let directory = path.parent().unwrap_or_else(MemoryPath::root);
+    let directory = path.parent().unwrap_or_else(StorePath::memories);
     let mut state = compare(path, Some(listed.size), &read(store, path).await?);
     for _ in 0..MAX_ATTEMPTS {
         if !matches!(state, State::Broken { .. }) {
             break;
         }
         let before = read(store, path).await?;
-        let listing = store.list(&directory).await?;
-        let size = listing.iter().find(|entry| entry.path == *path).map(|entry| entry.size);
+        let listing = store.read_opts(&directory, ReadOptions::new()).await?.into_listing();
+        let size = listing.files.iter().find(|entry| entry.path == *path).map(|entry| entry.size);
         let is_in_use = before != read(store, path).await?;
         state = if is_in_use { State::Intact { bytes: listed.size } } else { compare(path, size, &before) };
     }
@@ -160,14 +170,14 @@ async fn examine(store: &(impl Store + ?Sized), listed: &FileEntry) -> Result<St
 
 /// Reads a path. The inner error is a problem with the file. A busy store is an outer error, since the file may be
 /// intact.
-async fn read(store: &(impl Store + ?Sized), path: &MemoryPath) -> Result<Result<Node, String>, StoreError> {
+async fn read(store: &(impl Store + ?Sized), path: &StorePath) -> Result<Result<Node, String>, StoreError> {
     match store.read_opts(path, ReadOptions::new()).await {
         Err(error @ StoreError::Failure { kind: FailureKind::Busy, .. }) => Err(error),
         read => Ok(read.map_err(|error| Problem::of(&error).message)),
     }
 }
 
-fn compare(path: &MemoryPath, listed: Option<u64>, read: &Result<Node, String>) -> State {
+fn compare(path: &StorePath, listed: Option<u64>, read: &Result<Node, String>) -> State {
     let message = match (listed, read) {
         (_, Err(error)) => format!("{path} cannot be read: {error}"),
         (listed, Ok(Node::File(file))) => {
@@ -194,7 +204,6 @@ mod tests {
     use super::*;
     use crate::batch::Batch;
     use crate::node::{Listing, StoredFile, UnlistedItem, UnlistedReason, Version};
-    use crate::record::RecordName;
 
     const DAMAGED: usize = usize::MAX;
     const ABSENT: usize = usize::MAX - 1;
@@ -213,13 +222,16 @@ mod tests {
         if script.len() > 1 { script.pop_front().unwrap() } else { script[0] }
     }
 
-    fn file() -> MemoryPath {
+    fn file() -> StorePath {
         "/memories/a".parse().unwrap()
     }
 
     #[async_trait]
     impl Store for ScriptedStore {
-        async fn read_opts(&self, path: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
+        async fn read_opts(&self, path: &StorePath, _: ReadOptions) -> Result<Node, StoreError> {
+            if path.is_record() {
+                return Ok(Node::Directory(Listing::default()));
+            }
             if path.is_root() {
                 let files = match next(&self.listed) {
                     ABSENT => Vec::new(),
@@ -232,10 +244,6 @@ mod tests {
                 ABSENT => Ok(Node::Absent),
                 length => Ok(Node::File(StoredFile::new(vec![b'x'; length], Version::new(*b"")))),
             }
-        }
-
-        async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-            unreachable!("verifying reads no records")
         }
 
         async fn apply(&self, _: Batch) -> Result<(), StoreError> {
@@ -265,7 +273,7 @@ mod tests {
     #[tokio::test]
     async fn an_item_that_cannot_be_listed_is_a_problem() {
         let unlisted = [("e\u{301}", UnlistedReason::IllegalName), ("locked\n", UnlistedReason::Unreadable)];
-        let unlisted = unlisted.map(|(name, reason)| UnlistedItem::new(MemoryPath::root(), name, reason)).to_vec();
+        let unlisted = unlisted.map(|(name, reason)| UnlistedItem::new(StorePath::memories(), name, reason)).to_vec();
         let store = ScriptedStore { read: Mutex::new([3].into()), listed: Mutex::new([3].into()), unlisted };
         let report = VerifyReport::default().read_files(&store, |_| {}).await.unwrap();
         assert_eq!(report.files, 1);

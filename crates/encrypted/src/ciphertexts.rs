@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memory_tool_core::{FileEntry, MemoryPath};
+use memory_tool_core::{FileEntry, StorePath};
 
 use crate::header::OVERHEAD_BYTES;
 use crate::id::Id;
@@ -26,7 +26,7 @@ impl Ciphertexts {
     }
 
     /// The list entry for a file, with the times of its ciphertext, whose path a write keeps.
-    pub(crate) fn entry(&self, path: &MemoryPath, file: &FileRecord, is_damaged: bool) -> FileEntry {
+    pub(crate) fn entry(&self, path: &StorePath, file: &FileRecord, is_damaged: bool) -> FileEntry {
         let size = self.size_of(file);
         let entry = if is_damaged || !self.may_be_whole(file) {
             FileEntry::damaged(path.clone(), size)

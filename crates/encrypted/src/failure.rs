@@ -2,7 +2,7 @@
 //!
 //! No error contains the content or the name of a file. Errors name the stored object instead.
 
-use memory_tool_core::{BoxError, ErrorKind, FailureKind, MemoryPath, OpenError, PathError, StoreError};
+use memory_tool_core::{BoxError, ErrorKind, FailureKind, OpenError, PathError, StoreError, StorePath};
 
 use crate::cipher::MessageTooLong;
 use crate::keys::{KeyError, KeyId};
@@ -18,7 +18,7 @@ pub enum EncryptionError {
     #[error("stored object {object} is damaged")]
     Damaged {
         /// The path of the object in the inner store.
-        object: MemoryPath,
+        object: StorePath,
         /// The kind of damage.
         #[source]
         damage: Damage,
@@ -27,7 +27,7 @@ pub enum EncryptionError {
     #[error("the inner store cannot read stored object {object}")]
     Unreadable {
         /// The path of the object in the inner store.
-        object: MemoryPath,
+        object: StorePath,
         /// The error of the inner store.
         #[source]
         source: StoreError,
@@ -164,6 +164,15 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Converts a refusal of the inner store, for example because a file is too large. The error names the path of the
+    /// file, which the model knows.
+    pub(crate) fn refused(path: &StorePath, policy: &'static str, reason: String) -> Self {
+        if path.is_record() {
+            return Self::new(FailureKind::Full, reason);
+        }
+        StoreError::refused(path, policy, reason).into()
+    }
+
     pub(crate) fn new(kind: FailureKind, source: impl Into<BoxError>) -> Self {
         Self::Failed { kind, source: source.into() }
     }
@@ -188,7 +197,7 @@ impl Failure {
     }
 
     /// The failure for a damaged object.
-    pub(crate) fn damaged(object: MemoryPath, damage: Damage) -> Self {
+    pub(crate) fn damaged(object: StorePath, damage: Damage) -> Self {
         Self::Encryption(EncryptionError::Damaged { object, damage })
     }
 

@@ -3,7 +3,7 @@
 //! A header is authenticated together with the ciphertext after it. Until then, its fields are untrusted and are only
 //! used to find the key.
 
-use memory_tool_core::MemoryPath;
+use memory_tool_core::StorePath;
 
 use crate::cipher::{NONCE_BYTES, Nonce, TAG_BYTES};
 use crate::failure::Damage;
@@ -43,13 +43,13 @@ pub(crate) enum IndexCopy {
 
 impl ObjectName {
     /// The path in the inner store.
-    pub(crate) fn path(self) -> MemoryPath {
+    pub(crate) fn path(self) -> StorePath {
         let name = match self {
             Self::Index(copy) => format!("index-{}", copy.number()),
             Self::Content(id) => id.to_string(),
         };
         // Both are valid names. For an invalid name, the root would be used, which is a directory and never an object.
-        MemoryPath::root().join(&name).unwrap_or_else(|_| MemoryPath::root())
+        StorePath::memories().join(&name).unwrap_or_else(|_| StorePath::memories())
     }
 
     fn kind(self) -> u8 {

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use memory_tool_core::{FileEntry, MemoryPath, PathMap, PathMapEntry, RecordName, Version};
+use memory_tool_core::{FileEntry, PathMap, PathMapEntry, StorePath, Version};
 
 use crate::failure::Damage;
 use crate::header::Slot;
 use crate::id::{ID_BYTES, Id};
-use crate::target::Target;
 
 /// The files and records of a store at one revision.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -48,27 +47,18 @@ impl Index {
         self.slots.iter().find(|slot| slot.data_key == data_key)
     }
 
-    /// The entry of a file or record.
-    pub(crate) fn get(&self, target: &Target) -> Option<&FileRecord> {
-        match target {
-            Target::File(path) => self.files.files().get(path),
-            Target::Record(name) => self.files.records().get(name),
-        }
-    }
-
     /// Encodes all fields except the store id, the data key and the slots, which are in the header. `None` if the index
     /// is too large.
     pub(crate) fn encode(&self) -> Option<Vec<u8>> {
-        let (files, records) = (self.files.files(), self.files.records());
-        let names = files.keys().map(MemoryPath::as_str).chain(records.keys().map(RecordName::as_str));
+        let files = self.files.files();
+        let names = files.keys().map(StorePath::as_str);
         let mut buffer = Vec::with_capacity(16 + names.map(|name| name.len() + 2 * ID_BYTES).sum::<usize>());
         buffer.extend_from_slice(&self.revision.to_be_bytes());
-        buffer.extend_from_slice(&u32::try_from(files.len() + records.len()).ok()?.to_be_bytes());
+        buffer.extend_from_slice(&u32::try_from(files.len()).ok()?.to_be_bytes());
         for (path, file) in files {
-            self.encode_entry("", path.as_str().strip_prefix(ROOT)?, file, &mut buffer)?;
-        }
-        for (name, record) in records {
-            self.encode_entry(RECORD_MARK, name.as_str(), record, &mut buffer)?;
+            let text = path.as_str();
+            let name = text.strip_prefix(ROOT).or(text.strip_prefix(RECORDS))?;
+            self.encode_entry(name, file, &mut buffer)?;
         }
         if let Some(label) = &self.label {
             buffer.extend_from_slice(&u16::try_from(label.len()).ok()?.to_be_bytes());
@@ -77,10 +67,9 @@ impl Index {
         Some(buffer)
     }
 
-    fn encode_entry(&self, mark: &str, name: &str, file: &FileRecord, buffer: &mut Vec<u8>) -> Option<()> {
+    fn encode_entry(&self, name: &str, file: &FileRecord, buffer: &mut Vec<u8>) -> Option<()> {
         let slot = self.slots.iter().position(|slot| slot.data_key == file.data_key)?;
-        buffer.extend_from_slice(&u16::try_from(mark.len() + name.len()).ok()?.to_be_bytes());
-        buffer.extend_from_slice(mark.as_bytes());
+        buffer.extend_from_slice(&u16::try_from(name.len()).ok()?.to_be_bytes());
         buffer.extend_from_slice(name.as_bytes());
         buffer.extend_from_slice(file.id.as_bytes());
         buffer.extend_from_slice(&u16::try_from(slot).ok()?.to_be_bytes());
@@ -99,15 +88,15 @@ impl Index {
         let mut reader = Reader { rest: encoded };
         let revision = u64::from_be_bytes(reader.array()?);
         let count = u32::from_be_bytes(reader.array()?);
-        let (mut files, mut records) = (BTreeMap::new(), BTreeMap::new());
+        let mut files: BTreeMap<StorePath, FileRecord> = BTreeMap::new();
         for _ in 0..count {
-            match reader.entry(&slots)? {
-                (EntryName::File(path), file) => insert_file(&mut files, path, file, records.is_empty())?,
-                (EntryName::Record(name), record) => insert_record(&mut records, name, record)?,
+            let (path, file) = reader.entry(&slots)?;
+            if files.last_key_value().is_some_and(|(last, _)| path <= *last || path.is_under(last)) {
+                return Err(Damage::Content("files are not in order"));
             }
+            files.insert(path, file);
         }
-        let mut index =
-            Self { store, label: None, revision, data_key: None, slots, files: PathMap::from_parts(files, records) };
+        let mut index = Self { store, label: None, revision, data_key: None, slots, files: files.into() };
         if !reader.rest.is_empty() {
             let label = std::str::from_utf8(reader.short_bytes()?);
             index.label = Some(label.map_err(|_| Damage::Content("invalid label of the memory"))?.to_owned());
@@ -122,14 +111,13 @@ impl Index {
     }
 }
 
-/// The prefix of every path, which is not encoded.
+/// The prefix of the path of a file, which is not encoded.
 const ROOT: &str = "/memories/";
+/// The prefix of the path of a record. Its encoded name keeps the slash, which no name of a file begins with.
+const RECORDS: &str = "/records";
 
 const SIZE_OF_CIPHERTEXT: u8 = 0;
 const SIZE_FOLLOWS: u8 = 1;
-
-/// The prefix of a record's name. No path begins with it, because path segments are not empty.
-const RECORD_MARK: &str = "/";
 
 impl PathMapEntry for FileRecord {
     /// The id without the version of the ciphertext, which only the inner store knows.
@@ -138,37 +126,9 @@ impl PathMapEntry for FileRecord {
     }
 
     /// The entry with the size from the index.
-    fn to_entry(&self, path: &MemoryPath) -> FileEntry {
+    fn to_entry(&self, path: &StorePath) -> FileEntry {
         FileEntry::new(path.clone(), self.size.unwrap_or(0))
     }
-}
-
-enum EntryName {
-    File(MemoryPath),
-    Record(RecordName),
-}
-
-type Entries<K> = BTreeMap<K, FileRecord>;
-
-fn insert_file(
-    files: &mut Entries<MemoryPath>,
-    path: MemoryPath,
-    file: FileRecord,
-    is_before_records: bool,
-) -> Result<(), Damage> {
-    if !is_before_records || files.last_key_value().is_some_and(|(last, _)| path <= *last || path.is_under(last)) {
-        return Err(Damage::Content("files are not in order"));
-    }
-    files.insert(path, file);
-    Ok(())
-}
-
-fn insert_record(records: &mut Entries<RecordName>, name: RecordName, record: FileRecord) -> Result<(), Damage> {
-    if records.last_key_value().is_some_and(|(last, _)| name <= *last) {
-        return Err(Damage::Content("records are not in order"));
-    }
-    records.insert(name, record);
-    Ok(())
 }
 
 /// The bytes that have not been read yet.
@@ -191,8 +151,8 @@ impl<'a> Reader<'a> {
         Ok(bytes)
     }
 
-    fn entry(&mut self, slots: &[Slot]) -> Result<(EntryName, FileRecord), Damage> {
-        let name = entry_name(self.short_bytes()?).ok_or(Damage::Content("invalid name of a file or record"))?;
+    fn entry(&mut self, slots: &[Slot]) -> Result<(StorePath, FileRecord), Damage> {
+        let path = decoded_path(self.short_bytes()?).ok_or(Damage::Content("invalid name of a file or record"))?;
         let id = Id::from_bytes(self.array()?);
         let slot = slots.get(usize::from(u16::from_be_bytes(self.array()?)));
         let data_key = slot.ok_or(Damage::Content("unknown data key of a file"))?.data_key;
@@ -201,25 +161,21 @@ impl<'a> Reader<'a> {
             [SIZE_FOLLOWS] => Some(u64::from_be_bytes(self.array()?)),
             _ => return Err(Damage::Content("invalid size of a file")),
         };
-        Ok((name, FileRecord { id, data_key, size }))
+        Ok((path, FileRecord { id, data_key, size }))
     }
 }
 
-fn entry_name(name: &[u8]) -> Option<EntryName> {
+fn decoded_path(name: &[u8]) -> Option<StorePath> {
     let name = std::str::from_utf8(name).ok()?;
-    if let Some(record) = name.strip_prefix(RECORD_MARK) {
-        return record.parse().ok().map(EntryName::Record);
-    }
-    let text = format!("{ROOT}{name}");
-    let path: MemoryPath = text.parse().ok()?;
-    (path.as_str() == text).then_some(EntryName::File(path))
+    let text = [if name.starts_with('/') { RECORDS } else { ROOT }, name].concat();
+    text.parse().ok().filter(|path: &StorePath| path.as_str() == text && !path.is_root())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn path(text: &str) -> MemoryPath {
+    fn path(text: &str) -> StorePath {
         text.parse().unwrap()
     }
 
@@ -227,19 +183,20 @@ mod tests {
         let id = |byte| Id::from_bytes([byte; ID_BYTES]);
         let slot = |byte| Slot { data_key: id(byte), key: "key".parse().unwrap(), wrapped: vec![byte] };
         let file = |byte, size| FileRecord { id: id(byte), data_key: id(byte % 2), size };
-        let files =
-            [("/memories/a", file(2, None)), ("/memories/b/c", file(3, Some(0))), ("/memories/b.c", file(4, None))];
-        let records = [("test/a", file(5, None)), ("test/b", file(6, Some(9)))];
+        let files = [
+            ("/memories/a", file(2, None)),
+            ("/memories/b/c", file(3, Some(0))),
+            ("/memories/b.c", file(4, None)),
+            ("/records/test/a", file(5, None)),
+            ("/records/test/b", file(6, Some(9))),
+        ];
         Index {
             store: id(9),
             label: None,
             revision: 7,
             data_key: None,
             slots: vec![slot(0), slot(1)],
-            files: PathMap::from_parts(
-                files.into_iter().map(|(name, file)| (path(name), file)).collect(),
-                records.into_iter().map(|(name, file)| (name.parse().unwrap(), file)).collect(),
-            ),
+            files: BTreeMap::from_iter(files.map(|(name, file)| (path(name), file))).into(),
         }
     }
 
@@ -280,20 +237,23 @@ mod tests {
             Index::decode(index.store, index.slots, &encoded)
         };
         for (names, files, records) in
-            [(["a", "b"], 2, 0), (["a", "/a"], 1, 1), (["/a", "/b"], 0, 2), (["/a", "/a/b"], 0, 2)]
+            [(["a", "b"], 2, 0), (["a", "/a"], 1, 1), (["/a", "/b"], 0, 2), (["/a/b", "/a-b"], 0, 2)]
         {
             let index = decode(1, names).unwrap();
-            assert_eq!((index.files.files().len(), index.files.records().len()), (files, records));
+            let is_record = |path: &&StorePath| path.is_record();
+            let (of_records, of_files) = index.files.files().keys().partition::<Vec<_>, _>(is_record);
+            assert_eq!((of_files.len(), of_records.len()), (files, records));
         }
         for names in
             [["b", "a"], ["a", "a"], ["a", "a/b"], ["", "a"], ["a", "b/"], ["a", "../b"], ["a/", "b"], ["a", "b//c"]]
         {
             decode(1, names).unwrap_err();
         }
-        // Records: duplicate, out of order, before a file, and with invalid names.
+        // Records: duplicate, out of order, under a record, before a file, and with invalid names.
         for names in [
             ["/a", "/a"],
             ["/b", "/a"],
+            ["/a", "/a/b"],
             ["/a", "a"],
             ["a", "/"],
             ["a", "//a"],
@@ -313,12 +273,12 @@ mod tests {
     #[test]
     fn the_name_of_a_record_is_encoded_after_a_slash() {
         let encode = |mut index: Index, name: Option<&str>| {
-            let record = name.map(|name| (name.parse().unwrap(), *index.files.values().next().unwrap()));
-            index.files = PathMap::from_parts(BTreeMap::new(), record.into_iter().collect());
+            let record = name.map(|name| (path(name), *index.files.files().values().next().unwrap()));
+            index.files = BTreeMap::from_iter(record).into();
             index.encode().unwrap()
         };
         assert_eq!(encode(index(), None), b"\0\0\0\0\0\0\0\x07\0\0\0\0");
         let entry = [b"\0\x03/ab".as_slice(), &[2; ID_BYTES], b"\0\0\0"].concat();
-        assert_eq!(encode(index(), Some("ab")), [b"\0\0\0\0\0\0\0\x07\0\0\0\x01", &entry[..]].concat());
+        assert_eq!(encode(index(), Some("/records/ab")), [b"\0\0\0\0\0\0\0\x07\0\0\0\x01", &entry[..]].concat());
     }
 }

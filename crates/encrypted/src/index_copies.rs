@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{FileEntry, MemoryPath, ReadOptions};
+use memory_tool_core::{FileEntry, ReadOptions, StorePath};
 
 use crate::backoff::Backoff;
 use crate::failure::{Damage, EncryptionError, Failure};
@@ -89,7 +89,7 @@ impl Inner {
 
     /// Lists all files of the inner store.
     pub(crate) async fn list_inner(&self) -> Result<Vec<FileEntry>, Failure> {
-        let root = self.inner_store.read_opts(&MemoryPath::root(), ReadOptions::new()).await;
+        let root = self.inner_store.read_opts(&StorePath::memories(), ReadOptions::new()).await;
         Ok(root.map_err(Failure::of_inner)?.into_listing().files)
     }
 

@@ -31,7 +31,6 @@ mod snapshot;
 mod state;
 mod store;
 mod stored_object;
-mod target;
 #[cfg(test)]
 mod vectors;
 mod verify;

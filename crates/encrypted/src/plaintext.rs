@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Change, RecordChange};
+use memory_tool_core::{Batch, Change};
 use zeroize::optimization_barrier;
 
 /// Bytes that are zeroized on drop.
@@ -65,14 +65,8 @@ impl Deref for PlaintextBatch {
 
 impl Drop for PlaintextBatch {
     fn drop(&mut self) {
-        let (changes, record_changes) = std::mem::take(&mut self.0).into_changes();
-        for change in changes {
+        for change in std::mem::take(&mut self.0).into_changes() {
             if let Change::Write { content, .. } = change {
-                drop(Plaintext(content));
-            }
-        }
-        for change in record_changes {
-            if let RecordChange::Write { content, .. } = change {
                 drop(Plaintext(content));
             }
         }

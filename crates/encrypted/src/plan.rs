@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use memory_tool_core::{Batch, Change, PathMapEdits, RecordChange};
+use memory_tool_core::{Batch, Change, PathMapEdits, StorePath};
 
 use crate::failure::Failure;
 use crate::id::Id;
 use crate::index::{FileRecord, Index};
 use crate::padding::Padding;
 use crate::state::State;
-use crate::target::Target;
 
 /// A content to encrypt and write.
 #[derive(Debug)]
@@ -64,27 +63,22 @@ pub(crate) fn plan(batch: &Batch, index: &Index, state: &State<'_>, options: Sea
 
 /// The ciphertexts that are unused after the edits.
 fn removals(index: &Index, edits: &PathMapEdits<FileRecord>) -> BTreeSet<Id> {
-    let before = edits.files.iter().filter_map(|(path, _)| index.files.files().get(path));
-    let before = before.chain(edits.records.iter().filter_map(|(name, _)| index.files.records().get(name)));
+    let before = edits.iter().filter_map(|(path, _)| index.files.files().get(path));
     let mut ids: BTreeSet<_> = before.map(|file| file.id).collect();
-    let after = edits.files.iter().map(|(_, file)| file).chain(edits.records.iter().map(|(_, record)| record));
-    for file in after.flatten() {
+    for file in edits.iter().filter_map(|(_, file)| file.as_ref()) {
         ids.remove(&file.id);
     }
     ids
 }
 
 fn changes(index: &Index, edits: &PathMapEdits<FileRecord>) -> bool {
-    edits.files.iter().any(|(path, file)| index.files.files().get(path) != file.as_ref())
-        || edits.records.iter().any(|(name, record)| index.files.records().get(name) != record.as_ref())
+    edits.iter().any(|(path, file)| index.files.files().get(path) != file.as_ref())
 }
 
-/// The target of a write in the batch.
-pub(crate) fn target(batch: &Batch, number: usize) -> Option<Target> {
-    let record = || batch.record_changes().get(number.checked_sub(batch.changes().len())?);
-    match (batch.changes().get(number), record()) {
-        (Some(Change::Write { path, .. }), _) => Some(Target::File(path.clone())),
-        (_, Some(RecordChange::Write { name, .. })) => Some(Target::Record(name.clone())),
+/// The path of a write in the batch.
+pub(crate) fn written_path(batch: &Batch, number: usize) -> Option<&StorePath> {
+    match batch.changes().get(number) {
+        Some(Change::Write { path, .. }) => Some(path),
         _ => None,
     }
 }

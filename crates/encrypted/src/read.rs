@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::FutureExt;
-use memory_tool_core::{
-    FileEntry, Listing, MemoryPath, Node, Precondition, ReadOptions, RecordName, StoreError, StoredFile,
-};
+use memory_tool_core::{FileEntry, Listing, Node, Precondition, ReadOptions, StoreError, StorePath, StoredFile};
 
 use crate::backoff::Backoff;
 use crate::ciphertexts::Ciphertexts;
@@ -20,7 +18,6 @@ use crate::plaintext::Plaintext;
 use crate::snapshot::{IndexHistory, Snapshot};
 use crate::state::{Condition, State};
 use crate::stored_object::StoredObject;
-use crate::target::Target;
 use crate::version;
 
 /// The result of a read that was based on a snapshot.
@@ -50,9 +47,8 @@ impl InnerRead {
         let requires_index = of_index.is_ok();
         let of_conditions = conditions.iter().map(Condition::precondition);
         let all = of_index.unwrap_or_default().into_iter().chain(of_conditions);
-        let require = |options: ReadOptions, (path, precondition): (MemoryPath, Precondition)| {
-            options.require(path, precondition)
-        };
+        let require =
+            |options: ReadOptions, (path, precondition): (StorePath, Precondition)| options.require(path, precondition);
         Self { options: all.fold(ReadOptions::new(), require), requires_index, conditions }
     }
 
@@ -60,7 +56,7 @@ impl InnerRead {
         match &error {
             StoreError::VersionMismatch { path } => {
                 let condition = self.conditions.iter().find(|condition| condition.object() == *path);
-                condition.map_or_else(|| Failure::of_inner(error), |condition| condition.target.mismatch().into())
+                condition.map_or_else(|| Failure::of_inner(error), |condition| condition.mismatch().into())
             }
             _ => Failure::of_inner(error),
         }
@@ -79,28 +75,8 @@ impl Inner {
     }
 
     /// Reads a path under the preconditions of the options.
-    pub(crate) async fn read(&self, path: &MemoryPath, options: &ReadOptions) -> Result<Node, Failure> {
+    pub(crate) async fn read(&self, path: &StorePath, options: &ReadOptions) -> Result<Node, Failure> {
         self.observe_until_stable(|snapshot| async move { self.read_at(&snapshot, path, options).await }).await
-    }
-
-    /// Reads a record, if it exists.
-    pub(crate) async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, Failure> {
-        let target = Target::Record(name.clone());
-        let read = |snapshot: Arc<Snapshot>| {
-            let target = &target;
-            async move {
-                match snapshot.index.get(target) {
-                    Some(record) => {
-                        let read = InnerRead::new(&snapshot, Vec::new());
-                        let Observation { result, index_unchanged } =
-                            self.read_content(&snapshot.index, target, record, read).await;
-                        Observation { result: result.map(Some), index_unchanged }
-                    }
-                    None => Observation::unconfirmed(Ok(None)),
-                }
-            }
-        };
-        self.observe_until_stable(read).await
     }
 
     /// Repeats `observe` until the index is the same before and after it. The result is then consistent, even if it is
@@ -134,9 +110,9 @@ impl Inner {
     }
 
     /// Reads a path. If possible, the same call to the inner store checks that the index is unchanged.
-    async fn read_at(&self, snapshot: &Snapshot, path: &MemoryPath, options: &ReadOptions) -> Observation<Node> {
+    async fn read_at(&self, snapshot: &Snapshot, path: &StorePath, options: &ReadOptions) -> Observation<Node> {
         let index = &snapshot.index;
-        let conditions = Condition::of_read(options, index);
+        let conditions = Condition::of(options.preconditions(), index);
         let ciphertexts = Ciphertexts::default();
         if let Err(refusal) = options.check(&State::new(index, &ciphertexts, &conditions)) {
             let check = |state: &State<'_>| options.check(state);
@@ -146,8 +122,7 @@ impl Inner {
         }
         let read = InnerRead::new(snapshot, conditions);
         if let Some(file) = index.files.files().get(path) {
-            let Observation { result, index_unchanged } =
-                self.read_content(index, &Target::File(path.clone()), file, read).await;
+            let Observation { result, index_unchanged } = self.read_content(index, path, file, read).await;
             return Observation { result: result.map(Node::File), index_unchanged };
         }
         if index.files.under(path).next().is_some() {
@@ -167,7 +142,7 @@ impl Inner {
     async fn read_content(
         &self,
         index: &Index,
-        target: &Target,
+        path: &StorePath,
         file: &FileRecord,
         read: InnerRead,
     ) -> Observation<StoredFile> {
@@ -177,7 +152,7 @@ impl Inner {
                 return Observation::unconfirmed(Err(read.unmet(error)));
             }
             Err(StoreError::Refused { policy, reason, .. }) => {
-                return Observation::unconfirmed(Err(target.refused(policy, reason)));
+                return Observation::unconfirmed(Err(Failure::refused(path, policy, reason)));
             }
             object => object,
         };
@@ -238,8 +213,8 @@ impl Inner {
         Ok(content)
     }
 
-    async fn list_at(&self, index: &Index, directory: &MemoryPath, read: InnerRead) -> Observation<Node> {
-        let stored = match self.inner_store.read_opts(&MemoryPath::root(), read.options.clone()).await {
+    async fn list_at(&self, index: &Index, directory: &StorePath, read: InnerRead) -> Observation<Node> {
+        let stored = match self.inner_store.read_opts(&StorePath::memories(), read.options.clone()).await {
             Ok(stored) => stored.into_listing().files,
             Err(error) => return Observation::unconfirmed(Err(read.unmet(error))),
         };
@@ -255,7 +230,7 @@ impl Inner {
     async fn entries(
         &self,
         index: &Index,
-        directory: &MemoryPath,
+        directory: &StorePath,
         ciphertexts: &Ciphertexts,
     ) -> Result<Vec<FileEntry>, Failure> {
         let mut entries = Vec::new();
@@ -283,10 +258,7 @@ impl Inner {
     }
 
     /// Lists the ciphertexts, unless the index has the size of every file.
-    pub(crate) async fn ciphertexts_of(
-        &self,
-        files: &BTreeMap<MemoryPath, FileRecord>,
-    ) -> Result<Ciphertexts, Failure> {
+    pub(crate) async fn ciphertexts_of(&self, files: &BTreeMap<StorePath, FileRecord>) -> Result<Ciphertexts, Failure> {
         if files.values().all(|file| file.size.is_some()) {
             return Ok(Ciphertexts::default());
         }

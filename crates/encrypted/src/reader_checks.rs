@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use memory_tool_core::{InMemoryStore, MemoryPath, OpenError, StoreError, StoreExt};
+use memory_tool_core::{InMemoryStore, OpenError, StoreError, StoreExt, StorePath};
 
 use crate::cipher::{Cipher, Nonce};
 use crate::failure::{Damage, EncryptionError};
@@ -65,11 +65,11 @@ async fn store_of_one_file() -> Arc<InMemoryStore> {
     inner
 }
 
-async fn stored(inner: &InMemoryStore, object: &MemoryPath) -> Vec<u8> {
+async fn stored(inner: &InMemoryStore, object: &StorePath) -> Vec<u8> {
     inner.read(object).await.unwrap().into_file().unwrap().content
 }
 
-async fn put(inner: &InMemoryStore, object: MemoryPath, bytes: Vec<u8>) {
+async fn put(inner: &InMemoryStore, object: StorePath, bytes: Vec<u8>) {
     inner.write(object, bytes).await.unwrap();
 }
 
@@ -88,7 +88,7 @@ fn cases(faults: &[Fault], whole: &[u8]) -> Vec<(Vec<u8>, Damage)> {
 #[tokio::test]
 async fn faults_of_a_content_are_reported_in_order() {
     let inner = store_of_one_file().await;
-    let files = inner.list(&MemoryPath::root()).await.unwrap();
+    let files = inner.list(&StorePath::memories()).await.unwrap();
     let object = files.into_iter().map(|file| file.path).find(|path| !path.as_str().contains("index")).unwrap();
     let whole = stored(&inner, &object).await;
     let store = open_store(&inner).await.unwrap();

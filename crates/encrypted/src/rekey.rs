@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, FileTimes, MemoryPath, Precondition, RecordName, StoreError, StoreExt as _, Version};
+use memory_tool_core::{Batch, FileTimes, Precondition, StoreError, StoreExt as _, StorePath, Version};
 
 use crate::backoff::Backoff;
 use crate::failure::Failure;
@@ -38,10 +38,8 @@ pub struct RekeyProgress {
 pub struct RekeyReport {
     /// The number of files and records that were re-encrypted.
     pub rewritten: usize,
-    /// The damaged files, which were left untouched.
-    pub damaged: Vec<MemoryPath>,
-    /// The damaged records, which were left untouched.
-    pub damaged_records: Vec<RecordName>,
+    /// The damaged files and records, which were left untouched.
+    pub damaged: Vec<StorePath>,
     /// The keys other than the primary that were needed before this call and encrypt nothing in this memory now. One of
     /// them may have the same name as the primary, such as the previous passphrase.
     pub no_longer_needed: Vec<KeyId>,
@@ -57,7 +55,7 @@ struct RekeyJob<'a> {
     rewritten: usize,
     damaged: BTreeSet<Id>,
     /// The times of the ciphertexts, which a new key does not change.
-    times: BTreeMap<MemoryPath, FileTimes>,
+    times: BTreeMap<StorePath, FileTimes>,
 }
 
 struct OpenedFile {
@@ -70,7 +68,7 @@ impl Inner {
     pub(crate) async fn rekey(&self, progress: impl FnMut(RekeyProgress) + Send) -> Result<RekeyReport, Failure> {
         self.refuse_read_only()?;
         let backoff = Backoff::new(self.options.timeout);
-        let listed = self.inner_store.list(MemoryPath::root()).await?;
+        let listed = self.inner_store.list(StorePath::memories()).await?;
         let times = listed.into_iter().map(|file| (file.path.clone(), file.times())).collect();
         let job = RekeyJob { inner: self, fresh_key: None, backoff, rewritten: 0, damaged: BTreeSet::new(), times };
         job.run(progress).await
@@ -103,7 +101,7 @@ impl RekeyJob<'_> {
     /// The files and records that still need re-encryption.
     fn remaining(&self, index: &Index, key: &WriteKey) -> Vec<FileRecord> {
         let needs_rekey = |file: &&FileRecord| file.data_key != key.slot.data_key && !self.damaged.contains(&file.id);
-        index.files.values().filter(needs_rekey).copied().collect()
+        index.files.files().values().filter(needs_rekey).copied().collect()
     }
 
     /// Re-encrypts the first files in one batch. Writes nothing if one of them is changed concurrently.
@@ -193,11 +191,10 @@ impl RekeyJob<'_> {
         // Only damaged files still have another data key. Damaged files that were removed or replaced since are not
         // reported.
         let is_damaged = |file: &FileRecord| file.data_key != key.slot.data_key;
-        let (files, records) = (after.files.files().iter(), after.files.records().iter());
+        let files = after.files.files().iter();
         RekeyReport {
             rewritten: self.rewritten,
             damaged: files.filter(|(_, file)| is_damaged(file)).map(|(path, _)| path.clone()).collect(),
-            damaged_records: records.filter(|(_, record)| is_damaged(record)).map(|(name, _)| name.clone()).collect(),
             no_longer_needed: needed_before.difference(&still_needed).cloned().collect(),
             still_needed: still_needed.into_iter().collect(),
         }
@@ -206,7 +203,7 @@ impl RekeyJob<'_> {
 
 /// The slots of all data keys in use, including the one of the primary key.
 fn needed_slots(index: &Index, key: &WriteKey) -> Vec<Slot> {
-    let mut used: BTreeSet<_> = index.files.values().map(|file| file.data_key).collect();
+    let mut used: BTreeSet<_> = index.files.files().values().map(|file| file.data_key).collect();
     used.insert(key.slot.data_key);
     let mut slots = index.slots.clone();
     slots.retain(|slot| used.contains(&slot.data_key));

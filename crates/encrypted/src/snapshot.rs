@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, MemoryPath, Precondition, Version};
+use memory_tool_core::{Batch, Precondition, StorePath, Version};
 
 use crate::failure::{Damage, EncryptionError, Failure};
 use crate::header::{IndexCopy, ObjectName};
@@ -46,7 +46,7 @@ impl CopyState {
 
 impl Snapshot {
     /// The preconditions of the inner store that the index is unchanged.
-    pub(crate) fn preconditions(&self) -> Result<Vec<(MemoryPath, Precondition)>, Failure> {
+    pub(crate) fn preconditions(&self) -> Result<Vec<(StorePath, Precondition)>, Failure> {
         match (&self.first, &self.second) {
             (first, None) => Ok(vec![precondition(IndexCopy::First, first)?]),
             // A precondition on the first copy would fail. Every writer of the index replaces the second copy as well.
@@ -64,7 +64,7 @@ impl Snapshot {
     }
 }
 
-fn precondition(copy: IndexCopy, state: &CopyState) -> Result<(MemoryPath, Precondition), Failure> {
+fn precondition(copy: IndexCopy, state: &CopyState) -> Result<(StorePath, Precondition), Failure> {
     let path = ObjectName::Index(copy).path();
     match state {
         CopyState::Missing => Ok((path, Precondition::Absent)),

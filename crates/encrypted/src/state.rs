@@ -7,56 +7,45 @@
 
 use std::collections::BTreeMap;
 
-use memory_tool_core::{
-    Batch, MemoryPath, Precondition, ReadOptions, RecordName, Stat, StoreError, StoreState, Usage, Version,
-};
+use memory_tool_core::{Precondition, Stat, StoreError, StorePath, StoreState, Usage, Version};
 
 use crate::ciphertexts::Ciphertexts;
 use crate::header::ObjectName;
 use crate::id::Id;
 use crate::index::Index;
-use crate::target::Target;
 use crate::version;
 
 /// The version that a ciphertext must have in the inner store.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Condition {
-    pub(crate) target: Target,
+    pub(crate) path: StorePath,
     pub(crate) id: Id,
     pub(crate) version: Version,
 }
 
 impl Condition {
-    fn of(target: Target, index: &Index, precondition: &Precondition) -> Option<Self> {
-        let Precondition::Version(version) = precondition else { return None };
-        let id = index.get(&target)?.id;
-        Some(Self { target, id, version: version::inner(id, version)? })
+    /// The conditions of the preconditions of a batch or a read.
+    pub(crate) fn of(preconditions: &[(StorePath, Precondition)], index: &Index) -> Vec<Self> {
+        let condition = |(path, required): &(StorePath, Precondition)| {
+            let Precondition::Version(version) = required else { return None };
+            let id = index.files.files().get(path)?.id;
+            Some(Self { path: path.clone(), id, version: version::inner(id, version)? })
+        };
+        preconditions.iter().filter_map(condition).collect()
     }
 
-    /// The conditions of a batch, in the order of its checks.
-    pub(crate) fn of_batch(batch: &Batch, index: &Index) -> Vec<Self> {
-        let of_records = batch.record_preconditions().iter();
-        let of_records =
-            of_records.filter_map(|(name, required)| Self::of(Target::Record(name.clone()), index, required));
-        of_records.chain(Self::of_paths(batch.preconditions(), index)).collect()
-    }
-
-    /// The conditions of a read.
-    pub(crate) fn of_read(options: &ReadOptions, index: &Index) -> Vec<Self> {
-        Self::of_paths(options.preconditions(), index).collect()
-    }
-
-    fn of_paths(preconditions: &[(MemoryPath, Precondition)], index: &Index) -> impl Iterator<Item = Self> {
-        preconditions.iter().filter_map(|(path, required)| Self::of(Target::File(path.clone()), index, required))
+    /// The error if the condition does not hold.
+    pub(crate) fn mismatch(&self) -> StoreError {
+        StoreError::VersionMismatch { path: self.path.clone() }
     }
 
     /// The path of the ciphertext.
-    pub(crate) fn object(&self) -> MemoryPath {
+    pub(crate) fn object(&self) -> StorePath {
         ObjectName::Content(self.id).path()
     }
 
     /// The precondition for the inner store.
-    pub(crate) fn precondition(&self) -> (MemoryPath, Precondition) {
+    pub(crate) fn precondition(&self) -> (StorePath, Precondition) {
         (self.object(), Precondition::Version(self.version.clone()))
     }
 }
@@ -81,19 +70,15 @@ impl<'a> State<'a> {
 }
 
 impl StoreState for State<'_> {
-    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
         match self.index.files.files().get(path) {
             Some(file) => Ok(Stat::File(self.version_of(file.id))),
             None => self.index.files.stat(path),
         }
     }
 
-    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
         let files = self.index.files.at_or_under(path);
         Ok(files.map(|(path, file)| Usage::of_file(path, self.ciphertexts.size_of(file))).collect())
-    }
-
-    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
-        Ok(self.index.files.records().get(name).map(|record| self.version_of(record.id)))
     }
 }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, MemoryPath, Node, OpenError, ReadOptions, RecordName, Store, StoreError, StoredFile, VerifyProgress,
-    VerifyReport,
+    Batch, Node, OpenError, ReadOptions, Store, StoreError, StorePath, VerifyProgress, VerifyReport,
 };
 
 use crate::config::EncryptedStoreBuilder;
@@ -100,7 +99,6 @@ impl EncryptedStore {
             problem.object = file.map(|file| ObjectName::Content(file.id).path());
         }
         report.problems.splice(..0, problems);
-        report.problems.extend(self.inner.problems_of_records(&snapshot.index).await.map_err(during)?);
         Ok(report)
     }
 
@@ -132,12 +130,8 @@ impl EncryptedStore {
 
 #[async_trait]
 impl Store for EncryptedStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.inner.read(path, &options).await.map_err(|failure| failure.during("reading"))
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner.read_record(name).await.map_err(|failure| failure.during("reading a record"))
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

@@ -1,6 +1,6 @@
 //! [`StoredObject`]: the result of reading an object from the inner store.
 
-use memory_tool_core::{FailureKind, MemoryPath, Node, StoreError, StoredFile};
+use memory_tool_core::{FailureKind, Node, StoreError, StorePath, StoredFile};
 
 use crate::failure::{Damage, EncryptionError, Failure};
 use crate::header::ObjectName;
@@ -42,7 +42,7 @@ impl StoredObject {
 }
 
 /// The id of the content with the object path `path`.
-pub(crate) fn id_of(path: &MemoryPath) -> Option<Id> {
+pub(crate) fn id_of(path: &StorePath) -> Option<Id> {
     let mut names = path.segments();
     let id = names.next().and_then(Id::parse)?;
     names.next().is_none().then_some(id)

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
-use memory_tool_core::PathMap;
 use serde_json::{Value, json};
 
 use crate::cipher::{Cipher, Nonce};
@@ -98,7 +97,7 @@ fn index(vectors: &Value, vector: &Value) -> Index {
         revision: vector["revision"].as_u64().unwrap(),
         data_key: None,
         slots: slots(vectors),
-        files: PathMap::from_parts(vector["files"].as_array().unwrap().iter().map(file).collect(), BTreeMap::new()),
+        files: vector["files"].as_array().unwrap().iter().map(file).collect::<BTreeMap<_, _>>().into(),
     }
 }
 

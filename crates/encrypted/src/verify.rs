@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use memory_tool_core::{FailureKind, MemoryPath, Problem};
+use memory_tool_core::{Problem, StorePath};
 
 use crate::failure::{EncryptionError, Failure};
 use crate::header::{IndexCopy, ObjectName};
@@ -49,29 +49,12 @@ impl Inner {
     }
 
     async fn foreign_objects(&self, index: &Index) -> Result<Vec<Problem>, Failure> {
-        let contents = index.files.values().map(|file| ObjectName::Content(file.id).path());
+        let contents = index.files.files().values().map(|file| ObjectName::Content(file.id).path());
         let copies = [IndexCopy::First, IndexCopy::Second].map(|copy| ObjectName::Index(copy).path());
-        let known: BTreeSet<MemoryPath> = contents.chain(copies).collect();
+        let known: BTreeSet<StorePath> = contents.chain(copies).collect();
         let stored = self.list_inner().await?.into_iter().map(|file| file.path);
         let foreign = stored.filter(|path| !known.contains(path));
-        let problem = |path: MemoryPath| Problem::new(format!("{path} is not a part of the encrypted memory"));
+        let problem = |path: StorePath| Problem::new(format!("{path} is not a part of the encrypted memory"));
         Ok(foreign.map(problem).collect())
-    }
-
-    /// The problems of the records that cannot be read.
-    pub(crate) async fn problems_of_records(&self, index: &Index) -> Result<Vec<Problem>, Failure> {
-        let mut problems = Vec::new();
-        for (name, record) in index.files.records() {
-            match self.read_record(name).await {
-                Ok(_) => {}
-                Err(busy @ Failure::Failed { kind: FailureKind::Busy, .. }) => return Err(busy),
-                Err(failure) => {
-                    let error = failure.during("reading");
-                    let message = format!("the record {name} cannot be read: {}", Problem::of(&error));
-                    problems.push(Problem::new(message).with_object(ObjectName::Content(record.id).path()));
-                }
-            }
-        }
-        Ok(problems)
     }
 }

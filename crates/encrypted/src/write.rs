@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, MemoryPath, StoreError};
+use memory_tool_core::{Batch, StoreError, StorePath};
 
 use crate::backoff::Backoff;
 use crate::cipher::Nonce;
@@ -18,7 +18,7 @@ use crate::keychain::WriteKey;
 use crate::object::{offload, seal};
 use crate::padding::Padding;
 use crate::plaintext::{BatchContent, Plaintext, PlaintextBatch};
-use crate::plan::{Plan, PlannedWrite, SealOptions, depends_on_sizes, plan, target};
+use crate::plan::{Plan, PlannedWrite, SealOptions, depends_on_sizes, plan, written_path};
 use crate::snapshot::Snapshot;
 use crate::state::{Condition, State};
 use crate::stored_object::id_of;
@@ -47,7 +47,7 @@ impl Inner {
             let key = self.write_key(&batch, index, &mut fresh_key).await?;
             let options = SealOptions { data_key: key.as_ref().map(|key| key.slot.data_key), padding: self.padding };
             let ciphertexts = self.ciphertexts_for(&batch, index).await?;
-            let conditions = Condition::of_batch(&batch, index);
+            let conditions = Condition::of(batch.preconditions(), index);
             match plan(&batch, index, &State::new(index, &ciphertexts, &conditions), options) {
                 Ok(plan) => match self.attempt(&snapshot, &batch, plan, &conditions, key, &missing).await {
                     Ok(Attempt::Done) => return Ok(()),
@@ -183,7 +183,7 @@ impl Inner {
         }
         let cipher = Arc::clone(&key.cipher);
         let data_key = key.slot.data_key;
-        let sealing = offload(next.files.values().count() * TYPICAL_ENTRY_BYTES, move || {
+        let sealing = offload(next.files.files().len() * TYPICAL_ENTRY_BYTES, move || {
             let encoded = next.encode().map(Plaintext::new).ok_or(EncryptionError::TooLarge { what: "the index" })?;
             let seal_copy = |copy| {
                 let mut header = Header::new(ObjectName::Index(copy), next.store, data_key, true, Nonce::random()?);
@@ -200,7 +200,7 @@ impl Inner {
     /// The files and records of the index whose ciphertexts are missing.
     async fn missing(&self, index: &Index) -> Result<BTreeSet<Id>, Failure> {
         let stored = self.list_inner().await?;
-        let mut missing: BTreeSet<_> = index.files.values().map(|file| file.id).collect();
+        let mut missing: BTreeSet<_> = index.files.files().values().map(|file| file.id).collect();
         for file in stored {
             // A directory with the name of a ciphertext can be removed as well.
             if let Some(id) = file.path.segments().next().and_then(Id::parse) {
@@ -222,7 +222,7 @@ fn classify_error(
     writes: &[PlannedWrite],
     plaintext: &Batch,
 ) -> Result<Attempt, Failure> {
-    let is_index = |path: &MemoryPath| {
+    let is_index = |path: &StorePath| {
         [IndexCopy::First, IndexCopy::Second].into_iter().any(|copy| ObjectName::Index(copy).path() == *path)
     };
     match error {
@@ -231,14 +231,14 @@ fn classify_error(
         }
         StoreError::NotFound { .. } => Ok(Attempt::Missing),
         StoreError::VersionMismatch { path } => match conditions.iter().find(|condition| condition.object() == path) {
-            Some(condition) => Err(condition.target.mismatch().into()),
+            Some(condition) => Err(condition.mismatch().into()),
             None => Err(Failure::of_inner(StoreError::VersionMismatch { path })),
         },
         // For example, the file is too large for the inner store.
         StoreError::Refused { path, policy, reason } => {
             let write = writes.iter().find(|write| ObjectName::Content(write.id).path() == path);
-            match write.and_then(|write| target(plaintext, write.number)) {
-                Some(target) => Err(target.refused(policy, reason)),
+            match write.and_then(|write| written_path(plaintext, write.number)) {
+                Some(path) => Err(Failure::refused(path, policy, reason)),
                 None => Err(Failure::of_inner(StoreError::Refused { path, policy, reason })),
             }
         }

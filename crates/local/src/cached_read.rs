@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{MemoryPath, StoredFile};
+use memory_tool_core::{StorePath, StoredFile};
 
 use crate::open_files::OpenFiles;
 use crate::version_cache::VersionCache;
@@ -27,7 +27,7 @@ impl CachedReader {
     pub(crate) fn read(
         &self,
         files: &Arc<OpenFiles>,
-        path: &MemoryPath,
+        path: &StorePath,
         max_bytes: u64,
         versions: &VersionCache,
     ) -> Option<StoredFile> {
@@ -50,7 +50,7 @@ impl CachedReader {
 
     /// Reads nothing on this system.
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn read(&self, _: &Arc<OpenFiles>, _: &MemoryPath, _: u64, _: &VersionCache) -> Option<StoredFile> {
+    pub(crate) fn read(&self, _: &Arc<OpenFiles>, _: &StorePath, _: u64, _: &VersionCache) -> Option<StoredFile> {
         None
     }
 }
@@ -62,7 +62,7 @@ mod linux {
     use std::time::SystemTime;
 
     use cap_std::fs::Dir;
-    use memory_tool_core::{MemoryPath, StoredFile};
+    use memory_tool_core::{StorePath, StoredFile};
     use rustix::fd::OwnedFd;
     use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -79,7 +79,7 @@ mod linux {
     pub(super) fn read(
         sequence: &Sequence,
         base: &Dir,
-        path: &MemoryPath,
+        path: &StorePath,
         max_bytes: u64,
         versions: &VersionCache,
     ) -> Result<Option<StoredFile>, Errno> {
@@ -110,19 +110,19 @@ mod linux {
 
     fn read_file(
         base: &Dir,
-        path: &MemoryPath,
+        path: &StorePath,
         max_bytes: u64,
         versions: &VersionCache,
     ) -> Result<Option<StoredFile>, Errno> {
         let path_in_base = layout::relative_path(path);
         let now = SystemTime::now();
         // Opening a pipe or a device for reading has effects, so the entry is looked at first.
-        let found = fstat(open(base, path_in_base, OFlags::PATH)?)?;
+        let found = fstat(open(base, &path_in_base, OFlags::PATH)?)?;
         let size = u64::try_from(found.st_size).unwrap_or(u64::MAX);
         if !is_regular(&found) || size > max_bytes.min(MAX_BYTES) {
             return Ok(None);
         }
-        let file = open(base, path_in_base, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
+        let file = open(base, &path_in_base, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
         let Some(content) = read_cached(&file, usize::try_from(size).unwrap_or_default())? else { return Ok(None) };
         let stamp = FileStamp::of_stat(&found);
         let version = versions.get(path, &stamp).unwrap_or_else(|| {

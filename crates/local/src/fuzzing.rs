@@ -28,8 +28,8 @@ mod tests {
         {"write":{"path":"/memories/b/c","staged":"1123456789abcdef","replaces":null}},
         {"remove":{"path":"/memories/d","removed":"2123456789abcdef"}},
         {"rename":{"from":"/memories/e","to":"/memories/f"}},
-        {"write_record":{"record":"expiry/access-times","staged":"3123456789abcdef"}},
-        {"remove_record":{"record":"expiry/log"}}]}"#;
+        {"write":{"path":"/records/expiry/access-times","staged":"3123456789abcdef","replaces":null}},
+        {"remove":{"path":"/records/expiry/log","removed":null}}]}"#;
 
     /// A deterministic sequence of numbers: the generator `xorshift64`.
     struct Numbers(u64);

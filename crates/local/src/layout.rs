@@ -6,7 +6,7 @@
 //! {base}/.memory-tool/turnstile    locked while waiting for `lock`, so that readers cannot starve a writer
 //! {base}/.memory-tool/staging/     new contents before they are moved into place, and removed directories
 //! {base}/.memory-tool/journal      a committed batch of several changes that may not be complete
-//! {base}/.memory-tool/records/     records of wrappers, each in a file named by the SHA-256 of the record's name
+//! {base}/.memory-tool/records/     the records of wrappers, as files
 //! {base}/.memory-tool/sequence     the number of changes, odd while one is made
 //! {base}/.memory-tool/conflicts/   contents that a journal could not put in place because of another program
 //! ```
@@ -16,6 +16,7 @@
 //! `memories`. The contents of `.memory-tool` are not trusted either, because a store may be a copy from an unknown
 //! source.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
@@ -25,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
-use memory_tool_core::{MemoryPath, OpenMode, OpenOptions, StoreError, StoredFile};
+use memory_tool_core::{OpenMode, OpenOptions, StoreError, StorePath, StoredFile};
 
 use crate::cached_read::CachedReader;
 use crate::disk::{self, EntryKind, Rule};
@@ -57,7 +58,7 @@ pub(crate) struct Layout {
     files: Arc<OpenFiles>,
     versions: VersionCache,
     /// Directories that are on the disk, with those above them.
-    flushed: Mutex<HashSet<MemoryPath>>,
+    flushed: Mutex<HashSet<StorePath>>,
     cached_reader: CachedReader,
     pub(crate) is_writable: bool,
     trusts_other_users: bool,
@@ -85,7 +86,7 @@ impl Layout {
         };
         if creates {
             layout.staging_in(&layout.private()?)?;
-            layout.memories_or_create()?;
+            layout.root_or_create(&StorePath::memories())?;
         }
         layout.check()?;
         let base = layout.base()?;
@@ -98,7 +99,7 @@ impl Layout {
     /// of this user.
     fn check(&self) -> io::Result<()> {
         let base = self.base()?;
-        let (private, memories) = (self.existing_private()?, memories(&base)?);
+        let (private, memories) = (self.existing_private()?, directory(&base, MEMORIES)?);
         if private.is_none() && memories.is_none() {
             let message = "not a memory store: the directory `memories` is missing";
             return Err(io::Error::new(io::ErrorKind::NotFound, message));
@@ -121,8 +122,16 @@ impl Layout {
         }
         let base = self.base()?;
         disk::refuse_other_users(&base, "the directory of the store", Rule::Base)?;
-        match memories(&base)? {
-            Some(memories) => disk::refuse_other_users(&memories, "`memories`", Rule::Memories),
+        if let Some(memories) = directory(&base, MEMORIES)? {
+            disk::refuse_other_users(&memories, "`memories`", Rule::Memories)?;
+        }
+        self.check_records()
+    }
+
+    /// Checks that no other user can replace or add records.
+    pub(crate) fn check_records(&self) -> io::Result<()> {
+        match self.existing_private()? {
+            Some(private) => self.existing_private_directory(&private, RECORDS).map(drop),
             None => Ok(()),
         }
     }
@@ -158,17 +167,17 @@ impl Layout {
     }
 
     /// Whether a directory and those above it are known to be on the disk.
-    pub(crate) fn is_flushed(&self, path: &MemoryPath) -> bool {
+    pub(crate) fn is_flushed(&self, path: &StorePath) -> bool {
         self.flushed().contains(path)
     }
 
     /// Notes that a directory and those above it are on the disk.
-    pub(crate) fn note_flushed(&self, path: &MemoryPath) {
+    pub(crate) fn note_flushed(&self, path: &StorePath) {
         let mut flushed = self.flushed();
         if flushed.len() >= MAX_FLUSHED {
             flushed.clear();
         }
-        flushed.extend(iter::successors(Some(path.clone()), MemoryPath::parent));
+        flushed.extend(iter::successors(Some(path.clone()), StorePath::parent));
     }
 
     /// Forgets which directories are on the disk, because one was moved or removed.
@@ -176,12 +185,15 @@ impl Layout {
         self.flushed().clear();
     }
 
-    fn flushed(&self) -> MutexGuard<'_, HashSet<MemoryPath>> {
+    fn flushed(&self) -> MutexGuard<'_, HashSet<StorePath>> {
         self.flushed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Flushes the names in the base directory.
-    pub(crate) fn sync_base(&self) -> io::Result<()> {
+    /// Flushes the names above the root of a path.
+    pub(crate) fn sync_above_root(&self, path: &StorePath) -> io::Result<()> {
+        if path.is_record() {
+            disk::sync_directory(&self.private()?)?;
+        }
         disk::sync_directory(&*self.base()?)
     }
 
@@ -195,8 +207,8 @@ impl Layout {
     }
 
     /// Reads a file without a lock and without waiting for the disk; `None` if that is not possible.
-    pub(crate) fn read_cached(&self, path: &MemoryPath) -> Option<StoredFile> {
-        if self.ignores_case {
+    pub(crate) fn read_cached(&self, path: &StorePath) -> Option<StoredFile> {
+        if self.ignores_case || path.is_record() {
             return None;
         }
         self.cached_reader.read(&self.files, path, self.max_file_bytes, &self.versions)
@@ -209,28 +221,40 @@ impl Layout {
         }
     }
 
-    /// The files in `memories`. If the directory is missing, the tree is empty.
+    /// The files and the records.
     pub(crate) fn tree(&self) -> io::Result<Tree<'_>> {
         Ok(Tree::new(self.base()?, &self.versions, self.ignores_case, self.max_file_bytes))
     }
 
-    pub(crate) fn memories_or_create(&self) -> io::Result<Dir> {
-        directory_or_create(&*self.base()?, MEMORIES)
+    /// The directory of the root of a path, created if it is missing.
+    pub(crate) fn root_or_create(&self, path: &StorePath) -> io::Result<Dir> {
+        if path.is_record() {
+            self.private_directory(&self.private()?, RECORDS)
+        } else {
+            directory_or_create(&*self.base()?, MEMORIES)
+        }
     }
 
-    /// Checks that everything in `memories` can be removed.
-    pub(crate) fn check_memories_removable(&self) -> io::Result<()> {
-        removal::check(&*self.base()?, MEMORIES)
+    /// Checks that everything under a root can be removed.
+    pub(crate) fn check_root_removable(&self, root: &StorePath) -> io::Result<()> {
+        match above_root(&*self.base()?, root)? {
+            Some((parent, name)) => removal::check(&parent, name),
+            None => Ok(()),
+        }
     }
 
-    /// Moves the directory `memories` to `name` in `staging`, and creates a new one.
-    pub(crate) fn remove_memories(&self, staging: &Dir, name: Name<'_>) -> Result<(), StoreError> {
+    /// Moves the directory of a root to `name` in `staging`, and creates a new one.
+    pub(crate) fn remove_root(&self, root: &StorePath, staging: &Dir, name: Name<'_>) -> Result<(), StoreError> {
         const OPERATION: &str = "removing all files";
-        let base = self.base().map_err(|error| failed(OPERATION, error))?;
-        disk::rename_new(&base, MEMORIES, staging, name).map_err(|error| failed(OPERATION, error))?;
-        disk::sync_directory(&base).map_err(|error| unconfirmed(OPERATION, error))?;
-        // A failure here is harmless: a missing directory is an empty memory, and the next change creates it.
-        let _ = self.memories_or_create();
+        let above = self.base().and_then(|base| above_root(&base, root)).map_err(|error| failed(OPERATION, error))?;
+        let Some((parent, root_name)) = above else { return Ok(()) };
+        match disk::rename_new(&parent, root_name, staging, name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && root.is_record() => return Ok(()),
+            moved => moved.map_err(|error| failed(OPERATION, error))?,
+        }
+        disk::sync_directory(&parent).map_err(|error| unconfirmed(OPERATION, error))?;
+        // A failure here is harmless: a missing directory is empty, and the next change creates it.
+        let _ = self.root_or_create(root);
         Ok(())
     }
 
@@ -243,16 +267,6 @@ impl Layout {
     /// because a reader trusts it no more than the files.
     pub(crate) fn existing_private(&self) -> io::Result<Option<Dir>> {
         self.existing_private_directory(&*self.base()?, PRIVATE)
-    }
-
-    /// The directory of records, created if it is missing.
-    pub(crate) fn records(&self) -> io::Result<Dir> {
-        self.private_directory(&self.private()?, RECORDS)
-    }
-
-    /// The directory of records; `None` if it does not exist.
-    pub(crate) fn existing_records(&self) -> io::Result<Option<Dir>> {
-        self.existing_private()?.map_or(Ok(None), |private| self.existing_private_directory(&private, RECORDS))
     }
 
     /// The directory of contents that were set aside for the operator.
@@ -288,8 +302,12 @@ impl Layout {
 }
 
 /// The path of a file or directory relative to the base directory.
-pub(crate) fn relative_path(path: &MemoryPath) -> &str {
-    path.as_str().trim_start_matches('/')
+pub(crate) fn relative_path(path: &StorePath) -> Cow<'_, str> {
+    if path.is_record() {
+        Cow::Owned(format!("{PRIVATE}{path}"))
+    } else {
+        Cow::Borrowed(path.as_str().trim_start_matches('/'))
+    }
 }
 
 fn refuse_mount(staging: &Dir, memories: &Dir) -> io::Result<()> {
@@ -311,9 +329,18 @@ fn directory_or_create(parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
     directory(parent, name)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
 }
 
-/// The open directory `memories`; `None` if it does not exist.
-pub(crate) fn memories(base: &Dir) -> io::Result<Option<Dir>> {
-    directory(base, MEMORIES)
+/// The directory of the root of a path; `None` if it does not exist.
+pub(crate) fn root_of(base: &Dir, path: &StorePath) -> io::Result<Option<Dir>> {
+    above_root(base, path)?.map_or(Ok(None), |(parent, name)| directory(&parent, name))
+}
+
+/// The directory that contains the root of a path, and the root's name in it; `None` if it does not exist.
+fn above_root(base: &Dir, path: &StorePath) -> io::Result<Option<(Dir, Name<'static>)>> {
+    if path.is_record() {
+        Ok(directory(base, PRIVATE)?.map(|private| (private, RECORDS)))
+    } else {
+        Ok(Some((base.try_clone()?, MEMORIES)))
+    }
 }
 
 fn directory(parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {

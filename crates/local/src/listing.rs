@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 
-use memory_tool_core::{FileEntry, MemoryPath, UnlistedItem, UnlistedReason};
+use memory_tool_core::{FileEntry, StorePath, UnlistedItem, UnlistedReason};
 
 #[cfg(target_os = "linux")]
 pub(crate) use linux::{Handle, Listing};
@@ -11,19 +11,19 @@ pub(crate) use portable::{Handle, Listing};
 
 /// A file or directory.
 pub(crate) enum Entry {
-    Directory(MemoryPath),
+    Directory(StorePath),
     File(FileEntry),
     /// A file or directory that cannot be listed (`[V1]`).
     Unlisted(UnlistedItem),
 }
 
 /// The path of an entry, or the entry itself if no path can contain its name.
-fn path_of(directory: &MemoryPath, name: &OsStr) -> Result<MemoryPath, Entry> {
+fn path_of(directory: &StorePath, name: &OsStr) -> Result<StorePath, Entry> {
     let path = name.to_str().and_then(|name| directory.join(name).ok());
     path.ok_or_else(|| unlisted(directory, name, UnlistedReason::IllegalName))
 }
 
-fn unlisted(directory: &MemoryPath, name: &OsStr, reason: UnlistedReason) -> Entry {
+fn unlisted(directory: &StorePath, name: &OsStr, reason: UnlistedReason) -> Entry {
     Entry::Unlisted(UnlistedItem::new(directory.clone(), name.to_string_lossy(), reason))
 }
 
@@ -39,7 +39,7 @@ mod linux {
     use std::time::{Duration, SystemTime};
 
     use cap_std::fs::Dir;
-    use memory_tool_core::{FileEntry, MemoryPath, UnlistedReason};
+    use memory_tool_core::{FileEntry, StorePath, UnlistedReason};
     use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, Statx, StatxFlags, StatxTimestamp, openat, statx};
     use rustix::io::Errno;
 
@@ -53,7 +53,7 @@ mod linux {
 
     pub(crate) struct Listing {
         directory: Arc<OwnedFd>,
-        path: MemoryPath,
+        path: StorePath,
         buffer: Vec<u8>,
         /// The entries that were read and not yet returned: their types, and the positions of their names in `names`.
         found: Vec<(FileType, Range<usize>)>,
@@ -62,7 +62,7 @@ mod linux {
 
     impl Listing {
         /// Lists an open directory; `None` if another program removed it.
-        pub(crate) fn of(directory: &Arc<Dir>, path: MemoryPath) -> io::Result<Option<Self>> {
+        pub(crate) fn of(directory: &Arc<Dir>, path: StorePath) -> io::Result<Option<Self>> {
             match openat(&**directory, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
                 Err(Errno::NOENT) => Ok(None),
                 opened => Ok(Some(Self::new(opened?, path))),
@@ -70,7 +70,7 @@ mod linux {
         }
 
         /// Lists the directory `name`; `None` if another program removed or replaced it.
-        pub(crate) fn open(parent: &Handle, name: Name<'_>, path: MemoryPath) -> io::Result<Option<Self>> {
+        pub(crate) fn open(parent: &Handle, name: Name<'_>, path: StorePath) -> io::Result<Option<Self>> {
             let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             match openat(parent, name.as_os_str(), flags, Mode::empty()) {
                 Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => Ok(None),
@@ -78,7 +78,7 @@ mod linux {
             }
         }
 
-        fn new(directory: OwnedFd, path: MemoryPath) -> Self {
+        fn new(directory: OwnedFd, path: StorePath) -> Self {
             let buffer = Vec::with_capacity(BUFFER_BYTES);
             Self { directory: Arc::new(directory), path, buffer, found: Vec::new(), names: Vec::new() }
         }
@@ -88,7 +88,7 @@ mod linux {
             &self.directory
         }
 
-        pub(crate) fn path(&self) -> &MemoryPath {
+        pub(crate) fn path(&self) -> &StorePath {
             &self.path
         }
 
@@ -183,7 +183,7 @@ mod portable {
 
     use cap_std::fs::{Dir, DirEntry, ReadDir};
     use cap_std::time::SystemTime;
-    use memory_tool_core::{FileEntry, MemoryPath};
+    use memory_tool_core::{FileEntry, StorePath};
 
     use super::{Entry, path_of};
     use crate::disk::{self, EntryKind};
@@ -194,12 +194,12 @@ mod portable {
     pub(crate) struct Listing {
         entries: ReadDir,
         directory: Arc<Dir>,
-        path: MemoryPath,
+        path: StorePath,
     }
 
     impl Listing {
         /// Lists an open directory; `None` if another program removed it.
-        pub(crate) fn of(directory: &Arc<Dir>, path: MemoryPath) -> io::Result<Option<Self>> {
+        pub(crate) fn of(directory: &Arc<Dir>, path: StorePath) -> io::Result<Option<Self>> {
             match directory.entries() {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
                 entries => Ok(Some(Self { entries: entries?, directory: Arc::clone(directory), path })),
@@ -207,7 +207,7 @@ mod portable {
         }
 
         /// Lists the directory `name`; `None` if another program removed or replaced it.
-        pub(crate) fn open(parent: &Handle, name: Name<'_>, path: MemoryPath) -> io::Result<Option<Self>> {
+        pub(crate) fn open(parent: &Handle, name: Name<'_>, path: StorePath) -> io::Result<Option<Self>> {
             match disk::entry_kind(parent, name)? {
                 EntryKind::Directory(directory) => Self::of(&Arc::new(directory), path),
                 EntryKind::Absent | EntryKind::File(_) | EntryKind::Link | EntryKind::Special => Ok(None),
@@ -219,7 +219,7 @@ mod portable {
             &self.directory
         }
 
-        pub(crate) fn path(&self) -> &MemoryPath {
+        pub(crate) fn path(&self) -> &StorePath {
             &self.path
         }
 
@@ -282,7 +282,7 @@ mod tests {
         ($module:ident) => {
             fn $module(directory: &Path) -> (Vec<FileEntry>, Vec<String>) {
                 use super::$module::Listing;
-                let mut pending = vec![Listing::of(&open(directory), MemoryPath::root()).unwrap().unwrap()];
+                let mut pending = vec![Listing::of(&open(directory), StorePath::memories()).unwrap().unwrap()];
                 let (mut files, mut unlisted) = (Vec::new(), Vec::new());
                 while let Some(mut listing) = pending.pop() {
                     while let Some(entry) = listing.next() {
@@ -368,9 +368,9 @@ mod tests {
     fn only_directories_are_opened() {
         let directory = tempfile::tempdir().unwrap();
         fill(directory.path());
-        let listing = super::linux::Listing::of(&open(directory.path()), MemoryPath::root()).unwrap().unwrap();
+        let listing = super::linux::Listing::of(&open(directory.path()), StorePath::memories()).unwrap().unwrap();
         let opens = |name: &str| {
-            let path = MemoryPath::root().join(name).unwrap();
+            let path = StorePath::memories().join(name).unwrap();
             super::linux::Listing::open(listing.handle(), Name::of(&path).unwrap(), path.clone()).unwrap().is_some()
         };
         assert!(opens("directory"));
@@ -383,7 +383,7 @@ mod tests {
     fn an_unknown_or_outdated_type_is_looked_up() {
         let directory = tempfile::tempdir().unwrap();
         fill(directory.path());
-        let listing = super::linux::Listing::of(&open(directory.path()), MemoryPath::root()).unwrap().unwrap();
+        let listing = super::linux::Listing::of(&open(directory.path()), StorePath::memories()).unwrap().unwrap();
         for kind in [FileType::Unknown, FileType::RegularFile] {
             let entry = |name: &str| listing.entry(kind, OsStr::new(name)).unwrap();
             assert!(matches!(entry("file"), Some(Entry::File(file)) if file.size == 4));

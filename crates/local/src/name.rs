@@ -1,4 +1,4 @@
-//! [`Name`]: a name in a directory; [`TemporaryName`]: a random one; [`RecordFileName`]: the name of a record's file.
+//! [`Name`]: a name in a directory; [`TemporaryName`]: a random one.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -6,9 +6,8 @@ use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::path::{Component, Path};
 
-use memory_tool_core::{InvalidBatch, MemoryPath, RecordName, StoreError};
+use memory_tool_core::{InvalidBatch, StoreError, StorePath};
 use serde::{Deserialize, Deserializer, Serialize};
-use sha2::{Digest as _, Sha256};
 
 /// A single name in a directory: not empty, without separators and NUL, and never `.` or `..`. Therefore an operation
 /// relative to an open directory stays in that directory.
@@ -43,7 +42,7 @@ impl<'a> Name<'a> {
     ///
     /// # Errors
     /// [`StoreError::InvalidBatch`] for the root, which has no name.
-    pub(crate) fn of(path: &'a MemoryPath) -> Result<Self, StoreError> {
+    pub(crate) fn of(path: &'a StorePath) -> Result<Self, StoreError> {
         // The segments of a path contain no separator, and are never `.` or `..` (`[P2]`).
         path.file_name().map(|name| Self(Text::Utf8(name))).ok_or(StoreError::InvalidBatch(InvalidBatch::Root))
     }
@@ -122,21 +121,6 @@ impl<'de> Deserialize<'de> for TemporaryName {
     }
 }
 
-/// The name of a record's file: the SHA-256 of the record's name in 64 lowercase hexadecimal digits. This allows record
-/// names of any length.
-pub(crate) struct RecordFileName(String);
-
-impl RecordFileName {
-    pub(crate) fn of(record: &RecordName) -> Self {
-        let digest = Sha256::digest(record.as_str());
-        Self(digest.iter().map(|byte| format!("{byte:02x}")).collect())
-    }
-
-    pub(crate) fn as_name(&self) -> Name<'_> {
-        Name(Text::Utf8(&self.0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -153,16 +137,8 @@ mod tests {
 
     #[test]
     fn the_root_has_no_name() {
-        assert!(matches!(Name::of(&MemoryPath::root()), Err(StoreError::InvalidBatch(InvalidBatch::Root))));
+        assert!(matches!(Name::of(&StorePath::memories()), Err(StoreError::InvalidBatch(InvalidBatch::Root))));
         assert_eq!(Name::of(&"/memories/a/b".parse().unwrap()).unwrap().to_string(), "b");
-    }
-
-    #[test]
-    fn the_file_of_a_record_is_named_by_its_digest() {
-        let file = RecordFileName::of(&"expiry/access-times".parse().unwrap());
-        let digest = "f55ab6d6"; // printf %s expiry/access-times | sha256sum
-        assert!(file.as_name().to_string().starts_with(digest), "{}", file.as_name());
-        assert_eq!(file.as_name().to_string().len(), 64);
     }
 
     #[test]

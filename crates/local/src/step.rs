@@ -4,12 +4,12 @@ use std::io;
 use std::sync::Arc;
 
 use cap_std::fs::Dir;
-use memory_tool_core::{Batch, FailureKind, MemoryPath, RecordName, StoreError};
+use memory_tool_core::{Batch, FailureKind, StoreError, StorePath};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{self, FileAccess};
-use crate::failure::{failed, unconfirmed};
-use crate::name::{Name, RecordFileName, TemporaryName};
+use crate::failure::failed;
+use crate::name::{Name, TemporaryName};
 use crate::removal;
 use crate::transaction::Transaction;
 use crate::tree::{Location, Resolution};
@@ -23,7 +23,7 @@ use crate::tree::{Location, Resolution};
 pub(crate) enum Step {
     /// Move the file `staged` from the staging directory to `path`, which must be free or have the version `replaces`.
     Write {
-        path: MemoryPath,
+        path: StorePath,
         staged: TemporaryName,
         replaces: Option<Vec<u8>>,
         /// The access rights of the replaced file, which the staged file has too.
@@ -31,48 +31,46 @@ pub(crate) enum Step {
         access: Option<FileAccess>,
     },
     /// Move the file or directory to `removed` in the staging directory. Without that name, remove the file in place.
-    Remove { path: MemoryPath, removed: Option<TemporaryName> },
+    Remove { path: StorePath, removed: Option<TemporaryName> },
     /// Move the file or directory to a free path.
-    Rename { from: MemoryPath, to: MemoryPath },
-    /// Move the file `staged` from the staging directory to the record.
-    WriteRecord { record: RecordName, staged: TemporaryName },
-    /// Remove the record if it exists.
-    RemoveRecord { record: RecordName },
+    Rename { from: StorePath, to: StorePath },
 }
 
 impl Step {
     /// Applies the change. An error after it took effect has an unknown outcome; after any other error, nothing has
     /// changed.
     pub(crate) fn perform(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
+        if self.is_of_record() {
+            files.layout.check_records().map_err(|error| failed("changing a record", error))?;
+        }
         match self {
             Self::Write { path, staged, replaces, access } => write(files, path, staged, replaces.as_deref(), *access),
             Self::Remove { path, removed: Some(removed) } => remove(files, path, removed),
             Self::Remove { path, removed: None } => remove_file(files, path),
             Self::Rename { from, to } => rename(files, from, to),
-            Self::WriteRecord { record, staged } => write_record(files, record, staged),
-            Self::RemoveRecord { record } => remove_record(files, record),
         }
     }
 
     /// The name of the step in the staging directory, if it has one.
     pub(crate) fn temporary_name(&self) -> Option<&TemporaryName> {
         match self {
-            Self::Write { staged: name, .. } | Self::WriteRecord { staged: name, .. } => Some(name),
+            Self::Write { staged, .. } => Some(staged),
             Self::Remove { removed, .. } => removed.as_ref(),
-            Self::Rename { .. } | Self::RemoveRecord { .. } => None,
+            Self::Rename { .. } => None,
         }
     }
 
     /// The name of the new contents in the staging directory, if there are any.
     pub(crate) fn staged(&self) -> Option<&TemporaryName> {
         match self {
-            Self::Write { staged, .. } | Self::WriteRecord { staged, .. } => Some(staged),
-            Self::Remove { .. } | Self::Rename { .. } | Self::RemoveRecord { .. } => None,
+            Self::Write { staged, .. } => Some(staged),
+            Self::Remove { .. } | Self::Rename { .. } => None,
         }
     }
 
     pub(crate) fn is_of_record(&self) -> bool {
-        matches!(self, Self::WriteRecord { .. } | Self::RemoveRecord { .. })
+        let (Self::Write { path, .. } | Self::Remove { path, .. } | Self::Rename { from: path, .. }) = self;
+        path.is_record()
     }
 
     /// Adds the change to a batch, without contents.
@@ -81,8 +79,6 @@ impl Step {
             Self::Write { path, .. } => batch.write(path.clone(), Vec::new()),
             Self::Remove { path, .. } => batch.remove(path.clone()),
             Self::Rename { from, to } => batch.rename(from.clone(), to.clone()),
-            Self::WriteRecord { record, .. } => batch.write_record(record.clone(), Vec::new()),
-            Self::RemoveRecord { record } => batch.remove_record(record.clone()),
         }
     }
 
@@ -111,15 +107,6 @@ impl Step {
                 check_directory_of(files, from)?;
                 check_usable(files, prepare_parent(files, to)?.as_ref())
             }
-            Self::WriteRecord { record, .. } => {
-                let records = files.layout.records().map_err(|error| failed("creating a directory", error))?;
-                check_usable(files, &records)?;
-                refuse_directory(&records, record)
-            }
-            Self::RemoveRecord { record } => match open_records(files)? {
-                Some(records) => check_usable(files, &records).and_then(|()| refuse_directory(&records, record)),
-                None => Ok(()),
-            },
         }
     }
 }
@@ -131,7 +118,7 @@ pub(crate) fn is_transient(error: &StoreError) -> bool {
 
 fn write(
     files: &Transaction<'_>,
-    path: &MemoryPath,
+    path: &StorePath,
     staged: &TemporaryName,
     replaces: Option<&[u8]>,
     access: Option<FileAccess>,
@@ -165,11 +152,11 @@ fn write(
 /// The parent directory of a file; `None` if the file does not have the version or other access rights.
 fn parent_at_version(
     files: &Transaction<'_>,
-    path: &MemoryPath,
+    path: &StorePath,
     version: &[u8],
     access: Option<FileAccess>,
-) -> Result<Option<(MemoryPath, Arc<Dir>)>, StoreError> {
-    let directory = path.parent().unwrap_or_else(MemoryPath::root);
+) -> Result<Option<(StorePath, Arc<Dir>)>, StoreError> {
+    let directory = path.parent().unwrap_or_else(|| path.root_above());
     let Some(parent) = files.tree.open_directory(&directory)? else { return Ok(None) };
     files.flush_above(&directory).map_err(|error| failed("flushing a directory", error))?;
     Ok(files.tree.is_at_version(path, version, access)?.then_some((directory, parent)))
@@ -190,7 +177,7 @@ fn is_in_staging(files: &Transaction<'_>, name: &TemporaryName, operation: &'sta
 }
 
 /// Whether there is a file or directory that is about to be moved.
-fn is_present(files: &Transaction<'_>, path: &MemoryPath) -> Result<bool, StoreError> {
+fn is_present(files: &Transaction<'_>, path: &StorePath) -> Result<bool, StoreError> {
     let found = files.tree.find(path)?;
     files.tree.forget_entries();
     if matches!(found, Location::Directory) {
@@ -199,7 +186,7 @@ fn is_present(files: &Transaction<'_>, path: &MemoryPath) -> Result<bool, StoreE
     Ok(!matches!(found, Location::Absent))
 }
 
-fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &TemporaryName) -> Result<(), StoreError> {
+fn remove(files: &Transaction<'_>, path: &StorePath, removed: &TemporaryName) -> Result<(), StoreError> {
     const OPERATION: &str = "removing a file or directory";
     let is_removed = files.is_recovering() && is_in_staging(files, removed, OPERATION)?;
     if is_removed || !is_present(files, path)? {
@@ -209,7 +196,7 @@ fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &TemporaryName) -
     files.clear_later(removed);
     let Some(parent) = path.parent() else {
         files.tree.forget();
-        return files.layout.remove_memories(staging, removed.as_name());
+        return files.layout.remove_root(path, staging, removed.as_name());
     };
     if let Some(directory) = files.tree.open_directory(&parent)? {
         let moved = disk::rename_new(&directory, Name::of(path)?, staging, removed.as_name());
@@ -222,9 +209,9 @@ fn remove(files: &Transaction<'_>, path: &MemoryPath, removed: &TemporaryName) -
 
 /// Removes a file in place, which takes fewer calls than moving it away. It cannot be repeated: a file that another
 /// program creates there later would be removed.
-fn remove_file(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreError> {
+fn remove_file(files: &Transaction<'_>, path: &StorePath) -> Result<(), StoreError> {
     let missing = || StoreError::NotFound { path: path.clone() }; // a program without the lock removed it
-    let parent = path.parent().unwrap_or_else(MemoryPath::root);
+    let parent = path.parent().unwrap_or_else(|| path.root_above());
     let directory = files.tree.open_directory(&parent)?.ok_or_else(missing)?;
     directory.remove_file(Name::of(path)?).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => missing(),
@@ -236,7 +223,7 @@ fn remove_file(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreEr
     Ok(())
 }
 
-fn rename(files: &Transaction<'_>, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
+fn rename(files: &Transaction<'_>, from: &StorePath, to: &StorePath) -> Result<(), StoreError> {
     const OPERATION: &str = "renaming";
     let Some(parent) = from.parent() else { return Ok(()) };
     if !is_present(files, from)? {
@@ -255,45 +242,6 @@ fn rename(files: &Transaction<'_>, from: &MemoryPath, to: &MemoryPath) -> Result
     Ok(())
 }
 
-fn write_record(files: &Transaction<'_>, record: &RecordName, staged: &TemporaryName) -> Result<(), StoreError> {
-    const OPERATION: &str = "writing a record";
-    if is_already_moved(files, staged, OPERATION)? {
-        return Ok(());
-    }
-    let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
-    let records = files.layout.records().map_err(|error| failed(OPERATION, error))?;
-    let file = RecordFileName::of(record);
-    let moved = disk::rename_over(staging, staged.as_name(), &records, file.as_name());
-    moved.map_err(|error| failed(OPERATION, error))?;
-    files.note_moved(staged);
-    disk::sync_directory(&records).map_err(|error| unconfirmed(OPERATION, error))
-}
-
-fn remove_record(files: &Transaction<'_>, record: &RecordName) -> Result<(), StoreError> {
-    const OPERATION: &str = "removing a record";
-    let Some(records) = open_records(files)? else { return Ok(()) };
-    match records.remove_file(RecordFileName::of(record).as_name()) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(failed(OPERATION, error)),
-        Ok(()) => disk::sync_directory(&records).map_err(|error| unconfirmed(OPERATION, error)),
-    }
-}
-
-fn open_records(files: &Transaction<'_>) -> Result<Option<Dir>, StoreError> {
-    files.layout.existing_records().map_err(|error| failed("opening a directory", error))
-}
-
-/// Refuses a directory at the path of a record, because renaming and removing a file would fail there.
-fn refuse_directory(records: &Dir, record: &RecordName) -> Result<(), StoreError> {
-    let file = RecordFileName::of(record);
-    let found = disk::metadata(records, file.as_name()).map_err(|error| failed("checking a record", error))?;
-    if found.is_some_and(|found| found.is_dir()) {
-        let message = format!("`.memory-tool/records/{}` is a directory", file.as_name());
-        return Err(failed("checking a record", io::Error::new(io::ErrorKind::InvalidData, message)));
-    }
-    Ok(())
-}
-
 /// Moves an entry to a name that is free except for empty directories, which are removed.
 fn move_to_free(from: &Dir, from_name: Name<'_>, to: &Dir, to_name: Name<'_>) -> io::Result<()> {
     match disk::rename_new(from, from_name, to, to_name) {
@@ -306,7 +254,7 @@ fn move_to_free(from: &Dir, from_name: Name<'_>, to: &Dir, to_name: Name<'_>) ->
 
 /// Opens the parent directory of `path` or creates it, and removes empty directories at `path`. This is invisible until
 /// `path` exists.
-fn prepare_parent(files: &Transaction<'_>, path: &MemoryPath) -> Result<Arc<Dir>, StoreError> {
+fn prepare_parent(files: &Transaction<'_>, path: &StorePath) -> Result<Arc<Dir>, StoreError> {
     let (_, parent) = open_or_create_parent(files, path)?;
     let removed = disk::remove_empty_directories(&parent, Name::of(path)?);
     removed.map_err(|error| failed("removing an empty directory", error))?;
@@ -314,9 +262,9 @@ fn prepare_parent(files: &Transaction<'_>, path: &MemoryPath) -> Result<Arc<Dir>
 }
 
 /// Opens the parent directory of `path`, and returns its path too. Creates missing directories.
-fn open_or_create_parent(files: &Transaction<'_>, path: &MemoryPath) -> Result<(MemoryPath, Arc<Dir>), StoreError> {
+fn open_or_create_parent(files: &Transaction<'_>, path: &StorePath) -> Result<(StorePath, Arc<Dir>), StoreError> {
     const OPERATION: &str = "creating a directory";
-    let directory = path.parent().unwrap_or_else(MemoryPath::root);
+    let directory = path.parent().unwrap_or_else(|| path.root_above());
     let opened = match resolve_or_create_root(files, &directory)? {
         Some(Resolution::Complete(opened)) => opened,
         Some(Resolution::Missing { deepest, missing }) => missing.iter().try_fold(deepest, |parent, missing| {
@@ -330,16 +278,16 @@ fn open_or_create_parent(files: &Transaction<'_>, path: &MemoryPath) -> Result<(
     Ok((directory, opened))
 }
 
-fn resolve_or_create_root(files: &Transaction<'_>, path: &MemoryPath) -> Result<Option<Resolution>, StoreError> {
+fn resolve_or_create_root(files: &Transaction<'_>, path: &StorePath) -> Result<Option<Resolution>, StoreError> {
     if let Some(resolved) = files.tree.resolve(path)? {
         return Ok(Some(resolved));
     }
-    files.layout.memories_or_create().map_err(|error| failed("creating a directory", error))?;
+    files.layout.root_or_create(path).map_err(|error| failed("creating a directory", error))?;
     files.tree.resolve(path)
 }
 
 /// Creates a directory, and flushes its name before anything is moved into it.
-fn make_directory(files: &Transaction<'_>, parent: Arc<Dir>, path: &MemoryPath) -> io::Result<Arc<Dir>> {
+fn make_directory(files: &Transaction<'_>, parent: Arc<Dir>, path: &StorePath) -> io::Result<Arc<Dir>> {
     let name = Name::of(path).map_err(io::Error::other)?;
     disk::create_directory(files.staging()?, &parent, name)?;
     disk::sync_directory(&parent)?;
@@ -349,7 +297,7 @@ fn make_directory(files: &Transaction<'_>, parent: Arc<Dir>, path: &MemoryPath) 
 
 /// Removes the directories above `path` that became empty (`[P5]`). Stops at the first error, because an empty
 /// directory is invisible.
-pub(crate) fn prune_above(files: &Transaction<'_>, path: &MemoryPath) {
+pub(crate) fn prune_above(files: &Transaction<'_>, path: &StorePath) {
     for directory in path.parents() {
         let (Some(parent), Ok(name)) = (directory.parent(), Name::of(&directory)) else { return };
         match files.tree.open_directory(&parent) {
@@ -359,7 +307,7 @@ pub(crate) fn prune_above(files: &Transaction<'_>, path: &MemoryPath) {
     }
 }
 
-fn check_directory_of(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreError> {
+fn check_directory_of(files: &Transaction<'_>, path: &StorePath) -> Result<(), StoreError> {
     let Some(parent) = path.parent() else { return Ok(()) };
     match files.tree.open_directory(&parent)? {
         Some(directory) => check_usable(files, &directory),
@@ -367,9 +315,9 @@ fn check_directory_of(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), 
     }
 }
 
-fn check_removable(files: &Transaction<'_>, path: &MemoryPath) -> Result<(), StoreError> {
+fn check_removable(files: &Transaction<'_>, path: &StorePath) -> Result<(), StoreError> {
     let checked = match path.parent() {
-        None => files.layout.check_memories_removable(),
+        None => files.layout.check_root_removable(path),
         Some(parent) => match files.tree.open_directory(&parent)? {
             Some(directory) => removal::check(&directory, Name::of(path)?),
             None => Ok(()),
@@ -385,7 +333,7 @@ fn check_usable(files: &Transaction<'_>, directory: &Dir) -> Result<(), StoreErr
 }
 
 /// The error for a path that could not be created. Another program may have just created it.
-fn refused(path: &MemoryPath, operation: &'static str, error: io::Error) -> StoreError {
+fn refused(path: &StorePath, operation: &'static str, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::IsADirectory => {
             StoreError::AlreadyExists { path: path.clone() }

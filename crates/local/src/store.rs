@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, ErrorKind, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Problem, ReadOptions,
-    RecordName, Store, StoreError, StoredFile, VerifyProgress, VerifyReport,
+    Batch, ErrorKind, FailureKind, Node, OpenError, OpenMode, OpenOptions, Problem, ReadOptions, Store, StoreError,
+    StorePath, VerifyProgress, VerifyReport,
 };
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
@@ -20,8 +20,6 @@ use crate::journal;
 use crate::layout::Layout;
 use crate::leftovers;
 use crate::lock::{Lock, Mode};
-use crate::records;
-use crate::state::State;
 use crate::transaction::Transaction;
 use crate::tree::Tree;
 use crate::usage_cache::UsageCache;
@@ -150,8 +148,7 @@ impl LocalStore {
     /// [`StoreError::Failure`] if the check could not be completed. Damage is a problem in the report, not an error.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         let mut report = VerifyReport::default();
-        let problems = |layout: &Layout| Ok([records::problems(layout)?, leftovers::problems(layout)?].concat());
-        match self.read_with(problems).await {
+        match self.read_with(leftovers::problems).await {
             Ok(problems) => report.problems = problems,
             Err(error) if is_damage(&error) => {
                 report.problems.push(Problem::of(&error));
@@ -200,13 +197,13 @@ impl LocalStore {
             let cause = io::Error::new(io::ErrorKind::PermissionDenied, "the store was opened in read-only mode");
             return Err(failed("changing the store", cause));
         }
-        self.read_with(move |layout| batch.check(&State { layout, tree: &tree(layout)? })).await
+        self.read_with(move |layout| batch.check(&tree(layout)?)).await
     }
 }
 
 #[async_trait]
 impl Store for LocalStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let deadline = self.inner.deadline();
         // A change of this process is complete before later reads, even if its future was dropped.
         let turn = Arc::clone(&self.queue.order).read_owned().await;
@@ -217,19 +214,17 @@ impl Store for LocalStore {
         }
         let path = path.clone();
         self.read_in_turn(turn, deadline, move |layout| {
+            if path.is_record() {
+                layout.check_records().map_err(|error| failed("reading a record", error))?;
+            }
             let tree = tree(layout)?;
             // Read first: other programs take no lock.
             let node = tree.read(&path)?;
             tree.forget();
-            options.check(&State { layout, tree: &tree })?;
+            options.check(&tree)?;
             Ok(node)
         })
         .await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        let name = name.clone();
-        self.read_with(move |layout| records::read(layout, &name)).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -460,7 +455,7 @@ mod tests {
         let store = LocalStore::open(directory.path()).await.unwrap();
         let turn = store.queue.order.read().await;
         {
-            let batch = Batch::new().write("/memories/a".parse().unwrap(), "text");
+            let batch = Batch::new().write("/memories/a".parse::<StorePath>().unwrap(), "text");
             let mut waiting = pin!(store.apply(batch));
             assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
             assert_eq!(store.queue.waiting().len(), 1);

@@ -7,8 +7,7 @@ use std::time::SystemTime;
 
 use cap_std::fs::{Dir, File};
 use memory_tool_core::{
-    Batch, Change, FailureKind, MemoryPath, Precondition, Quota, RecordChange, RecordName, Stat, StoreError,
-    StoreState, Usage, Version,
+    Batch, Change, FailureKind, Precondition, Quota, Stat, StoreError, StorePath, StoreState, Usage, Version,
 };
 
 use crate::disk;
@@ -18,9 +17,8 @@ use crate::layout::Layout;
 use crate::lock::Lock;
 use crate::name::{Name, TemporaryName};
 use crate::sequence::{self, Sequence};
-use crate::state::State;
 use crate::step::{Step, is_transient, prune_above};
-use crate::tree::{Location, Resolution, Tree};
+use crate::tree::{Location, Tree};
 use crate::usage_cache::UsageCache;
 
 /// The files of a store while its lock is held exclusively.
@@ -35,9 +33,9 @@ pub(crate) struct Transaction<'a> {
     /// Names in the staging directory that are left when the transaction ends.
     temporary: RefCell<Vec<TemporaryName>>,
     /// Directories whose names changed, with their paths.
-    unflushed: RefCell<Vec<(MemoryPath, Arc<Dir>)>>,
+    unflushed: RefCell<Vec<(StorePath, Arc<Dir>)>>,
     /// Paths that were left, so that directories above them may be empty.
-    left: RefCell<Vec<MemoryPath>>,
+    left: RefCell<Vec<StorePath>>,
 }
 
 /// The maximum number of batches that share their flushes. Each keeps a file open.
@@ -132,7 +130,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Flushes a directory before the changes are reported as done.
-    pub(crate) fn flush_later(&self, path: MemoryPath, directory: Arc<Dir>) {
+    pub(crate) fn flush_later(&self, path: StorePath, directory: Arc<Dir>) {
         let mut unflushed = self.unflushed.borrow_mut();
         if !unflushed.iter().any(|(known, _)| *known == path) {
             unflushed.push((path, directory));
@@ -141,7 +139,7 @@ impl<'a> Transaction<'a> {
 
     /// Removes the directories above a path that are empty when the transaction ends. Their flush comes first: it may
     /// have no effect on a removed directory.
-    pub(crate) fn prune_later(&self, path: &MemoryPath) {
+    pub(crate) fn prune_later(&self, path: &StorePath) {
         self.left.borrow_mut().push(path.clone());
     }
 
@@ -195,8 +193,7 @@ impl<'a> Transaction<'a> {
     fn check_and_plan(&self, batch: &Batch, cache: &mut UsageCache) -> Result<Vec<Step>, StoreError> {
         batch.validate()?;
         let plan = |change| self.plan(change, needs_journal(batch));
-        let mut steps = batch.changes().iter().map(plan).collect::<Result<Vec<_>, _>>()?;
-        steps.extend(batch.record_changes().iter().map(plan_record));
+        let steps = batch.changes().iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         self.check(batch, cache)?;
         Ok(steps)
     }
@@ -207,11 +204,11 @@ impl<'a> Transaction<'a> {
 
     /// Flushes the directories above a path for the first time, because another program may have created them. A loss
     /// of power would remove such a directory with its contents.
-    pub(crate) fn flush_above(&self, path: &MemoryPath) -> io::Result<()> {
+    pub(crate) fn flush_above(&self, path: &StorePath) -> io::Result<()> {
         let mut below = path.clone();
         while !self.layout.is_flushed(&below) {
             let Some(above) = below.parent() else {
-                self.layout.sync_base()?;
+                self.layout.sync_above_root(path)?;
                 self.layout.note_flushed(path);
                 return Ok(());
             };
@@ -232,49 +229,38 @@ impl<'a> Transaction<'a> {
             Err(StoreError::OverQuota { .. }) if cache.forget() => self.check_requirements(batch, cache)?,
             checked => checked?,
         }
-        batch.changes().iter().try_for_each(|change| match change {
-            Change::Write { path, .. } => self.check_write(path),
-            Change::Remove { path } => self.check_exists(path),
-            Change::Rename { from, to } => self.check_rename(from, to),
+        batch.changes().iter().try_for_each(|change| {
+            change.check(&self.tree)?;
+            match change {
+                Change::Write { path, .. } => self.check_writable(path),
+                Change::Remove { .. } => Ok(()),
+                Change::Rename { from, to } => self.check_renamable(from, to),
+            }
         })
     }
 
     fn check_requirements(&self, batch: &Batch, cache: &mut UsageCache) -> Result<(), StoreError> {
-        let state = State { layout: self.layout, tree: &self.tree };
-        batch.check(&CachingState { state, quotas: batch.quotas(), cache: RefCell::new(cache) })
+        batch.check(&CachingState { tree: &self.tree, quotas: batch.quotas(), cache: RefCell::new(cache) })
     }
 
-    fn check_write(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        self.check_name(path)?;
+    /// Checks what the disk adds to the rules of a write.
+    fn check_writable(&self, path: &StorePath) -> Result<(), StoreError> {
+        check_name(path)?;
         match self.tree.find(path)? {
             Location::File { stamp, .. } if stamp.access().is_write_protected() => {
                 let reason = format!("The file {path} is write-protected, so it cannot be edited.");
                 Err(StoreError::refused(path, "write-protection", reason))
             }
-            Location::File { .. } => Ok(()),
-            Location::Directory => Err(StoreError::AlreadyExists { path: path.clone() }),
+            Location::File { .. } | Location::Directory => Ok(()),
             Location::Absent => self.check_free(path),
         }
     }
 
-    fn check_exists(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        match self.tree.find(path)? {
-            Location::Absent => Err(StoreError::NotFound { path: path.clone() }),
-            Location::Directory | Location::File { .. } => Ok(()),
-        }
-    }
-
-    fn check_rename(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
-        let is_directory = match self.tree.find(from)? {
-            Location::Absent => return Err(StoreError::NotFound { path: from.clone() }),
-            found => matches!(found, Location::Directory),
-        };
-        self.check_name(to)?;
-        match self.tree.find(to)? {
-            Location::Absent => self.check_free(to)?,
-            Location::Directory | Location::File { .. } => return Err(StoreError::AlreadyExists { path: to.clone() }),
-        }
-        if is_directory && to.as_str().len() > from.as_str().len() {
+    /// Checks what the disk adds to the rules of a rename, and that no path becomes too long.
+    fn check_renamable(&self, from: &StorePath, to: &StorePath) -> Result<(), StoreError> {
+        check_name(to)?;
+        self.check_free(to)?;
+        if to.as_str().len() > from.as_str().len() && matches!(self.tree.find(from)?, Location::Directory) {
             for file in self.tree.files_under(from) {
                 file?.path.replace_prefix(from, to)?;
             }
@@ -282,22 +268,8 @@ impl<'a> Transaction<'a> {
         Ok(())
     }
 
-    /// Checks that a path can be created: its name is supported, and no file is above it.
-    fn check_name(&self, path: &MemoryPath) -> Result<(), StoreError> {
-        if !path.segments().all(disk::can_hold) {
-            let message = "the operating system reserves a name in the path";
-            let error = io::Error::new(io::ErrorKind::InvalidFilename, message);
-            return Err(failed("checking a name", error));
-        }
-        let Some(parent) = path.parent() else { return Ok(()) };
-        match self.tree.resolve(&parent)? {
-            Some(Resolution::File { path }) => Err(StoreError::NotADirectory { path }),
-            _ => Ok(()),
-        }
-    }
-
     /// Checks that an absent path is free. It may be taken by an entry that is not part of the memory.
-    fn check_free(&self, path: &MemoryPath) -> Result<(), StoreError> {
+    fn check_free(&self, path: &StorePath) -> Result<(), StoreError> {
         if self.tree.is_free(path)? { Ok(()) } else { Err(StoreError::AlreadyExists { path: path.clone() }) }
     }
 
@@ -332,7 +304,7 @@ impl<'a> Transaction<'a> {
         let created = self.staging().and_then(|staging| disk::write_new_file(staging, staged.as_name(), content.bytes));
         let file = created.map_err(|error| failed(OPERATION, error))?;
         if let Step::Write { path, access: Some(access), .. } = step
-            && let Some(parent) = self.tree.open_directory(&path.parent().unwrap_or_else(MemoryPath::root))?
+            && let Some(parent) = self.tree.open_directory(&path.parent().unwrap_or_else(StorePath::memories))?
         {
             let copied = disk::copy_access(&file, *access, &parent, Name::of(path)?);
             copied.map_err(|error| failed(OPERATION, error))?;
@@ -440,6 +412,15 @@ impl<'a> Transaction<'a> {
     }
 }
 
+/// Checks that the operating system supports the names of a path.
+fn check_name(path: &StorePath) -> Result<(), StoreError> {
+    if path.segments().all(disk::can_hold) {
+        return Ok(());
+    }
+    let message = "the operating system reserves a name in the path";
+    Err(failed("checking a name", io::Error::new(io::ErrorKind::InvalidFilename, message)))
+}
+
 /// The number of a change that follows `last`, while it is made.
 fn unfinished(last: u64) -> u64 {
     last | 1
@@ -451,7 +432,7 @@ fn is_unknown(result: &Result<(), StoreError>) -> bool {
 
 /// Whether a batch has several steps, which are repeated if the process ends before all are done.
 fn needs_journal(batch: &Batch) -> bool {
-    batch.changes().len() + batch.record_changes().len() > 1
+    batch.changes().len() > 1
 }
 
 /// The number of batches, at least one, that do not affect each other and share their flushes.
@@ -459,7 +440,7 @@ fn group_length(batches: &[&Batch]) -> usize {
     let mut written = Vec::new();
     let shared = batches.iter().take(MAX_GROUP).take_while(|batch| {
         let Some(path) = only_written_path(batch) else { return false };
-        let concerns = |changed: &&MemoryPath| {
+        let concerns = |changed: &&StorePath| {
             path.overlaps(changed) || batch.preconditions().iter().any(|(path, _)| path.overlaps(changed))
         };
         let is_independent = !written.iter().any(concerns);
@@ -470,7 +451,7 @@ fn group_length(batches: &[&Batch]) -> usize {
 }
 
 /// The file that a batch replaces, and the version that it requires. Its step checks that version again.
-fn replaced_version(batch: &Batch) -> Option<(&MemoryPath, &Version)> {
+fn replaced_version(batch: &Batch) -> Option<(&StorePath, &Version)> {
     let [Change::Write { path, .. }] = batch.changes() else { return None };
     batch.preconditions().iter().find_map(|(required, precondition)| match precondition {
         Precondition::Version(version) if required == path => Some((path, version)),
@@ -479,10 +460,9 @@ fn replaced_version(batch: &Batch) -> Option<(&MemoryPath, &Version)> {
 }
 
 /// The path of a batch that does nothing but write one file. Quotas depend on the other files.
-fn only_written_path<'a>(batch: &&'a Batch) -> Option<&'a MemoryPath> {
-    let has_records = !batch.record_changes().is_empty() || !batch.record_preconditions().is_empty();
+fn only_written_path<'a>(batch: &&'a Batch) -> Option<&'a StorePath> {
     match batch.changes() {
-        [Change::Write { path, .. }] if !has_records && batch.quotas().is_empty() => Some(path),
+        [Change::Write { path, .. }] if batch.quotas().is_empty() => Some(path),
         _ => None,
     }
 }
@@ -519,13 +499,6 @@ fn flush_file(file: &File) -> Result<(), StoreError> {
     file.sync_all().map_err(|error| failed("writing a file", error))
 }
 
-fn plan_record(change: &RecordChange) -> Step {
-    match change {
-        RecordChange::Write { name, .. } => Step::WriteRecord { record: name.clone(), staged: TemporaryName::random() },
-        RecordChange::Remove { name } => Step::RemoveRecord { record: name.clone() },
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Content<'a> {
     bytes: &'a [u8],
@@ -535,39 +508,30 @@ struct Content<'a> {
 
 /// The new contents of all changes, in the order of their steps.
 fn contents(batch: &Batch) -> impl Iterator<Item = Option<Content<'_>>> {
-    let of_files = batch.changes().iter().map(|change| match change {
+    batch.changes().iter().map(|change| match change {
         Change::Write { content, times, .. } => Some(Content { bytes: content, modified: times.modified }),
         Change::Remove { .. } | Change::Rename { .. } => None,
-    });
-    let of_records = batch.record_changes().iter().map(|change| match change {
-        RecordChange::Write { content, .. } => Some(Content { bytes: content, modified: None }),
-        RecordChange::Remove { .. } => None,
-    });
-    of_files.chain(of_records)
+    })
 }
 
 /// The state of the store, with the usage of limited directories from the cache.
 struct CachingState<'a> {
-    state: State<'a>,
-    quotas: &'a [(MemoryPath, Quota)],
+    tree: &'a Tree<'a>,
+    quotas: &'a [(StorePath, Quota)],
     cache: RefCell<&'a mut UsageCache>,
 }
 
 impl StoreState for CachingState<'_> {
-    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
-        self.state.stat(path)
+    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
+        self.tree.stat(path)
     }
 
-    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
         if self.quotas.iter().any(|(limited, _)| limited == path) {
-            self.cache.borrow_mut().usage(self.state.tree, path)
+            self.cache.borrow_mut().usage(self.tree, path)
         } else {
-            self.state.usage(path)
+            self.tree.usage(path)
         }
-    }
-
-    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
-        self.state.record(name)
     }
 }
 
@@ -579,10 +543,9 @@ mod tests {
 
     use super::*;
     use crate::lock::Mode;
-    use crate::records;
 
-    fn path(text: &str) -> MemoryPath {
-        MemoryPath::parse(text).unwrap()
+    fn path(text: &str) -> StorePath {
+        text.parse().unwrap()
     }
 
     fn store(base: &Path) -> Layout {
@@ -591,7 +554,7 @@ mod tests {
             let batch = Batch::new().write(path(&format!("/memories/{name}")), b"old".to_vec());
             apply(&layout, &batch).unwrap();
         }
-        let batch = Batch::new().write_record(record("written"), "old").write_record(record("removed"), "old");
+        let batch = Batch::new().write(path("/records/written"), "old").write(path("/records/removed"), "old");
         apply(&layout, &batch).unwrap();
         layout
     }
@@ -618,24 +581,23 @@ mod tests {
             .write(path("/memories/edited"), "new")
             .write(path("/memories/made/d"), "new")
             .rename(path("/memories/moved"), path("/memories/to/moved"))
-            .write_record(record("written"), "new")
-            .remove_record(record("removed"))
-    }
-
-    fn record(name: &str) -> RecordName {
-        name.parse().unwrap()
+            .write(path("/records/written"), "new")
+            .remove(path("/records/removed"))
     }
 
     /// The contents of the records `written` and `removed`.
     fn records(layout: &Layout) -> [Option<Vec<u8>>; 2] {
-        ["written", "removed"].map(|name| records::read(layout, &record(name)).unwrap().map(|record| record.content))
+        let tree = layout.tree().unwrap();
+        ["/records/written", "/records/removed"].map(|record| match tree.read(&path(record)).unwrap() {
+            Node::File(file) => Some(file.content),
+            _ => None,
+        })
     }
 
     /// The steps of the batch, with staged contents.
     fn steps(transaction: &Transaction<'_>) -> Vec<Step> {
         let batch = batch();
-        let mut steps: Vec<_> = batch.changes().iter().map(|change| transaction.plan(change, true).unwrap()).collect();
-        steps.extend(batch.record_changes().iter().map(plan_record));
+        let steps: Vec<_> = batch.changes().iter().map(|change| transaction.plan(change, true).unwrap()).collect();
         for (step, content) in steps.iter().zip(super::contents(&batch)) {
             transaction.stage(step, content).unwrap().iter().try_for_each(flush_file).unwrap();
         }
@@ -644,13 +606,13 @@ mod tests {
 
     fn contents(layout: &Layout) -> Vec<(String, Vec<u8>)> {
         let tree = layout.tree().unwrap();
-        let files = tree.files_under(&MemoryPath::root()).map(|file| file.unwrap().path);
+        let files = tree.files_under(&StorePath::memories()).map(|file| file.unwrap().path);
         let mut contents: Vec<_> = files.map(|path| (path.to_string(), content(&tree, &path))).collect();
         contents.sort();
         contents
     }
 
-    fn content(tree: &Tree<'_>, path: &MemoryPath) -> Vec<u8> {
+    fn content(tree: &Tree<'_>, path: &StorePath) -> Vec<u8> {
         match tree.read(path).unwrap() {
             Node::File(file) => file.content,
             other => panic!("{path} is {other:?}"),

@@ -1,4 +1,4 @@
-//! The files under `memories/` as the contract defines them. Directories are implicit, and entries of other programs
+//! The files and records as the contract defines them. Directories are implicit, and entries of other programs
 //! that are not files with legal names are invisible.
 
 use std::cell::RefCell;
@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use cap_std::fs::Dir;
-use memory_tool_core::{FileEntry, Listing, MemoryPath, Node, Stat, StoreError, StoredFile, Usage, Version};
+use memory_tool_core::{
+    FileEntry, Listing, Node, NodeKind, Stat, StoreError, StorePath, StoreState, StoredFile, Usage, Version,
+};
 use sha2::{Digest, Sha256};
 
 use crate::disk::{self, Content, EntryKind, FileAccess, FileStamp};
@@ -17,7 +19,7 @@ use crate::name::Name;
 use crate::version_cache::VersionCache;
 use crate::walk::Walk;
 
-/// The directory `memories/`. If it is missing, it is empty.
+/// The directories of the files and of the records. If one is missing, it is empty.
 ///
 /// The last lookups are remembered until [`forget`](Self::forget), so that the steps of a batch do not repeat them.
 pub(crate) struct Tree<'a> {
@@ -25,7 +27,7 @@ pub(crate) struct Tree<'a> {
     versions: &'a VersionCache,
     ignores_case: bool,
     max_file_bytes: u64,
-    last_directory: RefCell<Option<(MemoryPath, Arc<Dir>)>>,
+    last_directory: RefCell<Option<(StorePath, Arc<Dir>)>>,
     last_entries: Memo<Remembered>,
     last_versions: Memo<Version>,
 }
@@ -41,7 +43,7 @@ pub(crate) enum Location {
 }
 
 /// The last values that were looked up. Two are kept, because a rename has two paths.
-struct Memo<T>(RefCell<[Option<(MemoryPath, T)>; 2]>);
+struct Memo<T>(RefCell<[Option<(StorePath, T)>; 2]>);
 
 #[derive(Clone)]
 enum Remembered {
@@ -54,9 +56,9 @@ pub(crate) enum Resolution {
     /// All of it. The last directory is open.
     Complete(Arc<Dir>),
     /// The part down to the open directory `deepest`. The directories `missing` do not exist.
-    Missing { deepest: Arc<Dir>, missing: Vec<MemoryPath> },
+    Missing { deepest: Arc<Dir>, missing: Vec<StorePath> },
     /// A file is where a directory would have to be.
-    File { path: MemoryPath },
+    File { path: StorePath },
 }
 
 impl<'a> Tree<'a> {
@@ -81,7 +83,7 @@ impl<'a> Tree<'a> {
     /// Assumes until [`forget_entries`](Self::forget_entries) that a file still has its last known version, if it is
     /// this one. Saves a look at a file that [`is_at_version`](Self::is_at_version) looks at again before it is
     /// changed.
-    pub(crate) fn presume(&self, path: &MemoryPath, version: &Version) {
+    pub(crate) fn presume(&self, path: &StorePath, version: &Version) {
         if let Some(stamp) = self.versions.stamp(path, version)
             && let Some(parent) = path.parent()
             && let Ok(Some(parent)) = self.open_directory(&parent)
@@ -92,13 +94,13 @@ impl<'a> Tree<'a> {
     }
 
     /// Notes that the version of a file is no longer known, because it is changed.
-    pub(crate) fn forget_version(&self, path: &MemoryPath) {
+    pub(crate) fn forget_version(&self, path: &StorePath) {
         self.versions.forget(path);
     }
 
     /// Reads a path. The version of a file is the digest of its contents, so changes by other programs are detected
     /// even if the times are unchanged.
-    pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+    pub(crate) fn read(&self, path: &StorePath) -> Result<Node, StoreError> {
         Ok(match self.look(path)? {
             Location::Absent => Node::Absent,
             Location::Directory => {
@@ -120,7 +122,7 @@ impl<'a> Tree<'a> {
 
     /// Returns what is at `path`, without its contents. Files that are too large to read have a version that no read
     /// returns.
-    pub(crate) fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+    pub(crate) fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
         if let Some(version) = self.last_versions.get(path) {
             return Ok(Stat::File(version));
         }
@@ -144,7 +146,7 @@ impl<'a> Tree<'a> {
     /// is compared before and after it.
     pub(crate) fn is_at_version(
         &self,
-        path: &MemoryPath,
+        path: &StorePath,
         version: &[u8],
         access: Option<FileAccess>,
     ) -> Result<bool, StoreError> {
@@ -163,7 +165,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Reads the file in the open directory `parent`; `None` if another program removed it.
-    fn content(&self, parent: &Dir, path: &MemoryPath) -> Result<Option<(Content, Version)>, StoreError> {
+    fn content(&self, parent: &Dir, path: &StorePath) -> Result<Option<(Content, Version)>, StoreError> {
         let now = SystemTime::now();
         let (content, stamp) = match disk::read_stamped_file(parent, Name::of(path)?, self.max_file_bytes) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -178,7 +180,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Finds what is at `path`.
-    pub(crate) fn find(&self, path: &MemoryPath) -> Result<Location, StoreError> {
+    pub(crate) fn find(&self, path: &StorePath) -> Result<Location, StoreError> {
         match self.look(path)? {
             Location::Directory if !path.is_root() && !self.contains_file(path)? => Ok(Location::Absent),
             found => Ok(found),
@@ -186,7 +188,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Finds what is at `path`, including directories without files.
-    fn look(&self, path: &MemoryPath) -> Result<Location, StoreError> {
+    fn look(&self, path: &StorePath) -> Result<Location, StoreError> {
         let Some(parent) = path.parent() else { return Ok(Location::Directory) };
         if let Some(found) = self.last_entries.get(path) {
             return Ok(found.into());
@@ -203,7 +205,7 @@ impl<'a> Tree<'a> {
 
     /// Whether a file or directory can be created at `path`, where [`find`](Self::find) finds nothing. Empty
     /// directories are no obstacle; invisible entries may be.
-    pub(crate) fn is_free(&self, path: &MemoryPath) -> Result<bool, StoreError> {
+    pub(crate) fn is_free(&self, path: &StorePath) -> Result<bool, StoreError> {
         const OPERATION: &str = "checking whether a path is free";
         // If the file system ignores case, another spelling may exist.
         if !self.ignores_case && matches!(self.last_entries.get(path), Some(Remembered::Absent)) {
@@ -221,15 +223,15 @@ impl<'a> Tree<'a> {
     }
 
     /// Opens the directory at `path`, with or without files; `None` if it does not exist.
-    pub(crate) fn open_directory(&self, path: &MemoryPath) -> Result<Option<Arc<Dir>>, StoreError> {
+    pub(crate) fn open_directory(&self, path: &StorePath) -> Result<Option<Arc<Dir>>, StoreError> {
         match self.resolve(path)? {
             Some(Resolution::Complete(directory)) => Ok(Some(directory)),
             _ => Ok(None),
         }
     }
 
-    /// Opens the directory at `path`, or the part of it that exists; `None` if `memories/` is missing.
-    pub(crate) fn resolve(&self, path: &MemoryPath) -> Result<Option<Resolution>, StoreError> {
+    /// Opens the directory at `path`, or the part of it that exists; `None` if its root is missing.
+    pub(crate) fn resolve(&self, path: &StorePath) -> Result<Option<Resolution>, StoreError> {
         if let Some((_, directory)) = self.last_directory.borrow().as_ref().filter(|(last, _)| last == path) {
             return Ok(Some(Resolution::Complete(Arc::clone(directory))));
         }
@@ -244,16 +246,16 @@ impl<'a> Tree<'a> {
     }
 
     /// Opens a directory in one step where the system can do so without following links.
-    fn open_in_one_step(&self, path: &MemoryPath) -> Option<Dir> {
-        if self.ignores_case { None } else { disk::open_beneath(&self.base, layout::relative_path(path)) }
+    fn open_in_one_step(&self, path: &StorePath) -> Option<Dir> {
+        if self.ignores_case { None } else { disk::open_beneath(&self.base, &layout::relative_path(path)) }
     }
 
     /// Opens the directories of `path` one after another.
-    fn open_by_name(&self, path: &MemoryPath) -> Result<Option<Resolution>, StoreError> {
-        let root = layout::memories(&self.base).map_err(|error| failed("opening a directory", error))?;
+    fn open_by_name(&self, path: &StorePath) -> Result<Option<Resolution>, StoreError> {
+        let root = layout::root_of(&self.base, path).map_err(|error| failed("opening a directory", error))?;
         let Some(root) = root else { return Ok(None) };
         let mut deepest = root;
-        let mut remaining: Vec<_> = std::iter::successors(Some(path.clone()), MemoryPath::parent).collect();
+        let mut remaining: Vec<_> = std::iter::successors(Some(path.clone()), StorePath::parent).collect();
         remaining.pop(); // the root
         while let Some(next) = remaining.pop() {
             match self.look_up(&deepest, &next)? {
@@ -269,12 +271,12 @@ impl<'a> Tree<'a> {
     }
 
     /// Iterates over the files strictly under `directory`, with their sizes and modification times.
-    pub(crate) fn files_under(&self, directory: &MemoryPath) -> Walk<'_> {
+    pub(crate) fn files_under(&self, directory: &StorePath) -> Walk<'_> {
         Walk::new(self, directory.clone())
     }
 
     /// The usage at and under `path`.
-    pub(crate) fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+    pub(crate) fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
         match self.find(path)? {
             Location::Absent => Ok(Usage::default()),
             Location::Directory => self.files_under(path).collect(),
@@ -283,7 +285,7 @@ impl<'a> Tree<'a> {
     }
 
     /// Looks up the last segment of `path` in its directory. Anything but a file or directory is an error (`[P4]`).
-    fn look_up(&self, directory: &Dir, path: &MemoryPath) -> Result<PathEntry, StoreError> {
+    fn look_up(&self, directory: &Dir, path: &StorePath) -> Result<PathEntry, StoreError> {
         const OPERATION: &str = "looking up a path";
         let name = Name::of(path)?;
         let found = match disk::entry_kind(directory, name).map_err(|error| failed(OPERATION, error))? {
@@ -298,8 +300,36 @@ impl<'a> Tree<'a> {
         Ok(if is_other { PathEntry::Absent } else { found })
     }
 
-    fn contains_file(&self, directory: &MemoryPath) -> Result<bool, StoreError> {
+    fn contains_file(&self, directory: &StorePath) -> Result<bool, StoreError> {
         self.files_under(directory).finds_anything()
+    }
+}
+
+impl StoreState for Tree<'_> {
+    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
+        self.stat(path)
+    }
+
+    /// Reads no file.
+    fn kind(&self, path: &StorePath) -> Result<NodeKind, StoreError> {
+        Ok(match self.find(path)? {
+            Location::Absent => NodeKind::Absent,
+            Location::Directory => NodeKind::Directory,
+            Location::File { .. } => NodeKind::File,
+        })
+    }
+
+    /// Opens the directories without looking into them.
+    fn file_above(&self, path: &StorePath) -> Result<Option<StorePath>, StoreError> {
+        let Some(parent) = path.parent() else { return Ok(None) };
+        match self.resolve(&parent)? {
+            Some(Resolution::File { path }) => Ok(Some(path)),
+            _ => Ok(None),
+        }
+    }
+
+    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
+        self.usage(path)
     }
 }
 
@@ -310,13 +340,13 @@ impl<T> Default for Memo<T> {
 }
 
 impl<T: Clone> Memo<T> {
-    fn get(&self, path: &MemoryPath) -> Option<T> {
+    fn get(&self, path: &StorePath) -> Option<T> {
         let kept = self.0.borrow();
         kept.iter().flatten().find(|(known, _)| known == path).map(|(_, value)| value.clone())
     }
 
     /// Remembers a value instead of the older one.
-    fn put(&self, path: &MemoryPath, value: T) {
+    fn put(&self, path: &StorePath, value: T) {
         let mut kept = self.0.borrow_mut();
         kept.swap(0, 1);
         kept[0] = Some((path.clone(), value));
@@ -336,7 +366,7 @@ impl From<Remembered> for Location {
     }
 }
 
-/// The version of a file or record with these contents.
+/// The version of a file with these contents.
 pub(crate) fn version_of(content: &[u8]) -> Version {
     Version::new(Sha256::digest(content).to_vec())
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use memory_tool_core::{Change, MemoryPath, StoreError, Usage};
+use memory_tool_core::{Change, StoreError, StorePath, Usage};
 
 use crate::tree::Tree;
 
@@ -20,7 +20,7 @@ const MAX_DIRECTORIES: usize = 1_000;
 pub(crate) struct UsageCache {
     /// The sequence number after the last change of this process. Another number means another change.
     sequence: Option<u64>,
-    by_directory: BTreeMap<MemoryPath, CachedUsage>,
+    by_directory: BTreeMap<StorePath, CachedUsage>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +50,7 @@ impl UsageCache {
     }
 
     /// The usage at and under a limited directory.
-    pub(crate) fn usage(&mut self, tree: &Tree<'_>, directory: &MemoryPath) -> Result<Usage, StoreError> {
+    pub(crate) fn usage(&mut self, tree: &Tree<'_>, directory: &StorePath) -> Result<Usage, StoreError> {
         if let Some(cached) = self.by_directory.get(directory) {
             return Ok(cached.usage);
         }
@@ -82,7 +82,7 @@ impl UsageCache {
             }
             Change::Rename { from, to } => {
                 self.by_directory.retain(|directory, _| {
-                    let holds = |path: &MemoryPath| path.is_under(directory);
+                    let holds = |path: &StorePath| path.is_under(directory);
                     holds(from) && holds(to) || !directory.overlaps(from) && !directory.overlaps(to)
                 });
                 let deeper = to.segments().count().saturating_sub(from.segments().count()) as u64;
@@ -96,7 +96,7 @@ impl UsageCache {
     }
 
     /// Applies the difference at a path. Entries for directories that were replaced or removed are dropped.
-    fn adjust(&mut self, path: &MemoryPath, comes: Usage, goes: Usage) {
+    fn adjust(&mut self, path: &StorePath, comes: Usage, goes: Usage) {
         self.by_directory.retain(|directory, _| path.is_under(directory) || !path.overlaps(directory));
         for (_, cached) in self.by_directory.iter_mut().filter(|(directory, _)| path.is_under(directory)) {
             let before = cached.usage;

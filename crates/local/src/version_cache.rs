@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use memory_tool_core::{MemoryPath, Version};
+use memory_tool_core::{StorePath, Version};
 
 use crate::disk::FileStamp;
 
@@ -12,7 +12,7 @@ const MAX_FILES: usize = 1_000;
 
 /// A version is valid as long as the file has the same stamp, provided that the next change replaces that stamp.
 #[derive(Debug, Default)]
-pub(crate) struct VersionCache(Mutex<HashMap<MemoryPath, CachedVersion>>);
+pub(crate) struct VersionCache(Mutex<HashMap<StorePath, CachedVersion>>);
 
 #[derive(Debug)]
 struct CachedVersion {
@@ -24,26 +24,26 @@ struct CachedVersion {
 
 impl VersionCache {
     /// The version of a file with this stamp.
-    pub(crate) fn get(&self, path: &MemoryPath, stamp: &FileStamp) -> Option<Version> {
+    pub(crate) fn get(&self, path: &StorePath, stamp: &FileStamp) -> Option<Version> {
         let files = self.files();
         let found = files.get(path).filter(|found| found.is_settled && found.stamp == *stamp)?;
         Some(found.version.clone())
     }
 
     /// The stamp of a file when it had this version, if no other version was read later.
-    pub(crate) fn stamp(&self, path: &MemoryPath, version: &Version) -> Option<FileStamp> {
+    pub(crate) fn stamp(&self, path: &StorePath, version: &Version) -> Option<FileStamp> {
         let files = self.files();
         let found = files.get(path).filter(|found| found.version == *version)?;
         Some(found.stamp.clone())
     }
 
     /// Forgets the version of a file that changes.
-    pub(crate) fn forget(&self, path: &MemoryPath) {
+    pub(crate) fn forget(&self, path: &StorePath) {
         self.files().remove(path);
     }
 
     /// Notes the version of a file that had this stamp at `now`, before it was read.
-    pub(crate) fn note(&self, path: &MemoryPath, stamp: FileStamp, now: SystemTime, version: Version) {
+    pub(crate) fn note(&self, path: &StorePath, stamp: FileStamp, now: SystemTime, version: Version) {
         let is_settled = stamp.is_settled(now);
         let mut files = self.files();
         if files.len() >= MAX_FILES {
@@ -52,7 +52,7 @@ impl VersionCache {
         files.insert(path.clone(), CachedVersion { stamp, is_settled, version });
     }
 
-    fn files(&self) -> MutexGuard<'_, HashMap<MemoryPath, CachedVersion>> {
+    fn files(&self) -> MutexGuard<'_, HashMap<StorePath, CachedVersion>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use memory_tool_core::{FailureKind, FileEntry, MemoryPath, StoreError, UnlistedItem, UnlistedReason};
+use memory_tool_core::{FailureKind, FileEntry, StoreError, StorePath, UnlistedItem, UnlistedReason};
 
 use crate::failure::failed;
 use crate::listing::{Entry, Handle, Listing};
@@ -16,10 +16,10 @@ const MAX_OPEN_DIRECTORIES: usize = 64;
 /// Iterates over the files under a directory.
 pub(crate) struct Walk<'a> {
     tree: &'a Tree<'a>,
-    start: MemoryPath,
+    start: StorePath,
     current: Option<Listing>,
     /// The subdirectories found in `current`.
-    subdirectories: Vec<MemoryPath>,
+    subdirectories: Vec<StorePath>,
     /// The subdirectories of the other directories, which are still to be visited.
     pending: Vec<Subdirectories>,
     unlisted: Vec<UnlistedItem>,
@@ -29,16 +29,16 @@ pub(crate) struct Walk<'a> {
 struct Subdirectories {
     /// The directory, if it is kept open. Otherwise its subdirectories are looked up from the root.
     parent: Option<Arc<Handle>>,
-    paths: Vec<MemoryPath>,
+    paths: Vec<StorePath>,
 }
 
 struct NextDirectory {
-    path: MemoryPath,
+    path: StorePath,
     parent: Option<Arc<Handle>>,
 }
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(tree: &'a Tree<'a>, start: MemoryPath) -> Self {
+    pub(crate) fn new(tree: &'a Tree<'a>, start: StorePath) -> Self {
         let pending = vec![Subdirectories { parent: None, paths: vec![start.clone()] }];
         Self { tree, start, current: None, subdirectories: Vec::new(), pending, unlisted: Vec::new() }
     }
@@ -83,7 +83,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Notes a directory that this process may not list, or in which it may not look names up.
-    fn note_unreadable(&mut self, directory: &MemoryPath) {
+    fn note_unreadable(&mut self, directory: &StorePath) {
         if let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) {
             self.unlisted.push(UnlistedItem::new(parent, name, UnlistedReason::Unreadable));
         }
@@ -165,7 +165,7 @@ mod tests {
         let root = Dir::open_ambient_dir(base.path(), ambient_authority()).unwrap();
         let versions = VersionCache::default();
         let tree = Tree::new(Arc::new(root), &versions, false, u64::MAX);
-        let mut walk = Walk::new(&tree, MemoryPath::root());
+        let mut walk = Walk::new(&tree, StorePath::memories());
         let (mut files, mut most_open) = (Vec::new(), 0);
         while let Some(file) = walk.next() {
             files.push(file.unwrap().path);

@@ -438,7 +438,7 @@ mod tests {
 
     #[cfg(not(feature = "encrypted"))]
     use memory_tool_core::StoreError;
-    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, StoreExt as _};
+    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, StoreExt as _, StorePath};
     use serde_json::json;
 
     use super::*;
@@ -572,7 +572,7 @@ mod tests {
             let refused = memory.write(path, "text").await;
             assert!(matches!(refused, Err(StoreError::Refused { policy: "read-only", .. })), "{path}: {refused:?}");
         }
-        let record = Batch::new().write_record("test/record".parse().unwrap(), "text");
+        let record = Batch::new().write("/records/test/record".parse::<StorePath>().unwrap(), "text");
         memory.store().apply(record).await.unwrap_err();
     }
 

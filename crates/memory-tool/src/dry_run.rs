@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, FailureKind, FileEntry, MemoryPath, Node, PathMap, PathMapEntry, Precondition, ReadOptions, RecordChange,
-    RecordName, Stat, Store, StoreError, StoreExt as _, StoreState, StoredFile, Usage, Version,
+    Batch, FailureKind, FileEntry, Node, PathMap, PathMapEntry, Precondition, ReadOptions, Stat, Store, StoreError,
+    StorePath, StoreState, Usage, Version,
 };
 
 /// A wrapper that reads files from the inner store and keeps changes in this process. Policies are applied on top of
@@ -25,8 +25,6 @@ const MAX_KEPT_BYTES: usize = 16 * 1024 * 1024;
 #[derive(Debug, Default)]
 struct SimulatedState {
     files: PathMap<Entry>,
-    /// The changed records. `None` is a removed record.
-    records: BTreeMap<RecordName, Option<StoredFile>>,
     writes: u64,
     kept_bytes: usize,
 }
@@ -40,7 +38,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 enum Source {
     /// The file of the inner store at this path.
-    Stored(MemoryPath),
+    Stored(StorePath),
     /// A simulated write with this number. `content` is `None` if it is no longer kept.
     Written { number: u64, content: Option<Arc<[u8]>> },
 }
@@ -54,7 +52,7 @@ impl PathMapEntry for Entry {
         }
     }
 
-    fn to_entry(&self, path: &MemoryPath) -> FileEntry {
+    fn to_entry(&self, path: &StorePath) -> FileEntry {
         let mut entry = self.listed.clone();
         entry.path = path.clone();
         entry
@@ -71,8 +69,12 @@ impl DryRunStore {
             let source = Source::Stored(entry.path.clone());
             (entry.path.clone(), Entry { listed: entry, source })
         };
-        let files = inner.list(MemoryPath::root()).await?.into_iter().map(stored).collect();
-        let state = SimulatedState { files: PathMap::from_parts(files, BTreeMap::new()), ..SimulatedState::default() };
+        let mut files = BTreeMap::new();
+        for root in [StorePath::memories(), StorePath::records()] {
+            files
+                .extend(inner.read_opts(&root, ReadOptions::new()).await?.into_listing().files.into_iter().map(stored));
+        }
+        let state = SimulatedState { files: files.into(), ..SimulatedState::default() };
         Ok(Self { inner, state: Mutex::new(state) })
     }
 
@@ -82,7 +84,7 @@ impl DryRunStore {
     }
 
     /// Reads `path` from the inner store, if the simulated file there is a stored file.
-    async fn read_stored(&self, path: &MemoryPath) -> Result<Option<Node>, StoreError> {
+    async fn read_stored(&self, path: &StorePath) -> Result<Option<Node>, StoreError> {
         let stored = match self.state().files.files().get(path) {
             Some(Entry { source: Source::Stored(stored), .. }) => stored.clone(),
             _ => return Ok(None),
@@ -90,60 +92,43 @@ impl DryRunStore {
         self.inner.read_opts(&stored, ReadOptions::new()).await.map(Some)
     }
 
-    /// The versions of stored files and records that have preconditions.
-    async fn versions(
-        &self,
-        preconditions: &[(MemoryPath, Precondition)],
-        records: &[(RecordName, Precondition)],
-    ) -> Result<Versions, StoreError> {
-        let mut versions = Versions::default();
+    /// The versions of stored files that have preconditions.
+    async fn versions(&self, preconditions: &[(StorePath, Precondition)]) -> Result<Versions, StoreError> {
+        let mut versions = Versions::new();
         for (path, _) in preconditions {
             if let Some(Node::File(file)) = self.read_stored(path).await? {
-                versions.files.insert(path.clone(), file.version);
-            }
-        }
-        for (name, _) in records {
-            if let Some(record) = self.read_record(name).await? {
-                versions.records.insert(name.clone(), record.version);
+                versions.insert(path.clone(), file.version);
             }
         }
         Ok(versions)
     }
 }
 
-#[derive(Debug, Default)]
-struct Versions {
-    files: BTreeMap<MemoryPath, Version>,
-    records: BTreeMap<RecordName, Version>,
-}
+type Versions = BTreeMap<StorePath, Version>;
 
-/// The simulated files with the versions of stored files and records.
+/// The simulated files with the versions of stored files.
 struct StateView<'a> {
     files: &'a PathMap<Entry>,
     versions: &'a Versions,
 }
 
 impl StoreState for StateView<'_> {
-    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
-        match self.versions.files.get(path) {
+    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
+        match self.versions.get(path) {
             Some(version) => Ok(Stat::File(version.clone())),
             None => self.files.stat(path),
         }
     }
 
-    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
         self.files.usage(path)
-    }
-
-    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
-        Ok(self.versions.records.get(name).cloned())
     }
 }
 
 #[async_trait]
 impl Store for DryRunStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
-        let versions = self.versions(options.preconditions(), &[]).await?;
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        let versions = self.versions(options.preconditions()).await?;
         let stored = self.read_stored(path).await?;
         let files = &self.state().files;
         options.check(&StateView { files, versions: &versions })?;
@@ -156,16 +141,8 @@ impl Store for DryRunStore {
         }
     }
 
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        let state = self.state().records.get(name).cloned();
-        match state {
-            Some(record) => Ok(record),
-            None => self.inner.read_record(name).await,
-        }
-    }
-
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        let versions = self.versions(batch.preconditions(), batch.record_preconditions()).await?;
+        let versions = self.versions(batch.preconditions()).await?;
         let state = &mut *self.state();
         batch.check(&StateView { files: &state.files, versions: &versions })?;
         let SimulatedState { files, writes, .. } = state;
@@ -173,7 +150,7 @@ impl Store for DryRunStore {
         let edits = files.plan(&batch, |_, content, _| {
             *writes += 1;
             written_bytes += content.len();
-            let listed = FileEntry::new(MemoryPath::root(), content.len() as u64);
+            let listed = FileEntry::new(StorePath::memories(), content.len() as u64);
             Ok::<_, StoreError>(Entry {
                 listed,
                 source: Source::Written { number: *writes, content: Some(content.into()) },
@@ -185,15 +162,6 @@ impl Store for DryRunStore {
         }
         state.files.edit(edits);
         state.kept_bytes += written_bytes;
-        for change in batch.record_changes() {
-            let record = match change {
-                RecordChange::Write { content, .. } => {
-                    Some(StoredFile::new(content.clone(), written_version(state.writes)))
-                }
-                RecordChange::Remove { .. } => None,
-            };
-            state.records.insert(change.name().clone(), record);
-        }
         Ok(())
     }
 }
@@ -220,7 +188,7 @@ fn not_kept() -> StoreError {
 
 #[cfg(test)]
 mod tests {
-    use memory_tool_core::InMemoryStore;
+    use memory_tool_core::{InMemoryStore, StoreExt as _};
 
     use super::*;
 
@@ -266,18 +234,18 @@ mod tests {
     #[tokio::test]
     async fn records_are_visible_but_not_written() {
         let (inner, store) = dry_run_over(&[]).await;
-        let name: RecordName = "expiry/access-times".parse().unwrap();
-        store.apply(Batch::new().write_record(name.clone(), "times")).await.unwrap();
-        assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"times");
-        assert_eq!(inner.read_record(&name).await.unwrap(), None);
-        store.apply(Batch::new().remove_record(name.clone())).await.unwrap();
-        assert_eq!(store.read_record(&name).await.unwrap(), None);
+        let name: StorePath = "/records/expiry/access-times".parse().unwrap();
+        store.apply(Batch::new().write(name.clone(), "times")).await.unwrap();
+        assert_eq!(store.read_opts(&name, ReadOptions::new()).await.unwrap().into_file().unwrap().content, b"times");
+        assert_eq!(inner.read_opts(&name, ReadOptions::new()).await.unwrap().into_file(), None);
+        store.apply(Batch::new().remove(name.clone())).await.unwrap();
+        assert_eq!(store.read_opts(&name, ReadOptions::new()).await.unwrap().into_file(), None);
     }
 
     #[tokio::test]
     async fn a_precondition_on_a_stored_file_uses_its_stored_version() {
         let (_, store) = dry_run_over(&[("/memories/a", "old")]).await;
-        let path: MemoryPath = "/memories/a".parse().unwrap();
+        let path: StorePath = "/memories/a".parse().unwrap();
         let version = store.read(&path).await.unwrap().into_file().unwrap().version;
         let edit = Batch::new().require(path.clone(), Precondition::Version(version)).write(path, "new");
         store.apply(edit.clone()).await.unwrap();

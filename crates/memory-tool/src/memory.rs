@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use memory_tool_core::{
-    FileEntry, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt as _, ToolRunner, Usage,
+    FileEntry, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt as _, StorePath, ToolRunner, Usage,
     VerifyProgress, VerifyReport,
 };
 
@@ -207,7 +207,7 @@ impl Memory {
             // Both reports can contain the same problem. Only the report of the encrypted store names the affected
             // file.
             let is_known =
-                |object: &MemoryPath| report.problems.iter().any(|known| known.object.as_ref() == Some(object));
+                |object: &StorePath| report.problems.iter().any(|known| known.object.as_ref() == Some(object));
             let unknown: Vec<_> =
                 stored.problems.into_iter().filter(|problem| !problem.path.as_ref().is_some_and(is_known)).collect();
             report.problems.splice(0..0, unknown);

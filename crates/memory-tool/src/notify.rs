@@ -4,9 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{
-    Batch, Change, FailureKind, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile,
-};
+use memory_tool_core::{Batch, Change, FailureKind, MemoryPath, Node, ReadOptions, Store, StoreError, StorePath};
 
 /// A change of a memory, without the contents.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -31,13 +29,15 @@ pub enum MemoryChange {
     },
 }
 
-impl From<&Change> for MemoryChange {
-    fn from(change: &Change) -> Self {
-        match change {
-            Change::Write { path, .. } => Self::Written { path: path.clone() },
-            Change::Remove { path } => Self::Removed { path: path.clone() },
-            Change::Rename { from, to } => Self::Renamed { from: from.clone(), to: to.clone() },
-        }
+impl MemoryChange {
+    /// The change of a file; `None` for the change of a record.
+    fn of(change: &Change) -> Option<Self> {
+        let file = |path: &StorePath| MemoryPath::try_from(path).ok();
+        Some(match change {
+            Change::Write { path, .. } => Self::Written { path: file(path)? },
+            Change::Remove { path } => Self::Removed { path: file(path)? },
+            Change::Rename { from, to } => Self::Renamed { from: file(from)?, to: file(to)? },
+        })
     }
 }
 
@@ -63,17 +63,13 @@ impl fmt::Debug for NotifyingStore {
 
 #[async_trait]
 impl Store for NotifyingStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.inner.read_opts(path, options).await
     }
 
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner.read_record(name).await
-    }
-
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        let mut report =
-            Report { changes: batch.changes().iter().map(MemoryChange::from).collect(), on_change: &self.on_change };
+        let changes = batch.changes().iter().filter_map(MemoryChange::of).collect();
+        let mut report = Report { changes, on_change: &self.on_change };
         let applied = self.inner.apply(batch).await;
         if !matches!(applied, Ok(()) | Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. })) {
             report.changes.clear();
@@ -110,12 +106,8 @@ mod tests {
 
     #[async_trait]
     impl Store for HangingStore {
-        async fn read_opts(&self, _: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
+        async fn read_opts(&self, _: &StorePath, _: ReadOptions) -> Result<Node, StoreError> {
             Ok(Node::Absent)
-        }
-
-        async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-            Ok(None)
         }
 
         async fn apply(&self, _: Batch) -> Result<(), StoreError> {

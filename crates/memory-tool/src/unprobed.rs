@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, FailureKind, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile};
+use memory_tool_core::{Batch, FailureKind, Node, ReadOptions, Store, StoreError, StorePath};
 use memory_tool_encrypted::EncryptedStore;
 
 /// A wrapper around a store that failed, for example because it was busy, when it was probed for encryption.
@@ -35,12 +35,8 @@ impl UnprobedStore {
 
 #[async_trait]
 impl Store for UnprobedStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.plain().await?.read_opts(path, options).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.plain().await?.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

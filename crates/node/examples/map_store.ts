@@ -3,24 +3,18 @@
 import { type Batch, type Entry, type File, isUnder, type ReadOptions, replacePrefix, type State } from 'memory-tool';
 import type { Store, Usage } from 'memory-tool';
 
-const ROOT = '/memories';
+const ROOTS = ['/memories', '/records'];
 
 export class MapStore implements Store, State {
   files = new Map<string, Uint8Array>();
-  readonly #records = new Map<string, Uint8Array>();
 
   read(path: string, options: ReadOptions): File | Entry[] | undefined {
     options.check(this);
     const content = this.files.get(path);
     if (content) return { content, version: content }; // equal contents, equal versions
     const below = [...this.files].filter(([file]) => isUnder(file, path));
-    if (below.length === 0 && path !== ROOT) return undefined;
+    if (below.length === 0 && !ROOTS.includes(path)) return undefined;
     return below.map(([file, { length }]) => ({ path: file, size: length }));
-  }
-
-  readRecord(name: string): File | undefined {
-    const content = this.#records.get(name);
-    return content && { content, version: content };
   }
 
   apply(batch: Batch): void {
@@ -38,16 +32,12 @@ export class MapStore implements Store, State {
       }
     }
     this.files = files;
-    for (const { name, content } of batch.recordChanges) {
-      if (content) this.#records.set(name, content);
-      else this.#records.delete(name);
-    }
   }
 
   // The state, for the checks of batches.
 
   stat(path: string): Uint8Array | 'directory' | undefined {
-    const isDirectory = path === ROOT || [...this.files.keys()].some((file) => isUnder(file, path));
+    const isDirectory = ROOTS.includes(path) || [...this.files.keys()].some((file) => isUnder(file, path));
     return this.files.get(path) ?? (isDirectory ? 'directory' : undefined);
   }
 
@@ -55,9 +45,5 @@ export class MapStore implements Store, State {
     const files = [...this.files].filter(([file]) => file === path || isUnder(file, path));
     const bytes = files.reduce((sum, [, { length }]) => sum + length, 0);
     return { files: files.length, bytes, depth: Math.max(0, ...files.map(([file]) => file.split('/').length - 2)) };
-  }
-
-  record(name: string): Uint8Array | undefined {
-    return this.#records.get(name);
   }
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use memory_tool::{
-    BoxError, Change, FailureKind, FileEntry, MemoryPath, Node, Precondition, Quota, ReadOptions, RecordChange,
-    RecordName, Stat, Store, StoreError, StoreState, StoredFile, Usage, Version,
+    BoxError, Change, FailureKind, FileEntry, Node, Precondition, Quota, ReadOptions, Stat, Store, StoreError,
+    StorePath, StoreState, StoredFile, Usage, Version,
 };
 use memory_tool_bindings::{failure_named, parse_store_error};
 use napi::Status;
@@ -62,34 +62,20 @@ struct Method {
 }
 
 const READ: Method = Method { name: "read", operation: "reading a path", on_exception: FailureKind::Other };
-const READ_RECORD: Method =
-    Method { name: "readRecord", operation: "reading a record", on_exception: FailureKind::Other };
 const APPLY: Method =
     Method { name: "apply", operation: "applying a batch", on_exception: FailureKind::OutcomeUnknown };
 
-/// The argument of a method, other than a path or name.
+/// The argument of a method, other than a path.
 #[derive(Clone)]
 enum Request {
     Read(ReadOptions),
-    ReadRecord,
     Apply(memory_tool::Batch),
 }
 
 #[async_trait]
 impl Store for NodeStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.call(READ, path.as_str(), Request::Read(options)).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        match self.call(READ_RECORD, name.as_str(), Request::ReadRecord).await? {
-            Node::File(file) => Ok(Some(file)),
-            Node::Absent => Ok(None),
-            Node::Directory(_) => {
-                let error = "expected a file or undefined";
-                Err(StoreError::failure(READ_RECORD.on_exception, READ_RECORD.operation, error))
-            }
-        }
     }
 
     async fn apply(&self, batch: memory_tool::Batch) -> Result<(), StoreError> {
@@ -107,7 +93,7 @@ pub struct StoreCall {
     answer: Mutex<Option<oneshot::Sender<Result<Node, StoreError>>>>,
 }
 
-/// The return value of a method. Without a field, the path or record does not exist.
+/// The return value of a method. Without a field, the path does not exist.
 #[napi(object, object_to_js = false)]
 pub struct Returned {
     /// A file.
@@ -133,7 +119,7 @@ impl StoreCall {
         self.method.name
     }
 
-    /// The path or the name of the record.
+    /// The path that is read.
     #[napi(getter)]
     pub fn subject(&self) -> String {
         self.subject.clone()
@@ -194,7 +180,7 @@ fn node(returned: Returned) -> Result<Node, BoxError> {
 }
 
 fn file_entry(entry: ListedEntry) -> Result<FileEntry, BoxError> {
-    let (path, size) = (MemoryPath::parse(&entry.path)?, whole("size", entry.size)?);
+    let (path, size) = (entry.path.parse::<StorePath>()?, whole("size", entry.size)?);
     let made = if entry.damaged { FileEntry::damaged(path, size) } else { FileEntry::new(path, size) };
     Ok(made.with_created(time(entry.created)?).with_modified(time(entry.modified)?))
 }
@@ -214,10 +200,10 @@ fn whole(name: &str, given: f64) -> Result<u64, BoxError> {
 #[napi]
 pub struct Conditions(Request);
 
-/// A required version. Without a version, the path or record must not exist.
+/// A required version. Without a version, the path must not exist.
 #[napi(object, object_from_js = false)]
 pub struct Required {
-    /// The path or the name of the record.
+    /// The path.
     pub of: String,
     /// The version.
     pub version: Option<Uint8Array>,
@@ -233,15 +219,6 @@ pub struct PathChange {
     pub content: Option<Uint8Array>,
     /// The new path.
     pub new_path: Option<String>,
-}
-
-/// A change of a record. Without contents, it is removed.
-#[napi(object, object_from_js = false)]
-pub struct NamedChange {
-    /// The name.
-    pub name: String,
-    /// The new contents.
-    pub content: Option<Uint8Array>,
 }
 
 /// The limits of a directory.
@@ -274,20 +251,13 @@ impl Conditions {
         match &self.0 {
             Request::Read(options) => required(options.preconditions()),
             Request::Apply(batch) => required(batch.preconditions()),
-            Request::ReadRecord => Vec::new(),
         }
-    }
-
-    /// The required versions of records.
-    #[napi(getter)]
-    pub fn record_preconditions(&self) -> Vec<Required> {
-        self.batch().map_or_else(Vec::new, |batch| required(batch.record_preconditions()))
     }
 
     /// The limits.
     #[napi(getter)]
     pub fn quotas(&self) -> Vec<DirectoryQuota> {
-        let quota = |(path, quota): &(MemoryPath, Quota)| {
+        let quota = |(path, quota): &(StorePath, Quota)| {
             let Quota { files, bytes, file_bytes, depth, .. } = *quota;
             let [files, bytes, file_bytes, depth] = [files, bytes, file_bytes, depth].map(|limit| limit.map(number));
             DirectoryQuota { path: path.to_string(), files, bytes, file_bytes, depth }
@@ -311,34 +281,20 @@ impl Conditions {
         self.batch().map_or_else(Vec::new, |batch| batch.changes().iter().map(change).collect())
     }
 
-    /// The changes of records.
-    #[napi(getter)]
-    pub fn record_changes(&self) -> Vec<NamedChange> {
-        let change = |change: &RecordChange| match change {
-            RecordChange::Write { name, content } => {
-                NamedChange { name: name.to_string(), content: Some(Uint8Array::new(content.clone())) }
-            }
-            RecordChange::Remove { name } => NamedChange { name: name.to_string(), content: None },
-        };
-        self.batch().map_or_else(Vec::new, |batch| batch.record_changes().iter().map(change).collect())
-    }
-
     /// Checks them against the state of a store, which the functions return.
     #[napi]
     pub fn check(
         &self,
         stat: Function<'_, String, Option<PathState>>,
         usage: Function<'_, String, CountedUsage>,
-        record: Function<'_, String, Option<Uint8Array>>,
     ) -> Answer {
-        let state = NodeState { stat, usage, record };
+        let state = NodeState { stat, usage };
         let checked = match &self.0 {
             Request::Read(options) => options.check(&state),
             Request::Apply(batch) => {
                 let changes = || batch.changes().iter().try_for_each(|change| change.check(&state));
                 batch.check(&state).and_then(|()| changes())
             }
-            Request::ReadRecord => Ok(()),
         };
         checked.map_or_else(|error| Answer::from(&error), |()| Answer::default())
     }
@@ -348,13 +304,13 @@ impl Conditions {
     }
 }
 
-fn required(preconditions: &[(impl ToString, Precondition)]) -> Vec<Required> {
+fn required(preconditions: &[(StorePath, Precondition)]) -> Vec<Required> {
     let version = |precondition: &Precondition| match precondition {
         Precondition::Absent => None,
         Precondition::Version(version) => Some(Uint8Array::new(version.as_bytes().to_vec())),
     };
     let required =
-        |(of, precondition): &(_, _)| Required { of: ToString::to_string(of), version: version(precondition) };
+        |(path, precondition): &(StorePath, _)| Required { of: path.to_string(), version: version(precondition) };
     preconditions.iter().map(required).collect()
 }
 
@@ -362,7 +318,6 @@ fn required(preconditions: &[(impl ToString, Precondition)]) -> Vec<Required> {
 struct NodeState<'a> {
     stat: Function<'a, String, Option<PathState>>,
     usage: Function<'a, String, CountedUsage>,
-    record: Function<'a, String, Option<Uint8Array>>,
 }
 
 /// The error of a check. It changes nothing, so the kind of failure is known.
@@ -371,7 +326,7 @@ fn unchecked(error: impl Into<BoxError>) -> StoreError {
 }
 
 impl StoreState for NodeState<'_> {
-    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
         Ok(match self.stat.call(path.to_string()).map_err(unchecked)? {
             None => Stat::Absent,
             Some(PathState { version: None }) => Stat::Directory,
@@ -379,22 +334,17 @@ impl StoreState for NodeState<'_> {
         })
     }
 
-    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
         let CountedUsage { files, bytes, depth } = self.usage.call(path.to_string()).map_err(unchecked)?;
         let part = |name, given| whole(name, given).map_err(unchecked);
         Ok(Usage::new(part("files", files)?, part("bytes", bytes)?, part("depth", depth)?))
-    }
-
-    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
-        let version = self.record.call(name.to_string()).map_err(unchecked)?;
-        Ok(version.map(|version| Version::new(version.to_vec())))
     }
 }
 
 /// Returns `path` with `replacement` in place of the directory `old` above it, or of itself.
 #[napi]
 pub fn replace_prefix(path: String, old: String, replacement: String) -> Answer {
-    let parse = |path: &str| MemoryPath::parse(path);
+    let parse = |path: &str| path.parse::<StorePath>();
     let replaced = || parse(&path)?.replace_prefix(&parse(&old)?, &parse(&replacement)?);
     match replaced() {
         Ok(path) => Answer { text: Some(path.to_string()), ..Answer::default() },

@@ -10,9 +10,9 @@ import { pathToFileURL } from 'node:url';
 import { inspect } from 'node:util';
 import * as memoryTool from 'memory-tool';
 import { Memory, MemoryTool, type Options, ToolError } from 'memory-tool';
-import { assertDone, newPlace, program, runNode, testOnDisks, testOnStores } from './support.js';
+import { assertDone, full, newPlace, program, runNode, testOnDisks, testOnStores } from './support.js';
 
-testOnStores('the methods', async (url) => {
+async function useTheMethods(url: string): Promise<void> {
   const memory = await Memory.open(url);
   await memory.writeText('/memories/a.txt', 'é\r\n');
   assert.equal(await memory.readText('/memories/a.txt'), 'é\r\n');
@@ -27,7 +27,9 @@ testOnStores('the methods', async (url) => {
   assert.equal((await memory.usage()).files, 50);
   await memory.clear();
   assert.deepEqual(await memory.usage(), { files: 0, bytes: 0, depth: 0 });
-});
+}
+
+testOnStores('the methods', useTheMethods, {}, full);
 
 testOnDisks('entries have times', async (url) => {
   const memory = new Memory(url);

@@ -7,9 +7,9 @@ import { type Batch, type CallOptions, type Command, type Content, Memory, Memor
 import { MapStore } from '../examples/map_store.js';
 import { text, use } from './messages_api.js';
 import { converse } from './sdk.js';
-import { isFull, testOnDisks } from './support.js';
+import { isLong, testOnDisks } from './support.js';
 
-const TURNS = isFull ? 200 : 20;
+const TURNS = isLong ? 200 : 20;
 const path = '/memories/a';
 const view = { command: 'view', path } as const;
 

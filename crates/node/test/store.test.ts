@@ -16,11 +16,6 @@ class AsyncMapStore implements Store {
     return this.inner.read(path, options);
   }
 
-  async readRecord(name: string) {
-    await Promise.resolve();
-    return this.inner.readRecord(name);
-  }
-
   async apply(batch: Batch) {
     await new Promise(setImmediate);
     this.inner.apply(batch);
@@ -220,7 +215,7 @@ test('getters of a store can call a memory', async () => {
       return Buffer.from('1');
     },
   };
-  const memory = new Memory({ read: (path) => (path === '/memories/a' ? file : []), readRecord: () => undefined, apply() {} });
+  const memory = new Memory({ read: (path) => (path === '/memories/a' ? file : []), apply() {} });
   assert.equal(await memory.readText('/memories/a'), 'tea');
   await Promise.all(seen);
   assert.deepEqual((await inner.list()).map(({ path }) => path), ['/memories/content', '/memories/version']);
@@ -228,7 +223,7 @@ test('getters of a store can call a memory', async () => {
 
 test('the timeout bounds a method that never returns', async () => {
   const never = new Promise<never>(() => {});
-  const store = { read: (path: string) => (path === '/memories/a' ? never : []), readRecord: () => undefined, apply: () => never };
+  const store = { read: (path: string) => (path === '/memories/a' ? never : []), apply: () => never };
   const tool = new MemoryTool(store, { timeout: 0.1 });
   const isFailure = (kind: string) => (error: unknown) => {
     assert(error instanceof memoryTool.StoreFailure);

@@ -8,13 +8,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test, type TestContext } from 'node:test';
 
-export const isFull = ['full', 'long'].includes(process.env['MEMORY_TOOL_TESTS'] ?? '');
+const tier = process.env['MEMORY_TOOL_TESTS'] ?? '';
+export const isLong = tier === 'long';
 /** The folder of the package. */
 export const root = join(import.meta.dirname, '..', '..');
 /** The program `memory-tool`. */
 export const program = join(root, 'dist', 'bin.js');
 /** The options of a test that runs only in the full tier. */
-export const full = isFull ? {} : { skip: 'MEMORY_TOOL_TESTS is not full' };
+export const full = ['full', 'long'].includes(tier) ? {} : { skip: 'MEMORY_TOOL_TESTS is not full' };
+/** The options of a test that runs only in the long tier. */
+export const long = isLong ? {} : { skip: 'MEMORY_TOOL_TESTS is not long' };
 
 const places: string[] = [];
 after(() => places.forEach((place) => rmSync(place, { recursive: true, force: true })));
@@ -32,11 +35,16 @@ export function testOnDisks(name: string, run: (url: string, context: TestContex
   test(`${name} (SQLite)`, options, (context) => run(`sqlite:${newPlace()}/memory.db`, context));
 }
 
-/** Registers a test for each disk, and in the full tier one for each cloud. */
-export function testOnStores(name: string, run: (url: string, context: TestContext) => Promise<void>, options = {}): void {
+/** Registers a test for each disk, and one for each cloud. Only the long tier runs the latter, without other options. */
+export function testOnStores(
+  name: string,
+  run: (url: string, context: TestContext) => Promise<void>,
+  options = {},
+  cloudOptions = long,
+): void {
   testOnDisks(name, run, options);
   for (const cloud of ['s3', 'gs', 'az']) {
-    test(`${name} (${cloud})`, { ...full, ...options }, (context) => run(newPrefix(cloud), context));
+    test(`${name} (${cloud})`, { ...cloudOptions, ...options }, (context) => run(newPrefix(cloud), context));
   }
 }
 

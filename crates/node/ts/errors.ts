@@ -136,16 +136,6 @@ export class NotARegularFile extends ErrorAtPath {
   }
 }
 
-/** The record is not at the required version. */
-export class RecordMismatch extends DescribedError {
-  readonly record: string;
-
-  constructor(record: string) {
-    super('RecordMismatch', record);
-    this.record = record;
-  }
-}
-
 /** The change exceeds a limit. */
 export class OverQuota extends DescribedError {
   readonly path: string;
@@ -196,7 +186,6 @@ const CLASSES: Record<string, new (...words: never[]) => Error> = {
   NotText,
   SymbolicLink,
   NotARegularFile,
-  RecordMismatch,
   OverQuota,
   Refused,
 };

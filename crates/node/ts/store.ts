@@ -7,7 +7,7 @@ import { unicode } from './options.js';
 /** A value, or a promise of one. */
 export type Awaitable<T> = T | PromiseLike<T>;
 
-/** The contents and the version of a file or record. */
+/** The contents and the version of a file. */
 export interface File {
   readonly content: Uint8Array;
   /** Bytes that you choose: equal versions of a path must mean equal contents. */
@@ -44,13 +44,7 @@ export type Change =
   | { readonly kind: 'remove'; readonly path: string }
   | { readonly kind: 'rename'; readonly path: string; readonly newPath: string };
 
-/** A change of a record. Without `content`, it is removed, if it exists. */
-export interface RecordChange {
-  readonly name: string;
-  readonly content?: Uint8Array;
-}
-
-/** A path or the name of a record, and its required version. Without a version, it must not exist. */
+/** A path and its required version. Without a version, it must not exist. */
 export interface Precondition {
   readonly of: string;
   readonly version?: Uint8Array;
@@ -58,12 +52,10 @@ export interface Precondition {
 
 /** The state of a store, for `check`. It must not change during the check. */
 export interface State {
-  /** The version of the file, `"directory"`, or `undefined` if the path does not exist. The root is a directory. */
+  /** The version of the file, `"directory"`, or `undefined` if the path does not exist. A root is a directory. */
   stat(path: string): Uint8Array | 'directory' | undefined;
   /** The usage of the file, or of all files under the directory. */
   usage(path: string): Usage;
-  /** The version of the record, or `undefined` if it does not exist. */
-  record(name: string): Uint8Array | undefined;
 }
 
 /** The preconditions of a read. */
@@ -88,11 +80,7 @@ export class ReadOptions {
       if (found === undefined) return null;
       return found === 'directory' ? {} : { version: found };
     };
-    const { error } = this.conditions.check(
-      stat,
-      (path) => state.usage(path),
-      (name) => state.record(name) ?? null,
-    );
+    const { error } = this.conditions.check(stat, (path) => state.usage(path));
     if (error) throw toError(error);
   }
 }
@@ -110,16 +98,6 @@ export class Batch extends ReadOptions {
     });
   }
 
-  /** The changes of records. */
-  get recordChanges(): RecordChange[] {
-    return this.conditions.recordChanges;
-  }
-
-  /** Records and their required versions. */
-  get recordPreconditions(): Precondition[] {
-    return this.conditions.recordPreconditions;
-  }
-
   /** Directories and their limits after the batch. */
   get quotas(): (Quota & { readonly path: string })[] {
     return this.conditions.quotas;
@@ -127,7 +105,8 @@ export class Batch extends ReadOptions {
 }
 
 /**
- * Your own storage. The methods can return promises. They run on the thread that opened the memory. A cancelled call
+ * Your own storage. Paths are under `/memories`, or under `/records` for data of policies. The methods can return
+ * promises. They run on the thread that opened the memory. A cancelled call
  * does not cancel them, and neither does one that exceeds the timeout.
  *
  * Throw `StoreFailure` to state the kind of a failure. Every other exception is a failure too: one of `apply` means that
@@ -135,12 +114,10 @@ export class Batch extends ReadOptions {
  */
 export interface Store {
   /**
-   * Reads a path: a `File`, an `Entry` for every file under a directory, or `undefined`. The root is always a directory.
+   * Reads a path: a `File`, an `Entry` for every file under a directory, or `undefined`. A root is always a directory.
    * First call `options.check(state)`, in the same transaction.
    */
   read(path: string, options: ReadOptions): Awaitable<File | Iterable<Entry> | undefined>;
-  /** Reads a record: metadata that a policy keeps outside `/memories`. */
-  readRecord(name: string): Awaitable<File | undefined>;
   /** Applies a batch atomically. First call `batch.check(state)`, in the same transaction. Return when it is durable. */
   apply(batch: Batch): Awaitable<void>;
 }
@@ -157,7 +134,7 @@ export function replacePrefix(path: string, old: string, replacement: string): s
   return text as string;
 }
 
-const METHODS = ['read', 'readRecord', 'apply'] as const;
+const METHODS = ['read', 'apply'] as const;
 
 /** The location of a store. */
 export function locationOfStore(store: Store) {
@@ -182,8 +159,6 @@ function perform(store: Store, call: StoreCall): Awaitable<File | Iterable<Entry
   switch (call.method) {
     case 'read':
       return store.read(call.subject, new ReadOptions(call.conditions));
-    case 'readRecord':
-      return store.readRecord(call.subject);
     default:
       return store.apply(new Batch(call.conditions));
   }

@@ -8,7 +8,6 @@ pub(crate) fn name_of_store_error(error: &StoreError) -> &'static str {
         StoreError::AlreadyExists { .. } => "already_exists",
         StoreError::NotFound { .. } => "not_found",
         StoreError::VersionMismatch { .. } => "version_mismatch",
-        StoreError::RecordMismatch { .. } => "record_mismatch",
         StoreError::NotADirectory { .. } => "not_a_directory",
         StoreError::NotAFile { .. } => "not_a_file",
         StoreError::NotText { .. } => "not_text",

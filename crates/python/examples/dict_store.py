@@ -7,14 +7,13 @@ from typing import Literal
 
 from memory_tool import Batch, Entry, File, ReadOptions, Rename, Store, Usage, Write, is_under, replace_prefix
 
-ROOT = "/memories"
+ROOTS = ("/memories", "/records")
 
 
 class DictStore(Store):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._files: dict[str, bytes] = {}
-        self._records: dict[str, bytes] = {}
 
     def read(self, path: str, options: ReadOptions) -> File | list[Entry] | None:
         with self._lock:
@@ -22,12 +21,7 @@ class DictStore(Store):
             if path in self._files:
                 return File(self._files[path], version=self._files[path])  # equal contents, equal versions
             below = [file for file in self._files if is_under(file, path)]
-            return [Entry(file, len(self._files[file])) for file in below] if below or path == ROOT else None
-
-    def read_record(self, name: str) -> File | None:
-        with self._lock:
-            content = self._records.get(name)
-            return None if content is None else File(content, version=content)
+            return [Entry(file, len(self._files[file])) for file in below] if below or path in ROOTS else None
 
     def apply(self, batch: Batch) -> None:
         with self._lock:
@@ -43,24 +37,16 @@ class DictStore(Store):
                     if isinstance(change, Rename):
                         files[replace_prefix(file, path, change.new_path)] = content
             self._files = files
-            for name, record in batch.record_changes:
-                if record is None:
-                    self._records.pop(name, None)
-                else:
-                    self._records[name] = record
 
     # The state, for the checks of batches. The lock is held.
 
     def stat(self, path: str) -> bytes | Literal["directory"] | None:
         if path in self._files:
             return self._files[path]
-        is_directory = path == ROOT or any(is_under(file, path) for file in self._files)
+        is_directory = path in ROOTS or any(is_under(file, path) for file in self._files)
         return "directory" if is_directory else None
 
     def usage(self, path: str) -> Usage:
         files = [file for file in self._files if file == path or is_under(file, path)]
         depth = max((file.count("/") - 1 for file in files), default=0)
         return Usage(len(files), sum(len(self._files[file]) for file in files), depth)
-
-    def record(self, name: str) -> bytes | None:
-        return self._records.get(name)

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use memory_tool::{
-    Change, FailureKind, FileEntry, MemoryPath, Node, Precondition, Quota, RecordChange, RecordName, Stat, Store,
-    StoreError, StoreState, StoredFile, Usage, Version,
+    Change, FailureKind, FileEntry, Node, Precondition, Quota, Stat, Store, StoreError, StorePath, StoreState,
+    StoredFile, Usage, Version,
 };
 use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -37,7 +37,7 @@ impl PythonStore {
         event_loop: Option<&Py<PyAny>>,
     ) -> PyResult<Self> {
         let py = object.py();
-        for method in ["read", "read_record", "apply"] {
+        for method in ["read", "apply"] {
             if !object.hasattr(method)? {
                 let class = object.get_type();
                 let message = format!("expected a path, URL, memory or store, got {class}, which has no {method}");
@@ -157,19 +157,11 @@ impl Answer {
 
 #[async_trait]
 impl Store for PythonStore {
-    async fn read_opts(&self, path: &MemoryPath, options: memory_tool::ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: memory_tool::ReadOptions) -> Result<Node, StoreError> {
         let method = Method { name: "read", operation: "reading a path", on_exception: FailureKind::Other };
         let path = path.clone();
         let arguments = move |py: Python<'_>| tuple(py, (path.as_str(), ReadOptions(options)));
         self.call(method, arguments, node).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        let method = Method { name: "read_record", operation: "reading a record", on_exception: FailureKind::Other };
-        let name = name.clone();
-        let arguments = move |py: Python<'_>| tuple(py, (name.as_str(),));
-        self.call(method, arguments, |value| if value.is_none() { Ok(None) } else { stored_file(value).map(Some) })
-            .await
     }
 
     async fn apply(&self, batch: memory_tool::Batch) -> Result<(), StoreError> {
@@ -217,8 +209,8 @@ fn file_entry(value: &Bound<'_, PyAny>) -> PyResult<FileEntry> {
     Ok(entry.with_created(time("created")?).with_modified(time("modified")?))
 }
 
-fn path(value: &Bound<'_, PyAny>) -> PyResult<MemoryPath> {
-    MemoryPath::parse(&value.extract::<String>()?).map_err(|error| CallError::from(StoreError::from(error)).into())
+fn path(value: &Bound<'_, PyAny>) -> PyResult<StorePath> {
+    value.extract::<String>()?.parse::<StorePath>().map_err(|error| CallError::from(StoreError::from(error)).into())
 }
 
 /// The options of `Store.read`.
@@ -250,13 +242,8 @@ impl Batch {
     }
 
     #[getter]
-    fn record_preconditions<'py>(&self, py: Python<'py>) -> Vec<(String, Option<Bound<'py, PyBytes>>)> {
-        preconditions(py, self.0.record_preconditions())
-    }
-
-    #[getter]
     fn quotas<'py>(&self, py: Python<'py>) -> PyResult<Vec<(String, Bound<'py, PyAny>)>> {
-        let quota = |(directory, quota): &(MemoryPath, Quota)| {
+        let quota = |(directory, quota): &(StorePath, Quota)| {
             let Quota { files, bytes, file_bytes, depth, .. } = *quota;
             Ok((directory.to_string(), new(py, "Quota", (files, bytes, file_bytes, depth))?))
         };
@@ -273,15 +260,6 @@ impl Batch {
         self.0.changes().iter().map(change).collect()
     }
 
-    #[getter]
-    fn record_changes<'py>(&self, py: Python<'py>) -> Vec<(String, Option<Bound<'py, PyBytes>>)> {
-        let change = |change: &RecordChange| match change {
-            RecordChange::Write { name, content } => (name.to_string(), Some(PyBytes::new(py, content))),
-            RecordChange::Remove { name } => (name.to_string(), None),
-        };
-        self.0.record_changes().iter().map(change).collect()
-    }
-
     /// Checks the batch against the state of a store.
     fn check(&self, state: &Bound<'_, PyAny>) -> PyResult<()> {
         let state = PythonState(state);
@@ -295,13 +273,13 @@ impl Batch {
 
 fn preconditions<'py>(
     py: Python<'py>,
-    preconditions: &[(impl ToString, Precondition)],
+    preconditions: &[(StorePath, Precondition)],
 ) -> Vec<(String, Option<Bound<'py, PyBytes>>)> {
     let version = |precondition: &Precondition| match precondition {
         Precondition::Absent => None,
         Precondition::Version(version) => Some(PyBytes::new(py, version.as_bytes())),
     };
-    preconditions.iter().map(|(of, precondition)| (of.to_string(), version(precondition))).collect()
+    preconditions.iter().map(|(path, precondition)| (path.to_string(), version(precondition))).collect()
 }
 
 fn new<'py>(py: Python<'py>, class: &str, arguments: impl PyCallArgs<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -325,7 +303,7 @@ impl<'py> PythonState<'_, 'py> {
 }
 
 impl StoreState for PythonState<'_, '_> {
-    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
         self.ask("stat", path.as_str(), |answer| {
             Ok(match answer.extract::<Option<String>>() {
                 Ok(None) => Stat::Absent,
@@ -335,15 +313,11 @@ impl StoreState for PythonState<'_, '_> {
         })
     }
 
-    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
         self.ask("usage", path.as_str(), |answer| {
             let part = |name| answer.getattr(name)?.extract();
             Ok(Usage::new(part("files")?, part("bytes")?, part("depth")?))
         })
-    }
-
-    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
-        self.ask("record", name.as_str(), |answer| if answer.is_none() { Ok(None) } else { version(answer).map(Some) })
     }
 }
 

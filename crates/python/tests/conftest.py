@@ -7,17 +7,21 @@ import pytest
 
 sys.path.append(str(Path(__file__).parent.parent / "examples"))
 
-FULL = os.environ.get("MEMORY_TOOL_TESTS") in ("full", "long")
+TIER = os.environ.get("MEMORY_TOOL_TESTS")
+IS_LONG = TIER == "long"
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "full: runs only with MEMORY_TOOL_TESTS=full")
+    config.addinivalue_line("markers", "full: runs only with MEMORY_TOOL_TESTS=full or long")
+    config.addinivalue_line("markers", "long: runs only with MEMORY_TOOL_TESTS=long")
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.get_closest_marker("full") and not FULL:
+        if item.get_closest_marker("full") and TIER not in ("full", "long"):
             item.add_marker(pytest.mark.skip(reason="MEMORY_TOOL_TESTS is not full"))
+        if item.get_closest_marker("long") and not IS_LONG:
+            item.add_marker(pytest.mark.skip(reason="MEMORY_TOOL_TESTS is not long"))
 
 
 def url_of(kind, tmp_path):
@@ -34,6 +38,7 @@ def url_of(kind, tmp_path):
 
 DISKS = ["local", "sqlite"]
 BUCKETS = [pytest.param(kind, marks=pytest.mark.full) for kind in ("s3", "gs", "az")]
+BUCKETS_OF_LONG_TIER = [pytest.param(kind, marks=pytest.mark.long) for kind in ("s3", "gs", "az")]
 
 
 @pytest.fixture(params=DISKS)
@@ -47,5 +52,10 @@ def bucket_url(request, tmp_path):
 
 
 @pytest.fixture(params=DISKS + BUCKETS)
+def url_of_any_kind(request, tmp_path):
+    return url_of(request.param, tmp_path)
+
+
+@pytest.fixture(params=DISKS + BUCKETS_OF_LONG_TIER)
 def url(request, tmp_path):
     return url_of(request.param, tmp_path)

@@ -17,7 +17,8 @@ import memory_tool
 from memory_tool import AsyncMemory, AsyncMemoryTool, Memory, MemoryTool, Options, ToolError, Usage
 
 
-def test_the_methods(url):
+def test_the_methods(url_of_any_kind):
+    url = url_of_any_kind
     memory = Memory(url)
     memory.write_text("/memories/a.txt", "é\r\n")
     assert memory.read_text("/memories/a.txt") == "é\r\n"

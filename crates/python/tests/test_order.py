@@ -10,14 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from anthropic.types.beta import BetaMemoryTool20250818CreateCommand as CreateCommand
-from conftest import FULL
+from conftest import IS_LONG
 from dict_store import DictStore
 from messages_api import text, use
 from test_sdk import RUNS
 
 from memory_tool import AsyncMemoryTool, Memory, MemoryTool, ToolError
 
-TURNS = 200 if FULL else 20
+TURNS = 200 if IS_LONG else 20
 PATH = "/memories/a"
 
 

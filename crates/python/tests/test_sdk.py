@@ -143,7 +143,7 @@ def test_the_agent_of_the_readme_remembers(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-@pytest.mark.parametrize("cases", ["str_replace.", pytest.param("", marks=pytest.mark.full)])
+@pytest.mark.parametrize("cases", ["str_replace.", pytest.param("", marks=pytest.mark.long)])
 def test_the_suite_passes_on_a_program_with_the_tool(kind, cases):
     driver = Path(__file__).with_name("driver.py")
     program = f"'{sys.executable}' -B '{driver}' {kind} {{dir}} {{options}}"

@@ -27,9 +27,6 @@ class AsyncDictStore(Store):
     async def read(self, path, options):
         return await self._ask("read", path, options)
 
-    async def read_record(self, name):
-        return await self._ask("read_record", name)
-
     async def apply(self, batch):
         return await self._ask("apply", batch)
 

@@ -1,20 +1,20 @@
--- The files of all memories. Contents are in a table of their own, so that a listing does not read them.
+-- The files and records of all memories. Contents are in a table of their own, so that a listing does not read them.
 
 -- Ids are never reused and revisions only grow, so the pair identifies a content.
 CREATE TABLE content (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     revision INTEGER NOT NULL DEFAULT 1,
-    modified_at INTEGER NOT NULL, -- in milliseconds since 1970
     bytes BLOB NOT NULL
 ) STRICT;
 
 CREATE TABLE file (
-    store TEXT NOT NULL,
-    path TEXT NOT NULL,
+    memory TEXT NOT NULL,
+    path TEXT NOT NULL, -- under /memories, or under /records for data of a policy
     size INTEGER NOT NULL, -- of the content, in bytes
     content_id INTEGER NOT NULL UNIQUE REFERENCES content (id),
     created_at INTEGER NOT NULL, -- in milliseconds since 1970
-    PRIMARY KEY (store, path)
+    modified_at INTEGER NOT NULL, -- in milliseconds since 1970
+    PRIMARY KEY (memory, path)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TRIGGER revision_grows BEFORE UPDATE ON content WHEN new.id <> old.id OR new.revision <= old.revision BEGIN
@@ -26,13 +26,14 @@ CREATE TRIGGER content_goes_with_its_file AFTER DELETE ON file BEGIN
 END;
 
 -- For reading with `sqlite3`.
-CREATE VIEW memory AS
+CREATE VIEW file_text AS
 SELECT
-    store,
+    memory,
     path,
     CAST(bytes AS TEXT) AS text,
     size,
     strftime('%Y-%m-%dT%H:%M:%fZ', created_at / 1000.0, 'unixepoch') AS created,
     strftime('%Y-%m-%dT%H:%M:%fZ', modified_at / 1000.0, 'unixepoch') AS modified
 FROM file
-JOIN content ON content.id = file.content_id;
+JOIN content ON content.id = file.content_id
+WHERE path < '/records';

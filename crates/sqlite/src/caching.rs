@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{Batch, Change, MemoryPath, Node};
+use memory_tool_core::{Batch, Change, Node, StorePath};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::failure::Failure;
@@ -43,7 +43,7 @@ const ENTRY_SIZE: usize = 256;
 const MAX_COMPARED_CHANGES: usize = 16;
 
 /// A memory and a path in it.
-pub(crate) type Key = (MemoryName, MemoryPath);
+pub(crate) type Key = (MemoryName, StorePath);
 
 /// A connection, and the nodes that it has read since another connection last committed a change.
 pub(crate) struct CachingConnection {
@@ -99,7 +99,7 @@ impl CachingConnection {
     }
 
     /// Reads a path in one snapshot, and remembers the node unless it is large. Blocks.
-    pub(crate) fn read(&mut self, memory: &Memory, path: &MemoryPath) -> Result<Node, Failure> {
+    pub(crate) fn read(&mut self, memory: &Memory, path: &StorePath) -> Result<Node, Failure> {
         let log = self.open_log(); // before the snapshot, so that a later commit alters the status
         let mut statement = self.connection.prepare_cached(DATA_VERSION)?;
         let mut version = statement.query(())?;
@@ -160,7 +160,7 @@ impl CachingConnection {
     }
 
     fn forget(&mut self, memory: &Memory, changes: &[Change]) {
-        let is_affected = |path: &MemoryPath| {
+        let is_affected = |path: &StorePath| {
             changes.len() > MAX_COMPARED_CHANGES
                 || changes.iter().any(|change| match change {
                     Change::Write { path: changed, .. } | Change::Remove { path: changed } => changed.overlaps(path),
@@ -198,7 +198,7 @@ pub(crate) fn in_snapshot<T>(
 
 const DATA_VERSION: &str = "PRAGMA data_version";
 
-pub(crate) fn key(memory: &Memory, path: &MemoryPath) -> Key {
+pub(crate) fn key(memory: &Memory, path: &StorePath) -> Key {
     (memory.name.clone(), path.clone())
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memory_tool_core::{FailureKind, MemoryPath, Node, OpenMode};
+use memory_tool_core::{FailureKind, Node, OpenMode, StorePath};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
@@ -120,7 +120,7 @@ impl Database {
 
     /// Reads a path without preconditions. A node that was read before and is current is returned without leaving the
     /// thread. Not in the mode [`ReadOnly`](OpenMode::ReadOnly), where a connection may change the access method.
-    pub(crate) async fn read_node(self: Arc<Self>, memory: &Memory, path: &MemoryPath) -> Result<Node, Failure> {
+    pub(crate) async fn read_node(self: Arc<Self>, memory: &Memory, path: &StorePath) -> Result<Node, Failure> {
         for _ in 0..BUDGET_OF_A_READ {
             consume_budget().await;
         }
@@ -136,7 +136,7 @@ impl Database {
     }
 
     /// Returns a current node that an idle connection remembers. Does not wait.
-    fn recall(&self, memory: &Memory, path: &MemoryPath) -> Option<Node> {
+    fn recall(&self, memory: &Memory, path: &StorePath) -> Option<Node> {
         let key = caching::key(memory, path);
         let (connection, node) = self.pool.take_if(|connection| connection.remembered(&key))?;
         let is_current = connection.is_current();

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memory_tool_core::{
-    Change, FailureKind, FileEntry, FileTimes, Listing, MAX_PATH_BYTES, MemoryPath, Node, RecordChange, RecordName,
-    Stat, StoreError, StoreState, StoredFile, UnlistedItem, UnlistedReason, Usage, Version,
+    Change, FailureKind, FileEntry, FileTimes, Listing, MAX_PATH_BYTES, Node, NodeKind, Stat, StoreError, StorePath,
+    StoreState, StoredFile, UnlistedItem, UnlistedReason, Usage, Version,
 };
 use rusqlite::{Connection, Params, Row};
 
@@ -14,7 +14,7 @@ use crate::name::MemoryName;
 /// The rows under the path `?2`, as a range of the primary key: `0` is the character after `/`.
 macro_rules! under {
     () => {
-        "store = ?1 AND path > ?2 || '/' AND path < ?2 || '0'"
+        "memory = ?1 AND path > ?2 || '/' AND path < ?2 || '0'"
     };
 }
 
@@ -22,7 +22,7 @@ macro_rules! under {
 /// character before `/`; the second condition excludes them.
 macro_rules! at_or_under {
     () => {
-        "store = ?1 AND path >= ?2 AND path < ?2 || '0' AND (path = ?2 OR path > ?2 || '/')"
+        "memory = ?1 AND path >= ?2 AND path < ?2 || '0' AND (path = ?2 OR path > ?2 || '/')"
     };
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Memory {
 
 impl Files<'_> {
     /// Reads a path. A directory needs two statements, so this must be in a transaction.
-    pub(crate) fn read(&self, path: &MemoryPath) -> Result<Node, Failure> {
+    pub(crate) fn read(&self, path: &StorePath) -> Result<Node, Failure> {
         if let Some(node) = self.read_at_once(path)? {
             return Ok(node);
         }
@@ -60,11 +60,11 @@ impl Files<'_> {
     }
 
     /// Reads the root or a file with one statement.
-    fn read_at_once(&self, path: &MemoryPath) -> Result<Option<Node>, Failure> {
+    fn read_at_once(&self, path: &StorePath) -> Result<Option<Node>, Failure> {
         const FILE: &str = concat!(
             "SELECT content_id, revision, length(bytes), ",
             bytes!(),
-            " FROM file LEFT JOIN content ON content.id = content_id WHERE store = ?1 AND path = ?2"
+            " FROM file LEFT JOIN content ON content.id = content_id WHERE memory = ?1 AND path = ?2"
         );
         if path.is_root() {
             return self.list(path).map(Node::Directory).map(Some);
@@ -88,7 +88,7 @@ impl Files<'_> {
     }
 
     /// Lists the files under a directory. Rows of other programs with invalid paths are unlisted items.
-    fn list(&self, directory: &MemoryPath) -> Result<Listing, Failure> {
+    fn list(&self, directory: &StorePath) -> Result<Listing, Failure> {
         const LIST: &str = concat!("SELECT path, size, created_at, modified_at FROM file WHERE ", under!());
         let mut statement = self.connection.prepare_cached(LIST)?;
         let mut rows = statement.query((self.name(), directory.as_str()))?;
@@ -109,9 +109,9 @@ impl Files<'_> {
     }
 
     /// Returns what is at the path, without contents.
-    fn find(&self, path: &MemoryPath) -> Result<Stat, Failure> {
+    fn find(&self, path: &StorePath) -> Result<Stat, Failure> {
         const VERSION: &str = "SELECT content_id, revision FROM file LEFT JOIN content ON content.id = content_id \
-             WHERE store = ?1 AND path = ?2";
+             WHERE memory = ?1 AND path = ?2";
         if path.is_root() {
             return Ok(Stat::Directory);
         }
@@ -122,7 +122,7 @@ impl Files<'_> {
     }
 
     /// The usage at and under the path. One statement, which reads no contents.
-    fn count(&self, path: &MemoryPath) -> Result<Usage, Failure> {
+    fn count(&self, path: &StorePath) -> Result<Usage, Failure> {
         const USAGE: &str = concat!(
             // Other programs may have written sizes whose sum overflows, which is an error in `sum`.
             "SELECT count(*), CAST(total(max(size, 0)) AS INTEGER), ",
@@ -140,31 +140,25 @@ impl Files<'_> {
 
     /// Applies one change in a transaction that has the write lock.
     pub(crate) fn change(&self, change: Change) -> Result<(), Failure> {
+        change.check(self)?;
         match change {
-            Change::Write { path, content, times } => self.write(path, &content, times),
-            Change::Remove { path } => self.remove(path),
-            Change::Rename { from, to } => self.rename(from, to),
+            Change::Write { path, content, times } => self.write(&path, &content, times),
+            Change::Remove { path } => self.remove(&path),
+            Change::Rename { from, to } => self.rename(&from, &to),
         }
     }
 
-    fn write(&self, path: MemoryPath, content: &[u8], times: FileTimes) -> Result<(), Failure> {
-        if self.replace(&path, content, times)? {
-            return Ok(());
-        }
-        self.refuse_file_above(&path)?;
-        if self.is_directory(&path)? {
-            return Err(StoreError::AlreadyExists { path }.into());
-        }
-        self.insert(&path, content, times)
+    fn write(&self, path: &StorePath, content: &[u8], times: FileTimes) -> Result<(), Failure> {
+        if self.replace(path, content, times)? { Ok(()) } else { self.insert(path, content, times) }
     }
 
     /// Replaces the contents of a file. Returns whether it had any.
-    fn replace(&self, path: &MemoryPath, content: &[u8], times: FileTimes) -> Result<bool, Failure> {
+    fn replace(&self, path: &StorePath, content: &[u8], times: FileTimes) -> Result<bool, Failure> {
         const CONTENT: &str = "UPDATE content SET revision = revision + 1, bytes = ?3 \
-             WHERE id = (SELECT content_id FROM file WHERE store = ?1 AND path = ?2)";
+             WHERE id = (SELECT content_id FROM file WHERE memory = ?1 AND path = ?2)";
         const FILE: &str = "UPDATE file \
              SET size = ?3, created_at = min(coalesce(?4, created_at), ?5), modified_at = ?5 \
-             WHERE store = ?1 AND path = ?2";
+             WHERE memory = ?1 AND path = ?2";
         if self.execute(CONTENT, (self.name(), path.as_str(), content))? == 0 {
             return Ok(false);
         }
@@ -174,10 +168,10 @@ impl Files<'_> {
     }
 
     /// Creates a file, or restores the contents of a file that has lost them.
-    fn insert(&self, path: &MemoryPath, content: &[u8], times: FileTimes) -> Result<(), Failure> {
+    fn insert(&self, path: &StorePath, content: &[u8], times: FileTimes) -> Result<(), Failure> {
         const CONTENT: &str = "INSERT INTO content (bytes) VALUES (?1)";
-        const FILE: &str = "INSERT INTO file (store, path, size, content_id, created_at, modified_at) \
-             VALUES (?1, ?2, ?3, last_insert_rowid(), min(coalesce(?4, ?5), ?5), ?5) ON CONFLICT (store, path) \
+        const FILE: &str = "INSERT INTO file (memory, path, size, content_id, created_at, modified_at) \
+             VALUES (?1, ?2, ?3, last_insert_rowid(), min(coalesce(?4, ?5), ?5), ?5) ON CONFLICT (memory, path) \
              DO UPDATE SET size = excluded.size, content_id = excluded.content_id, modified_at = excluded.modified_at";
         self.execute(CONTENT, (content,))?;
         let (created, modified) = stored(times);
@@ -185,42 +179,23 @@ impl Files<'_> {
         Ok(())
     }
 
-    fn remove(&self, path: MemoryPath) -> Result<(), Failure> {
+    fn remove(&self, path: &StorePath) -> Result<(), Failure> {
         const REMOVE: &str = concat!("DELETE FROM file WHERE ", at_or_under!());
-        let removed = self.execute(REMOVE, (self.name(), path.as_str()))?;
-        if removed == 0 && !path.is_root() {
-            return Err(StoreError::NotFound { path }.into());
-        }
+        self.execute(REMOVE, (self.name(), path.as_str()))?;
         Ok(())
     }
 
-    fn rename(&self, from: MemoryPath, to: MemoryPath) -> Result<(), Failure> {
+    fn rename(&self, from: &StorePath, to: &StorePath) -> Result<(), Failure> {
         // Both functions count characters.
         const RENAME: &str =
             concat!("UPDATE file SET path = ?3 || substr(path, length(?2) + 1) WHERE ", at_or_under!());
-        if !self.is_anything(&from)? {
-            return Err(StoreError::NotFound { path: from }.into());
-        }
-        self.refuse_file_above(&to)?;
-        if self.is_anything(&to)? {
-            return Err(StoreError::AlreadyExists { path: to }.into());
-        }
-        self.refuse_too_long(&from, &to)?;
+        self.refuse_too_long(from, to)?;
         self.execute(RENAME, (self.name(), from.as_str(), to.as_str()))?;
         Ok(())
     }
 
-    fn refuse_file_above(&self, path: &MemoryPath) -> Result<(), Failure> {
-        for path in path.parents().filter(|above| !above.is_root()) {
-            if self.is_file(&path)? {
-                return Err(StoreError::NotADirectory { path }.into());
-            }
-        }
-        Ok(())
-    }
-
     /// Refuses a rename that makes a path too long. The error names the first such path.
-    fn refuse_too_long(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), Failure> {
+    fn refuse_too_long(&self, from: &StorePath, to: &StorePath) -> Result<(), Failure> {
         const TOO_LONG: &str =
             concat!("SELECT path FROM file WHERE length(CAST(path AS BLOB)) > ?3 AND ", at_or_under!());
         let longest = (MAX_PATH_BYTES + from.as_str().len()).saturating_sub(to.as_str().len());
@@ -231,50 +206,15 @@ impl Files<'_> {
         first.map_or(Ok(()), |path| Ok(path.replace_prefix(from, to).map(|_| ())?))
     }
 
-    /// Reads a record.
-    pub(crate) fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, Failure> {
-        const RECORD: &str =
-            concat!("SELECT id, length(bytes), ", bytes!(), " FROM record WHERE store = ?1 AND name = ?2");
-        self.first(RECORD, (self.name(), name.as_str(), self.limit()), |row| {
-            let (version, length): (_, i64) = (record_version(row)?, row.get(1)?);
-            match row.get(2)? {
-                Some(bytes) => Ok(StoredFile::new(bytes, version)),
-                None => Err(StoreError::record_too_large(size(length)?, self.memory.max_file_bytes).into()),
-            }
-        })
-    }
-
-    /// Applies one change of a record. Each content gets a new id, which is its version.
-    pub(crate) fn change_record(&self, change: RecordChange) -> Result<(), Failure> {
-        const WRITE: &str = "INSERT OR REPLACE INTO record (store, name, bytes) VALUES (?1, ?2, ?3)";
-        const REMOVE: &str = "DELETE FROM record WHERE store = ?1 AND name = ?2";
-        match change {
-            RecordChange::Write { name, content } => self.execute(WRITE, (self.name(), name.as_str(), content))?,
-            RecordChange::Remove { name } => self.execute(REMOVE, (self.name(), name.as_str()))?,
-        };
-        Ok(())
-    }
-
     /// Whether the memory has a file or a record.
     pub(crate) fn memory_exists(&self) -> rusqlite::Result<bool> {
-        const EXIST: &str = "SELECT 1 FROM file WHERE store = ?1 UNION ALL SELECT 1 FROM record WHERE store = ?1";
+        const EXIST: &str = "SELECT 1 FROM file WHERE memory = ?1";
         self.connection.prepare_cached(EXIST)?.exists([self.name()])
     }
 
-    fn is_file(&self, path: &MemoryPath) -> Result<bool, Failure> {
-        self.finds("SELECT 1 FROM file WHERE store = ?1 AND path = ?2", path)
-    }
-
-    fn is_directory(&self, path: &MemoryPath) -> Result<bool, Failure> {
-        self.finds(concat!("SELECT 1 FROM file WHERE ", under!()), path)
-    }
-
-    fn is_anything(&self, path: &MemoryPath) -> Result<bool, Failure> {
-        self.finds(concat!("SELECT 1 FROM file WHERE ", at_or_under!()), path)
-    }
-
-    fn finds(&self, sql: &str, path: &MemoryPath) -> Result<bool, Failure> {
-        Ok(self.first(sql, (self.name(), path.as_str()), |_| Ok(()))?.is_some())
+    fn is_directory(&self, path: &StorePath) -> Result<bool, Failure> {
+        const UNDER: &str = concat!("SELECT 1 FROM file WHERE ", under!());
+        Ok(self.first(UNDER, (self.name(), path.as_str()), |_| Ok(()))?.is_some())
     }
 
     fn first<T>(
@@ -294,28 +234,34 @@ impl Files<'_> {
 }
 
 impl StoreState for Files<'_> {
-    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+    /// A file without its content exists.
+    fn kind(&self, path: &StorePath) -> Result<NodeKind, StoreError> {
+        const FILE: &str = "SELECT 1 FROM file WHERE memory = ?1 AND path = ?2";
+        let find = || {
+            if self.first(FILE, (self.name(), path.as_str()), |_| Ok(()))?.is_some() {
+                return Ok(NodeKind::File);
+            }
+            Ok(if path.is_root() || self.is_directory(path)? { NodeKind::Directory } else { NodeKind::Absent })
+        };
+        find().map_err(|failure: Failure| failure.during(CHECKING))
+    }
+
+    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
         self.find(path).map_err(|failure| failure.during(CHECKING))
     }
 
-    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
         self.count(path).map_err(|failure| failure.during(CHECKING))
-    }
-
-    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
-        const VERSION: &str = "SELECT id FROM record WHERE store = ?1 AND name = ?2";
-        let found = self.first(VERSION, (self.name(), name.as_str()), record_version);
-        found.map_err(|failure| failure.during(CHECKING))
     }
 }
 
 /// Jumps from one name to the next in the primary key. `SELECT DISTINCT` would read the row of every file.
 const MEMORY_NAMES: &str = "WITH RECURSIVE found (name) AS ( \
-     SELECT min(store) FROM file \
-     UNION ALL SELECT (SELECT min(store) FROM file WHERE store > name) FROM found WHERE name IS NOT NULL \
+     SELECT min(memory) FROM file \
+     UNION ALL SELECT (SELECT min(memory) FROM file WHERE memory > name) FROM found WHERE name IS NOT NULL \
      ) SELECT name FROM found WHERE name IS NOT NULL";
 
-/// The sorted names of all memories with a file. Rows of other programs with invalid names are skipped.
+/// The sorted names of all memories with a file or record. Rows of other programs with invalid names are skipped.
 pub(crate) fn memory_names(connection: &Connection) -> rusqlite::Result<Vec<MemoryName>> {
     let mut statement = connection.prepare_cached(MEMORY_NAMES)?;
     let names = statement.query_map((), |row| Ok(row.get_ref(0)?.as_str().ok().and_then(|name| name.parse().ok())))?;
@@ -330,19 +276,14 @@ fn content_version(row: &Row<'_>) -> Result<Version, Failure> {
     Ok(Version::new([id.to_be_bytes(), revision.ok_or_else(missing)?.to_be_bytes()].concat()))
 }
 
-/// The version of a row that starts with the id of a record.
-fn record_version(row: &Row<'_>) -> Result<Version, Failure> {
-    Ok(Version::new(row.get::<_, i64>(0)?.to_be_bytes()))
-}
-
 /// The path of a row; `None` if it is invalid.
-pub(crate) fn canonical(stored: &str) -> Option<MemoryPath> {
-    stored.parse().ok().filter(|path: &MemoryPath| path.as_str() == stored)
+pub(crate) fn canonical(stored: &str) -> Option<StorePath> {
+    stored.parse().ok().filter(|path: &StorePath| path.as_str() == stored)
 }
 
 /// The item for a row with an invalid path: its first illegal name, in the directory above it.
 fn unlisted(stored: &str) -> UnlistedItem {
-    let mut directory = MemoryPath::root();
+    let mut directory = if stored.starts_with("/records") { StorePath::records() } else { StorePath::memories() };
     for name in stored.split('/').skip(2) {
         match directory.join(name) {
             Ok(path) => directory = path,
@@ -388,7 +329,7 @@ mod tests {
             {
                 let memory = Memory { name: memory.parse().unwrap(), max_file_bytes: 9 };
                 let path = format!("/memories/{number}").parse().unwrap();
-                Files { connection: &connection, memory: &memory }.write(path, b"text", FileTimes::new()).unwrap();
+                Files { connection: &connection, memory: &memory }.write(&path, b"text", FileTimes::new()).unwrap();
             }
             assert_eq!(memory_names(&connection).unwrap(), ["a".parse().unwrap(), "b".parse().unwrap()]);
             let mut statement = connection.prepare(MEMORY_NAMES).unwrap();

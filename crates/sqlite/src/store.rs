@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, Problem, ReadOptions, RecordName, Store, StoreError,
-    StoredFile, VerifyProgress, VerifyReport,
+    Batch, FailureKind, Node, OpenError, OpenMode, Problem, ReadOptions, Store, StoreError, StorePath, VerifyProgress,
+    VerifyReport,
 };
 use rusqlite::Connection;
 use tokio::task::spawn_blocking;
@@ -97,8 +97,7 @@ impl SqliteStore {
 
     /// Checks the whole database and reads every file of this memory. The database may be in use.
     ///
-    /// The check covers all memories: SQLite's integrity check, paths, sizes, missing and unused contents, and record
-    /// names.
+    /// The check covers all memories: SQLite's integrity check, paths, sizes, missing and unused contents.
     ///
     /// `progress` is called after each file of this memory.
     ///
@@ -147,19 +146,13 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         if options.preconditions().is_empty() && self.database.mode() != OpenMode::ReadOnly {
             let reading = Arc::clone(&self.database).read_node(&self.memory, path);
             return reading.await.map_err(|failure| failure.during(READING));
         }
         let path = path.clone();
         self.read_with(READING, move |connection, memory| read(connection, memory, &path, &options)).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        let name = name.clone();
-        let read = move |connection: &Connection, memory: &Memory| Files { connection, memory }.read_record(&name);
-        self.read_with("reading a record", read).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -179,7 +172,7 @@ impl Store for SqliteStore {
 const READING: &str = "reading";
 const APPLYING: &str = "applying a batch";
 
-fn read(connection: &Connection, memory: &Memory, path: &MemoryPath, options: &ReadOptions) -> Result<Node, Failure> {
+fn read(connection: &Connection, memory: &Memory, path: &StorePath, options: &ReadOptions) -> Result<Node, Failure> {
     let files = Files { connection, memory };
     options.check(&files)?;
     files.read(path)
@@ -194,7 +187,5 @@ fn check(connection: &Connection, memory: &Memory, batch: &Batch) -> Result<(), 
 fn apply(connection: &Connection, memory: &Memory, batch: Batch) -> Result<(), Failure> {
     let files = Files { connection, memory };
     batch.check(&files)?;
-    let (changes, record_changes) = batch.into_changes();
-    changes.into_iter().try_for_each(|change| files.change(change))?;
-    record_changes.into_iter().try_for_each(|change| files.change_record(change))
+    batch.into_changes().into_iter().try_for_each(|change| files.change(change))
 }

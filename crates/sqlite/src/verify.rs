@@ -1,6 +1,6 @@
 //! The check of a whole database.
 
-use memory_tool_core::{MemoryPath, Problem, RecordName};
+use memory_tool_core::{Problem, StorePath};
 use rusqlite::{Connection, ErrorCode, Row};
 
 use crate::failure::Failure;
@@ -17,7 +17,6 @@ pub(crate) fn problems(snapshot: &Connection, memory: &MemoryName) -> Result<Vec
     check_files(snapshot, memory, &mut problems)?;
     check_directories(snapshot, &mut problems)?;
     check_contents(snapshot, &mut problems)?;
-    check_records(snapshot, &mut problems)?;
     Ok(problems)
 }
 
@@ -38,14 +37,14 @@ fn damage(snapshot: &Connection) -> Result<Vec<Problem>, Failure> {
 
 fn check_files(snapshot: &Connection, memory: &MemoryName, problems: &mut Vec<Problem>) -> Result<(), Failure> {
     const FILES: &str =
-        "SELECT store, path, size, length(bytes) FROM file LEFT JOIN content ON content.id = content_id";
+        "SELECT memory, path, size, length(bytes) FROM file LEFT JOIN content ON content.id = content_id";
     let mut statement = snapshot.prepare(FILES)?;
     let mut rows = statement.query(())?;
     while let Some(row) = rows.next()? {
         let (store, path) = (text(row, 0)?, text(row, 1)?);
         // The listing of the memory reports its own.
-        let is_listed = store == memory.as_str() && path.starts_with("/memories/");
-        if let Some(reason) = broken_rule(row, broken_rule_of_file)?.filter(|_| !is_listed) {
+        let is_listed = store == memory.as_str() && (path.starts_with("/memories/") || path.starts_with("/records/"));
+        if let Some(reason) = broken_rule(row)?.filter(|_| !is_listed) {
             problems.push(Problem::new(format!("invalid path {path:?} in memory {store:?}: {reason}")));
         }
         let message = match (row.get::<_, i64>(2)?, row.get::<_, Option<i64>>(3)?) {
@@ -70,11 +69,11 @@ fn text(row: &Row<'_>, column: usize) -> rusqlite::Result<String> {
     Ok(String::from_utf8_lossy(row.get_ref(column)?.as_bytes()?).into_owned())
 }
 
-/// The rule that the first two columns break: the name of a memory, and a name in it.
-fn broken_rule(row: &Row<'_>, of_name: impl FnOnce(&str) -> Option<String>) -> rusqlite::Result<Option<String>> {
+/// The rule that the first two columns break: the name of a memory, and a path in it.
+fn broken_rule(row: &Row<'_>) -> rusqlite::Result<Option<String>> {
     Ok(match (row.get_ref(0)?.as_str(), row.get_ref(1)?.as_str()) {
-        (Ok(store), Ok(name)) => match MemoryName::parse(store) {
-            Ok(_) => of_name(name),
+        (Ok(store), Ok(path)) => match MemoryName::parse(store) {
+            Ok(_) => broken_rule_of_file(path),
             Err(error) => Some(error.to_string()),
         },
         _ => Some("not UTF-8".to_owned()),
@@ -82,8 +81,8 @@ fn broken_rule(row: &Row<'_>, of_name: impl FnOnce(&str) -> Option<String>) -> r
 }
 
 fn broken_rule_of_file(path: &str) -> Option<String> {
-    match MemoryPath::parse(path) {
-        Ok(parsed) if parsed.is_root() => Some("a file cannot be /memories itself".to_owned()),
+    match path.parse::<StorePath>() {
+        Ok(parsed) if parsed.is_root() => Some(format!("a file cannot be {parsed} itself")),
         Ok(parsed) if parsed.as_str() != path => Some("it ends with a slash".to_owned()),
         Ok(_) => None,
         Err(error) => Some(error.to_string()),
@@ -91,8 +90,8 @@ fn broken_rule_of_file(path: &str) -> Option<String> {
 }
 
 fn check_directories(snapshot: &Connection, problems: &mut Vec<Problem>) -> Result<(), Failure> {
-    const UNDER_FILES: &str = "SELECT upper.store, upper.path, lower.path \
-         FROM file AS upper CROSS JOIN file AS lower ON lower.store = upper.store \
+    const UNDER_FILES: &str = "SELECT upper.memory, upper.path, lower.path \
+         FROM file AS upper CROSS JOIN file AS lower ON lower.memory = upper.memory \
          AND lower.path > upper.path || '/' AND lower.path < upper.path || '0'";
     let mut statement = snapshot.prepare(UNDER_FILES)?;
     let found = statement.query_map((), |row| {
@@ -110,19 +109,6 @@ fn check_contents(snapshot: &Connection, problems: &mut Vec<Problem>) -> Result<
     let mut statement = snapshot.prepare(WITHOUT_FILE)?;
     for id in statement.query_map((), |row| row.get::<_, i64>(0))? {
         problems.push(Problem::new(format!("content {} does not belong to any file", id?)));
-    }
-    Ok(())
-}
-
-fn check_records(snapshot: &Connection, problems: &mut Vec<Problem>) -> Result<(), Failure> {
-    let mut statement = snapshot.prepare("SELECT store, name FROM record")?;
-    let mut rows = statement.query(())?;
-    while let Some(row) = rows.next()? {
-        let broken_rule_of_record = |name: &str| name.parse::<RecordName>().err().map(|error| error.to_string());
-        if let Some(reason) = broken_rule(row, broken_rule_of_record)? {
-            let (store, name) = (text(row, 0)?, text(row, 1)?);
-            problems.push(Problem::new(format!("invalid record {name:?} in memory {store:?}: {reason}")));
-        }
     }
     Ok(())
 }

@@ -9,8 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, MemoryPath, Node, ReadOptions, RecordChange, RecordName, Store, StoreError,
-    StoreExt, StoredFile,
+    Batch, Change, FailureKind, FileEntry, Node, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 
 /// A fault of a store.
@@ -68,12 +67,12 @@ struct Broken {
     mistake: Mistake,
     changes: AtomicUsize,
     /// Nodes to return again.
-    old: Mutex<BTreeMap<MemoryPath, Node>>,
+    old: Mutex<BTreeMap<StorePath, Node>>,
 }
 
 #[async_trait]
 impl Store for Broken {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         if !matches!(self.mistake, Mistake::ShowsOldFiles) {
             return self.store.read_opts(path, options).await;
         }
@@ -87,10 +86,6 @@ impl Store for Broken {
         }
         self.old.lock().unwrap().insert(path.clone(), node.clone());
         Ok(node)
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.store.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -130,12 +125,7 @@ impl Broken {
 }
 
 fn without_preconditions(batch: Batch) -> Batch {
-    let (changes, record_changes) = batch.into_changes();
-    let changed = changes.into_iter().fold(Batch::new(), Batch::change);
-    record_changes.into_iter().fold(changed, |batch, change| match change {
-        RecordChange::Write { name, content } => batch.write_record(name, content),
-        RecordChange::Remove { name } => batch.remove_record(name),
-    })
+    batch.into_changes().into_iter().fold(Batch::new(), Batch::change)
 }
 
 fn hide_unknown_outcome(error: StoreError) -> StoreError {

@@ -5,19 +5,19 @@
 use std::collections::BTreeMap;
 
 use memory_tool_core::{
-    Batch, Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Node, Reply, Store, StoreExt, ToolResult,
+    Batch, Engine, Error, InMemoryStore, MemoryTool, Node, Reply, Store, StoreExt, StorePath, ToolResult,
 };
 use memory_tool_test_checker::Model;
 use serde_json::Value;
 use tokio::runtime::{Builder, Runtime};
 
 /// The contents of a store.
-pub type Files = BTreeMap<MemoryPath, Vec<u8>>;
+pub type Files = BTreeMap<StorePath, Vec<u8>>;
 
 /// Reads all files of a store.
 pub async fn files_of(store: &dyn Store) -> Files {
     let mut files = Files::new();
-    for entry in store.list(MemoryPath::root()).await.unwrap() {
+    for entry in store.list(StorePath::memories()).await.unwrap() {
         match store.read(&entry.path).await.unwrap() {
             Node::File(file) => files.insert(entry.path, file.content),
             other => panic!("{} is listed, but read as {other:?}", entry.path),
@@ -28,7 +28,7 @@ pub async fn files_of(store: &dyn Store) -> Files {
 
 /// Returns a batch that writes these files.
 pub fn batch_of(files: &Files) -> Batch {
-    let write = |batch: Batch, (path, content): (&MemoryPath, &Vec<u8>)| batch.write(path.clone(), content.clone());
+    let write = |batch: Batch, (path, content): (&StorePath, &Vec<u8>)| batch.write(path.clone(), content.clone());
     files.iter().fold(Batch::new(), write)
 }
 

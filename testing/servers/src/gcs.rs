@@ -25,8 +25,7 @@ const TOKEN: &str = "test-token";
 /// 1. A lock makes each request atomic, including its preconditions.
 /// 2. Every write of an object creates a unique generation.
 /// 3. A request without the token is refused, unless the server was started without authentication.
-/// 4. The server supports only the requests of `object_store`: preconditions, ranges, copies, paged lists and multipart
-///    uploads.
+/// 4. The server supports only the requests of a bucket memory: creations, ranges, copies and paged lists.
 #[derive(Debug)]
 pub struct GcsServer(Background);
 

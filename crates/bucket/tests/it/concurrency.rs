@@ -1,57 +1,13 @@
 //! `[X3]`: concurrent tasks, stores and machines on one bucket behave as if their commands ran one after another.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use memory_tool_test_fixtures::by_tier;
-
-use crate::support::{TestBucket, call, read, write};
-use memory_tool_bucket::BucketStore;
-use memory_tool_core::{MemoryPath, StoreExt};
-use serde_json::json;
-
-const WRITERS: usize = 8;
-
-fn inserts() -> usize {
-    by_tier(10, 50, 50)
-}
+use crate::support::{TestBucket, read, write};
+use memory_tool_core::{StoreExt, StorePath};
 
 const FILES: usize = 20;
-
-async fn insert_lines(store: BucketStore, writer: usize) {
-    for number in 0..inserts() {
-        let line = format!("{writer} {number}");
-        let insert = json!({"command": "insert", "path": "/memories/log", "insert_line": 0, "insert_text": line});
-        assert_eq!(call(&store, insert).await, "The file /memories/log has been edited.");
-    }
-}
-
-/// First with tasks of one store, then with machines that share only the bucket.
-#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
-async fn writers_lose_no_edit_of_each_other() {
-    for machines in [false, true] {
-        let bucket = TestBucket::new();
-        let store = bucket.open().await;
-        write(&store, "/memories/log", "").await.unwrap();
-        bucket.take_requests();
-        bucket.move_away(Duration::from_millis(1));
-        let started = Instant::now();
-        let mut writers = Vec::new();
-        for writer in 0..WRITERS {
-            let store = if machines { bucket.open().await } else { store.clone() };
-            writers.push(tokio::spawn(insert_lines(store, writer)));
-        }
-        for writer in writers {
-            writer.await.unwrap();
-        }
-        let (taken, requests) = (started.elapsed(), bucket.take_requests().len());
-        println!("machines: {machines}; {taken:?} and {requests} requests for {} inserts", WRITERS * inserts());
-        let log = read(&store, "/memories/log").await.unwrap();
-        assert_eq!(log.lines().collect::<BTreeSet<_>>().len(), WRITERS * inserts());
-    }
-}
 
 /// Garbage collection with an age of zero runs while others write large files and many small ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
@@ -76,7 +32,7 @@ async fn a_collection_removes_nothing_that_others_write() {
         let mut removed = 0;
         loop {
             removed += collector.gc(Duration::ZERO).await.unwrap().removed_objects;
-            if collector.list(&MemoryPath::root()).await.unwrap().len() == 4 * (1 + FILES) {
+            if collector.list(&StorePath::memories()).await.unwrap().len() == 4 * (1 + FILES) {
                 return removed;
             }
         }

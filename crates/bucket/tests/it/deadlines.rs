@@ -7,7 +7,7 @@ use crate::support::{PREFIX, TestBucket, messages, path, record, write};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Batch, BoxError, MemoryPath, OpenMode, OpenOptions, Store, StoreExt};
+use memory_tool_core::{Batch, BoxError, OpenMode, OpenOptions, ReadOptions, Store, StoreExt, StorePath};
 use tokio::time::Instant;
 
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -18,8 +18,10 @@ type Operation = fn(BucketStore) -> BoxFuture<'static, Outcome>;
 const OPERATIONS: [(&str, Operation); 7] = [
     ("read", |store| async move { Ok(store.read(&path("/memories/small")).await.map(drop)?) }.boxed()),
     ("read of an object", |store| async move { Ok(store.read(&path("/memories/large")).await.map(drop)?) }.boxed()),
-    ("list", |store| async move { Ok(store.list(&MemoryPath::root()).await.map(drop)?) }.boxed()),
-    ("record", |store| async move { Ok(store.read_record(&record("test/large")).await.map(drop)?) }.boxed()),
+    ("list", |store| async move { Ok(store.list(&StorePath::memories()).await.map(drop)?) }.boxed()),
+    ("record", |store| {
+        async move { Ok(store.read_opts(&record("test/large"), ReadOptions::new()).await.map(drop)?) }.boxed()
+    }),
     ("write", |store| async move { Ok(write(&store, "/memories/new", "text").await?) }.boxed()),
     ("write of an object", |store| async move { Ok(write(&store, "/memories/new", &large()).await?) }.boxed()),
     ("check", |store| async move { Ok(store.apply(Batch::new()).await?) }.boxed()),
@@ -35,7 +37,7 @@ async fn session_in(situation: &str) -> (Arc<TestBucket>, BucketStore) {
     let store = bucket.open_with_deadline(DEADLINE).await;
     write(&store, "/memories/small", "small").await.unwrap();
     write(&store, "/memories/large", &large()).await.unwrap();
-    store.apply(Batch::new().write_record(record("test/large"), large())).await.unwrap();
+    store.apply(Batch::new().write(record("test/large"), large())).await.unwrap();
     let other = bucket.other().await;
     match situation {
         "current" => {}

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::{Answer, Fault, TestBucket, log, path, read, record, remove, write};
 use futures::FutureExt;
 use memory_tool_bucket::DEFAULT_GRACE;
-use memory_tool_core::{Batch, FailureKind, Store, StoreError};
+use memory_tool_core::{Batch, FailureKind, ReadOptions, Store, StoreError};
 
 fn large(letter: &str) -> String {
     letter.repeat(20_000)
@@ -41,13 +41,16 @@ async fn the_contents_of_a_record_are_kept_as_long_as_there_is_one() {
     let bucket = TestBucket::new();
     let store = bucket.open().await;
     let name = record("test/large");
-    store.apply(Batch::new().write_record(name.clone(), large("r"))).await.unwrap();
+    store.apply(Batch::new().write(name.clone(), large("r"))).await.unwrap();
     assert_eq!(store.gc(Duration::ZERO).await.unwrap().removed_objects, 0);
-    assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, large("r").into_bytes());
-    store.apply(Batch::new().remove_record(name.clone())).await.unwrap();
+    assert_eq!(
+        store.read_opts(&name, ReadOptions::new()).await.unwrap().into_file().unwrap().content,
+        large("r").into_bytes()
+    );
+    store.apply(Batch::new().remove(name.clone())).await.unwrap();
     store.gc(Duration::ZERO).await.unwrap();
     assert_eq!(bucket.keys("contents/records").await, Vec::<String>::new());
-    assert_eq!(store.read_record(&name).await.unwrap(), None);
+    assert_eq!(store.read_opts(&name, ReadOptions::new()).await.unwrap().into_file(), None);
 }
 
 /// The second run finds only the commits that the first one wrote, and they hold no changes.
@@ -112,11 +115,11 @@ async fn a_collection_with_an_age_of_zero_leaves_no_deleted_text() {
     for (file, text) in [("kept", "kept"), ("deleted", "secret"), ("replaced", "secret"), ("large", &large("secret"))] {
         write(&store, &format!("/memories/{file}"), text).await.unwrap();
     }
-    store.apply(Batch::new().write_record(record("test/record"), "secret")).await.unwrap();
+    store.apply(Batch::new().write(record("test/record"), "secret")).await.unwrap();
     remove(&store, "/memories/deleted").await.unwrap();
     remove(&store, "/memories/large").await.unwrap();
     write(&store, "/memories/replaced", "harmless").await.unwrap();
-    store.apply(Batch::new().remove_record(record("test/record"))).await.unwrap();
+    store.apply(Batch::new().remove(record("test/record"))).await.unwrap();
     store.gc(Duration::ZERO).await.unwrap();
     for (key, bytes) in bucket.snapshot().await {
         assert!(!String::from_utf8_lossy(&bytes).contains("secret"), "{key}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{PREFIX, TestBucket, failure, log, messages, open_failure, path, read, record, write};
 use memory_tool_bucket::{BucketStore, OpenFailure};
-use memory_tool_core::{Batch, FailureKind, MemoryPath, OpenOptions, Store, StoreError, StoreExt};
+use memory_tool_core::{Batch, FailureKind, Node, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath};
 
 /// The largest object that is read, in bytes.
 const LIMIT: u64 = 16 * 1024 * 1024;
@@ -28,9 +28,9 @@ async fn a_batch_that_is_larger_than_a_commit_is_refused_as_full() {
     assert_eq!(kind, FailureKind::Full, "{message}");
     assert!(message.contains("the limit is 16777216"), "{message}");
     assert_eq!(bucket.snapshot().await, before);
-    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
+    assert_eq!(store.list(&StorePath::memories()).await.unwrap().len(), 1);
     store.apply(batch("fits", 1_000)).await.unwrap();
-    assert_eq!(bucket.other().await.list(&MemoryPath::root()).await.unwrap().len(), 1_001);
+    assert_eq!(bucket.other().await.list(&StorePath::memories()).await.unwrap().len(), 1_001);
 }
 
 /// Each step takes more memory than its bytes in the commit.
@@ -62,7 +62,7 @@ async fn batches_that_are_too_large_for_one_commit_get_several() {
     for outcome in futures::future::join_all(batches).await {
         outcome.unwrap();
     }
-    assert_eq!(bucket.other().await.list(&MemoryPath::root()).await.unwrap().len(), 2 * FILES);
+    assert_eq!(bucket.other().await.list(&StorePath::memories()).await.unwrap().len(), 2 * FILES);
 }
 
 #[tokio::test]
@@ -92,17 +92,19 @@ async fn a_file_that_is_too_large_is_not_read() {
 async fn a_record_that_is_too_large_is_neither_read_nor_written() {
     let bucket = TestBucket::new();
     let store = bucket.open().await;
-    let (name, write_of) =
-        (record("test/large"), |size| Batch::new().write_record(record("test/large"), vec![b'x'; size]));
+    let (name, write_of) = (record("test/large"), |size| Batch::new().write(record("test/large"), vec![b'x'; size]));
     store.apply(write_of(20_001)).await.unwrap();
     let limited =
         BucketStore::builder(bucket.clone(), PREFIX.into()).options(OpenOptions::new().max_file_bytes(20_000));
     let limited = limited.open().await.unwrap();
-    for error in [limited.read_record(&name).await.map(drop), limited.apply(write_of(20_001)).await] {
+    for error in [
+        limited.read_opts(&name, ReadOptions::new()).await.map(Node::into_file).map(drop),
+        limited.apply(write_of(20_001)).await,
+    ] {
         assert!(matches!(error, Err(StoreError::Failure { kind: FailureKind::Full, .. })), "{error:?}");
     }
     limited.apply(write_of(20_000)).await.unwrap();
-    assert_eq!(limited.read_record(&name).await.unwrap().unwrap().content.len(), 20_000);
+    assert_eq!(limited.read_opts(&name, ReadOptions::new()).await.unwrap().into_file().unwrap().content.len(), 20_000);
 }
 
 /// At an opening, at a read, and at a write.

@@ -8,7 +8,7 @@ use crate::support::{
 };
 use bytes::Bytes;
 use memory_tool_bucket::{BucketStore, OpenFailure};
-use memory_tool_core::{Batch, FailureKind, MemoryPath, Store, StoreExt};
+use memory_tool_core::{Batch, FailureKind, Store, StoreExt, StorePath};
 
 /// Long enough for a store to check that the log is still in the bucket.
 const LONG: Duration = Duration::from_secs(61);
@@ -19,9 +19,9 @@ async fn write_many(store: &BucketStore, count: usize) {
     }
 }
 
-async fn files(store: &BucketStore) -> Vec<(MemoryPath, Vec<u8>)> {
+async fn files(store: &BucketStore) -> Vec<(StorePath, Vec<u8>)> {
     let mut files = Vec::new();
-    for entry in store.list(&MemoryPath::root()).await.unwrap() {
+    for entry in store.list(&StorePath::memories()).await.unwrap() {
         let file = store.read(&entry.path).await.unwrap().into_file().unwrap();
         files.push((entry.path, file.content));
     }

@@ -150,7 +150,7 @@ async fn contents_that_are_missing_or_altered() {
 #[tokio::test]
 async fn verifying_reads_files_and_records() {
     let (bucket, store) = with_store_of_version_1().await;
-    store.apply(Batch::new().write_record(record("test/large"), "r".repeat(20_000))).await.unwrap();
+    store.apply(Batch::new().write(record("test/large"), "r".repeat(20_000))).await.unwrap();
     let mut steps = Vec::new();
     let report = store.verify(|progress| steps.push((progress.files, progress.of))).await.unwrap();
     assert_eq!((report.files, report.problems, steps), (2, Vec::new(), vec![(1, 2), (2, 2)]));

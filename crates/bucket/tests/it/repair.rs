@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::{PREFIX, TestBucket, path, read, write};
 use futures::TryStreamExt;
 use memory_tool_bucket::{BucketStore, OpenFailure, RepairReport};
-use memory_tool_core::{Batch, MemoryPath, Store, StoreError, StoreExt};
+use memory_tool_core::{Batch, Store, StoreError, StoreExt, StorePath};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
 
@@ -29,7 +29,7 @@ async fn repair(bucket: &TestBucket) -> RepairReport {
 }
 
 async fn names(store: &BucketStore) -> Vec<String> {
-    let listed = store.list(&MemoryPath::root()).await.unwrap();
+    let listed = store.list(&StorePath::memories()).await.unwrap();
     listed.into_iter().map(|entry| entry.path.to_string()).collect()
 }
 

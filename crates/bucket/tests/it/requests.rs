@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::support::{PREFIX, TestBucket, call, log, path, record, write};
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Batch, OpenMode, OpenOptions, Precondition, Store};
+use memory_tool_core::{Batch, OpenMode, OpenOptions, Precondition, ReadOptions, Store};
 use memory_tool_test_fixtures::by_tier;
 use serde_json::{Value, json};
 
@@ -172,19 +172,19 @@ const EXISTING: usize = 3;
 async fn a_record_makes_as_few_requests_as_a_file() {
     let (bucket, store) = filled().await;
     let name = record("test/small");
-    store.apply(Batch::new().write_record(name.clone(), "small")).await.unwrap();
+    store.apply(Batch::new().write(name.clone(), "small")).await.unwrap();
     bucket.take_requests();
-    let version = store.read_record(&name).await.unwrap().unwrap().version;
+    let version = store.read_opts(&name, ReadOptions::new()).await.unwrap().into_file().unwrap().version;
     assert_eq!(bucket.take_requests(), [format!("GET memory/{}", log(5))]);
-    let batch = Batch::new().require_record(name.clone(), Precondition::Version(version));
-    store.apply(batch.write_record(name, "smaller").write(path("/memories/new"), "new")).await.unwrap();
+    let batch = Batch::new().require(name.clone(), Precondition::Version(version));
+    store.apply(batch.write(name, "smaller").write(path("/memories/new"), "new")).await.unwrap();
     assert_eq!(bucket.take_requests(), [format!("PUT memory/{}", log(5))]);
 }
 
 /// The size of the store does not matter.
 #[tokio::test]
 async fn an_edit_of_4_kb_sends_less_than_8_kb() {
-    for files in [FILES, by_tier(2_000, 10_000, 10_000)] {
+    for files in [FILES, by_tier(2_000, 10_000)] {
         let (bucket, store) = filled_with(files).await;
         let before = bucket.snapshot().await;
         for number in 0..5 {

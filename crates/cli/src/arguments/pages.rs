@@ -12,33 +12,14 @@ use crate::arguments::NAME;
 const EXIT_STATUS: &str = "Exit status";
 
 macro_rules! pages {
-    ($($name:literal),+) => { [$(($name, include_str!(concat!("../../pages/", $name, ".md")))),+] };
+    ($($name:literal)+) => { [$(($name, include_str!(concat!("../../pages/", $name, ".md")))),+] };
 }
 
 /// The pages by the names of the commands.
-const PAGES: [(&str, &str); 21] = pages![
-    "memory-tool",
-    "run",
-    "chat",
-    "mcp",
-    "conformance",
-    "verify",
-    "gc",
-    "expire",
-    "keygen",
-    "rekey",
-    "copy",
-    "export",
-    "import",
-    "view",
-    "create",
-    "str_replace",
-    "insert",
-    "delete",
-    "rename",
-    "completions",
-    "man"
-];
+const PAGES: [(&str, &str); 21] = pages! {
+    "memory-tool" "run" "chat" "mcp" "conformance" "verify" "gc" "expire" "keygen" "rekey" "copy" "export" "import"
+    "view" "create" "str_replace" "insert" "delete" "rename" "completions" "man"
+};
 
 /// A page in the parts that clap prints.
 #[derive(Default)]

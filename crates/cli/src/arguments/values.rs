@@ -6,21 +6,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use memory_tool::DEFAULT_MAX_VIEW_CHARACTERS;
-use memory_tool::conformance::{Basis, Capability, DEFAULT_ANSWER_TIMEOUT};
-use memory_tool_bucket::DEFAULT_GRACE;
+use memory_tool::conformance::Capability;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The maximum output of one `view` in characters (`[V8]`). `None`, written `none`, is no maximum.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ViewCap(pub(crate) Option<usize>);
-
-impl Default for ViewCap {
-    fn default() -> Self {
-        Self(Some(DEFAULT_MAX_VIEW_CHARACTERS))
-    }
-}
 
 impl fmt::Display for ViewCap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,12 +53,6 @@ pub(crate) enum ReportFormat {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnswerTimeout(pub(crate) Duration);
 
-impl Default for AnswerTimeout {
-    fn default() -> Self {
-        Self(DEFAULT_ANSWER_TIMEOUT)
-    }
-}
-
 impl fmt::Display for AnswerTimeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.as_secs_f64().fmt(f)
@@ -92,12 +78,6 @@ pub(crate) struct Age(pub(crate) Duration);
 impl Age {
     /// The units with their lengths in seconds, the longest first.
     const UNITS: [(char, u64); 4] = [('d', 24 * 60 * 60), ('h', 60 * 60), ('m', 60), ('s', 1)];
-}
-
-impl Default for Age {
-    fn default() -> Self {
-        Self(DEFAULT_GRACE)
-    }
 }
 
 impl fmt::Display for Age {
@@ -130,33 +110,11 @@ pub(crate) fn by_name<T: DeserializeOwned>(given: &str) -> Result<T, String> {
     serde_json::from_value(Value::from(given)).map_err(|error| error.to_string())
 }
 
-/// A capability that the backend lacks, with the reason.
-#[derive(Clone, Debug)]
-pub(crate) struct LackArgument {
-    pub(crate) need: Capability,
-    pub(crate) reason: String,
-}
-
-impl FromStr for LackArgument {
-    type Err = String;
-
-    fn from_str(given: &str) -> Result<Self, Self::Err> {
-        let (need, reason) =
-            given.split_once('=').filter(|(_, reason)| !reason.is_empty()).ok_or("expected NEED=REASON")?;
-        Ok(Self { need: by_name(need)?, reason: reason.to_owned() })
-    }
-}
-
-/// The weakest basis of the selected checks.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct BasisArgument(pub(crate) Basis);
-
-impl FromStr for BasisArgument {
-    type Err = String;
-
-    fn from_str(given: &str) -> Result<Self, Self::Err> {
-        by_name(given).map(Self)
-    }
+/// Parses a capability that the backend lacks, with the reason.
+pub(crate) fn lack(given: &str) -> Result<(Capability, String), String> {
+    let parts = given.split_once('=').filter(|(_, reason)| !reason.is_empty());
+    let (need, reason) = parts.ok_or("expected NEED=REASON")?;
+    Ok((by_name(need)?, reason.to_owned()))
 }
 
 /// The options of writing files to a store.

@@ -14,8 +14,9 @@ use sse_stream::{Sse, SseByteStream};
 
 use crate::chat::body::{BodyError, bounded, read_all, read_start};
 use crate::chat::conversation::Settings;
+use crate::chat::error::RequestError;
 use crate::chat::response::{Assembly, EventResult, Part, Response};
-use crate::chat_error::{ChatError, RequestError};
+use crate::failure::{Context as _, Failure};
 
 const DEFAULT_ADDRESS: &str = "https://api.anthropic.com";
 const VERSION: &str = "2023-06-01";
@@ -42,23 +43,25 @@ pub(crate) struct Api {
 
 impl Api {
     /// The API with the settings of `ANTHROPIC_API_KEY` and `ANTHROPIC_BASE_URL`.
-    pub(crate) fn from_environment(settings: &Settings) -> Result<Self, ChatError> {
-        let key = variable("ANTHROPIC_API_KEY").ok_or(ChatError::NoKey)?;
+    pub(crate) fn from_environment(settings: &Settings) -> Result<Self, Failure> {
+        let no_key = || Failure::new("no API key; set ANTHROPIC_API_KEY");
+        let key = variable("ANTHROPIC_API_KEY").ok_or_else(no_key)?;
         Self::new(key, &variable("ANTHROPIC_BASE_URL").unwrap_or_else(|| DEFAULT_ADDRESS.to_owned()), settings)
     }
 
     /// The API at an address.
-    pub(crate) fn new(key: String, address: &str, settings: &Settings) -> Result<Self, ChatError> {
+    pub(crate) fn new(key: String, address: &str, settings: &Settings) -> Result<Self, Failure> {
         let url = messages_url(address)?;
         let headers = headers(&key, settings)?;
-        install_crypto_provider();
+        // Installs `ring` as the provider of TLS, unless there is one.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::builder()
             .user_agent(concat!("memory-tool/", env!("CARGO_PKG_VERSION")))
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(if settings.stream { STREAM_TIMEOUT } else { MESSAGE_TIMEOUT })
             .redirect(reqwest::redirect::Policy::none()) // a redirect would send the key elsewhere
             .build()
-            .map_err(ChatError::Client)?;
+            .context("cannot create an HTTP client")?;
         Ok(Self { client, url, key, headers })
     }
 
@@ -130,7 +133,7 @@ impl Api {
 
     /// Shortens a quotation from the server. A key in it is replaced first, so that no part of it remains.
     fn printable(&self, text: &str) -> String {
-        shortened(&text.replace(&self.key, "[API key]"))
+        quoted(&text.replace(&self.key, "[API key]"))
     }
 
     fn host(&self) -> String {
@@ -144,14 +147,18 @@ pub(crate) fn variable(name: &str) -> Option<String> {
     env::var(name).ok().map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
-fn messages_url(address: &str) -> Result<Url, ChatError> {
-    let url =
-        Url::parse(&format!("{}/v1/messages", address.trim_end_matches('/'))).map_err(|_| ChatError::BadAddress)?;
-    if matches!(url.scheme(), "http" | "https") && url.has_host() { Ok(url) } else { Err(ChatError::BadAddress) }
+fn messages_url(address: &str) -> Result<Url, Failure> {
+    let url = Url::parse(&format!("{}/v1/messages", address.trim_end_matches('/'))).ok();
+    let url = url.filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    // The message omits the address, because it may contain a password.
+    url.ok_or_else(|| {
+        Failure::new("ANTHROPIC_BASE_URL is not an http: or https: URL, such as https://api.anthropic.com")
+    })
 }
 
-fn headers(key: &str, settings: &Settings) -> Result<HeaderMap, ChatError> {
-    let mut key = HeaderValue::from_str(key).map_err(|_| ChatError::BadKey)?;
+fn headers(key: &str, settings: &Settings) -> Result<HeaderMap, Failure> {
+    let bad_key = |_| Failure::new("ANTHROPIC_API_KEY contains invalid characters");
+    let mut key = HeaderValue::from_str(key).map_err(bad_key)?;
     key.set_sensitive(true);
     let mut headers = HeaderMap::new();
     headers.insert("x-api-key", key);
@@ -169,11 +176,6 @@ fn headers(key: &str, settings: &Settings) -> Result<HeaderMap, ChatError> {
     Ok(headers)
 }
 
-/// Installs `ring` as the provider of TLS, unless there is one.
-fn install_crypto_provider() {
-    let _ = rustls::crypto::ring::default_provider().install_default(); // fails if there is one
-}
-
 /// The delay in a `Retry-After` header: a number of seconds, which may have a fraction, or a time.
 fn retry_after_in(value: &str, now: SystemTime) -> Option<Duration> {
     if let Ok(time) = httpdate::parse_http_date(value) {
@@ -183,9 +185,14 @@ fn retry_after_in(value: &str, now: SystemTime) -> Option<Duration> {
     Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
-/// Shortens the string to the maximum length.
-pub(crate) fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_SHOWN_CHARACTERS) {
+/// A quotation, shortened to the maximum length.
+pub(crate) fn quoted(text: &str) -> String {
+    shortened(text, MAX_SHOWN_CHARACTERS)
+}
+
+/// Shortens to this number of characters.
+pub(crate) fn shortened(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

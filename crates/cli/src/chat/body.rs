@@ -1,6 +1,8 @@
 //! [`bounded`]: bodies of responses, with a maximum size.
 
-use futures::{Stream, StreamExt as _};
+use std::future::ready;
+
+use futures::{Stream, StreamExt as _, TryStreamExt as _};
 
 /// The error of reading a body.
 #[derive(Debug, thiserror::Error)]
@@ -28,12 +30,11 @@ pub(crate) fn bounded<B: AsRef<[u8]>, E>(
 pub(crate) async fn read_all<B: AsRef<[u8]>, E>(
     chunks: impl Stream<Item = Result<B, BodyError<E>>>,
 ) -> Result<Vec<u8>, BodyError<E>> {
-    let mut chunks = std::pin::pin!(chunks);
-    let mut body = Vec::new();
-    while let Some(chunk) = chunks.next().await {
-        body.extend_from_slice(chunk?.as_ref());
-    }
-    Ok(body)
+    let append = |mut body: Vec<u8>, chunk: B| {
+        body.extend_from_slice(chunk.as_ref());
+        ready(Ok(body))
+    };
+    chunks.try_fold(Vec::new(), append).await
 }
 
 /// Reads up to `limit` bytes from the start of a body, or fewer if it ends or fails.

@@ -3,6 +3,7 @@
 use memory_tool::Command;
 use serde_json::Value;
 
+use crate::chat::api::shortened;
 use crate::output::count;
 
 /// The maximum number of removed lines to print, and of added ones.
@@ -52,17 +53,10 @@ fn without_common_ends<'a, 'b>(mut old: &'a [&'b str], mut new: &'a [&'b str]) -
 }
 
 fn marked(mark: &str, lines: &[&str]) -> Vec<String> {
-    let shown = lines.iter().take(MAX_LINES).map(|line| format!("  {mark} {}", shortened(line)));
+    let shown = lines.iter().take(MAX_LINES).map(|line| format!("  {mark} {}", shortened(line, MAX_LINE_CHARACTERS)));
     let hidden = lines.len().saturating_sub(MAX_LINES) as u64;
     let rest = (hidden > 0).then(|| format!("  {mark} … {}", count(hidden, "more line")));
     shown.chain(rest).collect()
-}
-
-fn shortened(line: &str) -> String {
-    match line.char_indices().nth(MAX_LINE_CHARACTERS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use futures::FutureExt as _;
 use memory_tool::{MemoryTool, TOOL_NAME, ToolRunner};
 use serde_json::{Value, json};
 
-use crate::chat::api::{Api, PendingResponse, Step, shortened};
+use crate::chat::api::{Api, PendingResponse, Step, quoted};
 use crate::chat::change::{changed_lines, summary};
 use crate::chat::conversation::{Conversation, Settings};
+use crate::chat::error::RequestError;
 use crate::chat::response::{Part, Response};
 use crate::chat::retries::{MAX_TOTAL_DELAY, Retries, random_jitter};
 use crate::chat::screen::Screen;
 use crate::chat::usage::Usage;
-use crate::chat_error::{ChatError, RequestError};
 use crate::failure::{self, Failure};
 use crate::interruption::Interruption;
 
@@ -49,11 +49,6 @@ pub(crate) enum TurnEnd {
         /// The exit status, if the program ends.
         status: u8,
     },
-}
-
-enum Next {
-    Request,
-    End(TurnEnd),
 }
 
 impl Session {
@@ -97,10 +92,10 @@ impl Session {
                 self.report_refusal(response.explanation.as_deref()).await?;
                 return Ok(TurnEnd::Declined);
             }
-            match self.follow(response, interruption).await? {
-                Next::Request => settled = self.conversation.mark(),
-                Next::End(end) => return Ok(end),
+            if let Some(end) = self.follow(response, interruption).await? {
+                return Ok(end);
             }
+            settled = self.conversation.mark();
         }
         let responses = self.max_responses;
         let note = format!("[chat] stopped after {responses} responses (--max-responses); send a message to continue");
@@ -110,7 +105,7 @@ impl Session {
 
     /// Replaces unanswered results, if the API rejected the content of the request.
     async fn withdraw_rejected_results(&mut self, failure: &Failure) -> Result<(), Failure> {
-        let Failure::Chat(ChatError::Request(error)) = failure else { return Ok(()) };
+        let Failure::Chat(error) = failure else { return Ok(()) };
         if error.rejects_content() && self.conversation.withdraw_results(WITHDRAWN) > 0 {
             self.screen
                 .eprint_line(
@@ -129,18 +124,16 @@ impl Session {
         loop {
             self.requests += 1;
             let mut held = String::new();
-            let response = self.attempt(&body, &mut held).await;
-            let (error, delay) = match response {
-                Err(Failure::Chat(ChatError::Request(error))) if error.is_transient() => {
-                    let delay = retries.next_delay(error.retry_after(), random_jitter());
-                    (error, delay)
-                }
+            let response = self.show_response(&body, &mut held).await;
+            self.screen.end_line().await?;
+            let error = match response {
+                Err(Failure::Chat(error)) if error.is_transient() => error,
                 done => {
                     self.screen.lines(&held).await?;
                     return done;
                 }
             };
-            let Some(delay) = delay else {
+            let Some(delay) = retries.next_delay(error.retry_after(), random_jitter()) else {
                 self.screen.lines(&held).await?;
                 return Err(given_up(error));
             };
@@ -150,13 +143,7 @@ impl Session {
         }
     }
 
-    /// Sends a request, and prints the response on separate lines. Without a terminal, its text is added to `held`.
-    async fn attempt(&mut self, body: &str, held: &mut String) -> Result<Response, Failure> {
-        let response = self.show_response(body, held).await;
-        self.screen.end_line().await?;
-        response
-    }
-
+    /// Sends a request, and prints the response. Without a terminal, its text is added to `held`.
     async fn show_response(&mut self, body: &str, held: &mut String) -> Result<Response, Failure> {
         let Self { api, screen, settings, .. } = self;
         let begin = async {
@@ -164,7 +151,7 @@ impl Session {
             let step = next_shown(&mut answer, settings).await?;
             Ok((answer, step))
         };
-        let (mut answer, mut step) = screen.wait_for(begin).await.map_err(failed)?;
+        let (mut answer, mut step) = screen.wait_for(begin).await.map_err(Failure::Chat)?;
         loop {
             match step {
                 Step::Part(Part::Text(text)) if screen.is_live() => screen.text(&text).await?,
@@ -172,12 +159,17 @@ impl Session {
                 Step::Part(Part::Thinking(thinking)) => screen.thinking(&thinking).await?,
                 Step::Complete(response) => return Ok(response),
             }
-            step = screen.wait_for(next_shown(&mut answer, settings)).await.map_err(failed)?;
+            step = screen.wait_for(next_shown(&mut answer, settings)).await.map_err(Failure::Chat)?;
         }
     }
 
-    /// Adds the response to the conversation, and executes its commands.
-    async fn follow(&mut self, response: Response, interruption: &mut Interruption) -> Result<Next, Failure> {
+    /// Adds the response to the conversation, and executes its commands. Returns the end of the turn, unless another
+    /// request follows.
+    async fn follow(
+        &mut self,
+        response: Response,
+        interruption: &mut Interruption,
+    ) -> Result<Option<TurnEnd>, Failure> {
         let Response { content, stop_reason, .. } = response;
         let calls: Vec<_> = content.iter().filter(|block| block["type"] == "tool_use").cloned().collect();
         let goes_on = match stop_reason.as_str() {
@@ -199,14 +191,14 @@ impl Session {
             }
         };
         if let Some(status) = interrupted {
-            return Ok(Next::End(TurnEnd::Interrupted { status }));
+            return Ok(Some(TurnEnd::Interrupted { status }));
         }
         if goes_on {
-            return Ok(Next::Request);
+            return Ok(None);
         }
-        let Some(note) = stop_note(&stop_reason) else { return Ok(Next::End(TurnEnd::Done)) };
+        let Some(note) = stop_note(&stop_reason) else { return Ok(Some(TurnEnd::Done)) };
         self.screen.eprint_line(&format!("[chat] {note}")).await?;
-        Ok(Next::End(TurnEnd::CutOff))
+        Ok(Some(TurnEnd::CutOff))
     }
 
     /// Executes the calls, and adds their results to the conversation. Returns the status of a signal that arrived
@@ -247,7 +239,7 @@ impl Session {
         interruption: &mut Interruption,
     ) -> (Value, String) {
         if call["name"] != TOOL_NAME {
-            let name = shortened(call["name"].as_str().unwrap_or_default());
+            let name = quoted(call["name"].as_str().unwrap_or_default());
             let message = format!("Unknown tool `{name}`. The only available tool is `{TOOL_NAME}`.");
             return (error_result(call, &message), format!("[chat] Claude called an unknown tool: {name}"));
         }
@@ -273,7 +265,7 @@ impl Session {
     }
 
     async fn report_refusal(&mut self, explanation: Option<&str>) -> Result<(), Failure> {
-        let reason = explanation.map(|explanation| format!(" ({})", shortened(explanation))).unwrap_or_default();
+        let reason = explanation.map(|explanation| format!(" ({})", quoted(explanation))).unwrap_or_default();
         let note = format!("[chat] Claude declined to answer{reason}; your message was dropped, the memory is kept");
         self.screen.eprint_line(&note).await
     }
@@ -289,18 +281,12 @@ async fn next_shown(answer: &mut PendingResponse<'_>, settings: &Settings) -> Re
     }
 }
 
-fn failed(error: RequestError) -> Failure {
-    Failure::Chat(ChatError::Request(error))
-}
-
 /// The error after the last attempt.
 fn given_up(error: RequestError) -> Failure {
-    match error.retry_after() {
-        Some(requested) if requested > MAX_TOTAL_DELAY => {
-            Failure::Chat(ChatError::LongWait { requested, limit: MAX_TOTAL_DELAY, source: error })
-        }
-        _ => failed(error),
-    }
+    Failure::Chat(match error.retry_after() {
+        Some(requested) if requested > MAX_TOTAL_DELAY => RequestError::LongWait { requested, source: Box::new(error) },
+        _ => error,
+    })
 }
 
 /// The note about a stop reason, unless it is a regular one.
@@ -311,7 +297,7 @@ fn stop_note(stop_reason: &str) -> Option<String> {
         "model_context_window_exceeded" => {
             "the context window is full; /clear empties the conversation and keeps the memory".to_owned()
         }
-        other => format!("Claude stopped: {}", shortened(other)),
+        other => format!("Claude stopped: {}", quoted(other)),
     })
 }
 

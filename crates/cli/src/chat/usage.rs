@@ -22,16 +22,23 @@ impl Usage {
     ///
     /// If the API made several steps, as it does to summarize a conversation, their counts are added up.
     pub(crate) fn update(&mut self, usage: &Value) {
-        let steps: Vec<_> = usage["iterations"].as_array().into_iter().flatten().filter_map(parse).collect();
-        let new = if steps.is_empty() { parse(usage).unwrap_or_default() } else { sum(&steps) };
-        let of_both = |new: Option<u64>, old: Option<u64>| new.or(old);
-        *self = Self {
-            input_tokens: of_both(new.input_tokens, self.input_tokens),
-            cache_creation_input_tokens: of_both(new.cache_creation_input_tokens, self.cache_creation_input_tokens),
-            cache_read_input_tokens: of_both(new.cache_read_input_tokens, self.cache_read_input_tokens),
-            output_tokens: of_both(new.output_tokens, self.output_tokens),
-        };
+        let steps = usage["iterations"].as_array().into_iter().flatten().filter_map(parse);
+        let new = steps.reduce(|sum, step| sum.with(step, add)).or_else(|| parse(usage)).unwrap_or_default();
+        *self = new.with(*self, Option::or);
     }
+
+    fn with(self, other: Self, combined: fn(Option<u64>, Option<u64>) -> Option<u64>) -> Self {
+        Self {
+            input_tokens: combined(self.input_tokens, other.input_tokens),
+            cache_creation_input_tokens: combined(self.cache_creation_input_tokens, other.cache_creation_input_tokens),
+            cache_read_input_tokens: combined(self.cache_read_input_tokens, other.cache_read_input_tokens),
+            output_tokens: combined(self.output_tokens, other.output_tokens),
+        }
+    }
+}
+
+fn add(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    one.map_or(other, |count| Some(count.saturating_add(other.unwrap_or_default())))
 }
 
 impl fmt::Display for Usage {
@@ -50,26 +57,12 @@ impl fmt::Display for Usage {
 
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        let add = |to: &mut Option<u64>, more: Option<u64>| {
-            *to = to.map_or(more, |count| Some(count.saturating_add(more.unwrap_or_default())));
-        };
-        add(&mut self.input_tokens, other.input_tokens);
-        add(&mut self.cache_creation_input_tokens, other.cache_creation_input_tokens);
-        add(&mut self.cache_read_input_tokens, other.cache_read_input_tokens);
-        add(&mut self.output_tokens, other.output_tokens);
+        *self = self.with(other, add);
     }
 }
 
 fn parse(usage: &Value) -> Option<Usage> {
     Usage::deserialize(usage).ok()
-}
-
-fn sum(steps: &[Usage]) -> Usage {
-    let mut sum = Usage::default();
-    for step in steps {
-        sum += *step;
-    }
-    sum
 }
 
 #[cfg(test)]

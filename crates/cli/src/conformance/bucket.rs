@@ -9,19 +9,15 @@ use object_store::path::Path;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::conformance::names::{PREFIX, url_under};
+use crate::conformance::sandbox::{PREFIX, url_under};
 use crate::failure::{Context as _, Failure, eprint_error, eprint_line};
 use crate::memory;
 use crate::run::start_runtime;
 
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A unique prefix. Dropping it removes all objects under it.
-pub(crate) struct BucketSandbox {
-    pub(crate) url: String,
-    /// The random part of the URL.
-    pub(crate) name: String,
-}
+/// The URL of a unique prefix. Dropping it removes all objects under it.
+pub(crate) struct BucketSandbox(pub(crate) String);
 
 impl BucketSandbox {
     /// Chooses a prefix under a URL, and opens a store there once to detect errors before the first case.
@@ -29,12 +25,12 @@ impl BucketSandbox {
         let name = format!("{PREFIX}{:016x}", getrandom::u64().context("cannot generate a random name")?);
         let url = url_under(url, &name);
         runtime.block_on(StoreUrl::Bucket { url: url.clone() }.open(OpenOptions::new())).map_err(Failure::Store)?;
-        Ok(Self { url, name })
+        Ok(Self(url))
     }
 
     fn remove(&self) -> Result<(), Failure> {
         // A new client, because the runtime of the cases may be closed, and its connections with it.
-        let builder = memory::bucket(&self.url)?;
+        let builder = memory::bucket(&self.0)?;
         start_runtime()?.block_on(async {
             let removal = timeout(REMOVAL_TIMEOUT, remove_all_under(&*builder.bucket(), builder.prefix())).await;
             match removal {
@@ -49,7 +45,7 @@ impl Drop for BucketSandbox {
     fn drop(&mut self) {
         if let Err(failure) = self.remove() {
             eprint_error(&failure);
-            eprint_line(&format!("memory-tool: objects of this run may be left under {}", self.url));
+            eprint_line(&format!("memory-tool: objects of this run may be left under {}", self.0));
         }
     }
 }

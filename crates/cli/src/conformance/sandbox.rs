@@ -11,17 +11,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use async_trait::async_trait;
 use memory_tool::conformance::{FixtureError, StoreFixture};
 use memory_tool::encrypted::{KeyRing, RawKey};
-use memory_tool::sqlite::MemoryName;
-use memory_tool::{BoxError, ErrorKind, MemoryOptions, OpenError, OpenOptions, Store, StoreUrl};
+use memory_tool::{BoxError, MemoryOptions, OpenOptions, Store, StoreUrl};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use crate::conformance::bucket::BucketSandbox;
-use crate::conformance::names::{PREFIX, url_under};
 use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::memory;
+
+/// The start of the name of each directory and prefix, before a random part. It is short, because the path of a socket
+/// is limited to about 100 bytes.
+pub(super) const PREFIX: &str = "memory-tool-test-";
 
 const DATABASE: &str = "memory.sqlite";
 
@@ -40,30 +42,35 @@ pub(crate) fn make(
 ) -> Result<(CaseStores, Sandbox), Failure> {
     // Detects errors before the first case.
     runtime.block_on(options(encryption).key_ring()).map_err(memory::failed_options)?;
-    let (slots, sandbox) = match url {
-        StoreUrl::Local(path) | StoreUrl::SharedDirectory(path) => on_disk(path, None)?,
-        StoreUrl::Sqlite { path, memory } => on_disk(path, Some(memory_name(memory)?))?,
+    let (run, sandbox): (_, Sandbox) = match url {
+        StoreUrl::Local(path) | StoreUrl::SharedDirectory(path) => {
+            let (run, sandbox) = on_disk(path, false)?;
+            (StoreUrl::Local(run), sandbox)
+        }
+        StoreUrl::Sqlite { path, memory } => {
+            let (run, sandbox) = on_disk(path, true)?;
+            (StoreUrl::Sqlite { path: run, memory: memory.clone() }, sandbox)
+        }
         StoreUrl::Bucket { url } => {
             let prefix = BucketSandbox::make(url, runtime)?;
-            let (run, name) = (prefix.url.clone(), prefix.name.clone());
-            (CaseSlots::Bucket { run, name, cases: AtomicU64::default() }, Box::new(prefix) as Sandbox)
+            (StoreUrl::Bucket { url: prefix.0.clone() }, Box::new(prefix))
         }
         _ => return Err(memory::temporary()),
     };
-    Ok((CaseStores { slots, encryption: encryption.clone() }, sandbox))
+    Ok((CaseStores { run, cases: AtomicU64::default(), encryption: encryption.clone() }, sandbox))
 }
 
 /// Creates a directory for the directories of the cases, in the path or next to a database at the path.
-fn on_disk(path: &Path, database: Option<MemoryName>) -> Result<(CaseSlots, Sandbox), Failure> {
+fn on_disk(path: &Path, is_database: bool) -> Result<(PathBuf, Sandbox), Failure> {
     let failure = |error| cannot_test(path, error);
     let absolute = std::path::absolute(path).map_err(failure)?;
-    let parent = if database.is_some() { absolute.parent() } else { Some(&*absolute) };
+    let parent = if is_database { absolute.parent() } else { Some(&*absolute) };
     let parent = parent.ok_or_else(|| failure(io::ErrorKind::IsADirectory.into()))?;
     let created = CreatedDirectories::make(parent).map_err(failure)?;
-    if database.is_some() { refuse_taken_database(path) } else { refuse_taken_directory(path) }?;
+    if is_database { refuse_taken_database(path) } else { refuse_taken_directory(path) }?;
     let run = new_directory(parent).map_err(failure)?;
     // The sandbox is dropped from the inside out.
-    Ok((CaseSlots::Disk { database, run: run.path().to_owned() }, Box::new((run, created))))
+    Ok((run.path().to_owned(), Box::new((run, created))))
 }
 
 fn refuse_taken_directory(path: &Path) -> Result<(), Failure> {
@@ -115,54 +122,24 @@ fn new_directory(parent: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)
 }
 
-/// Creates the stores of the cases, which share nothing.
-pub(crate) struct CaseStores {
-    slots: CaseSlots,
-    encryption: Encryption,
+/// The URL of a name under a prefix.
+pub(super) fn url_under(url: &str, name: &str) -> String {
+    format!("{}/{name}", url.trim_end_matches('/'))
 }
 
-enum CaseSlots {
-    /// Each store has a directory.
-    Disk {
-        /// The name of a case's memory in its database; `None` for local stores.
-        database: Option<MemoryName>,
-        run: PathBuf,
-    },
-    /// Each store has a prefix.
-    Bucket {
-        /// The URL of the run's prefix.
-        run: String,
-        /// The random part of the URL.
-        name: String,
-        /// The number of stores so far.
-        cases: AtomicU64,
-    },
+/// Creates the stores of the cases, which share nothing.
+pub(crate) struct CaseStores {
+    /// The place of the run: the directory that holds the directories of the cases, or the prefix above theirs.
+    run: StoreUrl,
+    /// The number of stores in a bucket so far.
+    cases: AtomicU64,
+    encryption: Encryption,
 }
 
 /// The store of a case. Its directory is removed on drop; a prefix is removed with the run.
 pub(crate) struct CaseStore {
     url: StoreUrl,
     directory: Option<TempDir>,
-}
-
-impl CaseSlots {
-    fn make(&self) -> io::Result<CaseStore> {
-        match self {
-            Self::Disk { database, run } => {
-                let directory = new_directory(run)?;
-                let path = directory.path();
-                let url = match database {
-                    None => StoreUrl::Local(path.to_owned()),
-                    Some(memory) => StoreUrl::Sqlite { path: path.join(DATABASE), memory: memory.to_string() },
-                };
-                Ok(CaseStore { url, directory: Some(directory) })
-            }
-            Self::Bucket { run, cases, .. } => {
-                let number = cases.fetch_add(1, Ordering::Relaxed).to_string();
-                Ok(CaseStore { url: StoreUrl::Bucket { url: url_under(run, &number) }, directory: None })
-            }
-        }
-    }
 }
 
 impl CaseStore {
@@ -180,6 +157,25 @@ impl CaseStore {
 }
 
 impl CaseStores {
+    fn make(&self) -> Result<CaseStore, FixtureError> {
+        let (run, memory) = match &self.run {
+            StoreUrl::Local(run) => (run, None),
+            StoreUrl::Sqlite { path, memory } => (path, Some(memory.clone())),
+            StoreUrl::Bucket { url } => {
+                let number = self.cases.fetch_add(1, Ordering::Relaxed).to_string();
+                return Ok(CaseStore { url: StoreUrl::Bucket { url: url_under(url, &number) }, directory: None });
+            }
+            _ => return Err(no_slot()),
+        };
+        let directory = new_directory(run)?;
+        let path = directory.path();
+        let url = match memory {
+            None => StoreUrl::Local(path.to_owned()),
+            Some(memory) => StoreUrl::Sqlite { path: path.join(DATABASE), memory },
+        };
+        Ok(CaseStore { url, directory: Some(directory) })
+    }
+
     async fn open(&self, url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
         let memory = memory::open(url, &options(&self.encryption)).await;
         Ok(memory.map_err(FixtureError::failed)?.store())
@@ -189,10 +185,6 @@ impl CaseStores {
         let keys = options(&self.encryption).key_ring().await.map_err(FixtureError::failed)?;
         keys.ok_or_else(|| FixtureError::unsupported("the backend does not encrypt"))
     }
-}
-
-fn memory_name(name: &str) -> Result<MemoryName, Failure> {
-    MemoryName::parse(name).map_err(|error| Failure::Store(OpenError::new("in a database", ErrorKind::Invalid, error)))
 }
 
 async fn open_as_stored(url: &StoreUrl) -> Result<Arc<dyn Store>, FixtureError> {
@@ -221,7 +213,7 @@ impl StoreFixture for CaseStores {
     type Guard = CaseStore;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, CaseStore), FixtureError> {
-        let case = self.slots.make()?;
+        let case = self.make()?;
         Ok((self.open(&case.url).await?, case))
     }
 
@@ -283,10 +275,12 @@ impl StoreFixture for CaseStores {
     }
 
     fn secrets(&self, case: &CaseStore) -> Vec<String> {
-        match &self.slots {
-            CaseSlots::Disk { .. } => secrets_of_disk(case),
-            CaseSlots::Bucket { run, name, .. } => secrets_of_bucket(run, name),
+        if let StoreUrl::Bucket { url } = &self.run {
+            return secrets_of_bucket(url);
         }
+        let database = if let StoreUrl::Sqlite { path, .. } = &case.url { Some(path.as_path()) } else { None };
+        let names = case.directory.as_ref().map(TempDir::path).into_iter().chain(database).filter_map(Path::file_name);
+        names.map(|name| name.to_string_lossy().into_owned()).collect()
     }
 }
 
@@ -298,19 +292,10 @@ fn no_slot() -> FixtureError {
     FixtureError::unsupported("the backend keeps its files in no place that a case could have")
 }
 
-/// The names of the directory and of the file in it.
-fn secrets_of_disk(case: &CaseStore) -> Vec<String> {
-    let directory = case.directory.as_ref().map(TempDir::path);
-    let file = match &case.url {
-        StoreUrl::Sqlite { path, .. } => Some(path.as_path()),
-        _ => None,
-    };
-    let names = [directory, file].into_iter().flatten().filter_map(Path::file_name);
-    names.map(|name| name.to_string_lossy().into_owned()).collect()
-}
-
-/// The prefix, and the bucket with its neighbouring characters: its name alone may be a word of a file, such as `test`.
-fn secrets_of_bucket(run: &str, name: &str) -> Vec<String> {
+/// The random prefix, and the bucket with its neighbouring characters: its name alone may be a word of a file, such as
+/// `test`.
+fn secrets_of_bucket(run: &str) -> Vec<String> {
+    let (_, name) = run.rsplit_once('/').unwrap_or_default();
     let location = run.split_once(':').map_or(run, |(_, location)| location);
     let bucket = location.trim_start_matches('/').split('/').next().unwrap_or_default();
     vec![name.to_owned(), format!("//{bucket}"), format!("{bucket}/{PREFIX}")]

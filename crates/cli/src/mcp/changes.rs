@@ -1,20 +1,20 @@
 //! Notifications of changes that clients of this server and other programs made.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, SystemTime};
 
-use memory_tool::{Error, FailureKind, MemoryPath, Reply, Store, StoreExt as _};
+use memory_tool::{Error, FailureKind, MemoryPath, Reply, Store, StoreExt as _, StorePath};
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam};
 use rmcp::service::{SubscriptionContext, SubscriptionSendError};
 use rmcp::{Peer, RoleServer, ServiceError};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::sync::{Notify, watch};
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::mcp::resources;
+use crate::mcp::{lock, resources};
 
 /// The number of changes that a slow client may lag behind. After that, it is notified of a change of everything.
 const MAX_LAG: usize = 64;
@@ -53,7 +53,7 @@ impl Changed {
     }
 
     /// Whether the file or directory, or a part of it, changed.
-    fn affects(&self, path: &MemoryPath) -> bool {
+    fn affects(&self, path: &StorePath) -> bool {
         self.paths.iter().any(|changed| changed.overlaps(path))
     }
 }
@@ -115,7 +115,8 @@ impl Changes {
         begin: Arc<Notify>,
     ) -> Forwarding {
         let mut changes = self.sender.subscribe();
-        let forwarding = tokio::spawn(async move {
+        let mut forwarding = JoinSet::new();
+        forwarding.spawn(async move {
             begin.notified().await;
             while let Some(changed) = next(&mut changes).await {
                 if notify(&peer, &subscriptions, &changed).await.is_err() {
@@ -123,7 +124,7 @@ impl Changes {
                 }
             }
         });
-        Forwarding(forwarding.abort_handle())
+        Forwarding(forwarding)
     }
 
     /// Notifies the client of a request `subscriptions/listen` of each later change, until the request is cancelled.
@@ -146,7 +147,7 @@ impl Changes {
 /// The task that lists the memory at intervals. It is stopped on drop.
 #[derive(Debug)]
 pub(super) struct Polling {
-    task: AbortHandle,
+    _task: JoinSet<()>,
     /// Whether the memory was listed once.
     is_ready: watch::Receiver<bool>,
 }
@@ -156,7 +157,8 @@ impl Polling {
         let (ready, is_ready) = watch::channel(false);
         lock(&own.paths).clear();
         let (store, own) = (Arc::clone(store), Arc::clone(own));
-        let task = tokio::spawn(async move {
+        let mut task = JoinSet::new();
+        task.spawn(async move {
             let mut begun = Instant::now();
             let mut last = list(&*store).await;
             let _ = ready.send(true);
@@ -176,13 +178,7 @@ impl Polling {
                 last = Some(next);
             }
         });
-        Self { task: task.abort_handle(), is_ready }
-    }
-}
-
-impl Drop for Polling {
-    fn drop(&mut self) {
-        self.task.abort();
+        Self { _task: task, is_ready }
     }
 }
 
@@ -199,7 +195,7 @@ async fn wait(listing: Duration, own: &Own) {
 }
 
 /// The size and the times of each file.
-type Listing = BTreeMap<MemoryPath, (u64, Option<SystemTime>, Option<SystemTime>)>;
+type Listing = BTreeMap<StorePath, (u64, Option<SystemTime>, Option<SystemTime>)>;
 
 async fn list(store: &dyn Store) -> Option<Listing> {
     let files = store.list(MemoryPath::root()).await.ok()?;
@@ -208,14 +204,14 @@ async fn list(store: &dyn Store) -> Option<Listing> {
 
 /// The change between two listings, except for these paths.
 fn difference(last: &Listing, next: &Listing, except: &[MemoryPath]) -> Option<Changed> {
-    let is_other = |path: &MemoryPath| !except.iter().any(|excepted| excepted.overlaps(path));
+    let is_other = |path: &StorePath| !except.iter().any(|excepted| excepted.overlaps(path));
     let changed = last.iter().filter(|(path, state)| next.get(*path).is_some_and(|next| next != *state));
     let changed: Vec<_> = changed.map(|(path, _)| path).filter(|path| is_other(path)).collect();
     let removed = last.keys().filter(|path| !next.contains_key(*path));
     let added = next.keys().filter(|path| !last.contains_key(*path));
     let listed: Vec<_> = removed.chain(added).filter(|path| is_other(path)).collect();
     let changes_list = !listed.is_empty();
-    let paths: Vec<_> = changed.into_iter().chain(listed).cloned().collect();
+    let paths: Vec<_> = changed.into_iter().chain(listed).filter_map(|path| MemoryPath::try_from(path).ok()).collect();
     (!paths.is_empty()).then_some(Changed { paths, changes_list })
 }
 
@@ -252,13 +248,7 @@ async fn notify_listener(context: &SubscriptionContext, changed: &Changed) -> Re
 
 /// The task that notifies the client of a session. It is stopped on drop.
 #[derive(Debug)]
-pub(super) struct Forwarding(AbortHandle);
-
-impl Drop for Forwarding {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
-}
+pub(super) struct Forwarding(#[expect(dead_code, reason = "held, not read")] JoinSet<()>);
 
 /// The subscribed paths of a session, by the URIs that the client gave.
 #[derive(Clone, Debug, Default)]
@@ -267,7 +257,7 @@ pub(super) struct Subscriptions(Arc<Mutex<BTreeMap<String, MemoryPath>>>);
 impl Subscriptions {
     pub(super) fn add(&self, uri: String) -> Result<(), ErrorData> {
         let path = resources::path_of(&uri)?;
-        let mut paths = self.lock();
+        let mut paths = lock(&self.0);
         if paths.len() >= MAX_SUBSCRIPTIONS && !paths.contains_key(&uri) {
             let message = format!("Too many subscriptions; the limit is {MAX_SUBSCRIPTIONS}");
             return Err(ErrorData::invalid_request(message, None));
@@ -277,21 +267,13 @@ impl Subscriptions {
     }
 
     pub(super) fn remove(&self, uri: &str) {
-        self.lock().remove(uri);
+        lock(&self.0).remove(uri);
     }
 
     fn affected(&self, changed: &Changed) -> Vec<String> {
-        let paths = self.lock();
+        let paths = lock(&self.0);
         paths.iter().filter(|(_, path)| changed.affects(path)).map(|(uri, _)| uri.clone()).collect()
     }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, MemoryPath>> {
-        lock(&self.0)
-    }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

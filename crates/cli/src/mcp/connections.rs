@@ -1,11 +1,13 @@
 //! [`Connections`]: the connections of the HTTP server, which are limited.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
+
+use crate::mcp::lock;
 
 /// The limit that keeps clients from exhausting the RAM and the file descriptors.
 const MAX_CONNECTIONS: usize = 256;
@@ -49,12 +51,12 @@ impl Connections {
             sleep(DELAY).await;
         }
         let open = Open { activity: Activity::Waiting, since: Instant::now(), close: Arc::clone(&close) };
-        self.lock().insert(id, open);
+        lock(&self.open).insert(id, open);
         Connection { id, all: Arc::clone(self), close }
     }
 
     fn make_room(&self) -> bool {
-        let mut open = self.lock();
+        let mut open = lock(&self.open);
         if open.len() < MAX_CONNECTIONS {
             return true;
         }
@@ -71,14 +73,10 @@ impl Connections {
     }
 
     fn set(&self, id: u64, activity: Activity) {
-        if let Some(open) = self.lock().get_mut(&id) {
+        if let Some(open) = lock(&self.open).get_mut(&id) {
             open.activity = activity;
             open.since = Instant::now();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -105,7 +103,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.all.lock().remove(&self.id);
+        lock(&self.all.open).remove(&self.id);
     }
 }
 
@@ -152,9 +150,9 @@ mod tests {
         // Requests get responses, unless that takes too long.
         busy.push(newest.begin(Activity::Answering));
         assert!(!connections.make_room());
-        connections.lock().get_mut(&0).unwrap().since -= 2 * ANSWER_TIMEOUT;
+        lock(&connections.open).get_mut(&0).unwrap().since -= 2 * ANSWER_TIMEOUT;
         let _newest = add(1_002).await;
         assert!(is_closed(&all[0]).await);
-        assert_eq!(connections.lock().len(), MAX_CONNECTIONS);
+        assert_eq!(lock(&connections.open).len(), MAX_CONNECTIONS);
     }
 }

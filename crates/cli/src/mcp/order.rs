@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::http::request::Parts;
@@ -11,7 +11,7 @@ use rmcp::model::{ClientRequest, Extensions, GetExtensions as _, JsonRpcRequest,
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::mcp::tools;
+use crate::mcp::{lock, tools};
 
 /// The time to wait for an earlier request, which another connection may deliver later.
 const MAX_DELAY: Duration = Duration::from_millis(500);
@@ -198,10 +198,6 @@ fn command(request: &ClientRequest) -> Option<Option<CommandName>> {
         ClientRequest::ReadResourceRequest(_) | ClientRequest::ListResourcesRequest(_) => Some(Some(CommandName::View)),
         _ => None,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@ use std::error::Error as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use memory_tool::{
-    Error, FileEntry, ImageView, MemoryPath, MemoryTool, Node, Reply, Store, StoreError, StoreExt as _, ViewCommand,
+    Error, FileEntry, ImageView, MemoryPath, MemoryTool, Node, Reply, Store, StoreError, StoreExt as _, StorePath,
+    ViewCommand,
 };
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::model::{ErrorData, Resource, ResourceContents, ResourceTemplate};
@@ -25,7 +26,7 @@ const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 const PAGE: usize = 1_000;
 
 /// The URI of a file or directory.
-pub(super) fn uri_of(path: &MemoryPath) -> String {
+pub(super) fn uri_of(path: &StorePath) -> String {
     let relative = path.as_str().strip_prefix(ROOT).unwrap_or_default();
     format!("{PREFIX}{}", utf8_percent_encode(relative, ENCODED))
 }
@@ -70,7 +71,7 @@ pub(super) async fn list(
     let last = cursor.map(path_of).transpose().map_err(|_| ErrorData::invalid_params("Invalid cursor", None))?;
     record(tool, &MemoryPath::root()).await.map_err(|error| refusal(&error))?;
     let files = store.list(MemoryPath::root()).await.map_err(|error| failed_read(&error))?;
-    let is_later = |file: &FileEntry| last.as_ref().is_none_or(|last| file.path > *last);
+    let is_later = |file: &FileEntry| last.as_ref().is_none_or(|last| file.path > **last);
     let mut listed: Vec<_> =
         files.into_iter().filter(|file| is_later(file) && !is_hidden(&file.path)).take(PAGE + 1).collect();
     let has_more = listed.len() > PAGE;
@@ -80,7 +81,7 @@ pub(super) async fn list(
 }
 
 /// Whether `view` leaves the file out of listings (`[V1]`).
-fn is_hidden(path: &MemoryPath) -> bool {
+fn is_hidden(path: &StorePath) -> bool {
     path.segments().any(|name| name.starts_with('.') || name == "node_modules")
 }
 
@@ -89,7 +90,7 @@ fn resource(file: &FileEntry) -> Resource {
     Resource::new(uri_of(&file.path), name).with_mime_type(media_type(&file.path)).with_size(file.size)
 }
 
-fn media_type(path: &MemoryPath) -> &'static str {
+fn media_type(path: &StorePath) -> &'static str {
     let extension = path.file_name().and_then(|name| name.rsplit_once('.')).map(|(_, extension)| extension);
     match extension.map(str::to_ascii_lowercase).as_deref() {
         Some("md") => "text/markdown",

@@ -1,7 +1,7 @@
 //! [`Sessions`]: the sessions of the HTTP server, which are limited.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::Stream;
@@ -10,6 +10,7 @@ use rmcp::transport::streamable_http_server::session::local::{LocalSessionManage
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 use tokio::time::Instant;
 
+use crate::mcp::lock;
 use crate::mcp::order::Order;
 
 /// The limit that keeps clients from exhausting the RAM.
@@ -42,13 +43,13 @@ impl Sessions {
 
     /// The order of the commands of a session.
     pub(super) fn order(&self, id: &str) -> Option<Arc<Order>> {
-        self.lock().get(id).map(|session| Arc::clone(&session.order))
+        lock(&self.known).get(id).map(|session| Arc::clone(&session.order))
     }
 
     /// Makes room for a session.
     fn evict(&self) {
         let evicted = {
-            let mut known = self.lock();
+            let mut known = lock(&self.known);
             let least_used = || known.iter().min_by_key(|(_, session)| (session.is_used, session.last_request));
             let evicted = if known.len() < MAX_SESSIONS { None } else { least_used().map(|(id, _)| Arc::clone(id)) };
             evicted.inspect(|id| _ = known.remove(id))
@@ -61,14 +62,10 @@ impl Sessions {
     }
 
     fn request(&self, id: &SessionId) {
-        if let Some(session) = self.lock().get_mut(id) {
+        if let Some(session) = lock(&self.known).get_mut(id) {
             session.is_used = true;
             session.last_request = Instant::now();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<SessionId, Session>> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -80,7 +77,7 @@ impl SessionManager for Sessions {
         self.evict();
         let (id, transport) = self.manager.create_session().await?;
         let session = Session { order: Arc::new(Order::new(0)), is_used: false, last_request: Instant::now() };
-        self.lock().insert(Arc::clone(&id), session);
+        lock(&self.known).insert(Arc::clone(&id), session);
         Ok((id, transport))
     }
 
@@ -90,7 +87,7 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
         if let ClientJsonRpcMessage::Request(request) = &message
-            && let Some(session) = self.lock().get_mut(id)
+            && let Some(session) = lock(&self.known).get_mut(id)
         {
             session.order = Arc::new(Order::after(&request.id));
         }
@@ -102,7 +99,7 @@ impl SessionManager for Sessions {
     }
 
     async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
-        self.lock().remove(id);
+        lock(&self.known).remove(id);
         self.manager.close_session(id).await
     }
 

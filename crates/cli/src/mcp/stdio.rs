@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,9 +21,9 @@ use tokio::time::timeout;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
 use crate::interruption::Interruption;
-use crate::mcp::message;
 use crate::mcp::order::Order;
 use crate::mcp::server::{Server, SharedMemory};
+use crate::mcp::{lock, message};
 use crate::output::{ReaderState, write_line};
 use crate::protocol::{Line, MAX_LINE_BYTES, escape_line_separators, lines_of_standard_input};
 
@@ -258,8 +258,4 @@ fn answered(message: &ServerJsonRpcMessage) -> Option<RequestId> {
         ServerJsonRpcMessage::Error(error) => error.id.clone(),
         _ => None,
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -41,7 +41,8 @@ fn separate_tool(command: CommandName) -> Tool {
     let properties = properties().filter(|(name, _)| used.contains(&name.as_str()));
     let required: Vec<_> = used.iter().copied().filter(|field| !is_optional(field)).collect();
     let schema = object_schema(properties.map(|(name, schema)| (name, without_commands(schema))), &required);
-    Tool::new(tool_name(command), description(command), schema).with_title(title(command))
+    let (title, description) = texts(command);
+    Tool::new(tool_name(command), description, schema).with_title(title)
 }
 
 fn properties() -> impl Iterator<Item = (String, Value)> {
@@ -76,31 +77,27 @@ fn tool_name(command: CommandName) -> String {
     format!("{TOOL_NAME}_{command}")
 }
 
-fn title(command: CommandName) -> &'static str {
+/// The title of the tool of a command, and its description.
+fn texts(command: CommandName) -> (&'static str, &'static str) {
     match command {
-        CommandName::View => "View memory",
-        CommandName::Create => "Create a memory file",
-        CommandName::StrReplace => "Replace text in memory",
-        CommandName::Insert => "Insert text into memory",
-        CommandName::Delete => "Delete memory",
-        CommandName::Rename => "Rename memory",
-    }
-}
-
-fn description(command: CommandName) -> &'static str {
-    match command {
-        CommandName::View => {
+        CommandName::View => (
+            "View memory",
             "Shows the contents of a directory of your memory, up to 2 levels deep, or of a file with line numbers. \
-             ALWAYS VIEW YOUR MEMORY DIRECTORY, /memories, BEFORE DOING ANYTHING ELSE, to check for earlier progress."
-        }
-        CommandName::Create => {
+             ALWAYS VIEW YOUR MEMORY DIRECTORY, /memories, BEFORE DOING ANYTHING ELSE, to check for earlier progress.",
+        ),
+        CommandName::Create => (
+            "Create a memory file",
             "Makes a new file in your memory, which persists between conversations. As you make progress, record \
-             status, progress and thoughts in your memory."
+             status, progress and thoughts in your memory.",
+        ),
+        CommandName::StrReplace => ("Replace text in memory", "Replaces text in a file of your memory."),
+        CommandName::Insert => ("Insert text into memory", "Inserts text at a specific line of a file in your memory."),
+        CommandName::Delete => {
+            ("Delete memory", "Deletes a file of your memory, or a directory with all its contents.")
         }
-        CommandName::StrReplace => "Replaces text in a file of your memory.",
-        CommandName::Insert => "Inserts text at a specific line of a file in your memory.",
-        CommandName::Delete => "Deletes a file of your memory, or a directory with all its contents.",
-        CommandName::Rename => "Renames or moves a file or directory of your memory. It does not overwrite.",
+        CommandName::Rename => {
+            ("Rename memory", "Renames or moves a file or directory of your memory. It does not overwrite.")
+        }
     }
 }
 
@@ -133,7 +130,7 @@ impl Tools {
             return Err(ErrorData::invalid_params(message, None));
         }
         let mut input = request.arguments.unwrap_or_default();
-        if let Some(command) = CommandName::ALL.into_iter().find(|command| tool_name(*command) == request.name) {
+        if let Some(command) = command_of_tool(&request.name) {
             input.insert(COMMAND.to_owned(), command.as_str().into());
         }
         Ok(arguments::corrected(input).into())
@@ -142,9 +139,12 @@ impl Tools {
 
 /// The command that a request calls, if it is one.
 pub(super) fn command(request: &CallToolRequestParams) -> Option<CommandName> {
-    let of_tool = || CommandName::ALL.into_iter().find(|command| tool_name(*command) == request.name);
     let given = || request.arguments.as_ref()?.get(COMMAND)?.as_str()?.parse().ok();
-    of_tool().or_else(given)
+    command_of_tool(&request.name).or_else(given)
+}
+
+fn command_of_tool(name: &str) -> Option<CommandName> {
+    CommandName::ALL.into_iter().find(|command| tool_name(*command) == name)
 }
 
 /// The result of a call.

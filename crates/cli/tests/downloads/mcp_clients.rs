@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::{Command, Output};
 
+use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::session::{Place, program};
 use memory_tool_test_servers::{McpClients, python_with_mcp};
 use serde_json::{Value, json};
@@ -127,18 +128,18 @@ pub(crate) fn python_client_works() {
     }
 }
 
-/// Cases of each command, a race and a restart.
+/// Cases of each command, a race and a restart. Only the long tier runs the last ones.
 const CASES: [&str; 10] = [
+    "restarts.create-survives",
+    "str_replace.several-occurrences",
+    "view.image",
     "create.refuses-to-overwrite",
     "delete.directory",
     "insert.line-past-the-end",
     "paths.dot-dot",
     "races.inserts-of-processes",
     "rename.file-over-a-file",
-    "restarts.create-survives",
-    "str_replace.several-occurrences",
     "view.documented-listing",
-    "view.image",
 ];
 
 pub(crate) fn server_passes_the_suite_of_memory_tools() {
@@ -149,6 +150,7 @@ pub(crate) fn server_passes_the_suite_of_memory_tools() {
     let mut suite = program();
     // The client takes a second to start.
     suite.args(["conformance", "--timeout", "120", "--plain-files", "{dir}/memories", "--command", &command]);
-    let printed = succeed(suite.args(CASES.map(|case| format!("--filter={case}"))));
-    assert!(printed.contains(&format!("\n{} passed, 0 failed, 0 ignored", CASES.len())), "{printed}");
+    let cases = &CASES[..by_tier(3, CASES.len())];
+    let printed = succeed(suite.args(cases.iter().map(|case| format!("--filter={case}"))));
+    assert!(printed.contains(&format!("\n{} passed, 0 failed, 0 ignored", cases.len())), "{printed}");
 }

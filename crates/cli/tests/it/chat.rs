@@ -365,98 +365,64 @@ fn the_last_message_without_a_complete_answer_decides_the_status() {
     }
 }
 
+/// The standard error of a conversation that ends with status 2 after this reply, without output.
+fn error_of(answer: Answer) -> String {
+    let api = MessagesApi::start([answer]);
+    let (status, output, errors) = converse(&Place::in_memory(), &api, &[], &["Hi"]);
+    assert_eq!((status, output.as_str()), (Some(2), ""), "{errors}");
+    api.finish();
+    errors
+}
+
+fn whole(status: u16, body: &str) -> Answer {
+    Answer::Whole { status, headers: Vec::new(), body: body.to_owned() }
+}
+
 #[test]
 fn a_permanent_error_is_reported_without_the_key() {
-    let place = Place::in_memory();
     let refused = Answer::error(401, "authentication_error", &format!("invalid x-api-key {KEY}"));
-    let api = MessagesApi::start([refused.with_header("request-id", "req_1")]);
-    let (status, output, errors) = converse(&place, &api, &[], &["Hi"]);
-    assert_eq!((status, output.as_str()), (Some(2), ""));
-    let expected = "the API returned 401: authentication_error: invalid x-api-key [API key] (request req_1)";
-    assert_eq!(errors, format!("memory-tool: {expected}\n"));
-    api.finish();
-
     let error = json!({"type": "error", "error": {"type": "invalid_request_error", "message": KEY}});
-    let api = MessagesApi::start([done("Hi").until("message_stop", End::Regular).and(error)]);
-    let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
-    assert_eq!(status, Some(2));
-    assert!(errors.ends_with("the API aborted the response: invalid_request_error: [API key]\n"), "{errors}");
-    api.finish();
-
-    for (body, words) in [("<html>\u{1b}[2J", "403: <html>\\u{1b}[2J"), ("", "403: ")] {
-        let proxy = Answer::Whole { status: 403, headers: Vec::new(), body: body.to_owned() };
-        let api = MessagesApi::start([proxy]);
-        let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
-        assert_eq!(status, Some(2));
-        assert!(errors.contains(words), "{errors}");
-        api.finish();
-    }
-}
-
-#[test]
-fn the_key_is_removed_before_a_message_is_shortened() {
-    let place = Place::in_memory();
-    let long = format!("{}{KEY}{}", "x".repeat(990), "y".repeat(1000));
-    let expected = format!("the API returned 403: {}[API key]y…\n", "x".repeat(990));
-    let whole = Answer::Whole { status: 403, headers: Vec::new(), body: long.clone() };
-    let error = Answer::error(403, "a", &long["a: ".len()..]);
-    let told_of_error = expected.replacen("xxx", "a: ", 1);
-    for (answer, expected) in [(whole, expected), (error, told_of_error)] {
-        let api = MessagesApi::start([answer]);
-        let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
-        assert_eq!(status, Some(2));
-        assert!(errors.ends_with(&expected) && !errors.contains("sk-ant"), "{errors}");
-        api.finish();
-    }
-}
-
-#[test]
-fn an_invalid_response_is_reported() {
-    let place = Place::in_memory();
-    let body = Answer::Whole { status: 200, headers: Vec::new(), body: "{}".to_owned() };
     let unordered = json!({"type": "content_block_delta", "index": 9, "delta": {"type": "text_delta", "text": "a"}});
-    for answer in [body, done("a").until("message_stop", End::Regular).and(unordered)] {
-        let api = MessagesApi::start([answer]);
-        let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
-        assert_eq!(status, Some(2));
-        assert!(errors.contains("invalid response from 127.0.0.1:"), "{errors}");
-        api.finish();
+    let unfinished = || done("").until("message_stop", End::Regular);
+    let long = format!("{}{KEY}{}", "x".repeat(990), "y".repeat(1000));
+    let shortened = |start: &str| format!("the API returned 403: {start}{}[API key]y…\n", "x".repeat(987));
+    for (answer, words) in [
+        (
+            refused.with_header("request-id", "req_1"),
+            "the API returned 401: authentication_error: invalid x-api-key [API key] (request req_1)\n",
+        ),
+        (unfinished().and(error), "the API aborted the response: invalid_request_error: [API key]\n"),
+        (whole(403, "<html>\u{1b}[2J"), "403: <html>\\u{1b}[2J"),
+        (whole(403, ""), "403: "),
+        (whole(403, &long), &shortened("xxx")),
+        (Answer::error(403, "a", &long["a: ".len()..]), &shortened("a: ")),
+        (whole(200, "{}"), "invalid response from 127.0.0.1:"),
+        (unfinished().and(unordered), "invalid response from 127.0.0.1:"),
+    ] {
+        let errors = error_of(answer);
+        assert!(errors.starts_with("memory-tool: ") && errors.contains(words), "{words}\n{errors}");
+        assert!(errors.lines().count() == 1 && !errors.contains("sk-ant"), "{errors}");
     }
 }
 
 #[test]
 fn the_size_of_responses_is_limited() {
-    let place = Place::in_memory();
-    let text = |length| text(&"x".repeat(length));
+    let text = text(&"x".repeat(65 << 20));
     let novelty = json!({"type": "novelty", "data": "x".repeat(65 << 20)});
-    for answer in
-        [Answer::message("end_turn", &[text(65 << 20)]), done("").until("message_stop", End::Silence).and(novelty)]
-    {
-        let api = MessagesApi::start([answer]);
-        let (status, output, errors) = converse(&place, &api, &[], &["Hi"]);
-        assert_eq!((status, output.as_str()), (Some(2), ""));
-        let expected = ": the response is longer than 64 MiB\n";
-        assert!(errors.ends_with(expected), "{errors}");
-        api.finish();
+    for answer in [Answer::message("end_turn", &[text]), done("").until("message_stop", End::Silence).and(novelty)] {
+        let errors = error_of(answer);
+        assert!(errors.ends_with(": the response is longer than 64 MiB\n"), "{errors}");
     }
-    let refusal = Answer::Whole { status: 400, headers: Vec::new(), body: "x".repeat(65 << 20) };
-    let api = MessagesApi::start([refusal]);
-    let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
-    assert_eq!((status, errors.len()), (Some(2), "memory-tool: the API returned 400: …\n".len() + 1000));
-    api.finish();
+    let errors = error_of(whole(400, &"x".repeat(65 << 20)));
+    assert_eq!(errors.len(), "memory-tool: the API returned 400: …\n".len() + 1000);
 }
 
 #[test]
 fn redirects_are_not_followed() {
-    let place = Place::in_memory();
     let elsewhere = MessagesApi::start([]);
     let location = format!("{}/v1/messages", elsewhere.url());
-    let away = Answer::Whole { status: 307, headers: vec![("location", location)], body: String::new() };
-    let api = MessagesApi::start([away]);
-    let (status, _, errors) = converse(&place, &api, &[], &["Hi"]);
-    assert_eq!(status, Some(2));
+    let errors = error_of(Answer::Whole { status: 307, headers: vec![("location", location)], body: String::new() });
     assert!(errors.contains("307"), "{errors}");
-    api.finish();
     elsewhere.finish();
 }
 
@@ -532,21 +498,6 @@ fn ctrl_c_drops_the_message_and_ends_the_program_at_the_prompt() {
     assert_eq!(last[1]["content"], json!([create("toolu_1", "/memories/a", "one\n")]));
     let end = unmarked_last(&requests[3]);
     assert_eq!((end.len(), &end[0]["tool_use_id"], &end[1]), (2, &json!("toolu_1"), &text("Third")));
-}
-
-#[test]
-fn a_dropped_message_is_not_sent_again() {
-    let place = Place::in_memory();
-    let api = MessagesApi::start([done("One\n").until("message_delta", End::Silence), done("Two")]);
-    let mut chat = Chat::start(&place, &api, &[]);
-    chat.say("First");
-    api.wait_for(1);
-    chat.signal("-INT");
-    chat.errors.wait_for("interrupted");
-    chat.say("Second");
-    let (status, output, _) = chat.finish();
-    assert_eq!((status, output.as_str()), (Some(0), "Two\n"));
-    assert_eq!(unmarked_last(&api.finish()[1]), [text("Second")]);
 }
 
 #[test]

@@ -12,8 +12,6 @@ mod conformance;
 mod encrypted;
 mod help;
 #[cfg(unix)]
-mod hostile;
-#[cfg(unix)]
 mod interruption;
 #[cfg(all(feature = "mcp", unix))]
 mod mcp;
@@ -23,7 +21,6 @@ mod process_memory;
 mod protocol;
 #[cfg(unix)]
 mod readme;
-mod sqlite;
 mod stores;
 #[cfg(unix)]
 mod terminal;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use memory_tool::encrypted::{KeyRing, RawKey};
 use memory_tool::policies::Scope;
-use memory_tool::{Batch, Memory};
+use memory_tool::{Batch, Memory, StorePath};
 use memory_tool_test_fixtures::session::{Place, Session, program};
 use serde_json::{Value, json};
 
@@ -159,8 +159,8 @@ fn damage_access_times(store: &OsString, in_scope: bool, key: Option<&Path>) {
         if let Some(key) = key {
             builder = builder.encrypt(KeyRing::new(RawKey::from_file(key).await.unwrap()));
         }
-        let record = "expiry/access-times".parse().unwrap();
-        builder.build().await.unwrap().store().apply(Batch::new().write_record(record, "{")).await.unwrap();
+        let record: StorePath = "/records/expiry/access-times".parse().unwrap();
+        builder.build().await.unwrap().store().apply(Batch::new().write(record, "{")).await.unwrap();
     });
 }
 

@@ -69,11 +69,14 @@ fn a_store_is_a_path_or_a_file_url() {
 #[test]
 fn a_new_store_is_created_with_its_parents_and_is_empty() {
     let place = Place::new();
-    let run = program().args(["run", "--store", "new/er/store"]).current_dir(place.outside("")).output().unwrap();
-    assert!(run.status.success(), "{run:?}");
-    let output = view("new/er/store", &place.outside(""));
-    assert!(output.status.success(), "{output:?}");
-    assert!(output.stdout.ends_with(b"node_modules:\n0B\t/memories\n"));
+    for (store, path) in [("new/er/store", "new/er/store"), ("sqlite:other/new/a%23b.db", "other/new/a#b.db")] {
+        let run = program().args(["run", "--store", store]).current_dir(place.outside("")).output().unwrap();
+        assert!(run.status.success(), "{run:?}");
+        assert!(place.outside(path).exists());
+        let output = view(store, &place.outside(""));
+        assert!(output.status.success(), "{output:?}");
+        assert!(output.stdout.ends_with(b"node_modules:\n0B\t/memories\n"));
+    }
 }
 
 fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -284,6 +287,9 @@ fn a_path_that_is_a_file_is_refused() {
             &format!("memory-tool: cannot open the memory store in the directory {}: ", store.display()),
         );
     }
+    let reason = "the file is not a SQLite database";
+    let refusal = format!("memory-tool: cannot open the memory store in the database {}: {reason}", file.display());
+    assert_refused(format!("sqlite:{}", file.display()), &refusal);
     assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
 }
 

@@ -8,13 +8,11 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use memory_tool::{Batch, Memory, StoreUrl};
+use memory_tool::{Batch, Memory, StorePath, StoreUrl};
 use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
 use serde_json::{Value, json};
-
-const KILLS: u32 = 25;
 
 type Outcome = (Option<i32>, String, String);
 
@@ -69,17 +67,6 @@ fn files(directory: &Path) -> Files {
 
 fn memories(store: &Path) -> Files {
     files(&store.join("memories"))
-}
-
-/// The files of any store, from an export.
-fn exported(place: &Place, store: &dyn AsRef<OsStr>, options: &[&str]) -> Files {
-    let target = place.outside("exported");
-    let _ = fs::remove_dir_all(&target);
-    let mut command = program();
-    command.arg("export").arg("--store").arg(store.as_ref()).args(options).arg(&target);
-    let (status, _, errors) = outcome(&mut command);
-    assert_eq!((status, errors.as_str()), (Some(0), ""));
-    files(&target)
 }
 
 const ODD: &[(&str, &[u8])] = &[
@@ -260,44 +247,6 @@ fn a_dry_run_ignores_expired_files() {
     );
     let copied = run(&[&"copy", &source, &destination, &expire]);
     assert_eq!(copied.1, dry_run.1.replace("would copy", "copied").replace("would overwrite", "overwrote"));
-}
-
-#[test]
-fn a_copy_continues_after_a_kill() {
-    let place = Place::in_memory();
-    let source = place.store();
-    let texts: Vec<_> = (0..40).map(|number| (format!("d{}/{number}", number % 3), vec![b'x'; number * 500])).collect();
-    let listed: Vec<_> = texts.iter().map(|(name, content)| (name.as_str(), content.as_slice())).collect();
-    fill(&source, &listed);
-    let all = memories(&source);
-    let begin = Instant::now();
-    let whole = place.outside("whole");
-    assert_eq!(run(&[&"copy", &source, &whole]).0, Some(0));
-    let mut length = begin.elapsed();
-    let mut interrupted = 0;
-    for kill in 0..KILLS {
-        let place = Place::in_memory();
-        let to_database = kill % 2 == 1;
-        let destination: OsString = if to_database { place.sqlite("a").into() } else { place.store().into() };
-        let mut command = program();
-        command.arg("copy").arg(&source).arg(&destination).stdout(Stdio::null()).stderr(Stdio::null());
-        let mut process = command.spawn().unwrap();
-        std::thread::sleep(length * kill / KILLS);
-        process.kill().unwrap();
-        if process.wait().unwrap().code().is_none() {
-            interrupted += 1;
-        } else {
-            length = length * 9 / 10; // the machine is faster now
-        }
-        let (status, found) = report(&[&"copy", &source, &destination]);
-        let count = |field: &str| found[field].as_u64().unwrap();
-        assert_eq!((status, count("copied") + count("unchanged")), (Some(0), 40), "{found}");
-        assert_eq!((count("overwritten"), count("only_in_destination")), (0, 0));
-        assert_eq!(exported(&place, &destination, &[]), all);
-    }
-    // A few at least, even if the machine was slow when the complete copy was timed.
-    assert!(interrupted >= KILLS / 10, "only {interrupted} were interrupted");
-    assert_eq!(memories(&source), all);
 }
 
 #[test]
@@ -548,27 +497,9 @@ fn in_process_stores_are_refused_as_destination() {
 fn record_access_times(store: &Path, times: String) {
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let memory = Memory::open(store).await.unwrap();
-        let record = "expiry/access-times".parse().unwrap();
-        memory.store().apply(Batch::new().write_record(record, times)).await.unwrap();
+        let record: StorePath = "/records/expiry/access-times".parse().unwrap();
+        memory.store().apply(Batch::new().write(record, times)).await.unwrap();
     });
-}
-
-#[test]
-fn access_times_are_not_copied() {
-    let place = Place::in_memory();
-    let (plain, used) = (place.store(), place.outside("used"));
-    fill(&plain, &[("a", b"text"), ("d/.access-times", b"a file as any other")]);
-    assert_eq!(run(&[&"copy", &plain, &used, &"--expire-after=1h"]).0, Some(0));
-    let has_records = |store: &Path| store.join(".memory-tool/records").exists();
-    assert!(has_records(&used), "the test needs access times");
-    let to = |name: &str| place.outside(name);
-    let archive = place.outside("used.tar");
-    assert_eq!(run(&[&"copy", &used, &to("copy")]).0, Some(0));
-    assert_eq!(run(&[&"export", &"--store", &used, &archive]), done(0, "exported 2 files (23 bytes)"));
-    assert_eq!(run(&[&"import", &archive, &"--store", &to("import")]).0, Some(0));
-    for store in [to("copy"), to("import")] {
-        assert_eq!((memories(&store), has_records(&store)), (memories(&plain), false), "{store:?}");
-    }
 }
 
 #[test]
@@ -809,27 +740,6 @@ fn an_import_without_files_creates_no_store() {
     }
     fill(&place.store(), &[("a", b"text")]);
     assert_eq!(report(&[&"import", &empty, &"--store", &place.store()]).1["only_in_destination"], 1);
-}
-
-#[test]
-fn a_missing_directory_of_a_source_is_reported() {
-    let place = Place::in_memory();
-    let (plain, archive) = (place.outside("plain"), place.outside("plain.tar.gz"));
-    fs::create_dir_all(plain.join("typo-not")).unwrap();
-    fs::write(plain.join("typo-not/a"), "text").unwrap();
-    fs::write(&archive, gzip(&[regular("typo-not/a", b"text"), END.to_vec()].concat())).unwrap();
-    let store = place.store();
-    for source in [&plain, &archive] {
-        for option in [&[][..], &["--dry-run"], &["--json"]] {
-            let mut command = program();
-            command.arg("import").arg(source).args(["--under=typo", "--store"]).arg(&store).args(option);
-            let expected = format!("memory-tool: there is nothing under typo in {}\n", source.display());
-            assert_eq!(outcome(&mut command), (Some(2), String::new(), expected));
-        }
-    }
-    assert!(!store.exists());
-    let (status, found) = report(&[&"import", &plain, &"--under=typo-not", &"--store", &store]);
-    assert_eq!((status, &found["copied"]), (Some(0), &json!(1)));
 }
 
 #[test]
@@ -1101,41 +1011,6 @@ fn a_truncated_or_damaged_archive_is_reported() {
     let target = place.outside("none/backup.tar");
     let (status, _, errors) = run(&[&"export", &"--store", &place.store(), &target]);
     assert!(status == Some(2) && errors.contains("cannot write "), "{errors}");
-}
-
-#[test]
-fn a_killed_export_leaves_no_incomplete_file_under_its_name() {
-    let place = Place::in_memory();
-    let texts: Vec<_> = (0..40).map(|number| (number.to_string(), vec![b'x'; 50_000])).collect();
-    let listed: Vec<_> = texts.iter().map(|(name, content)| (name.as_str(), content.as_slice())).collect();
-    fill(&place.store(), &listed);
-    let begin = Instant::now();
-    run(&[&"export", &"--store", &place.store(), &place.outside("whole.tar")]);
-    let length: Duration = begin.elapsed();
-    for kill in 0..10 {
-        let archive = place.outside(&format!("{kill}.tar"));
-        let directory = place.outside(&kill.to_string());
-        for target in [&archive, &directory] {
-            let mut command = program();
-            command.arg("export").arg("--store").arg(place.store()).arg(target).stdout(Stdio::null());
-            let mut process = command.spawn().unwrap();
-            std::thread::sleep(length * kill / 10);
-            process.kill().unwrap();
-            process.wait().unwrap();
-        }
-        if archive.exists() {
-            assert_eq!(fs::read(&archive).unwrap(), fs::read(place.outside("whole.tar")).unwrap());
-        }
-        if directory.exists() {
-            let left = files(&directory);
-            let named = left.iter().filter(|(name, _)| !name.starts_with(".memory-tool-export-"));
-            assert!(named.into_iter().all(|(_, content)| content.len() == 50_000));
-            let (status, _, _) = run(&[&"export", &"--store", &place.store(), &directory, &"--overwrite"]);
-            assert_eq!(status, Some(0));
-            let (_, found) = report(&[&"import", &directory, &"--store", &place.outside(&format!("of{kill}"))]);
-            assert_eq!(found["copied"], 40);
-        }
-    }
 }
 
 #[test]

@@ -66,42 +66,6 @@ fn a_storage_failure_is_an_error() {
     );
 }
 
-/// Overwrites each page of the database in turn.
-#[test]
-fn damage_is_detected_with_the_names_of_affected_files() {
-    const PAGE: usize = 4_096;
-    let place = Place::in_memory();
-    let mut session = Session::start(place.sqlite("a"), &[]);
-    for number in 0..20 {
-        create(&mut session, &format!("/memories/{number}"), &"y".repeat(2_000));
-    }
-    create(&mut session, "/memories/large", &"z".repeat(20_000));
-    session.close();
-    let whole = fs::read(place.database()).unwrap();
-    let mut named = 0;
-    for start in (0..whole.len()).step_by(PAGE) {
-        let mut damaged = whole.clone();
-        damaged[start..start + 100].fill(0xa5);
-        fs::write(place.database(), damaged).unwrap();
-        let (status, output, errors) = verify(place.sqlite("a"), &[]);
-        match status {
-            Some(1) => {
-                let lines: Vec<_> = output.lines().collect();
-                assert!(lines[0].starts_with("SQLite: ") && errors.is_empty(), "{output}{errors}");
-                named += lines.iter().filter(|line| line.contains(" cannot be read: reading failed: ")).count();
-                let problems = lines.len() - 1;
-                assert_eq!(
-                    lines[problems],
-                    format!("{problems} problem{} found", if problems == 1 { "" } else { "s" })
-                );
-            }
-            // Near the start, the database can no longer be opened.
-            _ => assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "page at {start}"),
-        }
-    }
-    assert!(named >= 20, "{named}");
-}
-
 #[test]
 fn inconsistent_rows_are_reported_once() {
     let place = Place::new();

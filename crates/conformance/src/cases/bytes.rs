@@ -1,10 +1,10 @@
 //! Helpers for the cases that use a [`Store`] directly.
 
-use memory_tool_core::{Batch, MemoryPath, Node, Store, StoreError, StoreExt};
+use memory_tool_core::{Batch, Node, Store, StoreError, StoreExt, StorePath};
 
 use crate::failure::{CaseError, Failure, check};
 
-pub(crate) fn path(text: &str) -> Result<MemoryPath, CaseError> {
+pub(crate) fn path(text: &str) -> Result<StorePath, CaseError> {
     Ok(text.parse()?)
 }
 

@@ -7,14 +7,13 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use memory_tool_core::{Batch, MemoryPath, MemoryTool, Node, RecordName, Store, StoreError, StoreExt};
-use serde_json::{Value, json};
+use memory_tool_core::{Batch, MemoryTool, Node, ReadOptions, Store, StoreError, StoreExt, StorePath};
+use serde_json::Value;
 use tokio::time::sleep;
 
 use crate::cases::bytes::{content, path, shown, write};
-use crate::cases::interruption;
 use crate::failure::{CaseError, Failure, check};
-use crate::session::Client;
+use crate::session::{self, Client, create, delete, insert, str_replace};
 use crate::target::Target;
 
 /// The most polls after which an operation is dropped.
@@ -27,14 +26,9 @@ const BETWEEN_CHECKS: Duration = Duration::from_millis(25);
 
 cases! {
     |target| target.store()?;
-    "cancellation.batch" ["X1"] [Store]
-        "a batch of files and a record is applied in part when its future is dropped", batch;
-    "cancellation.rename" ["X1"] [Store]
-        "a directory is moved in part when the future of its rename is dropped", rename;
-    "cancellation.edit" ["X1", "X3"] [Tool]
-        "an edit whose future is dropped happens twice, or blocks later edits", |target| edit(&*target);
-    "cancellation.commands" ["X1"] [Tool]
-        "a command has part of its effect when its future is dropped", |target| commands(&*target);
+    batch, rename;
+    edit = |target| edit(&target);
+    commands = |target| commands(&target);
 }
 
 /// Polls the future up to `polls` times, then drops it.
@@ -87,11 +81,11 @@ async fn settled<T, F: Future<Output = Result<Option<T>, CaseError>>>(look: impl
 }
 
 async fn batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    let name: RecordName = "suite/cancellation".parse()?;
+    let name: StorePath = "/records/suite/cancellation".parse()?;
     let numbered = |round: usize| {
         let content = round.to_string();
         let files = write("/memories/a/first", content.clone())?.write(path("/memories/z/last")?, content.clone());
-        Ok::<_, CaseError>(files.write_record(name.clone(), content))
+        Ok::<_, CaseError>(files.write(name.clone(), content))
     };
     store.apply(numbered(0)?).await?;
     // The contents that the store may have: the last known one, and the contents of dropped batches.
@@ -105,7 +99,7 @@ async fn batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
         outcome.transpose()?;
         let found = settled(|| async {
             let first = content(&*store, "/memories/a/first").await?;
-            let record = store.read_record(&name).await?.map(|record| record.content);
+            let record = store.read_opts(&name, ReadOptions::new()).await?.into_file().map(|record| record.content);
             let is_whole = first == content(&*store, "/memories/z/last").await? && record.as_ref() == Some(&first);
             Ok(is_whole.then_some(first))
         });
@@ -137,7 +131,7 @@ async fn rename(store: Arc<dyn Store>) -> Result<(), CaseError> {
             Some(Err(error)) => return Err(error.into()),
         }
         settled(|| async {
-            let listed = store.list(MemoryPath::root()).await?;
+            let listed = store.list(StorePath::memories()).await?;
             let counts = [&ends[0], &ends[1]].map(|end| listed.iter().filter(|file| file.path.is_under(end)).count());
             Ok((counts == [FILES, 0] || counts == [0, FILES]).then_some(()))
         })
@@ -146,7 +140,7 @@ async fn rename(store: Arc<dyn Store>) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn edit(target: &dyn Target) -> Result<(), CaseError> {
+async fn edit(target: &Target) -> Result<(), CaseError> {
     let (tool, client): (Arc<dyn MemoryTool>, _) = (target.tool()?, target.client());
     let file = "/memories/log.txt";
     client.must_create(file, "").await?;
@@ -154,8 +148,7 @@ async fn edit(target: &dyn Target) -> Result<(), CaseError> {
     let (mut polls, mut is_done) = (Polls::new(), false);
     while let Some(count) = polls.next(is_done) {
         let line = format!("line {}", polls.round);
-        let insert = json!({"command": "insert", "path": file, "insert_line": 0, "insert_text": line});
-        is_done = dropped(count, tool.call(insert)).await.is_some();
+        is_done = dropped(count, tool.call(insert(file, 0, line.clone()))).await.is_some();
         if is_done {
             kept.push(line);
         }
@@ -185,45 +178,36 @@ struct Change {
     after: Texts,
 }
 
-fn str_replace(path: &str, old: &str, new: &str) -> Value {
-    json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new})
-}
-
-/// Inserts after the first line.
-fn append(path: &str, text: &str) -> Value {
-    json!({"command": "insert", "path": path, "insert_line": 1, "insert_text": text})
-}
-
 /// Each command that changes something.
 fn changes() -> Vec<Change> {
     let moved = vec!["from/a.txt", "from/b.txt", "to/a.txt", "to/b.txt"];
     vec![
         Change {
-            command: |directory| interruption::create(&format!("{directory}/d/a.txt"), "one\n"),
+            command: |directory| create(format!("{directory}/d/a.txt"), "one\n"),
             files: vec!["d/a.txt"],
             before: vec![None],
             after: vec![Some("one\n")],
         },
         Change {
-            command: |directory| str_replace(&format!("{directory}/a.txt"), "one", "two"),
+            command: |directory| str_replace(format!("{directory}/a.txt"), "one", "two"),
             files: vec!["a.txt"],
             before: vec![Some("one\n")],
             after: vec![Some("two\n")],
         },
         Change {
-            command: |directory| append(&format!("{directory}/a.txt"), "two"),
+            command: |directory| insert(format!("{directory}/a.txt"), 1, "two"),
             files: vec!["a.txt"],
             before: vec![Some("one\n")],
             after: vec![Some("one\ntwo\n")],
         },
         Change {
-            command: |directory| interruption::rename(&format!("{directory}/from"), &format!("{directory}/to")),
+            command: |directory| session::rename(format!("{directory}/from"), format!("{directory}/to")),
             files: moved,
             before: vec![Some("one\n"), Some("two\n"), None, None],
             after: vec![None, None, Some("one\n"), Some("two\n")],
         },
         Change {
-            command: |directory| interruption::delete(&format!("{directory}/d")),
+            command: |directory| delete(format!("{directory}/d")),
             files: vec!["d/a.txt", "d/b.txt"],
             before: vec![Some("one\n"), Some("two\n")],
             after: vec![None, None],
@@ -233,7 +217,7 @@ fn changes() -> Vec<Change> {
 
 /// Drops each command after each number of polls. Each time, it is about other files, because a dropped command may
 /// still be running in the background.
-async fn commands(target: &dyn Target) -> Result<(), CaseError> {
+async fn commands(target: &Target) -> Result<(), CaseError> {
     let (tool, client) = (target.tool()?, target.client());
     for (number, change) in changes().into_iter().enumerate() {
         let (mut polls, mut is_done) = (Polls::new(), false);

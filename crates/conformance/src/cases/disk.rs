@@ -1,48 +1,29 @@
 //! Full, read-only and failing disks, and permissive umasks: commands fail clearly and leave no partial files.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::cases::interruption::{Interruption, States, create, delete, insert, large_text, rename};
-use crate::cases::plain_memory::{on_disk, paths_under, system};
+use crate::cases::interruption::{Interruption, States, large_text};
+use crate::cases::plain_memory::system;
+use crate::disk::{entries_under, on_disk};
 use crate::failure::{CaseError, Failure, check, expect_text};
 use crate::read_back::expect_files;
 use crate::sandbox::{Call, Sandbox, Trace};
-use crate::session::Client;
+use crate::session::{Client, create, delete, insert, rename, str_replace};
 use crate::target::Target;
 
 cases! {
-    |target| &*target;
-    "disk.umask" ["C1", "R1"] [Processes, Directory]
-        "under a umask of 000, other users of the machine can read or change stored files", umask;
-    "disk.file-size-limit" ["X1", "W5"] [Processes, Directory]
-        "a write over the file size limit leaves a partial file, ends the program, or leaks a raw error",
-        file_size_limit;
-    "disk.descriptor-limit" ["W1"] [Processes]
-        "commands leave files or directories open, so the program fails after many commands", descriptor_limit;
-    "disk.full" ["X1", "W5"] [Processes, Directory, Mounts]
-        "on a full disk, a partial file remains, a file is lost, the program ends, or a raw error leaks", full;
-    "disk.read-only" ["X2", "W5"] [Processes, Directory, Mounts]
-        "a memory on a read-only disk cannot be viewed, acknowledges a change, or returns a raw system error",
-        read_only;
-    "disk.fails-while-creating" ["X1", "X2", "C1", "W5"] [Processes, Directory, Tracing]
-        "a disk error during a create leaves a partial file, loses an acknowledged one, or reaches the model",
-        |target| fail_each_call(&*target, &Interruption::creating());
-    "disk.fails-while-editing" ["X1", "X2", "I1", "W5"] [Processes, Directory, Tracing]
-        "a disk error during an edit leaves a partial file, deletes the file, or reaches the model",
-        |target| fail_each_call(&*target, &Interruption::editing());
-    "disk.fails-while-renaming" ["X1", "X2", "R1", "W5"] [Processes, Directory, Tracing]
-        "a disk error during a rename leaves parts of the directory at both paths, or reaches the model",
-        |target| fail_each_call(&*target, &Interruption::renaming());
-    "disk.fails-while-deleting" ["X1", "X2", "D1", "W5"] [Processes, Directory, Tracing]
-        "a disk error during a delete leaves part of the directory, or reaches the model",
-        |target| fail_each_call(&*target, &Interruption::deleting());
+    |target| &target;
+    umask, file_size_limit, descriptor_limit, full, read_only;
+    fails_while_creating = |target| fail_each_call(&target, &Interruption::creating());
+    fails_while_editing = |target| fail_each_call(&target, &Interruption::editing());
+    fails_while_renaming = |target| fail_each_call(&target, &Interruption::renaming());
+    fails_while_deleting = |target| fail_each_call(&target, &Interruption::deleting());
 }
 
-async fn umask(target: &dyn Target) -> Result<(), CaseError> {
+async fn umask(target: &Target) -> Result<(), CaseError> {
     let client = target.process_client_under(&Sandbox::OpenUmask)?;
     client.must_create("/memories/a/b/c.txt", "text").await?;
     client.insert("/memories/a/b/c.txt", 0, "line").await?.text(false)?;
@@ -50,9 +31,9 @@ async fn umask(target: &dyn Target) -> Result<(), CaseError> {
     client.must_create("/memories/g/h.txt", "text").await?;
     let directory = target.directory()?;
     let stored = on_disk("read the stored files", move || {
-        let paths = paths_under(&directory)?.into_iter();
-        let is_stored = |path: &PathBuf| path.symlink_metadata().is_ok_and(|found| found.is_file() || found.is_dir());
-        paths.filter(is_stored).map(|path| Ok((system::mode(&path)?, path))).collect::<Result<Vec<_>, _>>()
+        let entries = entries_under(&directory)?.into_iter();
+        let stored = entries.filter(|(_, file_type)| file_type.is_file() || file_type.is_dir());
+        stored.map(|(path, _)| Ok((system::mode(&path)?, path))).collect::<Result<Vec<_>, _>>()
     });
     let stored = stored.await?;
     check(!stored.is_empty(), || "nothing is stored in the directory".to_owned())?;
@@ -63,18 +44,18 @@ async fn umask(target: &dyn Target) -> Result<(), CaseError> {
     }
 }
 
-async fn file_size_limit(target: &dyn Target) -> Result<(), CaseError> {
+async fn file_size_limit(target: &Target) -> Result<(), CaseError> {
     let client = target.process_client_under(&Sandbox::SmallFiles)?;
     client.must_create("/memories/a.txt", "text\n").await?;
     let large = large_text();
-    client.create("/memories/large.txt", &large).await?.text(true)?;
+    client.create("/memories/large.txt", large.as_str()).await?.text(true)?;
     client.insert("/memories/a.txt", 1, large).await?.text(true)?;
     client.must_create("/memories/b.txt", "text").await?;
     expect_texts(&client, &[("/memories/a.txt", "text\n"), ("/memories/b.txt", "text")]).await?;
     expect_absent(&client, "/memories/large.txt").await
 }
 
-async fn descriptor_limit(target: &dyn Target) -> Result<(), CaseError> {
+async fn descriptor_limit(target: &Target) -> Result<(), CaseError> {
     /// Enough for the program itself.
     const LIMIT: usize = 64;
     let client = target.process_client_under(&Sandbox::FewDescriptors(LIMIT))?;
@@ -110,7 +91,7 @@ async fn expect_absent(client: &Client, path: &str) -> Result<(), CaseError> {
     client.view(path).await?.error_with("does not exist")
 }
 
-async fn full(target: &dyn Target) -> Result<(), CaseError> {
+async fn full(target: &Target) -> Result<(), CaseError> {
     /// More files than fit on a disk of 1 MiB.
     const FILES: usize = 50;
     let client = target.process_client_under(&Sandbox::SmallDisk(target.directory()?))?;
@@ -139,16 +120,15 @@ async fn full(target: &dyn Target) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn read_only(target: &dyn Target) -> Result<(), CaseError> {
+async fn read_only(target: &Target) -> Result<(), CaseError> {
     let path = "/memories/d/a.txt";
     target.client().must_create(path, "text\n").await?;
     let client = target.process_client_under(&Sandbox::ReadOnly(target.directory()?))?;
     expect_text("text\n", &client.text(path).await?)?;
-    let replace = json!({"command": "str_replace", "path": path, "old_str": "text", "new_str": "other"});
     for change in [
         create("/memories/b.txt", "text"),
-        replace,
-        insert(path, "line"),
+        str_replace(path, "text", "other"),
+        insert(path, 0, "line"),
         rename(path, "/memories/b.txt"),
         rename("/memories/d", "/memories/e"),
         delete(path),
@@ -165,7 +145,7 @@ async fn read_only(target: &dyn Target) -> Result<(), CaseError> {
 }
 
 /// Runs the command once for each of its system calls that reach the disk, with that call failing.
-async fn fail_each_call(target: &dyn Target, interruption: &Interruption) -> Result<(), CaseError> {
+async fn fail_each_call(target: &Target, interruption: &Interruption) -> Result<(), CaseError> {
     let onlooker = target.client();
     interruption.prepare(&onlooker).await?;
     let before = interruption.look(&onlooker).await?;
@@ -180,8 +160,8 @@ async fn fail_each_call(target: &dyn Target, interruption: &Interruption) -> Res
         let event = format!("when {call} fails");
         let client = target.process_client_under(&Sandbox::FailingCall(call, trace("one")))?;
         // The injected failure may also end the program.
-        let answer = client.send_unless_dead(interruption.command.clone()).await?;
-        let is_acknowledged = answer.is_some_and(|answer| !answer.is_error());
+        let answer = client.send(interruption.command.clone()).await;
+        let is_acknowledged = answer.is_ok_and(|answer| !answer.is_error());
         client.kill().await?;
         let found = interruption.look(&onlooker).await?;
         interruption.judge(&event, is_acknowledged, &States { before: &before, after: &after, found: &found })?;
@@ -192,7 +172,7 @@ async fn fail_each_call(target: &dyn Target, interruption: &Interruption) -> Res
 }
 
 /// The system calls by which a program that runs the command reaches the disk.
-async fn calls_of(target: &dyn Target, command: &Value, trace: Trace) -> Result<Vec<Call>, CaseError> {
+async fn calls_of(target: &Target, command: &Value, trace: Trace) -> Result<Vec<Call>, CaseError> {
     let calls = || {
         let trace = trace.clone();
         on_disk("read a trace", move || trace.calls())

@@ -1,29 +1,9 @@
 //! [`Interruption`]: a command during which the program is killed or its disk fails.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::failure::{CaseError, Failure, excerpt};
-use crate::session::Client;
-
-pub(super) fn create(path: &str, text: &str) -> Value {
-    json!({"command": "create", "path": path, "file_text": text})
-}
-
-pub(super) fn insert(path: &str, text: &str) -> Value {
-    json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": text})
-}
-
-pub(super) fn rename(from: &str, to: &str) -> Value {
-    json!({"command": "rename", "old_path": from, "new_path": to})
-}
-
-pub(super) fn delete(path: &str) -> Value {
-    json!({"command": "delete", "path": path})
-}
-
-fn view(path: &str) -> Value {
-    json!({"command": "view", "path": path})
-}
+use crate::session::{Client, create, delete, insert, rename, view, view_range};
 
 /// About a megabyte of text, in lines so long that a view shows few of them.
 pub(super) fn large_text() -> String {
@@ -34,8 +14,7 @@ const LARGE_LINES: usize = 200;
 
 /// Views of a large file: its directory, its start, and its end, which shows whether the file was written completely.
 fn views_of_large(path: &str) -> Vec<Value> {
-    let end = json!({"command": "view", "path": path, "view_range": [LARGE_LINES - 1, -1]});
-    vec![view("/memories"), view(path), end]
+    vec![view("/memories"), view(path), view_range(path, LARGE_LINES - 1, -1)]
 }
 
 /// Removes the directories from a listing. Other cases test their sizes, and that empty ones are not listed.
@@ -49,7 +28,7 @@ fn without_directories(mut reply: Value) -> Value {
 
 /// Commands that create a directory of twenty files of different sizes.
 fn create_twenty(directory: &str) -> Vec<Value> {
-    (10..30).map(|number| create(&format!("{directory}/{number}.txt"), &"x".repeat(number))).collect()
+    (10..30).map(|number| create(format!("{directory}/{number}.txt"), "x".repeat(number))).collect()
 }
 
 /// A command that is interrupted. Afterwards, the memory must be in the state before it or the state after it.
@@ -76,7 +55,7 @@ impl Interruption {
         let path = "/memories/d/large.txt";
         Self {
             prepare: vec![],
-            command: create(path, &large_text()),
+            command: create(path, large_text()),
             views: views_of_large(path),
             clear: vec!["/memories/d"],
         }
@@ -86,8 +65,8 @@ impl Interruption {
     pub(super) fn editing() -> Self {
         let path = "/memories/large.txt";
         Self {
-            prepare: vec![create(path, &large_text())],
-            command: insert(path, "at the beginning, so that all the rest moves on"),
+            prepare: vec![create(path, large_text())],
+            command: insert(path, 0, "at the beginning, so that all the rest moves on"),
             views: views_of_large(path),
             clear: vec![path],
         }
@@ -99,7 +78,7 @@ impl Interruption {
         Self {
             prepare: create_twenty(from),
             command: rename(from, to),
-            views: vec![view("/memories"), view(from), view(to), view(&format!("{to}/29.txt"))],
+            views: vec![view("/memories"), view(from), view(to), view(format!("{to}/29.txt"))],
             clear: vec![from, "/memories/to"],
         }
     }

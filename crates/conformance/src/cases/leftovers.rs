@@ -5,27 +5,23 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::cases::interruption::create;
-use crate::cases::plain_memory::{Item, Tree, on_disk, tree_of};
+use crate::cases::plain_memory::{Item, Tree, tree_of};
 use crate::cases::restarts::{Moment, fence, send_and_kill};
+use crate::disk::on_disk;
 use crate::failure::{CaseError, Failure, check};
-use crate::session::Client;
+use crate::session::{Client, create};
 use crate::target::Target;
 
 /// How often a program is killed, each time a little later.
 const KILLS: u32 = 12;
 
 cases! {
-    |target| &*target;
-    "leftovers.deleted-and-replaced" ["D1", "S1"] [PlainFiles, Directory]
-        "deleted or replaced text stays on the disk, for example in a backup, a journal or a hidden file",
-        deleted_and_replaced;
-    "leftovers.of-killed-programs" ["X1", "D1"] [PlainFiles, Directory, Processes]
-        "a killed program leaves a temporary file that no later program removes", of_killed_programs;
+    |target| &target;
+    deleted_and_replaced, of_killed_programs;
 }
 
 /// Everything under the directory of the target, and the paths with this text in their names or contents.
-async fn search(target: &dyn Target, text: &str) -> Result<(Tree, Vec<PathBuf>), CaseError> {
+async fn search(target: &Target, text: &str) -> Result<(Tree, Vec<PathBuf>), CaseError> {
     let directory = target.directory()?;
     let tree = on_disk("read the stored files", move || tree_of(&directory)).await?;
     let contains = |content: &[u8]| content.windows(text.len()).any(|part| part == text.as_bytes());
@@ -43,12 +39,12 @@ fn new_files<'a>(usual: &Tree, tree: &'a Tree) -> Vec<&'a PathBuf> {
     tree.iter().filter(|(path, item)| is_new(path, item)).map(|(path, _)| path).collect()
 }
 
-async fn expect_nowhere(target: &dyn Target, text: &str, event: &str) -> Result<(), CaseError> {
+async fn expect_nowhere(target: &Target, text: &str, event: &str) -> Result<(), CaseError> {
     let (_, found) = search(target, text).await?;
     check(found.is_empty(), || format!("{event}, the text is still in {found:?}"))
 }
 
-async fn deleted_and_replaced(target: &dyn Target) -> Result<(), CaseError> {
+async fn deleted_and_replaced(target: &Target) -> Result<(), CaseError> {
     let client = target.client();
     let [path, moved] = ["/memories/notes.txt", "/memories/d/moved.txt"];
     let [first, second, third, name] = ["the first text", "the second text", "the third text", "name-of-a-file"];
@@ -75,11 +71,11 @@ async fn deleted_and_replaced(target: &dyn Target) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn of_killed_programs(target: &dyn Target) -> Result<(), CaseError> {
+async fn of_killed_programs(target: &Target) -> Result<(), CaseError> {
     let path = "/memories/d/large.txt";
     let mark = "the text that a killed program was writing";
     let text = format!("{mark}\n").repeat(20_000);
-    let command = create(path, &text);
+    let command = create(path, text);
     let mut client = target.process_client()?;
     fence(&client).await?;
     let start = Instant::now();

@@ -4,14 +4,11 @@ use crate::failure::{CaseError, expect_text};
 use crate::target::Target;
 
 cases! {
-    |target| &*target;
-    "lines.not-utf-8" ["W1"] []
-        "a line with bytes that are not UTF-8 is carried out with other characters, or ends the program", not_utf_8;
-    "lines.last-without-line-feed" ["W1"] [Processes]
-        "a last line without a line feed is not carried out, or gets no result", last_without_line_feed;
+    |target| &target;
+    not_utf_8, last_without_line_feed;
 }
 
-async fn not_utf_8(target: &dyn Target) -> Result<(), CaseError> {
+async fn not_utf_8(target: &Target) -> Result<(), CaseError> {
     let (path, client) = ("/memories/a.txt", target.client());
     client.must_create(path, "text").await?;
     let lines: [&[u8]; 9] = [
@@ -34,7 +31,7 @@ async fn not_utf_8(target: &dyn Target) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn last_without_line_feed(target: &dyn Target) -> Result<(), CaseError> {
+async fn last_without_line_feed(target: &Target) -> Result<(), CaseError> {
     let client = target.process_client()?;
     client.must_create("/memories/a.txt", "one").await?;
     let last = br#"{"command":"create","path":"/memories/b.txt","file_text":"two"}"#;

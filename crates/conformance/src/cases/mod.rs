@@ -1,39 +1,19 @@
 //! The cases written in code, because they need more than a sequence of commands.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::case::{Basis, Capability, Case};
-use crate::clause::Clause;
 use crate::failure::CaseError;
-use crate::faults::faults_of;
 use crate::target::Target;
 
-/// Defines the cases of a group. The first line is the argument of their functions. A case has its id, the clauses, the
-/// needs, the basis unless it is the project, the reason, and a function, or a closure for other arguments.
+/// Defines `CASES`, the code of the cases of a group. Each case has the name of its function, or of a closure. The
+/// first line is the argument of the functions.
 macro_rules! cases {
-    (@basis []) => { $crate::case::Basis::Project };
-    (@basis [$basis:ident]) => { $crate::case::Basis::$basis };
-    (@run [|$target:ident| $argument:expr] $function:ident) => {
-        |$target| Box::pin(async move { $function($argument).await })
-    };
-    (@run $argument:tt |$target:ident| $body:expr) => { |$target| Box::pin(async move { $body.await }) };
-    (@case $id:expr, $clauses:tt, [$($need:ident),*], $basis:tt, $reason:expr, $($run:tt)+) => {
-        $crate::cases::CodeCase {
-            id: $id,
-            clauses: &$clauses,
-            basis: cases!(@basis $basis),
-            needs: &[$($crate::case::Capability::$need),*],
-            reason: $reason,
-            run: cases!(@run $($run)+),
-        }
-    };
-    (|$target:ident| $argument:expr; $($id:literal $clauses:tt $needs:tt $($basis:ident)? $reason:literal,
-        $($function:ident)? $(|$own:ident| $body:expr)?;)+) => {
-        pub(crate) const CASES: &[$crate::cases::CodeCase] =
-            &[$(cases!(@case $id, $clauses, $needs, [$($basis)?], $reason,
-                [|$target| $argument] $($function)? $(|$own| $body)?)),+];
+    ($(|$target:ident| $argument:expr; $($function:ident),+;)? $($name:ident = |$own:ident| $body:expr;)*) => {
+        pub(crate) const CASES: &[$crate::cases::NamedCode] = &[
+            $($((stringify!($function), |$target| Box::pin(async move { $function($argument).await })),)+)?
+            $((stringify!($name), |$own| Box::pin(async move { $body.await })),)*
+        ];
     };
 }
 
@@ -57,54 +37,53 @@ mod store;
 mod threads;
 mod tool;
 
-/// The body of a case, which gets a fresh target.
-type Run = fn(Arc<dyn Target>) -> Pin<Box<dyn Future<Output = Result<(), CaseError>> + Send>>;
+/// The code of a case, which gets a fresh target.
+pub(crate) type Code = fn(Arc<Target>) -> Pin<Box<dyn Future<Output = Result<(), CaseError>> + Send>>;
 
-/// A case written in code.
-#[derive(Clone, Copy)]
-pub(crate) struct CodeCase {
-    pub(crate) id: &'static str,
-    pub(crate) clauses: &'static [&'static str],
-    pub(crate) basis: Basis,
-    pub(crate) needs: &'static [Capability],
-    pub(crate) reason: &'static str,
-    pub(crate) run: Run,
+/// The name of a case, with underscores instead of hyphens, and its code.
+type NamedCode = (&'static str, Code);
+
+/// The code of the cases in `vectors/code.json`, by group.
+const GROUPS: &[(&str, &[NamedCode])] = &[
+    ("races", races::OF_EQUAL_CLIENTS),
+    ("races", races::CASES),
+    ("restarts", restarts::CASES),
+    ("plain_files", plain_files::CASES),
+    ("disk", disk::CASES),
+    ("power_loss", power_loss::CASES),
+    ("leftovers", leftovers::CASES),
+    ("lines", lines::CASES),
+    ("sizes", sizes::CASES),
+    ("cancellation", cancellation::CASES),
+    ("store", store::CASES),
+    ("records", records::CASES),
+    ("store", quota::CASES),
+    ("tool", tool::CASES),
+    ("scopes", scopes::CASES),
+    ("sealed", sealed::CASES),
+];
+
+/// The code of a case with this id.
+pub(crate) fn code_of(id: &str) -> Option<Code> {
+    let (group, name) = id.split_once('.')?;
+    let name = name.replace('-', "_");
+    let mut cases = GROUPS.iter().filter(|(of, _)| *of == group).flat_map(|(_, cases)| *cases);
+    cases.find(|(case, _)| *case == name).map(|(_, code)| *code)
 }
 
-/// Every case written in code, by group.
-pub(crate) fn all() -> impl Iterator<Item = CodeCase> {
-    [
-        races::OF_EQUAL_CLIENTS,
-        races::CASES,
-        restarts::CASES,
-        plain_files::CASES,
-        disk::CASES,
-        power_loss::CASES,
-        leftovers::CASES,
-        lines::CASES,
-        sizes::CASES,
-        cancellation::CASES,
-        store::CASES,
-        records::CASES,
-        quota::CASES,
-        tool::CASES,
-        scopes::CASES,
-        sealed::CASES,
-    ]
-    .into_iter()
-    .flatten()
-    .copied()
-}
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
 
-impl CodeCase {
-    pub(crate) fn case(&self) -> Case {
-        Case {
-            id: self.id.to_owned(),
-            clauses: self.clauses.iter().filter_map(|id| Clause::find(id)).collect(),
-            bases: vec![self.basis],
-            reason: self.reason.to_owned(),
-            needs: self.needs.to_vec(),
-            faults: faults_of(self.id),
-        }
+    use super::*;
+    use crate::vectors;
+
+    #[test]
+    fn each_case_has_either_steps_or_code() {
+        let with_code: BTreeSet<_> =
+            vectors::all().iter().filter(|case| !case.has_steps()).map(|case| case.case().id).collect();
+        let name = |group: &str, name: &str| format!("{group}.{}", name.replace('_', "-"));
+        let coded = GROUPS.iter().flat_map(|(group, cases)| cases.iter().map(|(case, _)| name(group, case)));
+        assert_eq!(with_code, coded.collect());
     }
 }

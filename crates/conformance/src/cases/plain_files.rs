@@ -7,84 +7,35 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::cases::plain_memory::{
-    Item, PlainMemory, SECRET, Swapper, Tree, every_command_on, expect_tree, on_disk, system, tree_of,
+    Item, PlainMemory, SECRET, Swapper, Tree, every_command_on, expect_tree, system, tree_of,
 };
 use crate::cases::threads::Threads;
+use crate::disk::on_disk;
 use crate::failure::{CaseError, Failure, check, expect_bytes, expect_json, expect_none_of};
+use crate::session::{create, delete, insert, rename, str_replace, view};
 use crate::target::Target;
 use crate::time_limit::within;
 
 cases! {
-    |target| target;
-    "plain_files.link-to-a-file-outside" ["P4", "W5"] [PlainFiles]
-        "a link to a file outside the memory is read, written through, replaced, moved or deleted",
-        link_to_a_file_outside;
-    "plain_files.link-wording" ["P4"] [PlainFiles] "the error about a link differs from the contract's", link_wording;
-    "plain_files.link-to-a-directory-outside" ["P4", "W5"] [PlainFiles]
-        "a path through a link reaches a directory outside the memory", link_to_a_directory_outside;
-    "plain_files.dangling-links" ["P4", "W5"] [PlainFiles]
-        "a dangling link lets a command create its target outside the memory", dangling_links;
-    "plain_files.link-loop" ["P4", "W5"] [PlainFiles]
-        "a link to itself is followed forever, or returns a raw system error", link_loop;
-    "plain_files.links-within" ["P4"] [PlainFiles]
-        "a link inside the memory makes one file reachable by two paths, and deleting one path deletes both",
-        links_within;
-    "plain_files.links-are-not-listed" ["P4", "V2"] [PlainFiles]
-        "a listing shows links or their targets, or counts their sizes", links_are_not_listed;
-    "plain_files.delete-spares-targets" ["P4", "D1"] [PlainFiles]
-        "deleting a directory deletes the targets of its links, or leaves the links", delete_spares_targets;
-    "plain_files.rename-spares-targets" ["P4", "R1"] [PlainFiles]
-        "renaming a directory moves or copies the targets of its links", rename_spares_targets;
-    "plain_files.directory-of-links-alone" ["P4", "P5"] [PlainFiles]
-        "a directory that contains only links is shown, or is replaced by a file", directory_of_links_alone;
-    "plain_files.swapped-parent" ["P4"] [PlainFiles]
-        "a directory that is swapped for a link between check and use leads outside the memory", swapped_parent;
-    "plain_files.root-becomes-a-link" ["P4"] [PlainFiles]
-        "if the memory's directory is replaced by a link, commands reach its target", root_becomes_a_link;
-    "plain_files.pipes" ["P4"] [PlainFiles] "a pipe is opened, which blocks forever, or is listed or removed", pipes;
-    "plain_files.sockets-and-devices" ["P4"] [PlainFiles]
-        "a socket or device is listed, opened, moved or removed like a file", sockets_and_devices;
-    "plain_files.delete-takes-special-files" ["P4", "D1"] [PlainFiles]
-        "a directory that contains a special file cannot be deleted, or is deleted in part", delete_takes_special_files;
-    "plain_files.hard-links" ["P4"] [PlainFiles]
-        "an edit of a file with a second hard link outside the memory also changes it there", hard_links;
-    "plain_files.non-utf-8-names" ["P1", "V1"] [PlainFiles]
-        "a file whose name is not UTF-8 breaks commands on its directory, or vanishes without being counted",
-        names_that_are_no_text;
-    "plain_files.invalid-names" ["P2", "V1"] [PlainFiles]
-        "a file whose name is not allowed in paths is lost, vanishes uncounted, or forges lines of a listing",
-        names_that_no_path_has;
-    "plain_files.empty-directories" ["P5"] [PlainFiles]
-        "an empty directory that another program made is shown, or prevents a file from being created",
-        empty_directories;
-    "plain_files.removed-root" ["P5", "V7"] [PlainFiles]
-        "after another program removes the memory's directory, it is not empty, or accepts no files", removed_root;
-    "plain_files.modes-of-what-is-made" ["C1", "R1"] [PlainFiles]
-        "other users of the machine can read or change files and directories that a command creates",
-        modes_of_what_is_made;
-    "plain_files.modes-of-what-is-edited" ["S1", "I1"] [PlainFiles]
-        "an edit gives other users of the machine new permissions on a file", modes_of_what_is_edited;
-    "plain_files.nothing-else" ["C1", "P5"] [PlainFiles]
-        "a command leaves a temporary file, a lock or an empty directory among the files", nothing_else;
-    "plain_files.bytes-on-disk" ["C1"] [PlainFiles]
-        "the bytes on the disk differ from file_text, or are stored under another name", bytes_on_disk;
-    "plain_files.changes-of-others" ["X3"] [PlainFiles]
-        "a change by another program is not seen, or is overwritten by an edit of the earlier content",
-        changes_of_others;
+    |target| &PlainMemory::of(&target).await?;
+    link_to_a_file_outside, link_wording, link_to_a_directory_outside, dangling_links, link_loop, links_within,
+    links_are_not_listed, delete_spares_targets, rename_spares_targets, directory_of_links_alone, swapped_parent,
+    root_becomes_a_link, sockets_and_devices, delete_takes_special_files, hard_links, non_utf_8_names,
+    invalid_names, empty_directories, removed_root, modes_of_what_is_made, modes_of_what_is_edited, nothing_else,
+    bytes_on_disk, changes_of_others;
+    pipes = |target| pipes(&target);
 }
 
-async fn link_to_a_file_outside(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn link_to_a_file_outside(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.link("/memories/link.txt", memory.outside("secret.txt")).await?;
     memory.link("/memories/d/link.txt", memory.outside("secret.txt")).await?;
     memory.expect_refused(&["/memories/link.txt", "/memories/d/link.txt"]).await
 }
 
-async fn link_wording(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn link_wording(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.client.must_create("/memories/existing.txt", "text").await?;
     memory.link("/memories/link", memory.outside("directory")).await?;
     for path in ["/memories/link", "/memories/link/secret.txt", "/memories/link/new.txt"] {
@@ -96,8 +47,7 @@ async fn link_wording(target: Arc<dyn Target>) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn link_to_a_directory_outside(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn link_to_a_directory_outside(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.link("/memories/link", memory.outside("")).await?;
     memory.link("/memories/real/deep/link", memory.outside("directory")).await?;
     let paths = [
@@ -114,8 +64,7 @@ async fn link_to_a_directory_outside(target: Arc<dyn Target>) -> Result<(), Case
     memory.expect_refused(&paths).await
 }
 
-async fn dangling_links(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn dangling_links(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.link("/memories/file.txt", memory.outside("new.txt")).await?;
     memory.link("/memories/directory", memory.outside("new")).await?;
     memory.link("/memories/relative", "nowhere").await?;
@@ -130,8 +79,7 @@ async fn dangling_links(target: Arc<dyn Target>) -> Result<(), CaseError> {
     memory.expect_refused(&paths).await
 }
 
-async fn link_loop(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn link_loop(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.link("/memories/itself", "itself").await?;
     memory.link("/memories/d/up", "..").await?;
     let paths = ["/memories/itself", "/memories/itself/a.txt", "/memories/d/up", "/memories/d/up/d/up/existing.txt"];
@@ -139,8 +87,7 @@ async fn link_loop(target: Arc<dyn Target>) -> Result<(), CaseError> {
     memory.expect_listed("/memories", &["/memories", "/memories/existing.txt"]).await
 }
 
-async fn links_within(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn links_within(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.client.must_create("/memories/real/a.txt", "a word for you").await?;
     memory.link("/memories/inside", "real").await?;
     memory.link("/memories/inside.txt", "real/a.txt").await?;
@@ -155,8 +102,7 @@ async fn links_within(target: Arc<dyn Target>) -> Result<(), CaseError> {
     memory.expect_refused(&paths).await
 }
 
-async fn links_are_not_listed(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn links_are_not_listed(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     let before = memory.client.view("/memories").await?.result;
     memory.link("/memories/d/link.txt", memory.outside("secret.txt")).await?;
@@ -170,8 +116,7 @@ async fn links_are_not_listed(target: Arc<dyn Target>) -> Result<(), CaseError> 
     after.judge(expect_json(&before, &after.result)) // including the sizes
 }
 
-async fn delete_spares_targets(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn delete_spares_targets(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.client.must_create("/memories/kept/a.txt", "a").await?;
     let expected = memory.trees().await?;
     memory.client.must_create("/memories/d/e/b.txt", "b").await?;
@@ -183,8 +128,7 @@ async fn delete_spares_targets(target: Arc<dyn Target>) -> Result<(), CaseError>
     memory.expect_trees(&expected).await
 }
 
-async fn rename_spares_targets(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn rename_spares_targets(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     memory.link("/memories/d/link.txt", memory.outside("secret.txt")).await?;
     memory.link("/memories/d/link", memory.outside("directory")).await?;
@@ -197,8 +141,7 @@ async fn rename_spares_targets(target: Arc<dyn Target>) -> Result<(), CaseError>
     memory.expect_listed("/memories", &["/memories", "/memories/e/", "/memories/e/a.txt"]).await
 }
 
-async fn directory_of_links_alone(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn directory_of_links_alone(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.link("/memories/d/link", memory.outside("directory")).await?;
     memory.link("/memories/d/e/link.txt", memory.outside("secret.txt")).await?;
     let before = memory.trees().await?;
@@ -214,10 +157,9 @@ async fn directory_of_links_alone(target: Arc<dyn Target>) -> Result<(), CaseErr
 
 /// Another program swaps a directory for a link to the outside and back while commands use it. Each command may succeed
 /// or fail.
-async fn swapped_parent(target: Arc<dyn Target>) -> Result<(), CaseError> {
+async fn swapped_parent(memory: &PlainMemory) -> Result<(), CaseError> {
     const ROUNDS: usize = 150;
     const LIMIT: Duration = Duration::from_secs(5);
-    let memory = PlainMemory::of(&*target).await?;
     memory.client.must_create("/memories/d/secret.txt", "inside").await?;
     memory.link("/memories/link", memory.outside("")).await?;
     let (_, outside) = memory.trees().await?;
@@ -227,15 +169,15 @@ async fn swapped_parent(target: Arc<dyn Target>) -> Result<(), CaseError> {
         let new = format!("/memories/d/{round}.txt");
         let nested = "/memories/d/directory/secret.txt";
         for command in [
-            json!({"command": "view", "path": "/memories/d/secret.txt"}),
-            json!({"command": "insert", "path": "/memories/d/secret.txt", "insert_line": 0, "insert_text": "line"}),
-            json!({"command": "create", "path": new, "file_text": "text"}),
-            json!({"command": "delete", "path": new}),
-            json!({"command": "rename", "old_path": "/memories/d/secret.txt", "new_path": "/memories/d/moved.txt"}),
-            json!({"command": "rename", "old_path": "/memories/d/moved.txt", "new_path": "/memories/d/secret.txt"}),
-            json!({"command": "create", "path": nested, "file_text": "inside"}),
-            json!({"command": "str_replace", "path": nested, "old_str": "for", "new_str": "FOR"}),
-            json!({"command": "delete", "path": "/memories/d/directory"}),
+            view("/memories/d/secret.txt"),
+            insert("/memories/d/secret.txt", 0, "line"),
+            create(&new, "text"),
+            delete(&new),
+            rename("/memories/d/secret.txt", "/memories/d/moved.txt"),
+            rename("/memories/d/moved.txt", "/memories/d/secret.txt"),
+            create(nested, "inside"),
+            str_replace(nested, "for", "FOR"),
+            delete("/memories/d/directory"),
         ] {
             memory.send(command).await?;
         }
@@ -249,8 +191,7 @@ async fn swapped_parent(target: Arc<dyn Target>) -> Result<(), CaseError> {
     swapper.stop().await
 }
 
-async fn root_becomes_a_link(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn root_becomes_a_link(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.client.must_create("/memories/existing.txt", "text").await?;
     let (memories, aside, target) = (memory.memories.clone(), memory.outside("aside"), memory.outside("directory"));
     on_disk("replace the memory with a link", move || {
@@ -264,7 +205,7 @@ async fn root_becomes_a_link(target: Arc<dyn Target>) -> Result<(), CaseError> {
             memory.send(command).await?;
         }
     }
-    let listing = memory.send(json!({"command": "view", "path": "/memories"})).await?;
+    let listing = memory.send(view("/memories")).await?;
     listing.judge(expect_none_of(&["secret.txt".to_owned()], &listing.result.to_string()))?;
     let found = on_disk("read the files outside", move || tree_of(&directory)).await?;
     expect_tree(&Tree::from([("secret.txt".into(), Item::File(SECRET.into()))]), &found)?;
@@ -278,9 +219,9 @@ async fn root_becomes_a_link(target: Arc<dyn Target>) -> Result<(), CaseError> {
     memory.expect_text("/memories/afterwards.txt", "text").await
 }
 
-async fn pipes(target: Arc<dyn Target>) -> Result<(), CaseError> {
+async fn pipes(target: &Target) -> Result<(), CaseError> {
     const PATIENCE: Duration = Duration::from_secs(30);
-    let memory = Arc::new(PlainMemory::of(&*target).await?);
+    let memory = Arc::new(PlainMemory::of(target).await?);
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     memory.make_pipe("/memories/d/pipe.txt").await?;
     let mut threads = Threads::new();
@@ -310,8 +251,7 @@ fn release(pipe: &Path) -> io::Result<()> {
     Ok(())
 }
 
-async fn sockets_and_devices(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn sockets_and_devices(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     let socket = memory.file("/memories/d/socket.txt");
     let _socket = on_disk("make a socket", move || system::listen(&socket)).await?;
@@ -325,8 +265,7 @@ async fn sockets_and_devices(target: Arc<dyn Target>) -> Result<(), CaseError> {
     memory.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await
 }
 
-async fn delete_takes_special_files(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn delete_takes_special_files(memory: &PlainMemory) -> Result<(), CaseError> {
     let expected = memory.trees().await?;
     memory.client.must_create("/memories/d/e/a.txt", "a").await?;
     memory.make_pipe("/memories/d/pipe.txt").await?;
@@ -336,8 +275,7 @@ async fn delete_takes_special_files(target: Arc<dyn Target>) -> Result<(), CaseE
     memory.expect_trees(&expected).await
 }
 
-async fn hard_links(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn hard_links(memory: &PlainMemory) -> Result<(), CaseError> {
     for path in ["/memories/inserted.txt", "/memories/replaced.txt"] {
         let (original, link) = (memory.outside("original.txt"), memory.file(path));
         on_disk("give a file a second name", move || {
@@ -354,8 +292,7 @@ async fn hard_links(target: Arc<dyn Target>) -> Result<(), CaseError> {
     expect_tree(&outside, &memory.trees().await?.1)
 }
 
-async fn names_that_are_no_text(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn non_utf_8_names(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     let directory = memory.file("/memories/d");
     let are_made = on_disk("make a file whose name is not UTF-8", move || {
@@ -367,11 +304,10 @@ async fn names_that_are_no_text(target: Arc<dyn Target>) -> Result<(), CaseError
     if !are_made.await? {
         return Ok(()); // this file system does not support such names
     }
-    expect_counted(&memory, 2).await
+    expect_counted(memory, 2).await
 }
 
-async fn names_that_no_path_has(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn invalid_names(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     let directory = memory.file("/memories/d");
     on_disk("make files of any name", move || {
@@ -390,7 +326,7 @@ async fn names_that_no_path_has(target: Arc<dyn Target>) -> Result<(), CaseError
         Ok(())
     })
     .await?;
-    expect_counted(&memory, 7).await
+    expect_counted(memory, 7).await
 }
 
 /// Checks that only `/memories/d/a.txt` is visible, and that the other items are counted, cause no failures and are not
@@ -410,8 +346,7 @@ async fn expect_counted(memory: &PlainMemory, items: usize) -> Result<(), CaseEr
     check(before == after, || format!("of {before} files that no command named, {after} remain"))
 }
 
-async fn empty_directories(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn empty_directories(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.make_directory("/memories/empty/deeper").await?;
     memory.make_directory("/memories/target").await?;
     memory.expect_listed("/memories", &["/memories"]).await?;
@@ -422,8 +357,7 @@ async fn empty_directories(target: Arc<dyn Target>) -> Result<(), CaseError> {
     memory.expect_text("/memories/target", "now a file").await
 }
 
-async fn removed_root(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn removed_root(memory: &PlainMemory) -> Result<(), CaseError> {
     for path in ["/memories/a.txt", "/memories/d/b.txt"] {
         memory.client.must_create("/memories/before.txt", "before").await?;
         let memories = memory.memories.clone();
@@ -436,8 +370,7 @@ async fn removed_root(target: Arc<dyn Target>) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn modes_of_what_is_made(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn modes_of_what_is_made(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.client.must_create("/memories/a/b/c.txt", "text").await?;
     memory.client.must_create("/memories/d.txt", "text").await?;
     memory.client.insert("/memories/d.txt", 0, "line").await?.text(false)?;
@@ -453,8 +386,7 @@ async fn modes_of_what_is_made(target: Arc<dyn Target>) -> Result<(), CaseError>
     Ok(())
 }
 
-async fn modes_of_what_is_edited(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn modes_of_what_is_edited(memory: &PlainMemory) -> Result<(), CaseError> {
     for before in [0o666, 0o640, 0o600, 0o644] {
         let path = format!("/memories/{before:o}.txt");
         memory.write(&path, "text\n").await?;
@@ -470,32 +402,19 @@ async fn modes_of_what_is_edited(target: Arc<dyn Target>) -> Result<(), CaseErro
     Ok(())
 }
 
-async fn nothing_else(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
-    let create = |path: &str| json!({"command": "create", "path": path, "file_text": "text\n"});
-    let delete = |path: &str| json!({"command": "delete", "path": path});
-    let rename = |from: &str, to: &str| json!({"command": "rename", "old_path": from, "new_path": to});
+async fn nothing_else(memory: &PlainMemory) -> Result<(), CaseError> {
     // Each command with all files that exist after it.
     let commands: [(Value, &[(&str, &str)]); 14] = [
-        (create("/memories/a/b/c.txt"), &[("a/b/c.txt", "text\n")]),
-        (create("/memories/a/b/c.txt"), &[("a/b/c.txt", "text\n")]),
-        (create("/memories/a/b/c.txt/d/e.txt"), &[("a/b/c.txt", "text\n")]),
-        (
-            json!({"command": "str_replace", "path": "/memories/a/b/c.txt", "old_str": "text", "new_str": "one"}),
-            &[("a/b/c.txt", "one\n")],
-        ),
-        (
-            json!({"command": "str_replace", "path": "/memories/a/b/c.txt", "old_str": "text", "new_str": "one"}),
-            &[("a/b/c.txt", "one\n")],
-        ),
-        (
-            json!({"command": "insert", "path": "/memories/a/b/c.txt", "insert_line": 1, "insert_text": "two"}),
-            &[("a/b/c.txt", "one\ntwo\n")],
-        ),
-        (json!({"command": "view", "path": "/memories/a/b/c.txt"}), &[("a/b/c.txt", "one\ntwo\n")]),
+        (create("/memories/a/b/c.txt", "text\n"), &[("a/b/c.txt", "text\n")]),
+        (create("/memories/a/b/c.txt", "text\n"), &[("a/b/c.txt", "text\n")]),
+        (create("/memories/a/b/c.txt/d/e.txt", "text\n"), &[("a/b/c.txt", "text\n")]),
+        (str_replace("/memories/a/b/c.txt", "text", "one"), &[("a/b/c.txt", "one\n")]),
+        (str_replace("/memories/a/b/c.txt", "text", "one"), &[("a/b/c.txt", "one\n")]),
+        (insert("/memories/a/b/c.txt", 1, "two"), &[("a/b/c.txt", "one\ntwo\n")]),
+        (view("/memories/a/b/c.txt"), &[("a/b/c.txt", "one\ntwo\n")]),
         (rename("/memories/none", "/memories/p/q/r.txt"), &[("a/b/c.txt", "one\ntwo\n")]),
         (rename("/memories/a/b/c.txt", "/memories/d/e/f.txt"), &[("d/e/f.txt", "one\ntwo\n")]),
-        (create("/memories/d/g.txt"), &[("d/e/f.txt", "one\ntwo\n"), ("d/g.txt", "text\n")]),
+        (create("/memories/d/g.txt", "text\n"), &[("d/e/f.txt", "one\ntwo\n"), ("d/g.txt", "text\n")]),
         (rename("/memories/d", "/memories/h/i"), &[("h/i/e/f.txt", "one\ntwo\n"), ("h/i/g.txt", "text\n")]),
         (delete("/memories/h/i/e/f.txt"), &[("h/i/g.txt", "text\n")]),
         (delete("/memories/none"), &[("h/i/g.txt", "text\n")]),
@@ -521,8 +440,7 @@ fn tree_with(files: &[(&str, &str)]) -> Tree {
     tree
 }
 
-async fn bytes_on_disk(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn bytes_on_disk(memory: &PlainMemory) -> Result<(), CaseError> {
     for (name, text) in [
         ("empty.txt", ""),
         ("no-final-newline", "one\ntwo"),
@@ -539,8 +457,7 @@ async fn bytes_on_disk(target: Arc<dyn Target>) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn changes_of_others(target: Arc<dyn Target>) -> Result<(), CaseError> {
-    let memory = PlainMemory::of(&*target).await?;
+async fn changes_of_others(memory: &PlainMemory) -> Result<(), CaseError> {
     let path = "/memories/notes.txt";
     memory.client.must_create(path, "one\n").await?;
     memory.expect_text(path, "one\n").await?;

@@ -1,38 +1,23 @@
 //! [`PlainMemory`]: a memory of plain files, as other programs see it on the disk.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use crate::case::Capability;
+use crate::disk::{entries_under, on_disk, read_file, write_file};
 use crate::failure::{CaseError, Failure, check, excerpt, expect_none_of, expect_text};
-use crate::session::{Answer, Client};
+use crate::session::{Answer, Client, create, delete, insert, rename, str_replace, view};
 use crate::target::Target;
 
 /// A text in the contents and the path of the files outside the memory. No reply may contain it.
 pub(super) const SECRET: &str = "not-for-the-model";
-
-/// Runs blocking file operations off the async threads.
-pub(super) async fn on_disk<T: Send + 'static>(
-    what: &str,
-    act: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, CaseError> {
-    match spawn_blocking(act).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) if error.kind() == io::ErrorKind::Unsupported => {
-            Err(CaseError::unsupported(Capability::PlainFiles, format!("this platform has no way to {what}")))
-        }
-        Ok(Err(error)) => Err(Failure::new(format!("another program cannot {what}: {error}")).into()),
-        Err(error) => Err(Failure::new(format!("another program cannot {what}: {error}")).into()),
-    }
-}
 
 /// The items under a directory, by relative path.
 pub(super) type Tree = BTreeMap<PathBuf, Item>;
@@ -46,39 +31,19 @@ pub(super) enum Item {
     Special,
 }
 
-/// All paths under a directory. No file is opened, because closing it would release SQLite's locks on it.
-pub(super) fn paths_under(directory: &Path) -> io::Result<BTreeSet<PathBuf>> {
-    let (mut paths, mut pending) = (BTreeSet::new(), vec![directory.to_owned()]);
-    while let Some(next) = pending.pop() {
-        for entry in fs::read_dir(&next)? {
-            let entry = entry?;
-            if entry.file_type()?.is_dir() {
-                pending.push(entry.path());
-            }
-            paths.insert(entry.path());
-        }
-    }
-    Ok(paths)
-}
-
 pub(super) fn tree_of(directory: &Path) -> io::Result<Tree> {
     let mut tree = Tree::new();
-    let mut pending = vec![directory.to_owned()];
-    while let Some(next) = pending.pop() {
-        for entry in fs::read_dir(&next)? {
-            let path = entry?.path();
-            let file_type = fs::symlink_metadata(&path)?.file_type();
-            let item = match () {
-                () if file_type.is_dir() => {
-                    pending.push(path.clone());
-                    Item::Directory
-                }
-                () if file_type.is_file() => Item::File(fs::read(&path)?),
-                () if file_type.is_symlink() => Item::Link(fs::read_link(&path)?),
-                () => Item::Special,
-            };
-            tree.insert(path.strip_prefix(directory).unwrap_or(&path).to_owned(), item);
-        }
+    for (path, file_type) in entries_under(directory)? {
+        let item = if file_type.is_dir() {
+            Item::Directory
+        } else if file_type.is_file() {
+            Item::File(fs::read(&path)?)
+        } else if file_type.is_symlink() {
+            Item::Link(fs::read_link(&path)?)
+        } else {
+            Item::Special
+        };
+        tree.insert(path.strip_prefix(directory).unwrap_or(&path).to_owned(), item);
     }
     Ok(tree)
 }
@@ -114,7 +79,7 @@ pub(super) struct PlainMemory {
 }
 
 impl PlainMemory {
-    pub(super) async fn of(target: &dyn Target) -> Result<Self, CaseError> {
+    pub(super) async fn of(target: &Target) -> Result<Self, CaseError> {
         let client = target.client();
         let memories = target.plain_files()?;
         client.view("/memories").await?.text(false)?; // the backend has created its files
@@ -142,23 +107,17 @@ impl PlainMemory {
 
     /// Writes a file of the memory as another program would.
     pub(super) async fn write(&self, path: &str, content: impl Into<Vec<u8>>) -> Result<(), CaseError> {
-        let (file, content) = (self.file(path), content.into());
-        on_disk(&format!("write {path}"), move || {
-            file.parent().map_or(Ok(()), fs::create_dir_all)?;
-            fs::write(file, content)
-        })
-        .await
+        write_file(path, self.file(path), content.into()).await
     }
 
     pub(super) async fn read(&self, path: &str) -> Result<Vec<u8>, CaseError> {
-        let file = self.file(path);
-        on_disk(&format!("read {path}"), move || fs::read(file)).await
+        read_file(path, self.file(path)).await
     }
 
     /// Puts a symbolic link into the memory.
     pub(super) async fn link(&self, path: &str, target: impl Into<PathBuf>) -> Result<(), CaseError> {
         let (link, target) = (self.file(path), target.into());
-        on_disk(&format!("make a link at {path}"), move || {
+        on_disk(format!("make a link at {path}"), move || {
             link.parent().map_or(Ok(()), fs::create_dir_all)?;
             system::link(&target, &link)
         })
@@ -167,24 +126,19 @@ impl PlainMemory {
 
     pub(super) async fn make_directory(&self, path: &str) -> Result<(), CaseError> {
         let directory = self.file(path);
-        on_disk(&format!("make the directory {path}"), move || fs::create_dir_all(directory)).await
+        on_disk(format!("make the directory {path}"), move || fs::create_dir_all(directory)).await
     }
 
     pub(super) async fn make_pipe(&self, path: &str) -> Result<(), CaseError> {
         let pipe = self.file(path);
-        let made = on_disk(&format!("make a pipe at {path}"), move || system::run("mkfifo", &pipe, &[])).await?;
+        let made = on_disk(format!("make a pipe at {path}"), move || system::run("mkfifo", &pipe, &[])).await?;
         check(made, || "another program cannot make a pipe: mkfifo fails".to_owned())
     }
 
     /// The memory and the directory next to it, as they are on the disk.
     pub(super) async fn trees(&self) -> Result<(Tree, Tree), CaseError> {
         let (memories, outside) = (self.memories.clone(), self.outside.path().to_owned());
-        on_disk("read the files", move || {
-            // An empty memory may have no directory, for example the scope of a new tenant.
-            let memories = if memories.try_exists()? { tree_of(&memories)? } else { Tree::new() };
-            Ok((memories, tree_of(&outside)?))
-        })
-        .await
+        on_disk("read the files", move || Ok((tree_of(&memories)?, tree_of(&outside)?))).await
     }
 
     pub(super) async fn expect_trees(&self, (memories, outside): &(Tree, Tree)) -> Result<(), CaseError> {
@@ -227,7 +181,7 @@ impl PlainMemory {
         expected: &[&str],
         unlisted: usize,
     ) -> Result<(), CaseError> {
-        let answer = self.send(json!({"command": "view", "path": path})).await?;
+        let answer = self.send(view(path)).await?;
         let items = answer.text(false)?.split('\n').skip(1); // the header
         let shown: Vec<_> = items
             .map(|item| match (item.split_once('\t'), item.split_once(" could not be listed: ")) {
@@ -250,25 +204,25 @@ impl PlainMemory {
     }
 
     pub(super) async fn expect_text(&self, path: &str, text: &str) -> Result<(), CaseError> {
-        Ok(expect_text(text, &self.client.text(path).await?)?)
+        expect_text(text, &self.client.text(path).await?)
     }
 
     pub(super) async fn mode(&self, path: &str) -> Result<u32, CaseError> {
         let file = self.file(path);
-        on_disk(&format!("read the mode of {path}"), move || system::mode(&file)).await
+        on_disk(format!("read the mode of {path}"), move || system::mode(&file)).await
     }
 }
 
 /// Each of the six commands with this path, `rename` at either end. `/memories/existing.txt` must exist.
 pub(super) fn every_command_on(path: &str) -> [Value; 7] {
     [
-        json!({"command": "view", "path": path}),
-        json!({"command": "create", "path": path, "file_text": "text"}),
-        json!({"command": "str_replace", "path": path, "old_str": "for", "new_str": "FOR"}),
-        json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": "text"}),
-        json!({"command": "rename", "old_path": path, "new_path": "/memories/renamed"}),
-        json!({"command": "rename", "old_path": "/memories/existing.txt", "new_path": path}),
-        json!({"command": "delete", "path": path}),
+        view(path),
+        create(path, "text"),
+        str_replace(path, "for", "FOR"),
+        insert(path, 0, "text"),
+        rename(path, "/memories/renamed"),
+        rename("/memories/existing.txt", path),
+        delete(path),
     ]
 }
 
@@ -369,35 +323,21 @@ pub(super) mod system {
 
     use super::*;
 
-    fn unsupported<T>() -> io::Result<T> {
-        Err(io::ErrorKind::Unsupported.into())
+    macro_rules! unsupported {
+        ($($operation:ident($($argument:ty),+) -> $result:ty;)+) => {
+            $(pub(crate) fn $operation($(_: $argument),+) -> io::Result<$result> {
+                Err(io::ErrorKind::Unsupported.into())
+            })+
+        };
     }
 
-    pub(crate) fn link(_: &Path, _: &Path) -> io::Result<()> {
-        unsupported()
-    }
-
-    pub(crate) fn listen(_: &Path) -> io::Result<()> {
-        unsupported()
-    }
-
-    pub(crate) fn run(_: &str, _: &Path, _: &[&str]) -> io::Result<bool> {
-        unsupported()
-    }
-
-    pub(crate) fn mode(_: &Path) -> io::Result<u32> {
-        unsupported()
-    }
-
-    pub(crate) fn set_mode(_: &Path, _: u32) -> io::Result<()> {
-        unsupported()
-    }
-
-    pub(crate) fn name(_: &[u8]) -> io::Result<&OsStr> {
-        unsupported()
-    }
-
-    pub(crate) fn exchange(_: &Path, _: &Path) -> io::Result<()> {
-        unsupported()
+    unsupported! {
+        link(&Path, &Path) -> ();
+        listen(&Path) -> ();
+        run(&str, &Path, &[&str]) -> bool;
+        mode(&Path) -> u32;
+        set_mode(&Path, u32) -> ();
+        name(&[u8]) -> &OsStr;
+        exchange(&Path, &Path) -> ();
     }
 }

@@ -7,13 +7,13 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::cases::interruption::{create, delete, insert, rename};
-use crate::cases::plain_memory::{on_disk, paths_under};
+use crate::disk::{entries_under, on_disk};
 use crate::failure::{CaseError, Failure, excerpt};
 use crate::sandbox::{Event, Sandbox, Trace};
+use crate::session::{create, delete, insert, rename, str_replace};
 use crate::target::Target;
 
 /// A text in the new contents, by which they are recognized in the calls.
@@ -22,18 +22,13 @@ const MARK: &str = "text-that-must-reach-the-disk";
 const NAME: &str = "name-that-must-reach-the-disk";
 
 cases! {
-    |target| &*target;
-    "power_loss.create" ["X2", "C1"] [Processes, Directory, Tracing]
-        "a loss of power after the response loses a created file, because it or its directory was not flushed", created;
-    "power_loss.edit" ["X2", "S1", "I1"] [Processes, Directory, Tracing]
-        "a loss of power after the response loses an edit, because the new text was not flushed", edited;
-    "power_loss.rename" ["X2", "R1"] [Processes, Directory, Tracing]
-        "a loss of power after the response undoes a rename, because the directories were not flushed", renamed;
-    "power_loss.delete" ["X2", "D1"] [Processes, Directory, Tracing]
-        "a loss of power after the response brings a deleted file back, because its directory was not flushed", deleted;
+    create = |target| created(&target);
+    edit = |target| edited(&target);
+    rename = |target| renamed(&target);
+    delete = |target| deleted(&target);
 }
 
-async fn created(target: &dyn Target) -> Result<(), CaseError> {
+async fn created(target: &Target) -> Result<(), CaseError> {
     let before = [create("/memories/d/other.txt", "text")];
     for path in [format!("/memories/d/{NAME}"), format!("/memories/new/directory/{NAME}")] {
         expect_flushed(target, &before, create(&path, MARK), MARK).await?;
@@ -43,17 +38,16 @@ async fn created(target: &dyn Target) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn edited(target: &dyn Target) -> Result<(), CaseError> {
+async fn edited(target: &Target) -> Result<(), CaseError> {
     let path = format!("/memories/d/{NAME}");
-    let replace = json!({"command": "str_replace", "path": path, "old_str": "text", "new_str": MARK});
-    for edit in [insert(&path, MARK), replace] {
+    for edit in [insert(&path, 0, MARK), str_replace(&path, "text", MARK)] {
         expect_flushed(target, &[create(&path, "text\n")], edit, MARK).await?;
         target.client().delete(&path).await?.text(false)?;
     }
     Ok(())
 }
 
-async fn renamed(target: &dyn Target) -> Result<(), CaseError> {
+async fn renamed(target: &Target) -> Result<(), CaseError> {
     for to in [format!("/memories/e/{NAME}"), format!("/memories/new/{NAME}")] {
         let before = [create("/memories/d/old.txt", "text"), create("/memories/e/other.txt", "text")];
         expect_flushed(target, &before, rename("/memories/d/old.txt", &to), NAME).await?;
@@ -63,14 +57,14 @@ async fn renamed(target: &dyn Target) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn deleted(target: &dyn Target) -> Result<(), CaseError> {
+async fn deleted(target: &Target) -> Result<(), CaseError> {
     let path = format!("/memories/d/{NAME}");
     let before = [create(&path, "text"), create("/memories/d/other.txt", "text")];
     expect_flushed(target, &before, delete(&path), NAME).await
 }
 
 /// Runs the command in a separate program, after others, and checks that its effect was flushed before the response.
-async fn expect_flushed(target: &dyn Target, before: &[Value], command: Value, mark: &str) -> Result<(), CaseError> {
+async fn expect_flushed(target: &Target, before: &[Value], command: Value, mark: &str) -> Result<(), CaseError> {
     let traces = on_disk("make a directory", TempDir::new).await?;
     let trace = Trace(traces.path().join("trace"));
     let client = target.process_client_under(&Sandbox::Recorded(trace.clone()))?;
@@ -78,21 +72,19 @@ async fn expect_flushed(target: &dyn Target, before: &[Value], command: Value, m
         client.send(command.clone()).await?.text(false)?;
     }
     let directory = target.directory()?;
-    let existing = {
-        let directory = directory.clone();
-        on_disk("read the stored files", move || {
-            let directory = directory.canonicalize()?;
-            Ok((paths_under(&directory)?, directory))
-        })
-    };
-    let (existing, directory): (BTreeSet<_>, _) = existing.await?;
+    let found = on_disk("read the stored files", move || {
+        let directory = directory.canonicalize()?;
+        Ok((entries_under(&directory)?, directory))
+    });
+    let (existing, directory) = found.await?;
+    let existing: BTreeSet<_> = existing.into_iter().map(|(path, _)| path).collect();
     client.send(command.clone()).await?.text(false)?;
     client.kill().await?;
     let events = on_disk("read a trace", move || trace.events()).await?;
     let mut of_each = events.split(|event| *event == Event::Response);
     let events = of_each.nth(before.len()).unwrap_or_default().to_vec();
     let recording = Recording { events, existing, directory };
-    recording.judge(mark).map_err(|failure| failure.in_step(excerpt(&command.to_string(), 0)).into())
+    recording.judge(mark).map_err(|stop| stop.in_step(excerpt(&command.to_string(), 0)))
 }
 
 /// The calls of a program during a command.
@@ -105,7 +97,7 @@ struct Recording {
 
 impl Recording {
     /// Checks that a write with the mark is durable, or the changes of the name that the mark is.
-    fn judge(&self, mark: &str) -> Result<(), Box<Failure>> {
+    fn judge(&self, mark: &str) -> Result<(), CaseError> {
         let marked: Vec<_> = self.writes(|data| data.contains(mark)).collect();
         if marked.iter().any(|&write| self.is_durable_write(write)) {
             return Ok(());
@@ -177,13 +169,7 @@ impl Recording {
                 Event::Flush { path: flushed } => is_flushed |= *flushed == path,
                 Event::FlushAll => is_flushed = true,
                 Event::Rename { from, to } if path.starts_with(from) => {
-                    path = path.strip_prefix(from).map_or_else(
-                        |_| to.clone(),
-                        |rest| match rest.as_os_str().is_empty() {
-                            true => to.clone(),
-                            false => to.join(rest),
-                        },
-                    );
+                    path = to.join(path.strip_prefix(from).unwrap_or(Path::new("")));
                     named = Some(number);
                 }
                 Event::Link { from, to } if *from == path => {

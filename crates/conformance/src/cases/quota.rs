@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::try_join_all;
-use memory_tool_core::{Batch, MemoryPath, Precondition, Quota, QuotaKind, Store, StoreError, StoreExt};
+use memory_tool_core::{Batch, Precondition, Quota, QuotaKind, Store, StoreError, StoreExt, StorePath};
 use tokio::task::yield_now;
 
 use crate::cases::bytes::{expect_content, path, write};
@@ -20,25 +20,8 @@ const DIRECTORY: &str = "/memories/d";
 
 cases! {
     |target| target.store()?;
-    "store.quota-files" ["X4"] [Store]
-        "a batch that exceeds a quota of files is applied, or a batch without new files is refused", files;
-    "store.quota-bytes" ["X4"] [Store]
-        "a quota counts characters instead of bytes, or also counts replaced content", bytes;
-    "store.quota-file-bytes" ["X4"] [Store]
-        "a file exceeds the quota of bytes per file, or an oversized file cannot be shortened", file_bytes;
-    "store.quota-depth" ["X4"] [Store]
-        "a file is created deeper than the quota allows, or is moved there with its directory", depth;
-    "store.quota-shrinks" ["X4"] [Store] "files over a quota cannot be edited, shortened, moved or removed", shrinks;
-    "store.quota-of-a-directory" ["X4"] [Store]
-        "files outside the directory are counted, or files renamed into it are ignored", of_a_directory;
-    "store.quota-of-the-root" ["X4"] [Store]
-        "files directly in the root are not counted, or the root cannot have a quota", of_the_root;
-    "store.quota-comes-last" ["X4"] [Store]
-        "a quota is reported before a failed precondition, or a later quota before an earlier one", comes_last;
-    "store.race-for-files" ["X4"] [Store]
-        "concurrent writers create more files than a quota allows, or are refused while there is room", race_for_files;
-    "store.race-for-bytes" ["X4"] [Store]
-        "concurrent writers add more bytes than a quota allows, or are refused while there is room", race_for_bytes;
+    quota_files, quota_bytes, quota_file_bytes, quota_depth, quota_shrinks, quota_of_a_directory, quota_of_the_root,
+    quota_comes_last, race_for_files, race_for_bytes;
 }
 
 /// The numbers of a refusal: the limit, the resulting amount and the room left.
@@ -106,7 +89,7 @@ async fn totals(store: &dyn Store, directory: &str) -> Result<(u64, u64), CaseEr
     Ok((files.len() as u64, files.iter().map(|file| file.size).sum()))
 }
 
-async fn files(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn quota_files(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let limited = Limited::new(&*store, Quota::new().with_files(3));
     limited.allows(write("/memories/d/a", "a")?).await?;
     let two_more = write("/memories/d/b", "b")?.write(path("/memories/d/e/c")?, "c");
@@ -121,7 +104,7 @@ async fn files(store: Arc<dyn Store>) -> Result<(), CaseError> {
     limited.allows(Batch::new()).await
 }
 
-async fn bytes(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn quota_bytes(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let limited = Limited::new(&*store, Quota::new().with_bytes(10));
     limited.allows(write("/memories/d/a", "ééé")?).await?;
     limited.refuses(write("/memories/d/b", "12345")?, QuotaKind::Bytes, (10, 11, 4)).await?;
@@ -135,7 +118,7 @@ async fn bytes(store: Arc<dyn Store>) -> Result<(), CaseError> {
     expect_content(&*store, "/memories/d/a", b"88888888").await
 }
 
-async fn file_bytes(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn quota_file_bytes(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let limited = Limited::new(&*store, Quota::new().with_file_bytes(5));
     limited.allows(write("/memories/d/a", "12345")?).await?;
     limited.refuses(write("/memories/d/a", "123456")?, QuotaKind::FileBytes, (5, 6, 0)).await?;
@@ -148,7 +131,7 @@ async fn file_bytes(store: Arc<dyn Store>) -> Result<(), CaseError> {
     limited.refuses(write("/memories/d/long", "123456")?, QuotaKind::FileBytes, (5, 6, 2)).await
 }
 
-async fn depth(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn quota_depth(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let limited = Limited::new(&*store, Quota::new().with_depth(3));
     limited.allows(write("/memories/d/1/2/3", "")?).await?;
     limited.refuses(write("/memories/d/1/2/x/4", "")?, QuotaKind::Depth, (3, 4, 3)).await?;
@@ -163,7 +146,7 @@ async fn depth(store: Arc<dyn Store>) -> Result<(), CaseError> {
     limited.allows(rename("/memories/elsewhere/1/2/3", "/memories/d/2/3")?).await
 }
 
-async fn shrinks(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn quota_shrinks(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &[("/memories/d/a", "12345"), ("/memories/d/b", "12345"), ("/memories/d/e/c", "12345")]).await?;
     let limited = Limited::new(&*store, Quota::new().with_files(1).with_bytes(4).with_file_bytes(2).with_depth(1));
     limited.allows(write("/memories/d/a", "54321")?).await?;
@@ -177,7 +160,7 @@ async fn shrinks(store: Arc<dyn Store>) -> Result<(), CaseError> {
     limited.allows(write("/memories/d/a", "12")?).await
 }
 
-async fn of_a_directory(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn quota_of_a_directory(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let neighbours =
         [("/memories/d.txt", "1"), ("/memories/d-e/a", "12"), ("/memories/d0", "1"), ("/memories/other/d/a", "123")];
     put(&*store, &neighbours).await?;
@@ -199,7 +182,7 @@ async fn of_a_directory(store: Arc<dyn Store>) -> Result<(), CaseError> {
     inner.allows(rename("/memories/three", "/memories/y")?).await
 }
 
-async fn of_the_root(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn quota_of_the_root(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let limited = Limited { directory: "/memories", ..Limited::new(&*store, Quota::new().with_files(2).with_bytes(9)) };
     limited.allows(write("/memories/a", "12345")?).await?;
     limited.refuses(write("/memories/b", "12345")?, QuotaKind::Bytes, (9, 10, 4)).await?;
@@ -212,7 +195,7 @@ async fn of_the_root(store: Arc<dyn Store>) -> Result<(), CaseError> {
     deep.allows(write("/memories/a/b", "")?).await
 }
 
-async fn comes_last(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn quota_comes_last(store: Arc<dyn Store>) -> Result<(), CaseError> {
     put(&*store, &[("/memories/d/a", "")]).await?;
     let taken = path("/memories/d/a")?;
     let limited = Limited::new(&*store, Quota::new().with_files(1));
@@ -286,7 +269,7 @@ async fn race_for_bytes(store: Arc<dyn Store>) -> Result<(), CaseError> {
     store.apply(first?).await?;
     let lengthen = |writer: usize, turn: usize| write(&file(writer), "x".repeat(turn + 2));
     let added = write_until_refused(&*store, Quota::new().with_bytes(BYTES), lengthen).await?;
-    let (_, bytes) = totals(&*store, MemoryPath::root().as_str()).await?;
+    let (_, bytes) = totals(&*store, StorePath::memories().as_str()).await?;
     let got = (added + WRITERS as u64, bytes);
     check(got == (BYTES, BYTES), || {
         format!("{} bytes were written and {} are stored; expected {BYTES} of each", got.0, got.1)

@@ -4,73 +4,45 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::sync::Barrier;
 use tokio::task::yield_now;
 
-use crate::cases::CodeCase;
+use crate::cases::Code;
 use crate::cases::threads::Threads;
 use crate::failure::{CaseError, Failure, check, expect_text};
 use crate::read_back;
-use crate::session::{Answer, Client};
+use crate::session::{Answer, Client, create, delete, rename, str_replace, view, view_range};
 use crate::target::Target;
 
-/// Defines each race for tasks, sessions and processes: the name, the clauses, the reason before and after the word for
-/// the clients, and the race.
+/// Defines each race for tasks, sessions and processes.
 macro_rules! races {
-    ($($name:literal $clauses:tt $before:literal $after:literal, $race:ident;)+) => {
-        pub(crate) const OF_EQUAL_CLIENTS: &[CodeCase] = &[$(
-            cases!(@case concat!("races.", $name), $clauses, [], [], concat!($before, "tasks", $after),
-                [] |target| $race(&*target, Contenders::Tasks)),
-            cases!(@case concat!("races.", $name, "-of-sessions"), $clauses, [Sessions], [],
-                concat!($before, "sessions", $after), [] |target| $race(&*target, Contenders::Sessions)),
-            cases!(@case concat!("races.", $name, "-of-processes"), $clauses, [Processes], [],
-                concat!($before, "processes", $after), [] |target| $race(&*target, Contenders::Processes)),
+    ($($race:ident),+) => {
+        pub(crate) const OF_EQUAL_CLIENTS: &[(&str, Code)] = &[$(
+            (stringify!($race), |target| Box::pin(async move { $race(&target, Contenders::Tasks).await })),
+            (concat!(stringify!($race), "_of_sessions"), |target| {
+                Box::pin(async move { $race(&target, Contenders::Sessions).await })
+            }),
+            (concat!(stringify!($race), "_of_processes"), |target| {
+                Box::pin(async move { $race(&target, Contenders::Processes).await })
+            }),
         )+];
     };
 }
 
-races! {
-    "inserts" ["X3", "I1"] "" " that insert into one file concurrently lose lines", inserts;
-    "replacements" ["X3", "S3"] "several " " that replace the same text concurrently succeed", replacements;
-    "creates" ["X3", "C2"] "" " that create one file concurrently overwrite each other", creates;
-    "renames-to-one-path" ["X3", "R2"] "" " that rename to one path concurrently overwrite each other's files",
-        renames_to_one_path;
-    "renames-of-one-path" ["X3", "R2"]
-        "several " " that rename one path concurrently succeed, or the file ends up at two paths", renames_of_one_path;
-    "deletes" ["X3", "D2"]
-        "several " " that delete one path concurrently succeed, or one fails with another error", deletes;
-}
+races! { inserts, replacements, creates, renames_to_one_path, renames_of_one_path, deletes }
 
 cases! {
-    |target| &*target;
-    "races.delete-against-creates" ["X3", "D1"] [Sessions]
-        "deleting a directory while files are created in it leaves older files, or removes newer ones",
-        delete_against_creates;
-    "races.edits-against-recreation" ["X3", "I1", "D1"] [Sessions]
-        "an edit during which another session deletes and recreates the file brings the old text back",
-        |target| edits_against_recreation(&*target, Contenders::Sessions);
-    "races.edits-against-recreation-by-processes" ["X3", "I1", "D1"] [Processes]
-        "an edit during which another process deletes and recreates the file brings the old text back",
-        |target| edits_against_recreation(&*target, Contenders::Processes);
-    "races.views-of-a-file" ["X1", "X3"] [Sessions]
-        "a session that views a file while another rewrites it sees a mixture, part of it, or no file",
-        |target| views_of_a_file(&*target, Contenders::Sessions);
-    "races.views-of-a-file-by-processes" ["X1", "X3"] [Processes]
-        "a process that views a file while another rewrites it sees a mixture, part of it, or no file",
-        |target| views_of_a_file(&*target, Contenders::Processes);
-    "races.views-of-a-directory" ["X1", "X3"] [Sessions]
-        "a session that views a directory while another renames it sees it at both paths, or in part",
-        |target| views_of_a_directory(&*target, Contenders::Sessions);
-    "races.views-of-a-directory-by-processes" ["X1", "X3"] [Processes]
-        "a process that views a directory while another renames it sees it at both paths, or in part",
-        |target| views_of_a_directory(&*target, Contenders::Processes);
-    "races.sees-others" ["X3"] [Sessions]
-        "a session sees stale content after another session changed it",
-        |target| sees_others(&*target, Contenders::Sessions);
-    "races.sees-other-processes" ["X3"] [Processes]
-        "a process sees stale content after another process changed it",
-        |target| sees_others(&*target, Contenders::Processes);
+    |target| &target;
+    delete_against_creates;
+    edits_against_recreation = |target| edits_against_recreation(&target, Contenders::Sessions);
+    edits_against_recreation_by_processes = |target| edits_against_recreation(&target, Contenders::Processes);
+    views_of_a_file = |target| views_of_a_file(&target, Contenders::Sessions);
+    views_of_a_file_by_processes = |target| views_of_a_file(&target, Contenders::Processes);
+    views_of_a_directory = |target| views_of_a_directory(&target, Contenders::Sessions);
+    views_of_a_directory_by_processes = |target| views_of_a_directory(&target, Contenders::Processes);
+    sees_others = |target| sees_others(&target, Contenders::Sessions);
+    sees_other_processes = |target| sees_others(&target, Contenders::Processes);
 }
 
 /// The kind of clients in a race.
@@ -86,7 +58,7 @@ enum Contenders {
 
 impl Contenders {
     /// This many clients, or two programs.
-    async fn clients(self, target: &dyn Target, count: usize) -> Result<Vec<Client>, CaseError> {
+    async fn clients(self, target: &Target, count: usize) -> Result<Vec<Client>, CaseError> {
         let count = if matches!(self, Self::Processes) { 2 } else { count };
         let mut clients = vec![];
         while clients.len() < count {
@@ -169,7 +141,7 @@ fn file_at(race: usize, path: &str) -> String {
 
 async fn expect_file(client: &Client, path: &str, text: &str) -> Result<(), CaseError> {
     let got = client.text(path).await.map_err(|stop| stop.in_step(format!("reading {path} after a race")))?;
-    expect_text(text, &got).map_err(|failure| failure.in_step(format!("reading {path} after a race")).into())
+    expect_text(text, &got).map_err(|stop| stop.in_step(format!("reading {path} after a race")))
 }
 
 async fn expect_nothing(client: &Client, path: &str) -> Result<(), CaseError> {
@@ -182,10 +154,10 @@ fn long_line() -> String {
 }
 
 /// Each client inserts a line for every four races, or for every two if there are only two clients.
-async fn inserts(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
+async fn inserts(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
     let path = "/memories/log.txt";
     let clients = contenders.clients(target, 8).await?;
-    let inserts = target.limits().races.div_ceil(clients.len().min(4));
+    let inserts = target.limits.races.div_ceil(clients.len().min(4));
     let last = long_line();
     target.client().must_create(path, format!("{last}\n")).await?;
     let line = |writer, number| format!("{writer}-{number}");
@@ -209,8 +181,8 @@ async fn inserts(target: &dyn Target, contenders: Contenders) -> Result<(), Case
     check(lines.len() == expected, || format!("found {} inserted lines instead of {expected}", lines.len()))
 }
 
-async fn replacements(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits().races;
+async fn replacements(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
+    let races = target.limits.races;
     let clients = contenders.clients(target, 4).await?;
     let looker = target.client();
     let path = |number: usize| format!("/memories/{number}.txt");
@@ -219,31 +191,27 @@ async fn replacements(target: &dyn Target, contenders: Contenders) -> Result<(),
     for number in 0..races {
         looker.must_create(path(number), format!("{above}\nthe same\nbelow")).await?;
     }
-    let replace = |number, contender| {
-        json!({
-            "command": "str_replace", "path": path(number), "old_str": "the same", "new_str": new(contender)
-        })
-    };
+    let replace = |number, contender| str_replace(path(number), "the same", &new(contender));
     for (number, winner) in race(races, &clients, replace, "did not appear verbatim").await?.into_iter().enumerate() {
         expect_file(&looker, &path(number), &format!("{above}\n{}\nbelow", new(winner))).await?;
     }
     Ok(())
 }
 
-async fn creates(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits().races;
+async fn creates(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
+    let races = target.limits.races;
     let clients = contenders.clients(target, 4).await?;
     let path = |number: usize| format!("/memories/{number}{DEEP}");
     let text = |contender: usize| "x".repeat(contender * 1_000) + &contender.to_string();
-    let create = |number, contender| json!({"command": "create", "path": path(number), "file_text": text(contender)});
+    let create = |number, contender| create(path(number), text(contender));
     for (number, winner) in race(races, &clients, create, "already exists").await?.into_iter().enumerate() {
         expect_file(&target.client(), &path(number), &text(winner)).await?;
     }
     Ok(())
 }
 
-async fn renames_to_one_path(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits().races;
+async fn renames_to_one_path(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
+    let races = target.limits.races;
     let clients = contenders.clients(target, 4).await?;
     let looker = target.client();
     let from = |number: usize, contender: usize| format!("/memories/from-{contender}/{number}");
@@ -253,8 +221,7 @@ async fn renames_to_one_path(target: &dyn Target, contenders: Contenders) -> Res
             looker.must_create(file_at(number, &from(number, contender)), contender.to_string()).await?;
         }
     }
-    let rename =
-        |number, contender| json!({"command": "rename", "old_path": from(number, contender), "new_path": to(number)});
+    let rename = |number, contender| rename(from(number, contender), to(number));
     for (number, winner) in race(races, &clients, rename, "already exists").await?.into_iter().enumerate() {
         expect_file(&looker, &file_at(number, &to(number)), &winner.to_string()).await?;
         for contender in 0..clients.len() {
@@ -269,8 +236,8 @@ async fn renames_to_one_path(target: &dyn Target, contenders: Contenders) -> Res
     Ok(())
 }
 
-async fn renames_of_one_path(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits().races;
+async fn renames_of_one_path(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
+    let races = target.limits.races;
     let clients = contenders.clients(target, 4).await?;
     let looker = target.client();
     let from = |number: usize| format!("/memories/from/{number}");
@@ -278,8 +245,7 @@ async fn renames_of_one_path(target: &dyn Target, contenders: Contenders) -> Res
     for number in 0..races {
         looker.must_create(file_at(number, &from(number)), "moved").await?;
     }
-    let rename =
-        |number, contender| json!({"command": "rename", "old_path": from(number), "new_path": to(number, contender)});
+    let rename = |number, contender| rename(from(number), to(number, contender));
     for (number, winner) in race(races, &clients, rename, "does not exist").await?.into_iter().enumerate() {
         expect_nothing(&looker, &from(number)).await?;
         for contender in 0..clients.len() {
@@ -294,25 +260,25 @@ async fn renames_of_one_path(target: &dyn Target, contenders: Contenders) -> Res
     Ok(())
 }
 
-async fn deletes(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits().races;
+async fn deletes(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
+    let races = target.limits.races;
     let clients = contenders.clients(target, 4).await?;
     let looker = target.client();
     let path = |number: usize| format!("/memories/{number}");
     for number in 0..races {
         looker.must_create(file_at(number, &path(number)), "text").await?;
     }
-    let delete = |number, _| json!({"command": "delete", "path": path(number)});
+    let delete = |number, _| delete(path(number));
     race(races, &clients, delete, "does not exist").await?;
     read_back::expect_files(&looker, &[]).await
 }
 
 /// One client deletes a directory while another creates files in it. The delete must remove every file that exists at
 /// that time, and files created later must remain.
-async fn delete_against_creates(target: &dyn Target) -> Result<(), CaseError> {
+async fn delete_against_creates(target: &Target) -> Result<(), CaseError> {
     const OLD: usize = 15;
     const NEW: usize = 6;
-    let rounds = target.limits().races.div_ceil(3); // a round takes longer than a race between single commands
+    let rounds = target.limits.races.div_ceil(3); // a round takes longer than a race between single commands
     let clients = Contenders::Sessions.clients(target, 2).await?;
     let looker = target.client();
     for round in 0..rounds {
@@ -353,8 +319,8 @@ async fn delete_against_creates(target: &dyn Target) -> Result<(), CaseError> {
 
 /// One client inserts lines into a file, while the other deletes and recreates it. A deleted file must stay deleted, a
 /// recreated one must have its new text, and no line that was inserted later may be lost.
-async fn edits_against_recreation(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
-    let rounds = target.limits().races;
+async fn edits_against_recreation(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
+    let rounds = target.limits.races;
     let path = "/memories/a.txt";
     // Half of the time, the file is recreated with the same text.
     let last_line = |round: usize| format!("text {:04}", round / 2);
@@ -389,7 +355,7 @@ async fn edits_against_recreation(target: &dyn Target, contenders: Contenders) -
         return Err(Failure::new("the file does not have the text with which it was recreated last").into());
     };
     let kept = inserted.iter().rev().take(found.lines().count());
-    Ok(expect_text(&kept.map(|line| format!("{line}\n")).collect::<String>(), found)?)
+    expect_text(&kept.map(|line| format!("{line}\n")).collect::<String>(), found)
 }
 
 /// Inserts lines at the start of a file that is missing now and then, and returns the inserted lines.
@@ -410,32 +376,28 @@ async fn insert_until(client: &Client, path: &str, is_over: &AtomicBool) -> Resu
     Ok(inserted)
 }
 
-async fn views_of_a_file(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
+async fn views_of_a_file(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
     const LINES: usize = 2_560; // 200 KB, so that writing takes a while
     let path = "/memories/large.txt";
     let line = |letter: &str| letter.repeat(79) + "\n";
     let text = |letter: &str| line(letter).repeat(LINES);
-    let replace =
-        |old: &str, new: &str| json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new});
-    let view = |range: Value| json!({"command": "view", "path": path, "view_range": range});
     target.client().must_create(path, text("a")).await?;
     // One view may show only the start, so the middle and the end are viewed separately.
-    let views = vec![view(Value::Null), view(json!([LINES / 2, LINES / 2 + 1])), view(json!([LINES, -1]))];
+    let views = vec![view(path), view_range(path, LINES / 2, LINES as i64 / 2 + 1), view_range(path, LINES, -1)];
     let clients = contenders.clients(target, 2).await?;
     // With small commands, writing takes most of the time.
     target.client().insert(path, 0, "one").await?.text(false)?;
-    look_on(&clients, [replace("one", "two"), replace("two", "one")], 15, views.clone()).await?;
+    look_on(&clients, [str_replace(path, "one", "two"), str_replace(path, "two", "one")], 15, views.clone()).await?;
     // Another case tests edits across lines.
-    if target.client().send(replace(&text("a"), &text("b"))).await?.is_error() {
+    if target.client().send(str_replace(path, &text("a"), &text("b"))).await?.is_error() {
         return Ok(());
     }
-    look_on(&clients, [replace(&text("b"), &text("a")), replace(&text("a"), &text("b"))], 1, views).await
+    look_on(&clients, [str_replace(path, &text("b"), &text("a")), str_replace(path, &text("a"), &text("b"))], 1, views)
+        .await
 }
 
-async fn views_of_a_directory(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
+async fn views_of_a_directory(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
     let (left, right) = ("/memories/left", "/memories/right");
-    let rename = |from: &str, to: &str| json!({"command": "rename", "old_path": from, "new_path": to});
-    let view = |path: String| json!({"command": "view", "path": path});
     for number in 0..10 {
         target.client().must_create(format!("{left}/{number}.txt"), "x".repeat(number)).await?;
     }
@@ -491,7 +453,7 @@ async fn look_on(
 }
 
 /// Each client in turn changes a file that the other has read, and the other reads it again.
-async fn sees_others(target: &dyn Target, contenders: Contenders) -> Result<(), CaseError> {
+async fn sees_others(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
     let clients = contenders.clients(target, 2).await?;
     let [one, other] = clients.as_slice() else {
         return Err(Failure::new("the case is wrong: it needs two clients").into());

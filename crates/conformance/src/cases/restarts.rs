@@ -9,60 +9,23 @@ use memory_tool_core::MemoryPath;
 use serde_json::{Value, json};
 use tokio::task::{spawn_blocking, yield_now};
 
-use crate::cases::interruption::{Interruption, States, create, delete, insert, rename};
+use crate::cases::interruption::{Interruption, States};
 use crate::failure::{CaseError, Failure, check, expect_text};
 use crate::read_back;
-use crate::session::Client;
+use crate::session::{Client, create, delete, insert, rename, str_replace, view_range};
 use crate::target::Target;
 
 /// How often a program is killed during a command, each time a little later.
 const KILLS: u32 = 12;
 
 cases! {
-    |target| &*target;
-    "restarts.create-survives" ["X2", "C1"] [Processes]
-        "a file whose creation was acknowledged is lost when the program is killed", create_survives;
-    "restarts.str-replace-survives" ["X2", "S1"] [Processes]
-        "an acknowledged replacement is lost when the program is killed", str_replace_survives;
-    "restarts.insert-survives" ["X2", "I1"] [Processes]
-        "an acknowledged insertion is lost when the program is killed", insert_survives;
-    "restarts.delete-survives" ["X2", "D1"] [Processes]
-        "a file whose deletion was acknowledged exists again after a restart", delete_survives;
-    "restarts.delete-of-a-directory-survives" ["X2", "D1"] [Processes]
-        "part or all of a directory whose deletion was acknowledged exists again after a restart",
-        delete_of_a_directory_survives;
-    "restarts.rename-survives" ["X2", "R1"] [Processes]
-        "after a restart, a file whose rename was acknowledged is at its old path, at both paths, or lost",
-        rename_survives;
-    "restarts.rename-of-a-directory-survives" ["X2", "R1"] [Processes]
-        "after a restart, a directory whose rename was acknowledged is at its old path, at both paths, or lost",
-        rename_of_a_directory_survives;
-    "restarts.killed-while-creating" ["X1", "C1"] [Processes]
-        "a program that is killed while it creates a large file leaves a partial file",
-        |target| kill_in_the_middle(&*target, &Interruption::creating());
-    "restarts.killed-while-editing" ["X1", "I1"] [Processes]
-        "a program that is killed while it edits a large file leaves a partial file, or deletes the file",
-        |target| kill_in_the_middle(&*target, &Interruption::editing());
-    "restarts.killed-while-renaming" ["X1", "R1"] [Processes]
-        "a program that is killed while it renames a directory leaves parts of it at both paths",
-        |target| kill_in_the_middle(&*target, &Interruption::renaming());
-    "restarts.killed-while-deleting" ["X1", "D1"] [Processes]
-        "a program that is killed while it deletes a directory leaves part of it",
-        |target| kill_in_the_middle(&*target, &Interruption::deleting());
-    "restarts.others-continue" ["X3", "X1", "X2"] [Processes]
-        "a program that is killed during a command leaves a lock that blocks others", others_go_on;
-    "restarts.bad-lines" ["W1"] [Processes]
-        "a line that is not a command ends the program, or does not get an error", bad_lines;
-}
-
-/// Starts a program, runs the commands, kills it when the last one is acknowledged, and starts it again.
-async fn run_and_kill(target: &dyn Target, commands: &[Value]) -> Result<Client, CaseError> {
-    let client = target.process_client()?;
-    for command in commands {
-        client.send(command.clone()).await?.text(false)?;
-    }
-    client.kill().await?;
-    target.process_client()
+    |target| &target;
+    create_survives, str_replace_survives, insert_survives, delete_survives, delete_of_a_directory_survives,
+    rename_survives, rename_of_a_directory_survives, others_continue, bad_lines;
+    killed_while_creating = |target| kill_in_the_middle(&target, &Interruption::creating());
+    killed_while_editing = |target| kill_in_the_middle(&target, &Interruption::editing());
+    killed_while_renaming = |target| kill_in_the_middle(&target, &Interruption::renaming());
+    killed_while_deleting = |target| kill_in_the_middle(&target, &Interruption::deleting());
 }
 
 /// Checks that exactly these files exist, with these contents.
@@ -75,56 +38,55 @@ async fn expect_files(client: &Client, expected: &[(&str, &str)]) -> Result<(), 
     Ok(())
 }
 
-async fn create_survives(target: &dyn Target) -> Result<(), CaseError> {
-    let client = run_and_kill(target, &[create("/memories/a/b.txt", "one\ntwo\n")]).await?;
-    expect_files(&client, &[("/memories/a/b.txt", "one\ntwo\n")]).await
+/// Runs the commands in a program, kills it when the last one is acknowledged, and checks what a new program sees.
+async fn expect_survival(target: &Target, commands: &[Value], files: &[(&str, &str)]) -> Result<(), CaseError> {
+    let client = target.process_client()?;
+    for command in commands {
+        client.send(command.clone()).await?.text(false)?;
+    }
+    client.kill().await?;
+    expect_files(&target.process_client()?, files).await
 }
 
-async fn str_replace_survives(target: &dyn Target) -> Result<(), CaseError> {
+async fn create_survives(target: &Target) -> Result<(), CaseError> {
+    let path = "/memories/a/b.txt";
+    expect_survival(target, &[create(path, "one\ntwo\n")], &[(path, "one\ntwo\n")]).await
+}
+
+async fn str_replace_survives(target: &Target) -> Result<(), CaseError> {
     let path = "/memories/a.txt";
-    let replace = json!({"command": "str_replace", "path": path, "old_str": "one", "new_str": "two"});
-    let client = run_and_kill(target, &[create(path, "one\n"), replace]).await?;
-    expect_files(&client, &[(path, "two\n")]).await
+    expect_survival(target, &[create(path, "one\n"), str_replace(path, "one", "two")], &[(path, "two\n")]).await
 }
 
-async fn insert_survives(target: &dyn Target) -> Result<(), CaseError> {
+async fn insert_survives(target: &Target) -> Result<(), CaseError> {
     let path = "/memories/a.txt";
-    let client = run_and_kill(target, &[create(path, "two\n"), insert(path, "one")]).await?;
-    expect_files(&client, &[(path, "one\ntwo\n")]).await
+    expect_survival(target, &[create(path, "two\n"), insert(path, 0, "one")], &[(path, "one\ntwo\n")]).await
 }
 
-async fn delete_survives(target: &dyn Target) -> Result<(), CaseError> {
+async fn delete_survives(target: &Target) -> Result<(), CaseError> {
     let commands = [create("/memories/a.txt", "a"), create("/memories/b.txt", "b"), delete("/memories/a.txt")];
-    let client = run_and_kill(target, &commands).await?;
-    expect_files(&client, &[("/memories/b.txt", "b")]).await
+    expect_survival(target, &commands, &[("/memories/b.txt", "b")]).await
 }
 
-async fn delete_of_a_directory_survives(target: &dyn Target) -> Result<(), CaseError> {
-    let commands = [
-        create("/memories/d/a.txt", "a"),
-        create("/memories/d/e/b.txt", "b"),
-        create("/memories/d2.txt", "c"),
-        delete("/memories/d"),
-    ];
-    let client = run_and_kill(target, &commands).await?;
-    expect_files(&client, &[("/memories/d2.txt", "c")]).await
+async fn delete_of_a_directory_survives(target: &Target) -> Result<(), CaseError> {
+    let [one, other, beside] = ["/memories/d/a.txt", "/memories/d/e/b.txt", "/memories/d2.txt"];
+    let commands = [create(one, "a"), create(other, "b"), create(beside, "c"), delete("/memories/d")];
+    expect_survival(target, &commands, &[(beside, "c")]).await
 }
 
-async fn rename_survives(target: &dyn Target) -> Result<(), CaseError> {
+async fn rename_survives(target: &Target) -> Result<(), CaseError> {
     let commands = [create("/memories/a.txt", "a"), rename("/memories/a.txt", "/memories/d/b.txt")];
-    let client = run_and_kill(target, &commands).await?;
-    expect_files(&client, &[("/memories/d/b.txt", "a")]).await
+    expect_survival(target, &commands, &[("/memories/d/b.txt", "a")]).await
 }
 
-async fn rename_of_a_directory_survives(target: &dyn Target) -> Result<(), CaseError> {
-    let commands =
-        [create("/memories/d/a.txt", "a"), create("/memories/d/e/b.txt", "b"), rename("/memories/d", "/memories/f/g")];
-    let client = run_and_kill(target, &commands).await?;
-    expect_files(&client, &[("/memories/f/g/a.txt", "a"), ("/memories/f/g/e/b.txt", "b")]).await
+async fn rename_of_a_directory_survives(target: &Target) -> Result<(), CaseError> {
+    let files = [create("/memories/d/a.txt", "a"), create("/memories/d/e/b.txt", "b")];
+    let commands = [files.as_slice(), &[rename("/memories/d", "/memories/f/g")]].concat();
+    expect_survival(target, &commands, &[("/memories/f/g/a.txt", "a"), ("/memories/f/g/e/b.txt", "b")]).await
 }
 
 /// Kills a program at many moments during a command.
-async fn kill_in_the_middle(target: &dyn Target, interruption: &Interruption) -> Result<(), CaseError> {
+async fn kill_in_the_middle(target: &Target, interruption: &Interruption) -> Result<(), CaseError> {
     let mut client = target.process_client()?;
     interruption.prepare(&client).await?;
     let before = interruption.look(&client).await?;
@@ -205,7 +167,7 @@ pub(super) async fn send_and_kill(client: &Client, command: &Value, moment: Mome
 }
 
 /// Kills a program during a series of edits. An older session must see its last edit and be able to continue.
-async fn others_go_on(target: &dyn Target) -> Result<(), CaseError> {
+async fn others_continue(target: &Target) -> Result<(), CaseError> {
     let path = "/memories/log.txt";
     let survivor = target.client();
     // Long enough that most of the time is spent reading and writing it.
@@ -221,7 +183,7 @@ async fn others_go_on(target: &dyn Target) -> Result<(), CaseError> {
         let [old, new] = [format!("kills: {kills}."), format!("kills: {kill}.")];
         survivor.str_replace(path, &old, &new).await?.text(false)?;
         kills = kill.to_string();
-        let first_line = survivor.send(json!({"command": "view", "path": path, "view_range": [1, 1]})).await?;
+        let first_line = survivor.send(view_range(path, 1, 1)).await?;
         let found = first_line.text(false)?.rsplit("edits: ").next().and_then(|number| number.strip_suffix('.'));
         let found = found.and_then(|number| number.parse::<u64>().ok());
         let found = found.ok_or_else(|| first_line.wrong("the first line is not the number of edits"))?;
@@ -257,7 +219,7 @@ async fn edit_until_killed(program: &Client, path: &str, start: u64, delay: Dura
     Ok(acknowledged.load(Ordering::Relaxed))
 }
 
-async fn bad_lines(target: &dyn Target) -> Result<(), CaseError> {
+async fn bad_lines(target: &Target) -> Result<(), CaseError> {
     let client = target.process_client()?;
     client.must_create("/memories/a.txt", "text").await?;
     let long = "x".repeat(5_000_000);
@@ -281,5 +243,5 @@ async fn bad_lines(target: &dyn Target) -> Result<(), CaseError> {
     if !answer.result["content"].is_string() {
         return Err(answer.wrong("expected a text"));
     }
-    Ok(expect_text("text", &client.text("/memories/a.txt").await?)?)
+    expect_text("text", &client.text("/memories/a.txt").await?)
 }

@@ -8,18 +8,12 @@ use crate::failure::{CaseError, Failure, check};
 use crate::target::Target;
 
 cases! {
-    |target| &*target;
-    "scopes.same-name" ["X3"] [Scopes] "opening a name again opens a different memory", same_name;
-    "scopes.prefixes" ["X3"] [Scopes] "names that share a prefix share a memory", prefixes;
-    "scopes.letter-case" ["X3"] [Scopes] "names that differ only in letter case share a memory", letter_case;
-    "scopes.patterns" ["X3"] [Scopes] "a name that matches another as a pattern shares its memory", patterns;
-    "scopes.quotes" ["X3"] [Scopes] "a name with quotes or separators is accepted but shares another memory", quotes;
-    "scopes.path-like-names" ["X3"] [Scopes] "a name that looks like a path reaches another memory", path_like_names;
-    "scopes.no-name" ["X3"] [Scopes] "an empty name is accepted, so unnamed tenants share a memory", no_name;
+    |target| &target;
+    same_name, prefixes, letter_case, patterns, quotes, path_like_names, no_name;
 }
 
 /// Opens a memory whose name must be accepted.
-async fn open(target: &dyn Target, name: &str) -> Result<Arc<dyn Store>, CaseError> {
+async fn open(target: &Target, name: &str) -> Result<Arc<dyn Store>, CaseError> {
     let refused = || Failure::new(format!("the name {name:?} is refused")).into();
     target.scope(name).await?.ok_or_else(refused)
 }
@@ -59,7 +53,7 @@ async fn expect_apart(memories: &[(&str, Arc<dyn Store>)]) -> Result<(), CaseErr
     Ok(())
 }
 
-async fn expect_names_apart(target: &dyn Target, names: &[&'static str]) -> Result<(), CaseError> {
+async fn expect_names_apart(target: &Target, names: &[&'static str]) -> Result<(), CaseError> {
     let mut memories = Vec::new();
     for name in names {
         memories.push((*name, open(target, name).await?));
@@ -67,31 +61,31 @@ async fn expect_names_apart(target: &dyn Target, names: &[&'static str]) -> Resu
     expect_apart(&memories).await
 }
 
-async fn same_name(target: &dyn Target) -> Result<(), CaseError> {
+async fn same_name(target: &Target) -> Result<(), CaseError> {
     let (first, second) = (open(target, "alice").await?, open(target, "alice").await?);
     write(&*first, "text").await?;
     let content = read(&*second).await?;
     check(content.as_deref() == Some("text"), || format!("the reopened memory contains {content:?}"))
 }
 
-async fn prefixes(target: &dyn Target) -> Result<(), CaseError> {
+async fn prefixes(target: &Target) -> Result<(), CaseError> {
     expect_names_apart(target, &["alice", "alice2", "alic", "alice-2", "2alice"]).await
 }
 
-async fn letter_case(target: &dyn Target) -> Result<(), CaseError> {
+async fn letter_case(target: &Target) -> Result<(), CaseError> {
     expect_names_apart(target, &["alice", "Alice", "ALICE"]).await
 }
 
-async fn patterns(target: &dyn Target) -> Result<(), CaseError> {
+async fn patterns(target: &Target) -> Result<(), CaseError> {
     expect_taken_apart(target, &["axb", "a_b", "a%b", "a%", "%", "_", "a*b", "*"]).await
 }
 
-async fn quotes(target: &dyn Target) -> Result<(), CaseError> {
+async fn quotes(target: &Target) -> Result<(), CaseError> {
     expect_taken_apart(target, &["a", "a'b", "a\"b", "a;b", "a'--", "a`b", "a b", "a\tb", "a?b", "a&b", "a=b", "ä"])
         .await
 }
 
-async fn path_like_names(target: &dyn Target) -> Result<(), CaseError> {
+async fn path_like_names(target: &Target) -> Result<(), CaseError> {
     let names = [
         "a",
         "a/b",
@@ -112,7 +106,7 @@ async fn path_like_names(target: &dyn Target) -> Result<(), CaseError> {
 }
 
 /// Checks that each name is either refused or opens a separate memory.
-async fn expect_taken_apart(target: &dyn Target, names: &[&'static str]) -> Result<(), CaseError> {
+async fn expect_taken_apart(target: &Target, names: &[&'static str]) -> Result<(), CaseError> {
     let mut memories = Vec::new();
     for name in names {
         if let Some(store) = target.scope(name).await? {
@@ -122,7 +116,7 @@ async fn expect_taken_apart(target: &dyn Target, names: &[&'static str]) -> Resu
     expect_apart(&memories).await
 }
 
-async fn no_name(target: &dyn Target) -> Result<(), CaseError> {
+async fn no_name(target: &Target) -> Result<(), CaseError> {
     let opened = target.scope("").await?;
     check(opened.is_none(), || "a memory without a name was opened".to_owned())
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, MemoryPath, Node, RecordName, Store, StoreError, StoreExt};
+use memory_tool_core::{Batch, Node, ReadOptions, Store, StoreError, StoreExt, StorePath};
 
 use crate::cases::bytes::path;
 use crate::failure::{CaseError, Failure, check};
@@ -16,30 +16,13 @@ const SECRETS: [&str; 4] =
 const RECORD: &str = "who read about what, and when";
 
 cases! {
-    |target| &*target;
-    "sealed.contents" ["X1"] [Sealed, Store] "the text of a file is readable in the underlying store", contents;
-    "sealed.names" ["X1"] [Sealed, Store] "the name of a file or directory is readable in the underlying store", names;
-    "sealed.records" ["X1"] [Sealed, Store] "the content of a record is readable in the underlying store", records;
-    "sealed.nonces" ["X1"] [Sealed, Store]
-        "writing the same text again, or to another file, repeats a ciphertext", nonces;
-    "sealed.flipped-bit" ["X1"] [Sealed, Store] "a flipped bit makes a file read as another text", flipped_bit;
-    "sealed.truncated" ["X1"] [Sealed, Store] "a truncated ciphertext makes a file read as another text", truncated;
-    "sealed.swapped" ["X1"] [Sealed, Store] "two files whose ciphertexts are swapped read as each other", swapped;
-    "sealed.moved" ["X1"] [Sealed, Store] "a ciphertext that is copied over another one is accepted there", moved;
-    "sealed.from-another-memory" ["X1"] [Sealed, Store]
-        "a ciphertext from another memory with the same key is accepted in this one", from_another_memory;
-    "sealed.older-put-back" ["X1"] [Sealed, Store]
-        "an older ciphertext that is put back reads as another text, or keeps the newer version", older_put_back;
-    "sealed.plaintext-among-ciphertexts" ["X1"] [Sealed, Store]
-        "an unencrypted file is accepted as part of the memory", plaintext_among_ciphertexts;
-    "sealed.damage-is-isolated" ["X1"] [Sealed, Store]
-        "a damaged file makes the listing or other files fail", damage_stays_where_it_is;
-    "sealed.wrong-key" ["X1"] [Sealed, Store]
-        "the wrong key reveals names or contents, or damages the memory", wrong_key;
+    |target| &target;
+    contents, names, records, nonces, flipped_bit, truncated, swapped, moved, from_another_memory, older_put_back,
+    plaintext_among_ciphertexts, damage_is_isolated, wrong_key;
 }
 
 /// A memory with two files, and its underlying store.
-async fn two_files(target: &dyn Target) -> Result<(Arc<dyn Store>, Arc<dyn Store>), CaseError> {
+async fn two_files(target: &Target) -> Result<(Arc<dyn Store>, Arc<dyn Store>), CaseError> {
     let store = target.store()?;
     for (file, content) in files()? {
         store.write(file, content).await?;
@@ -47,14 +30,14 @@ async fn two_files(target: &dyn Target) -> Result<(Arc<dyn Store>, Arc<dyn Store
     Ok((store, target.ciphertexts().await?))
 }
 
-fn files() -> Result<[(MemoryPath, &'static str); 2], CaseError> {
+fn files() -> Result<[(StorePath, &'static str); 2], CaseError> {
     Ok([(path("/memories/customers/divorce.txt")?, SECRETS[0]), (path("/memories/customers/second.txt")?, SECRETS[1])])
 }
 
 /// All files of the underlying store.
-async fn sealed_files(underlying: &dyn Store) -> Result<Vec<(MemoryPath, Vec<u8>)>, CaseError> {
+async fn sealed_files(underlying: &dyn Store) -> Result<Vec<(StorePath, Vec<u8>)>, CaseError> {
     let mut found = Vec::new();
-    for entry in underlying.list(MemoryPath::root()).await? {
+    for entry in underlying.list(StorePath::memories()).await? {
         if let Node::File(file) = underlying.read(&entry.path).await? {
             found.push((entry.path, file.content));
         }
@@ -64,7 +47,7 @@ async fn sealed_files(underlying: &dyn Store) -> Result<Vec<(MemoryPath, Vec<u8>
     Ok(found)
 }
 
-async fn tamper(underlying: &dyn Store, file: &MemoryPath, content: Vec<u8>) -> Result<(), CaseError> {
+async fn tamper(underlying: &dyn Store, file: &StorePath, content: Vec<u8>) -> Result<(), CaseError> {
     Ok(underlying.write(file, content).await?)
 }
 
@@ -84,7 +67,7 @@ fn contains(haystack: &[u8], needle: &str) -> bool {
     haystack.windows(needle.len()).any(|window| window == needle.as_bytes())
 }
 
-async fn contents(target: &dyn Target) -> Result<(), CaseError> {
+async fn contents(target: &Target) -> Result<(), CaseError> {
     let (_, underlying) = two_files(target).await?;
     for (file, sealed) in sealed_files(&*underlying).await? {
         for secret in &SECRETS[..2] {
@@ -98,7 +81,7 @@ async fn contents(target: &dyn Target) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn names(target: &dyn Target) -> Result<(), CaseError> {
+async fn names(target: &Target) -> Result<(), CaseError> {
     let (_, underlying) = two_files(target).await?;
     for (file, sealed) in sealed_files(&*underlying).await? {
         for secret in &SECRETS[2..] {
@@ -111,13 +94,13 @@ async fn names(target: &dyn Target) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn records(target: &dyn Target) -> Result<(), CaseError> {
-    let name: RecordName = "suite/state".parse()?;
+async fn records(target: &Target) -> Result<(), CaseError> {
+    let name: StorePath = "/records/suite/state".parse()?;
     let (store, underlying) = two_files(target).await?;
-    store.apply(Batch::new().write_record(name.clone(), RECORD)).await?;
+    store.apply(Batch::new().write(name.clone(), RECORD)).await?;
     let mut stored = sealed_files(&*underlying).await?;
-    if let Some(record) = underlying.read_record(&name).await? {
-        stored.push((MemoryPath::root(), record.content));
+    if let Some(record) = underlying.read_opts(&name, ReadOptions::new()).await?.into_file() {
+        stored.push((StorePath::memories(), record.content));
     }
     for (_, sealed) in stored {
         check(!contains(&sealed, RECORD), || "the content of a record is readable in the underlying store".to_owned())?;
@@ -125,10 +108,10 @@ async fn records(target: &dyn Target) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn nonces(target: &dyn Target) -> Result<(), CaseError> {
+async fn nonces(target: &Target) -> Result<(), CaseError> {
     let (store, underlying) = (target.store()?, target.ciphertexts().await?);
     // All ciphertexts so far, with their paths.
-    let mut seen: Vec<(Vec<u8>, MemoryPath)> = Vec::new();
+    let mut seen: Vec<(Vec<u8>, StorePath)> = Vec::new();
     for round in 0..3 {
         for file in ["/memories/a", "/memories/b"] {
             store.write(path(file)?, b"0123456789abcdef0123456789abcdef".to_vec()).await?;
@@ -150,7 +133,7 @@ async fn nonces(target: &dyn Target) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn flipped_bit(target: &dyn Target) -> Result<(), CaseError> {
+async fn flipped_bit(target: &Target) -> Result<(), CaseError> {
     let (store, underlying) = two_files(target).await?;
     for (file, sealed) in sealed_files(&*underlying).await? {
         for place in 0..sealed.len() {
@@ -172,14 +155,14 @@ async fn expect_intact(store: &dyn Store) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn expect_file(store: &dyn Store, file: &MemoryPath, content: &str) -> Result<(), CaseError> {
+async fn expect_file(store: &dyn Store, file: &StorePath, content: &str) -> Result<(), CaseError> {
     match store.read(file).await? {
         Node::File(found) if found.content == content.as_bytes() => Ok(()),
         other => Err(Failure::new(format!("{file} does not have its original content: {other:?}")).into()),
     }
 }
 
-async fn truncated(target: &dyn Target) -> Result<(), CaseError> {
+async fn truncated(target: &Target) -> Result<(), CaseError> {
     let (store, underlying) = two_files(target).await?;
     for (file, sealed) in sealed_files(&*underlying).await? {
         for length in 0..sealed.len() {
@@ -191,7 +174,7 @@ async fn truncated(target: &dyn Target) -> Result<(), CaseError> {
     expect_intact(&*store).await
 }
 
-async fn swapped(target: &dyn Target) -> Result<(), CaseError> {
+async fn swapped(target: &Target) -> Result<(), CaseError> {
     let (store, underlying) = two_files(target).await?;
     let sealed = sealed_files(&*underlying).await?;
     for (index, (left, left_content)) in sealed.iter().enumerate() {
@@ -206,7 +189,7 @@ async fn swapped(target: &dyn Target) -> Result<(), CaseError> {
     expect_intact(&*store).await
 }
 
-async fn moved(target: &dyn Target) -> Result<(), CaseError> {
+async fn moved(target: &Target) -> Result<(), CaseError> {
     let (store, underlying) = two_files(target).await?;
     let sealed = sealed_files(&*underlying).await?;
     for (source, content) in &sealed {
@@ -219,7 +202,7 @@ async fn moved(target: &dyn Target) -> Result<(), CaseError> {
     expect_intact(&*store).await
 }
 
-async fn from_another_memory(target: &dyn Target) -> Result<(), CaseError> {
+async fn from_another_memory(target: &Target) -> Result<(), CaseError> {
     let (store, underlying) = two_files(target).await?;
     let (other_store, other_underlying) = target.another_with_same_key().await?;
     for (file, _) in files()? {
@@ -241,7 +224,7 @@ async fn from_another_memory(target: &dyn Target) -> Result<(), CaseError> {
     expect_intact(&*store).await
 }
 
-async fn older_put_back(target: &dyn Target) -> Result<(), CaseError> {
+async fn older_put_back(target: &Target) -> Result<(), CaseError> {
     const NEWER: &str = "what was written since";
     let (store, underlying) = two_files(target).await?;
     let older = sealed_files(&*underlying).await?;
@@ -270,7 +253,7 @@ async fn older_put_back(target: &dyn Target) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn plaintext_among_ciphertexts(target: &dyn Target) -> Result<(), CaseError> {
+async fn plaintext_among_ciphertexts(target: &Target) -> Result<(), CaseError> {
     const PLAIN: &str = "nobody encrypted this";
     let (store, underlying) = two_files(target).await?;
     for name in ["/memories/plain.txt", "/memories/customers/plain.txt"] {
@@ -285,7 +268,7 @@ async fn plaintext_among_ciphertexts(target: &dyn Target) -> Result<(), CaseErro
     expect_nothing_else(&*store, "every ciphertext was replaced by plaintext").await
 }
 
-async fn damage_stays_where_it_is(target: &dyn Target) -> Result<(), CaseError> {
+async fn damage_is_isolated(target: &Target) -> Result<(), CaseError> {
     let store = target.store()?;
     let underlying = target.ciphertexts().await?;
     let [(first, first_content), (second, second_content)] = files()?;
@@ -302,14 +285,14 @@ async fn damage_stays_where_it_is(target: &dyn Target) -> Result<(), CaseError> 
         tamper(&*underlying, &file, sealed).await?;
     }
     expect_file(&*store, &first, first_content).await?;
-    let listed = store.list(MemoryPath::root()).await?;
+    let listed = store.list(StorePath::memories()).await?;
     check(listed.iter().any(|file| file.path == first), || "the undamaged file is not listed".to_owned())?;
     let third = path("/memories/third")?;
     store.write(third.clone(), b"third".to_vec()).await?;
     expect_file(&*store, &third, "third").await
 }
 
-async fn wrong_key(target: &dyn Target) -> Result<(), CaseError> {
+async fn wrong_key(target: &Target) -> Result<(), CaseError> {
     let (store, _) = two_files(target).await?;
     if let Some(other) = target.with_wrong_key().await? {
         for (file, _) in files()? {
@@ -317,7 +300,7 @@ async fn wrong_key(target: &dyn Target) -> Result<(), CaseError> {
                 return Err(Failure::new(format!("with the wrong key {file} reads as {:?}", found.content)).into());
             }
         }
-        let names: Vec<_> = other.list(MemoryPath::root()).await.unwrap_or_default();
+        let names: Vec<_> = other.list(StorePath::memories()).await.unwrap_or_default();
         let shown = names.iter().find(|file| SECRETS[2..].iter().any(|secret| file.path.as_str().contains(secret)));
         check(shown.is_none(), || format!("with the wrong key the listing shows {shown:?}"))?;
     }

@@ -2,15 +2,14 @@
 
 use std::fs;
 
-use memory_tool_core::{Batch, MemoryPath};
-use serde_json::json;
-
 use crate::cases::bytes::path;
-use crate::cases::plain_memory::{PlainMemory, on_disk};
+use crate::cases::plain_memory::PlainMemory;
+use crate::disk::on_disk;
 use crate::failure::{CaseError, expect_all_of, expect_text};
 use crate::read_back;
-use crate::session::Client;
+use crate::session::{Client, view_range};
 use crate::target::Target;
+use memory_tool_core::{Batch, MemoryPath};
 
 /// More files than one page of any listing has.
 const FILES: usize = 5_000;
@@ -18,18 +17,8 @@ const FILES: usize = 5_000;
 const LINES: usize = 65_536;
 
 cases! {
-    |target| &*target;
-    "sizes.listing-of-thousands" ["V1", "V8"] []
-        "a directory of thousands of files has a wrong size, or following the notes does not reach each file",
-        listing_of_thousands;
-    "sizes.rename-and-delete-of-thousands" ["R1", "D1"] []
-        "a directory of thousands of files is renamed or deleted in part", rename_and_delete_of_thousands;
-    "sizes.file-of-4-mib" ["C1", "V4", "S1", "I1", "R1", "D1"] []
-        "a command refuses or damages a file of 4 MiB", large_file;
-    "sizes.line-of-1-mib" ["S1", "I1", "V8"] []
-        "a command refuses or damages a file with a line of 1 MiB, or an old_str of that length", long_line;
-    "sizes.listed" ["V2"] [PlainFiles] Documentation
-        "a size of megabytes or gigabytes overflows, or has another unit", listed;
+    |target| &target;
+    listing_of_thousands, rename_and_delete_of_thousands, file_of_4_mib, line_of_1_mib, listed;
 }
 
 fn file_in(directory: &str, number: usize) -> String {
@@ -37,7 +26,7 @@ fn file_in(directory: &str, number: usize) -> String {
 }
 
 /// Creates thousands of files in a directory: in one batch if possible, because each command may take a while.
-async fn make_thousands(target: &dyn Target, directory: &str) -> Result<(), CaseError> {
+async fn make_thousands(target: &Target, directory: &str) -> Result<(), CaseError> {
     match target.store() {
         Ok(store) => {
             let write = |batch: Batch, number| Ok(batch.write(path(&file_in(directory, number))?, "text"));
@@ -53,12 +42,13 @@ async fn make_thousands(target: &dyn Target, directory: &str) -> Result<(), Case
 }
 
 /// Checks that the thousands of files are in this directory, and that there are no others.
-async fn expect_thousands(target: &dyn Target, directory: &str) -> Result<(), CaseError> {
-    let files = (0..FILES).map(|number| path(&file_in(directory, number))).collect::<Result<Vec<MemoryPath>, _>>()?;
+async fn expect_thousands(target: &Target, directory: &str) -> Result<(), CaseError> {
+    let files =
+        (0..FILES).map(|number| MemoryPath::parse(&file_in(directory, number))).collect::<Result<Vec<_>, _>>()?;
     read_back::expect_files(&target.client(), &files).await
 }
 
-async fn listing_of_thousands(target: &dyn Target) -> Result<(), CaseError> {
+async fn listing_of_thousands(target: &Target) -> Result<(), CaseError> {
     let directory = "/memories/d/many";
     make_thousands(target, directory).await?;
     let answer = target.client().view(directory).await?;
@@ -67,7 +57,7 @@ async fn listing_of_thousands(target: &dyn Target) -> Result<(), CaseError> {
     expect_thousands(target, directory).await
 }
 
-async fn rename_and_delete_of_thousands(target: &dyn Target) -> Result<(), CaseError> {
+async fn rename_and_delete_of_thousands(target: &Target) -> Result<(), CaseError> {
     let (from, to, client) = ("/memories/d/many", "/memories/e/moved", target.client());
     make_thousands(target, from).await?;
     client.rename(from, to).await?.reply(&format!("Successfully renamed {from} to {to}"))?;
@@ -77,34 +67,38 @@ async fn rename_and_delete_of_thousands(target: &dyn Target) -> Result<(), CaseE
 }
 
 /// Checks the shown lines of a range.
-async fn expect_lines(client: &Client, path: &str, range: [i64; 2], lines: &[(usize, &str)]) -> Result<(), CaseError> {
-    let view = client.send(json!({"command": "view", "path": path, "view_range": range})).await?;
+async fn expect_lines(
+    client: &Client,
+    path: &str,
+    (first, last): (usize, i64),
+    lines: &[(usize, &str)],
+) -> Result<(), CaseError> {
+    let view = client.send(view_range(path, first, last)).await?;
     let shown = lines.iter().map(|(number, line)| format!("\n{number:6}\t{line}")).collect::<String>();
     view.reply(&format!("Here's the content of {path} with line numbers:{shown}"))
 }
 
 /// Checks the content of a file, where that takes no more than a read.
-async fn expect_content(target: &dyn Target, path: &str, expected: &str) -> Result<(), CaseError> {
+async fn expect_content(target: &Target, path: &str, expected: &str) -> Result<(), CaseError> {
     if target.store().is_err() {
         return Ok(()); // the lines in the ranges have to do
     }
     target.expect_content(&path.parse()?, expected.as_bytes()).await
 }
 
-async fn large_file(target: &dyn Target) -> Result<(), CaseError> {
+async fn file_of_4_mib(target: &Target) -> Result<(), CaseError> {
     let (path, moved, client) = ("/memories/large.txt", "/memories/d/moved.txt", target.client());
     let line = |number: usize| format!("{number:05} {}", "x".repeat(57));
     let mut lines: Vec<_> = (1..=LINES).map(line).collect();
     let text = |lines: &[String]| lines.join("\n") + "\n";
     client.must_create(path, text(&lines)).await?;
     expect_content(target, path, &text(&lines)).await?;
-    let last = LINES as i64;
-    expect_lines(&client, path, [last, -1], &[(LINES, &line(LINES)), (LINES + 1, "")]).await?;
+    expect_lines(&client, path, (LINES, -1), &[(LINES, &line(LINES)), (LINES + 1, "")]).await?;
     let whole = client.view(path).await?;
     whole.judge(expect_all_of(&[line(1)], whole.text(false)?))?;
 
     let middle = LINES / 2;
-    client.insert(path, middle as u64, "inserted").await?.reply(&format!("The file {path} has been edited."))?;
+    client.insert(path, middle, "inserted").await?.reply(&format!("The file {path} has been edited."))?;
     lines.insert(middle, "inserted".to_owned());
     let replaced = client.str_replace(path, &line(LINES), "replaced").await?;
     replaced.judge(expect_all_of(&[format!("{}\treplaced\n", LINES + 1)], replaced.text(false)?))?;
@@ -117,19 +111,19 @@ async fn large_file(target: &dyn Target) -> Result<(), CaseError> {
     client.view(path).await?.error_with("does not exist")?;
     expect_content(target, moved, &text(&lines)).await?;
     let around = [(middle, &*line(middle)), (middle + 1, "inserted"), (middle + 2, &*line(middle + 1))];
-    expect_lines(&client, moved, [middle as i64, middle as i64 + 2], &around).await?;
-    expect_lines(&client, moved, [last, -1], &[(LINES, &line(LINES - 1)), (LINES + 1, "replaced"), (LINES + 2, "")])
+    expect_lines(&client, moved, (middle, middle as i64 + 2), &around).await?;
+    expect_lines(&client, moved, (LINES, -1), &[(LINES, &line(LINES - 1)), (LINES + 1, "replaced"), (LINES + 2, "")])
         .await?;
     client.delete(moved).await?.reply(&format!("Successfully deleted {moved}"))?;
     read_back::expect_files(&client, &[]).await
 }
 
-async fn long_line(target: &dyn Target) -> Result<(), CaseError> {
+async fn line_of_1_mib(target: &Target) -> Result<(), CaseError> {
     const LENGTH: usize = 1 << 20;
     let (path, client) = ("/memories/long.txt", target.client());
     let long = "x".repeat(LENGTH - 3) + "end";
     client.must_create(path, format!("one\n{long}\nthree")).await?;
-    let view = client.send(json!({"command": "view", "path": path, "view_range": [2, 2]})).await?;
+    let view = client.send(view_range(path, 2, 2)).await?;
     view.judge(expect_all_of(&["     2\txxx".to_owned()], view.text(false)?))?;
     client.insert(path, 2, "inserted").await?.text(false)?;
     expect_content(target, path, &format!("one\n{long}\ninserted\nthree")).await?;
@@ -143,7 +137,7 @@ async fn long_line(target: &dyn Target) -> Result<(), CaseError> {
     expect_content(target, path, &format!("one\n{long}\ninserted\nthree")).await
 }
 
-async fn listed(target: &dyn Target) -> Result<(), CaseError> {
+async fn listed(target: &Target) -> Result<(), CaseError> {
     const MIB: u64 = 1 << 20;
     const GIB: u64 = 1 << 30;
     // Another case tests whole numbers of units.
@@ -162,7 +156,7 @@ async fn listed(target: &dyn Target) -> Result<(), CaseError> {
         let path = format!("/memories/d/{number}");
         let file = memory.file(&path);
         // Without any blocks on the disk.
-        on_disk(&format!("make a sparse file of {size} bytes"), move || fs::File::create(file)?.set_len(size)).await?;
+        on_disk(format!("make a sparse file of {size} bytes"), move || fs::File::create(file)?.set_len(size)).await?;
         expected.push(format!("\n{shown}\t{path}"));
     }
     let listing = memory.client.view("/memories/d").await?;

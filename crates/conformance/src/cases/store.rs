@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures::future::{join_all, try_join};
 use memory_tool_core::{
-    Batch, Change, FileEntry, FileTimes, InvalidBatch, MAX_PATH_BYTES, MemoryPath, Node, Precondition, ReadOptions,
-    RecordName, Stat, Store, StoreError, StoreExt, Version,
+    Batch, Change, FileEntry, FileTimes, InvalidBatch, MAX_PATH_BYTES, Node, Precondition, ReadOptions, Stat, Store,
+    StoreError, StoreExt, StorePath, Version,
 };
 use tokio::task::yield_now;
 use tokio::time::sleep;
@@ -28,85 +28,17 @@ const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 
 cases! {
     |target| target.store()?;
-    "store.read" ["P5"] [Store] "a file, a directory or a missing path reads as another kind of node", read;
-    "store.read-under-preconditions" ["X3"] [Store]
-        "a read under preconditions returns wrong content, or the wrong error if one does not hold",
-        read_under_preconditions;
-    "store.any-bytes" ["C1"] [Store] "some bytes of a file are changed or truncate it", any_bytes;
-    "store.large-file" ["C1"] [Store] "a file of several MB is damaged or truncated", large_file;
-    "store.version-of-other-content" ["X3"] [Store]
-        "two contents of the same length, written in quick succession, get the same version", version_of_other_content;
-    "store.version-is-required" ["X3"] [Store] "a write that requires an old version is applied", version_is_required;
-    "store.version-of-missing-path" ["X3"] [Store]
-        "a missing path or a directory satisfies a precondition on a version", version_of_what_is_gone;
-    "store.version-of-another-file" ["X3"] [Store]
-        "the version of another file satisfies a precondition", version_of_another_file;
-    "store.absence-is-required" ["X3", "C2"] [Store]
-        "an existing file or directory satisfies a precondition of absence", absence_is_required;
-    "store.preconditions-alone" ["X3"] [Store]
-        "the preconditions of a batch without changes are not checked", preconditions_alone;
-    "store.preconditions-of-other-paths" ["X3"] [Store]
-        "preconditions on paths that the batch does not change are ignored", preconditions_of_other_paths;
-    "store.preconditions-in-order" ["X3"] [Store]
-        "the error is not for the first precondition that does not hold", preconditions_in_order;
-    "store.preconditions-come-first" ["X3"] [Store]
-        "preconditions are checked after the changes of their batch, or against their results",
-        preconditions_come_first;
-    "store.version-after-recreation" ["X3"] [Store]
-        "a file that is removed and recreated with other content gets a version that it had before",
-        version_of_what_was_made_again;
-    "store.version-after-rename" ["X3"] [Store]
-        "a file that is renamed to a path gets a version that another content had there before", version_after_rename;
-    "store.invalid-batch" ["X1"] [Store] "a batch whose changes overlap is not refused as invalid", invalid_batch;
-    "store.empty-batch" ["X1"] [Store] "an empty batch fails or changes something", empty_batch;
-    "store.batch" ["X1"] [Store] "some changes of a batch are not made", batch;
-    "store.batch-in-one-directory" ["X1", "P5"] [Store]
-        "a batch cannot remove the last file of a directory and write another one there", batch_in_one_directory;
-    "store.failed-write-undoes-all" ["X1"] [Store]
-        "some changes of a batch are made although one of its writes fails", failed_write_undoes_all;
-    "store.failed-remove-undoes-all" ["X1"] [Store]
-        "some changes of a batch are made although one of its removals fails", failed_remove_undoes_all;
-    "store.failed-rename-undoes-all" ["X1"] [Store]
-        "some changes of a batch are made although one of its renames fails", failed_rename_undoes_all;
-    "store.write-over-directory" ["C2"] [Store] "a write replaces a directory with a file", write_over_directory;
-    "store.write-under-file" ["C3"] [Store]
-        "a file is written under another file, or the error does not name that file", write_under_file;
-    "store.remove-nothing" ["D2"] [Store] "removing a missing path succeeds", remove_nothing;
-    "store.remove-root" ["P5", "D1"] [Store]
-        "removing the root leaves files behind, or fails in an empty store", remove_root;
-    "store.rename-nothing" ["R2"] [Store]
-        "renaming a missing path succeeds, or reports its destination instead", rename_nothing;
-    "store.rename-to-existing-path" ["R2"] [Store] "a rename replaces a file or a directory", rename_to_what_is_taken;
-    "store.rename-under-file" ["R3"] [Store]
-        "a path is moved under a file, or the error does not name that file", rename_under_file;
-    "store.rename-beyond-the-longest-path" ["P2", "X1"] [Store]
-        "a directory is moved although one of its new paths is too long", rename_beyond_the_longest_path;
-    "store.list" ["V1", "V2"] [Store] "a listing omits or repeats files at some depth, or reports wrong sizes", list;
-    "store.list-neighbours" ["V1"] [Store]
-        "a sibling whose name starts with the directory's name, or matches it as a pattern, is listed under it",
-        list_neighbours;
-    "store.list-many" ["V1"] [Store] "a listing of thousands of files is incomplete", list_many;
-    "store.times" ["V1"] [Store]
-        "the times in a listing are wrong, the creation time changes when the file is rewritten or moved, or \
-         the copy of a file has other times", times;
-    "store.race-for-a-version" ["X3"] [Store]
-        "several concurrent replacements of one version succeed, or all fail", race_for_a_version;
-    "store.race-for-a-path" ["X3", "C2"] [Store]
-        "several concurrent writes that require a path to be absent succeed, or all fail", race_for_a_path;
-    "store.list-is-of-one-moment" ["X1", "X3"] [Store] "a listing shows part of a batch", list_is_of_one_moment;
-    "store.list-of-a-renamed-directory" ["X1", "X3"] [Store]
-        "a listing during a rename shows part of the directory, or shows it at both paths", list_of_a_renamed_directory;
-    "store.read-under-preconditions-is-of-one-moment" ["X1", "X3"] [Store]
-        "a read under the version of another file returns content from a different batch than that file's",
-        read_under_preconditions_is_of_one_moment;
-    "store.version-in-another-session" ["X3"] [Store, Sessions]
-        "versions differ between sessions, or a stale version is accepted in one of them",
-        |target| version_in_another_session(&*target);
-    "store.version-after-recreation-in-another-session" ["X3"] [Store, Sessions]
-        "a file that another session recreates with other content gets a version that it had before",
-        |target| version_after_recreation_in_another_session(&*target);
-    "store.reopened" ["X2"] [Store, Sessions]
-        "a later session does not see what an earlier one wrote, moved or removed", |target| reopened(&*target);
+    read, read_under_preconditions, any_bytes, large_file, version_of_other_content, version_is_required,
+    version_of_missing_path, version_of_another_file, absence_is_required, preconditions_alone,
+    preconditions_of_other_paths, preconditions_in_order, preconditions_come_first, version_after_recreation,
+    version_after_rename, invalid_batch, empty_batch, batch, batch_in_one_directory, failed_write_undoes_all,
+    failed_remove_undoes_all, failed_rename_undoes_all, write_over_directory, write_under_file, remove_nothing,
+    remove_root, rename_nothing, rename_to_existing_path, rename_under_file, rename_beyond_the_longest_path, list,
+    list_neighbours, list_many, times, race_for_a_version, race_for_a_path, list_is_of_one_moment,
+    list_of_a_renamed_directory, read_under_preconditions_is_of_one_moment;
+    version_in_another_session = |target| version_in_another_session(&target);
+    version_after_recreation_in_another_session = |target| version_after_recreation_in_another_session(&target);
+    reopened = |target| reopened(&target);
 }
 
 /// Writes each file in a separate batch, with its path as its content.
@@ -131,7 +63,7 @@ async fn expect_stat(store: &dyn Store, text: &str, expected: &Stat) -> Result<(
 
 /// Checks that exactly these files exist, each with its path as its content.
 async fn expect_untouched(store: &dyn Store, files: &[&str]) -> Result<(), CaseError> {
-    let listed: BTreeSet<_> = store.list(MemoryPath::root()).await?.into_iter().map(|file| file.path).collect();
+    let listed: BTreeSet<_> = store.list(StorePath::memories()).await?.into_iter().map(|file| file.path).collect();
     let expected = files.iter().map(|file| path(file)).collect::<Result<BTreeSet<_>, _>>()?;
     check(listed == expected, || format!("the store contains {listed:?} instead of {expected:?}"))?;
     for file in files {
@@ -163,8 +95,8 @@ fn sorted(mut node: Node) -> Node {
 }
 
 /// Read options with these preconditions.
-fn under(preconditions: &[(MemoryPath, Precondition)]) -> ReadOptions {
-    let require = |options: ReadOptions, (path, precondition): &(MemoryPath, Precondition)| {
+fn under(preconditions: &[(StorePath, Precondition)]) -> ReadOptions {
+    let require = |options: ReadOptions, (path, precondition): &(StorePath, Precondition)| {
         options.require(path.clone(), precondition.clone())
     };
     preconditions.iter().fold(ReadOptions::new(), require)
@@ -178,7 +110,7 @@ async fn read_under_preconditions(store: Arc<dyn Store>) -> Result<(), CaseError
     put(&*store, &["/memories/d/a", "/memories/d/e/f", "/memories/b"]).await?;
     let current = Precondition::Version(version(&*store, "/memories/b").await?);
     let held = [(b.clone(), current), (none.clone(), Precondition::Absent)];
-    for place in [&a, &b, &none, &d, &MemoryPath::root()] {
+    for place in [&a, &b, &none, &d, &StorePath::memories()] {
         let expected = sorted(store.read(place).await?);
         for held in [&held[..], &held[..1], &[]] {
             let found = sorted(store.read_opts(place, under(held)).await?);
@@ -245,7 +177,7 @@ async fn version_is_required(store: Arc<dyn Store>) -> Result<(), CaseError> {
     expect_content(&*store, "/memories/file", b"two").await
 }
 
-async fn version_of_what_is_gone(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn version_of_missing_path(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let file = path("/memories/file")?;
     put(&*store, &["/memories/file", "/memories/keep"]).await?;
     let required = Precondition::Version(version(&*store, "/memories/file").await?);
@@ -326,7 +258,7 @@ async fn preconditions_come_first(store: Arc<dyn Store>) -> Result<(), CaseError
     expect_content(&*store, "/memories/to", b"/memories/from").await
 }
 
-async fn version_of_what_was_made_again(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn version_after_recreation(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let mut versions = Vec::new();
     for round in 0..ROUNDS {
         let file = path("/memories/file")?;
@@ -360,10 +292,10 @@ async fn invalid_batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let files = ["/memories/d/a", "/memories/d/b", "/memories/file"];
     put(&*store, &files).await?;
     let [d, d_a, file, root] =
-        [path("/memories/d")?, path("/memories/d/a")?, path("/memories/file")?, MemoryPath::root()];
-    let record: RecordName = "suite/state".parse()?;
+        [path("/memories/d")?, path("/memories/d/a")?, path("/memories/file")?, StorePath::memories()];
+    let record: StorePath = "/records/suite/state".parse()?;
     let overlap =
-        |path: &MemoryPath, other: &MemoryPath| InvalidBatch::Overlap { path: path.clone(), other: other.clone() };
+        |path: &StorePath, other: &StorePath| InvalidBatch::Overlap { path: path.clone(), other: other.clone() };
     let good = || write("/memories/new", "new");
     for (batch, mistake) in [
         (good()?.write(file.clone(), "one").write(file.clone(), "two"), overlap(&file, &file)),
@@ -374,9 +306,10 @@ async fn invalid_batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
         (good()?.remove(root.clone()), overlap(&root, &path("/memories/new")?)),
         (good()?.write(root.clone(), "one"), InvalidBatch::Root),
         (good()?.rename(d.clone(), root.clone()), InvalidBatch::Root),
+        (good()?.write(record.clone(), "one").remove(record.clone()), overlap(&record, &record)),
         (
-            good()?.write_record(record.clone(), "one").remove_record(record.clone()),
-            InvalidBatch::SameRecord { name: record.clone() },
+            good()?.rename(file.clone(), record.clone()),
+            InvalidBatch::TwoRoots { from: file.clone(), to: record.clone() },
         ),
     ] {
         // The batch is refused as invalid even if it also fails for another reason.
@@ -388,7 +321,7 @@ async fn invalid_batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
             })?;
         }
         expect_untouched(&*store, &files).await?;
-        let record = store.read_record(&record).await?;
+        let record = store.read_opts(&record, ReadOptions::new()).await?.into_file();
         check(record.is_none(), || "an invalid batch wrote a record".to_owned())?;
     }
     Ok(())
@@ -496,9 +429,9 @@ async fn remove_nothing(store: Arc<dyn Store>) -> Result<(), CaseError> {
 }
 
 async fn remove_root(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    store.remove(MemoryPath::root()).await?;
+    store.remove(StorePath::memories()).await?;
     put(&*store, &["/memories/.hidden/file", "/memories/d/file", "/memories/file"]).await?;
-    store.remove(MemoryPath::root()).await?;
+    store.remove(StorePath::memories()).await?;
     expect_untouched(&*store, &[]).await?;
     expect_stat(&*store, "/memories", &Stat::Directory).await?;
     put(&*store, &["/memories/d"]).await?;
@@ -514,7 +447,7 @@ async fn rename_nothing(store: Arc<dyn Store>) -> Result<(), CaseError> {
     expect_untouched(&*store, &["/memories/d/file"]).await
 }
 
-async fn rename_to_what_is_taken(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn rename_to_existing_path(store: Arc<dyn Store>) -> Result<(), CaseError> {
     let files = ["/memories/d/file", "/memories/e/file", "/memories/file"];
     put(&*store, &files).await?;
     for from in ["/memories/file", "/memories/d"] {
@@ -552,7 +485,7 @@ async fn rename_beyond_the_longest_path(store: Arc<dyn Store>) -> Result<(), Cas
 }
 
 async fn list(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    check(store.list(MemoryPath::root()).await?.is_empty(), || "an empty store lists files".to_owned())?;
+    check(store.list(StorePath::memories()).await?.is_empty(), || "an empty store lists files".to_owned())?;
     for (file, content) in [
         ("/memories/a", ""),
         ("/memories/d/b", "é\n"),
@@ -613,7 +546,7 @@ const CLOCK_MARGIN: Duration = Duration::from_secs(24 * 60 * 60);
 /// The entry of the only file. Its times must be plausible, if it has any.
 async fn only_entry(store: &dyn Store) -> Result<FileEntry, CaseError> {
     let now = SystemTime::now();
-    let listed = store.list(MemoryPath::root()).await?;
+    let listed = store.list(StorePath::memories()).await?;
     let [file] = listed.as_slice() else {
         return Err(Failure::new(format!("one file was written, but the store lists {listed:?}")).into());
     };
@@ -656,7 +589,7 @@ async fn times_of_a_copy(store: &dyn Store) -> Result<(), CaseError> {
     let [created, modified] = [1_000_000_000, 1_000_000_100].map(|since| UNIX_EPOCH + Duration::from_secs(since));
     let times = FileTimes::new().created(created).modified(modified);
     store.apply(Batch::new().write_with_times(copied.clone(), "three", times)).await?;
-    let listed = store.list(MemoryPath::root()).await?;
+    let listed = store.list(StorePath::memories()).await?;
     let entry = listed.iter().find(|file| file.path == copied);
     let is_kept = |entry: &FileEntry| {
         entry.created.is_none_or(|time| time == created) && entry.modified.is_none_or(|time| time == modified)
@@ -730,7 +663,7 @@ async fn list_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), CaseError> {
         Ok(batch.write(path("/memories/z/last")?, content))
     };
     let look = || async {
-        let listed = store.list(MemoryPath::root()).await?;
+        let listed = store.list(StorePath::memories()).await?;
         let sizes: BTreeSet<_> = listed.iter().map(|file| file.size).collect();
         check(listed.len() == 2 && sizes.len() == 1, || {
             format!("every batch writes both files, but a listing shows {listed:?}")
@@ -750,7 +683,7 @@ async fn list_of_a_renamed_directory(store: Arc<dyn Store>) -> Result<(), CaseEr
         Ok(Batch::new().rename(from.clone(), to.clone()))
     };
     let look = || async {
-        for place in [&left, &right, &MemoryPath::root()] {
+        for place in [&left, &right, &StorePath::memories()] {
             let files = store.list(place).await?;
             let of_left = files.iter().filter(|file| file.path.is_under(&left)).count();
             let is_whole = files.len() == FILES && [0, FILES].contains(&of_left);
@@ -833,7 +766,7 @@ where
     try_join(writing, reading).await.map(drop)
 }
 
-async fn version_in_another_session(target: &dyn Target) -> Result<(), CaseError> {
+async fn version_in_another_session(target: &Target) -> Result<(), CaseError> {
     let (here, there) = (target.store()?, target.another_store().await?);
     let file = path("/memories/file")?;
     here.apply(write("/memories/file", "one")?).await?;
@@ -848,7 +781,7 @@ async fn version_in_another_session(target: &dyn Target) -> Result<(), CaseError
     expect_content(&*there, "/memories/file", b"two").await
 }
 
-async fn version_after_recreation_in_another_session(target: &dyn Target) -> Result<(), CaseError> {
+async fn version_after_recreation_in_another_session(target: &Target) -> Result<(), CaseError> {
     let here = target.store()?;
     let file = path("/memories/file")?;
     here.apply(write("/memories/file", "one")?).await?;
@@ -866,7 +799,7 @@ async fn version_after_recreation_in_another_session(target: &dyn Target) -> Res
     Ok(())
 }
 
-async fn reopened(target: &dyn Target) -> Result<(), CaseError> {
+async fn reopened(target: &Target) -> Result<(), CaseError> {
     let store = target.store()?;
     put(&*store, &["/memories/gone/file", "/memories/from/file", "/memories/keep"]).await?;
     store.apply(Batch::new().remove(path("/memories/gone")?)).await?;

@@ -6,12 +6,11 @@ use crate::failure::CaseError;
 use crate::target::Target;
 
 cases! {
-    |target| &*target;
-    "tool.clear-all-memory" ["V7", "P5"] [Tool] Sdks
-        "clear_all_memory clears only part of the memory, or clears nothing and reports success", clear_all_memory;
+    |target| &target;
+    clear_all_memory;
 }
 
-async fn clear_all_memory(target: &dyn Target) -> Result<(), CaseError> {
+async fn clear_all_memory(target: &Target) -> Result<(), CaseError> {
     let (tool, client) = (target.tool()?, target.client());
     let files = ["/memories/.hidden", "/memories/a", "/memories/d/e/f"];
     for file in files {

@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
-use memory_tool_core::{
-    Batch, InMemoryStore, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile,
-};
+use memory_tool_core::{Batch, InMemoryStore, Node, ReadOptions, Store, StoreError, StorePath};
 
 #[derive(Clone, Default)]
 struct CountingFixture(Arc<AtomicUsize>);
@@ -34,12 +32,8 @@ impl StoreFixture for CountingFixture {
 
 #[async_trait]
 impl Store for CountingStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.inner.read_opts(path, options).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

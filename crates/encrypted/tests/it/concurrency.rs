@@ -7,49 +7,12 @@ use std::time::Duration;
 use crate::support::{Fault, FaultyStore, content, contents, key, open, path, ring, write};
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, OpenOptions, Precondition, ReadOptions,
-    RecordName, Store, StoreError, StoreExt, StoredFile,
+    Batch, Engine, FailureKind, InMemoryStore, MemoryTool, Node, OpenOptions, Precondition, ReadOptions, Store,
+    StoreError, StoreExt, StorePath,
 };
-use memory_tool_encrypted::{EncryptedStore, Padding, RekeyProgress};
+use memory_tool_encrypted::{EncryptedStore, RekeyProgress};
 use serde_json::json;
 use tokio::time::Instant;
-
-const WRITERS: usize = 8;
-const INSERTS: usize = 50;
-
-async fn open_padded(inner: &Arc<InMemoryStore>, padding: Padding) -> EncryptedStore {
-    EncryptedStore::builder(Arc::clone(inner), ring(1)).padding(padding).open().await.unwrap()
-}
-
-/// With padding, each insert also writes the index.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_concurrent_insert_is_lost() {
-    for padding in [Padding::None, Padding::Padme] {
-        let inner = Arc::new(InMemoryStore::new());
-        let store = open_padded(&inner, padding).await;
-        write(&store, "/memories/log", "").await;
-        let mut writers = Vec::new();
-        for writer in 0..WRITERS {
-            let tool = Engine::new(open_padded(&inner, padding).await);
-            writers.push(tokio::spawn(async move {
-                for number in 0..INSERTS {
-                    let line = format!("line {writer} {number}");
-                    let insert =
-                        json!({"command": "insert", "path": "/memories/log", "insert_line": 0, "insert_text": line});
-                    tool.call(insert).await.unwrap();
-                }
-            }));
-        }
-        for writer in writers {
-            writer.await.unwrap();
-        }
-        let text = content(&store, &path("/memories/log")).await;
-        assert_eq!(
-            std::str::from_utf8(&text).unwrap().lines().filter(|line| !line.is_empty()).count(),
-            WRITERS * INSERTS
-        );
-    }
-}
 
 /// A directory is renamed back and forth while its files are edited. No edit is lost, and no file is duplicated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -86,7 +49,7 @@ async fn edits_in_a_directory_survive_concurrent_renames() {
         for round in 0..ROUNDS {
             write(&outside, "/memories/stays", format!("{round}")).await;
             assert_eq!(content(&outside, &path("/memories/stays")).await, format!("{round}").into_bytes());
-            let listed = outside.list(&MemoryPath::root()).await.unwrap();
+            let listed = outside.list(&StorePath::memories()).await.unwrap();
             assert_eq!(listed.len(), 2, "{listed:?}");
         }
     });
@@ -97,40 +60,6 @@ async fn edits_in_a_directory_survive_concurrent_renames() {
     let log: Vec<_> = files.iter().filter(|(file, _)| file.file_name() == Some("log")).collect();
     let [(_, text)] = log[..] else { panic!("{files:?}") };
     assert_eq!(std::str::from_utf8(text).unwrap().lines().filter(|line| !line.is_empty()).count(), kept);
-}
-
-/// Two sessions alternate their operations. Each sees the changes of the other.
-#[tokio::test]
-async fn a_session_sees_the_changes_of_another_immediately() {
-    let inner = Arc::new(InMemoryStore::new());
-    let (left, right) = (open(&inner, ring(1)).await, open(&inner, ring(1)).await);
-    write(&left, "/memories/a/file", "one").await;
-    assert_eq!(content(&right, &path("/memories/a/file")).await, b"one");
-    let version = match left.read(&path("/memories/a/file")).await.unwrap() {
-        Node::File(file) => file.version,
-        other => panic!("{other:?}"),
-    };
-    right.apply(Batch::new().rename(path("/memories/a"), path("/memories/b"))).await.unwrap();
-    assert_eq!(left.read(&path("/memories/a/file")).await.unwrap(), Node::Absent);
-    assert_eq!(left.read(&path("/memories/a")).await.unwrap(), Node::Absent);
-    // A rename keeps the version, so an edit based on the state before it can still be applied.
-    let moved = path("/memories/b/file");
-    let edit = |content: &str| {
-        let batch = Batch::new().require(moved.clone(), Precondition::Version(version.clone()));
-        batch.write(moved.clone(), content)
-    };
-    left.apply(edit("two")).await.unwrap();
-    let refused = right.apply(edit("three")).await.unwrap_err();
-    assert!(matches!(&refused, StoreError::VersionMismatch { path } if *path == moved), "{refused:?}");
-    assert_eq!(content(&right, &moved).await, b"two");
-
-    // These batches are valid only in the current state, not in the last state that each session has seen.
-    write(&left, "/memories/new", "new").await;
-    right.apply(Batch::new().rename(path("/memories/new"), path("/memories/newer"))).await.unwrap();
-    left.apply(Batch::new().remove(path("/memories/newer"))).await.unwrap();
-    let create = Batch::new().require(path("/memories/newer"), Precondition::Absent);
-    right.apply(create.write(path("/memories/newer"), b"again".to_vec())).await.unwrap();
-    assert_eq!(content(&left, &path("/memories/newer")).await, b"again");
 }
 
 /// An edit of a file writes its ciphertext only, and a rename of a directory writes the index only.
@@ -175,7 +104,7 @@ struct ChangingStore(Arc<InMemoryStore>);
 
 #[async_trait]
 impl Store for ChangingStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let found = self.0.read_opts(path, options).await?;
         if let Node::File(file) = &found
             && path.as_str().ends_with("index-1")
@@ -183,10 +112,6 @@ impl Store for ChangingStore {
             self.0.apply(Batch::new().write(path.clone(), file.content.clone())).await?;
         }
         Ok(found)
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.0.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -206,7 +131,7 @@ async fn operations_that_always_conflict_fail_as_busy() {
     let file = path("/memories/a");
     for error in [
         store.read(&file).await.unwrap_err(),
-        store.list(&MemoryPath::root()).await.unwrap_err(),
+        store.list(&StorePath::memories()).await.unwrap_err(),
         store.apply(Batch::new().write(file.clone(), b"other".to_vec())).await.unwrap_err(),
         rekeying.rekey(drop::<RekeyProgress>).await.unwrap_err(),
     ] {
@@ -237,7 +162,7 @@ impl SteadilyWrittenStore {
 
 #[async_trait]
 impl Store for SteadilyWrittenStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         if path.as_str().contains("index") {
             *self.index_read.lock().unwrap() = Instant::now();
         } else {
@@ -249,10 +174,6 @@ impl Store for SteadilyWrittenStore {
             }
         }
         self.inner.read_opts(path, options).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

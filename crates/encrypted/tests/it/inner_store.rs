@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::support::{content, contents, key, path, problems, record, ring, write};
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, FailureKind, InMemoryStore, MemoryPath, Node, OpenOptions, ReadOptions, RecordName, Store,
-    StoreError, StoreExt, StoredFile,
+    Batch, Change, FailureKind, InMemoryStore, Node, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RekeyProgress};
 use memory_tool_local::LocalStore;
@@ -17,38 +16,34 @@ use memory_tool_local::LocalStore;
 #[derive(Debug, Default)]
 struct LossyStore {
     inner: InMemoryStore,
-    lost: Mutex<BTreeSet<MemoryPath>>,
+    lost: Mutex<BTreeSet<StorePath>>,
 }
 
 impl LossyStore {
-    fn lose(&self, file: &MemoryPath) {
+    fn lose(&self, file: &StorePath) {
         self.lost.lock().unwrap().insert(file.clone());
     }
 
-    fn check(&self, file: &MemoryPath) -> Result<(), StoreError> {
+    fn check(&self, file: &StorePath) -> Result<(), StoreError> {
         let is_lost = self.lost.lock().unwrap().contains(file);
         if is_lost { Err(StoreError::failure(FailureKind::Damaged, "reading", "content lost")) } else { Ok(()) }
     }
 
     /// The ciphertexts.
-    async fn files(&self) -> Vec<MemoryPath> {
-        let files = self.inner.list(&MemoryPath::root()).await.unwrap().into_iter().map(|file| file.path);
+    async fn files(&self) -> Vec<StorePath> {
+        let files = self.inner.list(&StorePath::memories()).await.unwrap().into_iter().map(|file| file.path);
         files.filter(|file| !file.as_str().contains("index")).collect()
     }
 }
 
 #[async_trait]
 impl Store for LossyStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         for (required, _) in options.preconditions() {
             self.check(required)?;
         }
         self.check(path)?;
         self.inner.read_opts(path, options).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -125,7 +120,7 @@ async fn two_unreadable_copies_of_the_index_are_an_error() {
         inner.lose(&path(copy));
     }
     EncryptedStore::open(Arc::clone(&inner), ring(1)).await.unwrap_err();
-    store.list(&MemoryPath::root()).await.unwrap_err();
+    store.list(&StorePath::memories()).await.unwrap_err();
 }
 
 #[tokio::test]
@@ -174,10 +169,10 @@ async fn a_refusal_of_the_inner_store_names_the_path_of_the_file() {
     assert_eq!(problems(&store).await, []);
 
     let store = open(10_000).await;
-    let writing = |size| store.apply(Batch::new().write_record(record("test/large"), vec![b'a'; size]));
+    let writing = |size| store.apply(Batch::new().write(record("test/large"), vec![b'a'; size]));
     let error = writing(20_000).await.unwrap_err();
     assert!(matches!(&error, StoreError::Failure { kind: FailureKind::Full, .. }), "{error:?}");
     writing(9_000).await.unwrap();
-    let error = open(8_000).await.read_record(&record("test/large")).await.unwrap_err();
+    let error = open(8_000).await.read_opts(&record("test/large"), ReadOptions::new()).await.unwrap_err();
     assert!(matches!(&error, StoreError::Failure { kind: FailureKind::Full, .. }), "{error:?}");
 }

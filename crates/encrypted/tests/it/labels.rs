@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::support::{cause, content, contents, open_cause, path, problems, remove, ring, stored, write};
-use memory_tool_core::{InMemoryStore, MemoryPath, OpenError, Store, StoreExt};
+use memory_tool_core::{InMemoryStore, OpenError, Store, StoreExt, StorePath};
 use memory_tool_encrypted::{EncryptedStore, EncryptionError, KeyRing};
 
 type OpenResult = Result<EncryptedStore, OpenError>;
@@ -29,7 +29,7 @@ async fn memory_of(label: &str) -> Arc<InMemoryStore> {
 
 /// Replaces the contents of one store with the contents of another, like an attacker with write access.
 async fn replace(target: &dyn Store, with: &dyn Store) {
-    remove(target, &MemoryPath::root()).await;
+    remove(target, &StorePath::memories()).await;
     for (path, content) in contents(with).await {
         write(target, path.as_str(), content).await;
     }
@@ -105,7 +105,7 @@ async fn a_memory_keeps_its_label() {
     let store = open_labeled(&inner, ring(1), "alice").await.unwrap();
     write(&store, "/memories/whose", "hers").await;
     write(&store, "/memories/b", "x").await;
-    remove(&store, &MemoryPath::root()).await;
+    remove(&store, &StorePath::memories()).await;
     write(&store, "/memories/c", "x").await;
     assert_eq!(contents(&open_labeled(&inner, ring(1), "alice").await.unwrap()).await.len(), 1);
     assert_eq!(expected(open_unlabeled(&inner).await), None);

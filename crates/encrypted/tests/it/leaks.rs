@@ -15,10 +15,7 @@ use crate::support::{contents, key, path, ring, write};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use memory_tool_core::{
-    Batch, Change, InMemoryStore, MemoryPath, Node, ReadOptions, RecordChange, RecordName, Store, StoreError,
-    StoredFile,
-};
+use memory_tool_core::{Batch, Change, InMemoryStore, Node, ReadOptions, Store, StoreError, StorePath};
 use memory_tool_encrypted::{EncryptedStore, Padding, RekeyProgress};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
@@ -56,13 +53,13 @@ fn found_in(haystack: &[u8]) -> Vec<&'static str> {
 
 async fn work(store: &dyn Store) {
     let file = "/memories/ex-spouses/divorce-papers.txt";
-    crate::support::remove(store, &MemoryPath::root()).await;
+    crate::support::remove(store, &StorePath::memories()).await;
     write(store, file, SECRETS[0]).await;
     write(store, "/memories/ex-spouses/second", SECRETS[1].repeat(10_000)).await;
     write(store, file, format!("{}\n{}", SECRETS[1], SECRETS[0])).await;
     let batch = Batch::new().rename(path("/memories/ex-spouses"), path("/memories/old ex-spouses"));
     let batch = batch.write(path("/memories/ex-spouses.txt"), SECRETS[0]);
-    let batch = batch.write_record(crate::support::record("divorce-papers/of-the-ex-spouses"), SECRETS[0]);
+    let batch = batch.write(crate::support::record("divorce-papers/of-the-ex-spouses"), SECRETS[0]);
     store.apply(batch).await.unwrap();
     crate::support::remove(store, &path("/memories/old ex-spouses")).await;
     write(store, file, SECRETS[0]).await;
@@ -96,25 +93,14 @@ impl LoggingStore {
 
 #[async_trait]
 impl Store for LoggingStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.log(format!("{path} {options:?}").as_bytes());
         self.inner.read_opts(path, options).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.log(name.as_str().as_bytes());
-        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         for (path, precondition) in batch.preconditions() {
             self.log(format!("{path} {precondition:?}").as_bytes());
-        }
-        for change in batch.record_changes() {
-            self.log(change.name().as_str().as_bytes());
-            if let RecordChange::Write { content, .. } = change {
-                self.log(content);
-            }
         }
         for change in batch.changes() {
             match change {
@@ -212,12 +198,12 @@ fn expect_no_secrets_under(directory: &Path) {
 async fn killed_processes_leave_no_secrets(kind: &str) {
     let directory = TempDir::new().unwrap();
     let mut searched_files = 0;
-    for round in 0..by_tier(4, 12, 12) {
+    for round in 0..by_tier(4, 12) {
         start_and_kill(kind, directory.path(), Duration::from_millis(17 * round));
         searched_files += files_under(directory.path()).len();
         expect_no_secrets_under(directory.path());
     }
-    assert!(searched_files > by_tier(4, 12, 12), "{searched_files}");
+    assert!(searched_files > by_tier(4, 12), "{searched_files}");
     let store = EncryptedStore::open(open_inner(kind, directory.path()).await, ring(1)).await.unwrap();
     work(&store).await;
     assert_eq!(contents(&store).await.len(), 2);

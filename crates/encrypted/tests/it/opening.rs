@@ -9,8 +9,8 @@ use crate::support::{
 };
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, ErrorKind, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, OpenError, OpenMode,
-    OpenOptions, Precondition, ReadOptions, RecordName, Store, StoreError, StoreExt, StoredFile,
+    Batch, Engine, ErrorKind, FailureKind, InMemoryStore, MemoryTool, Node, OpenError, OpenMode, OpenOptions,
+    Precondition, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_encrypted::{
     Damage, EncryptedStore, EncryptionError, KeyError, KeyProvider, KeyRing, Padding, Passphrase, PassphraseCost,
@@ -108,13 +108,13 @@ async fn an_unknown_format_version_is_reported() {
 async fn the_first_write_creates_the_store() {
     let inner = Arc::new(InMemoryStore::new());
     let store = open(&inner, ring(1)).await;
-    assert_eq!(store.list(&MemoryPath::root()).await.unwrap(), []);
-    remove(&store, &MemoryPath::root()).await;
-    assert_eq!(inner.list(&MemoryPath::root()).await.unwrap(), []);
+    assert_eq!(store.list(&StorePath::memories()).await.unwrap(), []);
+    remove(&store, &StorePath::memories()).await;
+    assert_eq!(inner.list(&StorePath::memories()).await.unwrap(), []);
     write(&store, "/memories/a", "x").await;
-    remove(&store, &MemoryPath::root()).await;
+    remove(&store, &StorePath::memories()).await;
     // The empty store still exists.
-    assert_eq!(inner.list(&MemoryPath::root()).await.unwrap().len(), 2);
+    assert_eq!(inner.list(&StorePath::memories()).await.unwrap().len(), 2);
     open_error(&inner, ring(2)).await;
 }
 
@@ -233,7 +233,7 @@ async fn debug_output_and_errors_contain_no_secrets() {
     shown.push(format!("{store:?} {store:#?}"));
     let error = open_error(&inner, KeyRing::new(passphrase("correct horse"))).await;
     shown.push(format!("{error:?} {error}"));
-    for entry in inner.list(&MemoryPath::root()).await.unwrap() {
+    for entry in inner.list(&StorePath::memories()).await.unwrap() {
         write(&*inner, entry.path.as_str(), vec![0x8d; 200]).await;
     }
     let error = store.read(&path("/memories/secret-name")).await.unwrap_err();
@@ -253,7 +253,7 @@ async fn replies_do_not_name_stored_objects() {
     let inner = Arc::new(InMemoryStore::new());
     let store = open(&inner, ring(1)).await;
     write(&store, "/memories/a", "x").await;
-    for entry in inner.list(&MemoryPath::root()).await.unwrap() {
+    for entry in inner.list(&StorePath::memories()).await.unwrap() {
         if !entry.path.as_str().contains("index") {
             write(&*inner, entry.path.as_str(), "plain").await;
         }
@@ -280,15 +280,11 @@ struct RacingStore(Arc<InMemoryStore>);
 
 #[async_trait]
 impl Store for RacingStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         if path.is_root() {
             write(&open(&self.0, ring(1)).await, "/memories/theirs", "x").await;
         }
         self.0.read_opts(path, options).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.0.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -307,7 +303,7 @@ async fn a_padding_that_exceeds_the_memory_is_an_error() {
         let error = store.apply(batch).await.unwrap_err();
         assert!(matches!(cause(&error), EncryptionError::TooLarge { .. }), "{error:?}");
     }
-    assert_eq!(inner.list(&MemoryPath::root()).await.unwrap(), []);
+    assert_eq!(inner.list(&StorePath::memories()).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -324,7 +320,7 @@ async fn a_store_detects_files_that_appear_after_opening() {
     assert!(contents(&early).await.is_empty());
     write(&*inner, "/memories/notes.txt", "plain").await;
     for refused in [
-        early.list(&MemoryPath::root()).await.map(drop),
+        early.list(&StorePath::memories()).await.map(drop),
         early.apply(Batch::new().write(path("/memories/a"), b"x".to_vec())).await,
     ] {
         let error = refused.unwrap_err();
@@ -336,6 +332,6 @@ async fn a_store_detects_files_that_appear_after_opening() {
     for copy in ["/memories/index-1", "/memories/index-2"].map(path) {
         remove(&*inner, &copy).await;
     }
-    let error = early.list(&MemoryPath::root()).await.unwrap_err();
+    let error = early.list(&StorePath::memories()).await.unwrap_err();
     assert!(matches!(cause(&error), EncryptionError::IndexMissing), "{error:?}");
 }

@@ -11,8 +11,8 @@ use crate::support::{
 };
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, FileTimes, InMemoryStore, MemoryPath, MemoryTool, Node, Quota, ReadOptions, RecordName, Store,
-    StoreError, StoreExt, StoredFile,
+    Batch, Engine, FileTimes, InMemoryStore, MemoryTool, Node, Quota, ReadOptions, Store, StoreError, StoreExt,
+    StorePath,
 };
 use memory_tool_encrypted::{
     Damage, EncryptedStore, EncryptionError, KeyId, KeyRing, Padding, Passphrase, PassphraseCost, RekeyProgress,
@@ -33,7 +33,7 @@ fn names(keys: &[KeyId]) -> Vec<&str> {
 }
 
 /// A store of 70 files under the first key.
-async fn filled() -> (Arc<InMemoryStore>, BTreeMap<MemoryPath, Vec<u8>>) {
+async fn filled() -> (Arc<InMemoryStore>, BTreeMap<StorePath, Vec<u8>>) {
     let inner = Arc::new(InMemoryStore::new());
     let store = open(&inner, ring(1)).await;
     let mut batch = Batch::new();
@@ -54,7 +54,7 @@ async fn a_new_key_does_not_change_the_times_of_files() {
     open(&inner, ring(1)).await.apply(copy).await.unwrap();
     let store = open(&inner, new_ring()).await;
     assert_eq!(store.rekey(|_| {}).await.unwrap().rewritten, 1);
-    assert_eq!(store.list(MemoryPath::root()).await.unwrap()[0].times(), times);
+    assert_eq!(store.list(StorePath::memories()).await.unwrap()[0].times(), times);
 }
 
 #[tokio::test]
@@ -65,7 +65,7 @@ async fn all_files_are_re_encrypted_with_the_new_key() {
     let report = store.rekey(|progress| steps.push((progress.done, progress.total))).await.unwrap();
     assert_eq!(steps, [(0, FILES), (32, FILES), (64, FILES), (FILES, FILES)]);
     assert_eq!(report.rewritten, FILES);
-    assert_eq!(report.damaged, []);
+    assert_eq!(report.damaged, [] as [StorePath; 0]);
     assert_eq!(names(&report.no_longer_needed), ["key-of-1"]);
     assert_eq!(names(&report.still_needed), [""; 0]);
     assert_eq!(contents(&open(&inner, ring(2)).await).await, files);
@@ -89,7 +89,7 @@ async fn an_up_to_date_store_is_not_written() {
 #[tokio::test]
 async fn an_empty_store_is_rekeyed() {
     let (inner, _) = filled().await;
-    remove(&open(&inner, ring(1)).await, &MemoryPath::root()).await;
+    remove(&open(&inner, ring(1)).await, &StorePath::memories()).await;
     let report = open(&inner, new_ring()).await.rekey(drop::<RekeyProgress>).await.unwrap();
     assert_eq!((report.rewritten, names(&report.no_longer_needed)), (0, vec!["key-of-1"]));
     write(&open(&inner, ring(2)).await, "/memories/a", "x").await;
@@ -141,7 +141,7 @@ async fn rekeying_resumes_after_an_interruption_at_any_call() {
                 assert!(at > FILES, "{at}");
                 break;
             }
-            at += by_tier(5, 1, 1);
+            at += by_tier(5, 1);
         }
     }
 }
@@ -158,13 +158,13 @@ async fn no_writer_returns_to_the_old_key() {
         Batch::new().write(path("/memories/0/0"), "edited"),
         Batch::new().write(path("/memories/new"), "new"),
         Batch::new().rename(path("/memories/new"), path("/memories/moved")),
-        Batch::new().write_record(record("test/a"), "new"),
-        Batch::new().write_record(record("test/a"), "edited"),
+        Batch::new().write(record("test/a"), "new"),
+        Batch::new().write(record("test/a"), "edited"),
         Batch::new()
-            .limit(MemoryPath::root(), Quota::new().with_bytes(1 << 30))
+            .limit(StorePath::memories(), Quota::new().with_bytes(1 << 30))
             .write(path("/memories/0/0"), "limited"),
         Batch::new().remove(path("/memories/1")),
-        Batch::new().remove(MemoryPath::root()),
+        Batch::new().remove(StorePath::memories()),
         Batch::new().write(path("/memories/again"), "again"),
     ];
     for (number, batch) in writes.into_iter().enumerate() {
@@ -257,7 +257,7 @@ async fn no_concurrent_edit_is_lost() {
 #[tokio::test]
 async fn a_damaged_file_keeps_its_key() {
     let (inner, files) = filled().await;
-    let entries = inner.list(&MemoryPath::root()).await.unwrap();
+    let entries = inner.list(&StorePath::memories()).await.unwrap();
     let object = entries.into_iter().map(|entry| entry.path).find(|path| !path.as_str().contains("index")).unwrap();
     let whole = content(&*inner, &object).await;
     write(&*inner, object.as_str(), "plain text").await;
@@ -280,15 +280,13 @@ async fn records_are_rekeyed_unless_they_are_damaged() {
     let (inner, _) = filled().await;
     let before: BTreeMap<_, _> = contents(&*inner).await;
     let old = open(&inner, ring(1)).await;
-    old.apply(Batch::new().write_record(record("test/whole"), "whole").write_record(record("test/broken"), "broken"))
-        .await
-        .unwrap();
+    old.apply(Batch::new().write(record("test/whole"), "whole").write(record("test/broken"), "broken")).await.unwrap();
     let new: Vec<_> = contents(&*inner).await.into_keys().filter(|object| !before.contains_key(object)).collect();
     let mut broken = None;
     for object in new {
         let bytes = content(&*inner, &object).await;
         write(&*inner, object.as_str(), "plain text").await;
-        if old.read_record(&record("test/broken")).await.is_err() {
+        if old.read_opts(&record("test/broken"), ReadOptions::new()).await.is_err() {
             broken = Some((object, bytes));
             break;
         }
@@ -298,8 +296,7 @@ async fn records_are_rekeyed_unless_they_are_damaged() {
 
     let store = open(&inner, new_ring()).await;
     let report = store.rekey(drop::<RekeyProgress>).await.unwrap();
-    assert_eq!((report.rewritten, &report.damaged[..]), (FILES + 1, &[][..]));
-    assert_eq!(report.damaged_records, [record("test/broken")]);
+    assert_eq!((report.rewritten, &report.damaged[..]), (FILES + 1, &[record("test/broken")][..]));
     assert_eq!(names(&report.still_needed), ["key-of-1"]);
     write(&*inner, object.as_str(), bytes).await;
     let report = store.rekey(drop::<RekeyProgress>).await.unwrap();
@@ -313,7 +310,7 @@ async fn records_are_rekeyed_unless_they_are_damaged() {
 async fn a_missing_key_is_reported_by_name() {
     let (inner, _) = filled().await;
     // A file that was damaged during the rekey keeps the old key.
-    let entries = inner.list(&MemoryPath::root()).await.unwrap();
+    let entries = inner.list(&StorePath::memories()).await.unwrap();
     let object = entries.into_iter().map(|entry| entry.path).find(|path| !path.as_str().contains("index")).unwrap();
     let whole = content(&*inner, &object).await;
     write(&*inner, object.as_str(), "plain text").await;
@@ -328,7 +325,7 @@ async fn a_missing_key_is_reported_by_name() {
     );
     // The store can read the files under its key.
     assert_eq!(content(&store, &path("/memories/of-two")).await, b"x");
-    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), FILES + 1);
+    assert_eq!(store.list(&StorePath::memories()).await.unwrap().len(), FILES + 1);
 }
 
 #[tokio::test]
@@ -347,7 +344,7 @@ async fn a_passphrase_of_a_damaged_file_is_reported_as_needed() {
     let passphrase = |text: &str| Passphrase::new(text).unwrap().with_cost(PassphraseCost::new(8, 1, 1).unwrap());
     let inner = Arc::new(InMemoryStore::new());
     write(&open(&inner, KeyRing::new(passphrase("old"))).await, "/memories/a", "x").await;
-    let entries = inner.list(&MemoryPath::root()).await.unwrap();
+    let entries = inner.list(&StorePath::memories()).await.unwrap();
     let object = entries.into_iter().map(|entry| entry.path).find(|path| !path.as_str().contains("index")).unwrap();
     write(&*inner, object.as_str(), "plain text").await;
     let store = open(&inner, KeyRing::new(passphrase("new")).with(passphrase("old"))).await;
@@ -359,8 +356,8 @@ async fn a_passphrase_of_a_damaged_file_is_reported_as_needed() {
 async fn a_damaged_file_that_is_removed_during_rekeying_is_not_reported() {
     let (inner, _) = filled().await;
     let (store, other) = (open(&inner, new_ring()).await, open(&inner, new_ring()).await);
-    let damaged = store.list(&MemoryPath::root()).await.unwrap().remove(0).path; // in the first batch
-    for entry in inner.list(&MemoryPath::root()).await.unwrap() {
+    let damaged = store.list(&StorePath::memories()).await.unwrap().remove(0).path; // in the first batch
+    for entry in inner.list(&StorePath::memories()).await.unwrap() {
         let whole = content(&*inner, &entry.path).await;
         write(&*inner, entry.path.as_str(), "plain text").await;
         if store.read(&damaged).await.is_err() {
@@ -393,17 +390,13 @@ const CONFLICTS: usize = 3;
 
 #[async_trait]
 impl Store for ConflictingStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let found = self.inner.read_opts(path, options).await;
         if !path.as_str().contains("index") && self.edits.load(Ordering::SeqCst) < CONFLICTS {
             let number = self.edits.fetch_add(1, Ordering::SeqCst) + 1;
             write(&self.other, "/memories/log", format!("edit {number}")).await;
         }
         found
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

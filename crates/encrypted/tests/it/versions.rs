@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::support::{contents, open, path, write};
-use memory_tool_core::{InMemoryStore, MemoryPath, StoreExt};
+use memory_tool_core::{InMemoryStore, StoreExt, StorePath};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding, Passphrase, PassphraseCost, RawKey, RekeyProgress};
 
 fn directory(version: u8) -> PathBuf {
@@ -25,7 +25,7 @@ fn passphrase() -> Passphrase {
     Passphrase::new("correct horse battery staple").unwrap().with_cost(PassphraseCost::new(64, 1, 1).unwrap())
 }
 
-fn files() -> BTreeMap<MemoryPath, Vec<u8>> {
+fn files() -> BTreeMap<StorePath, Vec<u8>> {
     let files: [(&str, &[u8]); 4] = [
         ("/memories/notes/tea.txt", b"Tea, no milk\n"),
         ("/memories/notes/zoë.txt", "Zoë\r\n".as_bytes()),

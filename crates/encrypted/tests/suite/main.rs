@@ -27,8 +27,9 @@ fn main() -> Result<ExitCode, BoxError> {
     fixtures.add("in_memory", |name| EncryptedFixture::over(InMemoryFixture::new(name)));
     fixtures.add("local", |name| EncryptedFixture::over(LocalFixture::new(name)));
     if is_full {
-        fixtures.add("local_padded", |name| EncryptedFixture::over(LocalFixture::new(name)).padding(Padding::Padme));
-        fixtures.add("sqlite", |name| EncryptedFixture::over(SqliteFixture::new(name)));
+        fixtures
+            .add_part("local_padded", |name| EncryptedFixture::over(LocalFixture::new(name)).padding(Padding::Padme));
+        fixtures.add_part("sqlite", |name| EncryptedFixture::over(SqliteFixture::new(name)));
     }
     fixtures.run()
 }

@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::support::{TestMemory, leave_unfinished};
-use memory_tool_core::{Batch, MemoryPath, Node, Precondition, ReadOptions, Store, StoreError};
+use memory_tool_core::{Batch, Node, Precondition, ReadOptions, Store, StoreError, StorePath};
 use memory_tool_local::LocalStore;
 
-fn path(text: &str) -> MemoryPath {
-    MemoryPath::parse(text).unwrap()
+fn path(text: &str) -> StorePath {
+    text.parse::<StorePath>().unwrap()
 }
 
 /// A read under the lock: a precondition that always holds.
-async fn read_locked(store: &LocalStore, path: &MemoryPath) -> Result<Node, StoreError> {
-    let absent = "/memories/absent".parse().unwrap();
-    store.read_opts(path, ReadOptions::new().require(absent, Precondition::Absent)).await
+async fn read_locked(store: &LocalStore, read: &StorePath) -> Result<Node, StoreError> {
+    let absent = path("/memories/absent");
+    store.read_opts(read, ReadOptions::new().require(absent, Precondition::Absent)).await
 }
 
 #[tokio::test]

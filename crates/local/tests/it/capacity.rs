@@ -3,10 +3,10 @@
 use std::fs;
 
 use crate::support::leave_unfinished;
-use memory_tool_core::{Batch, MemoryPath, Quota, Store, StoreError, StoreExt};
+use memory_tool_core::{Batch, Quota, Store, StoreError, StoreExt, StorePath};
 use memory_tool_local::LocalStore;
 
-fn path(text: &str) -> MemoryPath {
+fn path(text: &str) -> StorePath {
     text.parse().unwrap()
 }
 
@@ -17,28 +17,11 @@ fn write(file: &str) -> Batch {
 /// Applies the batch with a quota of two files. Returns whether it was applied.
 async fn fits(store: &LocalStore, batch: Batch) -> bool {
     let two = Quota::new().with_files(2);
-    match store.apply(batch.limit(MemoryPath::root(), two)).await {
+    match store.apply(batch.limit(StorePath::memories(), two)).await {
         Ok(()) => true,
         Err(StoreError::OverQuota { limit: 2, requested: 3, remaining: 0, .. }) => false,
         Err(error) => unreachable!("{error:?}"),
     }
-}
-
-#[tokio::test]
-async fn the_usage_includes_every_change_of_this_store() {
-    let directory = tempfile::tempdir().unwrap();
-    let store = LocalStore::open(directory.path()).await.unwrap();
-    assert!(fits(&store, write("/memories/d/a")).await);
-    assert!(fits(&store, write("/memories/b")).await);
-    assert!(fits(&store, write("/memories/b")).await);
-    assert!(!fits(&store, write("/memories/c")).await);
-    store.apply(Batch::new().remove(path("/memories/d"))).await.unwrap();
-    assert!(fits(&store, write("/memories/c/c")).await);
-    store.apply(Batch::new().rename(path("/memories/c"), path("/memories/e"))).await.unwrap();
-    assert!(!fits(&store, write("/memories/f")).await);
-    store.apply(Batch::new().remove(MemoryPath::root())).await.unwrap();
-    assert!(fits(&store, write("/memories/a").write(path("/memories/b"), Vec::new())).await);
-    assert!(!fits(&store, write("/memories/c")).await);
 }
 
 #[tokio::test]
@@ -74,7 +57,7 @@ async fn a_rename_updates_the_depth() {
     store.apply(rename("/memories/a/x", "/memories/a/p/q/x")).await.unwrap();
     let to_depth = |depth| {
         let rename = counted(rename("/memories/a", "/memories/b/a"));
-        rename.limit(MemoryPath::root(), Quota::new().with_depth(depth))
+        rename.limit(StorePath::memories(), Quota::new().with_depth(depth))
     };
     let refused = store.apply(to_depth(5)).await;
     assert!(matches!(refused, Err(StoreError::OverQuota { limit: 5, requested: 6, .. })), "{refused:?}");

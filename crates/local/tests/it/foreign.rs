@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
 use crate::support::{TestMemory, leave_unfinished, tree};
-use memory_tool_core::{Engine, FailureKind, MemoryTool, StoreError};
+use memory_tool_core::{FailureKind, MemoryTool, StoreError};
 use memory_tool_local::LocalStore;
 use serde_json::json;
 
@@ -151,18 +151,6 @@ async fn a_tree_as_deep_as_a_path_can_be_is_listed_moved_and_deleted() {
     assert_eq!(memory.delete("/memories/e").await, "Successfully deleted /memories/e");
     assert_eq!(tree(&memory.base().join("memories")), []);
     assert_eq!(tree(&memory.base().join(".memory-tool/staging")), []);
-}
-
-#[tokio::test]
-async fn clear_all_memory_leaves_an_empty_directory() {
-    let memory = TestMemory::new().await;
-    memory.create("/memories/d/a.txt", "a").await;
-    memory.create("/memories/.hidden", "b").await;
-    assert_eq!(memory.tool.clear_all_memory().await.unwrap().to_string(), "All memory cleared");
-    assert_eq!(tree(&memory.base().join("memories")), []);
-    assert_eq!(memory.tool.clear_all_memory().await.unwrap().to_string(), "All memory cleared");
-    let again = Engine::new(LocalStore::open(memory.base()).await.unwrap());
-    assert!(again.call(json!({"command": "view", "path": "/memories"})).await.is_ok());
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{leave_unfinished, tree};
 use memory_tool_core::{
-    Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, RecordName, Store, StoreError, StoreExt,
+    Batch, FailureKind, Node, OpenError, OpenMode, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_local::LocalStore;
 use tempfile::TempDir;
@@ -23,7 +23,7 @@ const RENAME: &str = r#"{"rename":{"from":"/memories/a","to":"/memories/b"}}"#;
 /// More bytes than the RAM or the disk can hold.
 const HUGE: u64 = 1 << 40;
 
-fn path(text: &str) -> MemoryPath {
+fn path(text: &str) -> StorePath {
     text.parse().unwrap()
 }
 
@@ -75,7 +75,7 @@ impl HostileStore {
         fs::File::create(self.private("turnstile")).unwrap();
         leave_unfinished(&self.base());
         let before = tree(self.0.path());
-        let read = store.list(&MemoryPath::root()).await.map(|_| ());
+        let read = store.list(&StorePath::memories()).await.map(|_| ());
         let written = store.apply(Batch::new().write(path("/memories/new"), "new")).await;
         for result in [read, written] {
             let is_damaged = matches!(&result, Err(StoreError::Failure { kind: FailureKind::Damaged, .. }));
@@ -164,7 +164,7 @@ async fn only_regular_staged_files_are_moved_into_place() {
     fs::remove_dir(&staged).unwrap();
     fs::write(&staged, "staged").unwrap();
     let store = hostile.open().await.unwrap();
-    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 2, "a staged file is moved into place");
+    assert_eq!(store.list(&StorePath::memories()).await.unwrap().len(), 2, "a staged file is moved into place");
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn contents_are_set_aside_only_in_a_real_directory() {
     fs::remove_dir(hostile.private("conflicts")).unwrap();
     symlink("../../outside", hostile.private("conflicts")).unwrap();
     let store = hostile.open().await.unwrap();
-    assert!(store.list(&MemoryPath::root()).await.is_err());
+    assert!(store.list(&StorePath::memories()).await.is_err());
     assert_eq!(tree(&hostile.path("outside")).len(), 1);
     assert!(hostile.private("staging").join(STAGED).exists(), "the staged file is kept");
 }
@@ -200,14 +200,14 @@ async fn an_oversized_or_special_journal_is_not_read() {
     File::create(hostile.private("journal")).unwrap().set_len(HUGE).unwrap();
     let start = Instant::now();
     let store = hostile.open().await.unwrap();
-    let error = store.list(&MemoryPath::root()).await.unwrap_err();
+    let error = store.list(&StorePath::memories()).await.unwrap_err();
     assert!(matches!(error, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{error:?}");
     fs::remove_file(hostile.private("journal")).unwrap();
     make_pipe(&hostile.private("journal"));
-    assert!(store.list(&MemoryPath::root()).await.is_err());
+    assert!(store.list(&StorePath::memories()).await.is_err());
     fs::remove_file(hostile.private("journal")).unwrap();
     symlink("../../outside/id_rsa", hostile.private("journal")).unwrap();
-    assert!(store.list(&MemoryPath::root()).await.is_err());
+    assert!(store.list(&StorePath::memories()).await.is_err());
     assert!(start.elapsed() < Duration::from_secs(20));
 }
 
@@ -230,7 +230,7 @@ async fn only_regular_files_are_locked_and_none_is_written() {
                 let mode = if read_only { OpenMode::ReadOnly } else { OpenMode::Create };
                 let store =
                     LocalStore::builder(hostile.base()).options(OpenOptions::new().mode(mode)).open().await.unwrap();
-                assert!(store.list(&MemoryPath::root()).await.is_err(), "{name} as a {kind}");
+                assert!(store.list(&StorePath::memories()).await.is_err(), "{name} as a {kind}");
             }
             let written = store.apply(Batch::new().write(path("/memories/a"), "a")).await;
             assert!(matches!(written, Err(StoreError::Failure { .. })), "{name} as a {kind}: {written:?}");
@@ -240,7 +240,7 @@ async fn only_regular_files_are_locked_and_none_is_written() {
         let store = hostile.open().await.unwrap();
         fs::hard_link(hostile.path("outside/id_rsa"), hostile.private(name)).unwrap();
         store.apply(Batch::new().write(path("/memories/a"), "a")).await.unwrap();
-        assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
+        assert_eq!(store.list(&StorePath::memories()).await.unwrap().len(), 1);
         let after = fs::metadata(hostile.path("outside/id_rsa")).unwrap();
         assert_eq!((after.mode(), after.modified().unwrap()), (before.mode(), before.modified().unwrap()));
         assert_eq!(fs::read(hostile.path("outside/id_rsa")).unwrap(), b"the private key");
@@ -282,41 +282,42 @@ async fn a_directory_instead_of_the_sequence_blocks_changes() {
     store.apply(batch).await.unwrap();
 }
 
-/// The file of the record `a`, named by the SHA-256 of the name.
-const RECORD: &str = "records/ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb";
-
 #[tokio::test]
 async fn only_regular_files_are_records() {
-    let name: RecordName = "a".parse().unwrap();
-    for kind in ["hard link", "link", "pipe", "huge", "directory"] {
+    let record: StorePath = "/records/a".parse().unwrap();
+    for kind in ["link", "pipe", "huge"] {
         let hostile = HostileStore::new();
         fs::create_dir(hostile.private("records")).unwrap();
-        let file = hostile.private(RECORD);
+        let file = hostile.private("records/a");
         match kind {
-            "hard link" => fs::hard_link(hostile.path("outside/id_rsa"), &file).unwrap(),
             "link" => symlink("../../../outside/id_rsa", &file).unwrap(),
             "pipe" => make_pipe(&file),
-            "huge" => File::create(&file).unwrap().set_len(HUGE).unwrap(),
-            _ => fs::create_dir(&file).unwrap(),
+            _ => File::create(&file).unwrap().set_len(HUGE).unwrap(),
         }
         let outside = tree(&hostile.path("outside"));
         let store = hostile.open().await.unwrap();
         let read_only =
             LocalStore::builder(hostile.base()).options(OpenOptions::new().read_only()).open().await.unwrap();
+        let is_expected = |error: &StoreError| match kind {
+            "link" => matches!(error, StoreError::SymbolicLink { path } if *path == record),
+            "pipe" => matches!(error, StoreError::NotARegularFile { path } if *path == record),
+            _ => matches!(error, StoreError::Failure { kind: FailureKind::Full, .. }),
+        };
         for store in [&store, &read_only] {
-            let refused = store.read_record(&name).await.unwrap_err();
-            let expected = if kind == "huge" { FailureKind::Full } else { FailureKind::Damaged };
-            assert!(matches!(refused, StoreError::Failure { kind, .. } if kind == expected), "{kind}: {refused:?}");
-            assert_eq!(store.verify(|_| {}).await.unwrap().problems.len(), 1, "{kind}");
+            let refused = store.read_opts(&record, ReadOptions::new()).await.unwrap_err();
+            assert!(is_expected(&refused), "{kind}: {refused:?}");
+            let problems = store.verify(|_| {}).await.unwrap().problems.len();
+            assert_eq!(problems, usize::from(kind == "huge"), "{kind}: links and pipes are no records");
         }
         for batch in [Batch::new(), Batch::new().write(path("/memories/a"), "a")] {
-            let written = store.apply(batch.write_record(name.clone(), "new")).await;
-            if kind == "directory" {
-                assert!(matches!(written, Err(StoreError::Failure { .. })), "{written:?}");
-                assert_eq!(store.list("/memories").await.unwrap(), [], "no file is written");
-            } else {
+            let written = store.apply(batch.write(&record, "new")).await;
+            if kind == "huge" {
                 written.unwrap();
-                assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"new", "{kind}");
+                let read = store.read_opts(&record, ReadOptions::new()).await.unwrap();
+                assert_eq!(read.into_file().unwrap().content, b"new");
+            } else {
+                assert!(is_expected(&written.unwrap_err()), "{kind}");
+                assert_eq!(store.list("/memories").await.unwrap(), [], "no file is written");
             }
         }
         assert_eq!(tree(&hostile.path("outside")), outside, "{kind}");
@@ -326,35 +327,36 @@ async fn only_regular_files_are_records() {
 #[tokio::test]
 async fn records_writable_by_others_are_refused() {
     let hostile = HostileStore::new();
-    let name: RecordName = "a".parse().unwrap();
+    let name: StorePath = "/records/a".parse().unwrap();
     let store = hostile.open().await.unwrap();
-    let write = || Batch::new().write_record(name.clone(), "record");
+    let write = || Batch::new().write(name.clone(), "record");
     store.apply(write()).await.unwrap();
     fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o777)).unwrap();
-    for refused in [store.read_record(&name).await.map(|_| ()), store.apply(write()).await] {
+    for refused in [store.read_opts(&name, ReadOptions::new()).await.map(|_| ()), store.apply(write()).await] {
         assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{refused:?}");
     }
     let trusting = LocalStore::builder(hostile.base()).trust_other_users().open().await.unwrap();
-    assert!(trusting.read_record(&name).await.unwrap().is_some());
+    assert!(trusting.read_opts(&name, ReadOptions::new()).await.unwrap().into_file().is_some());
 }
 
 /// The file of the batch may already be in place, so its record is retried.
 #[tokio::test]
 async fn a_committed_record_waits_until_others_cannot_write_records() {
     let hostile = HostileStore::new();
-    let name: RecordName = "a".parse().unwrap();
+    let name: StorePath = "/records/a".parse().unwrap();
     hostile.write("base/memories/a", "a");
     let store = hostile.open().await.unwrap();
-    store.apply(Batch::new().write_record(name.clone(), "old")).await.unwrap();
+    store.apply(Batch::new().write(name.clone(), "old")).await.unwrap();
+    let old = store.read_opts(&name, ReadOptions::new()).await.unwrap().into_file().unwrap().version;
     hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "new");
     fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o777)).unwrap();
-    let write = format!(r#"{{"write_record":{{"record":"a","staged":"{STAGED}"}}}}"#);
+    let write = format!(r#"{{"write":{{"path":"/records/a","staged":"{STAGED}","replaces":{:?}}}}}"#, old.as_bytes());
     hostile.journal(&format!("{RENAME},{write}"));
     let refused = store.list("/memories").await.unwrap_err();
     assert!(refused.source().unwrap().to_string().contains("run `chmod go-w` on it"), "{refused:?}");
     fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o700)).unwrap();
     assert_eq!(store.list("/memories").await.unwrap()[0].path, path("/memories/b"));
-    assert_eq!(store.read_record(&name).await.unwrap().unwrap().content, b"new");
+    assert_eq!(store.read_opts(&name, ReadOptions::new()).await.unwrap().into_file().unwrap().content, b"new");
 }
 
 #[tokio::test]
@@ -363,19 +365,19 @@ async fn a_journal_cannot_name_an_invalid_record() {
     hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "theirs");
     for name in ["", ".", "..", "../lock", "/etc/passwd", "a/../../b", "A", "a\\u0000"] {
         for step in [
-            format!(r#"{{"write_record":{{"record":"{name}","staged":"{STAGED}"}}}}"#),
-            format!(r#"{{"remove_record":{{"record":"{name}"}}}}"#),
+            format!(r#"{{"write":{{"path":"/records/{name}","staged":"{STAGED}","replaces":null}}}}"#),
+            format!(r#"{{"remove":{{"path":"/records/{name}","removed":null}}}}"#),
         ] {
             hostile.journal(&step);
             hostile.refuses(&step).await;
         }
     }
-    let remove = r#"{"remove_record":{"record":"a"}}"#;
+    let remove = r#"{"remove":{"path":"/records/a","removed":null}}"#;
     hostile.journal(&format!("{remove},{remove}"));
     hostile.refuses("one record twice").await;
     fs::remove_file(hostile.private("staging").join(STAGED)).unwrap();
     fs::hard_link(hostile.path("outside/id_rsa"), hostile.private("staging").join(STAGED)).unwrap();
-    hostile.journal(&format!(r#"{{"write_record":{{"record":"a","staged":"{STAGED}"}}}}"#));
+    hostile.journal(&format!(r#"{{"write":{{"path":"/records/a","staged":"{STAGED}","replaces":null}}}}"#));
     hostile.refuses("a hard link").await;
 }
 

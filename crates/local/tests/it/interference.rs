@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{TestMemory, tree};
-use memory_tool_core::{Batch, MemoryPath, Node, OpenOptions, Store, StoreError, StoreExt};
+use memory_tool_core::{Batch, Node, OpenOptions, Store, StoreError, StoreExt, StorePath};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
 
@@ -17,7 +17,7 @@ const ROUNDS: usize = 20;
 /// The limit on additional rounds if no round hits the moment.
 const MAX_ROUNDS: usize = 1_000;
 
-fn path(text: &str) -> MemoryPath {
+fn path(text: &str) -> StorePath {
     text.parse().unwrap()
 }
 
@@ -134,7 +134,7 @@ async fn a_flickering_file_breaks_no_view() {
             }
         }
     });
-    for _ in 0..by_tier(100, 500, 2_000) {
+    for _ in 0..by_tier(100, 2_000) {
         for path in ["/memories", "/memories/x", "/memories/x/f"] {
             let view = memory.view(path).await;
             let missing = format!("The path {path} does not exist. Please provide a valid path.");

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::TestMemory;
 use memory_tool_core::{
-    Batch, DEFAULT_MAX_FILE_BYTES, Engine, MemoryPath, MemoryTool, Node, OpenOptions, Precondition, Quota, ReadOptions,
-    Store, StoreError, StoreExt,
+    Batch, DEFAULT_MAX_FILE_BYTES, Engine, MemoryTool, Node, OpenOptions, Precondition, Quota, ReadOptions, Store,
+    StoreError, StoreExt, StorePath,
 };
 use memory_tool_local::LocalStore;
 use serde_json::json;
@@ -14,7 +14,7 @@ use serde_json::json;
 /// More bytes than the RAM can hold.
 const HUGE: u64 = 1 << 40;
 
-fn path(text: &str) -> MemoryPath {
+fn path(text: &str) -> StorePath {
     text.parse().unwrap()
 }
 
@@ -48,7 +48,7 @@ async fn a_huge_file_cannot_be_read_but_can_be_managed() {
 
     // A batch of several changes with a quota.
     let limits = Quota::new().with_bytes(HUGE + 1_000);
-    let batch = Batch::new().limit(MemoryPath::root(), limits).rename(path("/memories/f"), path("/memories/g"));
+    let batch = Batch::new().limit(StorePath::memories(), limits).rename(path("/memories/f"), path("/memories/g"));
     let batch = batch.write(path("/memories/h"), "h");
     memory.tool.store().apply(batch).await.unwrap();
     let unless_moved = ReadOptions::new().require(path("/memories/g/moved"), Precondition::Absent);
@@ -90,7 +90,7 @@ async fn an_oversized_file_cannot_be_written() {
     let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "x"});
     assert!(tool.call(insert).await.unwrap_err().to_string().contains("the limit is 8. Split it"));
     assert!(matches!(store.read(&path("/memories/a")).await.unwrap(), Node::File(file) if file.content == b"12345678"));
-    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
+    assert_eq!(store.list(&StorePath::memories()).await.unwrap().len(), 1);
 
     // Existing files may be larger: the limit may have changed.
     let other =

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::support::{TestMemory, tree};
-use memory_tool_core::{Batch, Engine, MemoryTool, Node, Precondition, Store, StoreError, StoreExt as _};
+use memory_tool_core::{Batch, Engine, MemoryTool, Node, Precondition, Store, StoreError, StoreExt as _, StorePath};
 use memory_tool_local::LocalStore;
 use rustix::fs::Mode;
 use rustix::process::umask;
@@ -64,8 +64,8 @@ async fn an_edit_keeps_the_mode_that_a_person_set() {
             overwriting.call(input.clone()).await.unwrap();
             assert_eq!(mode(&file).unwrap_or(kept), kept, "after {input}");
         }
-        let both = Batch::new().write("/memories/a".parse().unwrap(), "four");
-        memory.tool.store().apply(both.write("/memories/c".parse().unwrap(), "four")).await.unwrap();
+        let both = Batch::new().write("/memories/a".parse::<StorePath>().unwrap(), "four");
+        memory.tool.store().apply(both.write("/memories/c".parse::<StorePath>().unwrap(), "four")).await.unwrap();
         assert_eq!((mode(&file), mode(&memory.on_disk("/memories/c"))), (Some(kept), Some(0o600)));
         assert_eq!(fs::read_to_string(&file).unwrap(), "four");
     }
@@ -87,8 +87,13 @@ async fn a_write_protected_file_is_not_edited() {
             let refused = overwriting.call(input).await.unwrap_err();
             assert_eq!(refused.to_string(), "Error: The file /memories/a is write-protected, so it cannot be edited.");
         }
-        let both = Batch::new().write("/memories/a".parse().unwrap(), "four");
-        let refused = memory.tool.store().apply(both.write("/memories/c".parse().unwrap(), "four")).await.unwrap_err();
+        let both = Batch::new().write("/memories/a".parse::<StorePath>().unwrap(), "four");
+        let refused = memory
+            .tool
+            .store()
+            .apply(both.write("/memories/c".parse::<StorePath>().unwrap(), "four"))
+            .await
+            .unwrap_err();
         assert!(matches!(refused, StoreError::Refused { policy: "write-protection", .. }), "{refused:?}");
         assert_eq!((mode(&file), fs::read_to_string(&file).unwrap()), (Some(protected), "one".to_owned()));
         assert_eq!(tree(&memory.base().join("memories")).len(), 1);
@@ -110,7 +115,7 @@ async fn a_file_that_was_protected_since_it_was_read_is_not_edited() {
         fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
         let Node::File(read) = store.read("/memories/a").await.unwrap() else { panic!("a file") };
         fs::set_permissions(&file, Permissions::from_mode(changed)).unwrap();
-        let path = || "/memories/a".parse().unwrap();
+        let path = || "/memories/a".parse::<StorePath>().unwrap();
         let edit = Batch::new().require(path(), Precondition::Version(read.version)).write(path(), "two");
         let refused = store.apply(edit).await.unwrap_err();
         assert!(matches!(refused, StoreError::VersionMismatch { .. } | StoreError::Refused { .. }), "{refused:?}");

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use crate::support::{leave_unfinished, tree};
 use memory_tool_core::{
-    Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Precondition, ReadOptions, Store,
-    StoreError, StoreExt,
+    Batch, FailureKind, Node, OpenError, OpenMode, OpenOptions, Precondition, ReadOptions, Store, StoreError, StoreExt,
+    StorePath,
 };
 use memory_tool_local::LocalStore;
 use tempfile::TempDir;
 
-fn path(text: &str) -> MemoryPath {
+fn path(text: &str) -> StorePath {
     text.parse().unwrap()
 }
 
@@ -60,13 +60,13 @@ async fn a_directory_of_plain_files_is_read_without_a_lock() {
     let before = tree(directory.path());
     let store = open(directory.path(), OpenMode::ReadOnly).await.unwrap();
     assert!(matches!(store.read(&path("/memories/d/a")).await.unwrap(), Node::File(file) if file.content == b"text"));
-    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
+    assert_eq!(store.list(&StorePath::memories()).await.unwrap().len(), 1);
     let unless_there = ReadOptions::new().require(path("/memories/d"), Precondition::Absent);
     let read = store.read_opts(&path("/memories/d/a"), unless_there).await;
     assert!(matches!(read, Err(StoreError::AlreadyExists { .. })), "{read:?}");
     assert_eq!(tree(directory.path()), before);
     fs::remove_dir_all(directory.path().join("memories")).unwrap();
-    assert_eq!(store.list(&MemoryPath::root()).await.unwrap(), []);
+    assert_eq!(store.list(&StorePath::memories()).await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -79,7 +79,7 @@ async fn a_read_only_store_refuses_changes_and_sees_those_of_others() {
     for batch in [
         write("/memories/b"),
         Batch::new().remove(path("/memories/a")),
-        Batch::new().remove(MemoryPath::root()),
+        Batch::new().remove(StorePath::memories()),
         Batch::new().rename(path("/memories/a"), path("/memories/b")),
     ] {
         let refused = reader.apply(batch).await;
@@ -90,7 +90,7 @@ async fn a_read_only_store_refuses_changes_and_sees_those_of_others() {
     assert!(matches!(reader.apply(required).await, Err(StoreError::AlreadyExists { .. })));
     assert_eq!(tree(directory.path()), before);
     writer.apply(write("/memories/b")).await.unwrap();
-    assert_eq!(reader.list(&MemoryPath::root()).await.unwrap().len(), 2);
+    assert_eq!(reader.list(&StorePath::memories()).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -102,11 +102,11 @@ async fn a_reader_waits_for_a_writer_and_readers_do_not_wait_for_each_other() {
     let read_only = OpenOptions::new().read_only().timeout(Duration::from_millis(50));
     let reader = options.options(read_only).open().await.unwrap();
     lock.lock().unwrap();
-    let busy = reader.list(&MemoryPath::root()).await;
+    let busy = reader.list(&StorePath::memories()).await;
     assert!(matches!(busy, Err(StoreError::Failure { kind: FailureKind::Busy, .. })), "{busy:?}");
     lock.unlock().unwrap();
     lock.lock_shared().unwrap();
-    assert_eq!(reader.list(&MemoryPath::root()).await.unwrap().len(), 1);
+    assert_eq!(reader.list(&StorePath::memories()).await.unwrap().len(), 1);
 }
 
 /// `[X1]`: a partial batch is never visible, even if the reader cannot complete it.
@@ -124,7 +124,7 @@ async fn x1_a_read_only_store_never_shows_a_partial_batch() {
         let error = reader.read(&path("/memories/a")).await.unwrap_err();
         assert!(matches!(error, StoreError::Failure { kind: FailureKind::Busy, .. }), "{error:?}");
         assert!(error.source().unwrap().to_string().contains("open the store for writing once"), "{error:?}");
-        assert!(reader.list(&MemoryPath::root()).await.is_err());
+        assert!(reader.list(&StorePath::memories()).await.is_err());
         assert!(reader.apply(Batch::new().require(path("/memories/a"), Precondition::Absent)).await.is_err());
     }
     assert_eq!(tree(directory.path()), before);
@@ -138,6 +138,6 @@ async fn a_read_only_store_reports_an_invalid_journal() {
     LocalStore::open(directory.path()).await.unwrap().apply(write("/memories/a")).await.unwrap();
     fs::write(directory.path().join(".memory-tool/journal"), r#"{"format":1,"steps":"none"}"#).unwrap();
     let reader = open(directory.path(), OpenMode::ReadOnly).await.unwrap();
-    let damaged = reader.list(&MemoryPath::root()).await;
+    let damaged = reader.list(&StorePath::memories()).await;
     assert!(matches!(damaged, Err(StoreError::Failure { kind: FailureKind::Damaged, .. })), "{damaged:?}");
 }

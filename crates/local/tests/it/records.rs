@@ -1,45 +1,45 @@
 //! Records, their files, and read-only stores. Also the times in listings.
 
 use std::fs;
-use std::time::SystemTime;
 
 use crate::support::{leave_unfinished, tree};
 use memory_tool_core::{
-    Batch, FailureKind, MAX_RECORD_NAME_BYTES, MemoryPath, OpenOptions, Precondition, RecordName, Store, StoreError,
-    StoreExt,
+    Batch, FailureKind, OpenOptions, Precondition, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_local::LocalStore;
 use tempfile::TempDir;
 
-fn record(name: &str) -> RecordName {
-    name.parse().unwrap()
+fn record(name: &str) -> StorePath {
+    format!("/records/{name}").parse().unwrap()
 }
 
-fn path(text: &str) -> MemoryPath {
+fn path(text: &str) -> StorePath {
     text.parse().unwrap()
 }
 
-async fn content(store: &LocalStore, name: &RecordName) -> Option<Vec<u8>> {
-    store.read_record(name).await.unwrap().map(|record| record.content)
+async fn content(store: &LocalStore, name: &StorePath) -> Option<Vec<u8>> {
+    store.read_opts(name, ReadOptions::new()).await.unwrap().into_file().map(|record| record.content)
 }
 
 #[tokio::test]
-async fn a_record_name_of_any_length_is_one_file() {
+async fn a_record_is_a_file_of_the_private_directory() {
     let directory = TempDir::new().unwrap();
     let store = LocalStore::open(directory.path()).await.unwrap();
-    let long = ["a".repeat(MAX_RECORD_NAME_BYTES), format!("{}a", "a/".repeat(200))];
-    let names = ["a", "a/a", "a/b", &long[0], &long[1]].map(record);
+    let names = ["a-b".to_owned(), "a/a".to_owned(), "a".repeat(255), format!("b{}", "/a".repeat(500))];
+    let records = directory.path().join(".memory-tool/records");
     for name in &names {
-        store.apply(Batch::new().write_record(name.clone(), name.as_str())).await.unwrap();
+        store.apply(Batch::new().write(record(name), name.as_str())).await.unwrap();
+        assert_eq!(fs::read_to_string(records.join(name)).unwrap(), *name);
     }
-    assert_eq!(fs::read_dir(directory.path().join(".memory-tool/records")).unwrap().count(), names.len());
     for name in &names {
-        assert_eq!(content(&store, name).await.unwrap(), name.as_str().as_bytes());
-        store.apply(Batch::new().remove_record(name.clone())).await.unwrap();
-        store.apply(Batch::new().remove_record(name.clone())).await.unwrap();
-        assert_eq!(content(&store, name).await, None);
+        assert_eq!(content(&store, &record(name)).await.unwrap(), name.as_bytes());
+        store.apply(Batch::new().remove(record(name))).await.unwrap();
+        assert_eq!(content(&store, &record(name)).await, None);
     }
-    assert_eq!(fs::read_dir(directory.path().join(".memory-tool/records")).unwrap().count(), 0);
+    assert_eq!(fs::read_dir(&records).unwrap().count(), 0);
+    store.apply(Batch::new().write(record("a/b"), "").write(record("b"), "")).await.unwrap();
+    store.apply(Batch::new().remove(StorePath::records())).await.unwrap();
+    assert_eq!(fs::read_dir(&records).unwrap().count(), 0);
 }
 
 /// A batch without records must not create or look up their directory.
@@ -49,7 +49,7 @@ async fn the_first_record_creates_the_directory() {
     let store = LocalStore::open(directory.path()).await.unwrap();
     store.write("/memories/a", "a").await.unwrap();
     assert_eq!(content(&store, &record("a")).await, None);
-    let batch = Batch::new().require_record(record("a"), Precondition::Absent).remove_record(record("a"));
+    let batch = Batch::new().require(record("a"), Precondition::Absent);
     store.apply(batch.write(path("/memories/b"), "b")).await.unwrap();
     assert!(!directory.path().join(".memory-tool/records").exists());
 }
@@ -63,17 +63,17 @@ async fn a_read_only_store_reads_records_and_changes_nothing() {
     assert_eq!(content(&open().await.unwrap(), &name).await, None);
     assert_eq!(tree(directory.path()).len(), 1);
     let writer = LocalStore::open(directory.path()).await.unwrap();
-    writer.apply(Batch::new().write_record(name.clone(), "record")).await.unwrap();
+    writer.apply(Batch::new().write(name.clone(), "record")).await.unwrap();
     let before = tree(directory.path());
     let reader = open().await.unwrap();
     assert_eq!(content(&reader, &name).await.unwrap(), b"record");
-    for batch in [Batch::new().write_record(name.clone(), "new"), Batch::new().remove_record(name.clone())] {
+    for batch in [Batch::new().write(name.clone(), "new"), Batch::new().remove(name.clone())] {
         let refused = reader.apply(batch).await;
         assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{refused:?}");
     }
-    reader.apply(Batch::new().require_record(record("other"), Precondition::Absent)).await.unwrap();
-    let mismatch = reader.apply(Batch::new().require_record(name, Precondition::Absent)).await;
-    assert!(matches!(mismatch, Err(StoreError::RecordMismatch { .. })), "{mismatch:?}");
+    reader.apply(Batch::new().require(record("other"), Precondition::Absent)).await.unwrap();
+    let mismatch = reader.apply(Batch::new().require(name, Precondition::Absent)).await;
+    assert!(matches!(mismatch, Err(StoreError::AlreadyExists { .. })), "{mismatch:?}");
     assert_eq!(tree(directory.path()), before);
 }
 
@@ -81,7 +81,7 @@ async fn a_read_only_store_reads_records_and_changes_nothing() {
 async fn verify_reads_records_and_files_and_reports_a_journal() {
     let directory = TempDir::new().unwrap();
     let store = LocalStore::open(directory.path()).await.unwrap();
-    let batch = Batch::new().write(path("/memories/a"), "text").write_record(record("a"), "record");
+    let batch = Batch::new().write(path("/memories/a"), "text").write(record("a"), "record");
     store.apply(batch).await.unwrap();
     let report = store.verify(|_| {}).await.unwrap();
     assert_eq!((report.files, report.bytes, report.problems.len()), (1, 4, 0));
@@ -115,18 +115,4 @@ async fn verify_fails_as_busy_if_the_store_is_locked() {
     let store = LocalStore::builder(directory.path()).options(options).open().await.unwrap();
     let busy = store.verify(|_| {}).await;
     assert!(matches!(busy, Err(StoreError::Failure { kind: FailureKind::Busy, .. })), "{busy:?}");
-}
-
-#[tokio::test]
-async fn a_listing_has_the_time_of_the_last_write() {
-    let directory = TempDir::new().unwrap();
-    let store = LocalStore::open(directory.path()).await.unwrap();
-    let start = SystemTime::now() - std::time::Duration::from_secs(2); // some file systems store whole seconds
-    store.write("/memories/d/a", "text").await.unwrap();
-    let listed = store.list("/memories").await.unwrap().remove(0);
-    let modified = fs::metadata(directory.path().join("memories/d/a")).unwrap().modified().unwrap();
-    assert_eq!((listed.created, listed.modified), (None, Some(modified)));
-    assert!(modified >= start && modified <= SystemTime::now() + std::time::Duration::from_secs(2), "{modified:?}");
-    store.rename("/memories/d", "/memories/e").await.unwrap();
-    assert_eq!(store.list("/memories").await.unwrap()[0].modified, Some(modified));
 }

@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use memory_tool_core::{Batch, Engine, MemoryTool, Store};
+use memory_tool_core::{Batch, Engine, MemoryTool, Store, StorePath};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::faults::{self, block_on};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -79,7 +79,7 @@ fn command(name: &str, number: usize) -> Value {
 }
 
 async fn write_at_once(store: &LocalStore) {
-    let write = |number| Batch::new().write(path(number).parse().unwrap(), "text");
+    let write = |number| Batch::new().write(path(number).parse::<StorePath>().unwrap(), "text");
     store.apply(write(0)).await.unwrap();
     let writes: Vec<_> = (1..=BATCHES)
         .map(|number| {
@@ -98,7 +98,7 @@ async fn write_with_few_descriptors(store: &LocalStore) {
     const LIMIT: u64 = 64;
     let limit = Rlimit { current: Some(LIMIT), maximum: Some(LIMIT) };
     setrlimit(Resource::Nofile, limit).unwrap();
-    let write = |batch: Batch, number| batch.write(path(number).parse().unwrap(), "text");
+    let write = |batch: Batch, number| batch.write(path(number).parse::<StorePath>().unwrap(), "text");
     store.apply((0..200).fold(Batch::new(), write)).await.unwrap();
 }
 

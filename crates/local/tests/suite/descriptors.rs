@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::Trial;
-use memory_tool_core::{Batch, Store as _, StoreExt as _};
+use memory_tool_core::{Batch, Store as _, StoreExt as _, StorePath};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::{by_tier, faults};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -24,7 +24,7 @@ pub(crate) fn trials() -> [Trial; 1] {
 
 fn use_many_stores() {
     let directory = tempfile::tempdir().unwrap();
-    let stores = by_tier(300, 1_000, 2_000).to_string();
+    let stores = by_tier(300, 2_000).to_string();
     let mut child = Command::new(std::env::current_exe().unwrap());
     assert!(child.env(STORES, stores).env(BASE, directory.path()).status().unwrap().success());
 }
@@ -61,7 +61,7 @@ async fn open_all(base: &Path, stores: usize) -> Vec<LocalStore> {
 }
 
 async fn use_store(store: &LocalStore, number: usize) {
-    store.apply(Batch::new().write("/memories/a".parse().unwrap(), number.to_string())).await.unwrap();
+    store.apply(Batch::new().write("/memories/a".parse::<StorePath>().unwrap(), number.to_string())).await.unwrap();
     for _ in 0..2 {
         assert_eq!(store.read_to_string("/memories/a").await.unwrap(), number.to_string());
     }

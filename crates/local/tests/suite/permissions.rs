@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::Trial;
-use memory_tool_core::{Batch, Engine, MemoryPath, MemoryTool as _, Store as _};
+use memory_tool_core::{Batch, Engine, MemoryTool as _, Store as _, StorePath};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::faults::{block_on, trial};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ pub(crate) fn run_child() -> Option<ExitCode> {
 
 /// Runs a command of the tool, or one of three others.
 async fn run(tool: &Engine<LocalStore>, command: Value) -> String {
-    let path = |text: &str| text.parse::<MemoryPath>().unwrap();
+    let path = |text: &str| text.parse::<StorePath>().unwrap();
     let done = match command["command"].as_str().unwrap() {
         "verify" => {
             let report = tool.store().verify(|_| {}).await.unwrap();

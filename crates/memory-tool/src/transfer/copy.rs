@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::stream::StreamExt as _;
-use memory_tool_core::{FileEntry, MemoryPath, Version};
+use memory_tool_core::{FileEntry, StorePath, Version};
 
 use crate::transfer::destination::Destination;
 use crate::transfer::error::TransferError;
@@ -51,8 +51,8 @@ pub(super) struct CopyJob<P> {
     destination: Destination,
     progress: P,
     /// The last version of each file of the source. `None` is a file that could not be read.
-    seen: HashMap<MemoryPath, Option<Version>>,
-    unreadable: BTreeMap<MemoryPath, String>,
+    seen: HashMap<StorePath, Option<Version>>,
+    unreadable: BTreeMap<StorePath, String>,
 }
 
 impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
@@ -131,9 +131,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use async_trait::async_trait;
-    use memory_tool_core::{
-        Batch, InMemoryStore, Node, ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
-    };
+    use memory_tool_core::{Batch, InMemoryStore, Node, ReadOptions, Store, StoreError, StoreExt as _, StorePath};
 
     use super::*;
     use crate::memory::Memory;
@@ -149,16 +147,12 @@ mod tests {
 
     #[async_trait]
     impl Store for ChangingStore {
-        async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
             if path.is_root() {
                 let listing = self.listings.fetch_add(1, Ordering::Relaxed);
                 self.inner.apply((self.changes)(listing)).await?;
             }
             self.inner.read_opts(path, options).await
-        }
-
-        async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-            self.inner.read_record(name).await
         }
 
         async fn apply(&self, _: Batch) -> Result<(), StoreError> {
@@ -167,7 +161,7 @@ mod tests {
     }
 
     fn write(name: &str, text: &str) -> Batch {
-        Batch::new().write(MemoryPath::root().join(name).unwrap(), text)
+        Batch::new().write(StorePath::memories().join(name).unwrap(), text)
     }
 
     /// Copies such a source to an empty memory, and returns the report and the copied files.
@@ -213,7 +207,7 @@ mod tests {
     async fn a_file_that_is_removed_during_a_copy_is_reported_and_kept() {
         let (report, files) = copy(|listing| match listing {
             0 => write("a", "one"),
-            1 => Batch::new().remove("/memories/a".parse().unwrap()),
+            1 => Batch::new().remove("/memories/a".parse::<StorePath>().unwrap()),
             _ => Batch::new(),
         })
         .await;
@@ -225,9 +219,9 @@ mod tests {
     async fn the_number_of_reported_removed_files_is_limited() {
         let (report, _) = copy(|listing| match listing {
             0 => (0..MAX_REPORTED + 2).fold(Batch::new(), |batch, number| {
-                batch.write(format!("/memories/d/{number}").parse().unwrap(), "text")
+                batch.write(format!("/memories/d/{number}").parse::<StorePath>().unwrap(), "text")
             }),
-            1 => Batch::new().remove("/memories/d".parse().unwrap()),
+            1 => Batch::new().remove("/memories/d".parse::<StorePath>().unwrap()),
             _ => Batch::new(),
         })
         .await;

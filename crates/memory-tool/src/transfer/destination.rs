@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesOrdered, StreamExt as _};
 use memory_tool_core::{
-    Batch, FailureKind, FileTimes, MemoryPath, Node, Precondition, Problem, StoreError, StoreExt as _, Version,
+    Batch, FailureKind, FileTimes, Node, Precondition, Problem, StoreError, StoreExt as _, StorePath, Version,
 };
 
 use crate::memory::Memory;
@@ -35,20 +35,20 @@ pub(super) struct Destination {
     memory: Memory,
     overwrites: bool,
     /// The versions of files that this run wrote or found to be identical.
-    known_versions: HashMap<MemoryPath, Version>,
-    outcomes: BTreeMap<MemoryPath, Recorded>,
+    known_versions: HashMap<StorePath, Version>,
+    outcomes: BTreeMap<StorePath, Recorded>,
     /// The number of problems of each kind whose reasons are kept.
     kept_reasons: [usize; PROBLEMS],
     /// The files in progress, in insertion order.
     writing: FuturesOrdered<BoxFuture<'static, Result<Written, TransferError>>>,
     /// Their paths and sizes.
-    written_paths: VecDeque<(MemoryPath, usize)>,
+    written_paths: VecDeque<(StorePath, usize)>,
 }
 
 struct Writing {
     memory: Memory,
     overwrites: bool,
-    path: MemoryPath,
+    path: StorePath,
     content: Vec<u8>,
     times: FileTimes,
     is_redacted: bool,
@@ -57,7 +57,7 @@ struct Writing {
 }
 
 struct Written {
-    path: MemoryPath,
+    path: StorePath,
     is_redacted: bool,
     known_version: Option<Version>,
     outcome: Outcome,
@@ -113,7 +113,7 @@ impl Destination {
     /// The error of an earlier file.
     pub(super) async fn put(
         &mut self,
-        path: &MemoryPath,
+        path: &StorePath,
         content: Vec<u8>,
         times: FileTimes,
     ) -> Result<(), TransferError> {
@@ -143,9 +143,9 @@ impl Destination {
         Ok(())
     }
 
-    fn has_room(&self, path: &MemoryPath, size: usize) -> bool {
+    fn has_room(&self, path: &StorePath, size: usize) -> bool {
         let bytes: usize = self.written_paths.iter().map(|(_, size)| size).sum();
-        let overlaps = |(other, _): &(MemoryPath, usize)| other == path || other.is_under(path) || path.is_under(other);
+        let overlaps = |(other, _): &(StorePath, usize)| other == path || other.is_under(path) || path.is_under(other);
         self.written_paths.is_empty()
             || (self.written_paths.len() < self.max_concurrent_files()
                 && bytes.saturating_add(size) <= MAX_CONCURRENT_BYTES
@@ -175,7 +175,7 @@ impl Destination {
         Ok(())
     }
 
-    fn record(&mut self, path: MemoryPath, outcome: Outcome, is_redacted: bool) {
+    fn record(&mut self, path: StorePath, outcome: Outcome, is_redacted: bool) {
         let before = self.outcomes.remove(&path);
         let was_redacted = before.as_ref().is_some_and(|before| before.is_redacted);
         let is_redacted = was_redacted || (is_redacted && outcome.is_stored());
@@ -211,18 +211,18 @@ impl Destination {
     }
 
     /// The files that are in the destination.
-    pub(super) fn stored_paths(&self) -> impl Iterator<Item = &MemoryPath> {
+    pub(super) fn stored_paths(&self) -> impl Iterator<Item = &StorePath> {
         self.outcomes.iter().filter(|(_, recorded)| recorded.outcome.is_stored()).map(|(path, _)| path)
     }
 
     /// Returns the results. They include the number of other files in the memory, except for expected ones.
     pub(super) async fn report(
         mut self,
-        is_expected: impl Fn(&MemoryPath) -> bool,
+        is_expected: impl Fn(&StorePath) -> bool,
     ) -> Result<WriteReport, TransferError> {
         self.finish().await?;
-        let listed = self.memory.inner.store.list(MemoryPath::root()).await.map_err(TransferError::Writing)?;
-        let is_other = |path: &MemoryPath| !self.outcomes.contains_key(path) && !is_expected(path);
+        let listed = self.memory.inner.store.list(StorePath::memories()).await.map_err(TransferError::Writing)?;
+        let is_other = |path: &StorePath| !self.outcomes.contains_key(path) && !is_expected(path);
         let only_in_destination = listed.iter().filter(|entry| is_other(&entry.path)).count() as u64;
         let dry_run = self.memory.inner.transfer.is_dry_run;
         let mut report = WriteReport { dry_run, only_in_destination, ..WriteReport::default() };
@@ -311,7 +311,7 @@ impl Outcome {
         matches!(self, Self::Copied { .. } | Self::Overwritten { .. } | Self::Unchanged)
     }
 
-    fn add_to(self, report: &mut WriteReport, path: &MemoryPath) {
+    fn add_to(self, report: &mut WriteReport, path: &StorePath) {
         match self {
             Self::Copied { bytes } => {
                 report.copied += 1;
@@ -361,7 +361,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use async_trait::async_trait;
-    use memory_tool_core::{InMemoryStore, ReadOptions, RecordName, Store, StoredFile};
+    use memory_tool_core::{InMemoryStore, ReadOptions, Store, StorePath};
 
     use super::*;
 
@@ -386,12 +386,8 @@ mod tests {
 
     #[async_trait]
     impl Store for FaultyStore {
-        async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
             self.inner.read_opts(path, options).await
-        }
-
-        async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-            self.inner.read_record(name).await
         }
 
         async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -417,7 +413,7 @@ mod tests {
         let store = FaultyStore { inner: Arc::clone(&inner), fault, writes: Arc::default() };
         let memory = Memory::over(store).build().await.unwrap();
         let mut destination = Destination::new(&memory, overwrites);
-        destination.put(&FILE.parse().unwrap(), b"text".to_vec(), FileTimes::new()).await.unwrap();
+        destination.put(&FILE.parse::<StorePath>().unwrap(), b"text".to_vec(), FileTimes::new()).await.unwrap();
         (destination.report(|_| false).await.unwrap(), inner.read_to_string(FILE).await.unwrap())
     }
 
@@ -478,10 +474,10 @@ mod tests {
         for (copied, unchanged) in [(1, 0), (0, 1)] {
             let mut destination = Destination::new(&memory, false);
             let secret = b"postgres://app:t7Kq-9vLz2@db.internal/app";
-            destination.put(&FILE.parse().unwrap(), secret.to_vec(), FileTimes::new()).await.unwrap();
+            destination.put(&FILE.parse::<StorePath>().unwrap(), secret.to_vec(), FileTimes::new()).await.unwrap();
             let written = destination.report(|_| false).await.unwrap();
             assert_eq!((written.copied, written.unchanged), (copied, unchanged));
-            assert_eq!(written.redacted, [FILE.parse().unwrap()]);
+            assert_eq!(written.redacted, [FILE.parse::<StorePath>().unwrap()]);
         }
         assert!(!memory.read_to_string(FILE).await.unwrap().contains("t7Kq"));
     }

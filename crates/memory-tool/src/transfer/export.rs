@@ -6,11 +6,11 @@ pub(super) mod outcome;
 
 use std::fmt;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::pin;
 
 use futures::stream::StreamExt as _;
-use memory_tool_core::{FileTimes, MemoryPath, UnlistedReason};
+use memory_tool_core::{FileTimes, StorePath, UnlistedReason};
 
 use crate::transfer::blocking::{self, Blocking};
 use crate::transfer::error::TransferError;
@@ -79,10 +79,10 @@ pub(super) async fn run(
     Export { to, overwrites }: Export,
     mut progress: impl FnMut(TransferProgress) + Send,
 ) -> Result<ExportReport, TransferError> {
-    let kind = TargetKind::of(to)?;
+    let (path, open) = opener(to, overwrites)?;
     let (listed, unlisted) = source.list().await?;
     let of = listed.len() as u64;
-    let mut target = OpenTarget::open(kind, overwrites).await?;
+    let mut target = OpenTarget::open(path, open).await?;
     let mut report = ExportReport::default();
     for item in &unlisted {
         let problem = FileProblem::of_unlisted(item);
@@ -121,64 +121,65 @@ pub(super) async fn run(
 
 /// The reason why this export must not replace an existing archive, if there is one.
 fn reason_to_keep(report: &ExportReport) -> Option<String> {
-    let reason = match () {
-        () if !report.unreadable.is_empty() => "not all files can be read",
-        () if report.exported == 0 => "there are no files to export",
-        () => return None,
+    let reason = if !report.unreadable.is_empty() {
+        "not all files can be read"
+    } else if report.exported == 0 {
+        "there are no files to export"
+    } else {
+        return None;
     };
     Some(format!("kept the existing archive: {reason}"))
 }
 
-/// The kind of a target, determined by its name.
-enum TargetKind {
-    Directory(PathBuf),
-    Archive(PathBuf, Compression),
-    Writer(Box<dyn Write + Send>),
+/// A directory or an archive to write. Its methods block.
+trait Target: Send {
+    fn add(&mut self, path: &StorePath, content: &[u8], times: FileTimes) -> Result<AddOutcome, TransferError>;
+
+    fn finish(self: Box<Self>, may_replace: bool) -> Result<FinishOutcome, TransferError>;
 }
 
-impl TargetKind {
-    /// Determines the kind of a target. The extension of an unsupported archive format is an error, because a directory
-    /// with such a name would be confusing.
-    fn of(to: ExportTarget) -> Result<Self, TransferError> {
-        let path = match to {
-            ExportTarget::Path(path) => path,
-            ExportTarget::Writer(writer) => return Ok(Self::Writer(writer)),
-        };
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-        let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
-        match () {
-            () if ends_in(&[".tar"]) => Ok(Self::Archive(path, Compression::None)),
-            () if ends_in(&[".tar.gz", ".tgz"]) => Ok(Self::Archive(path, Compression::Gzip)),
-            () if ends_in(OTHER_FORMATS) => Err(TransferError::TargetFormat { path }),
-            () => Ok(Self::Directory(path)),
-        }
-    }
+type Opener = Box<dyn FnOnce() -> Result<Box<dyn Target>, TransferError> + Send>;
 
-    fn path(&self) -> &Path {
-        match self {
-            Self::Directory(path) | Self::Archive(path, _) => path,
-            Self::Writer(_) => Path::new("the archive"),
+/// The path of a target and how to open it, as determined by its name. The extension of an unsupported archive format
+/// is an error, because a directory with such a name would be confusing.
+fn opener(to: ExportTarget, overwrites: bool) -> Result<(PathBuf, Opener), TransferError> {
+    let path = match to {
+        ExportTarget::Path(path) => path,
+        ExportTarget::Writer(writer) => {
+            return Ok(("the archive".into(), Box::new(|| Ok(Box::new(Archive::to_writer(writer))))));
         }
-    }
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    let compression = if ends_in(&[".tar"]) {
+        Compression::None
+    } else if ends_in(&[".tar.gz", ".tgz"]) {
+        Compression::Gzip
+    } else if ends_in(OTHER_FORMATS) {
+        return Err(TransferError::TargetFormat { path });
+    } else {
+        let directory = path.clone();
+        return Ok((path, Box::new(move || Ok(Box::new(Directory::open(&directory, overwrites)?)))));
+    };
+    let archive = path.clone();
+    Ok((path, Box::new(move || Ok(Box::new(Archive::to_file(&archive, compression, overwrites)?)))))
 }
 
 /// The target of a running export, for asynchronous code.
 struct OpenTarget {
-    target: Blocking<Target>,
+    target: Blocking<Box<dyn Target>>,
     path: PathBuf,
 }
 
 impl OpenTarget {
-    async fn open(kind: TargetKind, overwrites: bool) -> Result<Self, TransferError> {
-        let path = kind.path().to_owned();
-        let opened = blocking::run(move || Target::open(kind, overwrites).map(Blocking::new)).await;
-        match opened {
+    async fn open(path: PathBuf, open: Opener) -> Result<Self, TransferError> {
+        match blocking::run(|| open().map(Blocking::new)).await {
             Ok(opened) => Ok(Self { target: opened?, path }),
             Err(source) => Err(TransferError::Target { path, source }),
         }
     }
 
-    async fn add(&mut self, path: MemoryPath, content: Vec<u8>, times: FileTimes) -> Result<AddOutcome, TransferError> {
+    async fn add(&mut self, path: StorePath, content: Vec<u8>, times: FileTimes) -> Result<AddOutcome, TransferError> {
         let added = self.target.run(move |target| target.add(&path, &content, times)).await;
         added.unwrap_or_else(|source| Err(TransferError::Target { path: self.path.clone(), source }))
     }
@@ -189,47 +190,17 @@ impl OpenTarget {
     }
 }
 
-enum Target {
-    Directory(Directory),
-    Archive(Archive),
-}
-
-impl Target {
-    fn open(kind: TargetKind, overwrites: bool) -> Result<Self, TransferError> {
-        match kind {
-            TargetKind::Directory(path) => Directory::open(&path, overwrites).map(Self::Directory),
-            TargetKind::Archive(path, compression) => {
-                Archive::to_file(&path, compression, overwrites).map(Self::Archive)
-            }
-            TargetKind::Writer(writer) => Ok(Self::Archive(Archive::to_writer(writer))),
-        }
-    }
-
-    fn add(&mut self, path: &MemoryPath, content: &[u8], times: FileTimes) -> Result<AddOutcome, TransferError> {
-        match self {
-            Self::Directory(directory) => directory.add(path, content, times),
-            Self::Archive(archive) => archive.add(path, content, times).map(|()| AddOutcome::Written),
-        }
-    }
-
-    fn finish(self, may_replace: bool) -> Result<FinishOutcome, TransferError> {
-        match self {
-            Self::Directory(_) => Ok(FinishOutcome::Written),
-            Self::Archive(archive) => archive.finish(may_replace),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::future::pending;
+    use std::path::Path;
     use std::sync::{Arc, Mutex};
     use std::time::Duration;
     use std::{fs, io};
 
     use async_trait::async_trait;
     use memory_tool_core::{
-        Batch, FailureKind, InMemoryStore, Node, ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
+        Batch, FailureKind, InMemoryStore, Node, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
     };
 
     use super::*;
@@ -301,7 +272,7 @@ mod tests {
 
     #[async_trait]
     impl Store for FaultyStore {
-        async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
             match path.segments().next() {
                 Some("hanging") => pending().await,
                 Some("removed") => Ok(Node::Absent),
@@ -311,10 +282,6 @@ mod tests {
                 }
                 _ => self.0.read_opts(path, options).await,
             }
-        }
-
-        async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-            self.0.read_record(name).await
         }
 
         async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

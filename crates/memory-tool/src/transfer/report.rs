@@ -1,6 +1,6 @@
 //! The results of transfers: [`CopyReport`], [`ExportReport`] and [`ImportReport`].
 
-use memory_tool_core::{MemoryPath, UnlistedItem};
+use memory_tool_core::{StorePath, UnlistedItem};
 use serde::Serialize;
 
 /// The most files in a list of a report. Further files are only counted, because there can be more than fit into RAM.
@@ -50,7 +50,7 @@ pub struct WriteReport {
     /// The number of files that already had the same contents.
     pub unchanged: u64,
     /// The first 1,000 files that a screen redacted.
-    pub redacted: Vec<MemoryPath>,
+    pub redacted: Vec<StorePath>,
     /// The number of further redacted files.
     pub more_redacted: u64,
     /// The first 1,000 files that were not written because the path has other contents.
@@ -89,7 +89,7 @@ pub struct CopyReport {
     /// The number of further unreadable files.
     pub more_unreadable: u64,
     /// The first 1,000 files that were removed from the source after they were copied. They remain in the destination.
-    pub removed: Vec<MemoryPath>,
+    pub removed: Vec<StorePath>,
     /// The number of further removed files.
     pub more_removed: u64,
     /// Whether the source still changed during the last attempt.
@@ -125,7 +125,7 @@ pub struct ExportReport {
     /// The number of further unreadable files.
     pub more_unreadable: u64,
     /// The first 1,000 files that were removed from the memory during the export.
-    pub removed: Vec<MemoryPath>,
+    pub removed: Vec<StorePath>,
     /// The number of further removed files.
     pub more_removed: u64,
     /// The reason why the existing archive was kept and nothing was exported.

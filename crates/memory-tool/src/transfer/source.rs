@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures::stream::{self, Stream, StreamExt as _};
 use memory_tool_core::{
-    FailureKind, FileEntry, Listing, MemoryPath, Node, Problem, Store, StoreError, StoreExt as _, StoredFile,
+    FailureKind, FileEntry, Listing, Node, Problem, Store, StoreError, StoreExt as _, StorePath, StoredFile,
     UnlistedItem,
 };
 
@@ -37,7 +37,7 @@ impl Source {
 
     /// All files, sorted by path, and the items that cannot be listed.
     pub(super) async fn list(&self) -> Result<(Vec<FileEntry>, Vec<UnlistedItem>), TransferError> {
-        let root = self.store.read(MemoryPath::root()).await.map_err(TransferError::Reading)?;
+        let root = self.store.read(StorePath::memories()).await.map_err(TransferError::Reading)?;
         let Listing { mut files, unlisted, .. } = root.into_listing();
         files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
         Ok((files, unlisted))
@@ -59,14 +59,14 @@ impl Source {
             .flat_map(|group| stream::iter(group).map(|file| self.read(&file.path)).buffered(MAX_CONCURRENT_FILES))
     }
 
-    async fn read(&self, path: &MemoryPath) -> Result<ReadOutcome, TransferError> {
+    async fn read(&self, path: &StorePath) -> Result<ReadOutcome, TransferError> {
         let error = match self.store.read(path).await {
             Ok(Node::File(file)) => return Ok(ReadOutcome::File(file)),
             Ok(Node::Absent | Node::Directory(_)) => return Ok(ReadOutcome::Removed),
             Err(error) => error,
         };
         // On a disk with a bad sector, other files can still be read. If even a listing fails, stop.
-        if !is_about_one_file(&error) && self.store.list(MemoryPath::root()).await.is_err() {
+        if !is_about_one_file(&error) && self.store.list(StorePath::memories()).await.is_err() {
             return Err(TransferError::Reading(error));
         }
         Ok(ReadOutcome::Unreadable { reason: Problem::of(&error).message })
@@ -86,7 +86,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
     use async_trait::async_trait;
-    use memory_tool_core::{Batch, InMemoryStore, ReadOptions, RecordName};
+    use memory_tool_core::{Batch, InMemoryStore, ReadOptions, StorePath};
 
     use super::*;
 
@@ -100,7 +100,7 @@ mod tests {
 
     #[async_trait]
     impl Store for MeasuringStore {
-        async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
             let node = self.inner.read_opts(path, options).await?;
             if let Node::File(file) = &node {
                 let bytes = file.content.len() as u64;
@@ -110,10 +110,6 @@ mod tests {
                 self.present.fetch_sub(bytes, Ordering::Relaxed);
             }
             Ok(node)
-        }
-
-        async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-            self.inner.read_record(name).await
         }
 
         async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use memory_tool_core::MemoryPath;
+use memory_tool_core::StorePath;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -82,10 +82,10 @@ pub enum AuditEvent {
         /// The `path` or `old_path` of the command. If screening refused the name, the nearest accepted directory above
         /// it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        path: Option<MemoryPath>,
+        path: Option<StorePath>,
         /// The `new_path` of the command, or a directory above it as for `path`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        new_path: Option<MemoryPath>,
+        new_path: Option<StorePath>,
         /// The outcome.
         outcome: AuditOutcome,
         /// The kind of refusal or failure.
@@ -122,7 +122,7 @@ pub enum AuditedChange {
     /// A file is created or replaced.
     Write {
         /// The path of the file.
-        path: MemoryPath,
+        path: StorePath,
         /// The previous state.
         before: AuditedState,
         /// The new contents.
@@ -131,16 +131,16 @@ pub enum AuditedChange {
     /// A file or directory is removed.
     Remove {
         /// The path.
-        path: MemoryPath,
+        path: StorePath,
         /// The previous state.
         before: AuditedState,
     },
     /// A file or directory is renamed.
     Rename {
         /// The old path.
-        from: MemoryPath,
+        from: StorePath,
         /// The new path.
-        to: MemoryPath,
+        to: StorePath,
         /// The state of the old path, which moves to the new path.
         moved: AuditedState,
     },
@@ -148,7 +148,7 @@ pub enum AuditedChange {
 
 impl AuditedChange {
     /// The changed paths.
-    pub fn paths(&self) -> impl Iterator<Item = &MemoryPath> {
+    pub fn paths(&self) -> impl Iterator<Item = &StorePath> {
         let (path, new_path) = match self {
             Self::Write { path, .. } | Self::Remove { path, .. } => (path, None),
             Self::Rename { from, to, .. } => (from, Some(to)),
@@ -209,7 +209,7 @@ impl AuditedFile {
 #[non_exhaustive]
 pub struct AuditedEntry {
     /// The path of the file.
-    pub path: MemoryPath,
+    pub path: StorePath,
     /// The size in bytes.
     pub size: u64,
     /// The SHA-256 of the contents, if [enabled](crate::AuditedStore::with_digests_of_directories) and readable.

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Actor, Batch, Change, CommandName, FileEntry, MemoryPath, Node, Precondition, ReadOptions, RecordName, Store,
-    StoreError, StoredFile, Version,
+    Actor, Batch, Change, CommandName, FileEntry, Node, Precondition, ReadOptions, Store, StoreError, StorePath,
+    Version,
 };
 
 use crate::audit::batch_audit::{BatchAudit, RecordFields, log_failure};
@@ -61,7 +61,7 @@ pub struct AuditedStore<S> {
 
 #[derive(Debug)]
 struct CachedDigest {
-    path: MemoryPath,
+    path: StorePath,
     version: Version,
     file: AuditedFile,
 }
@@ -87,7 +87,7 @@ impl<S: Store> AuditedStore<S> {
 
     async fn describe_changes(&self, batch: &Batch) -> Vec<AuditedChange> {
         let mut changes = Vec::with_capacity(batch.changes().len());
-        for change in batch.changes() {
+        for change in batch.changes().iter().filter(|change| !change.is_of_record()) {
             changes.push(self.describe(batch, change).await);
         }
         changes
@@ -107,11 +107,11 @@ impl<S: Store> AuditedStore<S> {
         }
     }
 
-    async fn read_below(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+    async fn read_below(&self, path: &StorePath) -> Result<Node, StoreError> {
         self.inner.read_opts(path, ReadOptions::new()).await
     }
 
-    async fn before_write(&self, batch: &Batch, path: &MemoryPath) -> AuditedState {
+    async fn before_write(&self, batch: &Batch, path: &StorePath) -> AuditedState {
         let mut required = batch.preconditions().iter().filter(|(required, _)| required == path);
         match required.next() {
             Some((_, Precondition::Absent)) => AuditedState::Absent,
@@ -124,7 +124,7 @@ impl<S: Store> AuditedStore<S> {
         }
     }
 
-    async fn state_at(&self, path: &MemoryPath, version: &Version) -> AuditedState {
+    async fn state_at(&self, path: &StorePath, version: &Version) -> AuditedState {
         if let Some(file) = self.cached_digest(path, version) {
             return AuditedState::File(file);
         }
@@ -134,7 +134,7 @@ impl<S: Store> AuditedStore<S> {
         }
     }
 
-    async fn state_of(&self, path: &MemoryPath) -> AuditedState {
+    async fn state_of(&self, path: &StorePath) -> AuditedState {
         match self.read_below(path).await {
             Ok(Node::Absent) => AuditedState::Absent,
             Ok(Node::File(file)) => AuditedState::File(AuditedFile::of(&file.content)),
@@ -156,7 +156,7 @@ impl<S: Store> AuditedStore<S> {
         AuditedState::Directory { files: count, bytes, listed }
     }
 
-    async fn digest_of(&self, path: &MemoryPath) -> Option<String> {
+    async fn digest_of(&self, path: &StorePath) -> Option<String> {
         match self.read_below(path).await {
             Ok(Node::File(file)) => Some(AuditedFile::of(&file.content).sha256),
             _ => None,
@@ -165,7 +165,7 @@ impl<S: Store> AuditedStore<S> {
 
     /// Caches the digest of a file that is read for an edit, so that the file is not read again before the write. A
     /// read outside of a command may also be for an edit.
-    fn cache_digest(&self, path: &MemoryPath, node: &Node, command: Option<&str>) {
+    fn cache_digest(&self, path: &StorePath, node: &Node, command: Option<&str>) {
         if let Node::File(file) = node
             && command != Some(CommandName::View.as_str())
         {
@@ -177,7 +177,7 @@ impl<S: Store> AuditedStore<S> {
         }
     }
 
-    fn cached_digest(&self, path: &MemoryPath, version: &Version) -> Option<AuditedFile> {
+    fn cached_digest(&self, path: &StorePath, version: &Version) -> Option<AuditedFile> {
         let cached = self.cached();
         let found = cached.iter().find(|file| file.path == *path && file.version == *version);
         found.map(|found| found.file.clone())
@@ -191,19 +191,15 @@ impl<S: Store> AuditedStore<S> {
 
 #[async_trait]
 impl<S: Store> Store for AuditedStore<S> {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let command = options.command();
         let node = self.inner.read_opts(path, options).await?;
         self.cache_digest(path, &node, command);
         Ok(node)
     }
 
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner.read_record(name).await
-    }
-
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        if batch.changes().is_empty() {
+        if batch.changes().iter().all(Change::is_of_record) {
             return self.inner.apply(batch).await;
         }
         let fields = RecordFields::of_batch(&batch, &self.actor).map_err(log_failure)?;

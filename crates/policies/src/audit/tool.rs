@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_tool_core::{
     Actor, Command, CommandName, CreateCommand, DeleteCommand, Error, FailureKind, InsertCommand, MemoryPath,
-    MemoryTool, RenameCommand, Reply, StoreError, StrReplaceCommand, ToolDefinition, ViewCommand,
+    MemoryTool, RenameCommand, Reply, StoreError, StorePath, StrReplaceCommand, ToolDefinition, ViewCommand,
 };
 use serde_json::Value;
 
@@ -88,6 +88,7 @@ impl<T: MemoryTool> AuditedTool<T> {
         let [error, policy] = [outcome.error(), outcome.policy()].map(|name| name.map(str::to_owned));
         let [path, new_path] = paths.map(|path| path.map(|path| loggable(path, result).clone()));
         let outcome = AuditOutcome::of(outcome, is_unknown);
+        let [path, new_path] = [path, new_path].map(|path| path.map(StorePath::from));
         let event = AuditEvent::Command { path, new_path, outcome, error, policy };
         let record = RecordFields::new(&self.actor, command)?.record(event);
         let appended = self.log.append(&record).await;

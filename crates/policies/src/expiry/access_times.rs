@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use memory_tool_core::{BoxError, MemoryPath};
+use memory_tool_core::{BoxError, StorePath};
 use serde::{Deserialize, Serialize};
 
 /// The format version. Other versions are neither read nor replaced.
@@ -16,7 +16,7 @@ const PADDING_BYTES: usize = 1024;
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(super) struct AccessTimes {
     /// A hash map, because an ordered map needs several path comparisons per file of a listing.
-    by_path: HashMap<MemoryPath, u64>,
+    by_path: HashMap<StorePath, u64>,
 }
 
 #[derive(Deserialize)]
@@ -56,29 +56,29 @@ impl AccessTimes {
         self.by_path.is_empty()
     }
 
-    pub(super) fn get(&self, path: &MemoryPath) -> Option<u64> {
+    pub(super) fn get(&self, path: &StorePath) -> Option<u64> {
         self.by_path.get(path).copied()
     }
 
     /// Returns the recorded paths at, under and above `path` with their times.
-    pub(super) fn overlapping(&self, path: &MemoryPath) -> impl Iterator<Item = (&MemoryPath, u64)> {
+    pub(super) fn overlapping(&self, path: &StorePath) -> impl Iterator<Item = (&StorePath, u64)> {
         self.by_path.iter().filter(|(other, _)| other.overlaps(path)).map(|(other, time)| (other, *time))
     }
 
-    pub(super) fn record(&mut self, path: MemoryPath, time: u64) {
+    pub(super) fn record(&mut self, path: StorePath, time: u64) {
         self.by_path.insert(path, time);
     }
 
-    pub(super) fn remove(&mut self, path: &MemoryPath) {
+    pub(super) fn remove(&mut self, path: &StorePath) {
         self.by_path.remove(path);
     }
 
-    pub(super) fn retain(&mut self, keeps: impl Fn(&MemoryPath) -> bool) {
+    pub(super) fn retain(&mut self, keeps: impl Fn(&StorePath) -> bool) {
         self.by_path.retain(|path, _| keeps(path));
     }
 
     /// Removes and returns the entries at and under `path`.
-    pub(super) fn take(&mut self, path: &MemoryPath) -> Vec<(MemoryPath, u64)> {
+    pub(super) fn take(&mut self, path: &StorePath) -> Vec<(StorePath, u64)> {
         self.by_path.extract_if(|other, _| other == path || other.is_under(path)).collect()
     }
 }
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    fn path(text: &str) -> MemoryPath {
+    fn path(text: &str) -> StorePath {
         text.parse().unwrap()
     }
 

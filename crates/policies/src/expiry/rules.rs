@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use memory_tool_core::MemoryPath;
+use memory_tool_core::StorePath;
 
 /// The default resolution is the idle time divided by this.
 const IDLE_TIME_DIVISOR: u64 = 24;
@@ -73,7 +73,7 @@ pub(super) enum ExpiryState {
 pub(super) struct Rules {
     idle_seconds: u64,
     resolution_seconds: u64,
-    pins: Vec<MemoryPath>,
+    pins: Vec<StorePath>,
     clock: Clock<SystemTime>,
 }
 
@@ -81,7 +81,7 @@ impl Rules {
     pub(super) fn new(
         idle_time: Duration,
         resolution: Option<Duration>,
-        pins: Vec<MemoryPath>,
+        pins: Vec<StorePath>,
         clock: Clock<SystemTime>,
     ) -> Result<Self, ExpiryError> {
         let idle_seconds = whole_seconds(idle_time);
@@ -108,12 +108,12 @@ impl Rules {
         Duration::from_secs(self.resolution_seconds)
     }
 
-    pub(super) fn is_pinned(&self, path: &MemoryPath) -> bool {
+    pub(super) fn is_pinned(&self, path: &StorePath) -> bool {
         self.pins.iter().any(|pin| path == pin || path.is_under(pin))
     }
 
     /// Returns the state of a file with the `recorded` time that is used at the time `now`.
-    pub(super) fn state(&self, path: &MemoryPath, recorded: Option<u64>, used: Use, now: u64) -> ExpiryState {
+    pub(super) fn state(&self, path: &StorePath, recorded: Option<u64>, used: Use, now: u64) -> ExpiryState {
         if self.is_pinned(path) {
             return ExpiryState::Recent;
         }
@@ -128,7 +128,7 @@ impl Rules {
         }
     }
 
-    pub(super) fn is_expired(&self, path: &MemoryPath, recorded: u64, now: u64) -> bool {
+    pub(super) fn is_expired(&self, path: &StorePath, recorded: u64, now: u64) -> bool {
         self.is_idle_too_long(recorded, now) && !self.is_pinned(path)
     }
 

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, Listing, MemoryPath, Node, Precondition, ReadOptions, RecordName, Store,
-    StoreError, StoredFile,
+    Batch, Change, FailureKind, FileEntry, Listing, MemoryPath, Node, Precondition, ReadOptions, Store, StoreError,
+    StorePath,
 };
 
 use super::access_times::AccessTimes;
@@ -24,9 +24,8 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 
 /// A store whose files expire if they are neither read nor written for a given time.
 ///
-/// Access times are stored in the inner store as the record `expiry/access-times`. All programs that open the memory
-/// with this policy share them, and they change in one atomic batch with the files. No path leads to the record, so it
-/// is never listed.
+/// Access times are stored in the inner store as the record `/records/expiry/access-times`. All programs that open the
+/// memory with this policy share them, and they change in one atomic batch with the files.
 ///
 /// ```
 /// use std::time::Duration;
@@ -122,7 +121,7 @@ impl<S: Store> ExpiringStore<S> {
     }
 
     /// Returns the access times to use for a read of `path`. They are loaded unless the cached ones are sufficient.
-    async fn times_for_read(&self, path: &MemoryPath, now: u64) -> Result<CachedTimes, StoreError> {
+    async fn times_for_read(&self, path: &StorePath, now: u64) -> Result<CachedTimes, StoreError> {
         let cached = self.table.cached();
         if self.state(&cached, path, Use::Access, now) == ExpiryState::Recent {
             return Ok(cached);
@@ -130,7 +129,7 @@ impl<S: Store> ExpiringStore<S> {
         self.table.stored().await
     }
 
-    fn state(&self, cached: &CachedTimes, path: &MemoryPath, used: Use, now: u64) -> ExpiryState {
+    fn state(&self, cached: &CachedTimes, path: &StorePath, used: Use, now: u64) -> ExpiryState {
         self.rules.state(path, cached.times.get(path), used, now)
     }
 
@@ -139,10 +138,10 @@ impl<S: Store> ExpiringStore<S> {
     async fn find_expired(
         &self,
         cached: &CachedTimes,
-        files: impl Iterator<Item = &MemoryPath> + Send,
+        files: impl Iterator<Item = &StorePath> + Send,
         used: Use,
         now: u64,
-    ) -> Result<Option<BTreeSet<MemoryPath>>, StoreError> {
+    ) -> Result<Option<BTreeSet<StorePath>>, StoreError> {
         let (mut due, mut expired) = (Vec::new(), BTreeSet::new());
         for path in files {
             match self.state(cached, path, used, now) {
@@ -171,7 +170,7 @@ impl<S: Store> ExpiringStore<S> {
     }
 
     /// Records the use of files. Returns whether the stored access times were the `required` ones.
-    async fn record(&self, times: &AccessTimes, required: &Precondition, used: Vec<MemoryPath>, now: u64) -> bool {
+    async fn record(&self, times: &AccessTimes, required: &Precondition, used: Vec<StorePath>, now: u64) -> bool {
         let mut times = times.clone();
         for path in used {
             times.record(path, now);
@@ -197,7 +196,7 @@ impl<S: Store> ExpiringStore<S> {
         }))
     }
 
-    async fn read_unexpired(&self, path: &MemoryPath) -> Result<Node, StoreError> {
+    async fn read_unexpired(&self, path: &StorePath) -> Result<Node, StoreError> {
         for _ in 0..MAX_ATTEMPTS {
             let now = self.rules.now();
             let cached = self.times_for_read(path, now).await?;
@@ -224,8 +223,8 @@ impl<S: Store> ExpiringStore<S> {
     /// and all files with a required version were used recently.
     fn is_plain_edit(&self, batch: &Batch, now: u64) -> bool {
         let cached = self.table.cached();
-        let is_recent = |path: &MemoryPath| self.state(&cached, path, Use::Access, now) == ExpiryState::Recent;
-        let is_required = |edited: &MemoryPath| {
+        let is_recent = |path: &StorePath| self.state(&cached, path, Use::Access, now) == ExpiryState::Recent;
+        let is_required = |edited: &StorePath| {
             batch
                 .preconditions()
                 .iter()
@@ -245,9 +244,16 @@ impl<S: Store> ExpiringStore<S> {
             let cached = self.table.stored().await?;
             let RecordState::Stored(required) = &cached.state else {
                 // Clearing the memory also removes an unreadable record, which may contain the paths of files.
-                let clears = |change: &Change| matches!(change, Change::Remove { path } if path.is_root());
+                let clears =
+                    |change: &Change| matches!(change, Change::Remove { path } if *path == StorePath::memories());
                 let clears_all = batch.changes().iter().any(clears);
-                return self.inner().apply(if clears_all { self.table.with_removal(batch) } else { batch }).await;
+                if !clears_all {
+                    return self.inner().apply(batch).await;
+                }
+                match self.inner().apply(self.table.with_removal(batch.clone())).await {
+                    Err(StoreError::NotFound { path }) if path.is_record() => continue, // others removed the record
+                    cleared => return cleared,
+                }
             };
             let mut expired = self.expired_near(&cached.times, &batch, now);
             expired.retain(|path| !kept.contains(path));
@@ -260,12 +266,12 @@ impl<S: Store> ExpiringStore<S> {
                 return Ok(());
             }
         }
-        let path = named_paths(&batch).next().cloned().unwrap_or_else(MemoryPath::root);
+        let path = named_paths(&batch).next().cloned().unwrap_or_else(StorePath::memories);
         Err(StoreError::VersionMismatch { path })
     }
 
     /// Returns the expired files at, above and under the paths of a batch.
-    fn expired_near(&self, times: &AccessTimes, batch: &Batch, now: u64) -> BTreeSet<MemoryPath> {
+    fn expired_near(&self, times: &AccessTimes, batch: &Batch, now: u64) -> BTreeSet<StorePath> {
         named_paths(batch)
             .flat_map(|path| times.overlapping(path))
             .filter(|(path, recorded)| self.rules.is_expired(path, *recorded, now))
@@ -280,9 +286,9 @@ impl<S: Store> ExpiringStore<S> {
         &self,
         times: &AccessTimes,
         required: &Precondition,
-        expired: BTreeSet<MemoryPath>,
+        expired: BTreeSet<StorePath>,
         needed_by: &Batch,
-    ) -> Result<BTreeSet<MemoryPath>, StoreError> {
+    ) -> Result<BTreeSet<StorePath>, StoreError> {
         let (mut batch, mut times, mut kept) = (Batch::new(), times.clone(), BTreeSet::new());
         for path in expired.into_iter().take(MAX_REMOVED_AT_ONCE) {
             match self.removing(batch.clone(), &path).await {
@@ -311,7 +317,7 @@ impl<S: Store> ExpiringStore<S> {
 
     /// Adds the removal of the file at `path`, at its current version, to the batch. Returns `None` if there is no
     /// file.
-    pub(super) async fn removing(&self, batch: Batch, path: &MemoryPath) -> Result<Option<Batch>, StoreError> {
+    pub(super) async fn removing(&self, batch: Batch, path: &StorePath) -> Result<Option<Batch>, StoreError> {
         match self.inner().read_opts(path, ReadOptions::new()).await {
             Ok(Node::File(file)) => {
                 let batch = batch.require(path.clone(), Precondition::Version(file.version));
@@ -325,7 +331,7 @@ impl<S: Store> ExpiringStore<S> {
     /// Returns the access times to write with the batch, if they change. The batch must not name expired files.
     fn times_after(&self, before: &AccessTimes, batch: &Batch, now: u64) -> Option<AccessTimes> {
         let mut times = before.clone();
-        for change in batch.changes() {
+        for change in batch.changes().iter().filter(|change| !change.is_of_record()) {
             match change {
                 Change::Remove { path } => _ = times.take(path),
                 Change::Write { path, .. } => {
@@ -339,7 +345,7 @@ impl<S: Store> ExpiringStore<S> {
         (times != *before).then_some(times)
     }
 
-    fn rename(&self, times: &mut AccessTimes, from: &MemoryPath, to: &MemoryPath, now: u64) {
+    fn rename(&self, times: &mut AccessTimes, from: &StorePath, to: &StorePath, now: u64) {
         times.take(to); // left from files that other programs removed
         let moved = times.take(from);
         if moved.is_empty() && self.rules.state(to, None, Use::Access, now) == ExpiryState::NeedsRecording {
@@ -370,14 +376,13 @@ pub(super) fn warn_about_kept_file(error: &StoreError) {
 
 #[async_trait]
 impl<S: Store> Store for ExpiringStore<S> {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        if path.is_record() {
+            return self.inner().read_opts(path, options).await;
+        }
         let node = self.read_unexpired(path).await?;
         check_after_read(self, &options).await?;
         Ok(node)
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner().read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -400,7 +405,7 @@ pub struct ExpiringStoreBuilder<S> {
     inner: S,
     idle_time: Duration,
     resolution: Option<Duration>,
-    pins: Vec<MemoryPath>,
+    pins: Vec<StorePath>,
     clock: Clock<SystemTime>,
     steady_clock: Clock<Instant>,
 }
@@ -409,7 +414,7 @@ impl<S: Store> ExpiringStoreBuilder<S> {
     /// Pins the file `path`, or all files under the directory `path`, which then never expire. The pin belongs to the
     /// path: a file that is renamed to another path is no longer pinned.
     pub fn pin(mut self, path: MemoryPath) -> Self {
-        self.pins.push(path);
+        self.pins.push(path.into());
         self
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use memory_tool_core::{Batch, FailureKind, FileEntry, MemoryPath, Precondition, ReadOptions, Store, StoreError};
+use memory_tool_core::{Batch, FailureKind, FileEntry, Precondition, ReadOptions, Store, StoreError, StorePath};
 
 use super::access_times::AccessTimes;
 use super::rules::{ExpiryState, Use};
@@ -15,7 +15,7 @@ use super::table::{CachedTimes, RecordState};
 #[non_exhaustive]
 pub struct ExpiredFile {
     /// The path of the file.
-    pub path: MemoryPath,
+    pub path: StorePath,
     /// The recorded time of the last use. The file may have been used later by up to the resolution.
     pub last_access: SystemTime,
     /// The size of the file in bytes.
@@ -27,7 +27,7 @@ pub struct ExpiredFile {
 #[non_exhaustive]
 pub struct SweepReport {
     /// The removed files.
-    pub removed: Vec<MemoryPath>,
+    pub removed: Vec<StorePath>,
     /// The number of files left.
     pub kept: usize,
 }
@@ -90,7 +90,7 @@ impl<S: Store> ExpiringStore<S> {
                 Err(error) => return Err(error),
             }
         }
-        Err(StoreError::VersionMismatch { path: MemoryPath::root() })
+        Err(StoreError::VersionMismatch { path: StorePath::memories() })
     }
 
     /// Reads the access times with the precondition for changing them, and then all files.
@@ -103,7 +103,7 @@ impl<S: Store> ExpiringStore<S> {
                 return Err(unreadable("the access times were not read"));
             }
         };
-        let root = self.inner().read_opts(&MemoryPath::root(), ReadOptions::new()).await?;
+        let root = self.inner().read_opts(&StorePath::memories(), ReadOptions::new()).await?;
         Ok((AccessTimes::clone(&times), required, root.into_listing().files))
     }
 
@@ -112,9 +112,9 @@ impl<S: Store> ExpiringStore<S> {
         &self,
         times: &AccessTimes,
         files: &[FileEntry],
-        kept: &BTreeSet<MemoryPath>,
+        kept: &BTreeSet<StorePath>,
         now: u64,
-    ) -> (Vec<MemoryPath>, AccessTimes) {
+    ) -> (Vec<StorePath>, AccessTimes) {
         let paths: BTreeSet<_> = files.iter().map(|file| &file.path).collect();
         let mut times = times.clone();
         times.retain(|path| paths.contains(path) && !self.rules.is_pinned(path));
@@ -133,9 +133,9 @@ impl<S: Store> ExpiringStore<S> {
     /// Returns a batch that removes the `expired` files, and its paths. Files that cannot be read are added to `kept`.
     async fn removal(
         &self,
-        expired: Vec<MemoryPath>,
-        kept: &mut BTreeSet<MemoryPath>,
-    ) -> Result<(Batch, Vec<MemoryPath>), StoreError> {
+        expired: Vec<StorePath>,
+        kept: &mut BTreeSet<StorePath>,
+    ) -> Result<(Batch, Vec<StorePath>), StoreError> {
         let (mut batch, mut removed) = (Batch::new(), Vec::new());
         for path in expired {
             match self.removing(batch.clone(), &path).await {

@@ -4,25 +4,27 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use memory_tool_core::{
-    Batch, Change, FailureKind, MemoryPath, Precondition, RecordName, Store, StoreError, StoredFile,
+    Batch, Change, FailureKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile,
 };
 
 use super::access_times::AccessTimes;
 use super::rules::Clock;
 
 #[expect(clippy::expect_used, reason = "the name is a constant, and every test reads it")]
-static RECORD: LazyLock<RecordName> = LazyLock::new(|| "expiry/access-times".parse().expect("the name is valid"));
+static RECORD: LazyLock<StorePath> =
+    LazyLock::new(|| "/records/expiry/access-times".parse().expect("the path is valid"));
 
-/// Returns the paths in the preconditions, quotas and changes of a batch.
-pub(super) fn named_paths(batch: &Batch) -> impl Iterator<Item = &MemoryPath> {
+/// Returns the paths of files in the preconditions, quotas and changes of a batch.
+pub(super) fn named_paths(batch: &Batch) -> impl Iterator<Item = &StorePath> {
     let required = batch.preconditions().iter().map(|(path, _)| path);
     let limited = batch.quotas().iter().map(|(directory, _)| directory);
-    required.chain(limited).chain(changed_paths(batch))
+    required.chain(limited).filter(|path| !path.is_record()).chain(changed_paths(batch))
 }
 
-/// Returns the paths that a batch changes.
-pub(super) fn changed_paths(batch: &Batch) -> impl Iterator<Item = &MemoryPath> {
-    let changed = batch.changes().iter().flat_map(|change| match change {
+/// Returns the paths of files that a batch changes.
+pub(super) fn changed_paths(batch: &Batch) -> impl Iterator<Item = &StorePath> {
+    let files = batch.changes().iter().filter(|change| !change.is_of_record());
+    let changed = files.flat_map(|change| match change {
         Change::Write { path, .. } | Change::Remove { path } => [Some(path), None],
         Change::Rename { from, to } => [Some(from), Some(to)],
     });
@@ -96,11 +98,15 @@ impl<S: Store> Table<S> {
     /// [`RecordState::Unreadable`] instead.
     pub(super) async fn load(&self) -> Result<CachedTimes, StoreError> {
         let read_at = self.clock.now();
-        let read = match self.inner.read_record(&RECORD).await {
-            Ok(None) => {
+        let read = match self.inner.read_opts(&RECORD, ReadOptions::new()).await {
+            Ok(Node::Absent) => {
                 Ok(CachedTimes { times: Arc::default(), state: RecordState::Stored(Precondition::Absent), read_at })
             }
-            Ok(Some(record)) => self.parse(record, read_at),
+            Ok(Node::File(record)) => self.parse(record, read_at),
+            Ok(Node::Directory(_))
+            | Err(
+                StoreError::NotADirectory { .. } | StoreError::SymbolicLink { .. } | StoreError::NotARegularFile { .. },
+            ) => Err("the access times are not in a regular file"),
             Err(StoreError::Failure { kind: FailureKind::Damaged, .. }) => {
                 Err("the inner store reports that the access times are damaged")
             }
@@ -116,13 +122,16 @@ impl<S: Store> Table<S> {
 
     /// Removes the record, even if it is damaged.
     pub(super) async fn reset(&self) -> Result<(), StoreError> {
-        self.inner.apply(self.with_removal(Batch::new())).await
+        match self.inner.apply(self.with_removal(Batch::new())).await {
+            Err(StoreError::NotFound { .. }) => Ok(()),
+            removed => removed,
+        }
     }
 
-    /// Adds the removal of the record to a batch.
+    /// Adds the removal of the record to a batch. The record must exist.
     pub(super) fn with_removal(&self, batch: Batch) -> Batch {
         self.mark_outdated();
-        batch.remove_record(RECORD.clone())
+        batch.remove(&*RECORD)
     }
 
     fn parse(&self, record: StoredFile, read_at: Instant) -> Result<CachedTimes, &'static str> {
@@ -159,11 +168,11 @@ impl<S: Store> Table<S> {
     ) -> Result<bool, StoreError> {
         let read_at = self.clock.now();
         let after = times.map(|times| CachedTimes::after_storing(times, read_at)).transpose()?;
-        let batch = batch.require_record(RECORD.clone(), required.clone());
+        let batch = batch.require(&*RECORD, required.clone());
         let batch = match after.as_ref().map(|cached| &cached.state) {
-            Some(RecordState::Written(bytes)) => batch.write_record(RECORD.clone(), bytes.to_vec()),
-            Some(_) => batch.remove_record(RECORD.clone()),
-            None => batch,
+            Some(RecordState::Written(bytes)) => batch.write(&*RECORD, bytes.to_vec()),
+            Some(_) if *required != Precondition::Absent => batch.remove(&*RECORD),
+            _ => batch,
         };
         match self.inner.apply(batch).await {
             Ok(()) => {
@@ -172,7 +181,7 @@ impl<S: Store> Table<S> {
                 }
                 Ok(true)
             }
-            Err(StoreError::RecordMismatch { name }) if name == *RECORD => {
+            Err(StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path }) if path == *RECORD => {
                 self.mark_outdated();
                 Ok(false)
             }

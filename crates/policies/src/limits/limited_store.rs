@@ -1,9 +1,7 @@
 //! [`LimitedStore`]: a store with a quota.
 
 use async_trait::async_trait;
-use memory_tool_core::{
-    Batch, Change, MemoryPath, Node, Quota, QuotaKind, ReadOptions, RecordName, Store, StoreError, StoredFile,
-};
+use memory_tool_core::{Batch, Change, Node, Quota, QuotaKind, ReadOptions, Store, StoreError, StorePath};
 
 /// A store that enforces a [`Quota`] on all files of its inner store, such as [`default_quota`](crate::default_quota).
 ///
@@ -75,19 +73,15 @@ impl<S: Store> LimitedStore<S> {
 
 #[async_trait]
 impl<S: Store> Store for LimitedStore<S> {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.inner.read_opts(path, options).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         if self.quota == Quota::new() || !batch.changes().iter().any(may_add) {
             return self.inner.apply(batch).await;
         }
-        let limited = batch.limit(MemoryPath::root(), self.quota);
+        let limited = batch.limit(StorePath::memories(), self.quota);
         self.inner
             .apply(limited)
             .await
@@ -98,6 +92,7 @@ impl<S: Store> Store for LimitedStore<S> {
 /// Whether a change may increase a limited amount. A rename can only increase the depth.
 fn may_add(change: &Change) -> bool {
     match change {
+        _ if change.is_of_record() => false,
         Change::Write { .. } => true,
         Change::Remove { .. } => false,
         Change::Rename { from, to } => to.segments().count() > from.segments().count(),

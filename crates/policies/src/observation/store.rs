@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile};
+use memory_tool_core::{Batch, Node, ReadOptions, Store, StoreError, StorePath};
 use tracing::debug_span;
 use tracing::field::{Empty, display};
 
@@ -12,7 +12,7 @@ use crate::outcome::outcome_of_operation;
 
 /// A store that reports each operation of its inner store.
 ///
-/// Each operation has a span `memory_store` with the fields `store`, `operation` (`read`, `read_record` or `apply`)
+/// Each operation has a span `memory_store` with the fields `store`, `operation` (`read` or `apply`)
 /// and, after [`with_paths`](Self::with_paths), `path`. In it there is one event, with the fields `outcome`, `error`,
 /// `policy` and `duration_us` of [`ObservedTool`](crate::ObservedTool). Its level is `DEBUG`, or `ERROR` for a failure.
 ///
@@ -45,7 +45,7 @@ impl<S: Store> ObservedStore<S> {
     async fn observe<T>(
         &self,
         operation: &'static str,
-        path: Option<&MemoryPath>,
+        path: Option<&StorePath>,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let span = debug_span!("memory_store", store = &*self.store, operation, path = Empty);
@@ -59,12 +59,8 @@ impl<S: Store> ObservedStore<S> {
 
 #[async_trait]
 impl<S: Store> Store for ObservedStore<S> {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.observe("read", Some(path), self.inner.read_opts(path, options)).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.observe("read_record", None, self.inner.read_record(name)).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

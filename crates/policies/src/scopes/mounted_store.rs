@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, FailureKind, Listing, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile,
+    Batch, Change, FailureKind, Listing, MemoryPath, Node, ReadOptions, Store, StoreError, StorePath,
 };
 
 use super::relocation::{Relocated, cut_at_root};
@@ -77,19 +77,19 @@ struct Mount {
 }
 
 impl Mount {
-    fn new(point: MemoryPath, store: impl Store, is_read_only: bool) -> Self {
-        Self { store: Relocated::new(Arc::new(store), point, MemoryPath::root()), is_read_only }
+    fn new(point: impl Into<StorePath>, store: impl Store, is_read_only: bool) -> Self {
+        Self { store: Relocated::new(Arc::new(store), point, StorePath::memories()), is_read_only }
     }
 
-    fn point(&self) -> &MemoryPath {
+    fn point(&self) -> &StorePath {
         self.store.outer()
     }
 
-    fn is_at_or_above(&self, path: &MemoryPath) -> bool {
+    fn is_at_or_above(&self, path: &StorePath) -> bool {
         path == self.point() || path.is_under(self.point())
     }
 
-    fn is_at_or_under(&self, path: &MemoryPath) -> bool {
+    fn is_at_or_under(&self, path: &StorePath) -> bool {
         self.point() == path || self.point().is_under(path)
     }
 }
@@ -98,31 +98,31 @@ impl MountedStore {
     /// Returns a builder with `root` mounted at `/memories`. Wrap `root` in a
     /// [`ReadOnlyStore`](memory_tool_core::ReadOnlyStore) to make it read-only.
     pub fn builder(root: impl Store) -> MountedStoreBuilder {
-        MountedStoreBuilder { root: Mount::new(MemoryPath::root(), root, false), mounted: Vec::new() }
+        MountedStoreBuilder { root: Mount::new(StorePath::memories(), root, false), mounted: Vec::new() }
     }
 
     /// Returns the mount that `path` belongs to, which has the longest mount point.
-    fn owner(&self, path: &MemoryPath) -> &Mount {
+    fn owner(&self, path: &StorePath) -> &Mount {
         self.mounted.iter().rev().find(|mount| mount.is_at_or_above(path)).unwrap_or(&self.root)
     }
 
     /// Returns the first mount at or under `path`. If there is one, `path` cannot be changed, and no single store can
     /// read it.
-    fn first_mount_under(&self, path: &MemoryPath) -> Option<&Mount> {
+    fn first_mount_under(&self, path: &StorePath) -> Option<&Mount> {
         self.mounted.iter().find(|mount| mount.is_at_or_under(path))
     }
 
     /// Lists a directory of one store, without the files that other mounts hide.
-    async fn list_visible(&self, mount: &Mount, directory: &MemoryPath) -> Result<Listing, StoreError> {
+    async fn list_visible(&self, mount: &Mount, directory: &StorePath) -> Result<Listing, StoreError> {
         let mut listing = mount.store.list(directory).await?;
-        let is_owned = |path: &MemoryPath| self.owner(path).point() == mount.point();
+        let is_owned = |path: &StorePath| self.owner(path).point() == mount.point();
         listing.files.retain(|file| is_owned(&file.path) && self.first_mount_under(&file.path).is_none());
         listing.unlisted.retain(|item| is_owned(&item.directory));
         Ok(listing)
     }
 
     /// Reads a directory at or above a mount point.
-    async fn read_across_mounts(&self, directory: &MemoryPath) -> Result<Node, StoreError> {
+    async fn read_across_mounts(&self, directory: &StorePath) -> Result<Node, StoreError> {
         let mut listing = self.list_visible(self.owner(directory), directory).await?;
         for mount in self.mounted.iter().filter(|mount| mount.point().is_under(directory)) {
             let mounted = self.list_visible(mount, mount.point()).await?;
@@ -145,7 +145,7 @@ impl MountedStore {
         }
     }
 
-    fn refuse_change_at(&self, path: &MemoryPath) -> Result<(), StoreError> {
+    fn refuse_change_at(&self, path: &StorePath) -> Result<(), StoreError> {
         let owner = self.owner(path);
         if owner.is_read_only {
             return Err(StoreError::read_only(path, owner.point()));
@@ -153,7 +153,7 @@ impl MountedStore {
         self.refuse_mount_point(path)
     }
 
-    fn refuse_mount_point(&self, path: &MemoryPath) -> Result<(), StoreError> {
+    fn refuse_mount_point(&self, path: &StorePath) -> Result<(), StoreError> {
         let Some(mount) = self.first_mount_under(path) else { return Ok(()) };
         let point = mount.point();
         let reason = if point == path {
@@ -169,7 +169,7 @@ impl MountedStore {
 
     /// Refuses a quota that spans several stores, which cannot be checked in one step. The program caused it, so the
     /// error is for the operator.
-    fn refuse_quota_across(&self, directory: &MemoryPath) -> Result<(), StoreError> {
+    fn refuse_quota_across(&self, directory: &StorePath) -> Result<(), StoreError> {
         match self.mounted.iter().find(|mount| mount.point().is_under(directory)) {
             None => Ok(()),
             Some(mount) => {
@@ -179,7 +179,7 @@ impl MountedStore {
         }
     }
 
-    fn refuse_rename_across(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
+    fn refuse_rename_across(&self, from: &StorePath, to: &StorePath) -> Result<(), StoreError> {
         if self.owner(from).point() == self.owner(to).point() {
             return Ok(());
         }
@@ -202,13 +202,14 @@ impl MountedStore {
         let Some(first) = paths.next() else { return Ok(&self.root) };
         let owner = self.owner(first);
         if let Some(other) = paths.find(|path| self.owner(path).point() != owner.point()) {
-            let reason = format!("{first} and {other} are in different stores, so one batch cannot include both.");
-            return refused(other, reason);
-        }
-        if !owner.point().is_root() && has_records(batch) {
-            let reason =
-                format!("{first} is in a different store than the policy records, so one batch cannot include both.");
-            return refused(first, reason);
+            // The model does not know records.
+            let (shown, other) = if first.is_record() { (other, first) } else { (first, other) };
+            let reason = if other.is_record() {
+                format!("{shown} is in a different store than the policy records, so one batch cannot include both.")
+            } else {
+                format!("{shown} and {other} are in different stores, so one batch cannot include both.")
+            };
+            return refused(if other.is_record() { shown } else { other }, reason);
         }
         Ok(owner)
     }
@@ -221,7 +222,9 @@ impl MountedStore {
         for change in batch.changes() {
             match change {
                 Change::Write { .. } => {}
-                Change::Remove { path } if path.is_root() => self.refuse_clearing_other_mounts().await?,
+                Change::Remove { path } if *path == StorePath::memories() => {
+                    self.refuse_clearing_other_mounts().await?;
+                }
                 Change::Remove { .. } => {}
                 Change::Rename { from, to } => self.refuse_too_long_paths(owner, from, to).await?,
             }
@@ -243,12 +246,12 @@ impl MountedStore {
 
     /// Refuses a rename that would make the path of a file too long for this memory. Paths are shorter in the mounted
     /// store, which would accept it.
-    async fn refuse_too_long_paths(&self, owner: &Mount, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
+    async fn refuse_too_long_paths(&self, owner: &Mount, from: &StorePath, to: &StorePath) -> Result<(), StoreError> {
         if owner.point().is_root() || to.as_str().len() <= from.as_str().len() {
             return Ok(());
         }
         // Lists the parent because `from` may be a file that cannot be read.
-        let above = from.parent().unwrap_or_else(MemoryPath::root);
+        let above = from.parent().unwrap_or_else(StorePath::memories);
         for file in owner.store.list(&above).await?.files {
             if file.path.is_under(from) {
                 file.path.replace_prefix(from, to)?;
@@ -258,27 +261,19 @@ impl MountedStore {
     }
 }
 
-fn has_records(batch: &Batch) -> bool {
-    !batch.record_preconditions().is_empty() || !batch.record_changes().is_empty()
-}
-
-fn refused<T>(path: &MemoryPath, reason: String) -> Result<T, StoreError> {
+fn refused<T>(path: &StorePath, reason: String) -> Result<T, StoreError> {
     Err(StoreError::refused(path, "mounts", reason))
 }
 
 #[async_trait]
 impl Store for MountedStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let node = match self.first_mount_under(path) {
             None => self.owner(path).store.read(path, ReadOptions::new()).await?,
             Some(_) => self.read_across_mounts(path).await?,
         };
         check_after_read(self, &options).await?;
         Ok(node)
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.root.store.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -341,8 +336,8 @@ impl MountedStoreBuilder {
      limit each store before mounting it"
 )]
 struct QuotaAcrossMounts {
-    directory: MemoryPath,
-    point: MemoryPath,
+    directory: StorePath,
+    point: StorePath,
 }
 
 /// An error of [`MountedStoreBuilder::build`].
@@ -354,6 +349,6 @@ pub enum MountError {
     #[error("more than one store is mounted at {point}")]
     DuplicatePoint {
         /// The mount point.
-        point: MemoryPath,
+        point: StorePath,
     },
 }

@@ -1,14 +1,14 @@
 //! [`Relocated`]: a directory of an inner store at another path.
 
 use memory_tool_core::{
-    Batch, FailureKind, FileEntry, InvalidRecordName, Listing, MAX_PATH_BYTES, MemoryPath, Node, PathError,
-    Precondition, ReadOptions, RecordChange, RecordName, Stat, Store, StoreError, StoredFile, UnlistedItem,
+    Batch, Change, FailureKind, FileEntry, Listing, MAX_PATH_BYTES, Node, PathError, Precondition, ReadOptions, Stat,
+    Store, StoreError, StorePath, UnlistedItem,
 };
 
 /// The policy named in the refusal of a path that is too long.
 const POLICY: &str = "scope";
 
-/// One directory of a store at another path, with an optional hidden prefix for record names.
+/// One directory of a store at another path, perhaps with another directory for its records.
 #[derive(Clone, Debug)]
 pub(crate) struct Relocated<S> {
     store: S,
@@ -17,23 +17,26 @@ pub(crate) struct Relocated<S> {
 
 impl<S: Store> Relocated<S> {
     /// Makes the directory `inner` of the store available at the path `outer`.
-    pub(crate) fn new(store: S, outer: MemoryPath, inner: MemoryPath) -> Self {
-        Self { store, relocation: Relocation { outer, inner, record_prefix: String::new() } }
+    pub(crate) fn new(store: S, outer: impl Into<StorePath>, inner: impl Into<StorePath>) -> Self {
+        Self {
+            store,
+            relocation: Relocation { outer: outer.into(), inner: inner.into(), inner_records: StorePath::records() },
+        }
     }
 
-    /// Adds this prefix to the names of records in the inner store.
-    pub(crate) fn with_record_prefix(mut self, prefix: String) -> Self {
-        self.relocation.record_prefix = prefix;
+    /// Keeps the records in this directory of the inner store.
+    pub(crate) fn with_records_in(mut self, directory: StorePath) -> Self {
+        self.relocation.inner_records = directory;
         self
     }
 
     /// The path of the directory on the outer side.
-    pub(crate) fn outer(&self) -> &MemoryPath {
+    pub(crate) fn outer(&self) -> &StorePath {
         &self.relocation.outer
     }
 
     /// Reads a path. Listings omit files without a valid outer path.
-    pub(crate) async fn read(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    pub(crate) async fn read(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let path = self.relocation.to_inner(path)?;
         let options = options.try_map(|path| self.relocation.required_to_inner(path))?;
         match self.store.read_opts(&path, options).await {
@@ -44,26 +47,12 @@ impl<S: Store> Relocated<S> {
     }
 
     /// Lists a directory. The list is empty if the path is absent or a file.
-    pub(crate) async fn list(&self, directory: &MemoryPath) -> Result<Listing, StoreError> {
+    pub(crate) async fn list(&self, directory: &StorePath) -> Result<Listing, StoreError> {
         Ok(self.read(directory, ReadOptions::new()).await?.into_listing())
     }
 
-    pub(crate) async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        let name = self.relocation.record_to_inner(name)?;
-        self.store.read_record(&name).await.map_err(|error| self.relocation.error_to_outer(error))
-    }
-
     pub(crate) async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        self.apply_to_inner(self.relocation.batch_to_inner(batch)?).await
-    }
-
-    /// Applies only the changes to records, provided that the inner store does not have the directory.
-    pub(crate) async fn apply_records_if_absent(&self, batch: Batch) -> Result<(), StoreError> {
-        let records = self.relocation.batch_to_inner(without_changes(batch))?;
-        self.apply_to_inner(records.require(self.relocation.inner.clone(), Precondition::Absent)).await
-    }
-
-    async fn apply_to_inner(&self, batch: Batch) -> Result<(), StoreError> {
+        let batch = batch.try_map(|path| self.relocation.to_inner(path))?;
         self.store.apply(batch).await.map_err(|error| self.relocation.error_to_outer(error))
     }
 }
@@ -80,22 +69,23 @@ pub(crate) fn cut_at_root(batch: &Batch) -> Option<(Batch, StoreError)> {
     Some((only_preconditions(batch, index), unmet))
 }
 
-/// Removes the changes to files from the batch.
-fn without_changes(batch: Batch) -> Batch {
-    let mut records = only_preconditions(&batch, batch.preconditions().len());
-    for change in batch.into_changes().1 {
-        records = match change {
-            RecordChange::Write { name, content } => records.write_record(name, content),
-            RecordChange::Remove { name } => records.remove_record(name),
-        };
-    }
-    records
+/// Returns the batch without the removal of a root, provided that the root is empty.
+pub(crate) fn without_clearing(batch: &Batch, root: &StorePath) -> Batch {
+    let rest = batch.changes().iter().filter(|change| !matches!(change, Change::Remove { path } if path == root));
+    let rest = rest.cloned().fold(only_preconditions(batch, batch.preconditions().len()), Batch::change);
+    let rest = batch.quotas().iter().cloned().fold(rest, |rest, (directory, quota)| rest.limit(directory, quota));
+    rest.require(root, Precondition::Absent)
 }
 
-/// Returns a batch with all preconditions on records and the first `count` preconditions on paths.
+/// Returns a batch with the first `count` preconditions.
 fn only_preconditions(batch: &Batch, count: usize) -> Batch {
-    let records = batch.record_preconditions().iter().cloned();
-    let only = records.fold(Batch::new(), |batch, (name, precondition)| batch.require_record(name, precondition));
+    let mut only = Batch::new();
+    if let Some(actor) = batch.actor() {
+        only = only.by(actor.clone());
+    }
+    if let Some(command) = batch.command() {
+        only = only.for_command(command);
+    }
     let paths = batch.preconditions().iter().take(count).cloned();
     paths.fold(only, |batch, (path, precondition)| batch.require(path, precondition))
 }
@@ -104,9 +94,9 @@ fn only_preconditions(batch: &Batch, count: usize) -> Batch {
 /// without revealing the inner paths.
 #[derive(Clone, Debug)]
 struct Relocation {
-    outer: MemoryPath,
-    inner: MemoryPath,
-    record_prefix: String,
+    outer: StorePath,
+    inner: StorePath,
+    inner_records: StorePath,
 }
 
 impl Relocation {
@@ -114,7 +104,12 @@ impl Relocation {
     ///
     /// # Errors
     /// Returns [`StoreError::Refused`] if the inner path would be too long.
-    fn to_inner(&self, path: &MemoryPath) -> Result<MemoryPath, StoreError> {
+    fn to_inner(&self, path: &StorePath) -> Result<StorePath, StoreError> {
+        if path.is_record() {
+            let inner = path.replace_prefix(&StorePath::records(), &self.inner_records);
+            return inner
+                .map_err(|_| StoreError::failure(FailureKind::Other, "naming a record", "its path is too long"));
+        }
         path.replace_prefix(&self.outer, &self.inner).map_err(|_| {
             let (length, most) = (path.as_str().len(), self.max_outer_bytes());
             let reason =
@@ -125,35 +120,18 @@ impl Relocation {
 
     /// Translates the path of a precondition of a read. The root stays the root, because the inner store may not have a
     /// directory for it: the precondition fails in the same way on the root of the inner store.
-    fn required_to_inner(&self, path: &MemoryPath) -> Result<MemoryPath, StoreError> {
-        if path.is_root() { Ok(MemoryPath::root()) } else { self.to_inner(path) }
-    }
-
-    fn record_to_inner(&self, name: &RecordName) -> Result<RecordName, StoreError> {
-        if self.record_prefix.is_empty() {
-            return Ok(name.clone());
-        }
-        let prefixed = format!("{}{name}", self.record_prefix).parse();
-        prefixed.map_err(|error: InvalidRecordName| StoreError::failure(FailureKind::Other, "naming a record", error))
-    }
-
-    /// Translates the batch for the inner store.
-    ///
-    /// # Errors
-    /// Returns the errors of [`to_inner`](Self::to_inner) and [`record_to_inner`](Self::record_to_inner).
-    fn batch_to_inner(&self, batch: Batch) -> Result<Batch, StoreError> {
-        batch.try_map(|path| self.to_inner(path), |name| self.record_to_inner(name))
+    fn required_to_inner(&self, path: &StorePath) -> Result<StorePath, StoreError> {
+        if path.is_root() { Ok(path.clone()) } else { self.to_inner(path) }
     }
 
     /// Translates an inner path to the outer path. Returns `None` if it is outside the directory, or if the outer path
     /// would be too long.
-    fn to_outer(&self, path: &MemoryPath) -> Option<MemoryPath> {
-        let is_within = *path == self.inner || path.is_under(&self.inner);
-        if is_within { path.replace_prefix(&self.inner, &self.outer).ok() } else { None }
-    }
-
-    fn record_to_outer(&self, name: &RecordName) -> Option<RecordName> {
-        name.as_str().strip_prefix(&self.record_prefix)?.parse().ok()
+    fn to_outer(&self, path: &StorePath) -> Option<StorePath> {
+        let records = StorePath::records();
+        let (inner, outer) =
+            if path.is_record() { (&self.inner_records, &records) } else { (&self.inner, &self.outer) };
+        let is_within = path == inner || path.is_under(inner);
+        if is_within { path.replace_prefix(inner, outer).ok() } else { None }
     }
 
     fn listing_to_outer(&self, listing: Listing) -> Listing {
@@ -171,7 +149,10 @@ impl Relocation {
 
     fn error_to_outer(&self, error: StoreError) -> StoreError {
         // A symbolic link may be above the inner directory. It is reported at the outer directory.
-        let outer = |path: MemoryPath| self.to_outer(&path).unwrap_or_else(|| self.outer.clone());
+        let outer = |path: StorePath| {
+            let above = || if path.is_record() { StorePath::records() } else { self.outer.clone() };
+            self.to_outer(&path).unwrap_or_else(above)
+        };
         match error {
             StoreError::AlreadyExists { path } => StoreError::AlreadyExists { path: outer(path) },
             StoreError::NotFound { path } => StoreError::NotFound { path: outer(path) },
@@ -181,10 +162,6 @@ impl Relocation {
             StoreError::NotARegularFile { path } => StoreError::NotARegularFile { path: outer(path) },
             StoreError::NotAFile { path } => StoreError::NotAFile { path: outer(path) },
             StoreError::NotText { path } => StoreError::NotText { path: outer(path) },
-            StoreError::RecordMismatch { ref name } => match self.record_to_outer(name) {
-                Some(name) => StoreError::RecordMismatch { name },
-                None => hidden(error),
-            },
             StoreError::OverQuota { path, kind, limit, requested, remaining } => {
                 StoreError::OverQuota { path: outer(path), kind, limit, requested, remaining }
             }
@@ -252,7 +229,7 @@ mod tests {
         let relocation = |outer: &str, inner: &str| Relocation {
             outer: outer.parse().unwrap(),
             inner: inner.parse().unwrap(),
-            record_prefix: String::new(),
+            inner_records: StorePath::records(),
         };
         let mounted = relocation("/memories/team", "/memories");
         for (text, expected) in [

@@ -5,7 +5,7 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use memory_tool_core::{MemoryPath, ReadOptions, Store, StoreError};
+use memory_tool_core::{MemoryPath, ReadOptions, Store, StoreError, StorePath};
 
 /// The maximum length of a scope name in bytes.
 pub const MAX_SCOPE_NAME_BYTES: usize = 80;
@@ -37,6 +37,7 @@ const DIRECTORY_PREFIX: &str = "scope-";
 pub struct Scope {
     name: Arc<str>,
     directory: MemoryPath,
+    records: StorePath,
 }
 
 impl Scope {
@@ -70,8 +71,10 @@ impl Scope {
             return Err(ScopeError::SurroundingWhiteSpace);
         }
         // An encoded name can only be invalid because of its length, which the limit above prevents.
-        let directory = MemoryPath::root().join(&encode(name)).map_err(|_| too_long())?;
-        Ok(Self { name: Arc::from(name), directory })
+        let encoded = encode(name);
+        let directory = MemoryPath::root().join(&encoded).map_err(|_| too_long())?;
+        let records = StorePath::records().join("scopes").and_then(|scopes| scopes.join(&encoded));
+        Ok(Self { name: Arc::from(name), directory, records: records.map_err(|_| too_long())? })
     }
 
     /// Returns the sorted scopes that have a file in `store`, which is the inner store of a
@@ -103,10 +106,10 @@ impl Scope {
     }
 
     /// The scope of a file in the inner store; `None` if it is in no scope.
-    fn of_file(path: &MemoryPath) -> Option<Self> {
+    fn of_file(path: &StorePath) -> Option<Self> {
         let directory = path.parents().filter(|above| !above.is_root()).last()?;
         let name = decode(directory.file_name()?)?;
-        Self::from_trusted_name(&name).ok().filter(|scope| scope.directory == directory)
+        Self::from_trusted_name(&name).ok().filter(|scope| *scope.directory == directory)
     }
 
     /// The name that was passed to [`from_trusted_name`](Self::from_trusted_name).
@@ -130,6 +133,11 @@ impl Scope {
     /// ```
     pub fn directory(&self) -> &MemoryPath {
         &self.directory
+    }
+
+    /// The directory of the inner store for the records of this scope.
+    pub(crate) fn records(&self) -> StorePath {
+        self.records.clone()
     }
 }
 

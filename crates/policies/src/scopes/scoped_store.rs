@@ -1,11 +1,9 @@
 //! [`ScopedStore`]: one tenant's part of a shared store.
 
 use async_trait::async_trait;
-use memory_tool_core::{
-    Batch, Change, Listing, MemoryPath, Node, ReadOptions, RecordName, Store, StoreError, StoredFile,
-};
+use memory_tool_core::{Batch, Change, Listing, MemoryPath, Node, ReadOptions, Store, StoreError, StorePath};
 
-use super::relocation::{Relocated, cut_at_root};
+use super::relocation::{Relocated, cut_at_root, without_clearing};
 use super::scope::Scope;
 
 /// Attempts to clear a scope while other writers keep adding its first file.
@@ -19,8 +17,8 @@ const MAX_ATTEMPTS: usize = 1_000;
 /// 2. Clearing the memory clears only this scope. To delete the data of a tenant, clear the scoped store with its other
 ///    policies over it.
 /// 3. Errors contain the paths of the scope, never the name of the scope or its directory.
-/// 4. Each scope has separate records. In the inner store their names start with `scopes/`, the last segment of
-///    [`Scope::directory`] and `/`.
+/// 4. Each scope has separate records. The inner store keeps them under `/records/scopes` and the last segment of
+///    [`Scope::directory`].
 /// 5. The directory of the scope is part of the inner path. With a name of ten lower-case letters, paths of the scope
 ///    can have up to 1,007 bytes instead of 1,024. A longer path is [refused](StoreError::Refused), and the reason
 ///    gives the limit.
@@ -60,9 +58,8 @@ pub struct ScopedStore<S> {
 impl<S: Store> ScopedStore<S> {
     /// Creates the memory of `scope` in `inner`.
     pub fn new(inner: S, scope: Scope) -> Self {
-        let records = format!("scopes/{}/", scope.directory().file_name().unwrap_or_default());
-        let directory = Relocated::new(inner, MemoryPath::root(), scope.directory().clone());
-        Self { scope, directory: directory.with_record_prefix(records) }
+        let directory = Relocated::new(inner, MemoryPath::root(), scope.directory());
+        Self { directory: directory.with_records_in(scope.records()), scope }
     }
 
     /// The scope.
@@ -70,34 +67,29 @@ impl<S: Store> ScopedStore<S> {
         &self.scope
     }
 
-    /// Applies a batch that clears the scope, even if the inner store has no directory for it.
-    async fn clear(&self, batch: Batch) -> Result<(), StoreError> {
+    /// Applies a batch that removes a root, even if the inner store has no directory for it.
+    async fn clear(&self, batch: &Batch) -> Result<(), StoreError> {
+        let mut attempt = batch.clone();
         for _ in 0..MAX_ATTEMPTS {
-            match self.directory.apply(batch.clone()).await {
-                Err(StoreError::NotFound { .. }) if batch.record_changes().is_empty() => return Ok(()),
-                Err(StoreError::NotFound { .. }) => {}
-                outcome => return outcome,
-            }
-            match self.directory.apply_records_if_absent(batch.clone()).await {
-                Err(StoreError::AlreadyExists { path }) if path.is_root() => {} // another writer added a first file
+            match self.directory.apply(attempt.clone()).await {
+                Err(StoreError::NotFound { path }) if path.is_root() && batch.changes().len() == 1 => return Ok(()),
+                Err(StoreError::NotFound { path }) if path.is_root() => attempt = without_clearing(&attempt, &path),
+                // Another writer added a first file.
+                Err(StoreError::AlreadyExists { path }) if path.is_root() => attempt = batch.clone(),
                 outcome => return outcome,
             }
         }
-        Err(StoreError::VersionMismatch { path: MemoryPath::root() })
+        Err(StoreError::VersionMismatch { path: StorePath::memories() })
     }
 }
 
 #[async_trait]
 impl<S: Store> Store for ScopedStore<S> {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         match self.directory.read(path, options).await? {
             Node::Absent | Node::File(_) if path.is_root() => Ok(Node::Directory(Listing::default())),
             node => Ok(node),
         }
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.directory.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -106,9 +98,7 @@ impl<S: Store> Store for ScopedStore<S> {
             self.directory.apply(before).await?;
             return Err(unmet);
         }
-        match batch.changes() {
-            [Change::Remove { path }] if path.is_root() => self.clear(batch).await,
-            _ => self.directory.apply(batch).await,
-        }
+        let clears = |change: &Change| matches!(change, Change::Remove { path } if path.is_root());
+        if batch.changes().iter().any(clears) { self.clear(&batch).await } else { self.directory.apply(batch).await }
     }
 }

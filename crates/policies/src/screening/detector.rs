@@ -3,7 +3,11 @@
 use std::fmt;
 
 macro_rules! detectors {
-    ($($(#[doc = $doc:literal])+ $detector:ident = $name:literal,)+) => {
+    (
+        $($(#[doc = $credential_doc:literal])+ $credential:ident = $credential_name:literal,)+
+        personal data:
+        $($(#[doc = $personal_doc:literal])+ $personal:ident = $personal_name:literal,)+
+    ) => {
         /// A kind of sensitive data that [`SensitiveData`](crate::SensitiveData) detects.
         ///
         /// Published examples and obvious placeholders are ignored: `AKIAIOSFODNN7EXAMPLE`, `ghp_xxxx…`,
@@ -11,17 +15,25 @@ macro_rules! detectors {
         #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
         #[non_exhaustive]
         pub enum Detector {
-            $($(#[doc = $doc])+ $detector,)+
+            $($(#[doc = $credential_doc])+ $credential,)+
+            $($(#[doc = $personal_doc])+ $personal,)+
         }
 
         impl Detector {
             /// All detectors.
-            pub const ALL: &'static [Self] = &[$(Self::$detector,)+];
+            pub const ALL: &'static [Self] = &[$(Self::$credential,)+ $(Self::$personal,)+];
+
+            /// The detectors of credentials, which are on by default.
+            pub const CREDENTIALS: &'static [Self] = &[$(Self::$credential,)+];
+
+            /// The detectors of personal data. Only [`PaymentCard`](Self::PaymentCard) is on by default.
+            pub const PERSONAL: &'static [Self] = &[$(Self::$personal,)+];
 
             /// The name that the model reads in a refusal or mark.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Self::$detector => $name,)+
+                    $(Self::$credential => $credential_name,)+
+                    $(Self::$personal => $personal_name,)+
                 }
             }
         }
@@ -86,6 +98,7 @@ detectors! {
     /// Another key or token with such a name: `api_key=…`, `client_secret: …`, `the token is …`. It has at least 16
     /// characters, and letters and digits that alternate at least three times.
     ApiKey = "API key or token",
+    personal data:
     /// A card number of a major payment network: 14 to 19 digits with a Luhn check digit, in one piece or in the groups
     /// printed on the card. One in ten other numbers with such a beginning and length has a valid check digit by
     /// chance.
@@ -100,39 +113,6 @@ detectors! {
 }
 
 impl Detector {
-    /// The detectors of credentials, which are on by default.
-    pub const CREDENTIALS: &'static [Self] = &[
-        Self::AwsAccessKeyId,
-        Self::AwsSecretAccessKey,
-        Self::GoogleApiKey,
-        Self::GoogleServiceAccountKey,
-        Self::AzureStorageKey,
-        Self::AzureSasSignature,
-        Self::GitHubToken,
-        Self::GitLabToken,
-        Self::SlackToken,
-        Self::StripeKey,
-        Self::OpenAiKey,
-        Self::AnthropicKey,
-        Self::NpmToken,
-        Self::PyPiToken,
-        Self::SendGridKey,
-        Self::TwilioKey,
-        Self::HuggingFaceToken,
-        Self::DigitalOceanToken,
-        Self::DiscordToken,
-        Self::TelegramToken,
-        Self::JsonWebToken,
-        Self::PrivateKey,
-        Self::UrlPassword,
-        Self::BearerToken,
-        Self::Password,
-        Self::ApiKey,
-    ];
-
-    /// The detectors of personal data. Only [`PaymentCard`](Self::PaymentCard) is on by default.
-    pub const PERSONAL: &'static [Self] = &[Self::PaymentCard, Self::EmailAddress, Self::PhoneNumber, Self::Iban];
-
     /// The detectors of a kind of sensitive data: a [name](Self::name) in lower case with hyphens, such as
     /// `e-mail-address`, or `personal` for all [personal data](Self::PERSONAL).
     ///

@@ -248,23 +248,10 @@ fn is_reference(text: &str) -> bool {
 
 /// A hyphenated description of a password: `2fa-protected`, `32-byte`, `12-characters-long`.
 fn is_phrase(text: &str) -> bool {
+    #[rustfmt::skip]
     const ENDS: [&str; 16] = [
-        "ed",
-        "only",
-        "safe",
-        "long",
-        "byte",
-        "bytes",
-        "bit",
-        "char",
-        "chars",
-        "character",
-        "characters",
-        "digit",
-        "digits",
-        "word",
-        "words",
-        "step",
+        "ed", "only", "safe", "long", "byte", "bytes", "bit", "char", "chars", "character", "characters",
+        "digit", "digits", "word", "words", "step",
     ];
     let last = text.rsplit('-').next().filter(|last| last.len() < text.len());
     let is_counted = text.starts_with(|first: char| first.is_ascii_digit());

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::sync::Arc;
 
-use memory_tool_core::MemoryPath;
+use memory_tool_core::StorePath;
 
 /// Accepts, refuses or redacts each text as it would be stored, and accepts or refuses each new path.
 ///
 /// [`SensitiveData`](crate::SensitiveData) is the implementation in this crate. An example of your own:
 ///
 /// ```
-/// use memory_tool_core::{Engine, InMemoryStore, MemoryPath, MemoryTool};
+/// use memory_tool_core::{Engine, InMemoryStore, MemoryTool, StorePath};
 /// use memory_tool_policies::{Refusal, Screen, ScreenedStore, Verdict};
 ///
 /// /// Redacts the name of an unannounced project.
@@ -18,7 +18,7 @@ use memory_tool_core::MemoryPath;
 /// struct Unannounced(&'static str);
 ///
 /// impl Screen for Unannounced {
-///     fn screen_path(&self, path: &MemoryPath) -> Result<(), Refusal> {
+///     fn screen_path(&self, path: &StorePath) -> Result<(), Refusal> {
 ///         if path.as_str().contains(self.0) {
 ///             return Err(Refusal::new("The name mentions an unannounced project. Choose another."));
 ///         }
@@ -60,7 +60,7 @@ pub trait Screen: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// Returns [`Refusal`] if nothing may be stored at this path. Names cannot be redacted, because Claude would not
     /// find the file again.
-    fn screen_path(&self, path: &MemoryPath) -> Result<(), Refusal>;
+    fn screen_path(&self, path: &StorePath) -> Result<(), Refusal>;
 
     /// Checks the whole new `text` of a file. `before` is its current text, which is empty for a new file.
     ///
@@ -76,7 +76,7 @@ pub trait Screen: fmt::Debug + Send + Sync + 'static {
 
 #[deny(clippy::missing_trait_methods)]
 impl<S: Screen + ?Sized> Screen for Arc<S> {
-    fn screen_path(&self, path: &MemoryPath) -> Result<(), Refusal> {
+    fn screen_path(&self, path: &StorePath) -> Result<(), Refusal> {
         (**self).screen_path(path)
     }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use memory_tool_core::MemoryPath;
+use memory_tool_core::StorePath;
 use regex::Regex;
 
 use crate::screening::detector::Detector;
@@ -105,7 +105,7 @@ impl Default for SensitiveData {
 }
 
 impl Screen for SensitiveData {
-    fn screen_path(&self, path: &MemoryPath) -> Result<(), Refusal> {
+    fn screen_path(&self, path: &StorePath) -> Result<(), Refusal> {
         match self.findings(path.as_str()).first() {
             None => Ok(()),
             Some(finding) => Err(Refusal::new(format!(

@@ -1,9 +1,7 @@
 //! [`ScreenedStore`]: a store that screens new text and names.
 
 use async_trait::async_trait;
-use memory_tool_core::{
-    Batch, Change, MemoryPath, Node, Precondition, ReadOptions, RecordName, Store, StoreError, StoredFile, Version,
-};
+use memory_tool_core::{Batch, Change, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version};
 
 use crate::screening::readings::{Reading, utf8};
 use crate::screening::screen::{Refusal, Screen, Verdict};
@@ -72,7 +70,9 @@ impl<S: Store, C: Screen> ScreenedStore<S, C> {
     /// Returns the batch with redacted contents.
     async fn screen(&self, mut batch: Batch) -> Result<Batch, StoreError> {
         for change in batch.changes() {
-            if let Change::Rename { to, .. } = change {
+            if let Change::Rename { to, .. } = change
+                && !to.is_record()
+            {
                 self.screen_path(to)?;
             }
         }
@@ -87,7 +87,7 @@ impl<S: Store, C: Screen> ScreenedStore<S, C> {
     /// Returns the content to write instead of `content`.
     async fn screen_write(
         &self,
-        path: &MemoryPath,
+        path: &StorePath,
         content: Vec<u8>,
         version: Option<&Version>,
     ) -> Result<Vec<u8>, StoreError> {
@@ -109,7 +109,7 @@ impl<S: Store, C: Screen> ScreenedStore<S, C> {
         accepts(&utf8(content)) && Reading::all(content).all(|reading| accepts(&reading.text(content)))
     }
 
-    fn screen_content(&self, path: &MemoryPath, content: Vec<u8>, before: &[u8]) -> Result<Vec<u8>, StoreError> {
+    fn screen_content(&self, path: &StorePath, content: Vec<u8>, before: &[u8]) -> Result<Vec<u8>, StoreError> {
         let content = match self.screen.screen_text(&utf8(&content), &utf8(before)) {
             Verdict::Accept => content,
             Verdict::Refuse(refusal) => return Err(refused(path, refusal)),
@@ -128,15 +128,15 @@ impl<S: Store, C: Screen> ScreenedStore<S, C> {
 
     /// Screens a path. The error names the nearest accepted directory above it, because errors may be logged and must
     /// not contain the refused name.
-    fn screen_path(&self, path: &MemoryPath) -> Result<(), StoreError> {
+    fn screen_path(&self, path: &StorePath) -> Result<(), StoreError> {
         self.screen.screen_path(path).map_err(|refusal| {
             let nameable = path.parents().find(|parent| self.screen.screen_path(parent).is_ok());
-            refused(&nameable.unwrap_or_else(MemoryPath::root), refusal)
+            refused(&nameable.unwrap_or_else(StorePath::memories), refusal)
         })
     }
 
     /// Reads the version that the batch requires. A different version must not affect the decision.
-    async fn read_at(&self, path: &MemoryPath, version: &Version) -> Result<Vec<u8>, StoreError> {
+    async fn read_at(&self, path: &StorePath, version: &Version) -> Result<Vec<u8>, StoreError> {
         match self.inner.read_opts(path, ReadOptions::new()).await? {
             Node::File(file) if file.version == *version => Ok(file.content),
             _ => Err(StoreError::VersionMismatch { path: path.clone() }),
@@ -146,12 +146,8 @@ impl<S: Store, C: Screen> ScreenedStore<S, C> {
 
 #[async_trait]
 impl<S: Store, C: Screen> Store for ScreenedStore<S, C> {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.inner.read_opts(path, options).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner.read_record(name).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -159,14 +155,14 @@ impl<S: Store, C: Screen> Store for ScreenedStore<S, C> {
     }
 }
 
-fn required_version<'a>(preconditions: &'a [(MemoryPath, Precondition)], path: &MemoryPath) -> Option<&'a Version> {
+fn required_version<'a>(preconditions: &'a [(StorePath, Precondition)], path: &StorePath) -> Option<&'a Version> {
     preconditions.iter().find_map(|(required, precondition)| match precondition {
         Precondition::Version(version) if required == path => Some(version),
         _ => None,
     })
 }
 
-fn refused(path: &MemoryPath, Refusal { reason }: Refusal) -> StoreError {
+fn refused(path: &StorePath, Refusal { reason }: Refusal) -> StoreError {
     StoreError::refused(path, "screening", reason)
 }
 

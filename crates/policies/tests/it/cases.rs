@@ -5,10 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_conformance::PolicyCase;
-use memory_tool_core::{
-    Batch, Change, InMemoryStore, MemoryPath, Node, ReadOptions, RecordChange, RecordName, Store, StoreError,
-    StoredFile,
-};
+use memory_tool_core::{Batch, Change, InMemoryStore, Node, ReadOptions, Store, StoreError, StorePath};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
@@ -73,20 +70,17 @@ struct Faulty {
 
 #[async_trait]
 impl Store for Faulty {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let mut node = self.inner.read_opts(path, options).await?;
-        if let (Fault::TruncatesContents, Node::File(file)) = (self.fault, &mut node) {
+        if let (Fault::TruncatesContents, Node::File(file), false) = (self.fault, &mut node, path.is_record()) {
             file.content.truncate(2);
         }
         Ok(node)
     }
 
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.inner.read_record(name).await
-    }
-
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        let removes = batch.changes().iter().any(|change| matches!(change, Change::Remove { .. }));
+        let removes =
+            batch.changes().iter().any(|change| matches!(change, Change::Remove { path } if !path.is_record()));
         match self.fault {
             Fault::LosesRecords => self.inner.apply(without_records(batch)).await,
             Fault::IgnoresQuotas => self.inner.apply(without_quotas(batch)).await,
@@ -98,23 +92,16 @@ impl Store for Faulty {
 
 fn without_quotas(batch: Batch) -> Batch {
     let required = batch.preconditions().iter().cloned();
-    let mut kept = required.fold(Batch::new(), |batch, (path, precondition)| batch.require(path, precondition));
-    for (name, precondition) in batch.record_preconditions() {
-        kept = kept.require_record(name.clone(), precondition.clone());
-    }
-    let (changes, record_changes) = batch.into_changes();
-    record_changes.into_iter().fold(changes.into_iter().fold(kept, Batch::change), |batch, change| match change {
-        RecordChange::Write { name, content } => batch.write_record(name, content),
-        RecordChange::Remove { name } => batch.remove_record(name),
-    })
+    let kept = required.fold(Batch::new(), |batch, (path, precondition)| batch.require(path, precondition));
+    batch.into_changes().into_iter().fold(kept, Batch::change)
 }
 
 fn without_records(batch: Batch) -> Batch {
-    let required = batch.preconditions().iter().cloned();
+    let required = batch.preconditions().iter().filter(|(path, _)| !path.is_record()).cloned();
     let kept = required.fold(Batch::new(), |batch, (path, precondition)| batch.require(path, precondition));
     let quotas = batch.quotas().iter().cloned();
     let kept = quotas.fold(kept, |batch, (directory, quota)| batch.limit(directory, quota));
-    batch.into_changes().0.into_iter().fold(kept, Batch::change)
+    batch.into_changes().into_iter().filter(|change| !change.is_of_record()).fold(kept, Batch::change)
 }
 
 #[tokio::test]

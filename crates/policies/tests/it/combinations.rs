@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use crate::support::{block_on, path};
-use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Precondition, Quota, Store, StoreError, StoreExt as _};
+use crate::support::{block_on, path, read_record};
+use memory_tool_core::{Batch, InMemoryStore, Precondition, Quota, Store, StoreError, StoreExt as _, StorePath};
 use memory_tool_policies::{ExpiringStore, LimitedStore, Scope, ScopedStore};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -25,7 +25,7 @@ async fn create(store: &dyn Store, name: &str, content: &str) -> Result<(), Stor
 }
 
 async fn names(store: &dyn Store) -> Vec<String> {
-    let files = store.list(MemoryPath::root()).await.unwrap();
+    let files = store.list(StorePath::memories()).await.unwrap();
     files.iter().map(|file| file.path.as_str().replace("/memories/", "")).collect()
 }
 
@@ -46,7 +46,7 @@ fn access_times_are_not_counted() {
         let (_, store) = limited_and_expiring(scoped, quota);
         create(&store, "a", "12345").await.unwrap();
         create(&store, "b", "1234").await.unwrap();
-        let times = shared.read_record(&"scopes/scope-alice/expiry/access-times".parse().unwrap()).await.unwrap();
+        let times = read_record(&shared, "scopes/scope-alice/expiry/access-times").await;
         assert!(times.unwrap().content.starts_with(br#"{"version":1,"files":{"/memories/a""#));
         assert_refused(create(&store, "c", "").await, "would make 3 files; the limit is 2");
         assert_refused(store.write("/memories/b", "123456").await, "11 bytes");

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::support::{block_on, contents, if_valid, path, reason, remove, rename, write};
+use crate::support::{block_on, contents, if_valid, memory_path, path, reason, remove, rename, write};
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, Engine, FailureKind, FileTimes, InMemoryStore, MemoryPath, MemoryTool, Node, Quota, QuotaKind,
-    ReadOptions, RecordName, Store, StoreError, StoreExt as _, StoredFile,
+    Batch, Change, Engine, FailureKind, FileTimes, InMemoryStore, MemoryTool, Node, Quota, QuotaKind, ReadOptions,
+    Store, StoreError, StoreExt as _, StorePath,
 };
 use memory_tool_policies::{LimitedStore, MountedStore, Scope, ScopedStore};
 use memory_tool_test_fixtures::property;
@@ -15,28 +15,28 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::json;
 
-type Sizes = BTreeMap<MemoryPath, u64>;
+type Sizes = BTreeMap<StorePath, u64>;
 
 async fn sizes(store: &dyn Store) -> Sizes {
-    let files = store.list(MemoryPath::root()).await.unwrap();
+    let files = store.list(StorePath::memories()).await.unwrap();
     files.into_iter().map(|file| (file.path, file.size)).collect()
 }
 
-fn depth(path: &MemoryPath) -> u64 {
+fn depth(path: &StorePath) -> u64 {
     path.segments().count() as u64
 }
 
 /// Returns the exceeded limits of a batch as kind, limit, resulting amount and amount left, from the files before and
 /// after it.
 fn excesses(
-    directory: &MemoryPath,
+    directory: &StorePath,
     quota: Quota,
     changes: &[Change],
     before: &Sizes,
     after: &Sizes,
 ) -> Vec<(QuotaKind, u64, u64, u64)> {
-    let is_within = |path: &MemoryPath| path == directory || path.is_under(directory);
-    let within = |sizes: &Sizes| -> Vec<(MemoryPath, u64)> {
+    let is_within = |path: &StorePath| path == directory || path.is_under(directory);
+    let within = |sizes: &Sizes| -> Vec<(StorePath, u64)> {
         sizes.iter().filter(|(path, _)| is_within(path)).map(|(path, size)| (path.clone(), *size)).collect()
     };
     let total = |sizes: &Sizes| within(sizes).iter().map(|(_, size)| size).sum::<u64>();
@@ -55,7 +55,7 @@ fn excesses(
         let is_written = changes.iter().any(|change| matches!(change, Change::Write { path, .. } if *path == now));
         let origin = renamed.unwrap_or_else(|| now.clone());
         let was_within = before.contains_key(&origin) && is_within(&origin);
-        let levels = |path: &MemoryPath| depth(path) - depth(directory);
+        let levels = |path: &StorePath| depth(path) - depth(directory);
         let depth_before = if was_within { levels(&origin) } else { 0 };
         amounts.push((QuotaKind::Depth, quota.depth, depth_before, levels(&now)));
         if is_written {
@@ -70,7 +70,7 @@ fn excesses(
     amounts.into_iter().filter_map(excess).collect()
 }
 
-fn any_path() -> impl Strategy<Value = MemoryPath> {
+fn any_path() -> impl Strategy<Value = StorePath> {
     prop::collection::vec(select(vec!["a", "b", "d"]), 1..5)
         .prop_map(|segments| path(&segments.iter().fold("/memories".to_owned(), |path, name| format!("{path}/{name}"))))
 }
@@ -81,7 +81,7 @@ fn any_change() -> impl Strategy<Value = Change> {
             Change::Write { path, content: vec![b'x'; size], times: FileTimes::new() }
         }),
         1 => any_path().prop_map(|path| Change::Remove { path }),
-        1 => Just(Change::Remove { path: MemoryPath::root() }),
+        1 => Just(Change::Remove { path: StorePath::memories() }),
         3 => (any_path(), any_path()).prop_map(|(from, to)| Change::Rename { from, to }),
     ]
 }
@@ -111,13 +111,17 @@ async fn copy_of(store: &dyn Store) -> InMemoryStore {
 }
 
 proptest! {
-    #![proptest_config(property(1_000, 50_000))]
+    #![proptest_config(property(250, 50_000))]
 
     /// Applies each batch with a quota, and to a copy without one. The files in the copy determine the expected result.
     #[test]
     fn a_quota_agrees_with_a_simple_count(
         steps in prop::collection::vec(
-            (prop::collection::vec(any_change(), 1..4), prop_oneof![any_path(), Just(MemoryPath::root())], any_quota()),
+            (
+                prop::collection::vec(any_change(), 1..4),
+                prop_oneof![any_path(), Just(StorePath::memories())],
+                any_quota(),
+            ),
             1..12,
         ),
     ) {
@@ -164,7 +168,7 @@ proptest! {
             let limited = LimitedStore::new(InMemoryStore::new(), quota);
             for changes in steps {
                 let batch = batch_of(&changes);
-                let required = batch.clone().limit(MemoryPath::root(), quota);
+                let required = batch.clone().limit(StorePath::memories(), quota);
                 match (store.apply(required).await, limited.apply(batch).await) {
                     (Err(StoreError::OverQuota { .. }), Err(StoreError::Refused { path, .. })) => {
                         prop_assert!(path.is_root());
@@ -227,16 +231,12 @@ async fn an_over_quota_error_of_another_wrapper_is_readable() {
 
     #[async_trait]
     impl Store for Full {
-        async fn read_opts(&self, _: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
+        async fn read_opts(&self, _: &StorePath, _: ReadOptions) -> Result<Node, StoreError> {
             Ok(Node::Absent)
         }
 
-        async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-            Ok(None)
-        }
-
         async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-            InMemoryStore::new().apply(batch.limit(MemoryPath::root(), Quota::new().with_files(0))).await
+            InMemoryStore::new().apply(batch.limit(StorePath::memories(), Quota::new().with_files(0))).await
         }
     }
 
@@ -307,8 +307,8 @@ async fn a_quota_error_names_the_path_in_the_scope() {
 #[tokio::test]
 async fn mounted_stores_are_limited_separately() {
     let team = LimitedStore::new(InMemoryStore::new(), Quota::new().with_files(1));
-    let mounted = MountedStore::builder(InMemoryStore::new()).mount(path("/memories/team"), team);
-    let mounted = mounted.mount(path("/memories/all"), InMemoryStore::new()).build().unwrap();
+    let mounted = MountedStore::builder(InMemoryStore::new()).mount(memory_path("/memories/team"), team);
+    let mounted = mounted.mount(memory_path("/memories/all"), InMemoryStore::new()).build().unwrap();
     write(&mounted, "/memories/team/a", "").await.unwrap();
     reason(write(&mounted, "/memories/team/b", "").await);
     let without_room = |directory| {

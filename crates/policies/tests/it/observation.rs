@@ -4,10 +4,11 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::support::record;
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, Quota, ReadOnlyStore, ReadOptions,
-    RecordName, Store, StoreError, StoreExt as _, StoredFile,
+    Batch, Engine, FailureKind, InMemoryStore, MemoryTool, Node, Quota, ReadOnlyStore, ReadOptions, Store, StoreError,
+    StoreExt as _, StorePath,
 };
 use memory_tool_policies::{LimitedStore, MountedStore, ObservedStore, ObservedTool, ScreenedStore, SensitiveData};
 use serde_json::{Value, json};
@@ -64,15 +65,11 @@ struct Failing(Option<FailureKind>);
 
 #[async_trait]
 impl Store for Failing {
-    async fn read_opts(&self, _: &MemoryPath, _: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, _: &StorePath, _: ReadOptions) -> Result<Node, StoreError> {
         match self.0 {
             Some(kind) => Err(StoreError::failure(kind, "reading", SECRET)),
             None => std::future::pending().await,
         }
-    }
-
-    async fn read_record(&self, _: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        unreachable!()
     }
 
     async fn apply(&self, _: Batch) -> Result<(), StoreError> {
@@ -150,9 +147,9 @@ async fn each_store_operation_is_reported_by_name() {
     let store = ObservedStore::new(InMemoryStore::new(), "alice");
     store.write("/memories/a", SECRET).await.unwrap();
     store.list("/memories").await.unwrap();
-    store.read_record(&"test/a".parse().unwrap()).await.unwrap();
-    let stale = Batch::new().require_record(
-        "test/divorce".parse().unwrap(),
+    store.read_opts(&record("test/a"), ReadOptions::new()).await.unwrap();
+    let stale = Batch::new().require(
+        record("test/divorce"),
         memory_tool_core::Precondition::Version(memory_tool_core::Version::new(*b"x")),
     );
     store.apply(stale).await.unwrap_err();
@@ -163,7 +160,7 @@ async fn each_store_operation_is_reported_by_name() {
             (span["operation"].as_str().unwrap(), event["fields"].get("error").and_then(Value::as_str))
         })
         .collect();
-    let expected = [("apply", None), ("read", None), ("read_record", None), ("apply", Some("record_mismatch"))];
+    let expected = [("apply", None), ("read", None), ("read", None), ("apply", Some("version_mismatch"))];
     assert_eq!(named, expected);
     assert!(!captured.text().contains("divorce"), "{}", captured.text());
 }
@@ -176,12 +173,8 @@ async fn a_retried_edit_reports_each_version_mismatch() {
 
     #[async_trait]
     impl Store for Overtaken {
-        async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+        async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
             self.0.read_opts(path, options).await
-        }
-
-        async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-            self.0.read_record(name).await
         }
 
         async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -191,7 +184,7 @@ async fn a_retried_edit_reports_each_version_mismatch() {
                 *left > 0
             };
             if is_overtaken {
-                return Err(StoreError::VersionMismatch { path: MemoryPath::root() });
+                return Err(StoreError::VersionMismatch { path: StorePath::memories() });
             }
             self.0.apply(batch).await
         }

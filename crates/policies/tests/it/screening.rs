@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use memory_tool_core::{
-    Batch, Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Store, StoreError, StoreExt as _,
+    Batch, Engine, Error, InMemoryStore, MemoryTool, Node, Precondition, Store, StoreError, StoreExt as _, StorePath,
 };
 use memory_tool_policies::{Detector, ScreenedStore, SensitiveData};
 use memory_tool_test_fixtures::property;
@@ -70,7 +70,7 @@ impl Subject {
     }
 }
 
-fn path(text: &str) -> MemoryPath {
+fn path(text: &str) -> StorePath {
     text.parse().unwrap()
 }
 
@@ -172,7 +172,7 @@ async fn a_refused_name_is_not_repeated() {
     }
     assert_refused(subject.call(json!({"command": "rename", "old_path": "/memories/notes/a", "new_path": new})).await);
     assert_eq!(subject.text("/memories/notes/a").await.unwrap(), "Hello");
-    assert_eq!(subject.inner.list(MemoryPath::root()).await.unwrap().len(), 1);
+    assert_eq!(subject.inner.list(StorePath::memories()).await.unwrap().len(), 1);
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn one_refused_write_refuses_the_batch() {
     let StoreError::Refused { path: refused, policy: "screening", reason } = &error else { panic!("{error:?}") };
     assert_eq!(refused.as_str(), "/memories/b");
     assert!(reason.contains("GitHub token (line 1)") && !reason.contains(&token()), "{reason}");
-    let files = subject.inner.list(MemoryPath::root()).await.unwrap();
+    let files = subject.inner.list(StorePath::memories()).await.unwrap();
     assert_eq!(files.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["/memories/old"]);
 }
 
@@ -346,7 +346,7 @@ async fn a_number_after_another_number_is_found() {
 }
 
 proptest! {
-    #![proptest_config(property(256, 10_000))]
+    #![proptest_config(property(64, 10_000))]
 
     #[test]
     fn accepted_content_is_stored_byte_for_byte(content in any::<Vec<u8>>(), text in "(?s).{0,200}") {

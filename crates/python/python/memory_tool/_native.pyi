@@ -53,16 +53,8 @@ class Batch:
         """The changes of files and directories."""
 
     @property
-    def record_changes(self) -> list[tuple[str, bytes | None]]:
-        """The names of records and their new contents. `None` removes the record, if it exists."""
-
-    @property
     def preconditions(self) -> list[tuple[str, bytes | None]]:
         """Paths and their required versions. `None` means that the path must not exist."""
-
-    @property
-    def record_preconditions(self) -> list[tuple[str, bytes | None]]:
-        """The same for records."""
 
     @property
     def quotas(self) -> list[tuple[str, Quota]]:

@@ -77,14 +77,6 @@ class NotARegularFile(_AtPath):
     """The path is a pipe, socket or device."""
 
 
-class RecordMismatch(_Described):
-    """The record is not at the required version."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name
-
-
 class OverQuota(_Described):
     """The change exceeds a limit."""
 

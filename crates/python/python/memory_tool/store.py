@@ -34,7 +34,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class File:
-    """The contents and the version of a file or record."""
+    """The contents and the version of a file."""
 
     content: bytes
     version: bytes
@@ -100,17 +100,15 @@ class State(Protocol):
     """The state of a store, for `Batch.check` and `ReadOptions.check`. It must not change during the check."""
 
     def stat(self, path: str) -> bytes | Literal["directory"] | None:
-        """The version of the file, `"directory"`, or `None` if the path does not exist. The root is a directory."""
+        """The version of the file, `"directory"`, or `None` if the path does not exist. A root is a directory."""
 
     def usage(self, path: str) -> Usage:
         """The usage of the file, or of all files under the directory."""
 
-    def record(self, name: str) -> bytes | None:
-        """The version of the record, or `None` if it does not exist."""
-
 
 class Store:
-    """Your own storage: implement three methods, plain or `async`.
+    """Your own storage: implement two methods, plain or `async`. Paths are under `/memories`, or under
+    `/records` for data of policies.
 
     Plain methods run on threads, several at a time. Coroutines run on the event loop that opened the memory with
     `AsyncMemory.open`, or on one in a thread of its own. A cancelled call does not cancel them, and neither does one that
@@ -126,12 +124,8 @@ class Store:
     ) -> File | Iterable[Entry] | None | Awaitable[File | Iterable[Entry] | None]:
         """Reads a path: a `File`, an `Entry` for every file under a directory, or `None`.
 
-        The root is always a directory. First call `options.check(state)`, in the same transaction.
+        A root is always a directory. First call `options.check(state)`, in the same transaction.
         """
-        raise NotImplementedError
-
-    def read_record(self, name: str) -> File | None | Awaitable[File | None]:
-        """Reads a record: metadata that a policy keeps outside `/memories`."""
         raise NotImplementedError
 
     def apply(self, batch: Batch) -> None | Awaitable[None]:

@@ -1,8 +1,6 @@
 //! Reads on the calling thread: they are as current as others `[X3]`, and never wait.
 
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
@@ -15,7 +13,6 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::task::spawn_blocking;
 
 const FILE: &str = "/memories/d/file";
-const WRITER: &str = "MEMORY_TOOL_TEST_WRITER";
 /// The size of a file that is read on another thread.
 const LARGE: usize = 100_000;
 
@@ -291,40 +288,6 @@ fn contents(node: Node) -> (bool, Vec<u8>, Vec<(String, u64)>) {
             (true, Vec::new(), entries)
         }
     }
-}
-
-#[tokio::test]
-#[ignore = "run by the next test in another process"]
-async fn write_what_is_requested() {
-    let store = SqliteStore::open(std::env::var_os(WRITER).unwrap()).await.unwrap();
-    for line in std::io::stdin().lines() {
-        write(&store, FILE, &line.unwrap()).await.unwrap();
-        println!("\nwritten");
-    }
-}
-
-#[tokio::test]
-async fn a_change_of_another_process_is_read_at_once() {
-    let directory = TestDirectory::new();
-    let store = directory.open().await;
-    write(&store, FILE, "").await.unwrap();
-    let mut process = Command::new(std::env::current_exe().unwrap());
-    process.args(["--exact", "cached_reads::write_what_is_requested", "--ignored", "--nocapture"]);
-    process.env(WRITER, directory.database()).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut process = process.spawn().unwrap();
-    let (mut requests, replies) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-    let mut replies = BufReader::new(replies).lines().map(Result::unwrap);
-    for number in 0..50 {
-        let content = number.to_string();
-        writeln!(requests, "{content}").unwrap();
-        assert!(replies.any(|line| line == "written"));
-        for _ in 0..2 {
-            assert_eq!(read(&store, FILE).await.unwrap(), content);
-        }
-    }
-    drop(requests);
-    replies.for_each(drop);
-    assert!(process.wait().unwrap().success());
 }
 
 /// A counter that two stores increment. A read never returns less than the last acknowledged value.

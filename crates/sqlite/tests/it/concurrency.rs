@@ -1,53 +1,16 @@
 //! `[X3]`: several tasks, stores and connections on one file behave as if their commands ran one after another. Readers
 //! never wait.
 
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::support::{TestDirectory, call, name, read, write};
-use memory_tool_core::{FailureKind, MemoryPath, OpenOptions, StoreError, StoreExt};
+use memory_tool_core::{FailureKind, OpenOptions, StoreError, StoreExt, StorePath};
 use memory_tool_sqlite::SqliteStore;
-use memory_tool_test_fixtures::faults::drop_futures;
 use serde_json::json;
 
-const INSERTER: &str = "MEMORY_TOOL_TEST_INSERTER";
 const PROCESSES: usize = 8;
-const INSERTS: usize = 50;
 /// The limit for operations that should not wait, below the timeout of the store.
 const MAX_WAIT: Duration = Duration::from_secs(20);
-
-#[tokio::test]
-#[ignore = "run by the next test in other processes"]
-async fn insert_lines() {
-    let database = std::env::var_os(INSERTER).unwrap();
-    let store = SqliteStore::open(database).await.unwrap();
-    for number in 0..INSERTS {
-        let line = format!("{} {number}", std::process::id());
-        let insert = json!({"command": "insert", "path": "/memories/log", "insert_line": 0, "insert_text": line});
-        assert_eq!(call(&store, insert).await, "The file /memories/log has been edited.");
-    }
-}
-
-#[tokio::test]
-async fn concurrent_processes_lose_no_edit() {
-    let directory = TestDirectory::in_ram();
-    let start = |_| {
-        let mut process = Command::new(std::env::current_exe().unwrap());
-        let process =
-            process.args(["--exact", "concurrency::insert_lines", "--ignored"]).env(INSERTER, directory.database());
-        process.stdout(Stdio::null()).spawn().unwrap()
-    };
-    let store = directory.open().await;
-    write(&store, "/memories/log", "").await.unwrap();
-    for mut process in (0..PROCESSES).map(start).collect::<Vec<_>>() {
-        assert!(process.wait().unwrap().success());
-    }
-    let log = read(&store, "/memories/log").await.unwrap();
-    let mut lines: Vec<_> = log.lines().collect();
-    lines.sort_unstable();
-    lines.dedup();
-    assert_eq!(lines.len(), PROCESSES * INSERTS);
-}
 
 /// All of them open it at the moment of its creation.
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
@@ -64,7 +27,7 @@ async fn many_tasks_can_open_a_new_file() {
         for opening in (0..PROCESSES).map(open).collect::<Vec<_>>() {
             opening.await.unwrap();
         }
-        assert_eq!(directory.open().await.list(&MemoryPath::root()).await.unwrap().len(), PROCESSES);
+        assert_eq!(directory.open().await.list(&StorePath::memories()).await.unwrap().len(), PROCESSES);
     }
 }
 
@@ -82,7 +45,7 @@ async fn readers_do_not_wait_for_a_writer() {
     tokio::time::sleep(Duration::from_millis(50)).await;
     let reading = async {
         assert_eq!(read(&store, "/memories/a").await.unwrap(), "old");
-        assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
+        assert_eq!(store.list(&StorePath::memories()).await.unwrap().len(), 1);
         assert_eq!(
             read(&directory.open().await, "/memories/a").await.unwrap(),
             "old",
@@ -123,7 +86,7 @@ async fn a_lock_that_is_never_released_is_an_error() {
     tokio::time::timeout(MAX_WAIT, refused).await.expect("they wait concurrently");
     other.execute_batch("COMMIT").unwrap();
     assert_eq!(call(&store, create).await, "File created successfully at: /memories/a");
-    assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 1);
+    assert_eq!(store.list(&StorePath::memories()).await.unwrap().len(), 1);
 }
 
 /// Writers wait without a thread, so readers and other stores proceed even with few blocking threads.
@@ -149,10 +112,4 @@ fn waiting_writers_do_not_occupy_the_threads() {
         }
         assert_eq!(store.memory_names().await.unwrap().len(), 50);
     });
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_future_dropped_during_a_batch_leaves_the_old_or_new_state() {
-    let directory = TestDirectory::new();
-    drop_futures(&directory.open().await, Duration::from_micros(150)).await;
 }

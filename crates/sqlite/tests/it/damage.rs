@@ -2,7 +2,7 @@
 
 use crate::support::{TestDirectory, call, name, path, read, write};
 use memory_tool_core::{
-    Batch, Engine, FailureKind, MemoryPath, MemoryTool, Node, Precondition, Store, StoreError, StoreExt,
+    Batch, Engine, FailureKind, MemoryTool, Node, Precondition, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_sqlite::SqliteStore;
 use serde_json::json;
@@ -38,7 +38,7 @@ async fn a_damaged_file_is_listed_and_others_are_intact() {
     let directory = TestDirectory::new();
     let store = damaged(&directory).await;
     assert_damaged(&store, LOST).await;
-    let listed = store.list(&MemoryPath::root()).await.unwrap();
+    let listed = store.list(&StorePath::memories()).await.unwrap();
     assert!(listed.iter().any(|file| file.path == path(LOST)), "{listed:?}");
     assert_eq!(read(&store, "/memories/d/whole").await.unwrap(), "text");
     let reply = call(&store, json!({"command": "view", "path": LOST})).await;

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::support::{TestDirectory, call, cause, name, path, read, write};
 use memory_tool_core::{
-    Batch, FailureKind, MemoryPath, Node, OpenError, OpenMode, OpenOptions, Quota, Store, StoreError, StoreExt,
+    Batch, FailureKind, Node, OpenError, OpenMode, OpenOptions, Quota, ReadOptions, Store, StoreError, StoreExt,
+    StorePath,
 };
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 
@@ -41,7 +42,7 @@ async fn a_foreign_schema_is_refused_and_unchanged() {
         ("CREATE VIEW pragma_user_version AS SELECT 1 AS user_version", "view \"pragma_user_version\""),
         ("ALTER TABLE content ADD COLUMN more TEXT", "table \"content\""),
         ("ALTER TABLE file ADD COLUMN more INTEGER AS (size + 1) VIRTUAL", "table \"file\""),
-        ("DROP VIEW memory; CREATE VIEW memory AS SELECT 1", "view \"memory\""),
+        ("DROP VIEW file_text; CREATE VIEW file_text AS SELECT 1", "view \"file_text\""),
         (to_a_view, "table \"hidden\""),
         ("CREATE TABLE \"\u{1b}[2J\" (a)", "table \"\\u{1b}[2J\""),
         ("ANALYZE", "table \"sqlite_stat1\""),
@@ -86,15 +87,15 @@ async fn a_schema_that_becomes_foreign_is_refused_by_the_next_operation() {
         directory.connection().execute_batch(changed).unwrap();
         for store in [&used, &fresh, &read_only] {
             assert_foreign(store.read(&path("/memories/a")).await, changed);
-            assert_foreign(store.list(&MemoryPath::root()).await, changed);
-            assert_foreign(store.read_record(&"test/a".parse().unwrap()).await, changed);
+            assert_foreign(store.list(&StorePath::memories()).await, changed);
+            assert_foreign(store.read_opts(&"/records/test/a".parse().unwrap(), ReadOptions::new()).await, changed);
             assert_foreign(store.memory_names().await, changed);
             assert_foreign(store.verify(|_| {}).await, changed);
         }
         for store in [&used, &fresh] {
             assert_foreign(write(store, "/memories/a", "new").await, changed);
             assert_foreign(write(store, "/memories/b", "new").await, changed);
-            assert_foreign(store.apply(Batch::new().remove(MemoryPath::root())).await, changed);
+            assert_foreign(store.apply(Batch::new().remove(StorePath::memories())).await, changed);
         }
         if !undone.is_empty() {
             directory.connection().execute_batch(undone).unwrap();
@@ -225,7 +226,7 @@ async fn invalid_rows_break_no_operation() {
     assert!(listing.contains("/memories/a") && listing.contains("damaged\t/memories/c"), "{listing}");
     assert_eq!(read(&store, "/memories/a").await.unwrap(), "text");
     assert_eq!(store.memory_names().await.unwrap(), [name("default")]);
-    let limited = Batch::new().limit(MemoryPath::root(), Quota::new().with_bytes(9));
+    let limited = Batch::new().limit(StorePath::memories(), Quota::new().with_bytes(9));
     let refused = store.apply(limited.write(path("/memories/e"), "e")).await.unwrap_err();
     assert!(matches!(refused, StoreError::OverQuota { .. }), "{refused:?}");
     let problems = store.verify(|_| {}).await.unwrap().problems;
@@ -251,7 +252,7 @@ async fn an_oversized_file_is_not_read() {
     assert!(matches!(&refused, StoreError::Refused { reason: given, .. } if given == reason), "{refused:?}");
     let refused = write(&limited, "/memories/new", &"x".repeat(1_001)).await.unwrap_err();
     assert!(matches!(refused, StoreError::Refused { .. }), "{refused:?}");
-    assert_eq!(limited.list(&MemoryPath::root()).await.unwrap().len(), 2);
+    assert_eq!(limited.list(&StorePath::memories()).await.unwrap().len(), 2);
     limited.apply(Batch::new().rename(path("/memories/above"), path("/memories/moved"))).await.unwrap();
     limited.apply(Batch::new().remove(path("/memories/moved"))).await.unwrap();
     assert_eq!(limited.read(&path("/memories/moved")).await.unwrap(), Node::Absent);

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{TestDirectory, cause, name, path, read, write};
-use memory_tool_core::{Batch, FailureKind, MemoryPath, OpenError, OpenMode, OpenOptions, Store, StoreError};
+use memory_tool_core::{Batch, FailureKind, OpenError, OpenMode, OpenOptions, Store, StoreError, StorePath};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 
 async fn open(database: &Path, mode: OpenMode) -> Result<SqliteStore, OpenError> {
@@ -97,7 +97,7 @@ async fn a_read_only_store_writes_nothing() {
         for batch in [
             Batch::new().write(path("/memories/third"), "3"),
             Batch::new().remove(path("/memories/first")),
-            Batch::new().remove(MemoryPath::root()),
+            Batch::new().remove(StorePath::memories()),
         ] {
             let refused = store.apply(batch).await.unwrap_err();
             assert!(matches!(refused, StoreError::Failure { kind: FailureKind::AccessDenied, .. }), "{refused:?}");

@@ -6,22 +6,22 @@ use std::time::Duration;
 
 use crate::support::{TestDirectory, call, cause, name, path, read, write};
 use memory_tool_core::{
-    Batch, ErrorKind, FailureKind, MemoryPath, OpenError, OpenOptions, Store, StoreError, StoreExt,
+    Batch, FailureKind, OpenError, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 use rusqlite::Connection;
 use serde_json::json;
 
 /// The contents of `tests/versions/{n}.sqlite`, written by the first release with schema version `n`.
-const VERSIONS: [u32; 2] = [1, 2];
+const VERSIONS: [u32; 1] = [1];
 const STORED: [(&str, &str, &str); 3] = [
     ("default", "/memories/notes/a.txt", "first\nsecond\n"),
     ("default", "/memories/é/b.txt", ""),
     ("user/1", "/memories/notes/a.txt", "another\n"),
 ];
 
-/// A record of the memory `default`, from version 2.
-const RECORD: (&str, &str) = ("wrapper/state", "of the wrapper");
+/// A record of the memory `default`.
+const RECORD: (&str, &str) = ("/records/wrapper/state", "of the wrapper");
 
 async fn refusal(path: &Path) -> OpenError {
     SqliteStore::open(path).await.unwrap_err()
@@ -48,39 +48,11 @@ async fn a_file_of_every_version_is_read_verified_and_written() {
             assert_eq!(read(&store, path).await.as_deref(), Some("new"));
             write(&store, "/memories/new", "new").await.unwrap();
         }
-        assert_eq!(store.list(&MemoryPath::root()).await.unwrap().len(), 3);
-        let record = store.read_record(&RECORD.0.parse().unwrap()).await.unwrap();
-        assert_eq!(record.map(|record| record.content), (version >= 2).then(|| RECORD.1.into()));
+        assert_eq!(store.list(&StorePath::memories()).await.unwrap().len(), 3);
+        let record = store.read_opts(&RECORD.0.parse().unwrap(), ReadOptions::new()).await.unwrap().into_file();
+        assert_eq!(record.map(|record| record.content), Some(RECORD.1.into()));
         assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
     }
-}
-
-/// Version 2 moved the time of the last write to another table.
-#[tokio::test]
-async fn an_upgrade_keeps_the_times() {
-    let directory = TestDirectory::new();
-    fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/versions/1.sqlite"), directory.database()).unwrap();
-    let times = || {
-        let connection = directory.connection();
-        let mut statement =
-            connection.prepare("SELECT store, path, created, modified FROM memory ORDER BY 1, 2").unwrap();
-        let rows = statement.query_map((), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).unwrap();
-        rows.map(Result::unwrap).collect::<Vec<(String, String, String, String)>>()
-    };
-    directory
-        .connection()
-        .execute("UPDATE content SET revision = 2, modified_at = modified_at + 1000 * id", ())
-        .unwrap();
-    let before = times();
-    let read_only = SqliteStore::builder(directory.database()).options(OpenOptions::new().read_only()).open().await;
-    let refused = read_only.unwrap_err();
-    assert!(matches!(cause(&refused), OpenFailure::OlderSchema { found: 1, known: 2 }), "{refused:?}");
-    assert_eq!(refused.kind(), ErrorKind::Unsupported);
-    let store = directory.open().await;
-    assert_eq!(times(), before);
-    assert!(before.iter().all(|(_, _, created, modified)| created < modified), "{before:?}");
-    let listed = store.list("/memories").await.unwrap();
-    assert!(listed.iter().all(|file| file.created < file.modified), "{listed:?}");
 }
 
 /// Creates the stored file of the newest version, once, before its release: `cargo test -- --ignored store_a_file`.
@@ -92,7 +64,7 @@ async fn store_a_file_of_the_newest_version() {
     for (tenant, path, content) in STORED {
         write(&store.memory(name(tenant)), path, content).await.unwrap();
     }
-    store.apply(Batch::new().write_record(RECORD.0.parse().unwrap(), RECORD.1)).await.unwrap();
+    store.apply(Batch::new().write(RECORD.0.parse::<StorePath>().unwrap(), RECORD.1)).await.unwrap();
     let version: u32 = directory.connection().query_row("PRAGMA user_version", (), |row| row.get(0)).unwrap();
     settle(&directory);
     let stored = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/versions/{version}.sqlite"));
@@ -146,9 +118,9 @@ async fn a_newer_schema_is_refused_even_by_an_open_store() {
     let refused = write(&store, "/memories/a", "new").await.unwrap_err();
     assert!(matches!(refused, StoreError::Failure { kind: FailureKind::Other, .. }), "{refused:?}");
     let failure = refusal(&directory.database()).await;
-    assert!(matches!(cause(&failure), OpenFailure::NewerSchema { found: 7, known: 2 }), "{failure:?}");
+    assert!(matches!(cause(&failure), OpenFailure::NewerSchema { found: 7, known: 1 }), "{failure:?}");
     assert!(cause(&failure).to_string().contains("version 7"), "{failure:?}");
-    directory.connection().execute_batch("PRAGMA user_version = 2").unwrap();
+    directory.connection().execute_batch("PRAGMA user_version = 1").unwrap();
     assert_eq!(read(&store, "/memories/a").await.unwrap(), "old");
 }
 
@@ -212,11 +184,12 @@ async fn verify_reports_invalid_rows() {
         .execute_batch(
             "PRAGMA foreign_keys = OFF;
              INSERT INTO content VALUES
-                 (10, 1, x'00'), (11, 1, x'00'), (12, 1, x'00'), (13, 1, x'00'), (14, 1, x'00'), (99, 1, x'00');
+                 (10, 1, x'00'), (11, 1, x'00'), (12, 1, x'00'), (13, 1, x'00'), (14, 1, x'00'),
+                 (15, 1, x'00'), (99, 1, x'00');
              INSERT INTO file VALUES ('default', '/memories/a/under', 1, 10, 0, 0),
                  ('default', 'elsewhere', 1, 11, 0, 0),
                  ('default', '/memories/../x', 1, 12, 0, 0), ('default', '/memories/x/', 1, 13, 0, 0),
-                 ('', '/memories/x', 1, 14, 0, 0);
+                 ('', '/memories/x', 1, 14, 0, 0), ('default', '/records/../a', 1, 15, 0, 0);
              DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE path = '/memories/b');
              UPDATE file SET size = 7 WHERE path = '/memories/c';",
         )
@@ -227,6 +200,7 @@ async fn verify_reports_invalid_rows() {
         "/memories/a in memory default is a file, but /memories/a/under is under it",
         "/memories/b in memory default has no content",
         "/memories/.. cannot be listed: its name is not legal in a path of the memory",
+        "/records/.. cannot be listed: its name is not legal in a path of the memory",
         "/memories/c in memory default has 4 bytes instead of 7",
         "/memories/x/ cannot be listed: its name is not legal in a path of the memory",
         "content 99 does not belong to any file",
@@ -237,12 +211,12 @@ async fn verify_reports_invalid_rows() {
     assert_eq!(found, expected);
     let damaged = store.read(&path("/memories/b")).await.unwrap_err();
     assert!(matches!(damaged, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{damaged:?}");
-    let files = store.list(&MemoryPath::root()).await.unwrap();
+    let files = store.list(&StorePath::memories()).await.unwrap();
     assert_eq!(files.len(), 4, "rows with invalid paths are skipped: {files:?}");
     assert_eq!(store.memory_names().await.unwrap(), [name("default")]);
-    store.apply(Batch::new().remove(MemoryPath::root())).await.unwrap();
+    store.apply(Batch::new().remove(StorePath::memories())).await.unwrap();
     let contents: i64 = other.query_row("SELECT count(*) FROM content", (), |row| row.get(0)).unwrap();
-    assert_eq!(contents, 3, "of `elsewhere`, of the unnamed memory, and of no file");
+    assert_eq!(contents, 4, "of `elsewhere`, of the unnamed memory, of an invalid record, and of no file");
 }
 
 /// Without a new revision, a store would not detect the change.
@@ -258,7 +232,7 @@ async fn a_content_cannot_be_changed_without_its_revision() {
 async fn the_view_shows_files_as_text() {
     let directory = TestDirectory::new();
     write(&directory.open().await, "/memories/a", "Grüße").await.unwrap();
-    let sql = "SELECT store, path, text, size, created, modified FROM memory";
+    let sql = "SELECT memory, path, text, size, created, modified FROM file_text";
     let row: (String, String, String, i64, String, String) = directory
         .connection()
         .query_row(sql, (), |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?)))

@@ -20,7 +20,6 @@ const UNPRIVILEGED: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED";
 const UNPRIVILEGED_VIEW: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED_VIEW";
 
 const REFUSED: &str = "Error: The memory storage refused access. Nothing was changed.";
-const FULL: &str = "Error: The memory storage is full. Nothing was changed.";
 
 /// In a child process that runs as another user: uses the database. Returns whether this is a child process.
 pub(crate) fn run_child() -> bool {
@@ -44,7 +43,6 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial(&format!("disks::{name}"), can_be_nobody, "the right to act as another user", test)
     };
     vec![
-        mount("a_full_disk_is_an_error_and_loses_no_file", a_full_disk_is_an_error_and_loses_no_file),
         mount("a_read_only_disk_refuses_changes", a_read_only_disk_refuses_changes),
         other_user("a_read_only_file_can_be_read", a_read_only_file_can_be_read),
         other_user("a_database_without_write_access_can_be_viewed", a_database_without_write_access_can_be_viewed),
@@ -53,35 +51,6 @@ pub(crate) fn trials() -> Vec<Trial> {
 
 fn database(mount: &Mount) -> PathBuf {
     mount.path().join("memory.sqlite")
-}
-
-fn a_full_disk_is_an_error_and_loses_no_file() {
-    let mount = Mount::new("size=2m").unwrap();
-    let other = mount.path().join("other");
-    std::fs::write(&other, vec![0; 500_000]).unwrap();
-    block_on(async {
-        let store = SqliteStore::open(database(&mount)).await.unwrap();
-        let create = async |number: usize| {
-            let path = format!("/memories/d{number}/file.txt");
-            call(&store, json!({"command": "create", "path": path, "file_text": "x".repeat(50_000)})).await
-        };
-        let mut created = 0;
-        while create(created).await.starts_with("File created") {
-            created += 1;
-        }
-        assert!((5..40).contains(&created), "{created}");
-        assert_eq!(create(99).await, FULL);
-        let text = "z".repeat(60_000);
-        let grow = json!({"command": "insert", "path": "/memories/d1/file.txt", "insert_line": 0, "insert_text": text});
-        assert_eq!(call(&store, grow.clone()).await, FULL);
-        for number in 0..created {
-            let content = read(&store, &format!("/memories/d{number}/file.txt")).await.unwrap();
-            assert_eq!(content, "x".repeat(50_000), "a file was lost or truncated");
-        }
-        assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
-        std::fs::remove_file(other).unwrap();
-        assert!(call(&store, grow).await.ends_with("has been edited."));
-    });
 }
 
 /// SQLite needs to write files beside the database, so only the read-only mode opens it.

@@ -9,7 +9,7 @@ use memory_tool::{OpenOptions, StoreUrl};
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::{Engine, MemoryTool, Store, StoreError, StoreExt};
 use memory_tool_policies::{LimitedStore, default_quota};
-use memory_tool_test_fixtures::directory_in_ram;
+use memory_tool_test_fixtures::{by_tier, directory_in_ram};
 use memory_tool_test_servers::{AzureServer, GcsServer, S3Server, Server};
 use object_store::RetryConfig;
 use serde_json::json;
@@ -17,10 +17,14 @@ use serde_json::json;
 /// The environment variable with the URL of the store.
 const URL: &str = "MEMORY_TOOL_TEST_WRITE_TO";
 const PROCESSES: usize = 8;
-const INSERTS: usize = 50;
 /// Not a multiple of the number of processes.
 const FILES: u64 = 101;
 const BYTES: u64 = 307;
+
+/// The number of inserts of each process.
+fn inserts() -> usize {
+    by_tier(10, 50)
+}
 
 /// A store, and the environment in which processes can open it.
 struct Target {
@@ -37,7 +41,7 @@ async fn open(url: &str) -> Arc<dyn Store> {
 #[ignore = "the other tests run this in processes"]
 async fn insert_lines() {
     let tool = Engine::new(open(&std::env::var(URL).unwrap()).await);
-    for number in 0..INSERTS {
+    for number in 0..inserts() {
         let line = format!("{} {number}", std::process::id());
         tool.call(json!({"command": "insert", "path": "/memories/log", "insert_line": 0, "insert_text": line}))
             .await
@@ -119,7 +123,7 @@ async fn check_inserts(target: &Target) {
     wait_for(start_processes(target, "contention::insert_lines")).await;
     let log = target.store.read_to_string("/memories/log").await.unwrap();
     let lines: BTreeSet<_> = log.split('\n').filter(|line| !line.is_empty()).collect();
-    assert_eq!(lines.len(), PROCESSES * INSERTS);
+    assert_eq!(lines.len(), PROCESSES * inserts());
     target.store.remove("/memories/log").await.unwrap();
 }
 

@@ -782,7 +782,7 @@ fn two_writers_and_a_reader_that_sleeps_during_a_trim() {
 
 #[test]
 fn two_checkpoints_and_a_reader_that_sleeps_during_a_collection() {
-    let reads = by_tier(1, 2, 2);
+    let reads = by_tier(1, 2);
     assert_correct(Protocol { checkpoints: 2, extends: true, reads, ..SMALL });
 }
 
@@ -799,7 +799,7 @@ fn two_collections_and_repeated_uploads() {
 /// The long tier combines everything. The others leave out the reads.
 #[test]
 fn two_writers_a_checkpoint_and_a_collection() {
-    assert_correct(Protocol { writers: 2, reads: by_tier(0, 0, 2), ..SMALL });
+    assert_correct(Protocol { writers: 2, reads: by_tier(0, 2), ..SMALL });
 }
 
 #[test]

@@ -80,11 +80,6 @@ impl Cloud {
         self.with_bucket(async |bucket| drop(bucket.put(&key.into(), content.to_owned().into()).await.unwrap()));
     }
 
-    /// Removes an object, as a defect or an attacker would.
-    fn remove(&self, key: &str) {
-        self.with_bucket(async |bucket| bucket.delete(&key.into()).await.unwrap());
-    }
-
     fn with_bucket<T>(&self, work: impl AsyncFnOnce(&dyn ObjectStore) -> T) -> T {
         let client = self.0.client(self.0.url(), RetryConfig::default()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -123,7 +118,6 @@ macro_rules! on_every_cloud {
 
 on_every_cloud!(
     the_six_commands_work_on_what_the_environment_names,
-    processes_lose_nothing_of_each_others,
     a_check_passes_and_leaves_the_bucket_as_it_was,
     other_memories_near_a_prefix_are_reported,
     what_no_file_refers_to_is_collected_and_all_else_stays
@@ -154,34 +148,6 @@ fn the_six_commands_work_on_what_the_environment_names(cloud: &Cloud) {
     cloud.assert_replies(&["verify"], "1 file, 10 bytes: no problems found");
     cloud.assert_replies(&["delete", "/memories/e"], "Successfully deleted /memories/e");
     cloud.assert_replies(&["view", "/memories"], &format!("{HEADER}\n0B\t/memories"));
-}
-
-fn processes_lose_nothing_of_each_others(cloud: &Cloud) {
-    const INSERTS: usize = 5;
-    let mut sessions = [cloud.session(), cloud.session()];
-    sessions[0].succeed(&json!({"command": "create", "path": "/memories/a", "file_text": ""}));
-    thread::scope(|scope| {
-        for (number, session) in sessions.iter_mut().enumerate() {
-            scope.spawn(move || {
-                for line in 0..INSERTS {
-                    let text = format!("{number}.{line}");
-                    let insert =
-                        json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": text});
-                    session.succeed(&insert);
-                }
-            });
-        }
-    });
-    let [mut first, second] = sessions;
-    let shown = first.succeed(&json!({"command": "view", "path": "/memories/a"}));
-    let mut lines: Vec<_> = shown.lines().filter_map(|line| line.split_once('\t')).map(|(_, line)| line).collect();
-    lines.sort_unstable();
-    let mut expected: Vec<_> =
-        (0..2).flat_map(|number| (0..INSERTS).map(move |line| format!("{number}.{line}"))).collect();
-    expected.sort_unstable();
-    assert_eq!(lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>(), expected);
-    first.close();
-    second.close();
 }
 
 fn a_check_passes_and_leaves_the_bucket_as_it_was(cloud: &Cloud) {
@@ -298,77 +264,6 @@ fn interrupted_verify_leaves_the_bucket_unchanged() {
     let (status, output, errors) = outcome(process.wait_with_output().unwrap());
     assert_eq!((status, output.as_str(), errors.as_str()), (Some(130), "", "memory-tool: interrupted\n"));
     assert_eq!(cloud.keys(), [""; 0]);
-}
-
-/// A commit that is damaged while a process runs, by its text.
-#[test]
-fn damaged_commits_are_reported_without_the_bucket_or_prefix() {
-    let unreadable = "is not an object of a memory store, or it is damaged";
-    let newer = json!({"format": "memory-tool commit", "version": 2}).to_string();
-    let other = json!({"format": "memory-tool run", "version": 1}).to_string();
-    for (commit, reason) in [
-        ("torn", unreadable),
-        ("", unreadable),
-        ("{\"format\":\"memory-tool commit\",\"version\":1,\"sto", unreadable),
-        (&newer, "has version 2 of the format, and this program knows version 1"),
-        (&other, "is damaged: it has the format of another object"),
-    ] {
-        let cloud = Cloud::gcs();
-        let mut session = cloud.session();
-        let (url, store) = (cloud.0.url().to_owned(), cloud.store());
-        session.succeed(&json!({"command": "create", "path": "/memories/a", "file_text": ""}));
-        let key = format!("{PREFIX}/log/{:020}", 3);
-        cloud.put(&key, commit);
-        let replies = [
-            session.fail(&json!({"command": "view", "path": "/memories/a"})),
-            session.fail(&json!({"command": "delete", "path": "/memories/a"})),
-        ];
-        for reply in replies {
-            for secret in [PREFIX, &store, BUCKET, &url, "log", "commit", "00000"] {
-                assert!(!reply.contains(secret), "{reply}");
-            }
-        }
-        let (_, status, errors) = session.finish();
-        assert!(status.success() && errors.contains(&key) && errors.contains(reason), "want {reason}\n got {errors}");
-        // A later process cannot open the store.
-        let (status, output, errors) = cloud.run(&["view", "/memories"]);
-        assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
-        let reason = if commit == newer { "the store has version 2 of the format" } else { reason };
-        assert!(errors.contains(reason), "want {reason}\n got {errors}");
-    }
-}
-
-#[test]
-fn lost_logs_are_reported_and_never_taken_for_a_new_store() {
-    let cloud = Cloud::gcs();
-    let text = "x".repeat(100_000); // too large for a commit
-    cloud.assert_replies(&["create", "/memories/a", "--text", &text], "File created successfully at: /memories/a");
-    for key in cloud.keys().iter().filter(|key| key.contains("/log/")) {
-        cloud.remove(key);
-    }
-    let left = cloud.keys();
-    assert_eq!(left.len(), 1, "{left:?}");
-    for arguments in [&["view", "/memories"][..], &["create", "/memories/b", "--text", ""], &["verify"], &["gc"]] {
-        let (status, output, errors) = cloud.run(arguments);
-        assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{arguments:?}: {errors}");
-        assert!(errors.contains("the log is missing, but "), "{errors}");
-    }
-    assert_eq!(cloud.keys(), left);
-}
-
-#[test]
-fn missing_commits_are_reported() {
-    let cloud = Cloud::gcs();
-    for path in ["/memories/a", "/memories/b", "/memories/c"] {
-        cloud.assert_replies(&["create", path, "--text", ""], &format!("File created successfully at: {path}"));
-    }
-    let key = format!("{PREFIX}/log/{:020}", 3);
-    cloud.remove(&key);
-    let left = cloud.keys();
-    let (status, output, errors) = cloud.run(&["view", "/memories"]);
-    assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
-    assert!(errors.contains(&format!("{key} is missing")), "{errors}");
-    assert_eq!(cloud.keys(), left);
 }
 
 /// Runs `view`, which must fail soon, with one line for the operator.

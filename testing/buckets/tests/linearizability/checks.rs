@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use memory_tool_core::MemoryPath;
+use memory_tool_core::StorePath;
 use memory_tool_test_checker::check;
 
 use crate::recording::{Call, Outcome, Recording};
@@ -28,7 +28,7 @@ pub(crate) fn check_order(recording: &Recording) -> Result<(), String> {
 /// A description of the lost or unexpected line.
 pub(crate) fn check_log(recording: &Recording) -> Result<(), String> {
     let mut found = BTreeMap::<&str, usize>::new();
-    let log = &recording.end[&LOG.parse::<MemoryPath>().unwrap()];
+    let log = &recording.end[&LOG.parse::<StorePath>().unwrap()];
     for line in std::str::from_utf8(log).unwrap().lines() {
         *found.entry(line).or_default() += 1;
     }
@@ -53,7 +53,7 @@ fn describe_call(call: &Call) -> String {
 }
 
 fn describe_files(files: &Files) -> String {
-    let describe = |(path, content): (&MemoryPath, &Vec<u8>)| {
+    let describe = |(path, content): (&StorePath, &Vec<u8>)| {
         format!("{path} ({} bytes): {:?}", content.len(), truncate(&String::from_utf8_lossy(content)))
     };
     files.iter().map(describe).collect::<Vec<_>>().join("\n")

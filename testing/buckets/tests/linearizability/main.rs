@@ -33,8 +33,8 @@ use object_store::path::Path;
 use recording::{PROCESSES, Plan, Recording};
 use report::Report;
 
-/// The number of stores per server. Each store has its own history.
-const STORES: u64 = 4;
+/// The number of stores per server. Each store has its own history. They differ in the [pause].
+const STORES: u64 = 2;
 const STORES_OF_LONG_TIER: u64 = 12;
 /// The number of commands of each process on each store.
 const COMMANDS: usize = 140;
@@ -66,7 +66,7 @@ fn main() -> Result<ExitCode, BoxError> {
 fn test_stores(server: &dyn Server, seed: u64) -> Result<(), Failed> {
     let mut report = Report::default();
     let mut ended = Vec::new();
-    for number in 0..by_tier(STORES, STORES, STORES_OF_LONG_TIER) {
+    for number in 0..by_tier(STORES, STORES_OF_LONG_TIER) {
         let plan = Plan { seed: seed.wrapping_add(number), commands: COMMANDS, pause: pause(number), mistake: None };
         let (recording, store) = Recording::new(server, &prefix(number), &plan);
         report.add(&recording);

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Engine, Error, FailureKind, MemoryPath, MemoryTool, Store, StoreError, StoreExt as _};
+use memory_tool_core::{Engine, Error, FailureKind, MemoryTool, Store, StoreError, StoreExt as _, StorePath};
 use memory_tool_test_checker::{Operation, Response};
 use memory_tool_test_servers::{Proxy, Record, Server};
 use object_store::ObjectStore;
@@ -126,7 +126,7 @@ impl Recording {
         let create = json!({"command": "create", "path": "/memories/end", "file_text": ""});
         calls.push(runtime.block_on(call(&tool, create, clock)));
         let end = runtime.block_on(files_of(tool.store()));
-        for path in end.keys().cloned().chain([MemoryPath::root()]) {
+        for path in end.keys().cloned().chain([StorePath::memories()]) {
             let view = json!({"command": "view", "path": path.to_string()});
             calls.push(runtime.block_on(call(&tool, view, clock)));
         }
@@ -274,7 +274,7 @@ impl Call {
         self.process != other.process && is_concurrent && (changes(self) || changes(other)) && overlap()
     }
 
-    fn paths(&self) -> Vec<MemoryPath> {
+    fn paths(&self) -> Vec<StorePath> {
         let fields = ["path", "old_path", "new_path"].into_iter();
         fields.filter_map(|field| self.command[field].as_str()?.parse().ok()).collect()
     }

@@ -1,12 +1,11 @@
 //! [`Objects`]: the objects of the server, with atomic operations.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
-use hyper::HeaderMap;
 
 /// The reason of a rejected request.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -17,8 +16,6 @@ pub(super) enum Rejection {
     MethodNotAllowed,
     NoSuchBucket,
     NoSuchKey,
-    NoSuchUpload,
-    NotModified,
     PreconditionFailed,
     SlowDown,
     Unauthorized,
@@ -28,8 +25,6 @@ pub(super) enum Rejection {
 #[derive(Clone, Debug)]
 pub(super) struct Object {
     pub(super) content: Bytes,
-    /// The headers of the write, which reads return.
-    pub(super) attributes: HeaderMap,
     pub(super) generation: u64,
     pub(super) modified: DateTime<Utc>,
     written: Instant,
@@ -39,13 +34,6 @@ impl Object {
     pub(super) fn e_tag(&self) -> String {
         format!("\"{}\"", self.generation)
     }
-}
-
-#[derive(Debug)]
-struct Upload {
-    key: String,
-    attributes: HeaderMap,
-    parts: BTreeMap<usize, Bytes>,
 }
 
 /// The parameters of a list request.
@@ -73,8 +61,7 @@ pub(super) struct Page {
 #[derive(Debug, Default)]
 pub(super) struct Objects {
     by_key: BTreeMap<String, Object>,
-    uploads: HashMap<String, Upload>,
-    last_number: u64,
+    last_generation: u64,
     pause: Duration,
 }
 
@@ -87,29 +74,24 @@ impl Objects {
         self.by_key.get(key).ok_or(Rejection::NoSuchKey)
     }
 
-    /// Writes an object if the current generation is `condition`. Generation 0 means that the object does not exist.
-    pub(super) fn put(
-        &mut self,
-        key: &str,
-        condition: Option<u64>,
-        attributes: HeaderMap,
-        content: Bytes,
-    ) -> Result<&Object, Rejection> {
-        self.check_change(key, condition)?;
+    /// Writes an object. `is_new` refuses to replace one.
+    pub(super) fn put(&mut self, key: &str, is_new: bool, content: Bytes) -> Result<&Object, Rejection> {
+        let replaced = self.by_key.get(key);
+        if is_new && replaced.is_some() {
+            return Err(Rejection::PreconditionFailed);
+        }
+        if replaced.is_some_and(|object| object.written.elapsed() < self.pause) {
+            return Err(Rejection::SlowDown);
+        }
+        self.last_generation += 1;
         let object =
-            Object { content, attributes, generation: self.number(), modified: Utc::now(), written: Instant::now() };
+            Object { content, generation: self.last_generation, modified: Utc::now(), written: Instant::now() };
         self.by_key.insert(key.to_owned(), object);
         self.get(key)
     }
 
-    pub(super) fn delete(&mut self, key: &str, condition: Option<u64>) -> Result<(), Rejection> {
-        self.check_change(key, condition)?;
+    pub(super) fn delete(&mut self, key: &str) -> Result<(), Rejection> {
         self.by_key.remove(key).map(drop).ok_or(Rejection::NoSuchKey)
-    }
-
-    pub(super) fn copy(&mut self, from: &str, to: &str, condition: Option<u64>) -> Result<&Object, Rejection> {
-        let Object { content, attributes, .. } = self.get(from)?.clone();
-        self.put(to, condition, attributes, content)
     }
 
     pub(super) fn list(&self, selection: &Selection) -> Page {
@@ -137,57 +119,6 @@ impl Objects {
         }
         page
     }
-
-    pub(super) fn begin_upload(&mut self, key: &str, attributes: HeaderMap) -> String {
-        let id = format!("upload-{}", self.number());
-        self.uploads.insert(id.clone(), Upload { key: key.to_owned(), attributes, parts: BTreeMap::new() });
-        id
-    }
-
-    pub(super) fn put_part(&mut self, key: &str, id: &str, part: usize, content: Bytes) -> Result<(), Rejection> {
-        let upload = self.uploads.get_mut(id).filter(|upload| upload.key == key).ok_or(Rejection::NoSuchUpload)?;
-        upload.parts.insert(part, content);
-        Ok(())
-    }
-
-    /// Creates an object from all parts, ordered by number.
-    pub(super) fn complete_upload(
-        &mut self,
-        key: &str,
-        id: &str,
-        condition: Option<u64>,
-    ) -> Result<&Object, Rejection> {
-        self.check_change(key, condition)?;
-        let Upload { attributes, parts, .. } = self.end_upload(key, id)?;
-        let content = parts.into_values().collect::<Vec<_>>().concat();
-        self.put(key, condition, attributes, content.into())
-    }
-
-    pub(super) fn abort_upload(&mut self, key: &str, id: &str) -> Result<(), Rejection> {
-        self.end_upload(key, id).map(drop)
-    }
-
-    fn end_upload(&mut self, key: &str, id: &str) -> Result<Upload, Rejection> {
-        let ours = self.uploads.get(id).is_some_and(|upload| upload.key == key);
-        self.uploads.remove(id).filter(|_| ours).ok_or(Rejection::NoSuchUpload)
-    }
-
-    fn check_change(&self, key: &str, condition: Option<u64>) -> Result<(), Rejection> {
-        let object = self.by_key.get(key);
-        let generation = object.map_or(0, |object| object.generation);
-        if condition.is_some_and(|condition| condition != generation) {
-            return Err(Rejection::PreconditionFailed);
-        }
-        if object.is_some_and(|object| object.written.elapsed() < self.pause) {
-            return Err(Rejection::SlowDown);
-        }
-        Ok(())
-    }
-
-    fn number(&mut self) -> u64 {
-        self.last_number += 1;
-        self.last_number
-    }
 }
 
 /// Returns the common prefix that groups a key: up to the first delimiter after the prefix.
@@ -204,7 +135,7 @@ mod tests {
     fn pages_of_any_size_form_the_whole_list() {
         let mut objects = Objects::default();
         for key in ["p", "p/a", "p/b/1", "p/b/2", "p/b/3", "p/c", "p/d/1", "q"] {
-            objects.put(key, None, HeaderMap::new(), Bytes::new()).unwrap();
+            objects.put(key, false, Bytes::new()).unwrap();
         }
         for limit in 1..6 {
             let whole = ["p/a", "p/b/1", "p/b/2", "p/b/3", "p/c", "p/d/1"];

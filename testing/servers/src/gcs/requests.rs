@@ -7,23 +7,18 @@ use std::sync::{Mutex, PoisonError};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_RANGE, CONTENT_TYPE,
-    ETAG, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, LAST_MODIFIED, RANGE,
-};
+use hyper::header::{AUTHORIZATION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, LAST_MODIFIED, RANGE};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
 
 use super::objects::{Object, Objects, Rejection, Selection};
-use super::xml::{self, List, UploadCompleted, UploadStarted};
+use super::xml::{self, List};
 use crate::server::BUCKET;
 
 const GENERATION: &str = "x-goog-generation";
 const GENERATION_CONDITION: &str = "x-goog-if-generation-match";
 const COPY_SOURCE: &str = "x-goog-copy-source";
-const METADATA_PREFIX: &str = "x-goog-meta-";
-const KEPT: [HeaderName; 5] = [CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE];
 const LARGEST_PAGE: usize = 1000;
 
 type HttpResponse = Response<Full<Bytes>>;
@@ -72,61 +67,19 @@ impl ApiCall {
         if self.bucket != BUCKET {
             return Err(Rejection::NoSuchBucket);
         }
-        match (self.key.is_empty(), self.query.get("uploadId")) {
-            (true, _) if method == Method::GET => document(&List::from(objects.list(&self.selection()?))),
-            (true, _) => Err(Rejection::MethodNotAllowed),
-            (false, Some(upload)) => self.of_upload(objects, upload, method, headers, content),
-            (false, None) => self.of_object(objects, method, headers, content),
-        }
-    }
-
-    fn of_object(
-        &self,
-        objects: &mut Objects,
-        method: &Method,
-        headers: &HeaderMap,
-        content: Bytes,
-    ) -> Result<HttpResponse, Rejection> {
         let key = self.key.as_str();
         match *method {
-            Method::GET | Method::HEAD => read(objects.get(key)?, self.query.get("generation"), headers),
-            Method::PUT => match text_of(headers, COPY_SOURCE) {
-                None => objects.put(key, condition(headers)?, attributes(headers), content).map(written),
-                Some(source) => {
-                    let (_, source) = bucket_and_key(source)?;
-                    objects.copy(&source, key, condition(headers)?).map(written)
-                }
-            },
-            Method::DELETE => objects.delete(key, condition(headers)?).map(|()| empty(StatusCode::NO_CONTENT)),
-            Method::POST if self.query.contains_key("uploads") => {
-                let upload_id = objects.begin_upload(key, attributes(headers));
-                document(&UploadStarted { bucket: BUCKET, key: key.to_owned(), upload_id })
-            }
-            _ => Err(Rejection::MethodNotAllowed),
-        }
-    }
-
-    fn of_upload(
-        &self,
-        objects: &mut Objects,
-        upload: &str,
-        method: &Method,
-        headers: &HeaderMap,
-        content: Bytes,
-    ) -> Result<HttpResponse, Rejection> {
-        let key = self.key.as_str();
-        match *method {
+            Method::GET if key.is_empty() => document(&List::from(objects.list(&self.selection()?))),
+            _ if key.is_empty() => Err(Rejection::MethodNotAllowed),
+            Method::GET | Method::HEAD => read(objects.get(key)?, headers),
             Method::PUT => {
-                let part = self.number("partNumber")?.ok_or(Rejection::InvalidArgument)?;
-                objects.put_part(key, upload, part, content)?;
-                Ok(with(empty(StatusCode::OK), ETAG, &format!("\"part-{part}\"")))
+                let content = match text_of(headers, COPY_SOURCE) {
+                    None => content,
+                    Some(source) => objects.get(&bucket_and_key(source)?.1)?.content.clone(),
+                };
+                objects.put(key, is_for_new_object(headers)?, content).map(written)
             }
-            Method::POST => {
-                let object = objects.complete_upload(key, upload, condition(headers)?)?;
-                let body = UploadCompleted { bucket: BUCKET, key: key.to_owned(), e_tag: object.e_tag() };
-                Ok(with(document(&body)?, HeaderName::from_static(GENERATION), &object.generation.to_string()))
-            }
-            Method::DELETE => objects.abort_upload(key, upload).map(|()| empty(StatusCode::NO_CONTENT)),
+            Method::DELETE => objects.delete(key).map(|()| empty(StatusCode::NO_CONTENT)),
             _ => Err(Rejection::MethodNotAllowed),
         }
     }
@@ -159,29 +112,17 @@ fn text_of(headers: &HeaderMap, name: impl hyper::header::AsHeaderName) -> Optio
     headers.get(name)?.to_str().ok()
 }
 
-fn condition(headers: &HeaderMap) -> Result<Option<u64>, Rejection> {
-    let text = text_of(headers, GENERATION_CONDITION);
-    text.map(str::parse).transpose().map_err(|_| Rejection::InvalidArgument)
+fn is_for_new_object(headers: &HeaderMap) -> Result<bool, Rejection> {
+    match text_of(headers, GENERATION_CONDITION) {
+        None => Ok(false),
+        Some("0") => Ok(true),
+        Some(_) => Err(Rejection::InvalidArgument),
+    }
 }
 
-fn attributes(headers: &HeaderMap) -> HeaderMap {
-    let kept = |name: &HeaderName| KEPT.contains(name) || name.as_str().starts_with(METADATA_PREFIX);
-    headers.iter().filter(|(name, _)| kept(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
-}
-
-fn read(object: &Object, generation: Option<&String>, headers: &HeaderMap) -> Result<HttpResponse, Rejection> {
-    if generation.is_some_and(|generation| *generation != object.generation.to_string()) {
-        return Err(Rejection::NoSuchKey);
-    }
-    let matches = |tags: &str| tags == "*" || tags.split(',').any(|tag| tag.trim() == object.e_tag());
-    if text_of(headers, IF_MATCH).is_some_and(|tags| !matches(tags)) {
-        return Err(Rejection::PreconditionFailed);
-    }
-    if text_of(headers, IF_NONE_MATCH).is_some_and(matches) {
-        return Err(Rejection::NotModified);
-    }
+fn read(object: &Object, headers: &HeaderMap) -> Result<HttpResponse, Rejection> {
     let size = object.content.len();
-    let mut response = match text_of(headers, RANGE) {
+    let response = match text_of(headers, RANGE) {
         None => full(StatusCode::OK, object.content.clone()),
         Some(range) => {
             let Range { start, end } = range_within(range, size).ok_or(Rejection::InvalidRange)?;
@@ -189,7 +130,6 @@ fn read(object: &Object, generation: Option<&String>, headers: &HeaderMap) -> Re
             with(part, CONTENT_RANGE, &format!("bytes {start}-{}/{size}", end - 1))
         }
     };
-    response.headers_mut().extend(object.attributes.clone());
     let response = with(response, LAST_MODIFIED, &object.modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string());
     Ok(described(response, object))
 }
@@ -241,8 +181,7 @@ fn reject(rejection: Rejection) -> HttpResponse {
         Rejection::InvalidArgument => StatusCode::BAD_REQUEST,
         Rejection::InvalidRange => StatusCode::RANGE_NOT_SATISFIABLE,
         Rejection::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Rejection::NoSuchBucket | Rejection::NoSuchKey | Rejection::NoSuchUpload => StatusCode::NOT_FOUND,
-        Rejection::NotModified => return empty(StatusCode::NOT_MODIFIED),
+        Rejection::NoSuchBucket | Rejection::NoSuchKey => StatusCode::NOT_FOUND,
         Rejection::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
         Rejection::SlowDown => StatusCode::TOO_MANY_REQUESTS,
         Rejection::Unauthorized => StatusCode::UNAUTHORIZED,

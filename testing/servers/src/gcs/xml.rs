@@ -6,23 +6,6 @@ use super::objects::{Object, Page, Rejection};
 use crate::server::BUCKET;
 
 #[derive(Serialize)]
-#[serde(rename = "InitiateMultipartUploadResult", rename_all = "PascalCase")]
-pub(super) struct UploadStarted {
-    pub(super) bucket: &'static str,
-    pub(super) key: String,
-    pub(super) upload_id: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename = "CompleteMultipartUploadResult", rename_all = "PascalCase")]
-pub(super) struct UploadCompleted {
-    pub(super) bucket: &'static str,
-    pub(super) key: String,
-    #[serde(rename = "ETag")]
-    pub(super) e_tag: String,
-}
-
-#[derive(Serialize)]
 #[serde(rename = "ListBucketResult", rename_all = "PascalCase")]
 pub(super) struct List {
     name: &'static str,

@@ -7,7 +7,7 @@ use futures::future::join_all;
 use futures::{StreamExt as _, TryStreamExt as _};
 use memory_tool_test_servers::{Fault, Proxy, Requests, Server};
 use object_store::path::Path;
-use object_store::{Error, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutResult, UpdateVersion};
+use object_store::{Error, GetRange, ObjectStore, ObjectStoreExt as _, PutMode, PutResult};
 
 use crate::{few_retries, no_retries};
 
@@ -41,10 +41,6 @@ impl Bucket {
         keys.sort();
         keys.into_iter().map(|key| key[self.prefix.len() + 1..].to_owned()).collect()
     }
-}
-
-fn version(result: PutResult) -> UpdateVersion {
-    UpdateVersion { e_tag: result.e_tag, version: result.version }
 }
 
 /// Objects can be written, read completely and partially, listed and deleted.
@@ -101,20 +97,6 @@ pub(crate) async fn creates_once(bucket: Bucket) {
     assert_eq!(bucket.get("key").await, "first");
 }
 
-/// An update needs the current version of the object.
-pub(crate) async fn updates_only_the_current_version(bucket: Bucket) {
-    let first = version(bucket.put("key", "first", PutMode::Create).await.unwrap());
-    let second = version(bucket.put("key", "second", PutMode::Update(first.clone())).await.unwrap());
-    let stale = bucket.put("key", "third", PutMode::Update(first)).await.unwrap_err();
-    assert!(matches!(stale, Error::Precondition { .. }), "{stale:?}");
-    assert_eq!(bucket.get("key").await, "second");
-
-    bucket.store.delete(&bucket.path("key")).await.unwrap();
-    let absent = bucket.put("key", "third", PutMode::Update(second)).await.unwrap_err();
-    assert!(matches!(absent, Error::Precondition { .. } | Error::NotFound { .. }), "{absent:?}");
-    assert_eq!(bucket.keys("").await, [""; 0]);
-}
-
 /// Only one of eight concurrent creations succeeds, and the object has its content.
 pub(crate) async fn has_one_creator(bucket: Bucket, rounds: usize) {
     for round in 0..rounds {
@@ -129,31 +111,6 @@ pub(crate) async fn has_one_creator(bucket: Bucket, rounds: usize) {
         assert_eq!(bucket.get(&key).await, winners[0].to_string());
         let lost = |result: &object_store::Result<_>| matches!(result, Ok(_) | Err(Error::AlreadyExists { .. }));
         assert!(results.iter().all(|(_, result)| lost(result)), "{results:?}");
-    }
-}
-
-/// Eight tasks increment a number 25 times each by compare-and-swap. The result is 200.
-pub(crate) async fn loses_no_update(bucket: Bucket) {
-    bucket.put("number", "0", PutMode::Create).await.unwrap();
-    let bucket = &bucket;
-    let count = |_| async move {
-        for _ in 0..25 {
-            while !increment(bucket).await {}
-        }
-    };
-    join_all((0..8).map(count)).await;
-    assert_eq!(bucket.get("number").await, "200");
-}
-
-/// Returns whether the increment succeeded.
-async fn increment(bucket: &Bucket) -> bool {
-    let seen = bucket.store.get(&bucket.path("number")).await.unwrap();
-    let version = UpdateVersion { e_tag: seen.meta.e_tag.clone(), version: seen.meta.version.clone() };
-    let number: u64 = String::from_utf8(seen.bytes().await.unwrap().to_vec()).unwrap().parse().unwrap();
-    match bucket.put("number", &(number + 1).to_string(), PutMode::Update(version)).await {
-        Ok(_) => true,
-        Err(Error::Precondition { .. }) => false,
-        Err(other) => panic!("{other:?}"),
     }
 }
 
@@ -180,9 +137,7 @@ pub(crate) async fn preserves_special_keys(bucket: Bucket) {
         "*",
     ];
     for key in keys {
-        let first =
-            version(bucket.put(key, key, PutMode::Create).await.unwrap_or_else(|error| panic!("{key}: {error:?}")));
-        bucket.put(key, key, PutMode::Update(first)).await.unwrap();
+        bucket.put(key, key, PutMode::Create).await.unwrap_or_else(|error| panic!("{key}: {error:?}"));
         assert_eq!(bucket.get(key).await, key);
     }
     let mut sorted = keys;
@@ -257,18 +212,8 @@ macro_rules! contract {
         }
 
         #[tokio::test]
-        async fn updates_only_the_current_version() {
-            contract::updates_only_the_current_version(Bucket::of($server, "update")).await;
-        }
-
-        #[tokio::test]
         async fn has_one_creator() {
             contract::has_one_creator(Bucket::of($server, "creators"), $rounds).await;
-        }
-
-        #[tokio::test]
-        async fn loses_no_update() {
-            contract::loses_no_update(Bucket::of($server, "number")).await;
         }
 
         #[tokio::test]

@@ -12,8 +12,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use memory_tool_bucket::{BucketStore, OpenFailure};
 use memory_tool_core::{
-    Batch, Engine, FailureKind, MemoryPath, MemoryTool, Node, OpenError, OpenOptions, RecordName, Store, StoreError,
-    StoreExt,
+    Batch, Engine, FailureKind, MemoryTool, Node, OpenError, OpenOptions, Store, StoreError, StoreExt, StorePath,
 };
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -401,12 +400,12 @@ impl ObjectStore for TestBucket {
     }
 }
 
-pub(crate) fn path(text: &str) -> MemoryPath {
+pub(crate) fn path(text: &str) -> StorePath {
     text.parse().unwrap()
 }
 
-pub(crate) fn record(name: &str) -> RecordName {
-    name.parse().unwrap()
+pub(crate) fn record(name: &str) -> StorePath {
+    format!("/records/{name}").parse().unwrap()
 }
 
 pub(crate) fn open_failure(error: &OpenError) -> &OpenFailure {

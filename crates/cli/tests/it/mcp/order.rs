@@ -66,7 +66,7 @@ fn turns(number: usize) -> [Turn; 3] {
 
 /// Runs turns with a function that sends commands together and returns the responses in their order.
 fn check(mut send: impl FnMut(&[Value]) -> Vec<Value>) {
-    for number in 0..by_tier(20, 20, 200) {
+    for number in 0..by_tier(20, 200) {
         for Turn { before, together, path, lines } in turns(number) {
             for command in before {
                 send(&[command]);

@@ -15,8 +15,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, BoxError, Change, Engine, FailureKind, FileEntry, Listing, MemoryPath, Node, ReadOptions, RecordName, Stat,
-    Store, StoreError, StoreExt, StoredFile, Version,
+    Batch, BoxError, Change, Engine, FailureKind, FileEntry, Listing, Node, ReadOptions, Stat, Store, StoreError,
+    StoreExt, StorePath, StoredFile, Version,
 };
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::directory_in_ram;
@@ -122,7 +122,7 @@ pub(crate) struct DiskStore {
     base: PathBuf,
     fault: Option<Fault>,
     /// The nodes that were read before, for [`Fault::CachesFiles`].
-    cache: Mutex<BTreeMap<MemoryPath, Node>>,
+    cache: Mutex<BTreeMap<StorePath, Node>>,
     /// Whether a change was made, for [`Fault::NeedsItsDirectory`].
     is_in_use: AtomicBool,
 }
@@ -139,11 +139,11 @@ impl DiskStore {
         })
     }
 
-    fn on_disk(&self, path: &MemoryPath) -> PathBuf {
+    fn on_disk(&self, path: &StorePath) -> PathBuf {
         self.base.join(path.as_str().trim_start_matches('/'))
     }
 
-    fn has_other_names(&self, path: &MemoryPath) -> bool {
+    fn has_other_names(&self, path: &StorePath) -> bool {
         fs::symlink_metadata(self.on_disk(path)).is_ok_and(|file| file.is_file() && file.nlink() > 1)
     }
 
@@ -157,7 +157,7 @@ impl DiskStore {
         found.flatten().collect()
     }
 
-    fn links(&self, directory: &MemoryPath) -> Vec<FileEntry> {
+    fn links(&self, directory: &StorePath) -> Vec<FileEntry> {
         let links = Self::walk(&self.on_disk(directory)).into_iter().filter(|path| path.is_symlink());
         let entry = |link: PathBuf| {
             let path = format!("/{}", link.strip_prefix(&self.base).ok()?.to_str()?);
@@ -166,21 +166,21 @@ impl DiskStore {
         links.filter_map(entry).collect()
     }
 
-    fn is_behind_a_link(&self, path: &MemoryPath) -> bool {
+    fn is_behind_a_link(&self, path: &StorePath) -> bool {
         let steps = self.on_disk(path);
         steps.ancestors().take_while(|step| **step != *self.base).any(Path::is_symlink)
     }
 
     /// Whether a file under a directory has a name that no path has.
-    fn has_foreign_names(&self, directory: &MemoryPath) -> bool {
+    fn has_foreign_names(&self, directory: &StorePath) -> bool {
         let is_foreign = |file: &PathBuf| {
             let path = file.strip_prefix(&self.base).ok().and_then(Path::to_str);
-            path.is_none_or(|path| format!("/{path}").parse::<MemoryPath>().is_err())
+            path.is_none_or(|path| format!("/{path}").parse::<StorePath>().is_err())
         };
         Self::walk(&self.on_disk(directory)).iter().any(is_foreign)
     }
 
-    async fn remove_file_by_file(&self, path: &MemoryPath) -> Result<(), StoreError> {
+    async fn remove_file_by_file(&self, path: &StorePath) -> Result<(), StoreError> {
         for entry in self.store.list(path).await? {
             self.store.remove(entry.path).await?;
             sleep(Duration::from_micros(300)).await;
@@ -223,7 +223,7 @@ impl DiskStore {
             Change::Remove { path } => (Some(path), None),
             Change::Rename { from, to } => (Some(from), Some(to)),
         };
-        let is_file = |path: &MemoryPath| self.on_disk(path).is_file();
+        let is_file = |path: &StorePath| self.on_disk(path).is_file();
         let mut is_simple = to.is_none_or(|to| !to.parents().any(|above| is_file(&above)));
         for path in [from, to].into_iter().flatten() {
             let stat = self.store.read(path).await.map(|node| node.stat());
@@ -242,7 +242,7 @@ impl DiskStore {
             Change::Rename { from, to } => self.move_file(&self.on_disk(from), &self.on_disk(to)),
         };
         let _ = fs::remove_file(self.base.join(".staged"));
-        for above in from.into_iter().flat_map(MemoryPath::parents).filter(|above| !above.is_root()) {
+        for above in from.into_iter().flat_map(StorePath::parents).filter(|above| !above.is_root()) {
             let _ = fs::remove_dir(self.on_disk(&above)); // fails if it is not empty
         }
         if changed.is_ok() { Ok(()) } else { self.store.apply(batch).await }
@@ -253,7 +253,7 @@ impl DiskStore {
         fs::rename(from, to)
     }
 
-    async fn move_file_by_file(&self, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
+    async fn move_file_by_file(&self, from: &StorePath, to: &StorePath) -> Result<(), StoreError> {
         for entry in self.store.list(from).await? {
             let moved = entry.path.replace_prefix(from, to)?;
             self.store.rename(entry.path, moved).await?;
@@ -265,7 +265,10 @@ impl DiskStore {
 
 #[async_trait]
 impl Store for DiskStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        if path.is_record() {
+            return self.store.read_opts(path, options).await;
+        }
         let has = |fault| self.fault == Some(fault);
         let is_lost = || self.is_in_use.load(Ordering::SeqCst) && !self.base.join("memories").exists();
         if has(Fault::NeedsItsDirectory) && is_lost() || has(Fault::FailsOnForeignNames) && self.has_foreign_names(path)
@@ -320,17 +323,13 @@ impl Store for DiskStore {
         }
     }
 
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.store.read_record(name).await
-    }
-
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.cache.lock().unwrap().clear();
         self.is_in_use.store(true, Ordering::SeqCst);
         match (self.fault, batch.changes()) {
-            (Some(Fault::EncodesNamesOnDisk), _) => {
-                self.store.apply(batch.try_map(encoded, |name| Ok(name.clone()))?).await
-            }
+            (Some(Fault::EncodesNamesOnDisk), _) => self.store.apply(batch.try_map(encoded)?).await,
+            // The faults concern only files.
+            (_, changes) if changes.iter().any(Change::is_of_record) => self.store.apply(batch).await,
             (Some(Fault::DeletesFileByFile), [Change::Remove { path }])
                 if self.store.read(path).await?.stat() == Stat::Directory =>
             {
@@ -358,11 +357,7 @@ impl Store for DiskStore {
                 let _ = fs::remove_file(self.base.join(name));
                 outcome
             }
-            (Some(Fault::NeverFlushes), [change])
-                if batch.record_changes().is_empty()
-                    && batch.record_preconditions().is_empty()
-                    && batch.quotas().is_empty() =>
-            {
+            (Some(Fault::NeverFlushes), [change]) if batch.quotas().is_empty() => {
                 let change = change.clone();
                 self.change_without_flush(batch, &change).await
             }
@@ -413,11 +408,11 @@ impl Store for DiskStore {
 }
 
 /// The path with each `%` encoded.
-fn encoded(path: &MemoryPath) -> Result<MemoryPath, StoreError> {
+fn encoded(path: &StorePath) -> Result<StorePath, StoreError> {
     Ok(path.as_str().replace('%', "%25").parse()?)
 }
 
-fn decoded(path: &MemoryPath) -> Result<MemoryPath, StoreError> {
+fn decoded(path: &StorePath) -> Result<StorePath, StoreError> {
     Ok(path.as_str().replace("%25", "%").parse()?)
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use memory_tool_conformance::{CommandLine, Suite};
 use memory_tool_core::{
-    Engine, Error, InMemoryStore, MemoryPath, MemoryTool, Node, Reply, Store, StoreError, StoreExt, ToolResult, ToolUse,
+    Engine, Error, InMemoryStore, MemoryTool, Node, Reply, Store, StoreError, StoreExt, StorePath, ToolResult, ToolUse,
 };
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
@@ -250,8 +250,8 @@ fn serve_at_once(runtime: &Runtime, tool: &dyn MemoryTool) {
 }
 
 async fn copy(from: &dyn Store, to: &dyn Store) -> Result<(), StoreError> {
-    to.remove(MemoryPath::root()).await?;
-    for entry in from.list(MemoryPath::root()).await? {
+    to.remove(StorePath::memories()).await?;
+    for entry in from.list(StorePath::memories()).await? {
         if let Node::File(file) = from.read(&entry.path).await? {
             to.write(entry.path, file.content).await?;
         }

@@ -10,8 +10,8 @@ use aes_gcm::{Aes256Gcm, Nonce};
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, InMemoryStore, MemoryPath, Node, ReadOptions, RecordChange, RecordName,
-    Stat, Store, StoreError, StoreExt, StoreState, StoredFile, Usage, Version,
+    Batch, Change, FailureKind, FileEntry, InMemoryStore, Node, ReadOptions, Stat, Store, StoreError, StoreExt,
+    StorePath, StoreState, StoredFile, Usage, Version,
 };
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, MutexGuard};
@@ -103,13 +103,13 @@ struct SealedStore {
 }
 
 /// All decrypted files, by the names of the underlying files.
-type OpenedFiles = BTreeMap<MemoryPath, Opened>;
+type OpenedFiles = BTreeMap<StorePath, Opened>;
 
 struct Opened {
     version: Version,
     shown_version: Version,
     /// The path and content, or `None` if this store did not seal them.
-    message: Option<(MemoryPath, Vec<u8>)>,
+    message: Option<(StorePath, Vec<u8>)>,
 }
 
 impl std::fmt::Debug for SealedStore {
@@ -127,19 +127,19 @@ impl SealedStore {
         self.fault == Some(fault)
     }
 
-    /// The name of the underlying file.
-    fn name(&self, path: &MemoryPath) -> MemoryPath {
-        if self.has(Fault::KeepsNames) {
+    /// The name of the underlying file, which is no record even if `path` is one.
+    fn name(&self, path: &StorePath) -> StorePath {
+        if self.has(Fault::KeepsNames) && !path.is_record() {
             return path.clone();
         }
         let hash = Sha256::new().chain_update(self.key).chain_update(path.as_str()).finalize();
         let name: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-        MemoryPath::root().join(&name).unwrap()
+        StorePath::memories().join(&name).unwrap()
     }
 
-    fn seal(&self, path: &MemoryPath, content: &[u8], count: u64) -> Vec<u8> {
+    fn seal(&self, path: &StorePath, content: &[u8], count: u64) -> Vec<u8> {
         let message = [path.as_str().as_bytes(), b"\0", content].concat();
-        if self.has(Fault::StoresPlaintext) {
+        if self.has(Fault::StoresPlaintext) || self.has(Fault::KeepsRecords) && path.is_record() {
             return [&[0; NONCE_BYTES], message.as_slice()].concat();
         }
         let mut nonce = [0; NONCE_BYTES];
@@ -157,7 +157,7 @@ impl SealedStore {
     }
 
     /// The memory and name that a ciphertext is bound to.
-    fn bound_to(&self, name: &MemoryPath) -> String {
+    fn bound_to(&self, name: &StorePath) -> String {
         match self.fault {
             Some(Fault::BindsNoName) => format!("{}", self.shared.id),
             Some(Fault::BindsNoMemory) => name.to_string(),
@@ -171,12 +171,13 @@ impl SealedStore {
     }
 
     /// The path and content, or `None` if this store did not seal them.
-    fn unseal(&self, name: &MemoryPath, sealed: &[u8]) -> Option<(MemoryPath, Vec<u8>)> {
+    fn unseal(&self, name: &StorePath, sealed: &[u8]) -> Option<(StorePath, Vec<u8>)> {
         let passed = || self.has(Fault::PassesPlaintext).then(|| (name.clone(), sealed.to_vec()));
         let (nonce, body) = sealed.split_at_checked(NONCE_BYTES)?;
         let bound_to = self.bound_to(name);
         let message = match self.fault {
             Some(Fault::StoresPlaintext) => Some(body.to_vec()),
+            Some(Fault::KeepsRecords) if nonce == [0; NONCE_BYTES] => Some(body.to_vec()),
             Some(Fault::SkipsAuthentication) => Some(self.keystream(body)),
             _ => {
                 let payload = Payload { msg: body, aad: bound_to.as_bytes() };
@@ -192,7 +193,7 @@ impl SealedStore {
     async fn opened(&self) -> Result<MutexGuard<'_, OpenedFiles>, StoreError> {
         let mut opened = self.opened.lock().await;
         let mut before = std::mem::take(&mut *opened);
-        for entry in self.shared.files.list(MemoryPath::root()).await? {
+        for entry in self.shared.files.list(StorePath::memories()).await? {
             let Node::File(file) = self.shared.files.read(&entry.path).await? else { continue };
             let file = match before.remove(&entry.path) {
                 Some(known) if known.version == file.version => known,
@@ -219,7 +220,7 @@ impl SealedStore {
         Version::new(newest.map_or(count.clone(), |newest| newest.max(count)))
     }
 
-    fn node(&self, opened: &OpenedFiles, path: &MemoryPath) -> Result<Node, StoreError> {
+    fn node(&self, opened: &OpenedFiles, path: &StorePath) -> Result<Node, StoreError> {
         let name = if self.has(Fault::PassesPlaintext) && opened.contains_key(path) { path } else { &self.name(path) };
         match opened.get(name) {
             Some(Opened { shown_version, message: Some((sealed_as, content)), .. })
@@ -234,36 +235,9 @@ impl SealedStore {
             }
         }
     }
-
-    fn sealed_record(&self, content: Vec<u8>, count: u64) -> Vec<u8> {
-        if self.has(Fault::KeepsRecords) {
-            return content;
-        }
-        let mut nonce = [1; NONCE_BYTES]; // the nonces of files end with zeros
-        nonce[..8].copy_from_slice(&count.to_le_bytes());
-        [&nonce, self.cipher.encrypt(&Nonce::from(nonce), content.as_slice()).unwrap().as_slice()].concat()
-    }
-
-    fn unsealed_record(&self, sealed: Vec<u8>) -> Result<Vec<u8>, StoreError> {
-        if self.has(Fault::KeepsRecords) {
-            return Ok(sealed);
-        }
-        let (nonce, body) = sealed.split_at_checked(NONCE_BYTES).ok_or_else(damaged)?;
-        self.cipher.decrypt(&Nonce::try_from(nonce).map_err(|_| damaged())?, body).map_err(|_| damaged())
-    }
-
-    async fn record_versions(&self, batch: &Batch) -> Result<BTreeMap<RecordName, Version>, StoreError> {
-        let mut versions = BTreeMap::new();
-        for (name, _) in batch.record_preconditions() {
-            if let Some(record) = self.shared.files.read_record(name).await? {
-                versions.insert(name.clone(), record.version);
-            }
-        }
-        Ok(versions)
-    }
 }
 
-fn messages(opened: &OpenedFiles) -> impl Iterator<Item = &(MemoryPath, Vec<u8>)> {
+fn messages(opened: &OpenedFiles) -> impl Iterator<Item = &(StorePath, Vec<u8>)> {
     opened.values().filter_map(|opened| opened.message.as_ref())
 }
 
@@ -279,56 +253,38 @@ fn entries(opened: &OpenedFiles) -> impl Iterator<Item = FileEntry> {
 struct State<'a> {
     store: &'a SealedStore,
     opened: &'a OpenedFiles,
-    records: BTreeMap<RecordName, Version>,
 }
 
 impl StoreState for State<'_> {
-    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
         Ok(self.store.node(self.opened, path)?.stat())
     }
 
-    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
+    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
         Ok(entries(self.opened).filter(|entry| is_within(&entry.path, path)).collect())
-    }
-
-    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
-        Ok(self.records.get(name).cloned())
     }
 }
 
 #[async_trait]
 impl Store for SealedStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let _serialized = self.shared.count.lock().await;
         let opened = self.opened().await?;
-        options.check(&State { store: self, opened: &opened, records: BTreeMap::new() })?;
+        options.check(&State { store: self, opened: &opened })?;
         self.node(&opened, path)
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        let record = self.shared.files.read_record(name).await?;
-        record.map(|record| Ok(StoredFile::new(self.unsealed_record(record.content)?, record.version))).transpose()
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         let mut count = self.shared.count.lock().await;
         let opened = self.opened().await?;
-        let state = State { store: self, opened: &opened, records: self.record_versions(&batch).await? };
+        let state = State { store: self, opened: &opened };
         batch.check(&state)?;
-        let (changes, record_changes) = batch.into_changes();
         let mut sealed = Batch::new();
-        for change in record_changes {
-            *count += 1;
-            sealed = match change {
-                RecordChange::Write { name, content } => sealed.write_record(name, self.sealed_record(content, *count)),
-                RecordChange::Remove { name } => sealed.remove_record(name),
-            };
-        }
-        let mut seal = |path: &MemoryPath, content: &[u8]| {
+        let mut seal = |path: &StorePath, content: &[u8]| {
             *count += 1;
             self.seal(path, content, *count)
         };
-        for change in changes {
+        for change in batch.into_changes() {
             change.check(&state)?;
             match change {
                 Change::Write { path, content, .. } => sealed = sealed.write(self.name(&path), seal(&path, &content)),
@@ -349,6 +305,6 @@ impl Store for SealedStore {
     }
 }
 
-fn is_within(path: &MemoryPath, changed: &MemoryPath) -> bool {
+fn is_within(path: &StorePath, changed: &StorePath) -> bool {
     path == changed || path.is_under(changed)
 }

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, FileTimes, Listing, MemoryPath, Node, Precondition, Quota, QuotaKind,
-    ReadOptions, RecordChange, RecordName, Stat, Store, StoreError, StoreState, StoredFile, Usage, Version,
+    Batch, Change, FailureKind, FileEntry, FileTimes, Listing, Node, Precondition, Quota, QuotaKind, ReadOptions, Stat,
+    Store, StoreError, StorePath, StoreState, StoredFile, Usage, Version,
 };
 use tokio::time::sleep;
 
@@ -55,14 +55,16 @@ faults! {
     "lists-by-pattern" ListsByPattern,
     "lists-by-prefix" ListsByPrefix,
     "lists-half-then-half" ListsHalfThenHalf,
+    "lists-one-level-of-records" ListsOneLevelOfRecords,
     "lists-one-page" ListsOnePage,
     "lists-records" ListsRecords,
+    "lists-records-by-prefix" ListsRecordsByPrefix,
     "last-precondition-first" LastPreconditionFirst,
     "loses-updates" LosesUpdates,
-    "misses-removed-records" MissesRemovedRecords,
     "measures-no-depth" MeasuresNoDepth,
     "moves-half-a-directory" MovesHalfADirectory,
     "names-records-by-their-end" NamesRecordsByTheirEnd,
+    "names-records-with-dashes" NamesRecordsWithDashes,
     "quotas-come-first" QuotasComeFirst,
     "reads-under-no-precondition" ReadsUnderNoPrecondition,
     "refuses-all-that-is-over" RefusesAllThatIsOver,
@@ -73,6 +75,7 @@ faults! {
     "refuses-renames-close-by" RefusesRenamesCloseBy,
     "removes-by-pattern" RemovesByPattern,
     "removes-by-prefix" RemovesByPrefix,
+    "removes-missing-records" RemovesMissingRecords,
     "removes-one-level" RemovesOneLevel,
     "removes-what-is-visible" RemovesWhatIsVisible,
     "rename-overwrites" RenameOverwrites,
@@ -126,14 +129,13 @@ impl StoreFixture for Fixture {
 
 #[derive(Clone, Debug, Default)]
 struct Files {
-    files: BTreeMap<MemoryPath, File>,
-    records: BTreeMap<RecordName, (Vec<u8>, u64)>,
+    files: BTreeMap<StorePath, File>,
     /// The number of writes, for versions.
     writes: u64,
     /// Directories that remained after their last file was removed or moved.
-    leftover: BTreeSet<MemoryPath>,
+    leftover: BTreeSet<StorePath>,
     /// The paths that something was renamed from.
-    moved_away: BTreeSet<MemoryPath>,
+    moved_away: BTreeSet<StorePath>,
 }
 
 #[derive(Clone, Debug)]
@@ -149,7 +151,7 @@ struct File {
 struct MapStore {
     files: Arc<Mutex<Files>>,
     fault: Option<Fault>,
-    cache: Mutex<BTreeMap<MemoryPath, Node>>,
+    cache: Mutex<BTreeMap<StorePath, Node>>,
 }
 
 impl MapStore {
@@ -165,7 +167,18 @@ impl MapStore {
         self.files.lock().unwrap()
     }
 
-    fn key(&self, path: &MemoryPath) -> MemoryPath {
+    fn key(&self, path: &StorePath) -> StorePath {
+        let is_renamed = path.is_record() && !path.is_root();
+        match self.fault {
+            Some(Fault::NamesRecordsByTheirEnd) if is_renamed => {
+                return StorePath::records().join(path.file_name().unwrap()).unwrap();
+            }
+            Some(Fault::NamesRecordsWithDashes) if is_renamed => {
+                return StorePath::records().join(&path.segments().collect::<Vec<_>>().join("-")).unwrap();
+            }
+            _ => {}
+        }
+        let root = if self.has(Fault::KeepsRecordsAsFiles) { StorePath::memories() } else { path.root_above() };
         let segments = path.segments().map(|segment| match self.fault {
             Some(Fault::FoldsCase) => segment.to_lowercase(),
             Some(Fault::FoldsLigatures) => segment.replace('ﬁ', "fi").replace('ß', "ss"),
@@ -173,14 +186,15 @@ impl MapStore {
             Some(Fault::DecodesNames) => segment.replace("%20", " ").replace("%41", "A").replace("%25", "%"),
             _ => segment.to_owned(),
         });
-        let key = segments.fold("/memories".to_owned(), |key, segment| format!("{key}/{segment}"));
+        let key = segments.fold(root.to_string(), |key, segment| format!("{key}/{segment}"));
         key.parse().unwrap_or_else(|_| path.clone())
     }
 
-    fn kept(&self, content: Vec<u8>) -> Vec<u8> {
+    fn kept(&self, path: &StorePath, content: Vec<u8>) -> Vec<u8> {
         let text = String::from_utf8(content.clone());
+        let cuts = self.has(if path.is_record() { Fault::CutsRecordsAtNul } else { Fault::CutsAtNul });
         match (self.fault, text) {
-            (Some(Fault::CutsAtNul), _) => content.split(|&byte| byte <= 1).next().unwrap_or_default().to_vec(),
+            _ if cuts => content.split(|&byte| byte <= 1).next().unwrap_or_default().to_vec(),
             (Some(Fault::ReplacesBadBytes), Err(_)) => String::from_utf8_lossy(&content).into_owned().into_bytes(),
             (Some(Fault::RewritesLineEnds), Ok(text)) => text.replace("\r\n", "\n").into_bytes(),
             (Some(Fault::StripsByteOrderMark), Ok(text)) => text.trim_start_matches('\u{feff}').into(),
@@ -197,7 +211,7 @@ impl MapStore {
         }
     }
 
-    fn node(&self, files: &Files, path: &MemoryPath) -> Node {
+    fn node(&self, files: &Files, path: &StorePath) -> Node {
         match files.files.get(path) {
             Some(file) => Node::File(StoredFile::new(file.content.clone(), self.version(&file.content, file.write))),
             None if path.is_root() || files.files.keys().any(|file| file.is_under(path)) => {
@@ -208,28 +222,27 @@ impl MapStore {
         }
     }
 
-    fn entries(&self, files: &Files, directory: &MemoryPath) -> Vec<FileEntry> {
-        let is_under = |file: &MemoryPath| match self.fault {
+    fn entries(&self, files: &Files, directory: &StorePath) -> Vec<FileEntry> {
+        let is_under = |file: &StorePath| match self.fault {
             Some(Fault::ListsByPrefix) => file != directory && file.as_str().starts_with(directory.as_str()),
             Some(Fault::ListsByPattern) => is_like(file.as_str(), &format!("{directory}/%")),
             Some(Fault::HidesDotFiles) => {
                 file.is_under(directory) && !file.file_name().is_some_and(|name| name.starts_with('.'))
+            }
+            Some(Fault::ListsOneLevelOfRecords) if directory.is_record() => file.parent().as_ref() == Some(directory),
+            Some(Fault::ListsRecords) if *directory == StorePath::memories() => file != directory,
+            Some(Fault::ListsRecordsByPrefix) if directory.is_record() => {
+                file != directory && file.as_str().starts_with(directory.as_str())
             }
             _ => file.is_under(directory),
         };
         let below = files.files.iter().filter(|(path, _)| is_under(path));
         let mut entries: Vec<_> = below.map(|(path, file)| self.entry(path, file)).collect();
         entries.truncate(if self.has(Fault::ListsOnePage) { 1_000 } else { usize::MAX });
-        if self.has(Fault::ListsRecords) && directory.is_root() {
-            let path = |name: &RecordName| format!("/memories/.records/{name}").parse().unwrap();
-            entries.extend(
-                files.records.iter().map(|(name, (content, _))| FileEntry::new(path(name), content.len() as u64)),
-            );
-        }
         entries
     }
 
-    fn entry(&self, path: &MemoryPath, file: &File) -> FileEntry {
+    fn entry(&self, path: &StorePath, file: &File) -> FileEntry {
         let (created, modified) = match self.fault {
             Some(Fault::DatesFromTheEpoch) => (SystemTime::UNIX_EPOCH, SystemTime::UNIX_EPOCH),
             Some(Fault::CreatedWithEachWrite) => (file.modified, file.modified),
@@ -246,30 +259,15 @@ impl MapStore {
     }
 
     fn check(&self, files: &Files, batch: &Batch) -> Result<(), StoreError> {
-        let records_come_last = self.has(Fault::AsksForRecordsLast);
         if self.has(Fault::QuotasComeFirst) {
             self.check_quotas(files, batch)?;
         }
-        if !records_come_last {
-            self.check_records(files, batch)?;
-        }
         self.check_preconditions(files, batch)?;
-        if records_come_last {
-            self.check_records(files, batch)?;
-        }
         self.check_quotas(files, batch)
     }
 
-    fn check_records(&self, files: &Files, batch: &Batch) -> Result<(), StoreError> {
-        let required = batch.record_preconditions().iter().filter(|_| !self.has(Fault::IgnoresRecordPreconditions));
-        required.clone().try_for_each(|(name, precondition)| {
-            let version = self.record(files, name).map(|record| record.version);
-            precondition.check_record(name, version.as_ref())
-        })
-    }
-
     fn check_preconditions(&self, files: &Files, batch: &Batch) -> Result<(), StoreError> {
-        let changed = |path: &MemoryPath| {
+        let changed = |path: &StorePath| {
             batch.changes().is_empty()
                 || batch.changes().iter().any(|change| match change {
                     Change::Write { path: changed, .. } | Change::Remove { path: changed } => changed == path,
@@ -280,8 +278,12 @@ impl MapStore {
         if self.has(Fault::LastPreconditionFirst) {
             preconditions.reverse();
         }
+        if self.has(Fault::AsksForRecordsLast) {
+            preconditions.sort_by_key(|(path, _)| path.is_record());
+        }
         for (path, precondition) in preconditions {
             let is_ignored = match precondition {
+                _ if self.has(Fault::IgnoresRecordPreconditions) => path.is_record(),
                 Precondition::Version(_) if self.has(Fault::LosesUpdates) => true,
                 Precondition::Absent if self.has(Fault::AbsenceMeansNoFile) => {
                     !files.files.contains_key(&self.key(path))
@@ -306,13 +308,7 @@ impl MapStore {
         Ok(())
     }
 
-    fn check_quota(
-        &self,
-        files: &Files,
-        directory: &MemoryPath,
-        quota: Quota,
-        batch: &Batch,
-    ) -> Result<(), StoreError> {
+    fn check_quota(&self, files: &Files, directory: &StorePath, quota: Quota, batch: &Batch) -> Result<(), StoreError> {
         if self.has(Fault::IgnoresQuotas) {
             return Ok(());
         }
@@ -345,54 +341,6 @@ impl MapStore {
         }
     }
 
-    fn record_key(&self, name: &RecordName) -> RecordName {
-        match name.as_str().rsplit('/').next() {
-            Some(end) if self.has(Fault::NamesRecordsByTheirEnd) => end.parse().unwrap(),
-            _ => name.clone(),
-        }
-    }
-
-    /// The file in which a record is stored, with [`Fault::KeepsRecordsAsFiles`].
-    fn record_file(&self, name: &RecordName) -> Option<MemoryPath> {
-        self.has(Fault::KeepsRecordsAsFiles).then(|| format!("/memories/{name}").parse().unwrap())
-    }
-
-    fn record(&self, files: &Files, name: &RecordName) -> Option<StoredFile> {
-        if let Some(path) = self.record_file(name) {
-            return self.node(files, &path).into_file();
-        }
-        let (content, write) = files.records.get(&self.record_key(name))?;
-        Some(StoredFile::new(content.clone(), Version::new(write.to_be_bytes())))
-    }
-
-    fn change_record(&self, files: &mut Files, change: RecordChange) -> Result<(), StoreError> {
-        match change {
-            RecordChange::Write { name, content } => {
-                if let Some(path) = self.record_file(&name) {
-                    return self.write(files, path, content, FileTimes::new());
-                }
-                let cut = content.split(|&byte| byte <= 1).next().unwrap_or_default().to_vec();
-                let content = if self.has(Fault::CutsRecordsAtNul) { cut } else { content };
-                files.writes += 1;
-                let name = self.record_key(&name);
-                let before = files.records.get(&name).map_or(0, |(_, write)| *write);
-                let write = if self.has(Fault::RestartsVersionsOfRecords) { before + 1 } else { files.writes };
-                files.records.insert(name, (content, write));
-            }
-            RecordChange::Remove { name } => {
-                if let Some(path) = self.record_file(&name) {
-                    files.files.remove(&path);
-                } else if !self.has(Fault::KeepsRemovedRecords) {
-                    let removed = files.records.remove(&self.record_key(&name));
-                    if removed.is_none() && self.has(Fault::MissesRemovedRecords) {
-                        return Err(StoreError::RecordMismatch { name });
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
     fn change(&self, files: &mut Files, change: Change) -> Result<(), StoreError> {
         match change {
             Change::Write { path, content, times } => self.write(files, self.key(&path), content, times),
@@ -401,7 +349,7 @@ impl MapStore {
         }
     }
 
-    fn write(&self, files: &mut Files, path: MemoryPath, content: Vec<u8>, times: FileTimes) -> Result<(), StoreError> {
+    fn write(&self, files: &mut Files, path: StorePath, content: Vec<u8>, times: FileTimes) -> Result<(), StoreError> {
         self.refuse_file_above(files, &path)?;
         if self.node(files, &path).stat() == Stat::Directory && !self.has(Fault::WritesOverDirectories) {
             return Err(StoreError::AlreadyExists { path });
@@ -417,14 +365,17 @@ impl MapStore {
         let created = times.created.or(before.map(|file| file.created)).unwrap_or(modified).min(modified);
         let write = match before.map_or(0, |file| file.write) {
             before if self.has(Fault::RestartsVersions) => before + 1,
+            before if self.has(Fault::RestartsVersionsOfRecords) && path.is_record() => before + 1,
             _ => files.writes,
         };
-        files.files.insert(path, File { content: self.kept(content), write, created, modified });
+        let content = self.kept(&path, content);
+        files.files.insert(path, File { content, write, created, modified });
         Ok(())
     }
 
-    fn remove(&self, files: &mut Files, path: &MemoryPath) -> Result<(), StoreError> {
-        let is_meant = |file: &MemoryPath| match self.fault {
+    fn remove(&self, files: &mut Files, path: &StorePath) -> Result<(), StoreError> {
+        let is_meant = |file: &StorePath| match self.fault {
+            Some(Fault::ClearsRecordsWithFiles) if path.is_root() => true,
             Some(Fault::RemovesByPrefix) => file.as_str().starts_with(path.as_str()),
             Some(Fault::RemovesByPattern) => file == path || is_like(file.as_str(), &format!("{path}/%")),
             Some(Fault::RemovesOneLevel) => file == path || file.parent().as_ref() == Some(path),
@@ -435,12 +386,17 @@ impl MapStore {
             _ => file == path || file.is_under(path),
         };
         let doomed: Vec<_> = files.files.keys().filter(|file| is_meant(file)).cloned().collect();
-        let is_needless = path.is_root() && !self.has(Fault::EmptiesNoEmptyStore);
-        if doomed.is_empty() && !is_needless && !self.has(Fault::DeletesNothing) {
+        let is_needless = match self.fault {
+            Some(Fault::EmptiesNoEmptyStore) => false,
+            Some(Fault::DeletesNothing) => true,
+            Some(Fault::RemovesMissingRecords) if path.is_record() => true,
+            _ => path.is_root(),
+        };
+        if doomed.is_empty() && !is_needless {
             return Err(StoreError::NotFound { path: path.clone() });
         }
-        if path.is_root() && self.has(Fault::ClearsRecordsWithFiles) {
-            files.records.clear();
+        if self.has(Fault::KeepsRemovedRecords) && path.is_record() {
+            return Ok(());
         }
         for file in doomed {
             files.files.remove(&file);
@@ -451,7 +407,7 @@ impl MapStore {
         Ok(())
     }
 
-    fn rename(&self, files: &mut Files, from: &MemoryPath, to: &MemoryPath) -> Result<(), StoreError> {
+    fn rename(&self, files: &mut Files, from: &StorePath, to: &StorePath) -> Result<(), StoreError> {
         if self.node(files, from) == Node::Absent {
             return if self.has(Fault::RenamesNothing) {
                 Ok(())
@@ -501,7 +457,7 @@ impl MapStore {
         Ok(())
     }
 
-    fn refuse_file_above(&self, files: &Files, path: &MemoryPath) -> Result<(), StoreError> {
+    fn refuse_file_above(&self, files: &Files, path: &StorePath) -> Result<(), StoreError> {
         match path.parents().find(|above| files.files.contains_key(above)) {
             Some(path) if !self.has(Fault::LetsFilesContainFiles) => Err(StoreError::NotADirectory { path }),
             _ => Ok(()),
@@ -522,7 +478,6 @@ impl MapStore {
         {
             let mut files = self.files();
             self.apply_to(&mut files.clone(), batch.clone())?; // refuse a batch that would fail
-            batch.record_changes().iter().try_for_each(|change| self.change_record(&mut files, change.clone()))?;
             steps.next().map_or(Ok(()), |step| self.change(&mut files, step))?;
         }
         for step in steps {
@@ -548,11 +503,10 @@ impl MapStore {
         let before = files.clone();
         let count = if self.has(Fault::AppliesOneChange) { 1 } else { usize::MAX };
         batch.changes().iter().take(count).try_for_each(|change| self.change(files, change.clone()))?;
-        batch.record_changes().iter().try_for_each(|change| self.change_record(files, change.clone()))?;
         if self.has(Fault::ChangesComeFirst) { self.check(&before, &batch) } else { Ok(()) }
     }
 
-    fn checked_node(&self, path: &MemoryPath, options: &ReadOptions) -> Result<Node, StoreError> {
+    fn checked_node(&self, path: &StorePath, options: &ReadOptions) -> Result<Node, StoreError> {
         let files = self.files();
         if !self.has(Fault::ReadsUnderNoPrecondition) {
             options.check(&Counted { store: self, files: &files, directory: path })?;
@@ -563,7 +517,7 @@ impl MapStore {
 
 #[async_trait]
 impl Store for MapStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let mut node = self.checked_node(path, &options)?;
         match self.fault {
             // Wait between reading a file and the write based on it.
@@ -592,10 +546,6 @@ impl Store for MapStore {
         Ok(node)
     }
 
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        Ok(self.record(&self.files(), name))
-    }
-
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.cache.lock().unwrap().clear();
         match self.fault {
@@ -612,10 +562,8 @@ impl Store for MapStore {
                     Ok(()) => *files = changed,
                     // The changes of files failed, after successful checks.
                     Err(_) if self.check(&files, &batch).is_ok() && batch.validate().is_ok() => {
-                        batch
-                            .record_changes()
-                            .iter()
-                            .try_for_each(|change| self.change_record(&mut files, change.clone()))?;
+                        let mut records = batch.changes().iter().filter(|change| change.is_of_record());
+                        records.try_for_each(|change| self.change(&mut files, change.clone()))?;
                     }
                     Err(_) => {}
                 }
@@ -642,16 +590,17 @@ impl Store for MapStore {
 struct Counted<'a> {
     store: &'a MapStore,
     files: &'a Files,
-    directory: &'a MemoryPath,
+    directory: &'a StorePath,
 }
 
 impl StoreState for Counted<'_> {
-    fn stat(&self, path: &MemoryPath) -> Result<Stat, StoreError> {
+    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
         Ok(self.store.node(self.files, &self.store.key(path)).stat())
     }
 
-    fn usage(&self, path: &MemoryPath) -> Result<Usage, StoreError> {
-        let is_counted = |file: &MemoryPath| match self.store.fault {
+    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
+        let is_counted = |file: &StorePath| match self.store.fault {
+            Some(Fault::CountsRecords) if path == self.directory && file.is_record() => true,
             Some(Fault::CountsTheWholeStore) if path == self.directory => true,
             Some(Fault::CountsNoneReplaced) if path != self.directory => false,
             _ => file == path || file.is_under(path),
@@ -659,13 +608,7 @@ impl StoreState for Counted<'_> {
         let counted = self.files.files.iter().filter(|(file, _)| is_counted(file));
         let usage: Usage = counted.map(|(path, file)| self.store.entry(path, file)).collect();
         let depth = if self.store.has(Fault::MeasuresNoDepth) { 0 } else { usage.depth };
-        let are_counted = self.store.has(Fault::CountsRecords) && path == self.directory;
-        let records = if are_counted { self.files.records.len() as u64 } else { 0 };
-        Ok(Usage::new(usage.files + records, usage.bytes, depth))
-    }
-
-    fn record(&self, name: &RecordName) -> Result<Option<Version>, StoreError> {
-        Ok(self.store.record(self.files, name).map(|record| record.version))
+        Ok(Usage::new(usage.files, usage.bytes, depth))
     }
 }
 
@@ -674,21 +617,14 @@ fn without_quotas(batch: &Batch) -> Batch {
     for (path, precondition) in batch.preconditions() {
         kept = kept.require(path.clone(), precondition.clone());
     }
-    for (name, precondition) in batch.record_preconditions() {
-        kept = kept.require_record(name.clone(), precondition.clone());
-    }
-    kept = batch.changes().iter().cloned().fold(kept, Batch::change);
-    batch.record_changes().iter().cloned().fold(kept, |kept, change| match change {
-        RecordChange::Write { name, content } => kept.write_record(name, content),
-        RecordChange::Remove { name } => kept.remove_record(name),
-    })
+    batch.changes().iter().cloned().fold(kept, Batch::change)
 }
 
-fn has_prefixed(files: &Files, path: &MemoryPath) -> bool {
+fn has_prefixed(files: &Files, path: &StorePath) -> bool {
     files.files.keys().any(|file| file.as_str().starts_with(path.as_str()))
 }
 
-fn is_hidden(file: &MemoryPath) -> bool {
+fn is_hidden(file: &StorePath) -> bool {
     file.segments().any(|segment| segment.starts_with('.'))
 }
 

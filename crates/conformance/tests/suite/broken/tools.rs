@@ -564,8 +564,9 @@ impl MemoryTool for BrokenTool {
             }
             (Some(Fault::RenamesRoot), Err(Error::RootIsFixed { .. })) if !new_path.is_root() => {
                 for file in self.store.list(old_path).await.unwrap() {
-                    let moved = file.path.replace_prefix(old_path, new_path)?;
-                    self.engine.rename(&RenameCommand::new(file.path, moved)).await?;
+                    let path = MemoryPath::try_from(file.path)?;
+                    let moved = path.replace_prefix(old_path, new_path)?;
+                    self.engine.rename(&RenameCommand::new(path, moved)).await?;
                 }
                 Ok(renamed)
             }
@@ -837,7 +838,7 @@ impl BrokenTool {
         for file in self.store.list(&view.path).await.unwrap() {
             let names: Vec<_> = file.path.segments().skip(view.path.segments().count()).collect();
             if is_match(&names) {
-                view.items.push(DirectoryItem::new(file.path.clone(), file.size, false));
+                view.items.push(DirectoryItem::new(MemoryPath::try_from(&file.path).unwrap(), file.size, false));
             }
         }
         view.items.sort_by(|one, other| one.path.cmp(&other.path));

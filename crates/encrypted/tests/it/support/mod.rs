@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, FailureKind, InMemoryStore, MemoryPath, Node, OpenError, Problem, ReadOptions, RecordName, Store,
-    StoreError, StoreExt, StoredFile,
+    Batch, FailureKind, InMemoryStore, Node, OpenError, Problem, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, KeyRing, RawKey};
 
-pub(crate) fn path(text: &str) -> MemoryPath {
+pub(crate) fn path(text: &str) -> StorePath {
     text.parse().unwrap()
 }
 
@@ -32,12 +31,12 @@ pub(crate) async fn write(store: &dyn Store, file: &str, content: impl Into<Vec<
     store.write(file, content).await.unwrap();
 }
 
-pub(crate) async fn remove(store: &dyn Store, file: &MemoryPath) {
+pub(crate) async fn remove(store: &dyn Store, file: &StorePath) {
     store.remove(file).await.unwrap();
 }
 
 /// The content of an existing file.
-pub(crate) async fn content(store: &dyn Store, file: &MemoryPath) -> Vec<u8> {
+pub(crate) async fn content(store: &dyn Store, file: &StorePath) -> Vec<u8> {
     match store.read(file).await.unwrap() {
         Node::File(found) => found.content,
         other => panic!("{file} is {other:?}"),
@@ -45,9 +44,9 @@ pub(crate) async fn content(store: &dyn Store, file: &MemoryPath) -> Vec<u8> {
 }
 
 /// All files with their contents.
-pub(crate) async fn contents(store: &dyn Store) -> BTreeMap<MemoryPath, Vec<u8>> {
+pub(crate) async fn contents(store: &dyn Store) -> BTreeMap<StorePath, Vec<u8>> {
     let mut found = BTreeMap::new();
-    for entry in store.list(&MemoryPath::root()).await.unwrap() {
+    for entry in store.list(&StorePath::memories()).await.unwrap() {
         let content = content(store, &entry.path).await;
         assert_eq!(entry.size, content.len() as u64, "{}", entry.path);
         found.insert(entry.path, content);
@@ -80,13 +79,13 @@ pub(crate) async fn open_error(inner: &Arc<InMemoryStore>, keys: KeyRing) -> Ope
     EncryptedStore::open(Arc::clone(inner), keys).await.unwrap_err()
 }
 
-pub(crate) fn record(name: &str) -> RecordName {
-    name.parse().unwrap()
+pub(crate) fn record(name: &str) -> StorePath {
+    format!("/records/{name}").parse().unwrap()
 }
 
 /// The content of an existing record.
 pub(crate) async fn content_of_record(store: &dyn Store, name: &str) -> Vec<u8> {
-    store.read_record(&record(name)).await.unwrap().unwrap().content
+    store.read_opts(&record(name), ReadOptions::new()).await.unwrap().into_file().unwrap().content
 }
 
 /// The problems that verification reports.
@@ -147,12 +146,8 @@ impl FaultyStore {
 
 #[async_trait]
 impl Store for FaultyStore {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.around(self.inner.read_opts(path, options)).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.around(self.inner.read_record(name)).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

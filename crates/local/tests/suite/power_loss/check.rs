@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::path::Path;
 
-use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Node, Store, StoreExt};
+use memory_tool_core::{Batch, InMemoryStore, Node, ReadOptions, Store, StoreExt, StorePath};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::directory_in_ram;
 use memory_tool_test_fixtures::faults::block_on;
@@ -20,7 +20,7 @@ pub(super) type Contents = BTreeMap<String, String>;
 pub(super) type Script = Vec<Vec<(String, Batch)>>;
 
 /// Checks states. Equal ones are opened once.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Checker {
     pub(super) states: usize,
     pub(super) left_out: usize,
@@ -117,9 +117,9 @@ fn allowed(start: &Contents, script: &Script, acknowledged: &BTreeSet<&str>) -> 
 
 async fn apply_all(start: &Contents, batches: impl Iterator<Item = Batch>) -> Contents {
     let store = InMemoryStore::new();
-    let start = start.iter().map(|(name, content)| match name.parse::<MemoryPath>() {
+    let start = start.iter().map(|(name, content)| match name.parse::<StorePath>() {
         Ok(path) => Batch::new().write(path, content.clone()),
-        Err(_) => Batch::new().write_record(record(name), content.clone()),
+        Err(_) => Batch::new().write(record(name), content.clone()),
     });
     for batch in start.chain(batches) {
         store.apply(batch).await.unwrap();
@@ -181,7 +181,7 @@ async fn contents(store: &impl Store) -> Result<Contents, String> {
         };
     }
     for name in RECORDS {
-        let stored = store.read_record(&record(name)).await;
+        let stored = store.read_opts(&record(name), ReadOptions::new()).await.map(Node::into_file);
         let stored = stored.map_err(|error| format!("reading the record {name} fails: {error:?}"))?;
         contents.extend(stored.map(|stored| (name.to_owned(), text(&stored.content))));
     }

@@ -17,7 +17,7 @@ const SECTOR: usize = 512;
 
 /// The maximum number of sets with the same number of missing operations. Larger sets are sampled regularly.
 fn max_sets() -> usize {
-    by_tier(100, 100, 1_000)
+    by_tier(100, 1_000)
 }
 
 /// An instant at which the power can fail.

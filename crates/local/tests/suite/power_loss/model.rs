@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Component, Path};
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::ACKNOWLEDGED;
 use super::trace::{Argument, Call};
@@ -29,7 +29,7 @@ enum Node {
 
 /// Every file and directory that ever existed. One exists now if a path leads to it.
 #[derive(Clone)]
-pub(super) struct Disk(Vec<Rc<Node>>);
+pub(super) struct Disk(Vec<Arc<Node>>);
 
 #[derive(Clone)]
 pub(super) struct Operation {
@@ -84,16 +84,16 @@ impl Effect {
 
 impl Disk {
     fn empty() -> Self {
-        Self(vec![Rc::new(Node::Directory(BTreeMap::new()))])
+        Self(vec![Arc::new(Node::Directory(BTreeMap::new()))])
     }
 
     /// The same files and directories, all empty.
     pub(super) fn blank(&self) -> Self {
-        let blank = |node: &Rc<Node>| match **node {
+        let blank = |node: &Arc<Node>| match **node {
             Node::Directory(_) => Node::Directory(BTreeMap::new()),
             Node::File(_) => Node::File(Vec::new()),
         };
-        Self(self.0.iter().map(blank).map(Rc::new).collect())
+        Self(self.0.iter().map(blank).map(Arc::new).collect())
     }
 
     fn is_directory(&self, inode: Inode) -> bool {
@@ -140,7 +140,7 @@ impl Disk {
     }
 
     fn node(&mut self, inode: Inode) -> &mut Node {
-        Rc::make_mut(&mut self.0[inode])
+        Arc::make_mut(&mut self.0[inode])
     }
 
     pub(super) fn content(&mut self, file: Inode) -> &mut Vec<u8> {
@@ -288,7 +288,7 @@ impl Recording {
 
     fn create(&mut self, path: &Path, node: Node) -> Effect {
         let (directory, name) = self.live.place(path);
-        self.live.0.push(Rc::new(node));
+        self.live.0.push(Arc::new(node));
         Effect::Names(vec![(directory, name, Some(self.live.0.len() - 1))])
     }
 

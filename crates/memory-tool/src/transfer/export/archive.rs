@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flate2::write::GzEncoder;
-use memory_tool_core::{FileTimes, MemoryPath};
+use memory_tool_core::{FileTimes, StorePath};
 use tar::{Builder, EntryType, Header};
 use tempfile::NamedTempFile;
 
 use crate::transfer::error::TransferError;
-use crate::transfer::export::outcome::{FinishOutcome, PARTIAL_PREFIX};
+use crate::transfer::export::Target;
+use crate::transfer::export::outcome::{AddOutcome, FinishOutcome, PARTIAL_PREFIX};
 use crate::transfer::{CREATION_TIME, NO_TIME};
 
 const FILE_MODE: u32 = 0o600;
@@ -35,7 +36,7 @@ pub(super) enum Compression {
 pub(super) struct Archive {
     /// `None` after the archive is finished.
     builder: Option<Builder<Output>>,
-    directories: BTreeSet<MemoryPath>,
+    directories: BTreeSet<StorePath>,
 }
 
 impl Archive {
@@ -64,23 +65,6 @@ impl Archive {
         Self { builder: Some(Builder::new(output)), directories: BTreeSet::new() }
     }
 
-    pub(super) fn add(&mut self, path: &MemoryPath, content: &[u8], times: FileTimes) -> Result<(), TransferError> {
-        let mut directories: Vec<_> = path.parents().filter(|parent| !parent.is_root()).collect();
-        directories.reverse();
-        for directory in directories {
-            if self.directories.insert(directory.clone()) {
-                let name = format!("{}/", name_of(&directory));
-                self.append(name, EntryType::Directory, DIRECTORY_MODE, NO_TIME, &[])?;
-            }
-        }
-        if let Some(created) = times.created.filter(|created| Some(*created) != times.modified) {
-            let created = extension(CREATION_TIME, seconds(created));
-            self.append(EXTENSION.to_owned(), EntryType::XHeader, FILE_MODE, NO_TIME, created.as_bytes())?;
-        }
-        let modified = times.modified.map_or(NO_TIME, seconds);
-        self.append(name_of(path), EntryType::Regular, FILE_MODE, modified, content)
-    }
-
     fn append(
         &mut self,
         name: String,
@@ -100,9 +84,29 @@ impl Archive {
         let appended = builder.append_data(&mut header, name, content);
         appended.map_err(|source| builder.get_ref().failure(source))
     }
+}
+
+impl Target for Archive {
+    fn add(&mut self, path: &StorePath, content: &[u8], times: FileTimes) -> Result<AddOutcome, TransferError> {
+        let mut directories: Vec<_> = path.parents().filter(|parent| !parent.is_root()).collect();
+        directories.reverse();
+        for directory in directories {
+            if self.directories.insert(directory.clone()) {
+                let name = format!("{}/", name_of(&directory));
+                self.append(name, EntryType::Directory, DIRECTORY_MODE, NO_TIME, &[])?;
+            }
+        }
+        if let Some(created) = times.created.filter(|created| Some(*created) != times.modified) {
+            let created = extension(CREATION_TIME, seconds(created));
+            self.append(EXTENSION.to_owned(), EntryType::XHeader, FILE_MODE, NO_TIME, created.as_bytes())?;
+        }
+        let modified = times.modified.map_or(NO_TIME, seconds);
+        self.append(name_of(path), EntryType::Regular, FILE_MODE, modified, content)?;
+        Ok(AddOutcome::Written)
+    }
 
     /// Completes the archive, and renames the temporary file. If it may not replace an existing archive, it is removed.
-    pub(super) fn finish(mut self, may_replace: bool) -> Result<FinishOutcome, TransferError> {
+    fn finish(mut self: Box<Self>, may_replace: bool) -> Result<FinishOutcome, TransferError> {
         let Some(mut builder) = self.builder.take() else { return Ok(FinishOutcome::Written) };
         let finished = builder.finish();
         finished.map_err(|source| builder.get_ref().failure(source))?;
@@ -127,7 +131,7 @@ impl Drop for Archive {
     }
 }
 
-fn name_of(path: &MemoryPath) -> String {
+fn name_of(path: &StorePath) -> String {
     path.segments().collect::<Vec<_>>().join("/")
 }
 
@@ -232,7 +236,7 @@ mod tests {
         let mut archive = Archive::to(Output::Writer(BufWriter::new(Box::new(written.clone()))));
         archive.add(&"/memories/d/a".parse().unwrap(), b"text", FileTimes::new()).unwrap();
         if is_finished {
-            archive.finish(true).unwrap();
+            Box::new(archive).finish(true).unwrap();
         } else {
             drop(archive);
         }

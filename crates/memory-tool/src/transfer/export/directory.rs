@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, Metadata, OpenOptions};
-use memory_tool_core::{FileTimes, MemoryPath};
+use memory_tool_core::{FileTimes, StorePath};
 
 use crate::transfer::error::TransferError;
-use crate::transfer::export::outcome::{AddOutcome, PARTIAL_PREFIX};
+use crate::transfer::export::Target;
+use crate::transfer::export::outcome::{AddOutcome, FinishOutcome, PARTIAL_PREFIX};
 
 /// A directory to export to.
 ///
@@ -42,23 +43,7 @@ impl Directory {
         Ok(Self { path: path.to_owned(), root, overwrites, written: HashSet::new() })
     }
 
-    /// Writes a file. An error that affects only this file is returned as [`AddOutcome::Refused`].
-    pub(super) fn add(
-        &mut self,
-        path: &MemoryPath,
-        content: &[u8],
-        times: FileTimes,
-    ) -> Result<AddOutcome, TransferError> {
-        match self.write(path, content, times) {
-            Ok(added) => Ok(added),
-            Err(source) if is_about_all_files(&source) => {
-                Err(TransferError::Target { path: self.path.clone(), source })
-            }
-            Err(error) => Ok(AddOutcome::Refused { reason: error.to_string() }),
-        }
-    }
-
-    fn write(&mut self, path: &MemoryPath, content: &[u8], times: FileTimes) -> io::Result<AddOutcome> {
+    fn write(&mut self, path: &StorePath, content: &[u8], times: FileTimes) -> io::Result<AddOutcome> {
         let Some(name) = path.file_name() else { return Err(ErrorKind::IsADirectory.into()) };
         let mut directory = self.root.try_clone()?;
         let above = path.segments().rev().skip(1).collect::<Vec<_>>();
@@ -86,13 +71,35 @@ impl Directory {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        Ok(match () {
-            () if found.is_symlink() => Some("the path is a link"),
-            () if found.is_dir() => Some("the path is a directory"),
-            () if !found.is_file() => Some("the path is a special file"),
-            () if self.overwrites && !identity(&found).is_some_and(|found| self.written.contains(&found)) => None,
-            () => Some("the file exists. The target may treat different spellings as the same name"),
+        let is_written = identity(&found).is_some_and(|found| self.written.contains(&found));
+        Ok(if found.is_symlink() {
+            Some("the path is a link")
+        } else if found.is_dir() {
+            Some("the path is a directory")
+        } else if !found.is_file() {
+            Some("the path is a special file")
+        } else if self.overwrites && !is_written {
+            None
+        } else {
+            Some("the file exists. The target may treat different spellings as the same name")
         })
+    }
+}
+
+impl Target for Directory {
+    /// Writes a file. An error that affects only this file is returned as [`AddOutcome::Refused`].
+    fn add(&mut self, path: &StorePath, content: &[u8], times: FileTimes) -> Result<AddOutcome, TransferError> {
+        match self.write(path, content, times) {
+            Ok(added) => Ok(added),
+            Err(source) if is_about_all_files(&source) => {
+                Err(TransferError::Target { path: self.path.clone(), source })
+            }
+            Err(error) => Ok(AddOutcome::Refused { reason: error.to_string() }),
+        }
+    }
+
+    fn finish(self: Box<Self>, _: bool) -> Result<FinishOutcome, TransferError> {
+        Ok(FinishOutcome::Written)
     }
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Batch, FailureKind, InMemoryStore, Listing, MemoryPath, Node, OpenOptions, Precondition, ReadOptions, Store,
-    StoreError, StoreExt as _, StoredFile,
+    Batch, FailureKind, InMemoryStore, Listing, Node, OpenOptions, Precondition, ReadOptions, Store, StoreError,
+    StoreExt as _, StorePath, StoredFile,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use super::harness::{
     IDLE, RESOLUTION, START, SURELY_EXPIRED, TestClock, access_times, call, create, listed, stored_times, time, view,
 };
-use crate::support::{path, remove, rename, write};
+use crate::support::{memory_path, path, remove, rename, write};
 
 type Inner = Arc<dyn Store>;
 
@@ -85,7 +85,7 @@ async fn encrypted_sizes_do_not_reveal_the_length_of_paths() {
         let tool = TestClock::new().open(Arc::clone(&store));
         write(tool.store(), file, "text").await.unwrap();
         assert!(stored_times(&*store).await.is_some());
-        let stored = encrypted.list(MemoryPath::root()).await.unwrap();
+        let stored = encrypted.list(StorePath::memories()).await.unwrap();
         let mut sizes: Vec<_> = stored.into_iter().map(|entry| entry.size).collect();
         sizes.sort_unstable();
         sizes_per_path.push(sizes);
@@ -158,7 +158,7 @@ async fn expired_files_do_not_block_their_paths(inner: Inner) {
     assert!(matches!(remove(tool.store(), "/memories/g/h").await, Err(StoreError::NotFound { .. })));
     let missing = rename(tool.store(), "/memories/g/h", "/memories/x").await;
     assert!(matches!(missing, Err(StoreError::NotFound { path: named }) if named == path("/memories/g/h")));
-    assert_eq!(tool.store().sweep().await.unwrap().removed, []);
+    assert_eq!(tool.store().sweep().await.unwrap().removed, [] as [StorePath; 0]);
 }
 
 async fn a_directory_of_expired_files_is_absent(inner: Inner) {
@@ -240,7 +240,10 @@ async fn a_sweep_removes_only_expired_files(inner: Inner) {
 async fn pinned_files_do_not_expire(inner: Inner) {
     let clock = TestClock::new();
     let open = || {
-        let builder = clock.builder(Arc::clone(&inner)).pin(path("/memories/profile.md")).pin(path("/memories/kept"));
+        let builder = clock
+            .builder(Arc::clone(&inner))
+            .pin(memory_path("/memories/profile.md"))
+            .pin(memory_path("/memories/kept"));
         builder.build().unwrap()
     };
     let store = open();
@@ -343,7 +346,7 @@ async fn with_damaged_times_nothing_expires(inner: Inner) {
     create(&tool, "/memories/b").await;
     clock.advance(SURELY_EXPIRED);
     for unreadable in ["", "{\"version\":1,", "{\"version\":2,\"files\":{\"/memories/a\":1800000000}}"] {
-        inner.apply(Batch::new().write_record(access_times(), unreadable)).await.unwrap();
+        inner.apply(Batch::new().write(access_times(), unreadable)).await.unwrap();
         for tool in [&tool, &clock.open(Arc::clone(&inner))] {
             assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/b"]);
             assert!(call(tool, view("/memories/a")).await.ends_with("text of /memories/a"));
@@ -359,7 +362,7 @@ async fn with_damaged_times_nothing_expires(inner: Inner) {
     assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/b"], "the files count as used now");
     clock.advance(SURELY_EXPIRED);
     assert_eq!(tool.store().sweep().await.unwrap().removed.len(), 2);
-    inner.apply(Batch::new().write_record(access_times(), "{\"version\":1,")).await.unwrap();
+    inner.apply(Batch::new().write(access_times(), "{\"version\":1,")).await.unwrap();
     remove(clock.open(Arc::clone(&inner)).store(), "/memories").await.unwrap();
     assert_eq!(stored_times(&*inner).await, None, "clearing the memory removes the record");
 }
@@ -459,13 +462,13 @@ async fn expired_files_that_are_too_large_to_read_block_nothing() {
     let limited = || LocalStore::builder(directory.path()).options(OpenOptions::new().max_file_bytes(4_000)).open();
     let tool = clock.open(limited().await.unwrap());
     assert_eq!(listed(tool.store()).await, [""; 0]);
-    assert_eq!(tool.store().sweep().await.unwrap().removed, [], "it is kept");
+    assert_eq!(tool.store().sweep().await.unwrap().removed, [] as [StorePath; 0], "it is kept");
     create(&tool, large.as_str()).await;
     assert_eq!(listed(tool.store()).await, [large.as_str()]);
 
     write(tool.store().inner(), "/memories/b", "text").await.unwrap();
     let unlimited = LocalStore::open(directory.path()).await.unwrap();
-    unlimited.apply(Batch::new().write_record(access_times(), [b' '; 5_000])).await.unwrap();
+    unlimited.apply(Batch::new().write(access_times(), [b' '; 5_000])).await.unwrap();
     let tool = clock.open(limited().await.unwrap());
     clock.advance(SURELY_EXPIRED);
     assert_eq!(listed(tool.store()).await, ["/memories/b", large.as_str()], "nothing expires");

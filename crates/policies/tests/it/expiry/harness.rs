@@ -7,11 +7,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, FailureKind, InMemoryStore, MemoryPath, MemoryTool, Node, ReadOptions, RecordName, Store,
-    StoreError, StoreExt as _, StoredFile,
+    Batch, Engine, FailureKind, InMemoryStore, MemoryTool, Node, ReadOptions, Store, StoreError, StoreExt as _,
+    StorePath,
 };
 use memory_tool_policies::{ExpiringStore, ExpiringStoreBuilder};
 use serde_json::{Value, json};
+
+use crate::support::{read_record, record};
 
 /// The idle time of the tests, in seconds.
 pub(crate) const IDLE: u64 = 1_000;
@@ -22,9 +24,11 @@ pub(crate) const SURELY_EXPIRED: u64 = IDLE + RESOLUTION + 1;
 
 pub(crate) const START: u64 = 1_800_000_000;
 
-/// The name of the record with the access times.
-pub(crate) fn access_times() -> RecordName {
-    "expiry/access-times".parse().unwrap()
+const ACCESS_TIMES: &str = "expiry/access-times";
+
+/// The path of the record with the access times.
+pub(crate) fn access_times() -> StorePath {
+    record(ACCESS_TIMES)
 }
 
 /// A clock that all stores of a test share.
@@ -95,12 +99,12 @@ pub(crate) fn view(at: &str) -> Value {
 
 /// Returns the paths of the listed files.
 pub(crate) async fn listed(store: &dyn Store) -> Vec<String> {
-    store.list(MemoryPath::root()).await.unwrap().iter().map(|file| file.path.to_string()).collect()
+    store.list(StorePath::memories()).await.unwrap().iter().map(|file| file.path.to_string()).collect()
 }
 
 /// Returns the stored access times.
 pub(crate) async fn stored_times(inner: &dyn Store) -> Option<String> {
-    let stored = inner.read_record(&access_times()).await.unwrap();
+    let stored = read_record(inner, ACCESS_TIMES).await;
     stored.map(|record| String::from_utf8(record.content).unwrap())
 }
 
@@ -126,7 +130,7 @@ pub(crate) struct Probe {
     operations: AtomicUsize,
     fault: Mutex<Option<(usize, Fault)>>,
     pub(crate) last_batch: Mutex<Batch>,
-    pub(crate) damaged: Mutex<Option<MemoryPath>>,
+    pub(crate) damaged: Mutex<Option<StorePath>>,
 }
 
 impl Probe {
@@ -150,7 +154,7 @@ impl Probe {
         (self.reads.swap(0, Ordering::Relaxed), self.writes.swap(0, Ordering::Relaxed))
     }
 
-    fn fail_if_damaged(&self, path: &MemoryPath) -> Result<(), StoreError> {
+    fn fail_if_damaged(&self, path: &StorePath) -> Result<(), StoreError> {
         match &*self.damaged.lock().unwrap() {
             Some(damaged) if damaged == path => Err(StoreError::failure(FailureKind::Damaged, "reading", "damaged")),
             _ => Ok(()),
@@ -189,15 +193,10 @@ async fn stop_once() {
 
 #[async_trait]
 impl Store for Probe {
-    async fn read_opts(&self, path: &MemoryPath, options: ReadOptions) -> Result<Node, StoreError> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.fail_if_damaged(path)?;
         self.run(self.inner.read_opts(path, options)).await
-    }
-
-    async fn read_record(&self, name: &RecordName) -> Result<Option<StoredFile>, StoreError> {
-        self.reads.fetch_add(1, Ordering::Relaxed);
-        self.run(self.inner.read_record(name)).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {

@@ -93,7 +93,7 @@ pub(crate) fn visible_files(clock: &TestClock, inner: &Arc<InMemoryStore>) -> [C
                 copy.write(path, content).await.unwrap();
             }
             if let Some(times) = stored_times(&**inner).await {
-                copy.apply(Batch::new().write_record(access_times(), times)).await.unwrap();
+                copy.apply(Batch::new().write(access_times(), times)).await.unwrap();
             }
             let tool = clock.open(copy);
             let contents = contents(tool.store()).await.into_iter();

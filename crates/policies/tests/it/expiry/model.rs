@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Command, Engine, InMemoryStore, MemoryPath, Node, Store, StoreExt as _};
+use memory_tool_core::{Batch, Command, Engine, InMemoryStore, Node, Store, StoreExt as _, StorePath};
 use memory_tool_policies::ExpiringStore;
 use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ use proptest::sample::select;
 use serde_json::json;
 
 use super::harness::{IDLE, RESOLUTION, TestClock, view};
-use crate::support::{Part, Step, block_on, contents, path, steps, valid_parts};
+use crate::support::{Part, Step, block_on, contents, memory_path, path, steps, valid_parts};
 
 const NAMES: &[&str] = &["a", "b", "pinned"];
 const ELSEWHERE: &[&str] = &["/memories", "/memories/a/../b", "/elsewhere"];
@@ -41,19 +41,19 @@ fn event() -> impl Strategy<Value = Event> {
 struct Model {
     tool: Engine<InMemoryStore>,
     /// The latest use of each file.
-    used: BTreeMap<MemoryPath, u64>,
+    used: BTreeMap<StorePath, u64>,
     /// The expired files with their contents. They are visible again if the clock is set back before they are removed.
-    expired: BTreeMap<MemoryPath, (u64, Vec<u8>)>,
+    expired: BTreeMap<StorePath, (u64, Vec<u8>)>,
     /// Files that were moved out of a pinned directory. They have no recorded time until they are seen.
-    unseen: BTreeSet<MemoryPath>,
+    unseen: BTreeSet<StorePath>,
 }
 
-fn is_pinned(path: &MemoryPath) -> bool {
+fn is_pinned(path: &StorePath) -> bool {
     path.as_str().starts_with(PINNED)
 }
 
 /// Checks whether a file should be visible. Between the idle time and the resolution after it, both are right.
-fn check_visibility(path: &MemoryPath, used: u64, is_visible: bool, now: u64) -> Result<(), TestCaseError> {
+fn check_visibility(path: &StorePath, used: u64, is_visible: bool, now: u64) -> Result<(), TestCaseError> {
     let age = now.saturating_sub(used);
     if is_pinned(path) || age <= IDLE {
         prop_assert!(is_visible, "{path} is expired {age} seconds after its last use");
@@ -73,12 +73,12 @@ impl Model {
         }
     }
 
-    fn use_file(&mut self, path: MemoryPath, now: u64) {
+    fn use_file(&mut self, path: StorePath, now: u64) {
         let used = self.used.entry(path).or_default();
         *used = now.max(*used);
     }
 
-    async fn content(&self, path: &MemoryPath) -> Option<Vec<u8>> {
+    async fn content(&self, path: &StorePath) -> Option<Vec<u8>> {
         match self.tool.store().read(path).await.unwrap() {
             Node::File(file) => Some(file.content),
             _ => None,
@@ -91,7 +91,7 @@ impl Model {
 
     /// Updates the expired files. `visible` are the files that the policy lists, and `stored` the files in its inner
     /// store, which also include expired files.
-    async fn expire(&mut self, visible: &[MemoryPath], stored: &[MemoryPath], now: u64) -> Result<(), TestCaseError> {
+    async fn expire(&mut self, visible: &[StorePath], stored: &[StorePath], now: u64) -> Result<(), TestCaseError> {
         for path in std::mem::take(&mut self.unseen) {
             if !is_pinned(&path) && self.used.contains_key(&path) {
                 self.used.insert(path, now);
@@ -125,20 +125,20 @@ impl Model {
     }
 
     /// Records the files that a step used. `before` are the files before the step.
-    async fn note(&mut self, step: &Step, result: &str, before: &[MemoryPath], now: u64) {
+    async fn note(&mut self, step: &Step, result: &str, before: &[StorePath], now: u64) {
         let is_done = !result.contains("is_error") && (result == "done" || matches!(step, Step::Command(_)));
         let (mut moved, mut named) = (Vec::new(), Vec::new());
         match step {
             Step::Command(input) => match Command::try_from(input.clone()) {
-                Ok(Command::Rename(rename)) if is_done => moved.push((rename.old_path, rename.new_path)),
+                Ok(Command::Rename(rename)) if is_done => moved.push((rename.old_path.into(), rename.new_path.into())),
                 // The engine reads the old path first.
                 Ok(Command::Rename(rename)) if rename.old_path.overlaps(&rename.new_path) => {
-                    named.push(rename.old_path);
+                    named.push(rename.old_path.into());
                 }
-                Ok(Command::Create(create)) if is_done => named.push(create.path),
-                Ok(Command::View(view)) => named.push(view.path),
-                Ok(Command::StrReplace(edit)) => named.push(edit.path),
-                Ok(Command::Insert(edit)) => named.push(edit.path),
+                Ok(Command::Create(create)) if is_done => named.push(create.path.into()),
+                Ok(Command::View(view)) => named.push(view.path.into()),
+                Ok(Command::StrReplace(edit)) => named.push(edit.path.into()),
+                Ok(Command::Insert(edit)) => named.push(edit.path.into()),
                 _ => {}
             },
             Step::Batch(parts) => {
@@ -177,15 +177,15 @@ impl Model {
     }
 }
 
-async fn paths(store: &dyn Store) -> Vec<MemoryPath> {
-    store.list(MemoryPath::root()).await.unwrap().into_iter().map(|file| file.path).collect()
+async fn paths(store: &dyn Store) -> Vec<StorePath> {
+    store.list(StorePath::memories()).await.unwrap().into_iter().map(|file| file.path).collect()
 }
 
 async fn compare(events: &[(usize, Event)]) -> Result<(), TestCaseError> {
     let clock = TestClock::new();
     let inner = Arc::new(InMemoryStore::new());
     let open = || -> Engine<ExpiringStore<Arc<InMemoryStore>>> {
-        Engine::new(clock.builder(Arc::clone(&inner)).pin(path(PINNED)).build().unwrap())
+        Engine::new(clock.builder(Arc::clone(&inner)).pin(memory_path(PINNED)).build().unwrap())
     };
     let mut sessions = [open(), open()];
     let mut model = Model::new();
@@ -246,7 +246,7 @@ fn a_file_recreated_after_the_clock_was_set_back_has_the_later_time() {
 }
 
 proptest! {
-    #![proptest_config(property(2_000, 50_000))]
+    #![proptest_config(property(500, 50_000))]
 
     #[test]
     fn exactly_the_unused_files_expire(events in prop::collection::vec((0..2_usize, event()), 1..40)) {

@@ -2,8 +2,8 @@
 //! common.
 
 use memory_tool_core::{
-    Batch, Engine, MemoryPath, MemoryTool, Node, PathMap, Precondition, Store, StoreError, StoreExt as _, ToolResult,
-    Version,
+    Batch, Engine, MemoryPath, MemoryTool, Node, PathMap, Precondition, ReadOptions, Store, StoreError, StoreExt as _,
+    StorePath, StoredFile, ToolResult, Version,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -19,16 +19,16 @@ pub(crate) enum Step {
 /// A precondition or change of a batch.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
-    RequireAbsent(MemoryPath),
+    RequireAbsent(StorePath),
     /// Requires the current version of the file, or a stale one.
-    RequireVersion(MemoryPath, bool),
-    Write(MemoryPath, Vec<u8>),
-    Remove(MemoryPath),
-    Rename(MemoryPath, MemoryPath),
+    RequireVersion(StorePath, bool),
+    Write(StorePath, Vec<u8>),
+    Remove(StorePath),
+    Rename(StorePath, StorePath),
 }
 
 impl Part {
-    pub(crate) fn paths(&self) -> Vec<&MemoryPath> {
+    pub(crate) fn paths(&self) -> Vec<&StorePath> {
         match self {
             Self::RequireAbsent(path) | Self::RequireVersion(path, _) | Self::Write(path, _) | Self::Remove(path) => {
                 vec![path]
@@ -38,8 +38,26 @@ impl Part {
     }
 }
 
-pub(crate) fn path(text: &str) -> MemoryPath {
+pub(crate) fn path(text: &str) -> StorePath {
     text.parse().unwrap()
+}
+
+pub(crate) fn memory_path(text: &str) -> MemoryPath {
+    text.parse().unwrap()
+}
+
+/// The path of a record.
+pub(crate) fn record(name: &str) -> StorePath {
+    path(&format!("/records/{name}"))
+}
+
+/// Returns a record, if it exists.
+pub(crate) async fn read_record(store: &dyn Store, name: &str) -> Option<StoredFile> {
+    match store.read_opts(&record(name), ReadOptions::new()).await.unwrap() {
+        Node::Absent => None,
+        Node::File(stored) => Some(stored),
+        other => unreachable!("{name} is {other:?}"),
+    }
 }
 
 /// Generates steps. Paths consist of `names`, or are one of `elsewhere`.
@@ -143,8 +161,8 @@ pub(crate) fn if_valid(batch: Batch) -> Option<Batch> {
 }
 
 /// Returns all files of the store with their contents.
-pub(crate) async fn contents(store: &dyn Store) -> Vec<(MemoryPath, u64, Vec<u8>)> {
-    let files = store.list(MemoryPath::root()).await.unwrap();
+pub(crate) async fn contents(store: &dyn Store) -> Vec<(StorePath, u64, Vec<u8>)> {
+    let files = store.list(StorePath::memories()).await.unwrap();
     let mut contents = Vec::new();
     for file in files {
         let content = match store.read(&file.path).await.unwrap() {

@@ -1,43 +1,10 @@
-//! [`ChatError`] and [`RequestError`]: errors of a conversation and of its requests.
+//! [`RequestError`]: the errors of requests to the API.
 
 use std::time::Duration;
 
 use memory_tool::BoxError;
 
-/// An error that ends a conversation or keeps it from starting.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ChatError {
-    #[error("no API key; set ANTHROPIC_API_KEY")]
-    NoKey,
-    #[error("ANTHROPIC_API_KEY contains invalid characters")]
-    BadKey,
-    /// The address is invalid. The message omits it, because it may contain a password.
-    #[error("ANTHROPIC_BASE_URL is not an http: or https: URL, such as https://api.anthropic.com")]
-    BadAddress,
-    #[error("cannot create an HTTP client")]
-    Client(#[source] reqwest::Error),
-    #[error(transparent)]
-    Request(RequestError),
-    /// The API asked for a longer delay than all retries may take.
-    #[error(
-        "the API asked for a {:.1} s delay, longer than the {} s retry budget",
-        requested.as_secs_f64(),
-        limit.as_secs()
-    )]
-    LongWait {
-        requested: Duration,
-        /// The maximum of all delays together.
-        limit: Duration,
-        source: RequestError,
-    },
-}
-
-impl ChatError {
-    /// Whether every attempt ended early, after an incomplete response.
-    pub(crate) fn is_truncated(&self) -> bool {
-        matches!(self, Self::Request(RequestError::Broken { .. } | RequestError::Truncated { .. }))
-    }
-}
+use crate::chat::retries::MAX_TOTAL_DELAY;
 
 /// The error of a request without a complete response. Its commands were not executed.
 #[derive(Debug, thiserror::Error)]
@@ -58,9 +25,21 @@ pub(crate) enum RequestError {
     },
     #[error("invalid response from {host}: {reason}")]
     Malformed { host: String, reason: &'static str },
+    /// The API asked for a longer delay than all retries may take.
+    #[error(
+        "the API asked for a {:.1} s delay, longer than the {} s retry budget",
+        requested.as_secs_f64(),
+        MAX_TOTAL_DELAY.as_secs()
+    )]
+    LongWait { requested: Duration, source: Box<Self> },
 }
 
 impl RequestError {
+    /// Whether the attempt ended early, after an incomplete response.
+    pub(crate) fn is_truncated(&self) -> bool {
+        matches!(self, Self::Broken { .. } | Self::Truncated { .. })
+    }
+
     /// Whether the same request may succeed later.
     pub(crate) fn is_transient(&self) -> bool {
         match self {
@@ -69,7 +48,7 @@ impl RequestError {
             Self::Aborted { kind, .. } => {
                 matches!(kind.as_str(), "api_error" | "overloaded_error" | "rate_limit_error" | "timeout_error")
             }
-            Self::Malformed { .. } => false,
+            Self::Malformed { .. } | Self::LongWait { .. } => false,
         }
     }
 
