@@ -1,6 +1,7 @@
 //! [`Batch`]: changes that a store applies atomically.
 
 use std::collections::BTreeSet;
+use std::iter;
 
 use crate::actor::Actor;
 use crate::change::Change;
@@ -8,6 +9,7 @@ use crate::node::FileTimes;
 use crate::precondition::Precondition;
 use crate::quota::Quota;
 use crate::quota_check;
+use crate::snapshot::CheckInputs;
 use crate::state::StoreState;
 use crate::store_error::{InvalidBatch, StoreError};
 use crate::store_path::StorePath;
@@ -222,6 +224,25 @@ impl Batch {
             precondition.check(path, &state.stat(path)?)?;
         }
         self.quotas.iter().try_for_each(|(directory, quota)| quota_check::check(quota, directory, &self.changes, state))
+    }
+
+    /// The inputs of [`check`](Self::check) and [`Change::check`], for a [`Snapshot`](crate::Snapshot).
+    pub fn inputs(&self) -> CheckInputs {
+        let mut inputs = CheckInputs::default();
+        inputs.paths.extend(self.preconditions.iter().map(|(path, _)| path.clone()));
+        for change in &self.changes {
+            match change {
+                Change::Write { path, .. } => inputs.paths.extend(iter::once(path.clone()).chain(path.parents())),
+                Change::Remove { path } => _ = inputs.paths.insert(path.clone()),
+                Change::Rename { from, to } => {
+                    inputs.paths.extend([from.clone(), to.clone()].into_iter().chain(to.parents()));
+                }
+            }
+        }
+        for (directory, _) in &self.quotas {
+            inputs.usages.extend(quota_check::inputs(directory, &self.changes));
+        }
+        inputs
     }
 
     /// Checks that each file to write has at most `limit` bytes.

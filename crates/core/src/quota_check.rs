@@ -28,6 +28,22 @@ pub(crate) fn check(
     delta.check_totals()
 }
 
+/// The files and directories whose usage [`check`] may need.
+pub(crate) fn inputs(directory: &StorePath, changes: &[Change]) -> Vec<StorePath> {
+    let mut inputs = vec![directory.clone()];
+    for change in changes {
+        match change {
+            Change::Write { path, .. } => inputs.push(path.clone()),
+            Change::Remove { path } => inputs.extend(part_within(path, directory).cloned()),
+            Change::Rename { from, to } => {
+                inputs.extend(part_within(from, directory).cloned());
+                inputs.extend(arriving(from, to, directory));
+            }
+        }
+    }
+    inputs
+}
+
 /// The usage that the changes add and free.
 struct UsageDelta<'a, S> {
     quota: &'a Quota,
@@ -53,7 +69,7 @@ impl<S: StoreState> UsageDelta<'_, S> {
 
     fn rename(&mut self, from: &StorePath, to: &StorePath) -> Result<(), StoreError> {
         let leaving = part_within(from, self.directory);
-        let arriving = self.arriving(from, to);
+        let arriving = arriving(from, to, self.directory);
         let stays_within = leaving.is_some() && leaving == arriving.as_ref();
         if stays_within && (self.quota.depth.is_none() || to.depth() <= from.depth()) {
             return Ok(());
@@ -72,15 +88,6 @@ impl<S: StoreState> UsageDelta<'_, S> {
             }
         }
         leaving.map_or(Ok(()), |leaving| self.free(leaving))
-    }
-
-    /// The part of `from` that a rename moves into the directory: all of it, or the part that becomes the directory.
-    fn arriving(&self, from: &StorePath, to: &StorePath) -> Option<StorePath> {
-        if is_within(to, self.directory) {
-            return Some(from.clone());
-        }
-        // A path that is too long cannot exist.
-        if self.directory.is_under(to) { self.directory.replace_prefix(to, from).ok() } else { None }
     }
 
     fn remove(&mut self, path: &StorePath) -> Result<(), StoreError> {
@@ -122,6 +129,15 @@ impl<S: StoreState> UsageDelta<'_, S> {
             _ => Ok(()),
         }
     }
+}
+
+/// The part of `from` that a rename moves into the directory: all of it, or the part that becomes the directory.
+fn arriving(from: &StorePath, to: &StorePath, directory: &StorePath) -> Option<StorePath> {
+    if is_within(to, directory) {
+        return Some(from.clone());
+    }
+    // A path that is too long cannot exist.
+    if directory.is_under(to) { directory.replace_prefix(to, from).ok() } else { None }
 }
 
 /// The part of `path` inside the directory: `path` itself, or the directory if it is under `path`.

@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use crate::batch::Batch;
 use crate::node::Node;
 use crate::precondition::Precondition;
+use crate::snapshot::CheckInputs;
 use crate::state::StoreState;
 use crate::store_error::StoreError;
 use crate::store_path::StorePath;
@@ -170,6 +171,13 @@ impl ReadOptions {
         let map = |(required, precondition)| Ok((path(&required)?, precondition));
         let preconditions = self.preconditions.into_iter().map(map).collect::<Result<_, StoreError>>()?;
         Ok(Self { preconditions, command: self.command })
+    }
+
+    /// The inputs of [`check`](Self::check).
+    pub fn inputs(&self) -> CheckInputs {
+        let mut inputs = CheckInputs::default();
+        inputs.paths.extend(self.preconditions.iter().map(|(path, _)| path.clone()));
+        inputs
     }
 
     /// Checks the preconditions in insertion order.

@@ -66,10 +66,10 @@ pub use memory_tool_core::{BoxError, Error, ErrorKind, FailureKind, InputError, 
 
 // Stores and their contents.
 pub use memory_tool_core::{
-    Actor, ActorError, Batch, Change, FileEntry, InMemoryStore, InvalidBatch, Listing, MAX_ACTOR_BYTES, MAX_PATH_BYTES,
-    MAX_SEGMENT_BYTES, MemoryPath, Node, NodeKind, PathError, PathMap, PathMapEdits, PathMapEntry, Precondition, Quota,
-    QuotaKind, ReadOnlyStore, ReadOptions, Stat, Store, StoreExt, StorePath, StoreState, StoredFile, UnlistedItem,
-    UnlistedReason, Usage, Version, escape_unprintable, is_unprintable,
+    Actor, ActorError, Batch, Change, CheckInputs, FileEntry, InMemoryStore, InvalidBatch, Listing, MAX_ACTOR_BYTES,
+    MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, Node, NodeKind, PathError, PathMap, PathMapEdits, PathMapEntry,
+    Precondition, Quota, QuotaKind, ReadOnlyStore, ReadOptions, Snapshot, Stat, Store, StoreExt, StorePath, StoreState,
+    StoredFile, UnlistedItem, UnlistedReason, Usage, Version, escape_unprintable, is_unprintable,
 };
 
 // Context editing of the Messages API.
