@@ -82,7 +82,7 @@ async fn a_commit_that_contradicts_itself_or_those_before_it() {
         (r#""after": "55a430b9"#, r#""after": "00000000"#),
         (r#""store": "00000000000000000000000000000001""#, r#""store": "00000000000000000000000000000002""#),
         (r#""id": "0000000000000000000000000000000c""#, r#""id": "C""#),
-        (r#""test/record""#, r#""../record""#),
+        (r#""/records/test/record""#, r#""/records/../record""#),
         (r#""collection""#, r#""unknown""#),
         (r#""remove": { "path": "/memories/image.bin" }"#, r#""remove": { "path": "/memories/absent" }"#),
     ] {
@@ -164,8 +164,8 @@ async fn verifying_reads_files_and_records() {
     let [file, of_record] = &report.problems[..] else { panic!("{report:?}") };
     assert_eq!(file.path, Some(path("/memories/projects/a.md")));
     assert!(file.message.starts_with("/memories/projects/a.md cannot be read: reading failed: "), "{file}");
-    assert!(of_record.message.starts_with("the record test/large cannot be read: "), "{of_record}");
-    assert_eq!((report.files, of_record.path.as_ref()), (1, None));
+    assert!(of_record.message.starts_with("/records/test/large cannot be read: "), "{of_record}");
+    assert_eq!((report.files, of_record.path.as_ref()), (1, Some(&record("test/large"))));
 }
 
 #[tokio::test]
