@@ -39,7 +39,7 @@ const _: () = assert!(MAX_PATH_BYTES <= MAX_QUOTED_BYTES, "errors must quote leg
 /// assert!("/memoriesX".parse::<MemoryPath>().is_err());
 /// # Ok::<(), memory_tool_core::PathError>(())
 /// ```
-#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Clone, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct MemoryPath(StorePath);
 
@@ -110,6 +110,12 @@ impl PartialEq<StorePath> for MemoryPath {
 impl PartialEq<MemoryPath> for StorePath {
     fn eq(&self, other: &MemoryPath) -> bool {
         *self == other.0
+    }
+}
+
+impl fmt::Debug for MemoryPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("MemoryPath").field(&self.as_str()).finish()
     }
 }
 
