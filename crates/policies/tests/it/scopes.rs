@@ -209,7 +209,7 @@ async fn errors_and_listings_of_the_inner_store_reveal_no_other_scope() {
         ),
         (
             |_| StoreError::VersionMismatch { path: record("scopes/scope-bob/a") },
-            "/memories is not at the required version", // like for a file of another scope
+            "/records is not at the required version", // like for a file of another scope
         ),
         (
             |path| StoreError::Refused { policy: "test", reason: format!("{path} is too much for {path}/quota"), path },
