@@ -95,8 +95,8 @@ fn quota() -> impl Strategy<Value = Quota> {
     })
 }
 
-/// The record names that steps use.
-const RECORDS: [&str; 4] = ["a", "a/b", "ab", "a.b"];
+/// The records that steps use.
+const RECORDS: [&str; 4] = ["/records/a", "/records/a/b", "/records/ab", "/records/a.b"];
 
 fn record() -> impl Strategy<Value = StorePath> {
     select(RECORDS.as_slice()).prop_map(|name| name.parse().unwrap())
