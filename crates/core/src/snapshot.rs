@@ -1,4 +1,4 @@
-//! [`CheckInputs`] and [`Snapshot`]: checks for a store that answers asynchronously, such as a database.
+//! [`CheckInputs`] and [`Snapshot`]: checks for a store with asynchronous storage, such as a database.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use crate::state::StoreState;
 use crate::store_error::{FailureKind, StoreError};
 use crate::store_path::StorePath;
 
-/// The parts of a store that the checks of a batch or a read depend on, returned by [`Batch::inputs`](crate::Batch::inputs) and
-/// [`ReadOptions::inputs`](crate::ReadOptions::inputs).
+/// The parts of a store that the checks of a batch or a read depend on, returned by
+/// [`Batch::inputs`](crate::Batch::inputs) and [`ReadOptions::inputs`](crate::ReadOptions::inputs).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct CheckInputs {
@@ -19,9 +19,9 @@ pub struct CheckInputs {
     pub usages: BTreeSet<StorePath>,
 }
 
-/// The answers to [`CheckInputs`], for checks.
+/// The values of [`CheckInputs`], for checks.
 ///
-/// A store whose storage answers asynchronously asks for all inputs at once, in the transaction of the changes:
+/// A store with asynchronous storage reads all inputs at once, in the transaction of the changes:
 ///
 /// ```
 /// use memory_tool_core::{Batch, Snapshot, Stat, StoreError, StorePath, Usage};
@@ -49,7 +49,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Creates a snapshot without answers.
+    /// Creates an empty snapshot.
     pub fn new() -> Self {
         Self::default()
     }
@@ -67,7 +67,7 @@ impl Snapshot {
     }
 }
 
-/// A question without an answer is a failure.
+/// A missing value is a failure.
 impl StoreState for Snapshot {
     fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
         self.stats.get(path).cloned().ok_or_else(|| unanswered("node", path))
