@@ -40,6 +40,10 @@ pub struct CheckInputs {
 ///     batch.changes().iter().try_for_each(|change| change.check(&snapshot))
 /// }
 /// # async fn stat_in_database(_: &StorePath) -> Stat { Stat::Absent }
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # let batch = Batch::new().write("/memories/a.txt".parse::<StorePath>()?, "Hello");
+/// # runtime.block_on(check(&batch))?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[must_use]
