@@ -73,6 +73,27 @@ pub(crate) trait Access: Send + Sync {
     }
 }
 
+/// The methods that a fixture of stores and one of tools have in common.
+macro_rules! forward_to_fixture {
+    () => {
+        fn program(&self) -> Result<Command, FixtureError> {
+            self.fixture.program(&self.guard)
+        }
+
+        fn plain_files(&self) -> Result<PathBuf, FixtureError> {
+            self.fixture.plain_files(&self.guard)
+        }
+
+        fn directory(&self) -> Result<PathBuf, FixtureError> {
+            self.fixture.directory(&self.guard)
+        }
+
+        fn secrets(&self) -> Vec<String> {
+            self.fixture.secrets(&self.guard)
+        }
+    };
+}
+
 /// A factory of stores.
 pub(crate) struct Stores<F>(pub(crate) Arc<F>);
 
@@ -103,21 +124,7 @@ impl<F: StoreFixture> Access for StoreAccess<F> {
         self.fixture.reopen(&self.guard).await.map(Opened::Store)
     }
 
-    fn program(&self) -> Result<Command, FixtureError> {
-        self.fixture.program(&self.guard)
-    }
-
-    fn plain_files(&self) -> Result<PathBuf, FixtureError> {
-        self.fixture.plain_files(&self.guard)
-    }
-
-    fn directory(&self) -> Result<PathBuf, FixtureError> {
-        self.fixture.directory(&self.guard)
-    }
-
-    fn secrets(&self) -> Vec<String> {
-        self.fixture.secrets(&self.guard)
-    }
+    forward_to_fixture!();
 
     async fn scope(&self, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
         self.fixture.scope(&self.guard, name).await
@@ -166,19 +173,5 @@ impl<F: ToolFixture> Access for ToolAccess<F> {
         self.fixture.reopen(&self.guard).await.map(Opened::Tool)
     }
 
-    fn program(&self) -> Result<Command, FixtureError> {
-        self.fixture.program(&self.guard)
-    }
-
-    fn plain_files(&self) -> Result<PathBuf, FixtureError> {
-        self.fixture.plain_files(&self.guard)
-    }
-
-    fn directory(&self) -> Result<PathBuf, FixtureError> {
-        self.fixture.directory(&self.guard)
-    }
-
-    fn secrets(&self) -> Vec<String> {
-        self.fixture.secrets(&self.guard)
-    }
+    forward_to_fixture!();
 }

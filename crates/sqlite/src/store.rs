@@ -86,8 +86,8 @@ impl SqliteStore {
         &self.memory.name
     }
 
-    /// The sorted names of the memories in the file that contain a file. Each takes one lookup in the index, regardless
-    /// of the number of its files.
+    /// The sorted names of the memories in the database that contain a file or a record. Each takes one lookup in the
+    /// index, regardless of the number of its files.
     ///
     /// # Errors
     /// [`StoreError::Failure`].
