@@ -5,8 +5,9 @@
 
 use async_trait::async_trait;
 use memory_tool::{
-    CreateCommand, DeleteCommand, Engine, Error, InMemoryStore, InsertCommand, MemoryTool, RenameCommand, Reply,
-    StrReplaceCommand, ToolDefinition, ViewCommand,
+    Engine, Error, InMemoryStore, MemoryTool,
+    api::ToolDefinition,
+    command::{CreateCommand, DeleteCommand, InsertCommand, RenameCommand, Reply, StrReplaceCommand, ViewCommand},
 };
 use serde_json::json;
 

@@ -9,7 +9,10 @@ use std::error::Error;
 
 use memory_tool::local::LocalStore;
 use memory_tool::sqlite::SqliteStore;
-use memory_tool::{Batch, Node, Precondition, Store, StoreError, StoreExt, StorePath};
+use memory_tool::{
+    Node, Store, StoreError, StoreExt,
+    store::{Batch, Precondition, StorePath},
+};
 
 /// The result of a migration.
 #[derive(Debug, Default, Eq, PartialEq)]

@@ -17,7 +17,10 @@ use axum::routing::post;
 use axum::{Json, Router};
 use memory_tool::policies::{Scope, ScopeError, ScopedStore};
 use memory_tool::sqlite::SqliteStore;
-use memory_tool::{BoxError, Engine, Error, MemoryTool, Store, ToolResult, ToolUse};
+use memory_tool::{
+    BoxError, Engine, Error, MemoryTool, Store,
+    api::{ToolResult, ToolUse},
+};
 use sha2::{Digest, Sha256};
 
 /// State that all requests share.

@@ -3,7 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use memory_tool::{Answer, Memory};
+use memory_tool::{Memory, api::Answer};
 use serde_json::{Value, json};
 
 #[tokio::main]

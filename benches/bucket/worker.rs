@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use memory_tool_bucket::BucketStoreBuilder;
-use memory_tool_core::{Engine, ErrorKind, FailureKind, MemoryTool};
+use memory_tool_core::{Engine, ErrorKind, MemoryTool};
 use object_store::ObjectStoreExt as _;
 use object_store::path::Path;
 use serde::{Deserialize, Serialize};
@@ -97,7 +97,7 @@ async fn repeat(seconds: f64, call: impl AsyncFn(usize) -> Result<(), ErrorKind>
                 successes += 1;
                 session.done += usize::from(start.elapsed() < time);
             }
-            Err(ErrorKind::Conflict | ErrorKind::Storage(FailureKind::Busy)) => session.busy += 1,
+            Err(ErrorKind::Conflict | ErrorKind::Busy) => session.busy += 1,
             Err(_) => session.failed += 1,
         }
         session.latencies.push(before.elapsed().as_secs_f64());

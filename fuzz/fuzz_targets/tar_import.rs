@@ -3,4 +3,4 @@
 
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|archive: &[u8]| memory_tool::fuzzing::tar_import(archive.to_vec(), 1_000));
+fuzz_target!(|archive: &[u8]| memory_tool::transfer::fuzzing::tar_import(archive.to_vec(), 1_000));

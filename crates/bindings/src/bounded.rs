@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool::{Batch, FailureKind, Node, ReadOptions, Store, StoreError, StorePath};
+use memory_tool::{
+    ErrorKind, Node, Store, StoreError,
+    store::{Batch, ReadOptions, StorePath},
+};
 use tokio::time::timeout;
 
 /// A store whose methods fail if they do not return within the timeout. They may still run after it.
@@ -18,7 +21,7 @@ impl Bounded {
     async fn within<T>(
         &self,
         operation: &'static str,
-        on_timeout: FailureKind,
+        on_timeout: ErrorKind,
         call: impl Future<Output = Result<T, StoreError>> + Send,
     ) -> Result<T, StoreError> {
         let missed = |_| StoreError::failure(on_timeout, operation, TimedOut(self.timeout));
@@ -29,11 +32,11 @@ impl Bounded {
 #[async_trait]
 impl Store for Bounded {
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
-        self.within("reading a path", FailureKind::Busy, self.inner.read_opts(path, options)).await
+        self.within("reading a path", ErrorKind::Busy, self.inner.read_opts(path, options)).await
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        self.within("applying a batch", FailureKind::OutcomeUnknown, self.inner.apply(batch)).await
+        self.within("applying a batch", ErrorKind::OutcomeUnknown, self.inner.apply(batch)).await
     }
 }
 

@@ -1,7 +1,8 @@
 //! [`Exception`]: an error as the class and the arguments of an exception.
 
 use memory_tool::{
-    BoxError, Error, ErrorKind, FailureKind, OpenError, OptionsError, Problem, QuotaKind, StoreError, StorePath,
+    BoxError, Error, ErrorKind, OpenError, OptionsError, StoreError,
+    store::{Problem, QuotaKind, StorePath},
 };
 use serde_json::{Value, json};
 
@@ -128,6 +129,6 @@ fn missing(class: &str, index: usize) -> BoxError {
 }
 
 /// The kind of failure with this name.
-pub fn failure_named(name: &str) -> Option<FailureKind> {
-    FailureKind::ALL.iter().find(|kind| kind.name() == name).copied()
+pub fn failure_named(name: &str) -> Option<ErrorKind> {
+    ErrorKind::OF_FAILURES.iter().find(|kind| kind.name() == name).copied()
 }

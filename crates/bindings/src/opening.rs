@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use memory_tool::encrypted::{KeyProvider, RawKey};
 use memory_tool::{
-    DEFAULT_TIMEOUT, LogDetail, Memory, MemoryBuilder, MemoryOptions, MemoryPath, OptionsError, Store, StoreUrl,
+    LogDetail, Memory, MemoryBuilder, MemoryOptions, MemoryPath, OptionsError, Store, StoreUrl, store::DEFAULT_TIMEOUT,
 };
 use serde_json::{Map, Value};
 use tracing_subscriber::filter::{LevelFilter, Targets};

@@ -1,6 +1,10 @@
 //! [`Operation`]: an operation on an open memory.
 
-use memory_tool::{Command, Content, FileEntry, Memory, Turn, Usage};
+use memory_tool::{
+    FileEntry, Memory, Usage,
+    api::Content,
+    command::{Command, Turn},
+};
 use serde_json::Value;
 
 use crate::errors::CallError;

@@ -1,6 +1,6 @@
 //! Work on large objects, which would block the other tasks of a thread.
 
-use memory_tool_core::FailureKind;
+use memory_tool_core::ErrorKind;
 use tokio::task::spawn_blocking;
 
 use crate::failure::Failure;
@@ -17,5 +17,5 @@ pub(crate) async fn run_maybe_blocking<T: Send + 'static>(
     if size < LARGE {
         return Ok(work());
     }
-    spawn_blocking(work).await.map_err(|error| Failure::new(FailureKind::Other, error))
+    spawn_blocking(work).await.map_err(|error| Failure::new(ErrorKind::Other, error))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::TryStreamExt;
-use memory_tool_core::{BoxError, FailureKind};
+use memory_tool_core::{BoxError, ErrorKind};
 use object_store::path::{Error as PathError, Path};
 use object_store::{
     Error as ObjectError, GetOptions, GetRange, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode,
@@ -190,7 +190,7 @@ impl Bucket {
                 Ok(Err(error)) => match ErrorClass::of(&error) {
                     ErrorClass::Impossible(kind) => return Err(Failure::of_request(kind, error)),
                     ErrorClass::Unreachable if deadline.is_of_opening() => {
-                        return Err(Failure::of_request(FailureKind::Other, error));
+                        return Err(Failure::of_request(ErrorKind::Other, error));
                     }
                     ErrorClass::Refused | ErrorClass::Unclear | ErrorClass::Unreachable => last = Some(diagnose(error)),
                 },
@@ -199,7 +199,7 @@ impl Bucket {
             backoff.pause(deadline).await;
         }
         let last = last.unwrap_or_else(|| self.no_response(deadline.whole()));
-        Err(Failure::late(FailureKind::Other, deadline.whole(), Some(last)))
+        Err(Failure::late(ErrorKind::Other, deadline.whole(), Some(last)))
     }
 }
 

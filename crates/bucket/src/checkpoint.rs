@@ -305,7 +305,7 @@ impl Inner {
     /// Writes a checkpoint of the present state, unless the checkpoint that it replaces is no longer the latest.
     ///
     /// # Errors
-    /// The errors of the bucket, and [`Busy`](memory_tool_core::FailureKind::Busy) if another checkpoint or a
+    /// The errors of the bucket, and [`Busy`](memory_tool_core::ErrorKind::Busy) if another checkpoint or a
     /// collection was first.
     pub(crate) async fn write_checkpoint(self: &Arc<Self>, full: bool, replaces: u64) -> Result<(), Failure> {
         let permit = self.deadline().limit(self.checkpointing.acquire()).await;

@@ -43,8 +43,8 @@ impl BucketStoreBuilder {
     ///    mode [`ReadOnly`](memory_tool_core::OpenMode::ReadOnly), no object is put or removed, not even to test the
     ///    bucket.
     /// 2. The timeout is the time that an operation may take with all its attempts. After it, a write fails as
-    ///    [`Busy`](memory_tool_core::FailureKind::Busy) if others were always first and nothing was changed, or as
-    ///    [`OutcomeUnknown`](memory_tool_core::FailureKind::OutcomeUnknown) if the bucket did not confirm the outcome.
+    ///    [`Busy`](memory_tool_core::ErrorKind::Busy) if others were always first and nothing was changed, or as
+    ///    [`OutcomeUnknown`](memory_tool_core::ErrorKind::OutcomeUnknown) if the bucket did not confirm the outcome.
     /// 3. The largest file is measured in the bucket, and an encrypted file is larger than its plain text.
     /// 4. With an interval for garbage collection, the session [collects](BucketStore::gc) what is older than
     ///    [`DEFAULT_GRACE`](crate::DEFAULT_GRACE), unless another session did so within the interval. It stops when the

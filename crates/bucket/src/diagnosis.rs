@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io;
 use std::iter::successors;
 
-use memory_tool_core::{BoxError, FailureKind};
+use memory_tool_core::{BoxError, ErrorKind};
 use object_store::Error as ObjectError;
 
 /// An error with its cure, for the operator.
@@ -140,16 +140,16 @@ impl Refusal {
     }
 
     /// The kind of failure, if the same request would be refused again.
-    pub(crate) fn kind_if_final(&self) -> Option<FailureKind> {
+    pub(crate) fn kind_if_final(&self) -> Option<ErrorKind> {
         match (self.code(), self.status) {
-            _ if self.is_of_bucket() => Some(FailureKind::Other),
+            _ if self.is_of_bucket() => Some(ErrorKind::Other),
             // The request did not arrive whole.
             ("RequestTimeout" | "IncompleteBody" | "BadDigest" | "Md5Mismatch", _) => None,
-            (_, 401 | 403) => Some(FailureKind::AccessDenied),
+            (_, 401 | 403) => Some(ErrorKind::AccessDenied),
             (_, 304 | 404 | 408 | 409 | 412 | 425 | 429) => None,
-            (_, 300..=399 | 501) => Some(FailureKind::Other),
-            (_, 400..=499) if self.are_credentials_refused() => Some(FailureKind::AccessDenied),
-            (_, 400..=499) => Some(FailureKind::Other),
+            (_, 300..=399 | 501) => Some(ErrorKind::Other),
+            (_, 400..=499) if self.are_credentials_refused() => Some(ErrorKind::AccessDenied),
+            (_, 400..=499) => Some(ErrorKind::Other),
             _ => None,
         }
     }
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn final_refusals_name_the_cure() {
-        let (denied, other) = (FailureKind::AccessDenied, FailureKind::Other);
+        let (denied, other) = (ErrorKind::AccessDenied, ErrorKind::Other);
         for (status, code, kind, advice) in [
             ("404 Not Found", "NoSuchBucket", other, "the bucket does not exist: create it"),
             ("404 Not Found", "ContainerNotFound", other, "the bucket does not exist: create it"),

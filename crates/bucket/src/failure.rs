@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{BoxError, FailureKind, StoreError};
+use memory_tool_core::{BoxError, ErrorKind, StoreError};
 use object_store::Error as ObjectError;
 
 use crate::commit::{MAX_COMMIT_BYTES, MAX_STEPS};
@@ -17,32 +17,32 @@ pub(crate) enum Failure {
     /// The state of the files does not allow it.
     Refused(StoreError),
     /// The bucket failed.
-    Failed { kind: FailureKind, source: BoxError },
+    Failed { kind: ErrorKind, source: BoxError },
 }
 
 impl Failure {
-    pub(crate) fn new(kind: FailureKind, source: impl Into<BoxError>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, source: impl Into<BoxError>) -> Self {
         Self::Failed { kind, source: source.into() }
     }
 
     /// The failure of a request, with advice.
-    pub(crate) fn of_request(kind: FailureKind, error: ObjectError) -> Self {
+    pub(crate) fn of_request(kind: ErrorKind, error: ObjectError) -> Self {
         Self::new(kind, diagnose(error))
     }
 
     /// The failure of an operation at its deadline. `last` is the last error of the bucket.
-    pub(crate) fn late(kind: FailureKind, deadline: Duration, last: Option<BoxError>) -> Self {
+    pub(crate) fn late(kind: ErrorKind, deadline: Duration, last: Option<BoxError>) -> Self {
         Self::new(kind, DeadlineOver { deadline, last })
     }
 
     /// Whether other writers were always first.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(self, Self::Failed { kind: FailureKind::Busy, .. })
+        matches!(self, Self::Failed { kind: ErrorKind::Busy, .. })
     }
 
     /// Whether what is stored is damaged.
     pub(crate) fn is_damage(&self) -> bool {
-        matches!(self, Self::Failed { kind: FailureKind::Damaged, .. })
+        matches!(self, Self::Failed { kind: ErrorKind::Damaged, .. })
     }
 
     /// The failure to determine the outcome of a commit.
@@ -51,33 +51,33 @@ impl Failure {
             Self::Refused(error) => error.into(),
             Self::Failed { source, .. } => source,
         };
-        Self::new(FailureKind::OutcomeUnknown, OutcomeUnresolved(source))
+        Self::new(ErrorKind::OutcomeUnknown, OutcomeUnresolved(source))
     }
 
     /// The failure to write JSON.
     pub(crate) fn unwritable(error: serde_json::Error) -> Self {
-        Self::new(FailureKind::Other, error)
+        Self::new(ErrorKind::Other, error)
     }
 
     /// The failure of changes that do not fit into one commit.
     pub(crate) fn commit_too_large(size: usize) -> Self {
-        Self::new(FailureKind::Full, CommitTooLarge { size })
+        Self::new(ErrorKind::Full, CommitTooLarge { size })
     }
 
     /// The failure of a batch with more changes than a commit may have steps.
     pub(crate) fn batch_too_large(changes: usize) -> Self {
-        Self::new(FailureKind::Full, BatchTooLarge { changes })
+        Self::new(ErrorKind::Full, BatchTooLarge { changes })
     }
 
     /// The failure of a checkpoint that another checkpoint or a collection made useless.
     pub(crate) fn checkpoint_outdated() -> Self {
-        Self::new(FailureKind::Busy, "another checkpoint or a collection was first")
+        Self::new(ErrorKind::Busy, "another checkpoint or a collection was first")
     }
 
     /// The same failure, for several tasks that wait for one request.
     pub(crate) fn into_shared(self) -> SharedFailure {
         let (kind, source): (_, BoxError) = match self {
-            Self::Refused(error) => (FailureKind::Other, error.into()),
+            Self::Refused(error) => (ErrorKind::Other, error.into()),
             Self::Failed { kind, source } => (kind, source),
         };
         SharedFailure { kind, source: source.into() }
@@ -95,7 +95,7 @@ impl Failure {
 /// A [`Failure`] of the bucket that can be cloned.
 #[derive(Clone, Debug)]
 pub(crate) struct SharedFailure {
-    kind: FailureKind,
+    kind: ErrorKind,
     source: Arc<dyn std::error::Error + Send + Sync>,
 }
 
@@ -152,15 +152,15 @@ impl From<StoreError> for Failure {
 
 impl From<getrandom::Error> for Failure {
     fn from(error: getrandom::Error) -> Self {
-        Self::new(FailureKind::Other, error)
+        Self::new(ErrorKind::Other, error)
     }
 }
 
 impl From<Damage> for Failure {
     fn from(error: Damage) -> Self {
         let kind = match error {
-            Damage::NewerVersion { .. } => FailureKind::Other,
-            _ => FailureKind::Damaged,
+            Damage::NewerVersion { .. } => ErrorKind::Other,
+            _ => ErrorKind::Damaged,
         };
         Self::new(kind, error)
     }
@@ -168,7 +168,7 @@ impl From<Damage> for Failure {
 
 impl From<ContentError> for Failure {
     fn from(error: ContentError) -> Self {
-        Self::new(FailureKind::Damaged, error)
+        Self::new(ErrorKind::Damaged, error)
     }
 }
 
@@ -176,7 +176,7 @@ impl From<ContentError> for Failure {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ErrorClass {
     /// It was not done, and repeating it is useless.
-    Impossible(FailureKind),
+    Impossible(ErrorKind),
     /// Its condition did not hold, or a concurrent write interfered. That write may be an earlier attempt of the same
     /// request, which a client repeated silently.
     Refused,
@@ -195,16 +195,16 @@ impl ErrorClass {
             // S3's 409 for a concurrent write is also "already exists".
             ObjectError::AlreadyExists { .. } | ObjectError::Precondition { .. } => Self::Refused,
             ObjectError::PermissionDenied { .. } | ObjectError::Unauthenticated { .. } => {
-                Self::Impossible(FailureKind::AccessDenied)
+                Self::Impossible(ErrorKind::AccessDenied)
             }
             ObjectError::NotFound { .. }
             | ObjectError::InvalidPath { .. }
             | ObjectError::NotSupported { .. }
             | ObjectError::NotModified { .. }
             | ObjectError::NotImplemented { .. }
-            | ObjectError::UnknownConfigurationKey { .. } => Self::Impossible(FailureKind::Other),
-            error if unreadable_credentials(error).is_some() => Self::Impossible(FailureKind::AccessDenied),
-            error if is_plain_http(error) => Self::Impossible(FailureKind::Other),
+            | ObjectError::UnknownConfigurationKey { .. } => Self::Impossible(ErrorKind::Other),
+            error if unreadable_credentials(error).is_some() => Self::Impossible(ErrorKind::AccessDenied),
+            error if is_plain_http(error) => Self::Impossible(ErrorKind::Other),
             error if is_unreachable(error) => Self::Unreachable,
             _ => Self::Unclear,
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 use memory_tool_core::{
-    FailureKind, Node, OpenMode, OpenOptions, PathMapEntry, ReadOptions, StoreError, StorePath, StoredFile,
+    ErrorKind, Node, OpenMode, OpenOptions, PathMapEntry, ReadOptions, StoreError, StorePath, StoredFile,
 };
 
 use tokio::sync::Semaphore;
@@ -66,9 +66,7 @@ impl Inner {
     /// Refuses a change of a store that was opened to be read.
     pub(crate) fn refuse_read_only(&self) -> Result<(), Failure> {
         match self.options.mode {
-            OpenMode::ReadOnly => {
-                Err(Failure::new(FailureKind::AccessDenied, "the store was opened in read-only mode"))
-            }
+            OpenMode::ReadOnly => Err(Failure::new(ErrorKind::AccessDenied, "the store was opened in read-only mode")),
             _ => Ok(()),
         }
     }

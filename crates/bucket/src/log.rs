@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
-use memory_tool_core::FailureKind;
+use memory_tool_core::ErrorKind;
 use object_store::ObjectMeta;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -134,10 +134,10 @@ impl Inner {
         };
         match deadline.limit(next).await {
             Ok(Ok(polled)) => polled.map_err(Failure::from),
-            Ok(Err(stopped)) => Err(Failure::new(FailureKind::Other, stopped)),
+            Ok(Err(stopped)) => Err(Failure::new(ErrorKind::Other, stopped)),
             Err(_) => {
                 let cause = self.bucket.no_response(deadline.whole());
-                Err(Failure::late(FailureKind::Other, deadline.whole(), Some(cause)))
+                Err(Failure::late(ErrorKind::Other, deadline.whole(), Some(cause)))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! [`OpenFailure`]: why a store in a bucket could not be opened.
 
-use memory_tool_core::{BoxError, ErrorKind, FailureKind};
+use memory_tool_core::{BoxError, ErrorKind};
 
 use crate::failure::Failure;
 use crate::format::Damage;
@@ -60,16 +60,16 @@ pub enum OpenFailure {
     #[error("{}", failed(*kind))]
     Failed {
         /// The kind of failure.
-        kind: FailureKind,
+        kind: ErrorKind,
         /// The cause.
         #[source]
         source: BoxError,
     },
 }
 
-fn failed(kind: FailureKind) -> &'static str {
+fn failed(kind: ErrorKind) -> &'static str {
     match kind {
-        FailureKind::Damaged => "the store is damaged",
+        ErrorKind::Damaged => "the store is damaged",
         _ => "the bucket or the connection failed",
     }
 }
@@ -79,12 +79,12 @@ impl OpenFailure {
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound => ErrorKind::NotFound,
-            Self::NoCredentials { .. } | Self::CannotWrite { .. } => ErrorKind::Storage(FailureKind::AccessDenied),
+            Self::NoCredentials { .. } | Self::CannotWrite { .. } => ErrorKind::AccessDenied,
             Self::ReservedName { .. }
             | Self::IgnoresConditions { .. }
             | Self::NoConditions { .. }
             | Self::NewerVersion { .. } => ErrorKind::Unsupported,
-            Self::Failed { kind, .. } => ErrorKind::Storage(*kind),
+            Self::Failed { kind, .. } => *kind,
         }
     }
 }
@@ -99,7 +99,7 @@ impl From<Failure> for OpenFailure {
                 },
                 Err(source) => Self::Failed { kind, source },
             },
-            Failure::Refused(error) => Self::Failed { kind: FailureKind::Other, source: error.into() },
+            Failure::Refused(error) => Self::Failed { kind: ErrorKind::Other, source: error.into() },
         }
     }
 }

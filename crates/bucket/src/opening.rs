@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use memory_tool_core::{FailureKind, OpenMode};
+use memory_tool_core::{ErrorKind, OpenMode};
 use object_store::path::Path;
 use object_store::{Error as ObjectError, PutMode, PutOptions, PutPayload};
 
@@ -115,7 +115,7 @@ impl Inner {
 /// The failure of the test, whose request is the first write of an opening. The store was read before.
 fn cannot_write(failure: Failure) -> OpenFailure {
     match failure {
-        Failure::Failed { kind: FailureKind::AccessDenied, source } => OpenFailure::CannotWrite { source },
+        Failure::Failed { kind: ErrorKind::AccessDenied, source } => OpenFailure::CannotWrite { source },
         failure => failure.into(),
     }
 }
@@ -126,6 +126,6 @@ fn failure(error: ObjectError) -> OpenFailure {
             OpenFailure::NoConditions { source: error.into() }
         }
         (ErrorClass::Impossible(kind), _) => Failure::of_request(kind, error).into(),
-        _ => Failure::of_request(FailureKind::Other, error).into(),
+        _ => Failure::of_request(ErrorKind::Other, error).into(),
     }
 }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use memory_tool_core::{FailureKind, Problem};
+use memory_tool_core::{ErrorKind, Problem};
 use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
@@ -173,7 +173,7 @@ impl Inner {
                 Put::Done => return Ok(true),
                 Put::Failed(failure) => return Err(failure),
                 Put::Undecided(cause) if deadline.is_over() => {
-                    return Err(Failure::late(FailureKind::Other, deadline.whole(), Some(cause)));
+                    return Err(Failure::late(ErrorKind::Other, deadline.whole(), Some(cause)));
                 }
                 Put::Undecided(_) => {}
             }

@@ -105,7 +105,7 @@ impl BucketStore {
     ///
     /// # Errors
     /// [`StoreError::Failure`] if the bucket fails.
-    /// [`FailureKind::AccessDenied`](memory_tool_core::FailureKind::AccessDenied) means that the credentials are
+    /// [`ErrorKind::AccessDenied`](memory_tool_core::ErrorKind::AccessDenied) means that the credentials are
     /// restricted to this store.
     pub async fn other_prefixes(&self) -> Result<OtherPrefixes, StoreError> {
         self.inner.other_prefixes().await.map_err(|failure| failure.during("looking for other stores"))

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use memory_tool_core::{FailureKind, Problem};
+use memory_tool_core::{ErrorKind, Problem};
 use tokio::time::Instant;
 
 use crate::failure::Failure;
@@ -52,7 +52,7 @@ impl Inner {
     fn warning(&self, failure: Failure) -> Option<(String, String)> {
         let Failure::Failed { kind, source } = failure else { return None };
         // If it was busy, another session was first. Damage is reported by commands, and may name files.
-        let is_silent = matches!(kind, FailureKind::Busy | FailureKind::Damaged) || !self.warnings.are_due();
+        let is_silent = matches!(kind, ErrorKind::Busy | ErrorKind::Damaged) || !self.warnings.are_due();
         (!is_silent).then(|| (self.bucket.name(), Problem::of(&*source).message))
     }
 }

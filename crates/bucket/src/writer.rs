@@ -22,7 +22,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures::future::{Either, join, join_all, select};
-use memory_tool_core::{Batch, BoxError, FailureKind, PathMapEdits, StoreError};
+use memory_tool_core::{Batch, BoxError, ErrorKind, PathMapEdits, StoreError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -173,10 +173,10 @@ impl Inner {
         }
         match deadline.limit(outcome).await {
             Ok(Ok(outcome)) => outcome,
-            Ok(Err(closed)) => Err(Failure::new(FailureKind::OutcomeUnknown, closed)),
+            Ok(Err(closed)) => Err(Failure::new(ErrorKind::OutcomeUnknown, closed)),
             Err(_) => {
                 let is_withdrawn = phase.change(Phase::WAITING, Phase::WITHDRAWN);
-                let kind = if is_withdrawn { FailureKind::Busy } else { FailureKind::OutcomeUnknown };
+                let kind = if is_withdrawn { ErrorKind::Busy } else { ErrorKind::OutcomeUnknown };
                 Err(Failure::late(kind, deadline.whole(), Some(self.bucket.no_confirmation())))
             }
         }
@@ -390,7 +390,7 @@ impl Writer {
                 Put::Failed(failure) => return Outcome::Unknown(failure),
             }
         }
-        Outcome::Unknown(Failure::late(FailureKind::Other, deadline.whole(), Some(cause)))
+        Outcome::Unknown(Failure::late(ErrorKind::Other, deadline.whole(), Some(cause)))
     }
 
     /// Reports success to a group, and writes a checkpoint if it is this writer's turn.
@@ -459,7 +459,7 @@ fn begin(group: Vec<Submission>) -> Vec<Submission> {
         }
         if submission.deadline.is_near() {
             let whole = submission.deadline.whole();
-            answer(submission, Err(Failure::late(FailureKind::Busy, whole, None)));
+            answer(submission, Err(Failure::late(ErrorKind::Busy, whole, None)));
         } else {
             begun.push(submission);
         }

@@ -27,7 +27,9 @@ use clap::{Arg, ArgGroup, Args, Command, CommandFactory as _, FromArgMatches as 
 use clap_complete::Shell;
 use memory_tool::conformance::{Basis, Capability, CommandLine, DEFAULT_ANSWER_TIMEOUT};
 use memory_tool::policies::Scope;
-use memory_tool::{DEFAULT_MAX_VIEW_CHARACTERS, DEFAULT_TIMEOUT, MemoryOptions, MemoryPath, StoreUrl, expand_home};
+use memory_tool::{
+    MemoryOptions, MemoryPath, StoreUrl, command::DEFAULT_MAX_VIEW_CHARACTERS, expand_home, store::DEFAULT_TIMEOUT,
+};
 use memory_tool_bucket::DEFAULT_GRACE;
 
 use crate::arguments::values::{

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
-use memory_tool::{Error, Memory, MemoryOptions, MemoryPath, PathError, Reply, ToolResult};
+use memory_tool::{Error, Memory, MemoryOptions, MemoryPath, PathError, api::ToolResult, command::Reply};
 use serde_json::{Value, json};
 
 use crate::arguments::{CommandArguments, DeleteArguments, SharedArguments};

@@ -1,6 +1,6 @@
 //! `memory-tool copy`: copies all files of one memory to another.
 
-use memory_tool::{CopyOptions, CopyReport, TransferError};
+use memory_tool::transfer::{CopyOptions, CopyReport, TransferError};
 
 use crate::arguments::CopyArguments;
 use crate::exit_status::ExitStatus;

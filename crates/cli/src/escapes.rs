@@ -1,7 +1,7 @@
 //! Escapes for text that the memory, a model or a user could forge.
 
-pub(crate) use memory_tool::escape_unprintable as on_one_line;
-use memory_tool::is_unprintable;
+pub(crate) use memory_tool::store::escape_unprintable as on_one_line;
+use memory_tool::store::is_unprintable;
 
 /// Text for a terminal, in parts. Control characters and invisible ones are escaped, except line feeds and tabs: they
 /// could control the terminal, or hide text that a model reads.

@@ -1,7 +1,7 @@
 //! `memory-tool expire`: removes expired files.
 
 use memory_tool::policies::{ExpiredFile, ExpiringStore, ExpiringStoreBuilder};
-use memory_tool::{FailureKind, StoreError};
+use memory_tool::{ErrorKind, StoreError};
 use serde::Serialize;
 
 use crate::arguments::ExpireArguments;
@@ -46,7 +46,7 @@ async fn expire(arguments: &ExpireArguments) -> Result<Outcome, Failure> {
 /// Converts the error. Damaged access times, which keep files from expiring, have a separate variant.
 fn failure(error: StoreError) -> Failure {
     match error {
-        StoreError::Failure { kind: FailureKind::Damaged, operation: READING_ACCESS_TIMES, source } => {
+        StoreError::Failure { kind: ErrorKind::Damaged, operation: READING_ACCESS_TIMES, source } => {
             Failure::new(format!(
                 "cannot read the access times: {source}; run the command once with --reset to count every file as used \
                  now"

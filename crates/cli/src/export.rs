@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::time::Duration;
 
-use memory_tool::{Export, ExportReport, TransferError};
+use memory_tool::transfer::{Export, ExportReport, TransferError};
 
 use crate::arguments::ExportArguments;
 use crate::exit_status::ExitStatus;

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::io::{self, Write as _};
 
-use memory_tool::{BoxError, OpenError, Problem};
+use memory_tool::{BoxError, OpenError, store::Problem};
 
 #[cfg(feature = "chat")]
 use crate::chat::error::RequestError;

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::Path;
 use std::time::Duration;
 
-use memory_tool::{Import, ImportReport, TransferError};
+use memory_tool::transfer::{Import, ImportReport, TransferError};
 
 use crate::arguments::values::WritingArgument;
 use crate::arguments::{ImportArguments, MemoryArgument};

@@ -99,7 +99,7 @@ async fn other_scopes(memory: &Memory, url: &StoreUrl, scope: &Scope) -> Result<
 
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 mod bucket {
-    use memory_tool::{FailureKind, MemoryPath, StoreError, StoreExt as _};
+    use memory_tool::{ErrorKind, MemoryPath, StoreError, StoreExt as _};
     use memory_tool_bucket::BucketStore;
     use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
@@ -117,7 +117,7 @@ mod bucket {
         let found = match store.other_prefixes().await {
             Ok(found) => found,
             // The credentials of a tenant are often restricted to its prefix.
-            Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. }) => return Ok(None),
+            Err(StoreError::Failure { kind: ErrorKind::AccessDenied, .. }) => return Ok(None),
             Err(error) => {
                 eprint_error(&Failure::caused(LISTING, error));
                 return Ok(None);

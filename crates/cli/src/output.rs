@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
-use memory_tool::is_unprintable;
+use memory_tool::store::is_unprintable;
 use serde::Serialize;
 
 use crate::failure::Failure;

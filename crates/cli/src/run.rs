@@ -2,7 +2,11 @@
 
 use std::io::{self, BufRead, Write};
 
-use memory_tool::{InputError, Memory, MemoryOptions, MemoryTool, RejectedToolUse, StoreUrl, ToolResult, ToolUse};
+use memory_tool::{
+    Memory, MemoryOptions, MemoryTool, StoreUrl,
+    api::{RejectedToolUse, ToolResult, ToolUse},
+    command::InputError,
+};
 use tokio::runtime::Runtime;
 
 use crate::arguments::RunArguments;

@@ -3,7 +3,11 @@
 use std::io::Stderr;
 
 use memory_tool::policies::Scope;
-use memory_tool::{FileProblem, Memory, MemoryOptions, StorePath, StoreUrl, TransferProgress, WriteReport};
+use memory_tool::{
+    Memory, MemoryOptions, StoreUrl,
+    store::StorePath,
+    transfer::{FileProblem, TransferProgress, WriteReport},
+};
 
 use crate::arguments::ExistingArgument;
 use crate::arguments::values::WritingArgument;

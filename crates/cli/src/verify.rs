@@ -1,6 +1,9 @@
 //! `memory-tool verify`: reports missing or damaged files of a store.
 
-use memory_tool::{OpenOptions, Problem, StoreUrl, VerifyReport};
+use memory_tool::{
+    OpenOptions, StoreUrl,
+    store::{Problem, VerifyReport},
+};
 use serde::Serialize;
 
 use crate::arguments::{StoreArgument, VerifyArguments};

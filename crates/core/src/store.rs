@@ -1,17 +1,38 @@
 //! [`Store`]: the trait that a backend implements.
 
+pub(crate) mod actor;
+pub(crate) mod batch;
+pub(crate) mod change;
+pub(crate) mod error;
+pub(crate) mod ext;
+pub(crate) mod file_size;
+pub(crate) mod in_memory;
+pub(crate) mod node;
+pub(crate) mod open;
+pub(crate) mod path;
+pub(crate) mod path_map;
+pub(crate) mod precondition;
+pub(crate) mod quota;
+pub(crate) mod quota_check;
+pub(crate) mod quote;
+pub(crate) mod read_only;
+pub(crate) mod snapshot;
+pub(crate) mod state;
+pub(crate) mod store_path;
+pub(crate) mod verify;
+
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::batch::Batch;
-use crate::node::Node;
-use crate::precondition::Precondition;
-use crate::snapshot::CheckInputs;
-use crate::state::StoreState;
-use crate::store_error::StoreError;
-use crate::store_path::StorePath;
+use crate::store::batch::Batch;
+use crate::store::error::StoreError;
+use crate::store::node::Node;
+use crate::store::precondition::Precondition;
+use crate::store::snapshot::CheckInputs;
+use crate::store::state::StoreState;
+use crate::store::store_path::StorePath;
 
 /// Storage for a memory: files of bytes, addressed by [`StorePath`].
 ///
@@ -26,7 +47,7 @@ use crate::store_path::StorePath;
 /// 3. A future may be dropped at any point. Its batch is still atomic: it takes full effect or has no effect.
 /// 4. A failure of the backend is [`StoreError::Failure`] with the cause as its source. The kind of the failure
 ///    indicates whether to retry. A write that may have happened is
-///    [`FailureKind::OutcomeUnknown`](crate::FailureKind::OutcomeUnknown).
+///    [`ErrorKind::OutcomeUnknown`](crate::ErrorKind::OutcomeUnknown).
 ///
 /// # Implementing a backend
 /// A complete store that keeps its files in a [`PathMap`](crate::PathMap) behind a lock:

@@ -1,17 +1,30 @@
 //! [`MemoryTool`]: the trait of the memory tool.
 
+pub(crate) mod command;
+pub(crate) mod command_name;
+pub(crate) mod content;
+pub(crate) mod definition;
+pub(crate) mod directory_view;
+pub(crate) mod engine;
+pub(crate) mod error;
+pub(crate) mod image;
+pub(crate) mod input;
+pub(crate) mod lines;
+pub(crate) mod reply;
+pub(crate) mod text;
+
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-use crate::command::{
+use crate::tool::command::{
     Command, CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand,
 };
-use crate::definition::ToolDefinition;
-use crate::error::Error;
-use crate::reply::Reply;
+use crate::tool::definition::ToolDefinition;
+use crate::tool::error::Error;
+use crate::tool::reply::Reply;
 
 /// Claude's memory tool.
 ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use memory_tool_core::FailureKind;
+use memory_tool_core::ErrorKind;
 use tokio::time::{Instant, sleep};
 
 use crate::failure::Failure;
@@ -31,7 +31,7 @@ impl Backoff {
     /// single conflict does not mean that there are many writers. Returns whether it waited.
     pub(crate) async fn pause(&mut self) -> Result<bool, Failure> {
         if self.started.elapsed() >= self.timeout {
-            return Err(Failure::new(FailureKind::Busy, TimeoutExceeded(self.timeout)));
+            return Err(Failure::new(ErrorKind::Busy, TimeoutExceeded(self.timeout)));
         }
         let waits = self.attempts > 0;
         if waits {

@@ -36,7 +36,7 @@ impl EncryptedStoreBuilder {
     /// 2. [`OpenMode::ReadOnly`] writes nothing. A damaged copy of the index is not repaired, and no data key is added.
     ///    The mode does not apply to the inner store: open that store in the same mode.
     /// 3. The timeout limits the retries of an operation that conflicts with other writers. After it, the operation
-    ///    fails as [`Busy`](memory_tool_core::FailureKind::Busy) and changes nothing.
+    ///    fails as [`Busy`](memory_tool_core::ErrorKind::Busy) and changes nothing.
     /// 4. `max_file_bytes` is ignored. The inner store limits the size of ciphertexts instead.
     pub fn options(mut self, options: OpenOptions) -> Self {
         self.options = options;

@@ -2,7 +2,7 @@
 //!
 //! No error contains the content or the name of a file. Errors name the stored object instead.
 
-use memory_tool_core::{BoxError, ErrorKind, FailureKind, OpenError, PathError, StoreError, StorePath};
+use memory_tool_core::{BoxError, ErrorKind, OpenError, PathError, StoreError, StorePath};
 
 use crate::cipher::MessageTooLong;
 use crate::keys::{KeyError, KeyId};
@@ -160,7 +160,7 @@ pub(crate) enum Failure {
     /// The encryption failed.
     Encryption(EncryptionError),
     /// Any other failure.
-    Failed { kind: FailureKind, source: BoxError },
+    Failed { kind: ErrorKind, source: BoxError },
 }
 
 impl Failure {
@@ -168,21 +168,21 @@ impl Failure {
     /// file, which the model knows.
     pub(crate) fn refused(path: &StorePath, policy: &'static str, reason: String) -> Self {
         if path.is_record() {
-            return Self::new(FailureKind::Full, reason);
+            return Self::new(ErrorKind::Full, reason);
         }
         StoreError::refused(path, policy, reason).into()
     }
 
-    pub(crate) fn new(kind: FailureKind, source: impl Into<BoxError>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, source: impl Into<BoxError>) -> Self {
         Self::Failed { kind, source: source.into() }
     }
 
     /// Converts an error of the inner store. An error that names a path of the inner store becomes a
-    /// [`FailureKind::Damaged`], which shows the path to operators only.
+    /// [`ErrorKind::Damaged`], which shows the path to operators only.
     pub(crate) fn of_inner(error: StoreError) -> Self {
         match error {
             failure @ StoreError::Failure { .. } => Self::Refused(failure),
-            other => Self::new(FailureKind::Damaged, other),
+            other => Self::new(ErrorKind::Damaged, other),
         }
     }
 
@@ -193,7 +193,7 @@ impl Failure {
 
     /// Whether the inner store reported damage.
     pub(crate) fn is_inner_damage(&self) -> bool {
-        matches!(self, Self::Refused(StoreError::Failure { kind: FailureKind::Damaged, .. }))
+        matches!(self, Self::Refused(StoreError::Failure { kind: ErrorKind::Damaged, .. }))
     }
 
     /// The failure for a damaged object.
@@ -225,20 +225,20 @@ impl From<Failure> for OpenError {
 }
 
 impl EncryptionError {
-    fn kind(&self) -> FailureKind {
+    fn kind(&self) -> ErrorKind {
         match self {
-            Self::Damaged { damage: Damage::UnknownFormat { .. }, .. } | Self::Wrapping { .. } => FailureKind::Other,
-            Self::NotFound => FailureKind::Other,
+            Self::Damaged { damage: Damage::UnknownFormat { .. }, .. } | Self::Wrapping { .. } => ErrorKind::Other,
+            Self::NotFound => ErrorKind::Other,
             Self::Damaged { .. }
             | Self::Unreadable { .. }
             | Self::NotEncrypted { .. }
             | Self::IndexMissing
             | Self::OlderIndex { .. }
             | Self::OtherStore
-            | Self::OtherLabel { .. } => FailureKind::Damaged,
-            Self::Key { source: KeyError::Unavailable { .. }, .. } => FailureKind::Other,
-            Self::NoKey { .. } | Self::Key { .. } => FailureKind::AccessDenied,
-            Self::TooLarge { .. } => FailureKind::Full,
+            | Self::OtherLabel { .. } => ErrorKind::Damaged,
+            Self::Key { source: KeyError::Unavailable { .. }, .. } => ErrorKind::Other,
+            Self::NoKey { .. } | Self::Key { .. } => ErrorKind::AccessDenied,
+            Self::TooLarge { .. } => ErrorKind::Full,
         }
     }
 
@@ -248,7 +248,7 @@ impl EncryptionError {
             Self::NotFound => ErrorKind::NotFound,
             Self::NotEncrypted { .. } => ErrorKind::Invalid,
             Self::Damaged { damage: Damage::UnknownFormat { .. }, .. } => ErrorKind::Unsupported,
-            _ => ErrorKind::Storage(self.kind()),
+            _ => self.kind(),
         }
     }
 }
@@ -273,7 +273,7 @@ impl From<PathError> for Failure {
 
 impl From<getrandom::Error> for Failure {
     fn from(error: getrandom::Error) -> Self {
-        Self::new(FailureKind::Other, error)
+        Self::new(ErrorKind::Other, error)
     }
 }
 
@@ -285,6 +285,6 @@ impl From<MessageTooLong> for Failure {
 
 impl From<tokio::task::JoinError> for Failure {
     fn from(error: tokio::task::JoinError) -> Self {
-        Self::new(FailureKind::Other, error)
+        Self::new(ErrorKind::Other, error)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use memory_tool_core::{FailureKind, OpenMode, OpenOptions, Store};
+use memory_tool_core::{ErrorKind, OpenMode, OpenOptions, Store};
 
 use crate::expected_label::ExpectedLabel;
 use crate::failure::Failure;
@@ -49,7 +49,7 @@ impl Inner {
     /// Fails if the store was opened read-only.
     pub(crate) fn refuse_read_only(&self) -> Result<(), Failure> {
         match self.options.mode {
-            OpenMode::ReadOnly => Err(Failure::new(FailureKind::AccessDenied, "the store was opened read-only")),
+            OpenMode::ReadOnly => Err(Failure::new(ErrorKind::AccessDenied, "the store was opened read-only")),
             _ => Ok(()),
         }
     }

@@ -1,6 +1,6 @@
 //! [`StoredObject`]: the result of reading an object from the inner store.
 
-use memory_tool_core::{FailureKind, Node, StoreError, StorePath, StoredFile};
+use memory_tool_core::{ErrorKind, Node, StoreError, StorePath, StoredFile};
 
 use crate::failure::{Damage, EncryptionError, Failure};
 use crate::header::ObjectName;
@@ -21,7 +21,7 @@ impl StoredObject {
         match read {
             Ok(Node::File(file)) => Ok(Self::File(file)),
             Ok(Node::Absent) => Ok(Self::Missing),
-            Err(reason @ (StoreError::Failure { kind: FailureKind::Damaged, .. } | StoreError::Refused { .. })) => {
+            Err(reason @ (StoreError::Failure { kind: ErrorKind::Damaged, .. } | StoreError::Refused { .. })) => {
                 Ok(Self::Unreadable(reason))
             }
             Err(failure @ StoreError::Failure { .. }) => Err(failure.into()),

@@ -25,7 +25,7 @@ impl LocalStoreBuilder {
     /// In the mode [`ReadOnly`](memory_tool_core::OpenMode::ReadOnly), the store may be on a read-only disk, belong to
     /// another user, or be a plain copy of `memories` without `.memory-tool`. Reads take the shared lock if the lock
     /// file exists. While an interrupted batch is pending in the journal, they fail as
-    /// [`Busy`](memory_tool_core::FailureKind::Busy): open the store for writing to complete it.
+    /// [`Busy`](memory_tool_core::ErrorKind::Busy): open the store for writing to complete it.
     pub fn options(mut self, options: OpenOptions) -> Self {
         self.options = options;
         self

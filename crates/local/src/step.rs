@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use cap_std::fs::Dir;
-use memory_tool_core::{Batch, FailureKind, StoreError, StorePath};
+use memory_tool_core::{Batch, ErrorKind, StoreError, StorePath};
 use serde::{Deserialize, Serialize};
 
 use crate::disk::{self, FileAccess};
@@ -113,7 +113,7 @@ impl Step {
 
 /// Whether the failure is temporary, such as a full disk, so that the step can be retried later.
 pub(crate) fn is_transient(error: &StoreError) -> bool {
-    matches!(error, StoreError::Failure { kind, .. } if *kind != FailureKind::AccessDenied)
+    matches!(error, StoreError::Failure { kind, .. } if *kind != ErrorKind::AccessDenied)
 }
 
 fn write(

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, ErrorKind, FailureKind, Node, OpenError, OpenMode, OpenOptions, Problem, ReadOptions, Store, StoreError,
-    StorePath, VerifyProgress, VerifyReport,
+    Batch, ErrorKind, Node, OpenError, OpenMode, OpenOptions, Problem, ReadOptions, Store, StoreError, StorePath,
+    VerifyProgress, VerifyReport,
 };
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
@@ -296,14 +296,14 @@ fn open_kind(error: &io::Error, mode: OpenMode) -> ErrorKind {
         // In this mode the missing directory is an ancestor of the store.
         io::ErrorKind::NotFound if mode != OpenMode::Create => ErrorKind::NotFound,
         io::ErrorKind::NotADirectory | io::ErrorKind::CrossesDevices => ErrorKind::Invalid,
-        _ => ErrorKind::Storage(failure::kind(error)),
+        _ => failure::kind(error),
     }
 }
 
 /// Whether the store is unreadable until it is repaired or completed.
 fn is_damage(error: &StoreError) -> bool {
     match error {
-        StoreError::Failure { kind: FailureKind::Damaged, .. } => true,
+        StoreError::Failure { kind: ErrorKind::Damaged, .. } => true,
         StoreError::Failure { source, .. } => source.is::<InterruptedBatch>(),
         _ => false,
     }
@@ -353,7 +353,7 @@ impl Inner {
                 Ok(transaction) => transaction.apply(&batches, &mut self.usage_cache()),
                 Err(_) => batches
                     .iter()
-                    .map(|_| Err(StoreError::failure(FailureKind::Busy, OPERATION, EarlierChangeFailed)))
+                    .map(|_| Err(StoreError::failure(ErrorKind::Busy, OPERATION, EarlierChangeFailed)))
                     .collect(),
             };
             for (waiting, result) in waiting.drain(..results.len()).zip(results) {
@@ -419,7 +419,7 @@ impl Inner {
         let private = self.layout.existing_private();
         let found = private.and_then(|private| private.map_or(Ok(None), |private| journal::read(&private)));
         match found.map_err(|error| failed("reading the journal", error))? {
-            Some(_) => Err(StoreError::failure(FailureKind::Busy, "reading", InterruptedBatch)),
+            Some(_) => Err(StoreError::failure(ErrorKind::Busy, "reading", InterruptedBatch)),
             None => Ok(()),
         }
     }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use cap_std::fs::{Dir, File};
 use memory_tool_core::{
-    Batch, Change, FailureKind, Precondition, Quota, Stat, StoreError, StorePath, StoreState, Usage, Version,
+    Batch, Change, ErrorKind, Precondition, Quota, Stat, StoreError, StorePath, StoreState, Usage, Version,
 };
 
 use crate::disk;
@@ -427,7 +427,7 @@ fn unfinished(last: u64) -> u64 {
 }
 
 fn is_unknown(result: &Result<(), StoreError>) -> bool {
-    matches!(result, Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }))
+    matches!(result, Err(StoreError::Failure { kind: ErrorKind::OutcomeUnknown, .. }))
 }
 
 /// Whether a batch has several steps, which are repeated if the process ends before all are done.

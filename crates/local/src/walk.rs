@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::Arc;
 
-use memory_tool_core::{FailureKind, FileEntry, StoreError, StorePath, UnlistedItem, UnlistedReason};
+use memory_tool_core::{ErrorKind, FileEntry, StoreError, StorePath, UnlistedItem, UnlistedReason};
 
 use crate::failure::failed;
 use crate::listing::{Entry, Handle, Listing};
@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
             Err(error) if path == self.start => Err(error),
             // Replaced since it was listed.
             Err(StoreError::SymbolicLink { .. } | StoreError::NotARegularFile { .. }) => Ok(None),
-            Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. }) => {
+            Err(StoreError::Failure { kind: ErrorKind::AccessDenied, .. }) => {
                 self.note_unreadable(&path);
                 Ok(None)
             }

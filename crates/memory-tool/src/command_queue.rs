@@ -16,7 +16,7 @@ use tokio::task::unconstrained;
 /// [`TurnGuard`] while the command runs. Consecutive views overlap. Each session has its own queue.
 ///
 /// ```
-/// use memory_tool::{CommandName, CommandQueue};
+/// use memory_tool::command::{CommandName, CommandQueue};
 ///
 /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
 /// # runtime.block_on(async {

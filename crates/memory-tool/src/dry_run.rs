@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, FailureKind, FileEntry, Node, PathMap, PathMapEntry, Precondition, ReadOptions, Stat, Store, StoreError,
+    Batch, ErrorKind, FileEntry, Node, PathMap, PathMapEntry, Precondition, ReadOptions, Stat, Store, StoreError,
     StorePath, StoreState, Usage, Version,
 };
 
@@ -183,7 +183,7 @@ impl Entry {
 
 fn not_kept() -> StoreError {
     let cause = format!("a dry run keeps at most {MAX_KEPT_BYTES} bytes of written contents");
-    StoreError::failure(FailureKind::Other, "reading in a dry run", cause)
+    StoreError::failure(ErrorKind::Other, "reading in a dry run", cause)
 }
 
 #[cfg(test)]

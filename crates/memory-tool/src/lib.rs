@@ -16,11 +16,10 @@ mod options;
 mod redaction;
 mod store_url;
 #[cfg(feature = "transfer")]
-mod transfer;
+pub mod transfer;
 #[cfg(feature = "encrypted")]
 mod unprobed;
 
-// The memory and its options.
 pub use backend::Backend;
 pub use builder::MemoryBuilder;
 pub use home::{HomeError, expand_home};
@@ -28,52 +27,47 @@ pub use home::{HomeError, expand_home};
 pub use layers::Expiring;
 pub use memory::Memory;
 pub use memory_tool_core::{
-    DEFAULT_MAX_FILE_BYTES, DEFAULT_TIMEOUT, OpenError, OpenMode, OpenOptions, Problem, VerifyProgress, VerifyReport,
+    Actor, BoxError, Engine, Error, ErrorKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, OpenError,
+    OpenMode, OpenOptions, PathError, Quota, Store, StoreError, StoreExt, ToolRunner, Usage,
 };
 pub use notify::MemoryChange;
 #[cfg(feature = "options")]
 pub use options::{LogDetail, MemoryOptions, OptionsError, Screening};
 pub use redaction::redact_credentials;
 pub use store_url::{StoreUrl, StoreUrlError};
-#[cfg(feature = "transfer")]
-pub use transfer::{
-    CopyOptions, CopyReport, Export, ExportReport, FileProblem, Import, ImportReport, TransferError, TransferProgress,
-    WriteReport,
-};
 #[cfg(feature = "encrypted")]
 pub use unprobed::KeysRequired;
 
-#[cfg(all(fuzzing, feature = "transfer"))]
-#[doc(hidden)]
-pub use transfer::fuzzing;
+/// Calls of the tool as blocks of the Messages API, and context editing.
+pub mod api {
+    pub use memory_tool_core::{
+        Answer, BETA_HEADER, COMPACTION_BETA_HEADER, CacheControl, ClearToolUses, Compact, Content, ContentBlock,
+        ContextAmount, ImageSource, RejectedToolUse, TOOL_NAME, TOOL_TYPE, ToolDefinition, ToolFailure, ToolResult,
+        ToolRun, ToolUse,
+    };
+}
 
-// The tool and its calls.
-pub use command_queue::{CommandQueue, Turn, TurnGuard};
-pub use memory_tool_core::{
-    Answer, CacheControl, Content, ContentBlock, ImageSource, MemoryTool, RejectedToolUse, TOOL_NAME, TOOL_TYPE,
-    ToolDefinition, ToolFailure, ToolResult, ToolRun, ToolRunner, ToolUse,
-};
+/// The commands of the tool, their replies and their order.
+pub mod command {
+    pub use memory_tool_core::{
+        Command, CommandName, CreateCommand, DEFAULT_MAX_VIEW_CHARACTERS, DeleteCommand, DirectoryItem, DirectoryView,
+        EngineBuilder, FileView, ImageView, InputError, InsertCommand, InsertLine, NotTextReason, RenameCommand, Reply,
+        Snippet, StrReplaceCommand, ViewCommand, ViewCut, ViewRange,
+    };
 
-// Commands and replies.
-pub use memory_tool_core::{
-    Command, CommandName, CreateCommand, DEFAULT_MAX_VIEW_CHARACTERS, DeleteCommand, DirectoryItem, DirectoryView,
-    Engine, EngineBuilder, FileView, ImageView, InsertCommand, InsertLine, RenameCommand, Reply, Snippet,
-    StrReplaceCommand, ViewCommand, ViewCut, ViewRange,
-};
+    pub use crate::command_queue::{CommandQueue, Turn, TurnGuard};
+}
 
-// Errors.
-pub use memory_tool_core::{BoxError, Error, ErrorKind, FailureKind, InputError, NotTextReason, StoreError};
-
-// Stores and their contents.
-pub use memory_tool_core::{
-    Actor, ActorError, Batch, Change, CheckInputs, FileEntry, InMemoryStore, InvalidBatch, Listing, MAX_ACTOR_BYTES,
-    MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, Node, NodeKind, PathError, PathMap, PathMapEdits, PathMapEntry,
-    Precondition, Quota, QuotaKind, ReadOnlyStore, ReadOptions, Snapshot, Stat, Store, StoreExt, StorePath, StoreState,
-    StoredFile, UnlistedItem, UnlistedReason, Usage, Version, escape_unprintable, is_unprintable,
-};
-
-// Context editing of the Messages API.
-pub use memory_tool_core::{BETA_HEADER, COMPACTION_BETA_HEADER, ClearToolUses, Compact, ContextAmount};
+/// Contents of stores, and types for authors of stores.
+pub mod store {
+    pub use memory_tool_core::{
+        ActorError, Batch, Change, CheckInputs, DEFAULT_MAX_FILE_BYTES, DEFAULT_TIMEOUT, FileTimes, InvalidBatch,
+        Listing, MAX_ACTOR_BYTES, MAX_PATH_BYTES, MAX_SEGMENT_BYTES, NodeKind, PathMap, PathMapEdits, PathMapEntry,
+        Precondition, Problem, QuotaKind, ReadOnlyStore, ReadOptions, Snapshot, Stat, StorePath, StoreState,
+        StoredFile, UnlistedItem, UnlistedReason, VerifyProgress, VerifyReport, Version, escape_unprintable,
+        is_unprintable,
+    };
+}
 
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 pub use memory_tool_bucket as bucket;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, FailureKind, MemoryPath, Node, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{Batch, Change, ErrorKind, MemoryPath, Node, ReadOptions, Store, StoreError, StorePath};
 
 /// A change of a memory, without the contents.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -71,7 +71,7 @@ impl Store for NotifyingStore {
         let changes = batch.changes().iter().filter_map(MemoryChange::of).collect();
         let mut report = Report { changes, on_change: &self.on_change };
         let applied = self.inner.apply(batch).await;
-        if !matches!(applied, Ok(()) | Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. })) {
+        if !matches!(applied, Ok(()) | Err(StoreError::Failure { kind: ErrorKind::OutcomeUnknown, .. })) {
             report.changes.clear();
         }
         applied

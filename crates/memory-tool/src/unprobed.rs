@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, FailureKind, Node, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{Batch, ErrorKind, Node, ReadOptions, Store, StoreError, StorePath};
 use memory_tool_encrypted::EncryptedStore;
 
 /// A wrapper around a store that failed, for example because it was busy, when it was probed for encryption.
@@ -25,7 +25,7 @@ impl UnprobedStore {
     async fn plain(&self) -> Result<&dyn Store, StoreError> {
         if !self.is_plain.load(Ordering::Relaxed) {
             if EncryptedStore::is_in(&*self.inner).await? {
-                return Err(StoreError::failure(FailureKind::AccessDenied, "opening", KeysRequired));
+                return Err(StoreError::failure(ErrorKind::AccessDenied, "opening", KeysRequired));
             }
             self.is_plain.store(true, Ordering::Relaxed);
         }

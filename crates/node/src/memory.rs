@@ -1,6 +1,6 @@
 //! [`NativeMemory`]: an open memory.
 
-use memory_tool::{InputError, Memory};
+use memory_tool::{Memory, command::InputError};
 use memory_tool_bindings::{CallError, Operation};
 use napi::Env;
 use napi::bindgen_prelude::ClassInstance;

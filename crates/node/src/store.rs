@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use memory_tool::{
-    BoxError, Change, FailureKind, FileEntry, Node, Precondition, Quota, ReadOptions, Stat, Store, StoreError,
-    StorePath, StoreState, StoredFile, Usage, Version,
+    BoxError, ErrorKind, FileEntry, Node, Quota, Store, StoreError, Usage,
+    store::{Change, Precondition, ReadOptions, Stat, StorePath, StoreState, StoredFile, Version},
 };
 use memory_tool_bindings::{failure_named, parse_store_error};
 use napi::Status;
@@ -58,18 +58,17 @@ struct Method {
     /// The operation in errors.
     operation: &'static str,
     /// The kind of failure that an unknown exception is.
-    on_exception: FailureKind,
+    on_exception: ErrorKind,
 }
 
-const READ: Method = Method { name: "read", operation: "reading a path", on_exception: FailureKind::Other };
-const APPLY: Method =
-    Method { name: "apply", operation: "applying a batch", on_exception: FailureKind::OutcomeUnknown };
+const READ: Method = Method { name: "read", operation: "reading a path", on_exception: ErrorKind::Other };
+const APPLY: Method = Method { name: "apply", operation: "applying a batch", on_exception: ErrorKind::OutcomeUnknown };
 
 /// The argument of a method, other than a path.
 #[derive(Clone)]
 enum Request {
     Read(ReadOptions),
-    Apply(memory_tool::Batch),
+    Apply(memory_tool::store::Batch),
 }
 
 #[async_trait]
@@ -78,7 +77,7 @@ impl Store for NodeStore {
         self.call(READ, path.as_str(), Request::Read(options)).await
     }
 
-    async fn apply(&self, batch: memory_tool::Batch) -> Result<(), StoreError> {
+    async fn apply(&self, batch: memory_tool::store::Batch) -> Result<(), StoreError> {
         batch.validate()?;
         self.call(APPLY, "", Request::Apply(batch)).await.map(drop)
     }
@@ -299,7 +298,7 @@ impl Conditions {
         checked.map_or_else(|error| Answer::from(&error), |()| Answer::default())
     }
 
-    fn batch(&self) -> Option<&memory_tool::Batch> {
+    fn batch(&self) -> Option<&memory_tool::store::Batch> {
         if let Request::Apply(batch) = &self.0 { Some(batch) } else { None }
     }
 }
@@ -322,7 +321,7 @@ struct NodeState<'a> {
 
 /// The error of a check. It changes nothing, so the kind of failure is known.
 fn unchecked(error: impl Into<BoxError>) -> StoreError {
-    StoreError::failure(FailureKind::Other, "checking a batch", error)
+    StoreError::failure(ErrorKind::Other, "checking a batch", error)
 }
 
 impl StoreState for NodeState<'_> {

@@ -5,7 +5,6 @@
 #[cfg(feature = "audit")]
 mod audit;
 #[cfg(any(feature = "audit", feature = "expiry", feature = "observation"))]
-mod error_names;
 #[cfg(feature = "expiry")]
 mod expiry;
 #[cfg(all(any(fuzzing, test), feature = "audit", feature = "expiry"))]

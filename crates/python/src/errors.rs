@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::io;
 use std::iter::successors;
 
-use memory_tool::{Error, FailureKind, InputError, PathError, StoreError};
+use memory_tool::{Error, ErrorKind, PathError, StoreError, command::InputError};
 use memory_tool_bindings::{self as bindings, Exception, failure_named, parse_store_error};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PySystemExit, PyValueError};
 use pyo3::prelude::*;
@@ -131,7 +131,7 @@ fn store_exception(py: Python<'_>, error: &StoreError) -> PyResult<PyErr> {
 pub(crate) struct RejectedPath(PathError);
 
 /// The error that a method of a store in Python raised. Every other exception is a failure of this kind.
-pub(crate) fn from_exception(py: Python<'_>, error: PyErr, operation: &'static str, kind: FailureKind) -> StoreError {
+pub(crate) fn from_exception(py: Python<'_>, error: PyErr, operation: &'static str, kind: ErrorKind) -> StoreError {
     match parse(py, &error) {
         Ok(Some(parsed)) => parsed,
         Ok(None) | Err(_) => {

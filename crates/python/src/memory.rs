@@ -3,7 +3,7 @@
 use std::mem;
 use std::process;
 
-use memory_tool::{Content, Error, FailureKind, FileEntry, Memory, StoreError};
+use memory_tool::{Error, ErrorKind, FileEntry, Memory, StoreError, api::Content};
 use memory_tool_bindings::{self as bindings, Operation, Outcome};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -134,8 +134,8 @@ fn parse_operation(name: &str, arguments: &Bound<'_, PyTuple>) -> PyResult<Opera
 fn unusable(name: &str, error: CallError) -> CallError {
     match name {
         CALL => {
-            let source = StoreError::failure(FailureKind::Other, "using the memory", error);
-            bindings::CallError::Tool(Error::Storage { kind: FailureKind::Other, source }).into()
+            let source = StoreError::failure(ErrorKind::Other, "using the memory", error);
+            bindings::CallError::Tool(Error::Storage { kind: ErrorKind::Other, source }).into()
         }
         _ => error,
     }

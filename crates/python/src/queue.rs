@@ -1,6 +1,6 @@
 //! [`Queue`]: the order of the commands of a tool object.
 
-use memory_tool::CommandQueue;
+use memory_tool::command::CommandQueue;
 use memory_tool_bindings as bindings;
 use pyo3::prelude::*;
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use memory_tool::{
-    Change, FailureKind, FileEntry, Node, Precondition, Quota, Stat, Store, StoreError, StorePath, StoreState,
-    StoredFile, Usage, Version,
+    ErrorKind, FileEntry, Node, Quota, Store, StoreError, Usage,
+    store::{Change, Precondition, Stat, StorePath, StoreState, StoredFile, Version},
 };
 use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
@@ -90,7 +90,7 @@ impl PythonStore {
         });
         match ran.await {
             Ok(Some(outcome)) => outcome,
-            Ok(None) => Err(StoreError::failure(FailureKind::Other, operation, CallError::Exiting)),
+            Ok(None) => Err(StoreError::failure(ErrorKind::Other, operation, CallError::Exiting)),
             Err(panic) => Err(StoreError::failure(on_exception, operation, panic)),
         }
     }
@@ -113,7 +113,7 @@ struct Method {
     /// The operation in errors.
     operation: &'static str,
     /// The kind of failure that an unknown exception is.
-    on_exception: FailureKind,
+    on_exception: ErrorKind,
 }
 
 /// The return value of a method.
@@ -157,15 +157,15 @@ impl Answer {
 
 #[async_trait]
 impl Store for PythonStore {
-    async fn read_opts(&self, path: &StorePath, options: memory_tool::ReadOptions) -> Result<Node, StoreError> {
-        let method = Method { name: "read", operation: "reading a path", on_exception: FailureKind::Other };
+    async fn read_opts(&self, path: &StorePath, options: memory_tool::store::ReadOptions) -> Result<Node, StoreError> {
+        let method = Method { name: "read", operation: "reading a path", on_exception: ErrorKind::Other };
         let path = path.clone();
         let arguments = move |py: Python<'_>| tuple(py, (path.as_str(), ReadOptions(options)));
         self.call(method, arguments, node).await
     }
 
-    async fn apply(&self, batch: memory_tool::Batch) -> Result<(), StoreError> {
-        let on_exception = FailureKind::OutcomeUnknown;
+    async fn apply(&self, batch: memory_tool::store::Batch) -> Result<(), StoreError> {
+        let on_exception = ErrorKind::OutcomeUnknown;
         let method = Method { name: "apply", operation: "applying a batch", on_exception };
         batch.validate()?;
         self.call(method, move |py| tuple(py, (Batch(batch),)), |_| Ok(())).await
@@ -215,7 +215,7 @@ fn path(value: &Bound<'_, PyAny>) -> PyResult<StorePath> {
 
 /// The options of `Store.read`.
 #[pyclass(frozen)]
-pub(crate) struct ReadOptions(memory_tool::ReadOptions);
+pub(crate) struct ReadOptions(memory_tool::store::ReadOptions);
 
 #[pymethods]
 impl ReadOptions {
@@ -232,7 +232,7 @@ impl ReadOptions {
 
 /// A batch of changes.
 #[pyclass(frozen)]
-pub(crate) struct Batch(memory_tool::Batch);
+pub(crate) struct Batch(memory_tool::store::Batch);
 
 #[pymethods]
 impl Batch {
@@ -298,7 +298,7 @@ impl<'py> PythonState<'_, 'py> {
     ) -> Result<T, StoreError> {
         let answer = self.0.call_method1(method, (of,)).and_then(|answer| convert(&answer));
         // A check changes nothing, so the kind of failure is known.
-        answer.map_err(|error| from_exception(self.0.py(), error, "checking a batch", FailureKind::Other))
+        answer.map_err(|error| from_exception(self.0.py(), error, "checking a batch", ErrorKind::Other))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Values of tool calls: inputs from Python, and contents for Python.
 
-use memory_tool::InputError;
+use memory_tool::command::InputError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use serde_json::{Map, Number, Value};

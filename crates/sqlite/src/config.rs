@@ -33,7 +33,7 @@ impl SqliteStoreBuilder {
     ///
     /// The mode [`ReadOnly`](memory_tool_core::OpenMode::ReadOnly) also works on a read-only disk. A database that no
     /// program has open is read without locks. If a program changes it during the read, the read is repeated until the
-    /// timeout, and then fails as [`Busy`](memory_tool_core::FailureKind::Busy).
+    /// timeout, and then fails as [`Busy`](memory_tool_core::ErrorKind::Busy).
     ///
     /// The limit on file sizes applies to the stored bytes: encryption makes a file larger.
     pub fn options(mut self, options: OpenOptions) -> Self {

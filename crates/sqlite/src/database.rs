@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memory_tool_core::{FailureKind, Node, OpenMode, StorePath};
+use memory_tool_core::{ErrorKind, Node, OpenMode, StorePath};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
@@ -87,7 +87,7 @@ impl Database {
     fn prepare(&self, memory: &Memory, deadline: Deadline) -> Result<(), ConnectError> {
         loop {
             match self.prepare_once(memory, deadline) {
-                Err(ConnectError(OpenFailure::Failed { kind: FailureKind::Busy, .. }))
+                Err(ConnectError(OpenFailure::Failed { kind: ErrorKind::Busy, .. }))
                     if !deadline.remaining().is_zero() =>
                 {
                     thread::sleep(PAUSE);
@@ -129,7 +129,7 @@ impl Database {
         }
         let (memory, path) = (memory.clone(), path.clone());
         let turns = Arc::clone(&self.readers);
-        self.run(turns, FailureKind::Other, move |database, deadline| {
+        self.run(turns, ErrorKind::Other, move |database, deadline| {
             database.use_connection(deadline, |connection| connection.read(&memory, &path))
         })
         .await
@@ -151,7 +151,7 @@ impl Database {
         mut work: impl FnMut(&Connection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let turns = Arc::clone(&self.readers);
-        self.run(turns, FailureKind::Other, |database, deadline| match database.mode {
+        self.run(turns, ErrorKind::Other, |database, deadline| match database.mode {
             OpenMode::ReadOnly => database.read_only(deadline, |connection| {
                 caching::in_snapshot(connection, &mut CheckedSchema::default(), &mut work)
             }),
@@ -167,13 +167,13 @@ impl Database {
         work: impl FnOnce(&mut CachingConnection) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let turns = Arc::clone(&self.writer);
-        self.run(turns, FailureKind::OutcomeUnknown, |database, deadline| database.use_connection(deadline, work)).await
+        self.run(turns, ErrorKind::OutcomeUnknown, |database, deadline| database.use_connection(deadline, work)).await
     }
 
     async fn run<T: Send + 'static>(
         self: Arc<Self>,
         turns: Arc<Semaphore>,
-        kind_if_lost: FailureKind,
+        kind_if_lost: ErrorKind,
         work: impl FnOnce(&Self, Deadline) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
         let deadline = Deadline::after(self.timeout);
@@ -217,7 +217,7 @@ impl Database {
             }
             if deadline.remaining().is_zero() {
                 let source = "other programs kept changing the database while it was read".into();
-                return Err(ConnectError(OpenFailure::Failed { kind: FailureKind::Busy, source }).into());
+                return Err(ConnectError(OpenFailure::Failed { kind: ErrorKind::Busy, source }).into());
             }
             thread::sleep(PAUSE);
         }
@@ -297,7 +297,7 @@ mod tests {
         failing.await.unwrap_err();
         let panicking = Arc::clone(&database).write(|_| -> Result<(), Failure> { panic!("expected") });
         let lost = panicking.await.unwrap_err();
-        assert!(matches!(lost, Failure::Failed { kind: FailureKind::OutcomeUnknown, .. }), "{lost:?}");
+        assert!(matches!(lost, Failure::Failed { kind: ErrorKind::OutcomeUnknown, .. }), "{lost:?}");
         assert!(database.pool.take().is_none());
         let working =
             database.write(|connection| Ok(connection.connection().execute_batch("BEGIN IMMEDIATE; COMMIT")?));

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use memory_tool_core::{BoxError, ErrorKind, FailureKind, PathError, StoreError};
+use memory_tool_core::{BoxError, ErrorKind, PathError, StoreError};
 use rusqlite::ErrorCode;
 
 use crate::name::MemoryName;
@@ -13,18 +13,18 @@ pub(crate) enum Failure {
     /// The state of the files does not allow the operation.
     Refused(StoreError),
     /// The database failed. `operation` is set if it is known at this point.
-    Failed { kind: FailureKind, operation: Option<&'static str>, source: BoxError },
+    Failed { kind: ErrorKind, operation: Option<&'static str>, source: BoxError },
 }
 
 impl Failure {
-    pub(crate) fn new(kind: FailureKind, source: impl Into<BoxError>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, source: impl Into<BoxError>) -> Self {
         Self::Failed { kind, operation: None, source: source.into() }
     }
 
     /// The error of a commit. After a disk error, the change may already be in the log.
     pub(crate) fn of_commit(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
-            Some(ErrorCode::SystemIoFailure) => Self::new(FailureKind::OutcomeUnknown, error),
+            Some(ErrorCode::SystemIoFailure) => Self::new(ErrorKind::OutcomeUnknown, error),
             _ => error.into(),
         }
     }
@@ -67,9 +67,9 @@ impl From<ConnectError> for Failure {
     fn from(ConnectError(failure): ConnectError) -> Self {
         match failure {
             OpenFailure::Failed { kind, source } => Self::Failed { kind, operation: None, source },
-            OpenFailure::ReadOnly { .. } => Self::new(FailureKind::AccessDenied, failure),
-            OpenFailure::NotADatabase => Self::new(FailureKind::Damaged, failure),
-            _ => Self::new(FailureKind::Other, failure),
+            OpenFailure::ReadOnly { .. } => Self::new(ErrorKind::AccessDenied, failure),
+            OpenFailure::NotADatabase => Self::new(ErrorKind::Damaged, failure),
+            _ => Self::new(ErrorKind::Other, failure),
         }
     }
 }
@@ -132,7 +132,7 @@ pub enum OpenFailure {
     #[error("SQLite or the operating system failed")]
     Failed {
         /// The kind of failure.
-        kind: FailureKind,
+        kind: ErrorKind,
         /// The cause.
         #[source]
         source: BoxError,
@@ -147,8 +147,8 @@ impl OpenFailure {
             Self::NewerSchema { .. } | Self::OlderSchema { .. } | Self::NoWriteAheadLog { .. } => {
                 ErrorKind::Unsupported
             }
-            Self::ReadOnly { .. } => ErrorKind::Storage(FailureKind::AccessDenied),
-            Self::Failed { kind, .. } => ErrorKind::Storage(*kind),
+            Self::ReadOnly { .. } => ErrorKind::AccessDenied,
+            Self::Failed { kind, .. } => *kind,
         }
     }
 }
@@ -176,36 +176,36 @@ impl From<rusqlite::Error> for ConnectError {
 impl From<io::Error> for ConnectError {
     fn from(error: io::Error) -> Self {
         let kind = match error.kind() {
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => FailureKind::AccessDenied,
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FailureKind::Full,
-            _ => FailureKind::Other,
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::AccessDenied,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Full,
+            _ => ErrorKind::Other,
         };
         Self(OpenFailure::Failed { kind, source: error.into() })
     }
 }
 
 /// The kind of a failure before anything was changed.
-fn kind(error: &rusqlite::Error) -> FailureKind {
+fn kind(error: &rusqlite::Error) -> ErrorKind {
     use rusqlite::Error;
     match error {
         Error::SqliteFailure(error, _) => kind_of_code(error.code),
         Error::FromSqlConversionFailure(..)
         | Error::IntegralValueOutOfRange(..)
         | Error::InvalidColumnType(..)
-        | Error::Utf8Error(..) => FailureKind::Damaged,
-        _ => FailureKind::Other,
+        | Error::Utf8Error(..) => ErrorKind::Damaged,
+        _ => ErrorKind::Other,
     }
 }
 
-fn kind_of_code(code: ErrorCode) -> FailureKind {
+fn kind_of_code(code: ErrorCode) -> ErrorKind {
     match code {
-        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => FailureKind::Busy,
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => ErrorKind::Busy,
         ErrorCode::AuthorizationForStatementDenied
         | ErrorCode::CannotOpen
         | ErrorCode::PermissionDenied
-        | ErrorCode::ReadOnly => FailureKind::AccessDenied,
-        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => FailureKind::Damaged,
-        ErrorCode::DiskFull | ErrorCode::TooBig => FailureKind::Full,
-        _ => FailureKind::Other,
+        | ErrorCode::ReadOnly => ErrorKind::AccessDenied,
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => ErrorKind::Damaged,
+        ErrorCode::DiskFull | ErrorCode::TooBig => ErrorKind::Full,
+        _ => ErrorKind::Other,
     }
 }

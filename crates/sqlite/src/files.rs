@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memory_tool_core::{
-    Change, FailureKind, FileEntry, FileTimes, Listing, MAX_PATH_BYTES, Node, NodeKind, Stat, StoreError, StorePath,
+    Change, ErrorKind, FileEntry, FileTimes, Listing, MAX_PATH_BYTES, Node, NodeKind, Stat, StoreError, StorePath,
     StoreState, StoredFile, UnlistedItem, UnlistedReason, Usage, Version,
 };
 use rusqlite::{Connection, Params, Row};
@@ -272,7 +272,7 @@ pub(crate) fn memory_names(connection: &Connection) -> rusqlite::Result<Vec<Memo
 /// The version of a row that starts with the id and the revision of a content.
 fn content_version(row: &Row<'_>) -> Result<Version, Failure> {
     let (id, revision): (i64, Option<i64>) = (row.get(0)?, row.get(1)?);
-    let missing = || Failure::new(FailureKind::Damaged, "the content of a file is missing");
+    let missing = || Failure::new(ErrorKind::Damaged, "the content of a file is missing");
     Ok(Version::new([id.to_be_bytes(), revision.ok_or_else(missing)?.to_be_bytes()].concat()))
 }
 
@@ -295,7 +295,7 @@ fn unlisted(stored: &str) -> UnlistedItem {
 }
 
 fn size(stored: i64) -> Result<u64, Failure> {
-    stored.try_into().map_err(|_| Failure::new(FailureKind::Damaged, "the size of a file is negative"))
+    stored.try_into().map_err(|_| Failure::new(ErrorKind::Damaged, "the size of a file is negative"))
 }
 
 /// The times of a file that is written, in milliseconds since 1970.

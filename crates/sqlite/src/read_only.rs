@@ -17,7 +17,7 @@
 
 use std::path::{Path, PathBuf};
 
-use memory_tool_core::FailureKind;
+use memory_tool_core::ErrorKind;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
@@ -48,7 +48,7 @@ impl FileSnapshot {
         let path = resolve_links(database)?;
         if file_stamp(&beside(&path, JOURNAL))?.is_some_and(|journal| journal.size > 0) {
             let source = "a change was interrupted; open the database for writing once to undo it".into();
-            return Err(OpenFailure::Failed { kind: FailureKind::AccessDenied, source }.into());
+            return Err(OpenFailure::Failed { kind: ErrorKind::AccessDenied, source }.into());
         }
         Ok(Self {
             database: file_stamp(&path)?,

@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use memory_tool_core::FailureKind;
+use memory_tool_core::ErrorKind;
 
 use crate::failure::{ConnectError, OpenFailure};
 
@@ -101,7 +101,7 @@ pub(crate) fn refuse_hostile(database: &Path) -> Result<PathBuf, ConnectError> {
 
 fn refused(path: &Path, why: &str) -> ConnectError {
     let source = format!("{} {why}", path.display()).into();
-    OpenFailure::Failed { kind: FailureKind::AccessDenied, source }.into()
+    OpenFailure::Failed { kind: ErrorKind::AccessDenied, source }.into()
 }
 
 fn names_a_super_journal(journal: &Path) -> io::Result<bool> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, FailureKind, Node, OpenError, OpenMode, Problem, ReadOptions, Store, StoreError, StorePath, VerifyProgress,
+    Batch, ErrorKind, Node, OpenError, OpenMode, Problem, ReadOptions, Store, StoreError, StorePath, VerifyProgress,
     VerifyReport,
 };
 use rusqlite::Connection;
@@ -124,7 +124,7 @@ impl SqliteStore {
         let mut report = VerifyReport::default();
         match self.read_with("verifying the database", find).await {
             Ok(problems) => report.problems = problems,
-            Err(error @ StoreError::Failure { kind: FailureKind::Damaged, .. }) => {
+            Err(error @ StoreError::Failure { kind: ErrorKind::Damaged, .. }) => {
                 report.problems.push(Problem::of(&error));
             }
             Err(error) => return Err(error),
@@ -165,7 +165,7 @@ impl Store for SqliteStore {
         if batch.changes_nothing() {
             return self.read_with(APPLYING, move |connection, memory| check(connection, memory, &batch)).await;
         }
-        Err(Failure::new(FailureKind::AccessDenied, "the store was opened in read-only mode").during(APPLYING))
+        Err(Failure::new(ErrorKind::AccessDenied, "the store was opened in read-only mode").during(APPLYING))
     }
 }
 

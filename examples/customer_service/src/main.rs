@@ -7,7 +7,7 @@
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use memory_tool::{BoxError, Memory, MemoryTool, StoreError, ToolUse};
+use memory_tool::{BoxError, Memory, MemoryTool, StoreError, api::ToolUse};
 use serde_json::Value;
 
 const DIRECTORY: &str = "customer-service-memory";

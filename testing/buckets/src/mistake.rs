@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use async_trait::async_trait;
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, Node, ReadOptions, Store, StoreError, StoreExt, StorePath,
+    Batch, Change, ErrorKind, FileEntry, Node, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 
 /// A fault of a store.
@@ -130,8 +130,8 @@ fn without_preconditions(batch: Batch) -> Batch {
 
 fn hide_unknown_outcome(error: StoreError) -> StoreError {
     match error {
-        StoreError::Failure { kind: FailureKind::OutcomeUnknown, operation, source } => {
-            StoreError::Failure { kind: FailureKind::Busy, operation, source }
+        StoreError::Failure { kind: ErrorKind::OutcomeUnknown, operation, source } => {
+            StoreError::Failure { kind: ErrorKind::Busy, operation, source }
         }
         other => other,
     }

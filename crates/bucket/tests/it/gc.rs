@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::support::{Answer, Fault, TestBucket, log, path, read, record, remove, write};
 use futures::FutureExt;
 use memory_tool_bucket::DEFAULT_GRACE;
-use memory_tool_core::{Batch, FailureKind, ReadOptions, Store, StoreError};
+use memory_tool_core::{Batch, ErrorKind, ReadOptions, Store, StoreError};
 
 fn large(letter: &str) -> String {
     letter.repeat(20_000)
@@ -308,7 +308,7 @@ async fn concurrent_collections() {
     for collecting in collecting {
         // Another collection may trim a commit of this one before its reply arrives.
         if let Err(error) = collecting.await.unwrap() {
-            assert!(matches!(error, StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }), "{error:?}");
+            assert!(matches!(error, StoreError::Failure { kind: ErrorKind::OutcomeUnknown, .. }), "{error:?}");
         }
     }
     let opened = bucket.other().await;

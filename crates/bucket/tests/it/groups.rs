@@ -6,7 +6,7 @@ use crate::support::{Answer, Fault, TestBucket, commits, path, read, write};
 use futures::FutureExt;
 use futures::future::join_all;
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Batch, FailureKind, Precondition, Quota, Store, StoreError, StoreExt};
+use memory_tool_core::{Batch, ErrorKind, Precondition, Quota, Store, StoreError, StoreExt};
 use tokio::sync::oneshot;
 
 type Outcome = Result<(), StoreError>;
@@ -178,7 +178,7 @@ async fn a_group_that_is_denied() {
     let meanwhile = async move { denying.answer_next(false, fault) };
     let batches = vec![create("/memories/a", "a"), create("/memories/b", "b")];
     for outcome in apply_as_group_after(&bucket, &store, batches, meanwhile).await {
-        assert!(matches!(outcome, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{outcome:?}");
+        assert!(matches!(outcome, Err(StoreError::Failure { kind: ErrorKind::AccessDenied, .. })), "{outcome:?}");
     }
     assert_eq!(read(&store, "/memories/a").await, None);
     write(&store, "/memories/a", "next").await.unwrap();

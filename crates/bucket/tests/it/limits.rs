@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::support::{PREFIX, TestBucket, failure, log, messages, open_failure, path, read, record, write};
 use memory_tool_bucket::{BucketStore, OpenFailure};
-use memory_tool_core::{Batch, FailureKind, Node, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath};
+use memory_tool_core::{Batch, ErrorKind, Node, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath};
 
 /// The largest object that is read, in bytes.
 const LIMIT: u64 = 16 * 1024 * 1024;
@@ -25,7 +25,7 @@ async fn a_batch_that_is_larger_than_a_commit_is_refused_as_full() {
     write(&store, "/memories/a", "text").await.unwrap();
     let before = bucket.snapshot().await;
     let (kind, message) = failure(store.apply(batch("large", 20_000)).await);
-    assert_eq!(kind, FailureKind::Full, "{message}");
+    assert_eq!(kind, ErrorKind::Full, "{message}");
     assert!(message.contains("the limit is 16777216"), "{message}");
     assert_eq!(bucket.snapshot().await, before);
     assert_eq!(store.list(&StorePath::memories()).await.unwrap().len(), 1);
@@ -44,7 +44,7 @@ async fn a_batch_with_too_many_changes_is_refused_as_full_before_anything_is_put
         (1..count).fold(Batch::new().write(path("/memories/large"), "x".repeat(20_000)), write)
     };
     let (kind, message) = failure(store.apply(changes("a", STEPS + 1)).await);
-    assert_eq!((kind, &*message), (FailureKind::Full, "the batch has 50001 changes, and the limit is 50000"));
+    assert_eq!((kind, &*message), (ErrorKind::Full, "the batch has 50001 changes, and the limit is 50000"));
     assert_eq!(bucket.snapshot().await, before);
     let (one, two) = tokio::join!(store.apply(changes("a", STEPS)), store.apply(changes("b", STEPS)));
     one.unwrap();
@@ -101,7 +101,7 @@ async fn a_record_that_is_too_large_is_neither_read_nor_written() {
         limited.read_opts(&name, ReadOptions::new()).await.map(Node::into_file).map(drop),
         limited.apply(write_of(20_001)).await,
     ] {
-        assert!(matches!(error, Err(StoreError::Failure { kind: FailureKind::Full, .. })), "{error:?}");
+        assert!(matches!(error, Err(StoreError::Failure { kind: ErrorKind::Full, .. })), "{error:?}");
     }
     limited.apply(write_of(20_000)).await.unwrap();
     assert_eq!(limited.read_opts(&name, ReadOptions::new()).await.unwrap().into_file().unwrap().content.len(), 20_000);
@@ -114,10 +114,10 @@ async fn a_commit_that_is_too_large_is_not_read() {
     let store = bucket.open().await;
     bucket.put_object(&log(2), vec![b' '; LIMIT as usize + 1]).await;
     let error = BucketStore::open(bucket.clone(), PREFIX.into()).await.unwrap_err();
-    let OpenFailure::Failed { kind: FailureKind::Damaged, source } = open_failure(&error) else { panic!("{error:?}") };
+    let OpenFailure::Failed { kind: ErrorKind::Damaged, source } = open_failure(&error) else { panic!("{error:?}") };
     assert_eq!(source.to_string(), format!("memory/{} is larger than 16777216 bytes", log(2)));
     let (kind, message) = failure(store.read(&path("/memories/a")).await);
-    assert_eq!((kind, message), (FailureKind::Damaged, source.to_string()));
+    assert_eq!((kind, message), (ErrorKind::Damaged, source.to_string()));
     let error = write(&store, "/memories/a", "text").await.unwrap_err();
     assert!(messages(&error).contains(&log(2)), "{error:?}");
 }
@@ -130,10 +130,10 @@ async fn a_body_that_is_longer_than_announced_is_not_kept() {
     write(&store, "/memories/large", &"x".repeat(20_000)).await.unwrap();
     bucket.send_without_end();
     let error = BucketStore::open(bucket.clone(), PREFIX.into()).await.unwrap_err();
-    assert!(matches!(open_failure(&error), OpenFailure::Failed { kind: FailureKind::Damaged, .. }), "{error:?}");
+    assert!(matches!(open_failure(&error), OpenFailure::Failed { kind: ErrorKind::Damaged, .. }), "{error:?}");
     assert!(bucket.sent() <= 3 * LIMIT, "{}", bucket.sent());
     let before = bucket.sent();
     let (kind, message) = failure(store.read(&path("/memories/large")).await);
-    assert_eq!(kind, FailureKind::Damaged, "{message}");
+    assert_eq!(kind, ErrorKind::Damaged, "{message}");
     assert!(bucket.sent() - before <= LIMIT, "{}", bucket.sent());
 }

@@ -8,7 +8,7 @@ use crate::support::{
 };
 use bytes::Bytes;
 use memory_tool_bucket::{BucketStore, OpenFailure};
-use memory_tool_core::{Batch, FailureKind, Store, StoreExt, StorePath};
+use memory_tool_core::{Batch, ErrorKind, Store, StoreExt, StorePath};
 
 /// Long enough for a store to check that the log is still in the bucket.
 const LONG: Duration = Duration::from_secs(61);
@@ -95,14 +95,14 @@ async fn expect_damage(bucket: &Arc<TestBucket>, session: &BucketStore, key: &st
     let before = bucket.snapshot().await;
     expect_damage_at_opening(bucket, key, what).await;
     let (kind, message) = failure(session.read(&path("/memories/1")).await);
-    assert!(kind == FailureKind::Damaged && message.contains(key), "{what}: {message}");
+    assert!(kind == ErrorKind::Damaged && message.contains(key), "{what}: {message}");
     let (_, message) = failure(session.gc(Duration::ZERO).await);
     assert!(message.contains(key), "{what}: {message}");
     // A session that has not read the log for a while does so before it writes.
     tokio::time::pause();
     tokio::time::advance(LONG).await;
     let (kind, message) = failure(write(session, "/memories/new", "new").await);
-    assert!(kind == FailureKind::Damaged && message.contains(key), "{what}: {message}");
+    assert!(kind == ErrorKind::Damaged && message.contains(key), "{what}: {message}");
     tokio::time::resume();
     assert_eq!(bucket.snapshot().await, before, "{what}");
 }
@@ -110,7 +110,7 @@ async fn expect_damage(bucket: &Arc<TestBucket>, session: &BucketStore, key: &st
 async fn expect_damage_at_opening(bucket: &Arc<TestBucket>, key: &str, what: &str) {
     let before = bucket.snapshot().await;
     let error = BucketStore::open(bucket.clone(), PREFIX.into()).await.expect_err(what);
-    let is_damage = matches!(open_failure(&error), OpenFailure::Failed { kind: FailureKind::Damaged, .. });
+    let is_damage = matches!(open_failure(&error), OpenFailure::Failed { kind: ErrorKind::Damaged, .. });
     let message = messages(&error);
     assert!(is_damage && message.contains("the store is damaged") && message.contains(key), "{what}: {message}");
     assert_eq!(bucket.snapshot().await, before, "{what}");
@@ -173,7 +173,7 @@ async fn a_commit_of_a_newer_version() {
     assert!(matches!(open_failure(&error), OpenFailure::NewerVersion { found: 2, known: 1 }), "{error:?}");
     for outcome in [session.read(&path("/memories/1")).await.map(drop), session.gc(Duration::ZERO).await.map(drop)] {
         let (kind, message) = failure(outcome);
-        assert!(kind == FailureKind::Other && message.contains(&log(9)) && message.contains("version 2"), "{message}");
+        assert!(kind == ErrorKind::Other && message.contains(&log(9)) && message.contains("version 2"), "{message}");
     }
     let error = write(&session, "/memories/new", "new").await.unwrap_err();
     assert!(messages(&error).contains("version 2"), "{error:?}");
@@ -213,7 +213,7 @@ async fn a_session_meets_a_hole() {
         bucket.remove_object(&log(hole)).await;
         let before = bucket.snapshot().await;
         let (kind, message) = failure(session.gc(Duration::ZERO).await);
-        assert!(kind == FailureKind::Damaged && message.contains(&log(hole)), "{hole}: {message}");
+        assert!(kind == ErrorKind::Damaged && message.contains(&log(hole)), "{hole}: {message}");
         assert_eq!(bucket.snapshot().await, before, "{hole}");
     }
 }
@@ -228,11 +228,11 @@ async fn a_log_that_disappears_during_a_session() {
     }
     tokio::time::advance(LONG).await;
     let (kind, message) = failure(session.read(&path("/memories/1")).await);
-    assert!(kind == FailureKind::Damaged && message.contains(&log(11)), "{message}");
+    assert!(kind == ErrorKind::Damaged && message.contains(&log(11)), "{message}");
     let (kind, message) = failure(write(&session, "/memories/new", "new").await);
-    assert!(kind == FailureKind::Damaged && message.contains(&log(11)), "{message}");
+    assert!(kind == ErrorKind::Damaged && message.contains(&log(11)), "{message}");
     let (kind, message) = failure(session.gc(Duration::ZERO).await);
-    assert!(kind == FailureKind::Damaged && message.contains(&log(11)), "{message}");
+    assert!(kind == ErrorKind::Damaged && message.contains(&log(11)), "{message}");
     assert!(bucket.snapshot().await.is_empty());
 }
 
@@ -251,8 +251,8 @@ async fn an_older_log_is_put_back_during_a_session() {
         bucket.put_object(&key, bytes).await;
     }
     tokio::time::advance(LONG).await;
-    assert_eq!(failure(session.read(&path("/memories/1")).await).0, FailureKind::Damaged);
-    assert_eq!(failure(write(&session, "/memories/new", "new").await).0, FailureKind::Damaged);
+    assert_eq!(failure(session.read(&path("/memories/1")).await).0, ErrorKind::Damaged);
+    assert_eq!(failure(write(&session, "/memories/new", "new").await).0, ErrorKind::Damaged);
     assert_eq!(bucket.snapshot().await, backup);
     let reopened = bucket.open().await;
     assert_eq!(read(&reopened, "/memories/4").await.unwrap(), "4");
@@ -273,8 +273,8 @@ async fn another_store_in_the_place_of_that_of_a_session() {
         bucket.other().await;
         tokio::time::advance(LONG).await;
         let before = bucket.snapshot().await;
-        assert_eq!(failure(session.read(&path("/memories/1")).await).0, FailureKind::Damaged, "{commits}");
-        assert_eq!(failure(write(&session, "/memories/new", "new").await).0, FailureKind::Damaged, "{commits}");
+        assert_eq!(failure(session.read(&path("/memories/1")).await).0, ErrorKind::Damaged, "{commits}");
+        assert_eq!(failure(write(&session, "/memories/new", "new").await).0, ErrorKind::Damaged, "{commits}");
         assert_eq!(bucket.snapshot().await, before, "{commits}");
     }
 }

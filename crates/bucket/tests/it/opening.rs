@@ -8,7 +8,7 @@ use crate::support::{
 };
 use futures::TryStreamExt;
 use memory_tool_bucket::{BucketStore, OpenFailure};
-use memory_tool_core::{Batch, ErrorKind, FailureKind, OpenError, OpenMode, OpenOptions, Store, StoreError, StoreExt};
+use memory_tool_core::{Batch, ErrorKind, OpenError, OpenMode, OpenOptions, Store, StoreError, StoreExt};
 use object_store::{ObjectStore, ObjectStoreExt};
 
 /// A commit of version 1 of the format, which every later version reads.
@@ -29,7 +29,7 @@ async fn expect_damage(bucket: &Arc<TestBucket>, key: &str, what: &str) {
     let before = bucket.snapshot().await;
     for mode in [OpenMode::Create, OpenMode::Existing, OpenMode::ReadOnly] {
         let error = open_in(bucket, mode).await.expect_err(what);
-        assert_eq!(error.kind(), ErrorKind::Storage(FailureKind::Damaged), "{what}: {}", messages(&error));
+        assert_eq!(error.kind(), ErrorKind::Damaged, "{what}: {}", messages(&error));
         assert!(messages(&error).contains(key), "{what}: {}", messages(&error));
     }
     assert_eq!(bucket.snapshot().await, before, "{what}");
@@ -134,12 +134,12 @@ async fn contents_that_are_missing_or_altered() {
     for altered in ["--broken--", "--pack", ""] {
         bucket.put_object(PACK, altered).await;
         let (kind, message) = failure(store.read(&path("/memories/projects/a.md")).await);
-        assert_eq!(kind, FailureKind::Damaged, "{altered:?}: {message}");
+        assert_eq!(kind, ErrorKind::Damaged, "{altered:?}: {message}");
         assert!(message.contains("packs/0000000000000000000000000000000a does not hold"), "{message}");
     }
     bucket.remove_object(PACK).await;
     let (kind, message) = failure(store.read(&path("/memories/projects/a.md")).await);
-    assert_eq!(kind, FailureKind::Damaged);
+    assert_eq!(kind, ErrorKind::Damaged);
     assert_eq!(message, "the object packs/0000000000000000000000000000000a with the contents is missing");
     // Other files and later writes are not affected.
     write(&store, "/memories/projects/a.md", "whole").await.unwrap();
@@ -222,7 +222,7 @@ async fn credentials_that_may_only_read_open_a_store_in_read_only_mode() {
     bucket.deny_puts(Some("log/"));
     for mode in [OpenMode::Create, OpenMode::Existing] {
         let error = open_in(&bucket, mode).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Storage(FailureKind::AccessDenied));
+        assert_eq!(error.kind(), ErrorKind::AccessDenied);
         assert!(matches!(open_failure(&error), OpenFailure::CannotWrite { .. }), "{error:?}");
         assert!(error.to_string().contains("or open the store in read-only mode: "), "{error}");
     }
@@ -232,7 +232,7 @@ async fn credentials_that_may_only_read_open_a_store_in_read_only_mode() {
     let empty = TestBucket::new();
     empty.deny_puts(Some("log/"));
     let error = refusal(&empty).await;
-    assert!(matches!(open_failure(&error), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{error:?}");
+    assert!(matches!(open_failure(&error), OpenFailure::Failed { kind: ErrorKind::AccessDenied, .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -243,7 +243,7 @@ async fn a_read_only_store_puts_and_removes_nothing() {
     let store = open_in(&bucket, OpenMode::ReadOnly).await.unwrap();
     assert_eq!(read(&store, "/memories/projects/a.md").await.unwrap(), "packed");
     store.apply(Batch::new()).await.unwrap();
-    let denied = |error: StoreError| matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, .. });
+    let denied = |error: StoreError| matches!(error, StoreError::Failure { kind: ErrorKind::AccessDenied, .. });
     assert!(denied(write(&store, "/memories/new", &"n".repeat(20_000)).await.unwrap_err()));
     assert!(denied(remove(&store, "/memories/projects/a.md").await.unwrap_err()));
     assert!(denied(store.gc(Duration::ZERO).await.unwrap_err()));

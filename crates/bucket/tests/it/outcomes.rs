@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::{Answer, Fault, TestBucket, call, commits, failure, log, messages, path, read, write};
 use futures::FutureExt;
-use memory_tool_core::{FailureKind, StoreError, StoreExt};
+use memory_tool_core::{ErrorKind, StoreError, StoreExt};
 use serde_json::json;
 
 const LINE: &str = "line";
@@ -108,7 +108,7 @@ async fn a_lost_request_that_is_then_refused() {
     assert_eq!(read(&store, "/memories/a").await.unwrap(), "theirs");
 }
 
-fn kind(outcome: Result<(), StoreError>) -> FailureKind {
+fn kind(outcome: Result<(), StoreError>) -> ErrorKind {
     failure(outcome).0
 }
 
@@ -156,7 +156,7 @@ async fn the_deadline_passes_in_doubt() {
     let failing = Arc::clone(&bucket);
     let meanwhile = async move { failing.fail_gets(usize::MAX) };
     bucket.add_fault(Fault { put: false, meanwhile: Some(meanwhile.boxed()), answer: Answer::Unclear });
-    assert_eq!(kind(write(&store, "/memories/a", "new").await), FailureKind::OutcomeUnknown);
+    assert_eq!(kind(write(&store, "/memories/a", "new").await), ErrorKind::OutcomeUnknown);
     bucket.fail_gets(0);
     bucket.take_requests();
     write(&store, "/memories/a", "newer").await.unwrap();
@@ -169,7 +169,7 @@ async fn nothing_was_sent_yet_when_the_bucket_failed() {
     let store = bucket.open_with_deadline(DEADLINE).await;
     bucket.fail_gets(usize::MAX);
     let failed = store.read(&path("/memories/a")).await.map(drop);
-    assert_eq!(kind(failed), FailureKind::Other);
+    assert_eq!(kind(failed), ErrorKind::Other);
 }
 
 #[tokio::test]
@@ -177,10 +177,10 @@ async fn denied_at_once_and_denied_in_doubt() {
     let bucket = TestBucket::new();
     let store = bucket.open().await;
     bucket.answer_next(false, Answer::Denied);
-    assert_eq!(kind(write(&store, "/memories/a", "new").await), FailureKind::AccessDenied);
+    assert_eq!(kind(write(&store, "/memories/a", "new").await), ErrorKind::AccessDenied);
     bucket.answer_next(false, Answer::Unclear);
     bucket.answer_next(false, Answer::Denied);
-    assert_eq!(kind(write(&store, "/memories/a", "new").await), FailureKind::OutcomeUnknown);
+    assert_eq!(kind(write(&store, "/memories/a", "new").await), ErrorKind::OutcomeUnknown);
 }
 
 /// Others are always first: nothing was changed, and that is known.
@@ -197,7 +197,7 @@ async fn the_deadline_passes_among_rivals() {
         };
         bucket.add_fault(Fault { put: false, meanwhile: Some(meanwhile.boxed()), answer: Answer::Precondition });
     }
-    assert_eq!(kind(write(&store, "/memories/a", "mine").await), FailureKind::Busy);
+    assert_eq!(kind(write(&store, "/memories/a", "mine").await), ErrorKind::Busy);
     assert_eq!(read(&other, "/memories/a").await, None);
 }
 

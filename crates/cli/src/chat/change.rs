@@ -1,6 +1,6 @@
 //! [`summary`] and [`changed_lines`]: memory commands as text for people.
 
-use memory_tool::Command;
+use memory_tool::command::Command;
 use serde_json::Value;
 
 use crate::chat::api::shortened;

@@ -1,6 +1,6 @@
 //! [`Conversation`]: the messages so far, in the format of the Messages API.
 
-use memory_tool::{CacheControl, ClearToolUses, Compact, ToolDefinition};
+use memory_tool::api::{CacheControl, ClearToolUses, Compact, ToolDefinition};
 use serde::Serialize;
 use serde_json::{Value, json};
 

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use memory_tool::{MemoryTool, TOOL_NAME, ToolRunner};
+use memory_tool::{MemoryTool, ToolRunner, api::TOOL_NAME};
 use serde_json::{Value, json};
 
 use crate::chat::api::{Api, PendingResponse, Step, quoted};

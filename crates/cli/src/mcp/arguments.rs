@@ -2,7 +2,7 @@
 //!
 //! Some clients drop the types of a schema and send every value as a string, and some fill in every field.
 
-use memory_tool::CommandName;
+use memory_tool::command::CommandName;
 use rmcp::model::JsonObject;
 use serde_json::Value;
 

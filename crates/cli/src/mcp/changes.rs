@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, SystemTime};
 
-use memory_tool::{Error, FailureKind, MemoryPath, Reply, Store, StoreExt as _, StorePath};
+use memory_tool::{Error, ErrorKind, MemoryPath, Store, StoreExt as _, command::Reply, store::StorePath};
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam};
 use rmcp::service::{SubscriptionContext, SubscriptionSendError};
 use rmcp::{Peer, RoleServer, ServiceError};
@@ -46,7 +46,7 @@ impl Changed {
             Ok(Reply::Created { path } | Reply::Deleted { path }) => (vec![path.clone()], true),
             Ok(Reply::Renamed { old_path, new_path }) => (vec![old_path.clone(), new_path.clone()], true),
             Ok(Reply::Replaced { path, .. } | Reply::Inserted { path }) => (vec![path.clone()], false),
-            Err(Error::Storage { kind: FailureKind::OutcomeUnknown, .. }) => return Some(Self::everything()),
+            Err(Error::Storage { kind: ErrorKind::OutcomeUnknown, .. }) => return Some(Self::everything()),
             Ok(_) | Err(_) => return None,
         };
         Some(Self { paths, changes_list })

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::http::request::Parts;
-use memory_tool::{CommandName, CommandQueue, Turn};
+use memory_tool::command::{CommandName, CommandQueue, Turn};
 use rmcp::model::{ClientRequest, Extensions, GetExtensions as _, JsonRpcRequest, RequestId};
 use tokio::sync::Notify;
 use tokio::time::timeout;

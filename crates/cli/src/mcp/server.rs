@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use memory_tool::{Memory, MemoryTool, Store, TurnGuard};
+use memory_tool::{Memory, MemoryTool, Store, command::TurnGuard};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
     GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,

@@ -1,7 +1,9 @@
 //! The tools that the server offers: one for all commands, or one for each.
 
 use memory_tool::{
-    CommandName, Content, ContentBlock as ReplyBlock, Error, ImageSource, Reply, TOOL_NAME, ToolDefinition,
+    Error,
+    api::{Content, ContentBlock as ReplyBlock, ImageSource, TOOL_NAME, ToolDefinition},
+    command::{CommandName, Reply},
 };
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};

@@ -5,7 +5,10 @@ use std::path::Path;
 
 use memory_tool::encrypted::{KeyRing, RawKey};
 use memory_tool::policies::Scope;
-use memory_tool::{Batch, Memory, StorePath};
+use memory_tool::{
+    Memory,
+    store::{Batch, StorePath},
+};
 use memory_tool_test_fixtures::session::{Place, Session, program};
 use serde_json::{Value, json};
 

@@ -10,7 +10,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use memory_tool::{Batch, Memory, StorePath, StoreUrl};
+use memory_tool::{
+    Memory, StoreUrl,
+    store::{Batch, StorePath},
+};
 use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
 use serde_json::{Value, json};
 

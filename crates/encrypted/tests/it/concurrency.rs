@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::{Fault, FaultyStore, content, contents, key, open, path, ring, write};
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, FailureKind, InMemoryStore, MemoryTool, Node, OpenOptions, Precondition, ReadOptions, Store,
+    Batch, Engine, ErrorKind, InMemoryStore, MemoryTool, Node, OpenOptions, Precondition, ReadOptions, Store,
     StoreError, StoreExt, StorePath,
 };
 use memory_tool_encrypted::{EncryptedStore, RekeyProgress};
@@ -94,7 +94,7 @@ async fn an_unknown_outcome_is_reported_as_unknown() {
     let faulty = Arc::new(FaultyStore::new(&inner, opening, Fault::FailsAfter));
     let store = EncryptedStore::open(faulty, ring(1)).await.unwrap();
     let error = store.apply(Batch::new().write(path("/memories/a"), b"two".to_vec())).await.unwrap_err();
-    assert!(matches!(error, StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Failure { kind: ErrorKind::OutcomeUnknown, .. }), "{error:?}");
     assert_eq!(content(&store, &path("/memories/a")).await, b"two");
 }
 
@@ -135,7 +135,7 @@ async fn operations_that_always_conflict_fail_as_busy() {
         store.apply(Batch::new().write(file.clone(), b"other".to_vec())).await.unwrap_err(),
         rekeying.rekey(drop::<RekeyProgress>).await.unwrap_err(),
     ] {
-        assert!(matches!(error, StoreError::Failure { kind: FailureKind::Busy, .. }), "{error:?}");
+        assert!(matches!(error, StoreError::Failure { kind: ErrorKind::Busy, .. }), "{error:?}");
     }
     assert_eq!(content(&open(&inner, ring(1)).await, &file).await, b"text");
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::support::{content, contents, key, path, problems, record, ring, write};
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, FailureKind, InMemoryStore, Node, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath,
+    Batch, Change, ErrorKind, InMemoryStore, Node, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RekeyProgress};
 use memory_tool_local::LocalStore;
@@ -26,7 +26,7 @@ impl LossyStore {
 
     fn check(&self, file: &StorePath) -> Result<(), StoreError> {
         let is_lost = self.lost.lock().unwrap().contains(file);
-        if is_lost { Err(StoreError::failure(FailureKind::Damaged, "reading", "content lost")) } else { Ok(()) }
+        if is_lost { Err(StoreError::failure(ErrorKind::Damaged, "reading", "content lost")) } else { Ok(()) }
     }
 
     /// The ciphertexts.
@@ -171,8 +171,8 @@ async fn a_refusal_of_the_inner_store_names_the_path_of_the_file() {
     let store = open(10_000).await;
     let writing = |size| store.apply(Batch::new().write(record("test/large"), vec![b'a'; size]));
     let error = writing(20_000).await.unwrap_err();
-    assert!(matches!(&error, StoreError::Failure { kind: FailureKind::Full, .. }), "{error:?}");
+    assert!(matches!(&error, StoreError::Failure { kind: ErrorKind::Full, .. }), "{error:?}");
     writing(9_000).await.unwrap();
     let error = open(8_000).await.read_opts(&record("test/large"), ReadOptions::new()).await.unwrap_err();
-    assert!(matches!(&error, StoreError::Failure { kind: FailureKind::Full, .. }), "{error:?}");
+    assert!(matches!(&error, StoreError::Failure { kind: ErrorKind::Full, .. }), "{error:?}");
 }

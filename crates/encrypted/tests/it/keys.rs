@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::support::{cause, content, contents, key, open, open_cause, path, write};
 use async_trait::async_trait;
-use memory_tool_core::{FailureKind, InMemoryStore, Store, StoreError};
+use memory_tool_core::{ErrorKind, InMemoryStore, Store, StoreError};
 use memory_tool_encrypted::{
     DataKey, EncryptedStore, EncryptionError, KeyError, KeyId, KeyProvider, KeyRing, KeySourceError, Passphrase, RawKey,
 };
@@ -107,7 +107,7 @@ async fn an_unavailable_provider_is_reported_and_called_again() {
         matches!(cause(&error), EncryptionError::Wrapping { source: KeyError::Unavailable { .. }, .. }),
         "{error:?}"
     );
-    assert!(matches!(error, StoreError::Failure { kind: FailureKind::Other, .. }));
+    assert!(matches!(error, StoreError::Failure { kind: ErrorKind::Other, .. }));
     service.is_down.store(false, Ordering::SeqCst);
     store.apply(batch()).await.unwrap();
 

@@ -9,8 +9,8 @@ use crate::support::{
 };
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, ErrorKind, FailureKind, InMemoryStore, MemoryTool, Node, OpenError, OpenMode, OpenOptions,
-    Precondition, ReadOptions, Store, StoreError, StoreExt, StorePath,
+    Batch, Engine, ErrorKind, InMemoryStore, MemoryTool, Node, OpenError, OpenMode, OpenOptions, Precondition,
+    ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_encrypted::{
     Damage, EncryptedStore, EncryptionError, KeyError, KeyProvider, KeyRing, Padding, Passphrase, PassphraseCost,
@@ -41,7 +41,7 @@ async fn a_wrong_key_with_the_right_name_is_reported() {
     write(&open(&inner, ring(1)).await, "/memories/a", "x").await;
     let impostor = RawKey::from_bytes([9; 32]).with_id("key-of-1".parse().unwrap());
     let error = open_error(&inner, KeyRing::new(impostor)).await;
-    assert_eq!(error.kind(), ErrorKind::Storage(FailureKind::AccessDenied));
+    assert_eq!(error.kind(), ErrorKind::AccessDenied);
     let error = open_cause(&error);
     assert!(matches!(error, EncryptionError::Key { source: KeyError::WrongKey, .. }), "{error:?}");
     assert_eq!(error.to_string(), "cannot decrypt with key key-of-1");
@@ -167,10 +167,10 @@ async fn a_read_only_store_writes_nothing() {
     ];
     for batch in changes {
         let error = store.apply(batch).await.unwrap_err();
-        assert!(matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, .. }), "{error:?}");
+        assert!(matches!(error, StoreError::Failure { kind: ErrorKind::AccessDenied, .. }), "{error:?}");
     }
     let error = store.rekey(|_| ()).await.unwrap_err();
-    assert!(matches!(error, StoreError::Failure { kind: FailureKind::AccessDenied, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Failure { kind: ErrorKind::AccessDenied, .. }), "{error:?}");
     // A batch without changes is allowed.
     store.apply(Batch::new().require(path("/memories/b"), Precondition::Absent)).await.unwrap();
     assert_eq!(contents(&store).await[&path("/memories/a")], b"x");

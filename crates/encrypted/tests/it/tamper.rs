@@ -9,7 +9,7 @@ use crate::support::{
     stored, write,
 };
 use memory_tool_core::{
-    Batch, Engine, FailureKind, InMemoryStore, MemoryTool, Node, Problem, ReadOptions, Store, StoreError, StoreExt,
+    Batch, Engine, ErrorKind, InMemoryStore, MemoryTool, Node, Problem, ReadOptions, Store, StoreError, StoreExt,
     StorePath,
 };
 use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, Padding};
@@ -304,7 +304,7 @@ async fn a_rollback_is_refused_by_open_stores() {
             let seen = FILES as u64 + 1;
             let EncryptionError::OlderIndex { seen: highest, found } = cause(&error) else { panic!("{error:?}") };
             assert_eq!((*highest, *found), (seen, seen - 1));
-            assert!(matches!(error, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{error:?}");
+            assert!(matches!(error, StoreError::Failure { kind: ErrorKind::Damaged, .. }), "{error:?}");
         }
         assert_eq!(contents(&*victim.inner).await, victim.stored);
         // A newly opened store cannot detect the rollback.

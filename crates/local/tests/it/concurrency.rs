@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::support::TestMemory;
 use memory_tool_core::{
-    Batch, Engine, Error, FailureKind, MemoryTool, Node, OpenOptions, Precondition, Store, StoreError, StoreExt,
+    Batch, Engine, Error, ErrorKind, MemoryTool, Node, OpenOptions, Precondition, Store, StoreError, StoreExt,
     StorePath,
 };
 use memory_tool_local::LocalStore;
@@ -66,7 +66,7 @@ async fn a_lock_that_is_never_released_is_an_error() {
         json!({"command": "create", "path": "/memories/b.txt", "file_text": "b"}),
     ] {
         let error = tool.call(input).await.unwrap_err();
-        assert!(matches!(error, Error::Storage { kind: FailureKind::Busy, .. }), "{error:?}");
+        assert!(matches!(error, Error::Storage { kind: ErrorKind::Busy, .. }), "{error:?}");
         assert_eq!(error.to_string(), "Error: The memory storage is busy. Nothing was changed. Try again.");
     }
     held.unlock().unwrap();
@@ -211,6 +211,6 @@ async fn a_batch_that_is_reported_as_busy_is_not_applied_later() {
     held.unlock().unwrap();
     store.apply(Batch::new().write(path("/memories/b"), "b")).await.unwrap();
     let error = busy.await.unwrap_err();
-    assert!(matches!(error, StoreError::Failure { kind: FailureKind::Busy, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Failure { kind: ErrorKind::Busy, .. }), "{error:?}");
     assert!(!memory.on_disk("/memories/busy").exists());
 }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
 use crate::support::{TestMemory, leave_unfinished, tree};
-use memory_tool_core::{FailureKind, MemoryTool, StoreError};
+use memory_tool_core::{ErrorKind, MemoryTool, StoreError};
 use memory_tool_local::LocalStore;
 use serde_json::json;
 
@@ -120,7 +120,7 @@ async fn a_damaged_journal_blocks_the_store_and_loses_no_file() {
         let error = memory.tool.call(json!({"command": "view", "path": "/memories"})).await.unwrap_err();
         assert_eq!(error.to_string(), "Error: The memory storage holds damaged data here. Nothing was changed.");
         let source = std::error::Error::source(&error).unwrap().downcast_ref::<StoreError>().unwrap();
-        assert!(matches!(source, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{source:?}");
+        assert!(matches!(source, StoreError::Failure { kind: ErrorKind::Damaged, .. }), "{source:?}");
     }
     fs::remove_file(journal).unwrap();
     assert!(memory.view("/memories/a.txt").await.ends_with("\ta"));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::{leave_unfinished, tree};
 use memory_tool_core::{
-    Batch, FailureKind, Node, OpenError, OpenMode, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath,
+    Batch, ErrorKind, Node, OpenError, OpenMode, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_local::LocalStore;
 use tempfile::TempDir;
@@ -78,7 +78,7 @@ impl HostileStore {
         let read = store.list(&StorePath::memories()).await.map(|_| ());
         let written = store.apply(Batch::new().write(path("/memories/new"), "new")).await;
         for result in [read, written] {
-            let is_damaged = matches!(&result, Err(StoreError::Failure { kind: FailureKind::Damaged, .. }));
+            let is_damaged = matches!(&result, Err(StoreError::Failure { kind: ErrorKind::Damaged, .. }));
             assert!(is_damaged, "{what}: {result:?}");
         }
         assert_eq!(tree(self.0.path()), before, "{what}");
@@ -201,7 +201,7 @@ async fn an_oversized_or_special_journal_is_not_read() {
     let start = Instant::now();
     let store = hostile.open().await.unwrap();
     let error = store.list(&StorePath::memories()).await.unwrap_err();
-    assert!(matches!(error, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Failure { kind: ErrorKind::Damaged, .. }), "{error:?}");
     fs::remove_file(hostile.private("journal")).unwrap();
     make_pipe(&hostile.private("journal"));
     assert!(store.list(&StorePath::memories()).await.is_err());
@@ -301,7 +301,7 @@ async fn only_regular_files_are_records() {
         let is_expected = |error: &StoreError| match kind {
             "link" => matches!(error, StoreError::SymbolicLink { path } if *path == record),
             "pipe" => matches!(error, StoreError::NotARegularFile { path } if *path == record),
-            _ => matches!(error, StoreError::Failure { kind: FailureKind::Full, .. }),
+            _ => matches!(error, StoreError::Failure { kind: ErrorKind::Full, .. }),
         };
         for store in [&store, &read_only] {
             let refused = store.read_opts(&record, ReadOptions::new()).await.unwrap_err();
@@ -333,7 +333,7 @@ async fn records_writable_by_others_are_refused() {
     store.apply(write()).await.unwrap();
     fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o777)).unwrap();
     for refused in [store.read_opts(&name, ReadOptions::new()).await.map(|_| ()), store.apply(write()).await] {
-        assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::Failure { kind: ErrorKind::AccessDenied, .. })), "{refused:?}");
     }
     let trusting = LocalStore::builder(hostile.base()).trust_other_users().open().await.unwrap();
     assert!(trusting.read_opts(&name, ReadOptions::new()).await.unwrap().into_file().is_some());
@@ -398,7 +398,7 @@ async fn a_store_writable_by_others_is_refused() {
             let read = store.read(&path("/memories/a")).await.map(|_| ());
             let written = store.apply(Batch::new().write(path("/memories/b"), "b")).await;
             for refused in [read, written] {
-                let is_refused = matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. }));
+                let is_refused = matches!(refused, Err(StoreError::Failure { kind: ErrorKind::AccessDenied, .. }));
                 assert!(is_refused || refused.is_ok() && name.ends_with("staging"), "{name}: {refused:?}");
             }
             LocalStore::builder(hostile.base()).trust_other_users().open().await.unwrap();
@@ -427,6 +427,6 @@ async fn an_open_store_that_others_can_write_to_is_refused_within_a_second() {
         tokio::time::sleep(Duration::from_millis(1_100)).await;
         fs::write(hostile.path("base/memories/a"), "theirs").unwrap();
         let refused = store.read(&path("/memories/a")).await;
-        assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::Failure { kind: ErrorKind::AccessDenied, .. })), "{refused:?}");
     }
 }

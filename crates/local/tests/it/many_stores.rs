@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use memory_tool_core::{Batch, FailureKind, Store, StoreError, StoreExt as _, StorePath};
+use memory_tool_core::{Batch, ErrorKind, Store, StoreError, StoreExt as _, StorePath};
 use memory_tool_local::LocalStore;
 use tempfile::TempDir;
 
@@ -34,10 +34,10 @@ async fn another_directory_at_the_path_is_another_store() {
     let _others = use_many_others(directory.path()).await;
     fs::rename(&base, directory.path().join("moved")).unwrap();
     let missing = store.read("/memories/a").await;
-    assert!(matches!(missing, Err(StoreError::Failure { kind: FailureKind::Other, .. })), "{missing:?}");
+    assert!(matches!(missing, Err(StoreError::Failure { kind: ErrorKind::Other, .. })), "{missing:?}");
     LocalStore::open(&base).await.unwrap().apply(write("theirs")).await.unwrap();
     for refused in [store.read("/memories/a").await.map(|_| ()), store.apply(write("ours")).await] {
-        assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::Other, .. })), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::Failure { kind: ErrorKind::Other, .. })), "{refused:?}");
     }
     assert_eq!(fs::read_to_string(base.join("memories/a")).unwrap(), "theirs");
     fs::remove_dir_all(&base).unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::support::{leave_unfinished, tree};
 use memory_tool_core::{
-    Batch, FailureKind, Node, OpenError, OpenMode, OpenOptions, Precondition, ReadOptions, Store, StoreError, StoreExt,
+    Batch, ErrorKind, Node, OpenError, OpenMode, OpenOptions, Precondition, ReadOptions, Store, StoreError, StoreExt,
     StorePath,
 };
 use memory_tool_local::LocalStore;
@@ -83,7 +83,7 @@ async fn a_read_only_store_refuses_changes_and_sees_those_of_others() {
         Batch::new().rename(path("/memories/a"), path("/memories/b")),
     ] {
         let refused = reader.apply(batch).await;
-        assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::Failure { kind: ErrorKind::AccessDenied, .. })), "{refused:?}");
     }
     reader.apply(Batch::new().require(path("/memories/b"), Precondition::Absent)).await.unwrap();
     let required = Batch::new().require(path("/memories/a"), Precondition::Absent);
@@ -103,7 +103,7 @@ async fn a_reader_waits_for_a_writer_and_readers_do_not_wait_for_each_other() {
     let reader = options.options(read_only).open().await.unwrap();
     lock.lock().unwrap();
     let busy = reader.list(&StorePath::memories()).await;
-    assert!(matches!(busy, Err(StoreError::Failure { kind: FailureKind::Busy, .. })), "{busy:?}");
+    assert!(matches!(busy, Err(StoreError::Failure { kind: ErrorKind::Busy, .. })), "{busy:?}");
     lock.unlock().unwrap();
     lock.lock_shared().unwrap();
     assert_eq!(reader.list(&StorePath::memories()).await.unwrap().len(), 1);
@@ -122,7 +122,7 @@ async fn x1_a_read_only_store_never_shows_a_partial_batch() {
     let reader = open(directory.path(), OpenMode::ReadOnly).await.unwrap();
     for _ in 0..2 {
         let error = reader.read(&path("/memories/a")).await.unwrap_err();
-        assert!(matches!(error, StoreError::Failure { kind: FailureKind::Busy, .. }), "{error:?}");
+        assert!(matches!(error, StoreError::Failure { kind: ErrorKind::Busy, .. }), "{error:?}");
         assert!(error.source().unwrap().to_string().contains("open the store for writing once"), "{error:?}");
         assert!(reader.list(&StorePath::memories()).await.is_err());
         assert!(reader.apply(Batch::new().require(path("/memories/a"), Precondition::Absent)).await.is_err());
@@ -139,5 +139,5 @@ async fn a_read_only_store_reports_an_invalid_journal() {
     fs::write(directory.path().join(".memory-tool/journal"), r#"{"format":1,"steps":"none"}"#).unwrap();
     let reader = open(directory.path(), OpenMode::ReadOnly).await.unwrap();
     let damaged = reader.list(&StorePath::memories()).await;
-    assert!(matches!(damaged, Err(StoreError::Failure { kind: FailureKind::Damaged, .. })), "{damaged:?}");
+    assert!(matches!(damaged, Err(StoreError::Failure { kind: ErrorKind::Damaged, .. })), "{damaged:?}");
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::{leave_unfinished, tree};
 use memory_tool_core::{
-    Batch, FailureKind, OpenOptions, Precondition, ReadOptions, Store, StoreError, StoreExt, StorePath,
+    Batch, ErrorKind, OpenOptions, Precondition, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_local::LocalStore;
 use tempfile::TempDir;
@@ -69,7 +69,7 @@ async fn a_read_only_store_reads_records_and_changes_nothing() {
     assert_eq!(content(&reader, &name).await.unwrap(), b"record");
     for batch in [Batch::new().write(name.clone(), "new"), Batch::new().remove(name.clone())] {
         let refused = reader.apply(batch).await;
-        assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::AccessDenied, .. })), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::Failure { kind: ErrorKind::AccessDenied, .. })), "{refused:?}");
     }
     reader.apply(Batch::new().require(record("other"), Precondition::Absent)).await.unwrap();
     let mismatch = reader.apply(Batch::new().require(name, Precondition::Absent)).await;
@@ -114,5 +114,5 @@ async fn verify_fails_as_busy_if_the_store_is_locked() {
     let options = OpenOptions::new().timeout(std::time::Duration::from_millis(50));
     let store = LocalStore::builder(directory.path()).options(options).open().await.unwrap();
     let busy = store.verify(|_| {}).await;
-    assert!(matches!(busy, Err(StoreError::Failure { kind: FailureKind::Busy, .. })), "{busy:?}");
+    assert!(matches!(busy, Err(StoreError::Failure { kind: ErrorKind::Busy, .. })), "{busy:?}");
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use memory_tool_core::{Batch, Engine, FailureKind, MemoryTool, OpenOptions, Store, StoreError, StorePath};
+use memory_tool_core::{Batch, Engine, ErrorKind, MemoryTool, OpenOptions, Store, StoreError, StorePath};
 use memory_tool_local::{LocalStore, LocalStoreBuilder};
 use memory_tool_test_fixtures::faults::{Mount, block_on, trial};
 use serde_json::json;
@@ -123,7 +123,7 @@ fn a_mount_among_the_files_blocks_only_itself() {
     let batch = Batch::new().write(path("/memories/a"), "new");
     let batch = batch.write(path("/memories/m/b"), "new");
     let refused = block_on(tool.store().apply(batch)).unwrap_err();
-    assert!(matches!(refused, StoreError::Failure { kind: FailureKind::Other, .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::Failure { kind: ErrorKind::Other, .. }), "{refused:?}");
     assert!(call(&tool, json!({"command": "view", "path": "/memories/a"})).ends_with("\told"));
     let create = json!({"command": "create", "path": "/memories/c", "file_text": "c"});
     assert!(call(&tool, create).starts_with("File created"));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::Trial;
-use memory_tool_core::{Batch, FailureKind, Node, Precondition, ReadOptions, Store, StoreError, StoreExt, StorePath};
+use memory_tool_core::{Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StoreExt, StorePath};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::faults::{block_on, trial};
@@ -84,7 +84,7 @@ fn make_change(change: &str, base: &Path) -> ExitCode {
         };
         match applied {
             Ok(()) => DONE,
-            Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }) => UNKNOWN,
+            Err(StoreError::Failure { kind: ErrorKind::OutcomeUnknown, .. }) => UNKNOWN,
             Err(_) => UNCHANGED,
         }
     });

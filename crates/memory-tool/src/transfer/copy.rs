@@ -19,7 +19,7 @@ pub(super) const ROUNDS: usize = 5;
 /// Options of [`Memory::copy_to`](crate::Memory::copy_to).
 ///
 /// ```
-/// let options = memory_tool::CopyOptions::new().overwrite();
+/// let options = memory_tool::transfer::CopyOptions::new().overwrite();
 /// # let _ = options;
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]

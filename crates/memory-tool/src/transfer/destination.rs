@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesOrdered, StreamExt as _};
 use memory_tool_core::{
-    Batch, FailureKind, FileTimes, Node, Precondition, Problem, StoreError, StoreExt as _, StorePath, Version,
+    Batch, ErrorKind, FileTimes, Node, Precondition, Problem, StoreError, StoreExt as _, StorePath, Version,
 };
 
 use crate::memory::Memory;
@@ -270,7 +270,7 @@ impl Writing {
                 Ok(()) => return self.read_back(outcome).await,
                 // Another program changed the file.
                 Err(StoreError::AlreadyExists { .. } | StoreError::VersionMismatch { .. }) => {}
-                Err(error @ StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }) => {
+                Err(error @ StoreError::Failure { kind: ErrorKind::OutcomeUnknown, .. }) => {
                     attempted = Some(outcome);
                     unknown_outcome = Some(error);
                 }
@@ -401,7 +401,7 @@ mod tests {
                 Fault::Race(_) => self.inner.apply(batch).await,
                 Fault::LostResult => {
                     self.inner.apply(batch).await?;
-                    Err(StoreError::failure(FailureKind::OutcomeUnknown, "writing", "no response"))
+                    Err(StoreError::failure(ErrorKind::OutcomeUnknown, "writing", "no response"))
                 }
             }
         }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use memory_tool_core::{ErrorKind, FailureKind, StoreError};
+use memory_tool_core::{ErrorKind, StoreError};
 
 /// An error that stops a copy, an export or an import.
 ///
@@ -103,6 +103,6 @@ impl TransferError {
 
     /// Whether a retry of the same transfer may succeed.
     pub fn is_retryable(&self) -> bool {
-        matches!(self.kind(), ErrorKind::Conflict | ErrorKind::Storage(FailureKind::Busy))
+        matches!(self.kind(), ErrorKind::Conflict | ErrorKind::Busy)
     }
 }

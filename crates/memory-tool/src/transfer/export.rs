@@ -30,7 +30,7 @@ const OTHER_FORMATS: &[&str] = &[
 /// The target and options of [`Memory::export`](crate::Memory::export).
 ///
 /// ```
-/// let export = memory_tool::Export::to_path("backup.tar.gz").overwrite();
+/// let export = memory_tool::transfer::Export::to_path("backup.tar.gz").overwrite();
 /// # let _ = export;
 /// ```
 #[must_use]
@@ -200,7 +200,7 @@ mod tests {
 
     use async_trait::async_trait;
     use memory_tool_core::{
-        Batch, FailureKind, InMemoryStore, Node, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
+        Batch, ErrorKind, InMemoryStore, Node, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
     };
 
     use super::*;
@@ -278,7 +278,7 @@ mod tests {
                 Some("removed") => Ok(Node::Absent),
                 Some("damaged") => {
                     let source = "a fault of the test".into();
-                    Err(StoreError::Failure { kind: FailureKind::Damaged, operation: "reading", source })
+                    Err(StoreError::Failure { kind: ErrorKind::Damaged, operation: "reading", source })
                 }
                 _ => self.0.read_opts(path, options).await,
             }

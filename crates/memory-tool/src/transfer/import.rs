@@ -23,7 +23,7 @@ use crate::transfer::report::ImportReport;
 /// The source and options of [`Memory::import`](crate::Memory::import).
 ///
 /// ```
-/// let import = memory_tool::Import::from_path("backup.tar.gz").under("memories").skip_above(1024 * 1024);
+/// let import = memory_tool::transfer::Import::from_path("backup.tar.gz").under("memories").skip_above(1024 * 1024);
 /// # let _ = import;
 /// ```
 #[must_use]

@@ -6,6 +6,7 @@ mod destination;
 mod error;
 mod export;
 #[cfg(fuzzing)]
+#[doc(hidden)]
 pub mod fuzzing;
 mod import;
 mod location;
@@ -51,7 +52,7 @@ impl Memory {
     /// `progress` is called after each file.
     ///
     /// ```
-    /// use memory_tool::{CopyOptions, Memory};
+    /// use memory_tool::{Memory, transfer::CopyOptions};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -101,7 +102,7 @@ impl Memory {
     /// `progress` is called after each file.
     ///
     /// ```
-    /// use memory_tool::{Export, Memory};
+    /// use memory_tool::{Memory, transfer::Export};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -144,7 +145,7 @@ impl Memory {
     /// `progress` is called after each file.
     ///
     /// ```
-    /// use memory_tool::{Export, Import, Memory};
+    /// use memory_tool::{Memory, transfer::{Export, Import}};
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

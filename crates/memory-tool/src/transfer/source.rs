@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use futures::stream::{self, Stream, StreamExt as _};
 use memory_tool_core::{
-    FailureKind, FileEntry, Listing, Node, Problem, Store, StoreError, StoreExt as _, StorePath, StoredFile,
-    UnlistedItem,
+    ErrorKind, FileEntry, Listing, Node, Problem, Store, StoreError, StoreExt as _, StorePath, StoredFile, UnlistedItem,
 };
 
 use crate::transfer::error::TransferError;
@@ -76,7 +75,7 @@ impl Source {
 /// Whether the error affects only one file.
 pub(super) fn is_about_one_file(error: &StoreError) -> bool {
     match error {
-        StoreError::Failure { kind, .. } => matches!(kind, FailureKind::Damaged | FailureKind::UnsupportedName),
+        StoreError::Failure { kind, .. } => matches!(kind, ErrorKind::Damaged | ErrorKind::UnsupportedName),
         _ => true,
     }
 }

@@ -1,6 +1,6 @@
 //! [`BatchAudit`]: writes the intent and the outcome of one batch.
 
-use memory_tool_core::{Actor, Batch, FailureKind, StoreError};
+use memory_tool_core::{Actor, Batch, ErrorKind, StoreError};
 
 use crate::audit::id::random_id;
 use crate::audit::log::{AuditError, AuditLog};
@@ -36,7 +36,7 @@ impl RecordFields {
     }
 
     fn outcome_of(&self, result: &Result<(), StoreError>) -> AuditRecord {
-        let is_unknown = matches!(result, Err(StoreError::Failure { kind: FailureKind::OutcomeUnknown, .. }));
+        let is_unknown = matches!(result, Err(StoreError::Failure { kind: ErrorKind::OutcomeUnknown, .. }));
         self.outcome(outcome_of_operation(result), is_unknown)
     }
 
@@ -86,7 +86,7 @@ impl Drop for BatchAudit<'_> {
 
 /// Converts the error of a record that had to be written before the change.
 pub(super) fn log_failure(error: AuditError) -> StoreError {
-    StoreError::failure(FailureKind::Other, "writing to the audit log", error)
+    StoreError::failure(ErrorKind::Other, "writing to the audit log", error)
 }
 
 /// Reports to the operator that a record could not be written, without its paths.

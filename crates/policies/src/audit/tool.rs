@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Actor, Command, CommandName, CreateCommand, DeleteCommand, Error, FailureKind, InsertCommand, MemoryPath,
-    MemoryTool, RenameCommand, Reply, StoreError, StorePath, StrReplaceCommand, ToolDefinition, ViewCommand,
+    Actor, Command, CommandName, CreateCommand, DeleteCommand, Error, ErrorKind, InsertCommand, MemoryPath, MemoryTool,
+    RenameCommand, Reply, StoreError, StorePath, StrReplaceCommand, ToolDefinition, ViewCommand,
 };
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ impl<T: MemoryTool> AuditedTool<T> {
         paths: [Option<&MemoryPath>; 2],
         result: &Result<Reply, Error>,
     ) -> Result<(), AuditError> {
-        let is_unknown = matches!(result, Err(Error::Storage { kind: FailureKind::OutcomeUnknown, .. }));
+        let is_unknown = matches!(result, Err(Error::Storage { kind: ErrorKind::OutcomeUnknown, .. }));
         let outcome = outcome_of_command(result);
         let [error, policy] = [outcome.error(), outcome.policy()].map(|name| name.map(str::to_owned));
         let [path, new_path] = paths.map(|path| path.map(|path| loggable(path, result).clone()));
@@ -106,7 +106,7 @@ fn loggable<'a>(path: &'a MemoryPath, result: &'a Result<Reply, Error>) -> &'a M
 
 fn failed(error: AuditError) -> Error {
     let source: StoreError = log_failure(error);
-    Error::Storage { kind: FailureKind::Other, source }
+    Error::Storage { kind: ErrorKind::Other, source }
 }
 
 #[async_trait]

@@ -8,7 +8,6 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::store::ExpiringStore;
-use crate::error_names::name_of_store_error;
 
 /// The minimum time between two sweeps.
 const MIN_PERIOD: Duration = Duration::from_secs(1);
@@ -34,7 +33,7 @@ impl<S: Store> ExpiringStore<S> {
                         tracing::info!(removed = swept.removed.len(), kept = swept.kept, "removed expired files");
                     }
                     Err(error) => {
-                        let error = name_of_store_error(&error);
+                        let error = error.name();
                         tracing::warn!(error, "sweep of expired files failed");
                     }
                 }

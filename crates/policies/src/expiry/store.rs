@@ -5,14 +5,13 @@ use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, Listing, MemoryPath, Node, Precondition, ReadOptions, Store, StoreError,
+    Batch, Change, ErrorKind, FileEntry, Listing, MemoryPath, Node, Precondition, ReadOptions, Store, StoreError,
     StorePath,
 };
 
 use super::access_times::AccessTimes;
 use super::rules::{Clock, ExpiryError, ExpiryState, Rules, Use};
 use super::table::{CachedTimes, RecordState, Table, changed_paths, named_paths};
-use crate::error_names::name_of_store_error;
 use crate::preconditions::check_after_read;
 
 /// Attempts of an operation while other writers keep changing the access times. In each attempt, another writer
@@ -176,7 +175,7 @@ impl<S: Store> ExpiringStore<S> {
             times.record(path, now);
         }
         self.table.commit(required, Batch::new(), Some(times)).await.unwrap_or_else(|error| {
-            let error = name_of_store_error(&error);
+            let error = error.name();
             tracing::warn!(error, "access time not recorded: files may expire while they are in use");
             true
         })
@@ -364,13 +363,13 @@ impl<S: Store> ExpiringStore<S> {
 fn cannot_be_read(error: &StoreError) -> bool {
     matches!(
         error,
-        StoreError::Failure { kind: FailureKind::Damaged | FailureKind::AccessDenied, .. } | StoreError::Refused { .. }
+        StoreError::Failure { kind: ErrorKind::Damaged | ErrorKind::AccessDenied, .. } | StoreError::Refused { .. }
     )
 }
 
 /// Warns the operator about an expired file that cannot be read.
 pub(super) fn warn_about_kept_file(error: &StoreError) {
-    let error = name_of_store_error(error);
+    let error = error.name();
     tracing::warn!(error, "kept an expired file that cannot be read");
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use memory_tool_core::{Batch, FailureKind, FileEntry, Precondition, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{Batch, ErrorKind, FileEntry, Precondition, ReadOptions, Store, StoreError, StorePath};
 
 use super::access_times::AccessTimes;
 use super::rules::{ExpiryState, Use};
@@ -63,7 +63,7 @@ impl<S: Store> ExpiringStore<S> {
     ///
     /// # Errors
     /// Returns [`StoreError::Failure`] if the storage fails or the access times cannot be read
-    /// ([`FailureKind::Damaged`]), and [`StoreError::VersionMismatch`] if other writers keep changing them. Files
+    /// ([`ErrorKind::Damaged`]), and [`StoreError::VersionMismatch`] if other writers keep changing them. Files
     /// removed before the error stay removed.
     pub async fn sweep(&self) -> Result<SweepReport, StoreError> {
         let mut swept = SweepReport::default();
@@ -155,5 +155,5 @@ impl<S: Store> ExpiringStore<S> {
 }
 
 fn unreadable(reason: &'static str) -> StoreError {
-    StoreError::failure(FailureKind::Damaged, "reading the access times", reason)
+    StoreError::failure(ErrorKind::Damaged, "reading the access times", reason)
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use memory_tool_core::{
-    Batch, Change, FailureKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile,
+    Batch, Change, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile,
 };
 
 use super::access_times::AccessTimes;
@@ -107,12 +107,10 @@ impl<S: Store> Table<S> {
             | Err(
                 StoreError::NotADirectory { .. } | StoreError::SymbolicLink { .. } | StoreError::NotARegularFile { .. },
             ) => Err("the access times are not in a regular file"),
-            Err(StoreError::Failure { kind: FailureKind::Damaged, .. }) => {
+            Err(StoreError::Failure { kind: ErrorKind::Damaged, .. }) => {
                 Err("the inner store reports that the access times are damaged")
             }
-            Err(StoreError::Failure { kind: FailureKind::Full, .. }) => {
-                Err("the access times are too large to be read")
-            }
+            Err(StoreError::Failure { kind: ErrorKind::Full, .. }) => Err("the access times are too large to be read"),
             Err(error) => return Err(error),
         };
         let cached = read.unwrap_or_else(|reason| self.unreadable(reason, read_at));
@@ -214,7 +212,7 @@ impl CachedTimes {
         let state = if times.is_empty() {
             RecordState::Stored(Precondition::Absent)
         } else {
-            let failure = |error| StoreError::failure(FailureKind::Other, "writing the access times", error);
+            let failure = |error| StoreError::failure(ErrorKind::Other, "writing the access times", error);
             RecordState::Written(times.to_bytes().map_err(failure)?.into())
         };
         Ok(Self { times: Arc::new(times), state, read_at })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, FailureKind, Listing, MemoryPath, Node, ReadOptions, Store, StoreError, StorePath,
+    Batch, Change, ErrorKind, Listing, MemoryPath, Node, ReadOptions, Store, StoreError, StorePath,
 };
 
 use super::relocation::{Relocated, cut_at_root};
@@ -174,7 +174,7 @@ impl MountedStore {
             None => Ok(()),
             Some(mount) => {
                 let cause = QuotaAcrossMounts { directory: directory.clone(), point: mount.point().clone() };
-                Err(StoreError::failure(FailureKind::Other, "checking a quota", cause))
+                Err(StoreError::failure(ErrorKind::Other, "checking a quota", cause))
             }
         }
     }

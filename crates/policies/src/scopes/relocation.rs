@@ -1,7 +1,7 @@
 //! [`Relocated`]: a directory of an inner store at another path.
 
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, Listing, MAX_PATH_BYTES, Node, PathError, Precondition, ReadOptions, Stat,
+    Batch, Change, ErrorKind, FileEntry, Listing, MAX_PATH_BYTES, Node, PathError, Precondition, ReadOptions, Stat,
     Store, StoreError, StorePath, UnlistedItem,
 };
 
@@ -107,8 +107,7 @@ impl Relocation {
     fn to_inner(&self, path: &StorePath) -> Result<StorePath, StoreError> {
         if path.is_record() {
             let inner = path.replace_prefix(&StorePath::records(), &self.inner_records);
-            return inner
-                .map_err(|_| StoreError::failure(FailureKind::Other, "naming a record", "its path is too long"));
+            return inner.map_err(|_| StoreError::failure(ErrorKind::Other, "naming a record", "its path is too long"));
         }
         path.replace_prefix(&self.outer, &self.inner).map_err(|_| {
             let (length, most) = (path.as_str().len(), self.max_outer_bytes());
@@ -212,7 +211,7 @@ impl Relocation {
 
 /// Hides an error whose paths cannot be translated.
 fn hidden(error: StoreError) -> StoreError {
-    StoreError::failure(FailureKind::Other, "using the inner store", error)
+    StoreError::failure(ErrorKind::Other, "using the inner store", error)
 }
 
 /// Whether the character before `/memories` is probably part of a path, not of a sentence.

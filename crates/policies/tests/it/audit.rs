@@ -9,8 +9,8 @@ use crate::support::{block_on, contents, memory_path, path, read_record, remove,
 use async_trait::async_trait;
 use futures::future::{FutureExt as _, join, poll_fn};
 use memory_tool_core::{
-    Actor, Batch, Engine, FailureKind, InMemoryStore, MemoryTool, Node, Precondition, Quota, ReadOnlyStore,
-    ReadOptions, Store, StoreError, StoreExt as _, StorePath, Version,
+    Actor, Batch, Engine, ErrorKind, InMemoryStore, MemoryTool, Node, Precondition, Quota, ReadOnlyStore, ReadOptions,
+    Store, StoreError, StoreExt as _, StorePath, Version,
 };
 use memory_tool_policies::{
     AuditError, AuditEvent, AuditLog, AuditOutcome, AuditRecord, AuditedChange, AuditedFile, AuditedState,
@@ -98,7 +98,7 @@ struct Scripted {
     overtaken_by: Mutex<Option<(&'static str, &'static str)>>,
     /// Whether `apply` never returns after it applied the batch.
     hangs: AtomicBool,
-    fails: Mutex<Option<FailureKind>>,
+    fails: Mutex<Option<ErrorKind>>,
     /// A log whose length is noted in `log_lengths` before each batch.
     log: Option<TestLog>,
     log_lengths: Mutex<Vec<usize>>,
@@ -109,7 +109,7 @@ impl Store for Scripted {
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         if self.cannot_read.load(Ordering::Relaxed) {
-            return Err(StoreError::failure(FailureKind::Damaged, "reading a file", "damaged"));
+            return Err(StoreError::failure(ErrorKind::Damaged, "reading a file", "damaged"));
         }
         self.files.read_opts(path, options).await
     }
@@ -261,7 +261,7 @@ fn a_refused_or_failed_command_is_recorded() {
         assert_eq!(records[2], command("create", &json!({"path": at}), "refused", "already_exists"));
 
         for (kind, outcome, error) in
-            [(FailureKind::Full, "failed", "full"), (FailureKind::OutcomeUnknown, "unknown", "outcome_unknown")]
+            [(ErrorKind::Full, "failed", "full"), (ErrorKind::OutcomeUnknown, "unknown", "outcome_unknown")]
         {
             *store.fails.lock().unwrap() = Some(kind);
             tool.call(create("/memories/b", COFFEE)).await.unwrap_err();

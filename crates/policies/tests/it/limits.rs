@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::support::{block_on, contents, if_valid, memory_path, path, reason, remove, rename, write};
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, Engine, FailureKind, FileTimes, InMemoryStore, MemoryTool, Node, Quota, QuotaKind, ReadOptions,
-    Store, StoreError, StoreExt as _, StorePath,
+    Batch, Change, Engine, ErrorKind, FileTimes, InMemoryStore, MemoryTool, Node, Quota, QuotaKind, ReadOptions, Store,
+    StoreError, StoreExt as _, StorePath,
 };
 use memory_tool_policies::{LimitedStore, MountedStore, Scope, ScopedStore};
 use memory_tool_test_fixtures::property;
@@ -320,7 +320,7 @@ async fn mounted_stores_are_limited_separately() {
         other => unreachable!("{other:?}"),
     }
     match without_room("/memories").await {
-        Err(error @ StoreError::Failure { kind: FailureKind::Other, .. }) => {
+        Err(error @ StoreError::Failure { kind: ErrorKind::Other, .. }) => {
             let cause = std::error::Error::source(&error).unwrap().to_string();
             let expected = "cannot check a quota on /memories, which spans several stores (one is mounted at \
                             /memories/all): limit each store before mounting it";

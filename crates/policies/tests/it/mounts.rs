@@ -8,7 +8,7 @@ use crate::support::{
 };
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, FailureKind, FileEntry, InMemoryStore, Listing, MAX_PATH_BYTES, MemoryTool, Node, Precondition,
+    Batch, Engine, ErrorKind, FileEntry, InMemoryStore, Listing, MAX_PATH_BYTES, MemoryTool, Node, Precondition,
     ReadOnlyStore, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
 };
 use memory_tool_policies::{MountError, MountedStore};
@@ -367,7 +367,7 @@ struct Damaged(InMemoryStore);
 impl Store for Damaged {
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         match self.0.read_opts(path, options).await? {
-            Node::File(_) => Err(StoreError::failure(FailureKind::Damaged, "reading a file", "damaged")),
+            Node::File(_) => Err(StoreError::failure(ErrorKind::Damaged, "reading a file", "damaged")),
             node => Ok(node),
         }
     }

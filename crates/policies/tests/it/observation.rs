@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::support::record;
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, FailureKind, InMemoryStore, MemoryTool, Node, Quota, ReadOnlyStore, ReadOptions, Store, StoreError,
+    Batch, Engine, ErrorKind, InMemoryStore, MemoryTool, Node, Quota, ReadOnlyStore, ReadOptions, Store, StoreError,
     StoreExt as _, StorePath,
 };
 use memory_tool_policies::{LimitedStore, MountedStore, ObservedStore, ObservedTool, ScreenedStore, SensitiveData};
@@ -61,7 +61,7 @@ impl CapturedEvents {
 
 /// A store that fails with the given kind of error, or never completes a read.
 #[derive(Debug)]
-struct Failing(Option<FailureKind>);
+struct Failing(Option<ErrorKind>);
 
 #[async_trait]
 impl Store for Failing {
@@ -204,7 +204,7 @@ async fn a_retried_edit_reports_each_version_mismatch() {
 
 #[tokio::test]
 async fn a_failure_is_reported_as_an_error_without_its_cause() {
-    for (kind, name) in [(FailureKind::Busy, "busy"), (FailureKind::OutcomeUnknown, "outcome_unknown")] {
+    for (kind, name) in [(ErrorKind::Busy, "busy"), (ErrorKind::OutcomeUnknown, "outcome_unknown")] {
         let captured = CapturedEvents::default();
         let _guard = captured.capture();
         let tool = ObservedTool::new(Engine::new(ObservedStore::new(Failing(Some(kind)), "alice")), "alice");

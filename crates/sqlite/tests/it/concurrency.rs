@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::support::{TestDirectory, call, name, read, write};
-use memory_tool_core::{FailureKind, OpenOptions, StoreError, StoreExt, StorePath};
+use memory_tool_core::{ErrorKind, OpenOptions, StoreError, StoreExt, StorePath};
 use memory_tool_sqlite::SqliteStore;
 use serde_json::json;
 
@@ -80,7 +80,7 @@ async fn a_lock_that_is_never_released_is_an_error() {
     let refused = async {
         for writing in all_at_once {
             let refused = writing.await.unwrap();
-            assert!(matches!(refused, Err(StoreError::Failure { kind: FailureKind::Busy, .. })), "{refused:?}");
+            assert!(matches!(refused, Err(StoreError::Failure { kind: ErrorKind::Busy, .. })), "{refused:?}");
         }
     };
     tokio::time::timeout(MAX_WAIT, refused).await.expect("they wait concurrently");

@@ -2,7 +2,7 @@
 
 use crate::support::{TestDirectory, call, name, path, read, write};
 use memory_tool_core::{
-    Batch, Engine, FailureKind, MemoryTool, Node, Precondition, Store, StoreError, StoreExt, StorePath,
+    Batch, Engine, ErrorKind, MemoryTool, Node, Precondition, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_sqlite::SqliteStore;
 use serde_json::json;
@@ -30,7 +30,7 @@ fn lose(directory: &TestDirectory, file: &str) {
 
 async fn assert_damaged(store: &SqliteStore, file: &str) {
     let error = store.read(&path(file)).await.unwrap_err();
-    assert!(matches!(error, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{error:?}");
+    assert!(matches!(error, StoreError::Failure { kind: ErrorKind::Damaged, .. }), "{error:?}");
 }
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn a_precondition_on_a_damaged_file_fails_as_damaged() {
     for expected in [Precondition::Absent, Precondition::Version(before.version)] {
         let batch = Batch::new().require(path(LOST), expected).write(path(LOST), "new");
         let error = store.apply(batch).await.unwrap_err();
-        assert!(matches!(error, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{error:?}");
+        assert!(matches!(error, StoreError::Failure { kind: ErrorKind::Damaged, .. }), "{error:?}");
         assert_damaged(&store, LOST).await;
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::support::{TestDirectory, call, cause, name, path, read, write};
 use memory_tool_core::{
-    Batch, FailureKind, Node, OpenError, OpenMode, OpenOptions, Quota, ReadOptions, Store, StoreError, StoreExt,
+    Batch, ErrorKind, Node, OpenError, OpenMode, OpenOptions, Quota, ReadOptions, Store, StoreError, StoreExt,
     StorePath,
 };
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
@@ -158,7 +158,7 @@ async fn a_journal_removes_no_other_file() {
         let opened = SqliteStore::builder(directory.database()).options(OpenOptions::new().mode(mode)).open().await;
         assert_eq!(fs::read(&victim).unwrap(), b"precious", "{mode:?}");
         let failure = opened.unwrap_err();
-        assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
+        assert!(matches!(cause(&failure), OpenFailure::Failed { kind: ErrorKind::AccessDenied, .. }), "{failure:?}");
     }
 }
 
@@ -177,7 +177,7 @@ async fn a_file_with_another_hard_link_is_not_written() {
         for mode in [OpenMode::Create, OpenMode::Existing] {
             let failure = refusal(&directory.database(), mode).await;
             assert!(
-                matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }),
+                matches!(cause(&failure), OpenFailure::Failed { kind: ErrorKind::AccessDenied, .. }),
                 "{failure:?}"
             );
         }

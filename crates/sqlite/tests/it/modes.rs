@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{TestDirectory, cause, name, path, read, write};
-use memory_tool_core::{Batch, FailureKind, OpenError, OpenMode, OpenOptions, Store, StoreError, StorePath};
+use memory_tool_core::{Batch, ErrorKind, OpenError, OpenMode, OpenOptions, Store, StoreError, StorePath};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 
 async fn open(database: &Path, mode: OpenMode) -> Result<SqliteStore, OpenError> {
@@ -100,7 +100,7 @@ async fn a_read_only_store_writes_nothing() {
             Batch::new().remove(StorePath::memories()),
         ] {
             let refused = store.apply(batch).await.unwrap_err();
-            assert!(matches!(refused, StoreError::Failure { kind: FailureKind::AccessDenied, .. }), "{refused:?}");
+            assert!(matches!(refused, StoreError::Failure { kind: ErrorKind::AccessDenied, .. }), "{refused:?}");
         }
         drop(store);
         assert_eq!(contents(copy.path()), before, "{suffixes:?}");
@@ -132,7 +132,7 @@ async fn an_interrupted_change_is_not_undone_by_a_read_only_store() {
     write(&directory.open().await, "/memories/a", "text").await.unwrap();
     fs::write(directory.path().join("memory.sqlite-journal"), "x").unwrap();
     let failure = open(&directory.database(), OpenMode::ReadOnly).await.unwrap_err();
-    assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
+    assert!(matches!(cause(&failure), OpenFailure::Failed { kind: ErrorKind::AccessDenied, .. }), "{failure:?}");
 }
 
 #[cfg(unix)]

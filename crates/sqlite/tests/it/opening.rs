@@ -5,9 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::support::{TestDirectory, call, cause, name, path, read, write};
-use memory_tool_core::{
-    Batch, FailureKind, OpenError, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath,
-};
+use memory_tool_core::{Batch, ErrorKind, OpenError, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 use rusqlite::Connection;
 use serde_json::json;
@@ -90,7 +88,7 @@ async fn a_file_that_is_not_a_database_is_refused_and_unchanged() {
     fs::remove_file(directory.database()).unwrap();
     fs::create_dir(directory.database()).unwrap();
     let failure = refusal(&directory.database()).await;
-    assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::AccessDenied, .. }), "{failure:?}");
+    assert!(matches!(cause(&failure), OpenFailure::Failed { kind: ErrorKind::AccessDenied, .. }), "{failure:?}");
 }
 
 #[tokio::test]
@@ -116,7 +114,7 @@ async fn a_newer_schema_is_refused_even_by_an_open_store() {
     write(&store, "/memories/a", "old").await.unwrap();
     directory.connection().execute_batch("PRAGMA user_version = 7").unwrap();
     let refused = write(&store, "/memories/a", "new").await.unwrap_err();
-    assert!(matches!(refused, StoreError::Failure { kind: FailureKind::Other, .. }), "{refused:?}");
+    assert!(matches!(refused, StoreError::Failure { kind: ErrorKind::Other, .. }), "{refused:?}");
     let failure = refusal(&directory.database()).await;
     assert!(matches!(cause(&failure), OpenFailure::NewerSchema { found: 7, known: 1 }), "{failure:?}");
     assert!(cause(&failure).to_string().contains("version 7"), "{failure:?}");
@@ -134,7 +132,7 @@ async fn a_locked_database_is_busy() {
         .options(OpenOptions::new().timeout(Duration::from_millis(50)))
         .open();
     let failure = opening.await.unwrap_err();
-    assert!(matches!(cause(&failure), OpenFailure::Failed { kind: FailureKind::Busy, .. }), "{failure:?}");
+    assert!(matches!(cause(&failure), OpenFailure::Failed { kind: ErrorKind::Busy, .. }), "{failure:?}");
     let opening = tokio::spawn(SqliteStore::open(directory.database()));
     tokio::time::sleep(Duration::from_millis(50)).await;
     other.execute_batch("COMMIT").unwrap();
@@ -210,7 +208,7 @@ async fn verify_reports_invalid_rows() {
     expected.sort();
     assert_eq!(found, expected);
     let damaged = store.read(&path("/memories/b")).await.unwrap_err();
-    assert!(matches!(damaged, StoreError::Failure { kind: FailureKind::Damaged, .. }), "{damaged:?}");
+    assert!(matches!(damaged, StoreError::Failure { kind: ErrorKind::Damaged, .. }), "{damaged:?}");
     let files = store.list(&StorePath::memories()).await.unwrap();
     assert_eq!(files.len(), 4, "rows with invalid paths are skipped: {files:?}");
     assert_eq!(store.memory_names().await.unwrap(), [name("default")]);

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::support::{TestDirectory, call, cause, read, write};
 use libtest_mimic::Trial;
-use memory_tool_core::{FailureKind, OpenOptions, StoreError};
+use memory_tool_core::{ErrorKind, OpenOptions, StoreError};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 use memory_tool_test_fixtures::faults::{Mount, block_on, trial};
 use serde_json::json;
@@ -57,7 +57,7 @@ fn database(mount: &Mount) -> PathBuf {
 fn a_read_only_disk_refuses_changes() {
     let mount = Mount::new("size=2m").unwrap();
     let is_refused = |failure: &OpenFailure| {
-        matches!(failure, OpenFailure::ReadOnly { .. } | OpenFailure::Failed { kind: FailureKind::AccessDenied, .. })
+        matches!(failure, OpenFailure::ReadOnly { .. } | OpenFailure::Failed { kind: ErrorKind::AccessDenied, .. })
     };
     block_on(async {
         let store = SqliteStore::open(database(&mount)).await.unwrap();

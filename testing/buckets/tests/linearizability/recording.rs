@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Engine, Error, FailureKind, MemoryTool, Store, StoreError, StoreExt as _, StorePath};
+use memory_tool_core::{Engine, Error, ErrorKind, MemoryTool, Store, StoreError, StoreExt as _, StorePath};
 use memory_tool_test_checker::{Operation, Response};
 use memory_tool_test_servers::{Proxy, Record, Server};
 use object_store::ObjectStore;
@@ -247,9 +247,9 @@ pub(crate) enum Outcome {
 impl Call {
     pub(crate) fn outcome(&self) -> Outcome {
         let reports = |kind| self.reply == failure(kind);
-        if reports(FailureKind::OutcomeUnknown) {
+        if reports(ErrorKind::OutcomeUnknown) {
             Outcome::Unknown
-        } else if reports(FailureKind::Busy) || reports(FailureKind::Other) {
+        } else if reports(ErrorKind::Busy) || reports(ErrorKind::Other) {
             Outcome::Failed
         } else {
             Outcome::Known
@@ -281,6 +281,6 @@ impl Call {
 }
 
 /// The reply to the model for a failure.
-fn failure(kind: FailureKind) -> String {
+fn failure(kind: ErrorKind) -> String {
     line_of(&Err(Error::Storage { kind, source: StoreError::failure(kind, "", "") }))
 }

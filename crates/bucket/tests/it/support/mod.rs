@@ -12,7 +12,7 @@ use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use memory_tool_bucket::{BucketStore, OpenFailure};
 use memory_tool_core::{
-    Batch, Engine, FailureKind, MemoryTool, Node, OpenError, OpenOptions, Store, StoreError, StoreExt, StorePath,
+    Batch, Engine, ErrorKind, MemoryTool, Node, OpenError, OpenOptions, Store, StoreError, StoreExt, StorePath,
 };
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -417,7 +417,7 @@ pub(crate) async fn write(store: &BucketStore, at: &str, content: &str) -> std::
 }
 
 /// The kind of a failure, and the messages of its causes.
-pub(crate) fn failure<T: fmt::Debug>(outcome: std::result::Result<T, StoreError>) -> (FailureKind, String) {
+pub(crate) fn failure<T: fmt::Debug>(outcome: std::result::Result<T, StoreError>) -> (ErrorKind, String) {
     match outcome {
         Err(StoreError::Failure { kind, source, .. }) => (kind, messages(&*source)),
         other => panic!("{other:?}"),

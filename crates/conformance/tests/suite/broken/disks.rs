@@ -15,7 +15,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, BoxError, Change, Engine, FailureKind, FileEntry, Listing, Node, ReadOptions, Stat, Store, StoreError,
+    Batch, BoxError, Change, Engine, ErrorKind, FileEntry, Listing, Node, ReadOptions, Stat, Store, StoreError,
     StoreExt, StorePath, StoredFile, Version,
 };
 use memory_tool_local::LocalStore;
@@ -192,10 +192,10 @@ impl DiskStore {
     fn after_failure(&self, outcome: Result<(), StoreError>, spoil: impl FnOnce()) -> Result<(), StoreError> {
         let Err(StoreError::Failure { kind, source, .. }) = &outcome else { return outcome };
         match (self.fault, kind) {
-            (Some(Fault::SaysDoneOnAReadOnlyDisk), FailureKind::AccessDenied)
-            | (Some(Fault::SaysDoneOnAFailingDisk), FailureKind::Other) => return Ok(()),
-            (Some(Fault::LeavesAPartOnAFullDisk), FailureKind::Full) => spoil(),
-            (Some(Fault::LosesFilesToAFailingDisk), FailureKind::Other) if is_broken_disk(source) => spoil(),
+            (Some(Fault::SaysDoneOnAReadOnlyDisk), ErrorKind::AccessDenied)
+            | (Some(Fault::SaysDoneOnAFailingDisk), ErrorKind::Other) => return Ok(()),
+            (Some(Fault::LeavesAPartOnAFullDisk), ErrorKind::Full) => spoil(),
+            (Some(Fault::LosesFilesToAFailingDisk), ErrorKind::Other) if is_broken_disk(source) => spoil(),
             _ => {}
         }
         outcome
@@ -273,7 +273,7 @@ impl Store for DiskStore {
         let is_lost = || self.is_in_use.load(Ordering::SeqCst) && !self.base.join("memories").exists();
         if has(Fault::NeedsItsDirectory) && is_lost() || has(Fault::FailsOnForeignNames) && self.has_foreign_names(path)
         {
-            return Err(StoreError::failure(FailureKind::Other, "reading", "it was not expected"));
+            return Err(StoreError::failure(ErrorKind::Other, "reading", "it was not expected"));
         }
         if has(Fault::EncodesNamesOnDisk) {
             let node = self.store.read_opts(&encoded(path)?, options).await?;

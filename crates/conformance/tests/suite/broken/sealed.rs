@@ -10,7 +10,7 @@ use aes_gcm::{Aes256Gcm, Nonce};
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, InMemoryStore, Node, ReadOptions, Stat, Store, StoreError, StoreExt,
+    Batch, Change, ErrorKind, FileEntry, InMemoryStore, Node, ReadOptions, Stat, Store, StoreError, StoreExt,
     StorePath, StoreState, StoredFile, Usage, Version,
 };
 use sha2::{Digest, Sha256};
@@ -242,7 +242,7 @@ fn messages(opened: &OpenedFiles) -> impl Iterator<Item = &(StorePath, Vec<u8>)>
 }
 
 fn damaged() -> StoreError {
-    StoreError::failure(FailureKind::Damaged, "decrypting a file", "it was not encrypted by this store")
+    StoreError::failure(ErrorKind::Damaged, "decrypting a file", "it was not encrypted by this store")
 }
 
 fn entries(opened: &OpenedFiles) -> impl Iterator<Item = FileEntry> {

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
-    Batch, Change, FailureKind, FileEntry, FileTimes, Listing, Node, Precondition, Quota, QuotaKind, ReadOptions, Stat,
+    Batch, Change, ErrorKind, FileEntry, FileTimes, Listing, Node, Precondition, Quota, QuotaKind, ReadOptions, Stat,
     Store, StoreError, StorePath, StoreState, StoredFile, Usage, Version,
 };
 use tokio::time::sleep;
@@ -355,7 +355,7 @@ impl MapStore {
             return Err(StoreError::AlreadyExists { path });
         }
         if self.has(Fault::RefusesLargeFiles) && content.len() > 4_500_000 {
-            return Err(StoreError::failure(FailureKind::Full, "writing a file", "the limit is 4,500,000 bytes"));
+            return Err(StoreError::failure(ErrorKind::Full, "writing a file", "the limit is 4,500,000 bytes"));
         }
         files.writes += 1;
         files.leftover.remove(&path);
@@ -550,7 +550,7 @@ impl Store for MapStore {
         self.cache.lock().unwrap().clear();
         match self.fault {
             Some(Fault::RefusesAnEmptyBatch) if batch == Batch::new() => {
-                Err(StoreError::failure(FailureKind::Other, "applying a batch", "the batch is empty"))
+                Err(StoreError::failure(ErrorKind::Other, "applying a batch", "the batch is empty"))
             }
             Some(Fault::ApplyStopsHalfWay) => self.apply_to(&mut self.files(), batch),
             Some(Fault::ShowsHalfABatch | Fault::TearsWrites) => self.apply_in_steps(batch).await,

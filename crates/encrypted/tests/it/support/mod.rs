@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, FailureKind, InMemoryStore, Node, OpenError, Problem, ReadOptions, Store, StoreError, StoreExt, StorePath,
+    Batch, ErrorKind, InMemoryStore, Node, OpenError, Problem, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, KeyRing, RawKey};
 
@@ -133,8 +133,8 @@ impl FaultyStore {
         }
         let failure = |kind| StoreError::failure(kind, "calling a faulty store", "injected fault");
         match self.fault {
-            Fault::FailsBefore => Err(failure(FailureKind::Other)),
-            Fault::FailsAfter => call.await.and(Err(failure(FailureKind::OutcomeUnknown))),
+            Fault::FailsBefore => Err(failure(ErrorKind::Other)),
+            Fault::FailsAfter => call.await.and(Err(failure(ErrorKind::OutcomeUnknown))),
             Fault::HangsBefore => std::future::pending().await,
             Fault::HangsAfter => {
                 drop(call.await);

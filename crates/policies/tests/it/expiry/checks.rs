@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Batch, FailureKind, InMemoryStore, Listing, Node, OpenOptions, Precondition, ReadOptions, Store, StoreError,
+    Batch, ErrorKind, InMemoryStore, Listing, Node, OpenOptions, Precondition, ReadOptions, Store, StoreError,
     StoreExt as _, StorePath, StoredFile,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
@@ -472,5 +472,5 @@ async fn expired_files_that_are_too_large_to_read_block_nothing() {
     let tool = clock.open(limited().await.unwrap());
     clock.advance(SURELY_EXPIRED);
     assert_eq!(listed(tool.store()).await, ["/memories/b", large.as_str()], "nothing expires");
-    assert!(matches!(tool.store().sweep().await, Err(StoreError::Failure { kind: FailureKind::Damaged, .. })));
+    assert!(matches!(tool.store().sweep().await, Err(StoreError::Failure { kind: ErrorKind::Damaged, .. })));
 }

@@ -7,8 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Engine, FailureKind, InMemoryStore, MemoryTool, Node, ReadOptions, Store, StoreError, StoreExt as _,
-    StorePath,
+    Batch, Engine, ErrorKind, InMemoryStore, MemoryTool, Node, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
 };
 use memory_tool_policies::{ExpiringStore, ExpiringStoreBuilder};
 use serde_json::{Value, json};
@@ -156,7 +155,7 @@ impl Probe {
 
     fn fail_if_damaged(&self, path: &StorePath) -> Result<(), StoreError> {
         match &*self.damaged.lock().unwrap() {
-            Some(damaged) if damaged == path => Err(StoreError::failure(FailureKind::Damaged, "reading", "damaged")),
+            Some(damaged) if damaged == path => Err(StoreError::failure(ErrorKind::Damaged, "reading", "damaged")),
             _ => Ok(()),
         }
     }
@@ -176,10 +175,10 @@ impl Probe {
                 stop_once().await;
                 outcome
             }
-            Some(Fault::Fail) => Err(failure(FailureKind::Busy)),
+            Some(Fault::Fail) => Err(failure(ErrorKind::Busy)),
             Some(Fault::FailAfter) => {
                 work.await?;
-                Err(failure(FailureKind::OutcomeUnknown))
+                Err(failure(ErrorKind::OutcomeUnknown))
             }
         }
     }

@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::node::Stat;
-use crate::quota::Usage;
-use crate::state::StoreState;
-use crate::store_error::{FailureKind, StoreError};
-use crate::store_path::StorePath;
+use crate::store::error::{ErrorKind, StoreError};
+use crate::store::node::Stat;
+use crate::store::quota::Usage;
+use crate::store::state::StoreState;
+use crate::store::store_path::StorePath;
 
 /// The parts of a store that the checks of a batch or a read depend on, returned by
 /// [`Batch::inputs`](crate::Batch::inputs) and [`ReadOptions::inputs`](crate::ReadOptions::inputs).
@@ -83,17 +83,17 @@ impl StoreState for Snapshot {
 }
 
 fn unanswered(what: &str, path: &StorePath) -> StoreError {
-    StoreError::failure(FailureKind::Other, "checking a batch", format!("the snapshot lacks the {what} of {path}"))
+    StoreError::failure(ErrorKind::Other, "checking a batch", format!("the snapshot lacks the {what} of {path}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::Batch;
-    use crate::change::Change;
-    use crate::path_map::PathMap;
-    use crate::precondition::Precondition;
-    use crate::quota::Quota;
+    use crate::store::batch::Batch;
+    use crate::store::change::Change;
+    use crate::store::path_map::PathMap;
+    use crate::store::precondition::Precondition;
+    use crate::store::quota::Quota;
 
     const PATHS: [&str; 6] =
         ["/memories/a", "/memories/a/b", "/memories/c", "/memories/c/d", "/memories/e", "/records/f"];

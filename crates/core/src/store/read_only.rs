@@ -2,13 +2,13 @@
 
 use async_trait::async_trait;
 
-use crate::batch::Batch;
-use crate::change::Change;
-use crate::node::Node;
-use crate::precondition::Precondition;
+use crate::store::batch::Batch;
+use crate::store::change::Change;
+use crate::store::error::StoreError;
+use crate::store::node::Node;
+use crate::store::precondition::Precondition;
+use crate::store::store_path::StorePath;
 use crate::store::{ReadOptions, Store};
-use crate::store_error::StoreError;
-use crate::store_path::StorePath;
 
 /// A wrapper that [refuses](StoreError::Refused) every change to files and records. The model reads the reason.
 ///

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::time::SystemTime;
 
-use crate::path::PathError;
-use crate::quote::quote;
-use crate::store_path::StorePath;
+use crate::store::path::PathError;
+use crate::store::quote::quote;
+use crate::store::store_path::StorePath;
 
 /// The file or directory at a path.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -1,8 +1,8 @@
 //! [`Precondition`]: a requirement on a path.
 
-use crate::node::{Stat, Version};
-use crate::store_error::StoreError;
-use crate::store_path::StorePath;
+use crate::store::error::StoreError;
+use crate::store::node::{Stat, Version};
+use crate::store::store_path::StorePath;
 
 /// A requirement of a batch or a read on a path.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -1,8 +1,8 @@
 //! [`StoreError`], and the kinds of errors and failures.
 
-use crate::path::PathError;
-use crate::quota::QuotaKind;
-use crate::store_path::StorePath;
+use crate::store::path::PathError;
+use crate::store::quota::QuotaKind;
+use crate::store::store_path::StorePath;
 
 /// The cause of an error, of any type.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync + 'static>;
@@ -94,8 +94,8 @@ pub enum StoreError {
     /// The backend failed.
     #[error("{operation} failed")]
     Failure {
-        /// The kind of failure.
-        kind: FailureKind,
+        /// The kind, one of [`ErrorKind::OF_FAILURES`].
+        kind: ErrorKind,
         /// The operation that failed, such as `reading a file`.
         operation: &'static str,
         /// The cause.
@@ -105,8 +105,8 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Creates a failure of the backend during `operation`.
-    pub fn failure(kind: FailureKind, operation: &'static str, source: impl Into<BoxError>) -> Self {
+    /// Creates a failure of the backend during `operation`. `kind` is one of [`ErrorKind::OF_FAILURES`].
+    pub fn failure(kind: ErrorKind, operation: &'static str, source: impl Into<BoxError>) -> Self {
         Self::Failure { kind, operation, source: source.into() }
     }
 
@@ -129,14 +129,42 @@ impl StoreError {
             | Self::NotARegularFile { .. }
             | Self::Path(_)
             | Self::InvalidBatch(_) => ErrorKind::Invalid,
-            Self::Failure { kind, .. } => ErrorKind::Storage(*kind),
+            Self::Failure { kind, .. } => *kind,
+        }
+    }
+
+    /// The name for programs, logs and metrics, which stays the same when messages change: `version_mismatch`, for
+    /// example. It contains no part of a path or of a file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::VersionMismatch { .. } => "version_mismatch",
+            Self::NotADirectory { .. } => "not_a_directory",
+            Self::NotAFile { .. } => "not_a_file",
+            Self::NotText { .. } => "not_text",
+            Self::SymbolicLink { .. } => "symbolic_link",
+            Self::NotARegularFile { .. } => "not_a_regular_file",
+            Self::OverQuota { .. } => "over_quota",
+            Self::Path(_) => "invalid_path",
+            Self::InvalidBatch(_) => "invalid_batch",
+            Self::AlreadyExists { .. } | Self::NotFound { .. } | Self::Refused { .. } | Self::Failure { .. } => {
+                self.kind().name()
+            }
+        }
+    }
+
+    /// The policy that refused the operation, `quota` for a quota.
+    pub fn policy(&self) -> Option<&'static str> {
+        match self {
+            Self::Refused { policy, .. } => Some(policy),
+            Self::OverQuota { .. } => Some("quota"),
+            _ => None,
         }
     }
 
     /// Whether the same call may succeed later. This excludes [conflicts](Self::is_conflict), and
-    /// [`FailureKind::OutcomeUnknown`]: first check whether the change was made.
+    /// [`ErrorKind::OutcomeUnknown`]: first check whether the change was made.
     pub fn is_retryable(&self) -> bool {
-        self.kind() == ErrorKind::Storage(FailureKind::Busy)
+        self.kind() == ErrorKind::Busy
     }
 
     /// Whether a precondition on a version failed. Read again, and build a new batch.
@@ -193,34 +221,7 @@ pub enum ErrorKind {
     Refused,
     /// The program was built without a required feature, or the storage does not support the call.
     Unsupported,
-    /// The storage failed.
-    Storage(FailureKind),
-    /// Any other error.
-    Other,
-}
-
-impl ErrorKind {
-    /// The name for programs, which stays the same when messages change: `not_found`, for example. A failure of the
-    /// storage has the [name of its kind](FailureKind::name).
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Invalid => "invalid",
-            Self::NotFound => "not_found",
-            Self::AlreadyExists => "already_exists",
-            Self::Conflict => "conflict",
-            Self::Refused => "refused",
-            Self::Unsupported => "unsupported",
-            Self::Storage(kind) => kind.name(),
-            Self::Other => "other",
-        }
-    }
-}
-
-/// The kind of a backend failure.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-#[non_exhaustive]
-pub enum FailureKind {
-    /// Access was denied: permissions, credentials or a read-only medium.
+    /// The storage denied access: permissions, credentials or a read-only medium.
     AccessDenied,
     /// The operation timed out while other tasks or processes used the store. Retry it.
     Busy,
@@ -230,15 +231,15 @@ pub enum FailureKind {
     Full,
     /// The change may or may not have been made.
     OutcomeUnknown,
-    /// The backend does not support the file name.
+    /// The storage does not support the file name.
     UnsupportedName,
-    /// Any other failure. Nothing was changed.
+    /// Any other error. A store that fails with this kind changed nothing.
     Other,
 }
 
-impl FailureKind {
-    /// All kinds.
-    pub const ALL: &[Self] = &[
+impl ErrorKind {
+    /// The kinds of a [failure](StoreError::Failure) of the storage.
+    pub const OF_FAILURES: &[Self] = &[
         Self::AccessDenied,
         Self::Busy,
         Self::Damaged,
@@ -248,9 +249,15 @@ impl FailureKind {
         Self::Other,
     ];
 
-    /// The name for programs, logs and metrics: `outcome_unknown`, for example.
+    /// The name for programs, logs and metrics, which stays the same when messages change: `not_found`, for example.
     pub fn name(self) -> &'static str {
         match self {
+            Self::Invalid => "invalid",
+            Self::NotFound => "not_found",
+            Self::AlreadyExists => "already_exists",
+            Self::Conflict => "conflict",
+            Self::Refused => "refused",
+            Self::Unsupported => "unsupported",
             Self::AccessDenied => "access_denied",
             Self::Busy => "busy",
             Self::Damaged => "damaged",
@@ -273,17 +280,10 @@ mod tests {
         for (error, is_retryable, is_conflict) in [
             (StoreError::VersionMismatch { path: path() }, false, true),
             (StoreError::NotFound { path: path() }, false, false),
-            (failure(FailureKind::Busy), true, false),
-            (failure(FailureKind::OutcomeUnknown), false, false),
+            (failure(ErrorKind::Busy), true, false),
+            (failure(ErrorKind::OutcomeUnknown), false, false),
         ] {
             assert_eq!((error.is_retryable(), error.is_conflict()), (is_retryable, is_conflict), "{error}");
         }
-    }
-
-    #[test]
-    fn all_kinds_of_failures_are_listed() {
-        let listed: Vec<_> = FailureKind::ALL.iter().map(|kind| *kind as usize).collect();
-        let declared: Vec<_> = (0..=FailureKind::Other as usize).collect(); // the last kind
-        assert_eq!(listed, declared);
     }
 }

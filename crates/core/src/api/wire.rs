@@ -5,12 +5,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::content::Content;
-use crate::definition::TOOL_NAME;
-use crate::error::{Error, InputError};
-use crate::input;
-use crate::quote::quote;
-use crate::reply::Reply;
+use crate::store::quote::quote;
+use crate::tool::content::Content;
+use crate::tool::definition::TOOL_NAME;
+use crate::tool::error::{Error, InputError};
+use crate::tool::input;
+use crate::tool::reply::Reply;
 
 /// Some programs write it before JSON, and parsers may ignore it (RFC 8259, section 8.1).
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_result_holds_no_nul() {
-        let blocks = vec![crate::content::ContentBlock::Text { text: "a\0b".to_owned() }];
+        let blocks = vec![crate::tool::content::ContentBlock::Text { text: "a\0b".to_owned() }];
         for outcome in [Ok(Reply::Text("a\0b".to_owned())), Ok(Reply::Blocks(blocks)), Err(Error::other("a\0b"))] {
             let result = serde_json::to_string(&ToolResult::new(None, &outcome)).unwrap();
             assert!(result.contains("a\u{fffd}b") && !result.contains("\\u0000"), "{result}");

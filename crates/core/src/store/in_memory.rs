@@ -5,13 +5,13 @@ use std::time::SystemTime;
 
 use async_trait::async_trait;
 
-use crate::batch::Batch;
-use crate::file_size::DEFAULT_MAX_FILE_BYTES;
-use crate::node::{FileEntry, Node, Version};
-use crate::path_map::{PathMap, PathMapEntry};
+use crate::store::batch::Batch;
+use crate::store::error::StoreError;
+use crate::store::file_size::DEFAULT_MAX_FILE_BYTES;
+use crate::store::node::{FileEntry, Node, Version};
+use crate::store::path_map::{PathMap, PathMapEntry};
+use crate::store::store_path::StorePath;
 use crate::store::{ReadOptions, Store};
-use crate::store_error::StoreError;
-use crate::store_path::StorePath;
 
 /// A store that keeps its files in this process, for tests, examples and short-lived agents.
 ///

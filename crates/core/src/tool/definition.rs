@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::command_name::CommandName;
+use crate::tool::command_name::CommandName;
 
 /// The name of the tool (`[W3]`).
 pub const TOOL_NAME: &str = "memory";
@@ -238,7 +238,7 @@ impl CacheControl {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::Command;
+    use crate::tool::command::Command;
 
     #[test]
     fn w3_every_optional_field_is_serialized_if_set() {

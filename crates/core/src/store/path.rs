@@ -8,8 +8,8 @@ use percent_encoding::percent_decode;
 use serde::{Deserialize, Serialize};
 use unicode_normalization::is_nfc;
 
-use crate::quote::{MAX_QUOTED_BYTES, escape_unprintable, is_unprintable, quote};
-use crate::store_path::{MEMORIES, StorePath};
+use crate::store::quote::{MAX_QUOTED_BYTES, escape_unprintable, is_unprintable, quote};
+use crate::store::store_path::{MEMORIES, StorePath};
 
 /// The maximum length of a path in bytes, including `/memories` (`[P2]`).
 pub const MAX_PATH_BYTES: usize = 1_024;

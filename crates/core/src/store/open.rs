@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::file_size::DEFAULT_MAX_FILE_BYTES;
-use crate::store_error::{BoxError, ErrorKind, FailureKind};
-use crate::verify::Problem;
+use crate::store::error::{BoxError, ErrorKind};
+use crate::store::file_size::DEFAULT_MAX_FILE_BYTES;
+use crate::store::verify::Problem;
 
 /// The default timeout of an operation that waits for other tasks or processes.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ pub enum OpenMode {
     /// Opens an existing store for reading. Fails if the store does not exist.
     ///
     /// The store never writes to its storage: it creates no lock file, and runs no recovery or migration. Batches with
-    /// changes fail as [`AccessDenied`](crate::FailureKind::AccessDenied).
+    /// changes fail as [`AccessDenied`](crate::ErrorKind::AccessDenied).
     ReadOnly,
 }
 
@@ -42,7 +42,7 @@ pub struct OpenOptions {
     /// The mode. Default: [`OpenMode::Create`].
     pub mode: OpenMode,
     /// The time that an operation waits for other tasks or processes. It then fails as
-    /// [`Busy`](crate::FailureKind::Busy), without any change. Default: [`DEFAULT_TIMEOUT`].
+    /// [`Busy`](crate::ErrorKind::Busy), without any change. Default: [`DEFAULT_TIMEOUT`].
     pub timeout: Duration,
     /// The maximum size in bytes of a file that is read or written. Default: [`DEFAULT_MAX_FILE_BYTES`].
     ///
@@ -153,6 +153,6 @@ impl OpenError {
 
     /// Whether a retry may succeed.
     pub fn is_retryable(&self) -> bool {
-        self.kind == ErrorKind::Storage(FailureKind::Busy)
+        self.kind == ErrorKind::Busy
     }
 }

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 
-use crate::lines::ViewRange;
-use crate::node::{FileEntry, Listing};
-use crate::path::{MemoryPath, split_names};
-use crate::reply::{DirectoryItem, DirectoryView};
-use crate::text::{ViewCut, count_fitting};
+use crate::store::node::{FileEntry, Listing};
+use crate::store::path::{MemoryPath, split_names};
+use crate::tool::lines::ViewRange;
+use crate::tool::reply::{DirectoryItem, DirectoryView};
+use crate::tool::text::{ViewCut, count_fitting};
 
 /// The number of listed levels below the directory (`[V1]`).
 const LEVELS: usize = 2;
@@ -109,7 +109,7 @@ impl fmt::Write for CharacterCount {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{UnlistedItem, UnlistedReason};
+    use crate::store::node::{UnlistedItem, UnlistedReason};
 
     fn listing(files: &[(&str, u64)]) -> Listing {
         files.iter().map(|(path, size)| FileEntry::new(path.parse().unwrap(), *size)).collect()

@@ -2,12 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::content::Content;
-use crate::definition::TOOL_NAME;
-use crate::error::{Error, InputError};
-use crate::quote::quote;
+use crate::api::wire::{ToolResult, ToolUse};
+use crate::store::quote::quote;
 use crate::tool::MemoryTool;
-use crate::wire::{ToolResult, ToolUse};
+use crate::tool::content::Content;
+use crate::tool::definition::TOOL_NAME;
+use crate::tool::error::{Error, InputError};
 
 /// Runs the tool calls in a response, and returns the message to send next.
 ///
@@ -220,13 +220,13 @@ mod tests {
     use async_trait::async_trait;
 
     use super::*;
-    use crate::batch::Batch;
-    use crate::engine::Engine;
-    use crate::in_memory::InMemoryStore;
-    use crate::node::Node;
+    use crate::store::batch::Batch;
+    use crate::store::error::{ErrorKind, StoreError};
+    use crate::store::in_memory::InMemoryStore;
+    use crate::store::node::Node;
+    use crate::store::store_path::StorePath;
     use crate::store::{ReadOptions, Store};
-    use crate::store_error::{FailureKind, StoreError};
-    use crate::store_path::StorePath;
+    use crate::tool::engine::Engine;
 
     fn call(id: &str, input: Value) -> Value {
         json!({"type": "tool_use", "id": id, "name": "memory", "input": input})
@@ -364,7 +364,7 @@ mod tests {
     struct FailingStore;
 
     fn failure() -> StoreError {
-        StoreError::failure(FailureKind::AccessDenied, "reading", "secret-bucket: 403")
+        StoreError::failure(ErrorKind::AccessDenied, "reading", "secret-bucket: 403")
     }
 
     #[async_trait]

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use crate::node::{FileEntry, Listing, Node};
+use crate::store::error::{ErrorKind, StoreError};
+use crate::store::node::{FileEntry, Listing, Node};
+use crate::store::store_path::StorePath;
 use crate::store::{ReadOptions, Store};
-use crate::store_error::{FailureKind, StoreError};
-use crate::store_path::StorePath;
 
 /// Attempts to read and list a file without a concurrent change before reporting a difference.
 const MAX_ATTEMPTS: usize = 10;
@@ -106,7 +106,7 @@ impl VerifyReport {
     ) -> Result<Self, StoreError> {
         let listed = match list_all(store).await {
             Ok(listed) => listed,
-            Err(error @ StoreError::Failure { kind: FailureKind::Damaged, .. }) => {
+            Err(error @ StoreError::Failure { kind: ErrorKind::Damaged, .. }) => {
                 self.problems.push(Problem::of(&error));
                 return Ok(self);
             }
@@ -172,7 +172,7 @@ async fn examine(store: &(impl Store + ?Sized), listed: &FileEntry) -> Result<St
 /// intact.
 async fn read(store: &(impl Store + ?Sized), path: &StorePath) -> Result<Result<Node, String>, StoreError> {
     match store.read_opts(path, ReadOptions::new()).await {
-        Err(error @ StoreError::Failure { kind: FailureKind::Busy, .. }) => Err(error),
+        Err(error @ StoreError::Failure { kind: ErrorKind::Busy, .. }) => Err(error),
         read => Ok(read.map_err(|error| Problem::of(&error).message)),
     }
 }
@@ -202,8 +202,8 @@ mod tests {
     use async_trait::async_trait;
 
     use super::*;
-    use crate::batch::Batch;
-    use crate::node::{Listing, StoredFile, UnlistedItem, UnlistedReason, Version};
+    use crate::store::batch::Batch;
+    use crate::store::node::{Listing, StoredFile, UnlistedItem, UnlistedReason, Version};
 
     const DAMAGED: usize = usize::MAX;
     const ABSENT: usize = usize::MAX - 1;
@@ -240,7 +240,7 @@ mod tests {
                 return Ok(Node::Directory(Listing::from(files).with_unlisted(self.unlisted.clone())));
             }
             match next(&self.read) {
-                DAMAGED => Err(StoreError::failure(FailureKind::Damaged, "reading", "torn")),
+                DAMAGED => Err(StoreError::failure(ErrorKind::Damaged, "reading", "torn")),
                 ABSENT => Ok(Node::Absent),
                 length => Ok(Node::File(StoredFile::new(vec![b'x'; length], Version::new(*b"")))),
             }

@@ -5,10 +5,10 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::command_name::CommandName;
-use crate::error::{Error, InputError};
-use crate::lines::{InsertLine, ViewRange};
-use crate::path::MemoryPath;
+use crate::store::path::MemoryPath;
+use crate::tool::command_name::CommandName;
+use crate::tool::error::{Error, InputError};
+use crate::tool::lines::{InsertLine, ViewRange};
 
 /// A command of the memory tool, parsed from the `input` of a `tool_use` block (`[W1]`).
 ///

@@ -1,10 +1,10 @@
 //! Checks a batch against a quota.
 
-use crate::change::Change;
-use crate::quota::{Quota, QuotaKind, Usage};
-use crate::state::StoreState;
-use crate::store_error::StoreError;
-use crate::store_path::StorePath;
+use crate::store::change::Change;
+use crate::store::error::StoreError;
+use crate::store::quota::{Quota, QuotaKind, Usage};
+use crate::store::state::StoreState;
+use crate::store::store_path::StorePath;
 
 /// Checks the changes of a batch against the quota of a directory.
 pub(crate) fn check(
@@ -157,8 +157,8 @@ mod tests {
     use std::cell::RefCell;
 
     use super::*;
-    use crate::batch::Batch;
-    use crate::node::Stat;
+    use crate::store::batch::Batch;
+    use crate::store::node::Stat;
 
     /// A state in which every path is a file of 5 bytes. It records the paths passed to `usage`.
     #[derive(Default)]

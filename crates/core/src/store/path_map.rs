@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::batch::Batch;
-use crate::change::Change;
-use crate::node::{FileEntry, Node, Stat, StoredFile, Version};
-use crate::quota::Usage;
-use crate::state::StoreState;
-use crate::store_error::StoreError;
-use crate::store_path::StorePath;
+use crate::store::batch::Batch;
+use crate::store::change::Change;
+use crate::store::error::StoreError;
+use crate::store::node::{FileEntry, Node, Stat, StoredFile, Version};
+use crate::store::quota::Usage;
+use crate::store::state::StoreState;
+use crate::store::store_path::StorePath;
 
 /// The value of a [`PathMap`] for a file: its contents, or metadata about contents stored elsewhere.
 pub trait PathMapEntry {

@@ -1,7 +1,7 @@
 //! The size limit of files.
 
-use crate::store_error::{FailureKind, StoreError};
-use crate::store_path::StorePath;
+use crate::store::error::{ErrorKind, StoreError};
+use crate::store::store_path::StorePath;
 
 /// The default size limit of files that a store reads or writes: 64 MiB.
 ///
@@ -30,7 +30,7 @@ impl StoreError {
     fn too_large(path: &StorePath, reason: String) -> Self {
         if path.is_record() {
             let cause = format!("{path}: {reason}");
-            return Self::failure(FailureKind::Full, "reading or writing a record", cause);
+            return Self::failure(ErrorKind::Full, "reading or writing a record", cause);
         }
         Self::refused(path, POLICY, reason)
     }

@@ -1,9 +1,9 @@
 //! [`StoreState`]: the state of a store that checks depend on.
 
-use crate::node::{NodeKind, Stat};
-use crate::quota::Usage;
-use crate::store_error::StoreError;
-use crate::store_path::StorePath;
+use crate::store::error::StoreError;
+use crate::store::node::{NodeKind, Stat};
+use crate::store::quota::Usage;
+use crate::store::store_path::StorePath;
 
 /// A snapshot of a store, as used by [`Batch::check`](crate::Batch::check), [`Change::check`](crate::Change::check) and
 /// [`ReadOptions::check`](crate::ReadOptions::check).

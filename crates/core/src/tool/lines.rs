@@ -6,7 +6,7 @@ use std::ops::{RangeFrom, RangeInclusive};
 use serde::Serialize;
 use serde_json::{Number, Value};
 
-use crate::quote::{MAX_QUOTED_BYTES, quote};
+use crate::store::quote::{MAX_QUOTED_BYTES, quote};
 
 /// The `view_range` of `view`. Its validity depends on the number of lines of the file or listing (`[V4]`).
 ///

@@ -4,12 +4,12 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::command::type_name;
-use crate::command_name::CommandName;
-use crate::lines::{InsertLine, ViewRange};
-use crate::path::{MemoryPath, PathError};
-use crate::quote::quote;
-use crate::store_error::{BoxError, ErrorKind, FailureKind, StoreError};
+use crate::store::error::{BoxError, ErrorKind, StoreError};
+use crate::store::path::{MemoryPath, PathError};
+use crate::store::quote::quote;
+use crate::tool::command::type_name;
+use crate::tool::command_name::CommandName;
+use crate::tool::lines::{InsertLine, ViewRange};
 
 /// An error of a command.
 ///
@@ -193,19 +193,19 @@ pub enum Error {
 
     /// The storage failed. The cause is only in the source chain (`[W5]`).
     #[error("Error: {}", match kind {
-        FailureKind::AccessDenied => "The memory storage refused access. Nothing was changed.",
-        FailureKind::Busy => "The memory storage is busy. Nothing was changed. Try again.",
-        FailureKind::Damaged => "The memory storage holds damaged data here. Nothing was changed.",
-        FailureKind::Full => "The memory storage is full. Nothing was changed.",
-        FailureKind::UnsupportedName => "The memory storage does not support this file name. Nothing was changed.",
-        FailureKind::OutcomeUnknown =>
+        ErrorKind::AccessDenied => "The memory storage refused access. Nothing was changed.",
+        ErrorKind::Busy => "The memory storage is busy. Nothing was changed. Try again.",
+        ErrorKind::Damaged => "The memory storage holds damaged data here. Nothing was changed.",
+        ErrorKind::Full => "The memory storage is full. Nothing was changed.",
+        ErrorKind::UnsupportedName => "The memory storage does not support this file name. Nothing was changed.",
+        ErrorKind::OutcomeUnknown =>
             "The memory storage failed before it could confirm the change. View the path to check whether the change \
              was made.",
-        FailureKind::Other => "The memory storage failed. Nothing was changed.",
+        _ => "The memory storage failed. Nothing was changed.",
     })]
     Storage {
         /// The kind of failure.
-        kind: FailureKind,
+        kind: ErrorKind,
         /// The error of the store.
         #[source]
         source: StoreError,
@@ -251,7 +251,7 @@ impl Error {
             Self::AlreadyExists { .. } | Self::DestinationExists { .. } => ErrorKind::AlreadyExists,
             Self::Conflict { .. } => ErrorKind::Conflict,
             Self::Refused { .. } => ErrorKind::Refused,
-            Self::Storage { kind, .. } => ErrorKind::Storage(*kind),
+            Self::Storage { kind, .. } => *kind,
             Self::Other { .. } => ErrorKind::Other,
             Self::Input(_)
             | Self::Path(_)
@@ -271,10 +271,47 @@ impl Error {
         }
     }
 
+    /// The name for programs, logs and metrics, which stays the same when messages change: `no_match`, for example. It
+    /// contains no part of a path or of a file.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Input(_) => "invalid_input",
+            Self::Path(_) => "invalid_path",
+            Self::SymbolicLink { .. } => "symbolic_link",
+            Self::NotARegularFile { .. } => "not_a_regular_file",
+            Self::DestinationExists { .. } => "destination_exists",
+            Self::ParentIsFile { .. } => "parent_is_file",
+            Self::RenameIntoItself { .. } => "rename_into_itself",
+            Self::RootIsFixed { .. } => "root_is_fixed",
+            Self::InvalidViewRange { .. } => "invalid_view_range",
+            Self::TooManyLines { .. } => "too_many_lines",
+            Self::NotText { .. } => "not_text",
+            Self::NulCharacter { .. } => "nul_character",
+            Self::EmptyOldStr { .. } => "empty_old_str",
+            Self::NoMatch { .. } => "no_match",
+            Self::MultipleMatches { .. } => "multiple_matches",
+            Self::InvalidInsertLine { .. } => "invalid_insert_line",
+            Self::NotFound { .. }
+            | Self::AlreadyExists { .. }
+            | Self::Conflict { .. }
+            | Self::Refused { .. }
+            | Self::Storage { .. }
+            | Self::Other { .. } => self.kind().name(),
+        }
+    }
+
+    /// The policy that refused the command.
+    pub fn policy(&self) -> Option<&'static str> {
+        match self {
+            Self::Refused { policy, .. } => Some(policy),
+            _ => None,
+        }
+    }
+
     /// Whether the same command may succeed later. This includes a conflict, because a command reads again. It excludes
-    /// [`FailureKind::OutcomeUnknown`]: first check whether the change was made.
+    /// [`ErrorKind::OutcomeUnknown`]: first check whether the change was made.
     pub fn is_retryable(&self) -> bool {
-        matches!(self.kind(), ErrorKind::Conflict | ErrorKind::Storage(FailureKind::Busy))
+        matches!(self.kind(), ErrorKind::Conflict | ErrorKind::Busy)
     }
 }
 

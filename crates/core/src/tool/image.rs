@@ -2,8 +2,8 @@
 
 use std::io::Cursor;
 
-use crate::error::NotTextReason;
-use crate::path::MemoryPath;
+use crate::store::path::MemoryPath;
+use crate::tool::error::NotTextReason;
 
 /// The largest side of an image in pixels.
 const MAX_SIDE: u32 = 8_000;

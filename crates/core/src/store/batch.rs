@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 use std::iter;
 
-use crate::actor::Actor;
-use crate::change::Change;
-use crate::node::FileTimes;
-use crate::precondition::Precondition;
-use crate::quota::Quota;
-use crate::quota_check;
-use crate::snapshot::CheckInputs;
-use crate::state::StoreState;
-use crate::store_error::{InvalidBatch, StoreError};
-use crate::store_path::StorePath;
+use crate::store::actor::Actor;
+use crate::store::change::Change;
+use crate::store::error::{InvalidBatch, StoreError};
+use crate::store::node::FileTimes;
+use crate::store::precondition::Precondition;
+use crate::store::quota::Quota;
+use crate::store::quota_check;
+use crate::store::snapshot::CheckInputs;
+use crate::store::state::StoreState;
+use crate::store::store_path::StorePath;
 
 /// Changes that a store applies atomically, subject to preconditions and quotas.
 ///
@@ -296,7 +296,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::path_map::PathMap;
+    use crate::store::path_map::PathMap;
 
     fn path(text: &str) -> StorePath {
         text.parse().unwrap()

@@ -1,12 +1,12 @@
 //! [`StoreExt`]: convenience methods for every store.
 
-use crate::batch::Batch;
-use crate::node::{FileEntry, Node};
-use crate::path::MemoryPath;
-use crate::quota::Usage;
+use crate::store::batch::Batch;
+use crate::store::error::StoreError;
+use crate::store::node::{FileEntry, Node};
+use crate::store::path::MemoryPath;
+use crate::store::quota::Usage;
+use crate::store::store_path::StorePath;
 use crate::store::{ReadOptions, Store};
-use crate::store_error::StoreError;
-use crate::store_path::StorePath;
 
 /// Convenience methods for every [`Store`].
 ///

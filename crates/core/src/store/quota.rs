@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::node::FileEntry;
-use crate::store_path::StorePath;
+use crate::store::node::FileEntry;
+use crate::store::store_path::StorePath;
 
 /// Limits of a directory (`[X4]`), for [`Batch::limit`](crate::Batch::limit). `None` means no limit.
 ///

@@ -2,24 +2,26 @@
 
 use async_trait::async_trait;
 
-use crate::actor::Actor;
-use crate::batch::Batch;
-use crate::command::{CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand};
-use crate::command_name::CommandName;
-use crate::definition::ToolDefinition;
-use crate::directory_view::view_directory;
-use crate::error::{Error, NotTextReason};
-use crate::image;
-use crate::lines::ViewRange;
-use crate::node::{Node, StoredFile};
-use crate::path::MemoryPath;
-use crate::precondition::Precondition;
-use crate::reply::{FileView, ImageView, Reply};
+use crate::store::actor::Actor;
+use crate::store::batch::Batch;
+use crate::store::error::{ErrorKind, StoreError};
+use crate::store::node::{Node, StoredFile};
+use crate::store::path::MemoryPath;
+use crate::store::precondition::Precondition;
+use crate::store::store_path::StorePath;
 use crate::store::{ReadOptions, Store};
-use crate::store_error::{FailureKind, StoreError};
-use crate::store_path::StorePath;
-use crate::text;
 use crate::tool::MemoryTool;
+use crate::tool::command::{
+    CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand,
+};
+use crate::tool::command_name::CommandName;
+use crate::tool::definition::ToolDefinition;
+use crate::tool::directory_view::view_directory;
+use crate::tool::error::{Error, NotTextReason};
+use crate::tool::image;
+use crate::tool::lines::ViewRange;
+use crate::tool::reply::{FileView, ImageView, Reply};
+use crate::tool::text;
 
 /// The default limit on the characters that `view` returns, which Claude's own description of the tool states (`[V8]`).
 pub const DEFAULT_MAX_VIEW_CHARACTERS: usize = 16_000;
@@ -334,7 +336,7 @@ fn store_error(command: CommandName, path: &MemoryPath, source: StoreError) -> E
         }
         StoreError::Path(error) => Error::Path(error),
         StoreError::Failure { kind, .. } => Error::Storage { kind, source },
-        _ => Error::Storage { kind: FailureKind::Other, source },
+        _ => Error::Storage { kind: ErrorKind::Other, source },
     }
 }
 

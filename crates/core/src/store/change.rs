@@ -1,9 +1,9 @@
 //! [`Change`]: a change of a batch.
 
-use crate::node::{FileTimes, NodeKind};
-use crate::state::StoreState;
-use crate::store_error::StoreError;
-use crate::store_path::StorePath;
+use crate::store::error::StoreError;
+use crate::store::node::{FileTimes, NodeKind};
+use crate::store::state::StoreState;
+use crate::store::store_path::StorePath;
 
 /// A change of a file or directory in a [`Batch`](crate::Batch).
 #[derive(Clone, Debug, Eq, PartialEq)]

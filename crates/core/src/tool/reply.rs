@@ -6,10 +6,10 @@ use std::fmt;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-use crate::content::{Content, ContentBlock, ImageSource};
-use crate::node::UnlistedReason;
-use crate::path::MemoryPath;
-use crate::text::{Snippet, ViewCut, number_lines};
+use crate::store::node::UnlistedReason;
+use crate::store::path::MemoryPath;
+use crate::tool::content::{Content, ContentBlock, ImageSource};
+use crate::tool::text::{Snippet, ViewCut, number_lines};
 
 /// The result of a successful command.
 ///

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::path::{MAX_SEGMENT_BYTES, MemoryPath, PathError, check_names, refuse_too_long, split_names};
-use crate::quote::quote;
+use crate::store::path::{MAX_SEGMENT_BYTES, MemoryPath, PathError, check_names, refuse_too_long, split_names};
+use crate::store::quote::quote;
 
 pub(crate) const MEMORIES: &str = "/memories";
 const RECORDS: &str = "/records";
@@ -26,7 +26,7 @@ const RECORDS: &str = "/records";
 /// siblings sort in the order of a listing (`[V1]`).
 ///
 /// A backend must still handle names that its system rejects
-/// ([`FailureKind::UnsupportedName`](crate::FailureKind::UnsupportedName)) or treats as equal, such as on
+/// ([`ErrorKind::UnsupportedName`](crate::ErrorKind::UnsupportedName)) or treats as equal, such as on
 /// case-insensitive file systems.
 ///
 /// ```
