@@ -67,8 +67,8 @@ mod linux {
     use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+    use crate::directories;
     use crate::disk::FileStamp;
-    use crate::layout;
     use crate::sequence::{Sequence, is_unfinished};
     use crate::tree::version_of;
     use crate::version_cache::VersionCache;
@@ -114,7 +114,7 @@ mod linux {
         max_bytes: u64,
         versions: &VersionCache,
     ) -> Result<Option<StoredFile>, Errno> {
-        let path_in_base = layout::relative_path(path);
+        let path_in_base = directories::relative_path(path);
         let now = SystemTime::now();
         // Opening a pipe or a device for reading has effects, so the entry is looked at first.
         let found = fstat(open(base, &path_in_base, OFlags::PATH)?)?;

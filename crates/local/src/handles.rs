@@ -11,7 +11,6 @@ use cap_std::fs::{Dir, File as CapFile};
 
 use crate::disk::{self, Access};
 use crate::journal;
-use crate::layout::Layout;
 use crate::name::Name;
 use crate::sequence::{self, Sequence};
 
@@ -46,17 +45,14 @@ pub(crate) struct Handles {
 
 impl Handles {
     /// Opens the files, and creates missing ones.
-    pub(crate) fn open_or_create(layout: &Layout) -> io::Result<Self> {
-        layout.refuse_other_writers()?;
-        let private = layout.private()?;
+    pub(crate) fn open_or_create(private: Dir) -> io::Result<Self> {
         let turnstile = disk::open_lock_file(&private, TURNSTILE)?.into_std();
         let lock = disk::open_lock_file(&private, LOCK)?;
         Self::new(private, Some(turnstile), lock, Access::ReadWrite)
     }
 
     /// Opens the files without creating any; `None` if there is no lock file, as in a copy of a store.
-    pub(crate) fn open(layout: &Layout) -> io::Result<Option<Self>> {
-        let Some(private) = layout.existing_private()? else { return Ok(None) };
+    pub(crate) fn open(private: Dir) -> io::Result<Option<Self>> {
         let turnstile = disk::open_existing_file(&private, TURNSTILE, Access::Read)?.map(CapFile::into_std);
         let Some(lock) = disk::open_existing_file(&private, LOCK, Access::Read)? else { return Ok(None) };
         Self::new(private, turnstile, lock, Access::Read).map(Some)
@@ -101,12 +97,12 @@ impl Handles {
         Ok(true)
     }
 
-    /// The directory of new contents and removed directories.
-    pub(crate) fn staging(&self, layout: &Layout) -> io::Result<&Dir> {
+    /// The directory of new contents and removed directories, which `open` opens in the private directory.
+    pub(crate) fn staging(&self, open: impl FnOnce(&Dir) -> io::Result<Dir>) -> io::Result<&Dir> {
         match self.staging.get() {
             Some(opened) => Ok(opened),
             None => {
-                let opened = layout.staging_in(&self.private)?;
+                let opened = open(&self.private)?;
                 Ok(self.staging.get_or_init(|| opened))
             }
         }

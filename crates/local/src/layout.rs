@@ -16,7 +16,6 @@
 //! `memories`. The contents of `.memory-tool` are not trusted either, because a store may be a copy from an unknown
 //! source.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::io;
@@ -24,12 +23,14 @@ use std::iter;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 use memory_tool_core::{OpenMode, OpenOptions, StoreError, StorePath, StoredFile};
 
 use crate::cached_read::CachedReader;
-use crate::disk::{self, EntryKind, Rule};
+use crate::directories::{
+    MEMORIES, PRIVATE, RECORDS, above_root, create_base, directory, directory_or_create, refuse_mount,
+};
+use crate::disk::{self, Rule};
 use crate::failure::{failed, unconfirmed};
 use crate::handles::Handles;
 use crate::name::Name;
@@ -38,11 +39,8 @@ use crate::removal;
 use crate::tree::Tree;
 use crate::version_cache::VersionCache;
 
-const MEMORIES: Name<'_> = Name::constant("memories");
 const MEMORIES_IN_CAPITALS: Name<'_> = Name::constant("MEMORIES");
-const PRIVATE: Name<'_> = Name::constant(".memory-tool");
 const STAGING: Name<'_> = Name::constant("staging");
-const RECORDS: Name<'_> = Name::constant("records");
 const CONFLICTS: Name<'_> = Name::constant("conflicts");
 
 /// The path of the lock file relative to the base directory.
@@ -299,81 +297,4 @@ impl Layout {
         }
         disk::refuse_other_users(directory, &format!("`{name}`"), Rule::Private)
     }
-}
-
-/// The path of a file or directory relative to the base directory.
-pub(crate) fn relative_path(path: &StorePath) -> Cow<'_, str> {
-    if path.is_record() {
-        Cow::Owned(format!("{PRIVATE}{path}"))
-    } else {
-        Cow::Borrowed(path.as_str().trim_start_matches('/'))
-    }
-}
-
-fn refuse_mount(staging: &Dir, memories: &Dir) -> io::Result<()> {
-    if disk::is_one_mount(staging, memories)? {
-        return Ok(());
-    }
-    let message = "`memories` is a separate mount, so files cannot be moved into it";
-    Err(io::Error::new(io::ErrorKind::CrossesDevices, message))
-}
-
-fn directory_or_create(parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
-    if let Some(found) = directory(parent, name)? {
-        return Ok(found);
-    }
-    match disk::create_private_directory(parent, name) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-        _ => disk::sync_directory(parent)?,
-    }
-    directory(parent, name)?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
-}
-
-/// The directory of the root of a path; `None` if it does not exist.
-pub(crate) fn root_of(base: &Dir, path: &StorePath) -> io::Result<Option<Dir>> {
-    above_root(base, path)?.map_or(Ok(None), |(parent, name)| directory(&parent, name))
-}
-
-/// The directory that contains the root of a path, and the root's name in it; `None` if it does not exist.
-fn above_root(base: &Dir, path: &StorePath) -> io::Result<Option<(Dir, Name<'static>)>> {
-    if path.is_record() {
-        Ok(directory(base, PRIVATE)?.map(|private| (private, RECORDS)))
-    } else {
-        Ok(Some((base.try_clone()?, MEMORIES)))
-    }
-}
-
-fn directory(parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
-    let found = match disk::entry_kind(parent, name)? {
-        EntryKind::Directory(found) => return Ok(Some(found)),
-        EntryKind::Absent => return Ok(None),
-        EntryKind::Link => "a symbolic link",
-        EntryKind::File(_) | EntryKind::Special => "not a directory",
-    };
-    Err(io::Error::new(io::ErrorKind::NotADirectory, format!("`{name}` is {found}")))
-}
-
-/// Creates the base directory and its missing ancestors with access for the owner only.
-fn create_base(base: &Path) -> io::Result<()> {
-    let missing = base.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists());
-    let mut missing: Vec<_> = missing.collect();
-    missing.reverse();
-    for directory in missing {
-        match create_ambient(directory) {
-            // Created by another process, or by the previous step: `new/..` exists once `new` does.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => created?,
-        }
-    }
-    Ok(())
-}
-
-fn create_ambient(path: &Path) -> io::Result<()> {
-    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
-        return std::fs::create_dir(path); // `..`, or the root of the file system
-    };
-    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
-    let parent = Dir::open_ambient_dir(parent, ambient_authority())?;
-    disk::create_private_directory(&parent, Name::parse(name)?)?;
-    disk::sync_directory(&parent)
 }

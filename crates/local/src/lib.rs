@@ -3,6 +3,7 @@
 
 mod cached_read;
 mod config;
+mod directories;
 mod disk;
 mod failure;
 #[cfg(any(fuzzing, test))]
@@ -14,6 +15,7 @@ mod layout;
 mod leftovers;
 mod listing;
 mod lock;
+mod locked_files;
 mod name;
 mod open_files;
 mod removal;

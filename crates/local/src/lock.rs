@@ -32,7 +32,10 @@ impl<'a> Lock<'a> {
         loop {
             let handles = match layout.idle_handles() {
                 Some(handles) => handles,
-                None => Arc::new(Handles::open_or_create(layout)?),
+                None => {
+                    layout.refuse_other_writers()?;
+                    Arc::new(Handles::open_or_create(layout.private()?)?)
+                }
             };
             // A waiting process holds the turnstile and blocks later ones, so readers cannot starve a writer.
             if let Some(lock) = Self::wait(layout, handles, mode, Mode::Exclusive, deadline)? {
@@ -51,7 +54,7 @@ impl<'a> Lock<'a> {
         loop {
             let handles = match layout.idle_handles() {
                 Some(handles) => handles,
-                None => match Handles::open(layout)? {
+                None => match layout.existing_private()?.map_or(Ok(None), Handles::open)? {
                     Some(handles) => Arc::new(handles),
                     None => return Ok(None),
                 },

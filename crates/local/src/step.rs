@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::disk::{self, FileAccess};
 use crate::failure::failed;
+use crate::locked_files::LockedFiles;
 use crate::name::{Name, TemporaryName};
 use crate::removal;
-use crate::transaction::Transaction;
 use crate::tree::{Location, Resolution};
 
 /// A change whose new contents, if any, are already on the disk.
@@ -39,7 +39,7 @@ pub(crate) enum Step {
 impl Step {
     /// Applies the change. An error after it took effect has an unknown outcome; after any other error, nothing has
     /// changed.
-    pub(crate) fn perform(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
+    pub(crate) fn perform(&self, files: &LockedFiles<'_>) -> Result<(), StoreError> {
         if self.is_of_record() {
             files.layout.check_records().map_err(|error| failed("changing a record", error))?;
         }
@@ -83,14 +83,14 @@ impl Step {
     }
 
     /// Checks that the staged contents are a regular file. They are missing if the step was already done.
-    pub(crate) fn check_staged(&self, files: &Transaction<'_>) -> io::Result<()> {
+    pub(crate) fn check_staged(&self, files: &LockedFiles<'_>) -> io::Result<()> {
         self.staged()
             .map_or(Ok(true), |staged| disk::has_private_file(files.staging()?, staged.as_name(), "staging"))
             .map(drop)
     }
 
     /// Checks that a file or directory that is moved to the staging directory can be removed there.
-    pub(crate) fn check_removable(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
+    pub(crate) fn check_removable(&self, files: &LockedFiles<'_>) -> Result<(), StoreError> {
         match self {
             Self::Remove { path, removed: Some(_) } => check_removable(files, path),
             _ => Ok(()),
@@ -99,7 +99,7 @@ impl Step {
 
     /// Creates what the change needs and detects obstacles, so that little can fail after the commit. This is
     /// invisible, because a directory without files does not exist.
-    pub(crate) fn prepare(&self, files: &Transaction<'_>) -> Result<(), StoreError> {
+    pub(crate) fn prepare(&self, files: &LockedFiles<'_>) -> Result<(), StoreError> {
         match self {
             Self::Write { path, .. } => check_usable(files, prepare_parent(files, path)?.as_ref()),
             Self::Remove { path, .. } => check_directory_of(files, path),
@@ -117,7 +117,7 @@ pub(crate) fn is_transient(error: &StoreError) -> bool {
 }
 
 fn write(
-    files: &Transaction<'_>,
+    files: &LockedFiles<'_>,
     path: &StorePath,
     staged: &TemporaryName,
     replaces: Option<&[u8]>,
@@ -151,7 +151,7 @@ fn write(
 
 /// The parent directory of a file; `None` if the file does not have the version or other access rights.
 fn parent_at_version(
-    files: &Transaction<'_>,
+    files: &LockedFiles<'_>,
     path: &StorePath,
     version: &[u8],
     access: Option<FileAccess>,
@@ -164,20 +164,20 @@ fn parent_at_version(
 
 /// Whether an earlier process moved the file out of the staging directory.
 fn is_already_moved(
-    files: &Transaction<'_>,
+    files: &LockedFiles<'_>,
     staged: &TemporaryName,
     operation: &'static str,
 ) -> Result<bool, StoreError> {
-    Ok(files.is_recovering() && !is_in_staging(files, staged, operation)?)
+    Ok(files.is_recovering.get() && !is_in_staging(files, staged, operation)?)
 }
 
-fn is_in_staging(files: &Transaction<'_>, name: &TemporaryName, operation: &'static str) -> Result<bool, StoreError> {
+fn is_in_staging(files: &LockedFiles<'_>, name: &TemporaryName, operation: &'static str) -> Result<bool, StoreError> {
     let found = files.staging().and_then(|staging| disk::metadata(staging, name.as_name()));
     Ok(found.map_err(|error| failed(operation, error))?.is_some())
 }
 
 /// Whether there is a file or directory that is about to be moved.
-fn is_present(files: &Transaction<'_>, path: &StorePath) -> Result<bool, StoreError> {
+fn is_present(files: &LockedFiles<'_>, path: &StorePath) -> Result<bool, StoreError> {
     let found = files.tree.find(path)?;
     files.tree.forget_entries();
     if matches!(found, Location::Directory) {
@@ -186,9 +186,9 @@ fn is_present(files: &Transaction<'_>, path: &StorePath) -> Result<bool, StoreEr
     Ok(!matches!(found, Location::Absent))
 }
 
-fn remove(files: &Transaction<'_>, path: &StorePath, removed: &TemporaryName) -> Result<(), StoreError> {
+fn remove(files: &LockedFiles<'_>, path: &StorePath, removed: &TemporaryName) -> Result<(), StoreError> {
     const OPERATION: &str = "removing a file or directory";
-    let is_removed = files.is_recovering() && is_in_staging(files, removed, OPERATION)?;
+    let is_removed = files.is_recovering.get() && is_in_staging(files, removed, OPERATION)?;
     if is_removed || !is_present(files, path)? {
         return Ok(());
     }
@@ -209,7 +209,7 @@ fn remove(files: &Transaction<'_>, path: &StorePath, removed: &TemporaryName) ->
 
 /// Removes a file in place, which takes fewer calls than moving it away. It cannot be repeated: a file that another
 /// program creates there later would be removed.
-fn remove_file(files: &Transaction<'_>, path: &StorePath) -> Result<(), StoreError> {
+fn remove_file(files: &LockedFiles<'_>, path: &StorePath) -> Result<(), StoreError> {
     let missing = || StoreError::NotFound { path: path.clone() }; // a program without the lock removed it
     let parent = path.parent().unwrap_or_else(|| path.root_above());
     let directory = files.tree.open_directory(&parent)?.ok_or_else(missing)?;
@@ -223,7 +223,7 @@ fn remove_file(files: &Transaction<'_>, path: &StorePath) -> Result<(), StoreErr
     Ok(())
 }
 
-fn rename(files: &Transaction<'_>, from: &StorePath, to: &StorePath) -> Result<(), StoreError> {
+fn rename(files: &LockedFiles<'_>, from: &StorePath, to: &StorePath) -> Result<(), StoreError> {
     const OPERATION: &str = "renaming";
     let Some(parent) = from.parent() else { return Ok(()) };
     if !is_present(files, from)? {
@@ -254,7 +254,7 @@ fn move_to_free(from: &Dir, from_name: Name<'_>, to: &Dir, to_name: Name<'_>) ->
 
 /// Opens the parent directory of `path` or creates it, and removes empty directories at `path`. This is invisible until
 /// `path` exists.
-fn prepare_parent(files: &Transaction<'_>, path: &StorePath) -> Result<Arc<Dir>, StoreError> {
+fn prepare_parent(files: &LockedFiles<'_>, path: &StorePath) -> Result<Arc<Dir>, StoreError> {
     let (_, parent) = open_or_create_parent(files, path)?;
     let removed = disk::remove_empty_directories(&parent, Name::of(path)?);
     removed.map_err(|error| failed("removing an empty directory", error))?;
@@ -262,7 +262,7 @@ fn prepare_parent(files: &Transaction<'_>, path: &StorePath) -> Result<Arc<Dir>,
 }
 
 /// Opens the parent directory of `path`, and returns its path too. Creates missing directories.
-fn open_or_create_parent(files: &Transaction<'_>, path: &StorePath) -> Result<(StorePath, Arc<Dir>), StoreError> {
+fn open_or_create_parent(files: &LockedFiles<'_>, path: &StorePath) -> Result<(StorePath, Arc<Dir>), StoreError> {
     const OPERATION: &str = "creating a directory";
     let directory = path.parent().unwrap_or_else(|| path.root_above());
     let opened = match resolve_or_create_root(files, &directory)? {
@@ -278,7 +278,7 @@ fn open_or_create_parent(files: &Transaction<'_>, path: &StorePath) -> Result<(S
     Ok((directory, opened))
 }
 
-fn resolve_or_create_root(files: &Transaction<'_>, path: &StorePath) -> Result<Option<Resolution>, StoreError> {
+fn resolve_or_create_root(files: &LockedFiles<'_>, path: &StorePath) -> Result<Option<Resolution>, StoreError> {
     if let Some(resolved) = files.tree.resolve(path)? {
         return Ok(Some(resolved));
     }
@@ -287,7 +287,7 @@ fn resolve_or_create_root(files: &Transaction<'_>, path: &StorePath) -> Result<O
 }
 
 /// Creates a directory, and flushes its name before anything is moved into it.
-fn make_directory(files: &Transaction<'_>, parent: Arc<Dir>, path: &StorePath) -> io::Result<Arc<Dir>> {
+fn make_directory(files: &LockedFiles<'_>, parent: Arc<Dir>, path: &StorePath) -> io::Result<Arc<Dir>> {
     let name = Name::of(path).map_err(io::Error::other)?;
     disk::create_directory(files.staging()?, &parent, name)?;
     disk::sync_directory(&parent)?;
@@ -295,19 +295,7 @@ fn make_directory(files: &Transaction<'_>, parent: Arc<Dir>, path: &StorePath) -
     disk::open_directory(&parent, name).map(Arc::new)
 }
 
-/// Removes the directories above `path` that became empty (`[P5]`). Stops at the first error, because an empty
-/// directory is invisible.
-pub(crate) fn prune_above(files: &Transaction<'_>, path: &StorePath) {
-    for directory in path.parents() {
-        let (Some(parent), Ok(name)) = (directory.parent(), Name::of(&directory)) else { return };
-        match files.tree.open_directory(&parent) {
-            Ok(Some(parent)) if parent.remove_dir(name).is_ok() => files.layout.forget_flushed(),
-            _ => return,
-        }
-    }
-}
-
-fn check_directory_of(files: &Transaction<'_>, path: &StorePath) -> Result<(), StoreError> {
+fn check_directory_of(files: &LockedFiles<'_>, path: &StorePath) -> Result<(), StoreError> {
     let Some(parent) = path.parent() else { return Ok(()) };
     match files.tree.open_directory(&parent)? {
         Some(directory) => check_usable(files, &directory),
@@ -315,7 +303,7 @@ fn check_directory_of(files: &Transaction<'_>, path: &StorePath) -> Result<(), S
     }
 }
 
-fn check_removable(files: &Transaction<'_>, path: &StorePath) -> Result<(), StoreError> {
+fn check_removable(files: &LockedFiles<'_>, path: &StorePath) -> Result<(), StoreError> {
     let checked = match path.parent() {
         None => files.layout.check_root_removable(path),
         Some(parent) => match files.tree.open_directory(&parent)? {
@@ -327,7 +315,7 @@ fn check_removable(files: &Transaction<'_>, path: &StorePath) -> Result<(), Stor
 }
 
 /// Checks that entries can be renamed between the directory and the staging directory.
-fn check_usable(files: &Transaction<'_>, directory: &Dir) -> Result<(), StoreError> {
+fn check_usable(files: &LockedFiles<'_>, directory: &Dir) -> Result<(), StoreError> {
     let checked = files.staging().and_then(|staging| disk::check_movable(directory, staging));
     checked.map_err(|error| failed("checking a directory", error))
 }

@@ -1,11 +1,11 @@
 //! [`Transaction`]: checks and applies a batch, either as one step or through the journal.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use cap_std::fs::{Dir, File};
+use cap_std::fs::File;
 use memory_tool_core::{
     Batch, Change, ErrorKind, Precondition, Quota, Stat, StoreError, StorePath, StoreState, Usage, Version,
 };
@@ -15,27 +15,19 @@ use crate::failure::{failed, unconfirmed};
 use crate::journal;
 use crate::layout::Layout;
 use crate::lock::Lock;
+use crate::locked_files::LockedFiles;
 use crate::name::{Name, TemporaryName};
 use crate::sequence::{self, Sequence};
-use crate::step::{Step, is_transient, prune_above};
+use crate::step::{Step, is_transient};
 use crate::tree::{Location, Tree};
 use crate::usage_cache::UsageCache;
 
-/// The files of a store while its lock is held exclusively.
+/// A change of the files, from the lock to its release.
 pub(crate) struct Transaction<'a> {
-    pub(crate) layout: &'a Layout,
-    pub(crate) tree: Tree<'a>,
-    lock: Lock<'a>,
+    files: LockedFiles<'a>,
     sequence: Arc<Sequence>,
     /// The number of the change before this one.
     last: u64,
-    is_recovering: Cell<bool>,
-    /// Names in the staging directory that are left when the transaction ends.
-    temporary: RefCell<Vec<TemporaryName>>,
-    /// Directories whose names changed, with their paths.
-    unflushed: RefCell<Vec<(StorePath, Arc<Dir>)>>,
-    /// Paths that were left, so that directories above them may be empty.
-    left: RefCell<Vec<StorePath>>,
 }
 
 /// The maximum number of batches that share their flushes. Each keeps a file open.
@@ -45,26 +37,15 @@ impl<'a> Transaction<'a> {
     /// Begins a change. Completes committed changes of a process that ended, and removes its uncommitted ones.
     pub(crate) fn begin(layout: &'a Layout, lock: Lock<'a>) -> Result<Self, StoreError> {
         let open = || {
-            lock.staging(layout)?;
-            let tree = layout.tree()?;
-            let sequence = lock.sequence()?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+            let files = LockedFiles::open(layout, lock)?;
+            let sequence = files.lock.sequence()?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
             let last = sequence.read()?;
             sequence.write(unfinished(last))?;
-            Ok((tree, Arc::clone(sequence), last))
+            let sequence = Arc::clone(sequence);
+            Ok(Self { files, sequence, last })
         };
-        let (tree, sequence, last) = open().map_err(|error| failed("opening the store", error))?;
-        let transaction = Self {
-            layout,
-            tree,
-            lock,
-            sequence,
-            last,
-            is_recovering: Cell::default(),
-            temporary: RefCell::default(),
-            unflushed: RefCell::default(),
-            left: RefCell::default(),
-        };
-        if sequence::is_unfinished(last) || !transaction.lock.has_recovered() {
+        let transaction = open().map_err(|error| failed("opening the store", error))?;
+        if sequence::is_unfinished(transaction.last) || !transaction.files.lock.has_recovered() {
             transaction.recover()?;
         }
         Ok(transaction)
@@ -78,7 +59,7 @@ impl<'a> Transaction<'a> {
         let mut rest = batches;
         while !rest.is_empty() && !results.iter().any(is_unknown) {
             let (group, later) = rest.split_at(group_length(rest));
-            self.tree.forget();
+            self.files.tree.forget();
             match group {
                 [batch] if needs_journal(batch) => results.push(self.apply_through_journal(batch, cache)),
                 group => results.extend(self.apply_group(group, cache)),
@@ -90,7 +71,7 @@ impl<'a> Transaction<'a> {
             rest = later;
         }
         if results.iter().any(|result| matches!(result, Err(StoreError::Failure { .. }))) {
-            self.lock.note_failed();
+            self.files.lock.note_failed();
         }
         if !results.iter().any(is_unknown) {
             self.end(cache);
@@ -101,46 +82,13 @@ impl<'a> Transaction<'a> {
     /// Ends a transaction whose changes are complete and on the disk. Without this, the next one recovers.
     pub(crate) fn end(self, cache: &mut UsageCache) {
         cache.refresh(self.last);
-        self.tree.forget();
-        self.left.take().iter().for_each(|path| prune_above(&self, path));
-        self.clear_staging();
+        self.files.tree.forget();
+        self.files.prune();
+        self.files.clear_staging();
         let next = unfinished(self.last).wrapping_add(1);
         if self.sequence.write(next).is_ok() {
             cache.settle(next);
         }
-    }
-
-    pub(crate) fn staging(&self) -> io::Result<&Dir> {
-        self.lock.staging(self.layout)
-    }
-
-    /// Whether the steps of another process are completed, which may have been done in part.
-    pub(crate) fn is_recovering(&self) -> bool {
-        self.is_recovering.get()
-    }
-
-    /// Removes a name from the staging directory when the transaction ends.
-    pub(crate) fn clear_later(&self, name: &TemporaryName) {
-        self.temporary.borrow_mut().push(name.clone());
-    }
-
-    /// Notes that new contents were moved out of the staging directory.
-    pub(crate) fn note_moved(&self, name: &TemporaryName) {
-        self.temporary.borrow_mut().retain(|temporary| temporary != name);
-    }
-
-    /// Flushes a directory before the changes are reported as done.
-    pub(crate) fn flush_later(&self, path: StorePath, directory: Arc<Dir>) {
-        let mut unflushed = self.unflushed.borrow_mut();
-        if !unflushed.iter().any(|(known, _)| *known == path) {
-            unflushed.push((path, directory));
-        }
-    }
-
-    /// Removes the directories above a path that are empty when the transaction ends. Their flush comes first: it may
-    /// have no effect on a removed directory.
-    pub(crate) fn prune_later(&self, path: &StorePath) {
-        self.left.borrow_mut().push(path.clone());
     }
 
     /// Applies batches of at most one change.
@@ -149,14 +97,16 @@ impl<'a> Transaction<'a> {
         let mut results: Vec<_> = (flush_staged(staged).into_iter().zip(batches))
             .map(|(staged, batch)| {
                 let steps = staged?;
-                cache.note(&self.tree, batch.changes())?;
+                cache.note(&self.files.tree, batch.changes())?;
                 if steps.iter().any(|step| step.staged().is_some()) {
-                    self.tree.forget_entries(); // the flush took time
+                    self.files.tree.forget_entries(); // the flush took time
                 }
-                steps.iter().try_for_each(|step| step.check_removable(self).and_then(|()| step.perform(self)))
+                steps
+                    .iter()
+                    .try_for_each(|step| step.check_removable(&self.files).and_then(|()| step.perform(&self.files)))
             })
             .collect();
-        if let Err(error) = self.flush_directories() {
+        if let Err(error) = self.files.flush_directories() {
             for result in results.iter_mut().filter(|result| result.is_ok()) {
                 *result = Err(unconfirmed("flushing a directory", io::Error::new(error.kind(), error.to_string())));
             }
@@ -171,17 +121,17 @@ impl<'a> Transaction<'a> {
         }
         // Programs that take no lock may have changed the files while the contents were flushed. A single step detects
         // that itself.
-        self.tree.forget();
+        self.files.tree.forget();
         self.check(batch, cache)?;
-        cache.note(&self.tree, batch.changes())?;
+        cache.note(&self.files.tree, batch.changes())?;
         self.perform_through_journal(&steps)
     }
 
     /// Writes the new contents of a batch to the staging directory.
     fn check_and_stage(&self, batch: &Batch, cache: &mut UsageCache) -> Result<Staged, StoreError> {
-        self.tree.forget_entries();
+        self.files.tree.forget_entries();
         if let Some((path, version)) = replaced_version(batch) {
-            self.tree.presume(path, version);
+            self.files.tree.presume(path, version);
         }
         let steps = self.check_and_plan(batch, cache)?;
         let files =
@@ -198,39 +148,16 @@ impl<'a> Transaction<'a> {
         Ok(steps)
     }
 
-    fn flush_directories(&self) -> io::Result<()> {
-        self.unflushed.take().iter().try_for_each(|(_, directory)| disk::sync_directory(directory))
-    }
-
-    /// Flushes the directories above a path for the first time, because another program may have created them. A loss
-    /// of power would remove such a directory with its contents.
-    pub(crate) fn flush_above(&self, path: &StorePath) -> io::Result<()> {
-        let mut below = path.clone();
-        while !self.layout.is_flushed(&below) {
-            let Some(above) = below.parent() else {
-                self.layout.sync_above_root(path)?;
-                self.layout.note_flushed(path);
-                return Ok(());
-            };
-            if let Some(directory) = self.tree.open_directory(&above).map_err(io::Error::other)? {
-                disk::sync_directory(&directory)?;
-            }
-            below = above;
-        }
-        self.layout.note_flushed(path);
-        Ok(())
-    }
-
     /// Checks that the batch can be applied. Its changes do not overlap, so they are independent.
     fn check(&self, batch: &Batch, cache: &mut UsageCache) -> Result<(), StoreError> {
-        batch.check_file_sizes(self.layout.max_file_bytes)?;
+        batch.check_file_sizes(self.files.layout.max_file_bytes)?;
         match self.check_requirements(batch, cache) {
             // Another program may have freed space.
             Err(StoreError::OverQuota { .. }) if cache.forget() => self.check_requirements(batch, cache)?,
             checked => checked?,
         }
         batch.changes().iter().try_for_each(|change| {
-            change.check(&self.tree)?;
+            change.check(&self.files.tree)?;
             match change {
                 Change::Write { path, .. } => self.check_writable(path),
                 Change::Remove { .. } => Ok(()),
@@ -240,13 +167,13 @@ impl<'a> Transaction<'a> {
     }
 
     fn check_requirements(&self, batch: &Batch, cache: &mut UsageCache) -> Result<(), StoreError> {
-        batch.check(&CachingState { tree: &self.tree, quotas: batch.quotas(), cache: RefCell::new(cache) })
+        batch.check(&CachingState { tree: &self.files.tree, quotas: batch.quotas(), cache: RefCell::new(cache) })
     }
 
     /// Checks what the disk adds to the rules of a write.
     fn check_writable(&self, path: &StorePath) -> Result<(), StoreError> {
         check_name(path)?;
-        match self.tree.find(path)? {
+        match self.files.tree.find(path)? {
             Location::File { stamp, .. } if stamp.access().is_write_protected() => {
                 let reason = format!("The file {path} is write-protected, so it cannot be edited.");
                 Err(StoreError::refused(path, "write-protection", reason))
@@ -260,8 +187,8 @@ impl<'a> Transaction<'a> {
     fn check_renamable(&self, from: &StorePath, to: &StorePath) -> Result<(), StoreError> {
         check_name(to)?;
         self.check_free(to)?;
-        if to.as_str().len() > from.as_str().len() && matches!(self.tree.find(from)?, Location::Directory) {
-            for file in self.tree.files_under(from) {
+        if to.as_str().len() > from.as_str().len() && matches!(self.files.tree.find(from)?, Location::Directory) {
+            for file in self.files.tree.files_under(from) {
                 file?.path.replace_prefix(from, to)?;
             }
         }
@@ -270,25 +197,25 @@ impl<'a> Transaction<'a> {
 
     /// Checks that an absent path is free. It may be taken by an entry that is not part of the memory.
     fn check_free(&self, path: &StorePath) -> Result<(), StoreError> {
-        if self.tree.is_free(path)? { Ok(()) } else { Err(StoreError::AlreadyExists { path: path.clone() }) }
+        if self.files.tree.is_free(path)? { Ok(()) } else { Err(StoreError::AlreadyExists { path: path.clone() }) }
     }
 
     /// Records the version that a change replaces, so that it does not apply to any other.
     fn plan(&self, change: &Change, can_be_repeated: bool) -> Result<Step, StoreError> {
         Ok(match change {
             Change::Write { path, .. } => {
-                let replaces = match self.tree.stat(path)? {
+                let replaces = match self.files.tree.stat(path)? {
                     Stat::File(version) => Some(version.as_bytes().to_vec()),
                     Stat::Absent | Stat::Directory => None,
                 };
-                let access = match self.tree.find(path)? {
+                let access = match self.files.tree.find(path)? {
                     Location::File { stamp, .. } => Some(stamp.access()),
                     Location::Absent | Location::Directory => None,
                 };
                 Step::Write { path: path.clone(), staged: TemporaryName::random(), replaces, access }
             }
             Change::Remove { path } => {
-                let is_file = matches!(self.tree.find(path)?, Location::File { .. });
+                let is_file = matches!(self.files.tree.find(path)?, Location::File { .. });
                 let removed = (can_be_repeated || !is_file).then(TemporaryName::random);
                 Step::Remove { path: path.clone(), removed }
             }
@@ -300,11 +227,12 @@ impl<'a> Transaction<'a> {
     fn stage(&self, step: &Step, content: Option<Content<'_>>) -> Result<Option<File>, StoreError> {
         const OPERATION: &str = "writing a file";
         let (Some(staged), Some(content)) = (step.staged(), content) else { return Ok(None) };
-        self.clear_later(staged);
-        let created = self.staging().and_then(|staging| disk::write_new_file(staging, staged.as_name(), content.bytes));
+        self.files.clear_later(staged);
+        let created =
+            self.files.staging().and_then(|staging| disk::write_new_file(staging, staged.as_name(), content.bytes));
         let file = created.map_err(|error| failed(OPERATION, error))?;
         if let Step::Write { path, access: Some(access), .. } = step
-            && let Some(parent) = self.tree.open_directory(&path.parent().unwrap_or_else(StorePath::memories))?
+            && let Some(parent) = self.files.tree.open_directory(&path.parent().unwrap_or_else(StorePath::memories))?
         {
             let copied = disk::copy_access(&file, *access, &parent, Name::of(path)?);
             copied.map_err(|error| failed(OPERATION, error))?;
@@ -316,12 +244,13 @@ impl<'a> Transaction<'a> {
     }
 
     fn perform_through_journal(&self, steps: &[Step]) -> Result<(), StoreError> {
-        steps.iter().try_for_each(|step| step.check_removable(self).and_then(|()| step.prepare(self)))?;
-        let committed = self.staging().and_then(|staging| journal::commit(&self.lock.private, staging, steps));
+        steps.iter().try_for_each(|step| step.check_removable(&self.files).and_then(|()| step.prepare(&self.files)))?;
+        let committed =
+            self.files.staging().and_then(|staging| journal::commit(&self.files.lock.private, staging, steps));
         committed.map_err(|error| failed("writing the journal", error))?;
-        let flushed = disk::sync_directory(&self.lock.private);
+        let flushed = disk::sync_directory(&self.files.lock.private);
         flushed.map_err(|error| unconfirmed("writing the journal", error))?;
-        let completed = self.complete_journal(|| self.flush_directories());
+        let completed = self.complete_journal(|| self.files.flush_directories());
         match completed.map(|set_aside| set_aside.into_iter().next()) {
             Ok(None) => Ok(()),
             Ok(Some(error)) | Err(error) => Err(unconfirmed("completing the journal", io::Error::other(error))),
@@ -331,14 +260,15 @@ impl<'a> Transaction<'a> {
     /// Applies the committed steps. Returns the errors of steps that another program made impossible; their contents
     /// are set aside.
     fn complete_journal(&self, flush: impl Fn() -> io::Result<()>) -> Result<Vec<StoreError>, StoreError> {
-        let committed = journal::read(&self.lock.private).map_err(|error| failed("reading the journal", error))?;
+        let committed =
+            journal::read(&self.files.lock.private).map_err(|error| failed("reading the journal", error))?;
         let Some(steps) = committed else { return Ok(Vec::new()) };
-        let staged = steps.iter().try_for_each(|step| step.check_staged(self));
+        let staged = steps.iter().try_for_each(|step| step.check_staged(&self.files));
         staged.map_err(|error| failed("reading the journal", error))?;
         let mut impossible = Vec::new();
         for step in &steps {
-            self.tree.forget();
-            match step.perform(self) {
+            self.files.tree.forget();
+            match step.perform(&self.files) {
                 Ok(()) => {}
                 // Other programs do not write records. The step is retried once the operator has fixed the cause.
                 Err(error) if is_transient(&error) || step.is_of_record() => return Err(error),
@@ -350,65 +280,52 @@ impl<'a> Transaction<'a> {
             }
         }
         flush().map_err(|error| failed("flushing a directory", error))?;
-        journal::remove(&self.lock.private).map_err(|error| failed("removing the journal", error))?;
+        journal::remove(&self.files.lock.private).map_err(|error| failed("removing the journal", error))?;
         Ok(impossible)
     }
 
     /// Completes or removes what a process left that ended during a change. Its changes may not be on the disk yet.
     fn recover(&self) -> Result<(), StoreError> {
-        let private = &self.lock.private;
+        let private = &self.files.lock.private;
         let flush = || disk::sync_file_system(private);
-        self.is_recovering.set(true);
+        self.files.is_recovering.set(true);
         if sequence::is_unfinished(self.last) || self.is_journal_pending()? {
             flush().map_err(|error| failed("flushing the store", error))?;
         }
         self.complete_journal(flush)?;
-        self.unflushed.take();
+        self.files.note_all_flushed();
         self.remove_leftovers().map_err(|error| failed("removing leftovers", error))?;
-        self.is_recovering.set(false);
-        self.tree.forget();
-        self.lock.note_recovered();
+        self.files.is_recovering.set(false);
+        self.files.tree.forget();
+        self.files.lock.note_recovered();
         Ok(())
     }
 
     fn is_journal_pending(&self) -> Result<bool, StoreError> {
-        journal::is_pending(&self.lock.private).map_err(|error| failed("checking for a journal", error))
+        journal::is_pending(&self.files.lock.private).map_err(|error| failed("checking for a journal", error))
     }
 
     /// Moves the new contents of a failed step to a directory for the operator.
     fn set_aside(&self, step: &Step) -> io::Result<()> {
         let Step::Write { staged, .. } = step else { return Ok(()) };
-        let conflicts = self.layout.conflicts()?;
-        disk::rename_new(self.staging()?, staged.as_name(), &conflicts, staged.as_name())?;
-        self.note_moved(staged);
+        let conflicts = self.files.layout.conflicts()?;
+        disk::rename_new(self.files.staging()?, staged.as_name(), &conflicts, staged.as_name())?;
+        self.files.note_moved(staged);
         disk::sync_directory(&conflicts)
     }
 
     /// Removes the leftovers of a process that ended. The removal of its journal must be on the disk first: after a
     /// loss of power it could reappear without the evidence that its steps were done.
     fn remove_leftovers(&self) -> io::Result<()> {
-        let staging = self.staging()?;
+        let staging = self.files.staging()?;
         let mut leftovers = staging.entries()?.flatten().peekable();
         if leftovers.peek().is_some() {
-            disk::sync_directory(&self.lock.private)?;
+            disk::sync_directory(&self.files.lock.private)?;
         }
         for entry in leftovers {
             let _ = Name::parse(&entry.file_name()).and_then(|name| disk::remove_all(staging, name));
         }
         Ok(())
-    }
-
-    /// Empties the staging directory. The next change and the next process that opens the store retry failed removals.
-    fn clear_staging(&self) {
-        let temporary = self.temporary.take();
-        let clear = |name: &TemporaryName| match disk::remove_all(self.staging()?, name.as_name()) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()), // never created
-            removed => removed,
-        };
-        // Each is tried.
-        if temporary.iter().map(clear).filter(Result::is_err).count() > 0 {
-            self.lock.note_failed();
-        }
     }
 }
 
@@ -572,7 +489,7 @@ mod tests {
     }
 
     fn commit(interrupted: &Transaction<'_>, steps: &[Step]) {
-        journal::commit(&interrupted.lock.private, interrupted.staging().unwrap(), steps).unwrap();
+        journal::commit(&interrupted.files.lock.private, interrupted.files.staging().unwrap(), steps).unwrap();
     }
 
     fn batch() -> Batch {
@@ -637,7 +554,7 @@ mod tests {
             let steps = steps(&interrupted);
             commit(&interrupted, &steps);
             for step in &steps[..done] {
-                step.perform(&interrupted).unwrap();
+                step.perform(&interrupted.files).unwrap();
             }
             drop(interrupted);
             recover(&layout);
@@ -686,7 +603,7 @@ mod tests {
         commit(&interrupted, &steps);
         let on_disk = |path: &str| base.path().join("memories").join(path);
         let Step::Remove { .. } = &steps[0] else { panic!("the first step is the removal") };
-        steps[0].perform(&interrupted).unwrap();
+        steps[0].perform(&interrupted.files).unwrap();
         std::fs::create_dir(on_disk("removed")).unwrap();
         for path in ["removed/again", "edited", "made"] {
             std::fs::write(on_disk(path), "theirs").unwrap();
@@ -752,7 +669,7 @@ mod tests {
         let files = begin(&layout);
         for missing in ["/memories/missing", "/memories/missing/a"] {
             let missing = path(missing);
-            let error = Step::Remove { path: missing.clone(), removed: None }.perform(&files).unwrap_err();
+            let error = Step::Remove { path: missing.clone(), removed: None }.perform(&files.files).unwrap_err();
             assert!(matches!(&error, StoreError::NotFound { path } if *path == missing), "{error:?}");
         }
     }

@@ -12,9 +12,9 @@ use memory_tool_core::{
 };
 use sha2::{Digest, Sha256};
 
+use crate::directories;
 use crate::disk::{self, Content, EntryKind, FileAccess, FileStamp};
 use crate::failure::failed;
-use crate::layout;
 use crate::name::Name;
 use crate::version_cache::VersionCache;
 use crate::walk::Walk;
@@ -247,12 +247,12 @@ impl<'a> Tree<'a> {
 
     /// Opens a directory in one step where the system can do so without following links.
     fn open_in_one_step(&self, path: &StorePath) -> Option<Dir> {
-        if self.ignores_case { None } else { disk::open_beneath(&self.base, &layout::relative_path(path)) }
+        if self.ignores_case { None } else { disk::open_beneath(&self.base, &directories::relative_path(path)) }
     }
 
     /// Opens the directories of `path` one after another.
     fn open_by_name(&self, path: &StorePath) -> Result<Option<Resolution>, StoreError> {
-        let root = layout::root_of(&self.base, path).map_err(|error| failed("opening a directory", error))?;
+        let root = directories::root_of(&self.base, path).map_err(|error| failed("opening a directory", error))?;
         let Some(root) = root else { return Ok(None) };
         let mut deepest = root;
         let mut remaining: Vec<_> = std::iter::successors(Some(path.clone()), StorePath::parent).collect();
@@ -272,7 +272,7 @@ impl<'a> Tree<'a> {
 
     /// Iterates over the files strictly under `directory`, with their sizes and modification times.
     pub(crate) fn files_under(&self, directory: &StorePath) -> Walk<'_> {
-        Walk::new(self, directory.clone())
+        Walk::new(Box::new(|path| self.open_directory(path)), directory.clone())
     }
 
     /// The usage at and under `path`.

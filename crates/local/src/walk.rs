@@ -3,19 +3,22 @@
 use std::mem;
 use std::sync::Arc;
 
+use cap_std::fs::Dir;
 use memory_tool_core::{ErrorKind, FileEntry, StoreError, StorePath, UnlistedItem, UnlistedReason};
 
 use crate::failure::failed;
 use crate::listing::{Entry, Handle, Listing};
 use crate::name::Name;
-use crate::tree::Tree;
 
 /// The maximum number of directories that a walk keeps open, so that a deep tree does not exhaust the file descriptors.
 const MAX_OPEN_DIRECTORIES: usize = 64;
 
+/// Opens the directory at a path without following links; `None` if it does not exist.
+type OpenDirectory<'a> = Box<dyn Fn(&StorePath) -> Result<Option<Arc<Dir>>, StoreError> + 'a>;
+
 /// Iterates over the files under a directory.
 pub(crate) struct Walk<'a> {
-    tree: &'a Tree<'a>,
+    open_directory: OpenDirectory<'a>,
     start: StorePath,
     current: Option<Listing>,
     /// The subdirectories found in `current`.
@@ -38,9 +41,9 @@ struct NextDirectory {
 }
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(tree: &'a Tree<'a>, start: StorePath) -> Self {
+    pub(crate) fn new(open_directory: OpenDirectory<'a>, start: StorePath) -> Self {
         let pending = vec![Subdirectories { parent: None, paths: vec![start.clone()] }];
-        Self { tree, start, current: None, subdirectories: Vec::new(), pending, unlisted: Vec::new() }
+        Self { open_directory, start, current: None, subdirectories: Vec::new(), pending, unlisted: Vec::new() }
     }
 
     /// The items that could not be listed so far (`[V1]`).
@@ -104,7 +107,7 @@ impl<'a> Walk<'a> {
         let NextDirectory { path, parent } = next;
         let opened = match parent {
             Some(parent) => Listing::open(&parent, Name::of(&path)?, path.clone()),
-            None => match self.tree.open_directory(&path)? {
+            None => match (self.open_directory)(&path)? {
                 Some(directory) => Listing::of(&directory, path),
                 None => return Ok(None),
             },
@@ -145,6 +148,7 @@ mod tests {
     use cap_std::fs::Dir;
 
     use super::*;
+    use crate::tree::Tree;
     use crate::version_cache::VersionCache;
 
     #[test]
@@ -165,7 +169,7 @@ mod tests {
         let root = Dir::open_ambient_dir(base.path(), ambient_authority()).unwrap();
         let versions = VersionCache::default();
         let tree = Tree::new(Arc::new(root), &versions, false, u64::MAX);
-        let mut walk = Walk::new(&tree, StorePath::memories());
+        let mut walk = tree.files_under(&StorePath::memories());
         let (mut files, mut most_open) = (Vec::new(), 0);
         while let Some(file) = walk.next() {
             files.push(file.unwrap().path);

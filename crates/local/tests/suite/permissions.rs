@@ -1,7 +1,7 @@
-//! Files and directories of other users among the files of a store.
+//! Modes of new files, and files and directories of other users among the files of a store.
 //!
-//! The store is used by a child process without privileges, since permissions do not apply to root. The tests create
-//! files of several users, which needs root. Without root they are ignored.
+//! The store is used by a child process with its own umask, or without privileges, since permissions do not apply to
+//! root. Most tests create files of several users, which needs root. Without root they are ignored.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -80,6 +80,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let trial =
         |name: &str, can_run, need: &str, test: fn()| trial(&format!("permissions::{name}"), can_run, need, test);
     vec![
+        trial("new_files_are_private_under_any_umask", true, "", new_files_are_private_under_any_umask),
         trial("a_deletion_is_complete_or_refused", is_root, "root", a_deletion_is_complete_or_refused),
         trial(
             "immutable_files_are_not_deleted",
@@ -143,11 +144,7 @@ impl Shared {
 
     /// The results of commands of the unprivileged user.
     fn run(&self, commands: impl IntoIterator<Item = Value>) -> Vec<String> {
-        let commands = Value::from_iter(commands).to_string();
-        let mut child = Command::new(self.program());
-        let output = child.env(COMMANDS, commands).env(BASE, self.base()).uid(USER).gid(USER).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice(&output.stdout).unwrap()
+        results_of(Command::new(self.program()).uid(USER).gid(USER), &self.base(), commands)
     }
 
     fn deletions_are_refused(&self) {
@@ -158,10 +155,42 @@ impl Shared {
             json!({"command": "delete in a batch", "path": "/memories/d"}),
             json!({"command": "verify"}),
         ]);
-        assert_eq!(results[..3], [REFUSED, REFUSED, "Storage(AccessDenied)"]);
+        assert_eq!(results[..3], [REFUSED, REFUSED, "AccessDenied"]);
         assert!(!results[3].contains("staging"), "{}", results[3]);
         assert_eq!(tree(&self.base().join("memories")), before);
         assert_eq!(self.staged(), []);
+    }
+}
+
+/// The results of commands of a child process.
+fn results_of(child: &mut Command, base: &Path, commands: impl IntoIterator<Item = Value>) -> Vec<String> {
+    let output = child.env(COMMANDS, Value::from_iter(commands).to_string()).env(BASE, base).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn new_files_are_private_under_any_umask() {
+    for mask in ["000", "022", "177", "777"] {
+        let directory = TempDir::new().unwrap();
+        let mut child = Command::new("sh");
+        child.args(["-c", "umask $1 && exec $0"]).arg(std::env::current_exe().unwrap()).arg(mask);
+        let results = results_of(
+            &mut child,
+            &directory.path().join("made/on/the/way"),
+            [
+                json!({"command": "create", "path": "/memories/a/b/c.txt", "file_text": "x"}),
+                json!({"command": "insert", "path": "/memories/a/b/c.txt", "insert_line": 0, "insert_text": "y"}),
+                json!({"command": "rename", "old_path": "/memories/a/b/c.txt", "new_path": "/memories/d/e/f.txt"}),
+            ],
+        );
+        assert!(results[2].starts_with("Successfully renamed"), "{results:?}");
+        let found = tree(directory.path());
+        assert!(found.len() > 9, "{found:?}");
+        for (path, content) in found {
+            let mode = fs::metadata(directory.path().join(&path)).unwrap().permissions().mode() & 0o7777;
+            let expected = if content.is_some() { 0o600 } else { 0o700 };
+            assert_eq!(mode, expected, "{} under umask {mask}: {mode:03o}", path.display());
+        }
     }
 }
 
