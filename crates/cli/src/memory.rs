@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io;
 
 use memory_tool::policies::Scope;
-use memory_tool::sqlite::MemoryName;
+use memory_tool::store::MemoryName;
 use memory_tool::{
     BoxError, KeysRequired, LogDetail, Memory, MemoryBuilder, MemoryOptions, OpenError, OptionsError, StoreUrl,
 };

@@ -15,6 +15,7 @@ pub use store::error::{BoxError, ErrorKind, InvalidBatch, StoreError};
 pub use store::ext::StoreExt;
 pub use store::file_size::DEFAULT_MAX_FILE_BYTES;
 pub use store::in_memory::InMemoryStore;
+pub use store::memory_name::{MAX_MEMORY_NAME_BYTES, MemoryName, MemoryNameError};
 pub use store::node::{
     FileEntry, FileTimes, Listing, Node, NodeKind, Stat, StoredFile, UnlistedItem, UnlistedReason, Version,
 };

@@ -7,6 +7,7 @@ pub(crate) mod error;
 pub(crate) mod ext;
 pub(crate) mod file_size;
 pub(crate) mod in_memory;
+pub(crate) mod memory_name;
 pub(crate) mod node;
 pub(crate) mod open;
 pub(crate) mod path;

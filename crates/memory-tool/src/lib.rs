@@ -62,10 +62,10 @@ pub mod command {
 pub mod store {
     pub use memory_tool_core::{
         ActorError, Batch, Change, CheckInputs, DEFAULT_MAX_FILE_BYTES, DEFAULT_TIMEOUT, FileTimes, InvalidBatch,
-        Listing, MAX_ACTOR_BYTES, MAX_PATH_BYTES, MAX_SEGMENT_BYTES, NodeKind, PathMap, PathMapEdits, PathMapEntry,
-        Precondition, Problem, QuotaKind, ReadOnlyStore, ReadOptions, Snapshot, Stat, StorePath, StoreState,
-        StoredFile, UnlistedItem, UnlistedReason, VerifyProgress, VerifyReport, Version, escape_unprintable,
-        is_unprintable,
+        Listing, MAX_ACTOR_BYTES, MAX_MEMORY_NAME_BYTES, MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryName,
+        MemoryNameError, NodeKind, PathMap, PathMapEdits, PathMapEntry, Precondition, Problem, QuotaKind,
+        ReadOnlyStore, ReadOptions, Snapshot, Stat, StorePath, StoreState, StoredFile, UnlistedItem, UnlistedReason,
+        VerifyProgress, VerifyReport, Version, escape_unprintable, is_unprintable,
     };
 }
 

@@ -18,12 +18,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{Batch, Change, Node, StorePath};
+use memory_tool_core::{Batch, Change, MemoryName, Node, StorePath};
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::failure::Failure;
 use crate::files::{Files, Memory};
-use crate::name::MemoryName;
 use crate::schema::CheckedSchema;
 use crate::sidecar::{self, FileStamp};
 

@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use memory_tool_core::{OpenError, OpenOptions};
+use memory_tool_core::{MemoryName, OpenError, OpenOptions};
 
-use crate::name::MemoryName;
 use crate::store::SqliteStore;
 
 /// Options of a [`SqliteStore`]. Created by [`SqliteStore::builder`].

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memory_tool_core::{ErrorKind, Node, OpenMode, StorePath};
+use memory_tool_core::{ErrorKind, MemoryName, Node, OpenMode, StorePath};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
@@ -16,7 +16,6 @@ use tokio::task::spawn_blocking;
 use crate::caching::CachingConnection;
 use crate::failure::{ConnectError, Failure, OpenFailure};
 use crate::files::{Files, Memory};
-use crate::name::MemoryName;
 use crate::pool::ConnectionPool;
 use crate::read_only::FileSnapshot;
 use crate::schema::CheckedSchema;

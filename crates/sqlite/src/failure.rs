@@ -2,10 +2,8 @@
 
 use std::io;
 
-use memory_tool_core::{BoxError, ErrorKind, PathError, StoreError};
+use memory_tool_core::{BoxError, ErrorKind, MemoryName, PathError, StoreError};
 use rusqlite::ErrorCode;
-
-use crate::name::MemoryName;
 
 /// An error of an operation on a database.
 #[derive(Debug)]

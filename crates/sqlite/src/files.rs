@@ -3,13 +3,12 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use memory_tool_core::{
-    Change, ErrorKind, FileEntry, FileTimes, Listing, MAX_PATH_BYTES, Node, NodeKind, Stat, StoreError, StorePath,
-    StoreState, StoredFile, UnlistedItem, UnlistedReason, Usage, Version,
+    Change, ErrorKind, FileEntry, FileTimes, Listing, MAX_PATH_BYTES, MemoryName, Node, NodeKind, Stat, StoreError,
+    StorePath, StoreState, StoredFile, UnlistedItem, UnlistedReason, Usage, Version,
 };
 use rusqlite::{Connection, Params, Row};
 
 use crate::failure::Failure;
-use crate::name::MemoryName;
 
 /// The rows under the path `?2`, as a range of the primary key: `0` is the character after `/`.
 macro_rules! under {

@@ -6,7 +6,6 @@ mod config;
 mod database;
 mod failure;
 mod files;
-mod name;
 mod permissions;
 mod pool;
 mod read_only;
@@ -17,5 +16,4 @@ mod verify;
 
 pub use config::SqliteStoreBuilder;
 pub use failure::OpenFailure;
-pub use name::{MAX_MEMORY_NAME_BYTES, MemoryName, MemoryNameError};
 pub use store::SqliteStore;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, ErrorKind, Node, OpenError, OpenMode, Problem, ReadOptions, Store, StoreError, StorePath, VerifyProgress,
-    VerifyReport,
+    Batch, ErrorKind, MemoryName, Node, OpenError, OpenMode, Problem, ReadOptions, Store, StoreError, StorePath,
+    VerifyProgress, VerifyReport,
 };
 use rusqlite::Connection;
 use tokio::task::spawn_blocking;
@@ -15,7 +15,6 @@ use crate::config::SqliteStoreBuilder;
 use crate::database::Database;
 use crate::failure::{ConnectError, Failure};
 use crate::files::{Files, Memory};
-use crate::name::MemoryName;
 use crate::{files, verify};
 
 /// A memory in a SQLite database, which may contain any number of memories.

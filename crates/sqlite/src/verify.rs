@@ -1,11 +1,10 @@
 //! The check of a whole database.
 
-use memory_tool_core::{Problem, StorePath};
+use memory_tool_core::{MemoryName, Problem, StorePath};
 use rusqlite::{Connection, ErrorCode, Row};
 
 use crate::failure::Failure;
 use crate::files::canonical;
-use crate::name::MemoryName;
 
 /// The problems of the database, in one snapshot. A problem of a file in `memory` has its path.
 pub(crate) fn problems(snapshot: &Connection, memory: &MemoryName) -> Result<Vec<Problem>, Failure> {

@@ -1,8 +1,8 @@
 //! Memories in one file are isolated, regardless of their names.
 
 use crate::support::{TestDirectory, name, path, write};
-use memory_tool_core::{Batch, Store, StoreExt, StorePath};
-use memory_tool_sqlite::{MAX_MEMORY_NAME_BYTES, MemoryName, MemoryNameError, SqliteStore};
+use memory_tool_core::{Batch, MAX_MEMORY_NAME_BYTES, MemoryName, MemoryNameError, Store, StoreExt, StorePath};
+use memory_tool_sqlite::SqliteStore;
 
 /// Prefixes of each other, other cases, and characters with a meaning in SQL, patterns and paths.
 const NAMES: [&str; 14] =

@@ -3,8 +3,10 @@
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
-use memory_tool_core::{Batch, Engine, MemoryTool, Node, OpenError, Store, StoreError, StoreExt, StorePath};
-use memory_tool_sqlite::{MemoryName, OpenFailure, SqliteStore};
+use memory_tool_core::{
+    Batch, Engine, MemoryName, MemoryTool, Node, OpenError, Store, StoreError, StoreExt, StorePath,
+};
+use memory_tool_sqlite::{OpenFailure, SqliteStore};
 use memory_tool_test_fixtures::directory_in_ram;
 use rusqlite::Connection;
 use serde_json::Value;

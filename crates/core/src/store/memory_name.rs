@@ -1,4 +1,4 @@
-//! [`MemoryName`]: the name of a memory in a file.
+//! [`MemoryName`]: the name of a memory in a database.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,19 +7,17 @@ use std::sync::Arc;
 /// The maximum length of a memory name in bytes.
 pub const MAX_MEMORY_NAME_BYTES: usize = 255;
 
-/// The name of a memory in a database file, such as the name of a user or a project. Default: `default`.
+/// The name of one of several memories in a database, such as the name of a user or a project. Default: `default`.
 ///
 /// A name has 1 to [`MAX_MEMORY_NAME_BYTES`] bytes without control characters. Names are compared byte by byte: case
 /// matters, and `/`, `%`, `_` and quotes have no special meaning.
 ///
-/// The database column of the name is called `store`. Renaming it would change the file format.
-///
 /// ```
-/// use memory_tool_sqlite::MemoryName;
+/// use memory_tool_core::MemoryName;
 ///
 /// assert_eq!("user/42".parse::<MemoryName>()?.as_str(), "user/42");
 /// assert!("".parse::<MemoryName>().is_err());
-/// # Ok::<(), memory_tool_sqlite::MemoryNameError>(())
+/// # Ok::<(), memory_tool_core::MemoryNameError>(())
 /// ```
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct MemoryName(Arc<str>);
