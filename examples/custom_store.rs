@@ -1,4 +1,4 @@
-//! A custom store with three methods, and the memory tool over it.
+//! A custom store with two methods, and the memory tool over it.
 //! Run it: `cargo run -p examples --example custom_store`
 //!
 //! The store is in `crates/core/examples/map_store.rs`, and `tests/suite/custom_store.rs` tests it.
