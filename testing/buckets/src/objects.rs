@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt as _, PutPayload};
+use object_store::{ObjectStore, ObjectStoreExt as _};
 use serde_json::Value;
 
 /// How many checkpoints a collection keeps.
@@ -30,29 +30,9 @@ impl Objects {
         Self(stream::iter(keys).map(read).buffer_unordered(CONCURRENCY).collect().await)
     }
 
-    /// Writes the objects under a prefix.
-    pub async fn write(&self, bucket: &dyn ObjectStore, prefix: &Path) {
-        let write = |(name, content): (&String, &Vec<u8>)| {
-            let (key, content) = (Path::parse(format!("{prefix}/{name}")).unwrap(), PutPayload::from(content.clone()));
-            async move { bucket.put(&key, content).await.unwrap() }
-        };
-        let writes: Vec<_> = self.0.iter().map(write).collect();
-        stream::iter(writes).buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await;
-    }
-
-    /// The number of the latest commit.
-    pub fn last_commit(&self) -> u64 {
-        self.numbers("log/").last().copied().unwrap_or_default()
-    }
-
     /// The number of the commit that the latest checkpoint covers, or 0 without a checkpoint.
-    pub fn last_checkpoint(&self) -> u64 {
+    fn last_checkpoint(&self) -> u64 {
         self.numbers("checkpoints/").last().copied().unwrap_or_default()
-    }
-
-    /// Whether any object contains this string.
-    pub fn contain(&self, text: &str) -> bool {
-        self.0.values().any(|content| String::from_utf8_lossy(content).contains(text))
     }
 
     /// Checks a store after a collection without a grace period: the log has no hole, all changes that the checkpoint

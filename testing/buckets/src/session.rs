@@ -113,33 +113,8 @@ impl Session {
     /// # Errors
     /// If the pipes of the process fail.
     pub fn request(&mut self, line: impl Display) -> io::Result<String> {
-        self.send(line)?;
-        self.receive()
-    }
-
-    /// Returns the next reply.
-    ///
-    /// # Errors
-    /// If the pipes of the process fail.
-    pub fn receive(&mut self) -> io::Result<String> {
+        self.input.write_all(format!("{line}\n").as_bytes())?;
         self.output.next().unwrap_or(Err(io::ErrorKind::UnexpectedEof.into()))
-    }
-
-    /// Sends a line.
-    ///
-    /// # Errors
-    /// If the pipes of the process fail.
-    pub fn send(&mut self, line: impl Display) -> io::Result<()> {
-        self.input.write_all(format!("{line}\n").as_bytes())
-    }
-
-    /// Kills the process immediately, with `SIGKILL`.
-    ///
-    /// # Errors
-    /// If the pipes of the process fail.
-    pub fn kill(mut self) -> io::Result<()> {
-        self.process.kill()?;
-        self.process.wait().map(drop)
     }
 }
 

@@ -12,6 +12,7 @@ mod deadlines;
 mod fairness;
 mod gc;
 mod groups;
+mod kills;
 mod limits;
 mod log;
 mod opening;

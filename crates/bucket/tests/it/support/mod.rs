@@ -14,6 +14,7 @@ use memory_tool_bucket::{BucketStore, OpenFailure};
 use memory_tool_core::{
     Batch, Engine, FailureKind, MemoryTool, Node, OpenError, OpenOptions, Store, StoreError, StoreExt, StorePath,
 };
+pub(crate) use memory_tool_test_fixtures::{path, record};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -77,6 +78,7 @@ struct State {
     denied: Option<&'static str>,
     /// The number of requests after which no request returns any more.
     hangs_after: Option<usize>,
+    has_held: bool,
     /// Run before the first request that begins with their text.
     hooks: Vec<(String, BoxFuture<'static, ()>)>,
     sent: u64,
@@ -174,6 +176,18 @@ impl TestBucket {
         Arc::new(bucket)
     }
 
+    /// A bucket with a new store.
+    pub(crate) async fn opened() -> (Arc<Self>, BucketStore) {
+        let bucket = Self::new();
+        let store = bucket.open().await;
+        (bucket, store)
+    }
+
+    /// A bucket with copies of the objects.
+    pub(crate) fn copy(&self) -> Arc<Self> {
+        Arc::new(Self { objects: Arc::new(self.objects.fork()), state: Arc::default() })
+    }
+
     /// Stalls all PUTs of keys with `fragment` in them.
     pub(crate) fn stall_puts(&self, fragment: Option<&'static str>) {
         self.state.lock().unwrap().stalled = fragment;
@@ -194,15 +208,19 @@ impl TestBucket {
         self.state.lock().unwrap().hangs_after == Some(0)
     }
 
+    /// Whether a request came after the bucket had stopped responding.
+    pub(crate) fn has_held(&self) -> bool {
+        self.state.lock().unwrap().has_held
+    }
+
     /// Never returns if the bucket has stopped responding.
     async fn hang(state: Arc<Mutex<State>>) {
-        let hangs = match &mut state.lock().unwrap().hangs_after {
-            None => false,
-            Some(0) => true,
-            Some(left) => {
-                *left -= 1;
-                false
-            }
+        let hangs = {
+            let mut state = state.lock().unwrap();
+            let hangs = state.hangs_after == Some(0);
+            state.has_held |= hangs;
+            state.hangs_after = state.hangs_after.map(|left| left.saturating_sub(1));
+            hangs
         };
         if hangs {
             std::future::pending::<()>().await;
@@ -375,7 +393,15 @@ impl ObjectStore for TestBucket {
 
     fn delete_stream(&self, keys: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         self.note("DELETE", &Path::default());
-        self.objects.delete_stream(keys)
+        let (objects, state) = (Arc::clone(&self.objects), Arc::clone(&self.state));
+        let delete = move |key| {
+            let (objects, state) = (Arc::clone(&objects), Arc::clone(&state));
+            async move {
+                Self::hang(state).await;
+                objects.delete(&key).await.map(|()| key)
+            }
+        };
+        keys.and_then(delete).boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -398,14 +424,6 @@ impl ObjectStore for TestBucket {
         self.note("COPY", to);
         self.objects.copy_opts(from, to, options).await
     }
-}
-
-pub(crate) fn path(text: &str) -> StorePath {
-    text.parse().unwrap()
-}
-
-pub(crate) fn record(name: &str) -> StorePath {
-    format!("/records/{name}").parse().unwrap()
 }
 
 pub(crate) fn open_failure(error: &OpenError) -> &OpenFailure {
@@ -436,6 +454,11 @@ pub(crate) async fn remove(store: &BucketStore, at: &str) -> std::result::Result
 
 pub(crate) async fn rename(store: &BucketStore, from: &str, to: &str) -> std::result::Result<(), StoreError> {
     store.apply(Batch::new().rename(path(from), path(to))).await
+}
+
+/// All files with their contents.
+pub(crate) async fn everything(store: &dyn Store) -> Vec<(StorePath, Vec<u8>)> {
+    memory_tool_test_fixtures::contents(store).await.into_iter().map(|(path, _, content)| (path, content)).collect()
 }
 
 pub(crate) async fn read(store: &BucketStore, at: &str) -> Option<String> {
