@@ -9,49 +9,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{
-    Batch, Engine, InMemoryStore, MemoryTool, Node, Precondition, Quota, ReadOptions, Store, StoreError, StoreExt,
-    StorePath, ToolResult, Version,
-};
+use memory_tool_core::{Batch, Engine, InMemoryStore, Node, Quota, ReadOptions, Store, StoreError, StorePath};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
-use memory_tool_test_fixtures::{directory_in_ram, property};
+use memory_tool_test_fixtures::steps::{Part, Step, run};
+use memory_tool_test_fixtures::{contents, directory_in_ram, path as parsed, property};
 use object_store::memory::InMemory;
 use proptest::prelude::*;
 use proptest::sample::select;
 use serde_json::{Value, json};
 
-#[derive(Clone, Debug)]
-enum Step {
-    /// A command, as the model sends it.
-    Command(Value),
-    /// A batch, as a wrapper store applies it.
-    Batch(Vec<Part>),
-}
-
-#[derive(Clone, Debug)]
-enum Part {
-    RequireAbsent(String),
-    /// Requires the current version of the file, or an unknown version.
-    RequireVersion(String, bool),
-    Limit(String, Quota),
-    RequireRecordAbsent(StorePath),
-    /// Requires the current version of the record, or an unknown version.
-    RequireRecordVersion(StorePath, bool),
-    WriteRecord(StorePath, Vec<u8>),
-    RemoveRecord(StorePath),
-    Write(String, Vec<u8>),
-    Remove(String),
-    Rename(String, String),
+fn legal_path() -> impl Strategy<Value = String> {
+    let segment = select(vec!["a", "b", "ab", "a.b", "a-b", "A", ".h", "node_modules"]);
+    prop::collection::vec(segment, 0..4)
+        .prop_map(|segments| segments.iter().fold("/memories".to_owned(), |path, segment| format!("{path}/{segment}")))
 }
 
 fn path() -> impl Strategy<Value = String> {
-    let segment = select(vec!["a", "b", "ab", "a.b", "a-b", "A", ".h", "node_modules"]);
-    let legal = prop::collection::vec(segment, 0..4)
-        .prop_map(|segments| segments.iter().fold("/memories".to_owned(), |path, segment| format!("{path}/{segment}")));
     let illegal = select(vec!["/memories/../a", "/memoriesX", "/memories//a", "/memories/a/", "/memories/%2e%2e/a"]);
-    prop_oneof![19 => legal, 1 => illegal.prop_map(str::to_owned)]
+    prop_oneof![19 => legal_path(), 1 => illegal.prop_map(str::to_owned)]
 }
 
 fn text() -> impl Strategy<Value = String> {
@@ -98,22 +75,18 @@ fn quota() -> impl Strategy<Value = Quota> {
 /// The records that steps use.
 const RECORDS: [&str; 4] = ["/records/a", "/records/a/b", "/records/ab", "/records/a.b"];
 
-fn record() -> impl Strategy<Value = StorePath> {
-    select(RECORDS.as_slice()).prop_map(|name| name.parse().unwrap())
-}
-
+/// A part of a batch. Batches whose parts overlap are refused by each store.
 fn part() -> impl Strategy<Value = Part> {
+    let record = || select(RECORDS.as_slice()).prop_map(parsed);
+    let file = || legal_path().prop_map(|path| parsed(&path));
+    let any = || prop_oneof![2 => file(), 1 => record()];
     prop_oneof![
-        1 => path().prop_map(Part::RequireAbsent),
-        1 => (path(), any::<bool>()).prop_map(|(path, current)| Part::RequireVersion(path, current)),
-        2 => (path(), quota()).prop_map(|(path, quota)| Part::Limit(path, quota)),
-        1 => record().prop_map(Part::RequireRecordAbsent),
-        1 => (record(), any::<bool>()).prop_map(|(name, current)| Part::RequireRecordVersion(name, current)),
-        2 => (record(), content()).prop_map(|(name, content)| Part::WriteRecord(name, content)),
-        1 => record().prop_map(Part::RemoveRecord),
-        4 => (path(), content()).prop_map(|(path, content)| Part::Write(path, content)),
-        2 => path().prop_map(Part::Remove),
-        2 => (path(), path()).prop_map(|(from, to)| Part::Rename(from, to)),
+        2 => any().prop_map(Part::RequireAbsent),
+        2 => (any(), prop::bool::ANY).prop_map(|(path, current)| Part::RequireVersion(path, current)),
+        2 => (file(), quota()).prop_map(|(path, quota)| Part::Limit(path, quota)),
+        6 => (any(), content()).prop_map(|(path, content)| Part::Write(path, content)),
+        3 => any().prop_map(Part::Remove),
+        2 => (file(), file()).prop_map(|(from, to)| Part::Rename(from, to)),
     ]
 }
 
@@ -124,82 +97,12 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Builds the batch without the parts that have an illegal path. A batch whose parts overlap is refused later.
-async fn batch(store: &dyn Store, parts: &[Part]) -> Batch {
-    let mut batch = Batch::new();
-    for part in parts {
-        batch = with_part(store, batch.clone(), part).await.unwrap_or(batch);
-    }
-    batch
-}
-
-async fn with_part(store: &dyn Store, batch: Batch, part: &Part) -> Option<Batch> {
-    let path = |text: &String| text.parse::<StorePath>().ok();
-    match part {
-        Part::RequireAbsent(at) => Some(batch.require(path(at)?, Precondition::Absent)),
-        Part::RequireVersion(at, current) => {
-            let version = match store.read(&path(at)?).await {
-                Ok(Node::File(file)) if *current => file.version,
-                _ => Version::new(*b"stale"),
-            };
-            Some(batch.require(path(at)?, Precondition::Version(version)))
-        }
-        Part::Limit(at, quota) => Some(batch.limit(path(at)?, *quota)),
-        Part::RequireRecordAbsent(name) => Some(batch.require(name.clone(), Precondition::Absent)),
-        Part::RequireRecordVersion(name, current) => {
-            let version = match store.read_opts(name, ReadOptions::new()).await.map(Node::into_file) {
-                Ok(Some(record)) if *current => record.version,
-                _ => Version::new(*b"stale"),
-            };
-            Some(batch.require(name.clone(), Precondition::Version(version)))
-        }
-        Part::Write(at, content) => Some(batch.write(path(at)?, content.clone())),
-        Part::Remove(at) => Some(batch.remove(path(at)?)),
-        Part::Rename(from, to) => Some(batch.rename(path(from)?, path(to)?)),
-        Part::WriteRecord(name, content) => Some(batch.write(name.clone(), content.clone())),
-        Part::RemoveRecord(name) => Some(batch.remove(name.clone())),
-    }
-}
-
-/// Runs a step and returns its result in a form that can be compared between stores.
-async fn run<S: Store>(tool: &Engine<S>, step: &Step) -> String {
-    match step {
-        Step::Command(input) => {
-            let result = ToolResult::new(None, &tool.call(input.clone()).await);
-            serde_json::to_string(&result).unwrap()
-        }
-        Step::Batch(parts) => {
-            let batch = batch(tool.store(), parts).await;
-            describe(tool.store().apply(batch).await)
-        }
-    }
-}
-
-fn describe(outcome: Result<(), StoreError>) -> String {
-    match outcome {
-        Ok(()) => "done".to_owned(),
-        Err(error) => format!("{error:?}"),
-    }
-}
-
 /// Returns the contents of the records that steps write.
 async fn records(store: &dyn Store) -> Vec<Option<Vec<u8>>> {
     let mut contents = Vec::new();
     for name in RECORDS {
-        let record = store.read_opts(&name.parse().unwrap(), ReadOptions::new()).await.unwrap().into_file();
+        let record = store.read_opts(&parsed(name), ReadOptions::new()).await.unwrap().into_file();
         contents.push(record.map(|record| record.content));
-    }
-    contents
-}
-
-async fn contents(store: &dyn Store) -> Vec<(StorePath, u64, Vec<u8>)> {
-    let mut contents = Vec::new();
-    for file in store.list(StorePath::memories()).await.unwrap() {
-        let content = match store.read(&file.path).await.unwrap() {
-            Node::File(stored) => stored.content,
-            other => unreachable!("{} is listed, but read as {other:?}", file.path),
-        };
-        contents.push((file.path, file.size, content));
     }
     contents
 }

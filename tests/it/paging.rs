@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use memory_tool_core::{
     Batch, DEFAULT_MAX_VIEW_CHARACTERS, Engine, Error, InMemoryStore, MemoryTool, Store, StorePath,
 };
+use memory_tool_test_fixtures::faults::block_on;
 use memory_tool_test_fixtures::{by_tier, property};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -273,10 +274,6 @@ fn files() -> impl Strategy<Value = Files> {
         }
         files
     })
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
 proptest! {

@@ -1,13 +1,16 @@
 //! Checkpoints: a fresh opening finds everything with few requests, and a checkpoint names only objects that exist.
 
+use std::fs::File;
+use std::io::Seek;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{PREFIX, TestBucket, path, read, record, remove, rename, write};
+use crate::support::{PREFIX, TestBucket, everything, path, read, record, remove, rename, write};
 use futures::FutureExt;
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::{Batch, OpenOptions, ReadOptions, Store, StoreExt, StorePath};
 use memory_tool_test_fixtures::by_tier;
+use tracing::subscriber::DefaultGuard;
 
 /// A checkpoint is written after this many commits.
 const COMMITS: usize = 256;
@@ -31,28 +34,18 @@ async fn write_many(store: &BucketStore, directory: &str, count: usize) {
     }
 }
 
-async fn everything(store: &BucketStore) -> Vec<(StorePath, Vec<u8>)> {
-    let mut files = Vec::new();
-    for entry in store.list(&StorePath::memories()).await.unwrap() {
-        let file = store.read(&entry.path).await.unwrap().into_file().unwrap();
-        files.push((entry.path, file.content));
-    }
-    files
-}
-
 /// All that opened the store, and a fresh opening, see the same, and each can read and write everything.
 async fn expect_same(bucket: &Arc<TestBucket>, stores: &[&BucketStore]) -> Vec<(StorePath, Vec<u8>)> {
     let expected = everything(&bucket.other().await).await;
     for (number, store) in stores.iter().enumerate() {
-        assert!(everything(store).await == expected, "store {number} differs");
+        assert!(everything(*store).await == expected, "store {number} differs");
     }
     expected
 }
 
 #[tokio::test]
 async fn a_fresh_opening_after_many_commits() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     store.apply(Batch::new().write(record("test/kept"), "kept")).await.unwrap();
     store.apply(Batch::new().write(record("test/removed"), "removed")).await.unwrap();
     for round in 0..5 {
@@ -97,8 +90,7 @@ async fn a_fresh_opening_after_many_commits() {
 /// A checkpoint takes over the runs of the one before, and its own run holds only later changes.
 #[tokio::test]
 async fn an_incremental_checkpoint_is_small() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     let batch = (0..2_000)
         .fold(Batch::new(), |batch, number| batch.write(path(&format!("/memories/many/{number}")), "x".repeat(400)));
     store.apply(batch).await.unwrap();
@@ -121,8 +113,7 @@ async fn an_incremental_checkpoint_is_small() {
 /// Removals of files in an older run are in a later run.
 #[tokio::test]
 async fn removals_and_renames_in_an_incremental_checkpoint() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     for directory in ["a", "b", "c"] {
         write_many(&store, directory, 50).await;
     }
@@ -152,8 +143,7 @@ async fn removals_and_renames_in_an_incremental_checkpoint() {
 /// More than 4 MiB of small contents: the oldest move into packs, and everything stays readable.
 #[tokio::test]
 async fn small_contents_move_into_packs() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     let reader = bucket.other().await;
     let content = |number: usize| format!("{number} {}", "x".repeat(10_000));
     for number in 0..1_000 {
@@ -324,8 +314,7 @@ async fn an_overdue_checkpoint_that_hangs() {
 /// puts it.
 #[tokio::test]
 async fn a_checkpoint_without_its_pointer() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     write_many(&store, "d", 40).await;
     store.gc(Duration::ZERO).await.unwrap();
     bucket.stall_puts(Some("checkpoints/"));
@@ -342,69 +331,55 @@ async fn a_checkpoint_without_its_pointer() {
     assert!(expect_same(&bucket, &[&store, &other]).await == all);
 }
 
-#[derive(Clone, Default)]
-struct Events(Arc<std::sync::Mutex<Vec<u8>>>);
-
-impl std::io::Write for Events {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
+/// The file of the events of this thread, until the guard is dropped.
+fn record_events() -> (File, DefaultGuard) {
+    let events = tempfile::tempfile().unwrap();
+    let writer = Arc::new(events.try_clone().unwrap());
+    let subscriber = tracing_subscriber::fmt().with_writer(writer).without_time().finish();
+    (events, tracing::subscriber::set_default(subscriber))
 }
 
-impl Events {
-    /// Records the events of this thread until the guard is dropped.
-    fn record(&self) -> tracing::subscriber::DefaultGuard {
-        let events = self.clone();
-        let subscriber = tracing_subscriber::fmt().with_writer(move || events.clone()).without_time().finish();
-        tracing::subscriber::set_default(subscriber)
-    }
-
-    fn take(&self) -> Vec<String> {
-        let text = String::from_utf8(std::mem::take(&mut self.0.lock().unwrap())).unwrap();
-        text.lines().map(str::to_owned).collect()
-    }
+fn take(mut events: &File) -> Vec<String> {
+    events.rewind().unwrap();
+    let text = std::io::read_to_string(events).unwrap();
+    events.set_len(0).unwrap();
+    events.rewind().unwrap();
+    text.lines().map(str::to_owned).collect()
 }
 
 /// Otherwise the log grows, and openings become slower and slower, without a sign of it.
 #[tokio::test(start_paused = true)]
 async fn a_checkpoint_that_is_refused_is_reported_once_an_hour() {
-    let events = Events::default();
-    let _recording = events.record();
+    let (events, _recording) = record_events();
     for denied in ["contents/runs", "checkpoints/"] {
-        let bucket = TestBucket::new();
-        let store = bucket.open().await;
+        let (bucket, store) = TestBucket::opened().await;
         bucket.deny_puts(Some(denied));
         write_many(&store, "d", COMMITS).await;
         settle().await;
-        let reported = events.take();
+        let reported = take(&events);
         assert_eq!(reported.len(), 1, "{denied}: {reported:?}");
         for part in [" WARN memory_tool_bucket", "checkpoint not written", "TestBucket/memory", "a fault of the test"] {
             assert!(reported[0].contains(part), "{reported:?}");
         }
         write_many(&store, "d", 2 * COMMITS).await;
         settle().await;
-        assert_eq!(events.take(), Vec::<String>::new(), "{denied}");
+        assert_eq!(take(&events), Vec::<String>::new(), "{denied}");
         tokio::time::advance(Duration::from_secs(60 * 60)).await;
         write_many(&store, "d", 2 * COMMITS).await;
         settle().await;
-        assert_eq!(events.take().len(), 1, "{denied}");
+        assert_eq!(take(&events).len(), 1, "{denied}");
         bucket.deny_puts(None);
         tokio::time::advance(Duration::from_secs(60 * 60)).await;
         write_many(&store, "d", 2 * COMMITS).await;
         settle().await;
-        assert_eq!(events.take(), Vec::<String>::new(), "{denied}");
+        assert_eq!(take(&events), Vec::<String>::new(), "{denied}");
     }
 }
 
 /// That is no failure: the other checkpoint serves as well.
 #[tokio::test(start_paused = true)]
 async fn a_checkpoint_after_that_of_another_is_not_reported() {
-    let events = Events::default();
-    let _recording = events.record();
+    let (events, _recording) = record_events();
     let bucket = TestBucket::new();
     let (store, other) = (bucket.open().await, bucket.other().await);
     let collect = async move { assert!(other.gc(Duration::ZERO).await.unwrap().trimmed_commits > 0) };
@@ -414,5 +389,5 @@ async fn a_checkpoint_after_that_of_another_is_not_reported() {
     let requests = bucket.take_requests(); // without those of the other session
     let puts = |what: &str| requests.iter().filter(|request| request.starts_with(what)).count();
     assert_eq!((puts("PUT memory/contents/runs"), puts("PUT memory/checkpoints")), (1, 0));
-    assert_eq!(events.take(), Vec::<String>::new());
+    assert_eq!(take(&events), Vec::<String>::new());
 }

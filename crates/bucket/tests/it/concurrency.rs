@@ -63,8 +63,7 @@ async fn a_collection_removes_nothing_that_others_write() {
 async fn a_session_that_writes_can_collect() {
     const WRITTEN: usize = 200;
     let text = |writer: usize, number: usize| format!("{writer} {number} {}", "z".repeat(14_000));
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     let mut writers = Vec::new();
     for writer in 0..4 {
         let store = store.clone();

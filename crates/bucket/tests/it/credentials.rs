@@ -123,16 +123,3 @@ fn the_credentials_of_a_machine_are_used() {
     assert!(told.contains("not found"), "{told}");
     assert!(requests.lock().unwrap().iter().any(|request| request.contains("/bucket?list-type=2")));
 }
-
-#[test]
-fn credentials_in_the_environment_need_no_metadata_service() {
-    let server = serve(empty_bucket);
-    let environment = [
-        ("AWS_ACCESS_KEY_ID", "id"),
-        ("AWS_SECRET_ACCESS_KEY", "secret"),
-        ("AWS_ENDPOINT", &*server),
-        ("AWS_ALLOW_HTTP", "true"),
-    ];
-    let told = open("s3://bucket/prefix", &environment);
-    assert!(told.contains("not found"), "{told}");
-}

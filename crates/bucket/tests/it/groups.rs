@@ -58,8 +58,7 @@ fn is_refused(outcome: &Outcome) -> bool {
 
 #[tokio::test]
 async fn batches_that_wait_share_a_commit() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     let batches = (0..200).map(|number| create(&format!("/memories/{number}"), &number.to_string())).collect();
     let outcomes = apply_as_group(&bucket, &store, batches).await;
     assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
@@ -70,27 +69,9 @@ async fn batches_that_wait_share_a_commit() {
     }
 }
 
-/// The tasks start together, and the first commit holds one batch.
-#[tokio::test]
-async fn tasks_that_start_together_make_few_commits() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
-    bucket.move_away(std::time::Duration::from_millis(20));
-    bucket.take_requests();
-    let writes = (0..50).map(|number| {
-        let store = store.clone();
-        tokio::spawn(async move { write(&store, &format!("/memories/{number}"), "text").await.unwrap() })
-    });
-    for write in writes.collect::<Vec<_>>() {
-        write.await.unwrap();
-    }
-    assert!(commits(&bucket.take_requests()) <= 3);
-}
-
 #[tokio::test]
 async fn one_batch_of_a_group_is_refused_and_the_others_are_not() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/old", "old").await.unwrap();
     let version = store.read("/memories/old").await.unwrap().into_file().unwrap().version;
     let edit = |content: &str| {
@@ -121,8 +102,7 @@ async fn one_batch_of_a_group_is_refused_and_the_others_are_not() {
 /// A later batch of a group is checked against the state after the earlier ones, quotas included.
 #[tokio::test]
 async fn a_batch_sees_the_effects_of_earlier_ones_of_its_group() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/d/old", "old").await.unwrap();
     let limited = |at: &str| create(at, "text").limit(path("/memories/d"), Quota::new().with_files(3));
     let batches = vec![
@@ -157,8 +137,7 @@ async fn a_batch_sees_the_effects_of_earlier_ones_of_its_group() {
 /// Another machine wins the number of the group, which is planned again on the new state.
 #[tokio::test]
 async fn a_group_that_loses_its_number() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     let other = bucket.other().await;
     let meanwhile = async move { write(&other, "/memories/a", "theirs").await.unwrap() };
     let batches = vec![create("/memories/a", "mine"), create("/memories/b", "b"), create("/memories/c", "c")];
@@ -172,8 +151,7 @@ async fn a_group_that_loses_its_number() {
 /// All batches of a group fail for the same reason, and nothing of them is in the store.
 #[tokio::test]
 async fn a_group_that_is_denied() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     let (denying, fault) = (bucket.clone(), Answer::Denied);
     let meanwhile = async move { denying.answer_next(false, fault) };
     let batches = vec![create("/memories/a", "a"), create("/memories/b", "b")];

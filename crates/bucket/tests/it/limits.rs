@@ -20,8 +20,7 @@ fn batch(directory: &str, files: usize) -> Batch {
 
 #[tokio::test]
 async fn a_batch_that_is_larger_than_a_commit_is_refused_as_full() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/a", "text").await.unwrap();
     let before = bucket.snapshot().await;
     let (kind, message) = failure(store.apply(batch("large", 20_000)).await);
@@ -36,8 +35,7 @@ async fn a_batch_that_is_larger_than_a_commit_is_refused_as_full() {
 /// Each step takes more memory than its bytes in the commit.
 #[tokio::test]
 async fn a_batch_with_too_many_changes_is_refused_as_full_before_anything_is_put() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     let before = bucket.snapshot().await;
     let changes = |directory: &str, count: usize| {
         let write = |batch: Batch, number: usize| batch.write(path(&format!("/memories/{directory}/{number}")), "");
@@ -67,8 +65,7 @@ async fn batches_that_are_too_large_for_one_commit_get_several() {
 
 #[tokio::test]
 async fn a_file_that_is_too_large_is_not_read() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/at-the-limit", &"x".repeat(20_000)).await.unwrap();
     write(&store, "/memories/above", &"x".repeat(20_001)).await.unwrap();
     let limited =
@@ -90,8 +87,7 @@ async fn a_file_that_is_too_large_is_not_read() {
 
 #[tokio::test]
 async fn a_record_that_is_too_large_is_neither_read_nor_written() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     let (name, write_of) = (record("test/large"), |size| Batch::new().write(record("test/large"), vec![b'x'; size]));
     store.apply(write_of(20_001)).await.unwrap();
     let limited =
@@ -110,8 +106,7 @@ async fn a_record_that_is_too_large_is_neither_read_nor_written() {
 /// At an opening, at a read, and at a write.
 #[tokio::test]
 async fn a_commit_that_is_too_large_is_not_read() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     bucket.put_object(&log(2), vec![b' '; LIMIT as usize + 1]).await;
     let error = BucketStore::open(bucket.clone(), PREFIX.into()).await.unwrap_err();
     let OpenFailure::Failed { kind: ErrorKind::Damaged, source } = open_failure(&error) else { panic!("{error:?}") };
@@ -125,8 +120,7 @@ async fn a_commit_that_is_too_large_is_not_read() {
 /// A server may announce a short body and send a longer one.
 #[tokio::test]
 async fn a_body_that_is_longer_than_announced_is_not_kept() {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/large", &"x".repeat(20_000)).await.unwrap();
     bucket.send_without_end();
     let error = BucketStore::open(bucket.clone(), PREFIX.into()).await.unwrap_err();

@@ -16,8 +16,7 @@ fn commit(number: u64) -> Path {
 
 /// A store with a file for each commit from 2 on.
 async fn filled(files: u64) -> (Arc<TestBucket>, BucketStore) {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     for number in 2..2 + files {
         write(&store, &format!("/memories/{number}"), &format!("text of {number}")).await.unwrap();
     }

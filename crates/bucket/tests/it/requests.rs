@@ -16,8 +16,7 @@ async fn filled() -> (Arc<TestBucket>, BucketStore) {
 }
 
 async fn filled_with(files: usize) -> (Arc<TestBucket>, BucketStore) {
-    let bucket = TestBucket::new();
-    let store = bucket.open().await;
+    let (bucket, store) = TestBucket::opened().await;
     for first in (0..files).step_by(100) {
         let batch = (first..files.min(first + 100)).fold(Batch::new(), |batch, number| {
             batch.write(path(&format!("/memories/d/{number:03}.md")), content(number))
@@ -123,32 +122,6 @@ async fn an_opening_makes_few_requests() {
         open(mode).await.unwrap();
         assert_eq!(made(&bucket), (EXISTING + 1 + puts, puts), "{mode:?}");
     }
-}
-
-/// Commits after a checkpoint are read singly, at most 255 of them.
-#[tokio::test]
-async fn an_opening_after_many_edits_makes_few_requests() {
-    const EDITS: usize = 5_000;
-    let (bucket, store) = filled().await;
-    for number in 0..EDITS {
-        write(&store, &format!("/memories/d/{:03}.md", number % FILES), &content(number)).await.unwrap();
-    }
-    let opening = async |bucket: Arc<TestBucket>| {
-        bucket.take_requests();
-        bucket.open().await;
-        bucket.take_requests().len()
-    };
-    let before = opening(bucket.clone()).await;
-    bucket.take_requests();
-    store.gc(std::time::Duration::ZERO).await.unwrap();
-    let collection = bucket.take_requests();
-    let puts = collection.iter().filter(|request| request.starts_with("PUT")).count();
-    let after = opening(bucket.clone()).await;
-    println!("{before} requests to open, {after} after a checkpoint; {puts} PUT of {} to collect", collection.len());
-    assert!(after <= 20, "{after}");
-    assert!(before <= after + 255, "{before}");
-    // A marker for each commit.
-    assert!((EDITS..EDITS + 50).contains(&puts) && collection.len() - puts < EDITS + 600, "{}", collection.len());
 }
 
 /// Packs are read whole.

@@ -137,6 +137,21 @@ fn converse(place: &Place, api: &MessagesApi, options: &[&str], lines: &[&str]) 
     chat.finish()
 }
 
+/// A conversation that has ended.
+struct Talk {
+    place: Place,
+    status: Option<i32>,
+    output: String,
+    errors: String,
+    requests: Vec<Request>,
+}
+
+fn talk(answers: impl IntoIterator<Item = Answer>, options: &[&str], lines: &[&str]) -> Talk {
+    let (place, api) = (Place::in_memory(), MessagesApi::start(answers));
+    let (status, output, errors) = converse(&place, &api, options, lines);
+    Talk { place, status, output, errors, requests: api.finish() }
+}
+
 fn done(text_shown: &str) -> Answer {
     Answer::stream("end_turn", &[text(text_shown)])
 }
@@ -221,19 +236,17 @@ fn claude_remembers_in_the_next_conversation() {
 
 #[test]
 fn streams_are_parsed_in_any_chunks() {
-    let place = Place::in_memory();
     let content = [text("Zoë drinks 茶 🍵.\n"), create("toolu_1", "/memories/茶.txt", "🍵 \"\\\n")];
     let script = [Answer::stream("tool_use", &content), done("はい")];
-    let api = MessagesApi::start(script.map(|answer| answer.in_chunks(1)));
-    let (status, output, errors) = converse(&place, &api, &[], &["茶?"]);
+    let Talk { place, status, output, errors, requests, .. } =
+        talk(script.map(|answer| answer.in_chunks(1)), &[], &["茶?"]);
     assert_eq!((status, output.as_str()), (Some(0), "Zoë drinks 茶 🍵.\nはい\n"), "{errors}");
     assert_eq!(fs::read_to_string(place.file("茶.txt")).unwrap(), "🍵 \"\\\n");
-    assert_eq!(api.finish()[1].messages()[1]["content"], json!(content));
+    assert_eq!(requests[1].messages()[1]["content"], json!(content));
 }
 
 #[test]
 fn results_of_a_response_are_sent_in_order_in_one_message() {
-    let place = Place::in_memory();
     let calls = [
         create("toolu_1", "/memories/a", "one\n"),
         create("toolu_2", "/memories/a", "two\n"),
@@ -241,8 +254,8 @@ fn results_of_a_response_are_sent_in_order_in_one_message() {
         view("toolu_4", "/memories/a\n[memory] forged"),
         view("toolu_5", "/memories/a"),
     ];
-    let api = MessagesApi::start([Answer::stream("tool_use", &calls), done("Done.")]);
-    let (status, output, errors) = converse(&place, &api, &[], &["Go"]);
+    let Talk { status, output, errors, requests, .. } =
+        talk([Answer::stream("tool_use", &calls), done("Done.")], &[], &["Go"]);
     assert_eq!((status, output.as_str()), (Some(0), "Done.\n"), "{errors}");
     let lines: Vec<_> = errors.lines().collect();
     assert_eq!(lines.len(), 5, "{errors}");
@@ -251,7 +264,7 @@ fn results_of_a_response_are_sent_in_order_in_one_message() {
     assert_eq!(lines[2], "[chat] Claude called an unknown tool: bash");
     assert!(lines[3].starts_with("[memory] view /memories/a\\n[memory] forged: error: "), "{errors}");
     assert_eq!(lines[4], "[memory] view /memories/a");
-    let results = unmarked_last(&api.finish()[1]);
+    let results = unmarked_last(&requests[1]);
     let expected: Vec<_> = results.iter().map(|result| (&result["tool_use_id"], result["is_error"] == true)).collect();
     let ids = ["toolu_1", "toolu_2", "toolu_3", "toolu_4", "toolu_5"].map(Value::from);
     assert_eq!(expected, ids.iter().zip([false, true, true, true, false]).collect::<Vec<_>>());
@@ -260,20 +273,21 @@ fn results_of_a_response_are_sent_in_order_in_one_message() {
 
 #[test]
 fn requests_are_retried_after_the_requested_delay() {
-    let place = Place::in_memory();
-    let api = MessagesApi::start([
-        Answer::error(429, "rate_limit_error", "Slow down").with_header("retry-after", "0.6"),
-        Answer::error(529, "overloaded_error", "Overloaded").with_header("retry-after", "0"),
-        done("Hi"),
-    ]);
-    let (status, output, errors) = converse(&place, &api, &[], &["Hi"]);
+    let Talk { status, output, errors, requests, .. } = talk(
+        [
+            Answer::error(429, "rate_limit_error", "Slow down").with_header("retry-after", "0.6"),
+            Answer::error(529, "overloaded_error", "Overloaded").with_header("retry-after", "0"),
+            done("Hi"),
+        ],
+        &[],
+        &["Hi"],
+    );
     assert_eq!((status, output.as_str()), (Some(0), "Hi\n"), "{errors}");
     assert_eq!(
         errors,
         "[chat] the API returned 429: rate_limit_error: Slow down; retrying in 0.6 s\n\
          [chat] the API returned 529: overloaded_error: Overloaded; retrying in 0.0 s\n"
     );
-    let requests = api.finish();
     assert!(requests.iter().all(|request| request.body == requests[0].body));
 }
 
@@ -292,16 +306,14 @@ fn commands_of_an_incomplete_response_are_not_executed() {
             "aborted the response: overloaded_error: Overloaded",
         ),
     ] {
-        let place = Place::in_memory();
-        let api = MessagesApi::start([broken, calling(), done("Noted.")]);
-        let (status, output, errors) = converse(&place, &api, &[], &["Note it"]);
+        let Talk { status, output, errors, requests, .. } =
+            talk([broken, calling(), done("Noted.")], &[], &["Note it"]);
         assert_eq!((status, output.as_str()), (Some(0), "Noting.\nNoted.\n"), "{errors}");
         let lines: Vec<_> = errors.lines().collect();
         assert!(lines[0].starts_with("[chat] ") && lines[0].contains(words), "{errors}");
         assert!(lines[0].contains("; retrying in 0."), "{errors}");
         // A second execution would fail.
         assert_eq!(lines[1..], ["a", "b"].map(|name| format!("[memory] create /memories/{name} (1 line, 4 bytes)")));
-        let requests = api.finish();
         assert_eq!(requests[1].body, requests[0].body);
     }
 }
@@ -330,16 +342,13 @@ fn retries_are_limited() {
 
 #[test]
 fn a_pipe_gets_an_incomplete_answer_once() {
-    let place = Place::in_memory();
     for end in [End::Cut, End::Regular] {
         let cut = || done("Half a reply").until("message_delta", end);
-        let api = MessagesApi::start([done("Whole"), cut(), cut(), cut()]);
-        let (status, output, errors) =
-            converse(&place, &api, &["--max-retries", "2"], &["First", "Second", "Never sent"]);
+        let Talk { status, output, errors, .. } =
+            talk([done("Whole"), cut(), cut(), cut()], &["--max-retries", "2"], &["First", "Second", "Never sent"]);
         assert_eq!((status, output.as_str()), (Some(3), "Whole\nHalf a reply\n"), "{errors}");
         assert_eq!(errors.matches("; retrying in ").count(), 2, "{errors}");
         assert!(errors.lines().last().unwrap().starts_with("memory-tool: "), "{errors}");
-        api.finish();
     }
 }
 
@@ -827,15 +836,13 @@ fn a_signal_during_a_line_restores_the_terminal() {
 
 #[test]
 fn chat_commands_are_not_sent_to_claude() {
-    let place = Place::in_memory();
-    let api = MessagesApi::start([
-        Answer::stream("tool_use", &[create("toolu_1", "/memories/a", "one\n")]),
-        done("One"),
-        done("Two"),
-    ]);
     let lines =
         ["/usage", "/memory", "", "First", "/memory", "/usage", "/clear", "/nonsense here", "Second", "/quit", "Third"];
-    let (status, output, errors) = converse(&place, &api, &[], &lines);
+    let Talk { status, output, errors, requests, .. } = talk(
+        [Answer::stream("tool_use", &[create("toolu_1", "/memories/a", "one\n")]), done("One"), done("Two")],
+        &[],
+        &lines,
+    );
     assert_eq!(status, Some(0), "{errors}");
     let listing =
         "Here're the files and directories up to 2 levels deep in /memories, excluding hidden items and node_modules:";
@@ -854,22 +861,19 @@ fn chat_commands_are_not_sent_to_claude() {
          [chat] conversation cleared; the memory is unchanged\n\
          [chat] unknown command /nonsense here; /help lists the commands\n"
     );
-    let requests = api.finish();
     assert_eq!(requests[2].messages().len(), 1);
     assert_eq!(unmarked_last(&requests[2]), [text("Second")]);
 }
 
 #[test]
 fn the_memory_command_prints_files_and_directories() {
-    let place = Place::in_memory();
     let files = [
         create("toolu_1", "/memories/a b/one.txt", "tea\n\u{1b}[2Jno milk"),
         create("toolu_2", "/memories/two.txt", ""),
     ];
-    let api = MessagesApi::start([Answer::stream("tool_use", &files), done("Noted")]);
     let lines =
         ["Note it", "/memory /memories/a b/one.txt", "/memory /memories/a b/", "/memory /memories/none", "/memory one"];
-    let (status, output, errors) = converse(&place, &api, &[], &lines);
+    let Talk { status, output, errors, .. } = talk([Answer::stream("tool_use", &files), done("Noted")], &[], &lines);
     assert_eq!(
         (status, output.as_str()),
         (
@@ -885,14 +889,11 @@ fn the_memory_command_prints_files_and_directories() {
                 [memory] view one: error: Path must start with /memories, got: one\n\
                 [memory] did you mean /memories/one?\n";
     assert!(errors.ends_with(expected), "{errors}");
-    api.finish();
 }
 
 #[test]
 fn help_lists_all_chat_commands() {
-    let place = Place::in_memory();
-    let api = MessagesApi::start([]);
-    let (status, output, errors) = converse(&place, &api, &[], &["/help", "/x\u{1b}[2J"]);
+    let Talk { status, output, errors, .. } = talk([], &[], &["/help", "/x\u{1b}[2J"]);
     assert_eq!((status, errors.as_str()), (Some(0), "[chat] unknown command /x\\u{1b}[2J; /help lists the commands\n"));
     for word in ["/memory PATH", "/clear", "/usage", "/help", "/quit", "Ctrl-C", "backslash"] {
         assert!(output.contains(word), "{word} is not in {output}");
@@ -914,25 +915,13 @@ fn thinking_is_printed_on_request() {
         (&[][..], ""),
     ] {
         let answer = if options.contains(&"--no-stream") { Answer::message } else { Answer::stream };
-        let place = Place::in_memory();
-        let api = MessagesApi::start([answer("end_turn", &content), done("Yes.")]);
-        let (status, output, errors) = converse(&place, &api, options, &["What?", "Sure?"]);
+        let Talk { status, output, errors, requests, .. } =
+            talk([answer("end_turn", &content), done("Yes.")], options, &["What?", "Sure?"]);
         assert_eq!((status, output.as_str(), errors.as_str()), (Some(0), "Tea.\nYes.\n", shown));
-        let requests = api.finish();
         let asked = json!({"type": "adaptive", "display": "summarized"});
         assert_eq!(requests[0].body.get("thinking"), options.contains(&"--show-thinking").then_some(&asked));
         assert_eq!(requests[1].messages()[1]["content"], json!(content), "thinking is sent back without changes");
     }
-}
-
-#[test]
-fn incomplete_thinking_is_dropped() {
-    let place = Place::in_memory();
-    let thinking = json!({"type": "thinking", "thinking": "Hm", "signature": ""});
-    let api = MessagesApi::start([Answer::stream("max_tokens", &[thinking]), done("Yes.")]);
-    let (status, output, _) = converse(&place, &api, &[], &["First", "Second"]);
-    assert_eq!((status, output.as_str()), (Some(3), "Yes.\n"));
-    assert_eq!(unmarked_last(&api.finish()[1]), [text("First"), text("Second")]);
 }
 
 #[test]
@@ -955,10 +944,9 @@ fn a_storage_failure_is_reported_to_claude_and_the_operator() {
 #[test]
 fn calls_of_a_truncated_response_are_not_executed() {
     for reason in ["max_tokens", "model_context_window_exceeded", "novelty"] {
-        let place = Place::in_memory();
         let mut calls = [create("toolu_1", "/memories/a", "one\n"), create("toolu_2", "/memories/b", "two\n")];
-        let api = MessagesApi::start([Answer::stream(reason, &calls).without_last_delta(), done("Fine")]);
-        let (status, output, errors) = converse(&place, &api, &[], &["First", "Second"]);
+        let Talk { place, status, output, errors, requests, .. } =
+            talk([Answer::stream(reason, &calls).without_last_delta(), done("Fine")], &[], &["First", "Second"]);
         assert_eq!((status, output.as_str()), (Some(3), "Fine\n"), "{errors}");
         let words = match reason {
             "max_tokens" => "--max-tokens",
@@ -967,7 +955,6 @@ fn calls_of_a_truncated_response_are_not_executed() {
         };
         assert!(errors.starts_with("[chat] ") && errors.contains(words) && errors.lines().count() == 1, "{errors}");
         assert!(!place.file("a").exists() && !place.file("b").exists());
-        let requests = api.finish();
         calls[1]["input"] = json!({});
         assert_eq!(requests[1].messages()[1]["content"], json!(calls));
         let results = unmarked_last(&requests[1]);
@@ -977,35 +964,34 @@ fn calls_of_a_truncated_response_are_not_executed() {
 
 #[test]
 fn all_messages_of_a_declined_turn_are_dropped() {
-    let place = Place::in_memory();
     let refusal = json!({
         "type": "message", "content": [text("I")], "stop_reason": "refusal", "usage": {},
         "stop_details": {"type": "refusal", "category": null, "explanation": "No weapons."},
     });
-    let api = MessagesApi::start([
-        done("One"),
-        Answer::stream("tool_use", &[create("toolu_1", "/memories/a", "one\n")]),
-        Answer::Whole { status: 200, headers: Vec::new(), body: refusal.to_string() },
-        done("Three"),
-    ]);
-    let (status, _, errors) = converse(&place, &api, &[], &["First", "Second", "Third"]);
+    let Talk { place, status, errors, requests, .. } = talk(
+        [
+            done("One"),
+            Answer::stream("tool_use", &[create("toolu_1", "/memories/a", "one\n")]),
+            Answer::Whole { status: 200, headers: Vec::new(), body: refusal.to_string() },
+            done("Three"),
+        ],
+        &[],
+        &["First", "Second", "Third"],
+    );
     assert_eq!(status, Some(1));
     assert!(errors.contains("[chat] Claude declined to answer (No weapons.); your message was dropped"), "{errors}");
     assert!(place.file("a").exists(), "the memory is kept");
-    let requests = api.finish();
     assert_eq!(requests[3].messages().len(), 3);
     assert_eq!(unmarked_last(&requests[3]), [text("Third")]);
 }
 
 #[test]
 fn a_paused_response_is_continued() {
-    let place = Place::in_memory();
     for reason in ["pause_turn", "compaction"] {
         let content = [json!({"type": "compaction", "content": "Summary"}), text("One ")];
-        let api = MessagesApi::start([Answer::stream(reason, &content), done("two"), done("Three")]);
-        let (status, output, errors) = converse(&place, &api, &[], &["First", "Second"]);
+        let Talk { status, output, errors, requests, .. } =
+            talk([Answer::stream(reason, &content), done("two"), done("Three")], &[], &["First", "Second"]);
         assert_eq!((status, output.as_str(), errors.as_str()), (Some(0), "One \ntwo\nThree\n", ""));
-        let requests = api.finish();
         assert_eq!(requests[1].messages()[1], json!({"role": "assistant", "content": content}));
         assert_eq!(requests[2].messages()[1]["content"], json!([content[0], content[1], text("two")]));
     }
@@ -1018,26 +1004,16 @@ fn the_number_of_responses_in_a_turn_is_limited() {
     let three: &[&str] = &["--max-responses", "3"];
     for (endless, options, results) in [(views.collect::<Vec<_>>(), &[][..], 1), (pauses.collect(), three, 0)] {
         let responses = endless.len();
-        let place = Place::in_memory();
-        let api = MessagesApi::start(endless.into_iter().chain([done("Fine")]));
-        let (status, output, errors) = converse(&place, &api, options, &["First", "Second"]);
+        let Talk { status, output, errors, requests, .. } =
+            talk(endless.into_iter().chain([done("Fine")]), options, &["First", "Second"]);
         assert_eq!(status, Some(3), "{errors}");
         assert!(output.ends_with("Fine\n"), "{output}");
         let expected =
             format!("[chat] stopped after {responses} responses (--max-responses); send a message to continue\n");
         assert!(errors.ends_with(&expected) && errors.matches("[chat]").count() == 1, "{errors}");
-        let last = unmarked_last(&api.finish()[responses]);
+        let last = unmarked_last(&requests[responses]);
         assert_eq!((last.len(), &last[results]), (results + 1, &text("Second")));
     }
-}
-
-#[test]
-fn a_response_without_content_leaves_no_empty_message() {
-    let place = Place::in_memory();
-    let api = MessagesApi::start([Answer::stream("end_turn", &[]), done("Two")]);
-    let (status, output, _) = converse(&place, &api, &[], &["First", "Second"]);
-    assert_eq!((status, output.as_str()), (Some(0), "Two\n"));
-    assert_eq!(unmarked_last(&api.finish()[1]), [text("First"), text("Second")]);
 }
 
 #[test]

@@ -495,37 +495,3 @@ fn every_format_for_people_ends_with_the_totals_and_explains_failures() {
 fn ids_of(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect()
 }
-
-#[test]
-fn invalid_options_are_reported_as_wrong_usage() {
-    for (arguments, reason) in [
-        (&[][..], "<--command <LINE>|--store <URL>|--list>"),
-        (&["--command", "a {dir}", "--store", "b"], "cannot be used with"),
-        (&["--command", "a"], "the command line lacks {dir}"),
-        (&["--command", "a '{dir}"], "an unclosed quote"),
-        (&["--command", " "], "names no program"),
-        (&["--command", "a {dir}", "--plain-files", "memories"], "expected the placeholder {dir}"),
-        (&["--store", "a", "--plain-files", "{dir}"], "cannot be used with"),
-        (
-            &["--store", "a", "--filter", "view.", "--filter", "nonsense"],
-            "no test case matches the filter \"nonsense\"",
-        ),
-        (&["--list", "--filter", "nonsense"], "no test case matches the filter \"nonsense\""),
-        (&["--list", "--format", "markdown"], "--list supports only --format table"),
-        (&["--list", "--format", "yaml"], "table, json, markdown"),
-        (&["--list", "--basis", "docs"], "expected one of `documentation`, `recommendation`"),
-        (&["--list", "--failed-from", "no-such-report"], "cannot read no-such-report"),
-        (&["--list", "--timeout", "0"], "a number of seconds above 0"),
-        (&["--list", "--timeout=-1"], "a number of seconds above 0"),
-        (&["--list", "--timeout", "NaN"], "a number of seconds above 0"),
-        (&["--list", "--jobs", "0"], "--jobs <N>"),
-        (&["--list", "--lacks", "sessions"], "expected NEED=REASON"),
-        (&["--list", "--lacks", "sessions="], "expected NEED=REASON"),
-        (&["--list", "--lacks", "nonsense=x"], "expected one of `"),
-    ] {
-        let output = conformance(arguments);
-        let errors = text(&output.stderr);
-        assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{arguments:?}: {errors}");
-        assert!(errors.contains(reason), "want {reason}\n got {errors}");
-    }
-}

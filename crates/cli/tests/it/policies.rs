@@ -9,25 +9,23 @@ use memory_tool::{
     Memory,
     store::{Batch, StorePath},
 };
-use memory_tool_test_fixtures::session::{Place, Session, program};
+use memory_tool_test_fixtures::session::{Outcome, Place, Session, outcome, program};
 use serde_json::{Value, json};
 
 /// Runs the program on a store with these options: status, standard output, standard error.
-fn run(store: &OsString, arguments: &[&str], options: &[&str]) -> (Option<i32>, String, String) {
-    let output = program().args(arguments).arg("--store").arg(store).args(options).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+fn run(store: &OsString, arguments: &[&str], options: &[&str]) -> Outcome {
+    outcome(program().args(arguments).arg("--store").arg(store).args(options))
 }
 
 fn create<'a>(path: &'a str, text: &'a str) -> [&'a str; 4] {
     ["create", path, "--text", text]
 }
 
-fn assert_done(outcome: &(Option<i32>, String, String)) {
+fn assert_done(outcome: &Outcome) {
     assert_eq!((outcome.0, outcome.2.as_str()), (Some(0), ""), "{}", outcome.1);
 }
 
-fn assert_refused(outcome: &(Option<i32>, String, String), words: &str) {
+fn assert_refused(outcome: &Outcome, words: &str) {
     assert_eq!((outcome.0, outcome.1.as_str()), (Some(1), ""), "{}", outcome.2);
     assert!(outcome.2.contains(words), "want {words}\n got {}", outcome.2);
 }
@@ -278,28 +276,4 @@ fn policies_apply_to_sessions() {
     });
     assert!(session.fail(&joined).contains("password in a URL"));
     session.close();
-}
-
-#[test]
-fn invalid_options_are_reported_as_wrong_usage() {
-    let place = Place::new();
-    for (options, words) in [
-        (&["--scope", ""][..], "scope name must not be empty"),
-        (&["--max-files=many"], "--max-files"),
-        (&["--pin=/memories/a"], "--expire-after"),
-        (&["--mount", "/memories/team"], "expected PATH=URL"),
-        (&["--mount", "team=./team"], "team"),
-        (&["--mount-read-only", "/memories/team=ftp://team"], "unknown scheme `ftp:`"),
-        (&["--screen=refuse", "--screen-also=everything"], "expected one of personal, aws-access-key-id, "),
-        (&["--screen-also=iban"], "--screen"),
-        (&["--audit-log=log"], "--actor"),
-        (&["--audit-log=log", "--actor="], "actor"),
-        (&["--log-paths"], "--log"),
-        (&["--log=everything"], "[possible values: commands, operations]"),
-    ] {
-        let (status, output, errors) = run(&place.store().into(), &["view", "/memories"], options);
-        assert_eq!((status, output.as_str()), (Some(2), ""), "{options:?}");
-        assert!(errors.contains(words), "want {words}\n got {errors}");
-        assert!(!place.store().exists());
-    }
 }

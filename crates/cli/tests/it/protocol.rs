@@ -13,10 +13,15 @@ const EMPTY_STORE: &str = "Here're the files and directories up to 2 levels deep
 
 const VIEW: &str = r#"{"command":"view","path":"/memories"}"#;
 
+fn started() -> (Place, Session) {
+    let place = Place::new();
+    let session = place.session();
+    (place, session)
+}
+
 /// The error for a line. Checks that the process continues.
 fn refused(line: impl AsRef<[u8]>) -> String {
-    let place = Place::new();
-    let mut session = place.session();
+    let (_place, mut session) = started();
     let result = session.call(line);
     assert_eq!(result["is_error"], true, "{result}");
     assert_eq!(session.call(VIEW), json!({"type": "tool_result", "content": EMPTY_STORE}));
@@ -26,8 +31,7 @@ fn refused(line: impl AsRef<[u8]>) -> String {
 
 #[test]
 fn a_result_is_one_line_of_json() {
-    let place = Place::new();
-    let mut session = place.session();
+    let (_place, mut session) = started();
     session.send(VIEW);
     let line = session.receive_line().unwrap();
     let content = EMPTY_STORE.replace('\n', "\\n").replace('\t', "\\t");
@@ -37,8 +41,7 @@ fn a_result_is_one_line_of_json() {
 
 #[test]
 fn many_lines_at_once_are_answered_in_order() {
-    let place = Place::new();
-    let mut session = place.session();
+    let (_place, mut session) = started();
     let block =
         |id: usize| json!({"type": "tool_use", "id": id.to_string(), "name": "memory", "input": {"command": "nope"}});
     let lines: Vec<_> = (0..500).map(|id| format!("{}\n", block(id))).collect();
@@ -57,8 +60,7 @@ fn a_line_of_17_mib_is_refused_and_the_next_one_is_served() {
 
 #[test]
 fn a_line_of_just_under_16_mib_is_served() {
-    let place = Place::new();
-    let mut session = place.session();
+    let (place, mut session) = started();
     let file_text = "x".repeat((16 << 20) - 100);
     let create = json!({"command": "create", "path": "/memories/a", "file_text": file_text});
     assert_eq!(session.succeed(&create), "File created successfully at: /memories/a");
@@ -68,8 +70,7 @@ fn a_line_of_just_under_16_mib_is_served() {
 
 #[test]
 fn a_huge_last_line_without_its_line_feed_is_refused() {
-    let place = Place::new();
-    let mut session = place.session();
+    let (_place, mut session) = started();
     session.send_raw(vec![b'['; 17 << 20]);
     let (lines, status, _) = session.finish();
     assert!(status.success());
@@ -81,8 +82,7 @@ fn a_huge_last_line_without_its_line_feed_is_refused() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_too_long_line_uses_no_more_memory_than_the_longest_valid_one() {
-    let place = Place::new();
-    let mut session = place.session();
+    let (_place, mut session) = started();
     let mebibyte = vec![b'x'; 1 << 20];
     for _ in 0..200 {
         session.send_raw(&mebibyte);
@@ -93,25 +93,6 @@ fn a_too_long_line_uses_no_more_memory_than_the_longest_valid_one() {
     let kibibytes: u64 = peak.trim().trim_end_matches(" kB").parse().unwrap();
     assert!(kibibytes < 64 << 10, "{kibibytes} KiB");
     session.close();
-}
-
-#[test]
-fn invalid_options_are_reported_as_wrong_usage() {
-    for options in [
-        &["--max-view-chars", "0"][..],
-        &["--max-view-chars", "-1"],
-        &["--max-view-chars", "many"],
-        &["--max-view-chars"],
-        &["--nonsense"],
-        &["extra"],
-    ] {
-        let (lines, status, errors) = Session::start(Place::new().store(), options).finish();
-        assert_eq!((lines, status.code()), (vec![], Some(2)), "{options:?}");
-        assert!(errors.starts_with("error: "), "{errors}");
-    }
-    let output = program().arg("run").output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(String::from_utf8(output.stderr).unwrap().contains("--store <URL>"));
 }
 
 #[test]
@@ -172,8 +153,7 @@ fn an_error_of_the_input_is_reported() {
 
 #[test]
 fn causes_of_storage_failures_go_to_standard_error_only() {
-    let place = Place::new();
-    let mut session = place.session();
+    let (place, mut session) = started();
     session.call(VIEW);
     place.break_storage();
     let result = session.call(VIEW);

@@ -18,16 +18,6 @@ fn errors(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
-/// Checks that `store` names the directory `expected`, by creating a file.
-fn assert_names(store: &str, directory: &Path, expected: &Path) {
-    let path = "/memories/a";
-    let output =
-        program().args(["create", path, "--text", "here", "--store", store]).current_dir(directory).output().unwrap();
-    assert!(output.status.success(), "{store}: {output:?}");
-    assert_eq!(fs::read_to_string(expected.join("memories/a")).unwrap(), "here", "{store}");
-    fs::remove_dir_all(expected).unwrap();
-}
-
 /// Checks that `run` and `view` refuse the store with an error that starts like this.
 fn assert_refused(store: impl AsRef<OsStr>, reason: &str) {
     let store = store.as_ref();
@@ -41,29 +31,6 @@ fn assert_refusal(output: &Output, reason: &str) {
     let errors = errors(output);
     assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), b"".as_slice()), "{errors}");
     assert!(errors.starts_with(reason) && errors.ends_with('\n'), "want {reason}\n got {errors}");
-}
-
-#[test]
-fn a_store_is_a_path_or_a_file_url() {
-    let place = Place::new();
-    let directory = place.outside("");
-    let absolute = directory.to_str().unwrap();
-    for (store, expected) in [
-        ("plain", "plain"),
-        ("./foo:bar", "foo:bar"),
-        ("a%20b", "a%20b"),
-        ("C:x", "C:x"),
-        ("file:relative", "relative"),
-        ("file:deep/er", "deep/er"),
-        ("FILE:a%20b/100%25", "a b/100%"),
-        ("file:%C3%A9", "é"),
-        (&format!("{absolute}/abs"), "abs"),
-        (&format!("file:{absolute}/abs"), "abs"),
-        (&format!("file://{absolute}/a%3Fb"), "a?b"),
-        (&format!("file://localhost{absolute}/abs"), "abs"),
-    ] {
-        assert_names(store, &directory, &directory.join(expected));
-    }
 }
 
 #[test]
@@ -251,28 +218,6 @@ fn an_unknown_scheme_is_refused_with_a_hint() {
             ),
         );
         assert_eq!(fs::read_dir(place.outside("")).unwrap().count(), 0);
-    }
-}
-
-#[test]
-fn an_invalid_url_is_refused() {
-    for (store, reason) in [
-        ("", "the path is missing"),
-        ("file:", "the path is missing"),
-        ("file://elsewhere/a", "the URL cannot name the host `elsewhere`"),
-        ("file:100%", "`%` must be followed by two hexadecimal digits"),
-        ("file:a?b", "`?` and `#` are reserved in a URL"),
-        ("file:a%00b", "the decoded path is not supported on this system"),
-        ("sqlite:", "the path is missing"),
-        ("sqlite://elsewhere/a", "the URL cannot name the host `elsewhere`"),
-        ("sqlite:100%", "`%` must be followed by two hexadecimal digits"),
-        ("sqlite:a#b", "`?` and `#` are reserved in a URL"),
-        ("sqlite:a?memory=", "the name of a memory must not be empty"),
-        ("sqlite:a?mode", "unknown parameter `mode`"),
-        ("sqlite:a?store=", "unknown parameter `store`. A sqlite: URL may have ?memory=NAME"),
-        ("sqlite:a?memory=b&memory=c", "the parameter `memory` is given more than once"),
-    ] {
-        assert_refused(store, &format!("error: invalid value '{store}' for '--store <URL>': {reason}"));
     }
 }
 

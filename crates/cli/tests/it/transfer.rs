@@ -14,18 +14,10 @@ use memory_tool::{
     Memory, StoreUrl,
     store::{Batch, StorePath},
 };
-use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
+use memory_tool_test_fixtures::session::{Outcome, PATIENCE, Place, outcome, outcome_with, program, wait_for_end};
 use serde_json::{Value, json};
 
-type Outcome = (Option<i32>, String, String);
-
 type Files = BTreeMap<String, Vec<u8>>;
-
-fn outcome(command: &mut Command) -> Outcome {
-    let output = command.output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
 
 fn run(arguments: &[&dyn AsRef<OsStr>]) -> Outcome {
     outcome(program().args(arguments.iter().map(AsRef::as_ref)))
@@ -358,6 +350,9 @@ fn a_source_must_exist() {
     let (status, output, errors) = run(&[&"copy", &empty, &place.outside("empty too")]);
     assert_eq!((status, output.starts_with("copied 0 files ")), (Some(1), true), "{output}");
     assert!(errors.contains("no files in ") && errors.lines().count() == 1, "{errors}");
+    let archive = place.outside("empty.tar");
+    assert_eq!(run(&[&"export", &"--store", &empty, &archive]), done(0, "exported 0 files (0 bytes)"));
+    assert_eq!(fs::read(archive).unwrap(), END);
     // A missing key is reported before anything is created.
     fill(&source, &[("a", b"text")]);
     let (status, _, errors) = run(&[&"copy", &source, &destination, &"--key-file", &place.outside("none")]);
@@ -555,32 +550,10 @@ fn archives_are_reproducible_and_readable_by_tar() {
     let mut packed = program();
     let (status, output, _) = {
         let tar = Command::new("tar").arg("-c").arg("-C").arg(&unpacked).arg("./d").output().unwrap().stdout;
-        feed(packed.args(["import", "-", "--under", "d/e", "--store"]).arg(place.outside("e")), &tar)
+        outcome_with(packed.args(["import", "-", "--under", "d/e", "--store"]).arg(place.outside("e")), &tar)
     };
     assert_eq!((status, output.lines().count()), (Some(0), 1), "{output}");
     assert_eq!(memories(&place.outside("e")).into_keys().collect::<Vec<_>>(), ["100% [...slug] \"q\".md"]);
-}
-
-#[test]
-fn an_empty_export_does_not_replace_an_archive() {
-    let place = Place::in_memory();
-    fill(&place.store(), &[("a", b"text")]);
-    let database = place.sqlite("alice");
-    assert_eq!(run(&[&"copy", &place.store(), &database]).0, Some(0));
-    let backups = place.outside("backups");
-    fs::create_dir(&backups).unwrap();
-    let archive = backups.join("backup.tar");
-    assert_eq!(run(&[&"export", &"--store", &database, &archive]).0, Some(0));
-    let before = files(&backups);
-    let empty = place.outside("empty");
-    fs::create_dir_all(empty.join("memories")).unwrap();
-    let expected = "kept the existing archive: there are no files to export\nexported 0 files (0 bytes)";
-    assert_eq!(run(&[&"export", &"--store", &empty, &archive, &"--overwrite"]), done(1, expected));
-    assert_eq!(files(&backups), before);
-    // Without an existing archive, an empty store becomes an empty archive.
-    let new = backups.join("new.tar");
-    assert_eq!(run(&[&"export", &"--store", &empty, &new]), done(0, "exported 0 files (0 bytes)"));
-    assert_eq!(fs::read(new).unwrap(), END);
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -606,7 +579,7 @@ fn compressed_archives_are_reproducible() {
         let (of_file, of_input) = (place.outside(&format!("file{number}")), place.outside(&format!("input{number}")));
         fs::write(place.outside("backup.tar"), archive).unwrap();
         assert_eq!(run(&[&"import", &"--store", &of_file, &place.outside("backup.tar")]).0, Some(0));
-        assert_eq!(feed(program().args(["import", "-", "--store"]).arg(&of_input), archive).0, Some(0));
+        assert_eq!(outcome_with(program().args(["import", "-", "--store"]).arg(&of_input), archive).0, Some(0));
         assert_eq!((memories(&of_file), memories(&of_input)), (all.clone(), all.clone()));
     }
 }
@@ -664,19 +637,7 @@ fn a_compressed_archive_cannot_exhaust_memory() {
 fn unsupported_formats_are_refused() {
     let place = Place::in_memory();
     fill(&place.store(), &[("a", b"text")]);
-    for name in [
-        "x.zip",
-        "x.tar.zst",
-        "x.tar.bz2",
-        "x.tar.xz",
-        "x.7z",
-        "x.rar",
-        "x.gz",
-        "x.tar.Z",
-        "x.cpio",
-        "X.ZIP",
-        "dir/x.tzst",
-    ] {
+    for name in "x.zip x.tar.zst x.tar.bz2 x.tar.xz x.7z x.rar x.gz x.tar.Z x.cpio X.ZIP dir/x.tzst".split(' ') {
         let target = place.outside(name);
         let expected = format!(
             "memory-tool: cannot export to {}: its format is not supported. \
@@ -705,7 +666,7 @@ fn unsupported_formats_are_refused() {
         };
         let of_file = run(&[&"import", &source, &"--store", &store]);
         assert_eq!(of_file, (Some(2), String::new(), expected(source.to_str().unwrap())));
-        let of_input = feed(program().args(["import", "-", "--store"]).arg(&store), start);
+        let of_input = outcome_with(program().args(["import", "-", "--store"]).arg(&store), start);
         assert_eq!(of_input, (Some(2), String::new(), expected("-")));
     }
     assert!(!store.exists());
@@ -757,19 +718,10 @@ fn archives_are_not_written_to_a_terminal() {
     assert!(output.contains("cannot write an archive to a terminal") && !output.contains("a memory"), "{output}");
 }
 
-fn feed(command: &mut Command, input: &[u8]) -> Outcome {
-    let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The command may end before it has read all input.
-    let _ = process.stdin.take().unwrap().write_all(input);
-    let output = process.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
-}
-
 fn import(archive: &[u8]) -> (Option<i32>, Value) {
     let place = Place::in_memory();
     let (status, output, errors) =
-        feed(program().args(["import", "-", "--json", "--store"]).arg(place.store()), archive);
+        outcome_with(program().args(["import", "-", "--json", "--store"]).arg(place.store()), archive);
     assert_eq!(errors, "");
     (status, serde_json::from_str(&output).unwrap())
 }

@@ -2,17 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
-use memory_tool_test_fixtures::session::{Place, program};
+use memory_tool_test_fixtures::session::{Outcome, Place, outcome, program};
 
 /// A secret as the key of a cloud, with the characters of base64.
 const SECRET: &str = "wJalr/XUtn+FEMI=K7MDENG";
-
-fn run(command: &mut Command) -> (Option<i32>, String, String) {
-    let Output { status, stdout, stderr } = command.stdin(Stdio::null()).output().unwrap();
-    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
-}
 
 fn words(arguments: &[&str]) -> Command {
     let mut command = program();
@@ -63,14 +58,14 @@ fn no_error_repeats_an_argument_that_forges_a_line() {
         &["export", &format!("{FORGED}.zip"), "--store", store],
         &["import", FORGED, "--store", store],
     ] {
-        let (status, output, errors) = run(&mut words(arguments));
+        let (status, output, errors) = outcome(&mut words(arguments));
         assert!(status != Some(0) && output.is_empty(), "{arguments:?}: {output}");
         let is_forged = |line: &str| line.starts_with("forged");
         let is_hidden = |character: char| "\u{1b}\u{202e}\u{2028}\u{200b}".contains(character);
         assert!(!errors.lines().any(is_forged) && !errors.contains(is_hidden), "{arguments:?}: {errors:?}");
         assert!(errors.contains("forged"), "{arguments:?}: {errors}");
     }
-    let (_, _, errors) = run(words(&["verify"]).env("MEMORY_TOOL_STORE", unknown));
+    let (_, _, errors) = outcome(words(&["verify"]).env("MEMORY_TOOL_STORE", unknown));
     assert!(!errors.lines().any(|line| line.starts_with("forged")) && errors.contains("forged"), "{errors}");
 }
 
@@ -104,11 +99,11 @@ fn no_error_contains_the_credentials_of_a_url() {
             &["run", "--store", store, "--mount-read-only", &mount],
             &[&url],
         ] {
-            let (status, output, errors) = run(&mut words(arguments));
+            let (status, output, errors) = outcome(&mut words(arguments));
             assert_eq!((status, output.as_str()), (Some(2), ""), "{errors}");
             assert!(!errors.contains("FEMI") && !errors.contains("K7MDENG"), "{arguments:?}: {errors}");
         }
-        let (status, _, errors) = run(words(&["verify"]).env("MEMORY_TOOL_STORE", &url));
+        let (status, _, errors) = outcome(words(&["verify"]).env("MEMORY_TOOL_STORE", &url));
         assert!(status == Some(2) && !errors.contains("FEMI"), "{errors}");
     }
 }
@@ -126,7 +121,7 @@ fn no_error_contains_the_credentials_in_the_address_of_a_service() {
                 command.env(variable, &address).env("AWS_ALLOW_HTTP", "true").env("AZURE_ALLOW_HTTP", "true");
                 command.env("AWS_ACCESS_KEY_ID", "a").env("AWS_SECRET_ACCESS_KEY", "secret").env("AWS_REGION", "a");
                 command.env("AZURE_STORAGE_ACCOUNT", "a").env("AZURE_STORAGE_SAS_KEY", "sv=1&sig=secret");
-                let (status, _, errors) = run(&mut command);
+                let (status, _, errors) = outcome(&mut command);
                 assert!(status == Some(2) && !errors.contains("secret"), "{url}: {errors}");
             }
         }
@@ -143,7 +138,7 @@ fn the_option_that_was_meant_is_named() {
         (&["keygen", "a.key"], "did you mean --output a.key?"),
         (&["man", "pages"], "did you mean --directory pages?"),
     ] {
-        let (status, _, errors) = run(&mut words(arguments));
+        let (status, _, errors) = outcome(&mut words(arguments));
         assert!(status == Some(2) && errors.contains(suggested), "{arguments:?}: {errors}");
     }
 }
@@ -161,21 +156,21 @@ fn the_path_that_was_meant_is_named() {
         (&["rename", "/memories/notes.txt", "./b"], "/memories/b"),
         (&["insert", "memories/a", "--insert-line", "0", "--insert-text", "a"], "/memories/a"),
     ] {
-        let (status, output, errors) = run(words(arguments).args(["--store", store]));
+        let (status, output, errors) = outcome(words(arguments).args(["--store", store]));
         let expected = format!("memory-tool: did you mean {meant}?\n");
         assert!(status == Some(1) && output.is_empty() && errors.ends_with(&expected), "{errors}");
     }
-    let (_, output, errors) = run(&mut words(&["view", "notes.txt", "--json", "--store", store]));
+    let (_, output, errors) = outcome(&mut words(&["view", "notes.txt", "--json", "--store", store]));
     assert!(output.contains("Path must start with /memories, got: notes.txt"), "{output}");
     assert_eq!(errors, "memory-tool: did you mean /memories/notes.txt?\n");
 }
 
 /// The program in an empty working directory, with another one as home directory.
-fn at_home(place: &Place, arguments: &[&str]) -> (Option<i32>, String, String) {
+fn at_home(place: &Place, arguments: &[&str]) -> Outcome {
     let (home, work) = (place.outside("home"), place.outside("work"));
     fs::create_dir_all(&home).unwrap();
     fs::create_dir_all(&work).unwrap();
-    run(words(arguments).current_dir(work).env("HOME", home))
+    outcome(words(arguments).current_dir(work).env("HOME", home))
 }
 
 #[test]
@@ -198,10 +193,12 @@ fn a_tilde_is_the_home_directory_in_each_option_that_takes_a_path() {
     succeed(&["import", "--store=~/imported", "~/backup.tar"]);
     succeed(&["copy", "~/local", "~/copied"]);
     succeed(&["man", "--directory=~/man"]);
-    let (status, ..) = run(words(&["view", "/memories/a"])
-        .env("MEMORY_TOOL_STORE", "~/local")
-        .env("HOME", place.outside("home"))
-        .current_dir(place.outside("work")));
+    let (status, ..) = outcome(
+        words(&["view", "/memories/a"])
+            .env("MEMORY_TOOL_STORE", "~/local")
+            .env("HOME", place.outside("home"))
+            .current_dir(place.outside("work")),
+    );
     assert_eq!(status, Some(0));
     let mut names: Vec<_> =
         fs::read_dir(place.outside("home")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -277,12 +274,107 @@ fn a_store_that_must_exist_is_not_created() {
         ] {
             let mut command = words(arguments);
             command.env("ANTHROPIC_API_KEY", "a").env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9");
-            let (status, output, errors) = run(&mut command);
+            let (status, output, errors) = outcome(&mut command);
             assert_eq!((status, output.as_str()), (Some(2), ""), "{arguments:?}: {errors}");
             assert!(errors.starts_with("memory-tool: there is no memory store "), "{arguments:?}: {errors}");
         }
     }
     assert_eq!(fs::read_dir(place.outside("")).unwrap().count(), 1, "nothing is made");
-    let (status, ..) = run(&mut words(&["run", "--must-exist", "--store", source]));
+    let (status, ..) = outcome(&mut words(&["run", "--must-exist", "--store", source]));
     assert_eq!(status, Some(0));
+}
+
+#[test]
+fn wrong_usage_is_reported() {
+    let place = Place::new();
+    for (command, rows) in [
+        (
+            &[][..],
+            &[
+                (&[][..], "Usage: memory-tool"),
+                (&["nonsense"], "nonsense"),
+                (&["clear_all_memory"], "clear_all_memory"),
+                (&["--store", "x", "view", "/memories"], "--store"),
+                (&["view", "/memories/a", "--view-range", "1"], "but 1 was provided"),
+                (&["view", "/memories/a", "--view-range", "1", "x"], "invalid value 'x' for '--view-range"),
+                (&["view", "/memories/a", "--view-range", "1", "2", "3"], "unexpected argument '3'"),
+                (&["create", "/memories/a", "--text", "x", "--file", "y"], "cannot be used with '--file <FILE>'"),
+                (&["str_replace", "/memories/a", "--new-str", "x"], "  --old-str <TEXT>\n"),
+                (&["insert", "/memories/a", "--insert-text", "x"], "  --insert-line <N>\n"),
+                (&["insert", "/memories/a", "--insert-line", "x"], "invalid value 'x' for '--insert-line"),
+                (
+                    &["insert", "/memories/a", "--insert-line=1", "--insert-text", "x", "--file", "y"],
+                    "cannot be used with '--file",
+                ),
+                (&["rename", "/memories/a"], "  <NEW_PATH>\n"),
+            ][..],
+        ),
+        (
+            &["run", "--store", "store"],
+            &[
+                (&["--max-view-chars", "0"], "--max-view-chars"),
+                (&["--max-view-chars", "-1"], "unexpected argument '-1'"),
+                (&["--max-view-chars", "many"], "--max-view-chars"),
+                (&["--max-view-chars"], "--max-view-chars"),
+                (&["--nonsense"], "--nonsense"),
+                (&["extra"], "extra"),
+            ],
+        ),
+        (
+            &["view", "/memories", "--store", "store"],
+            &[
+                (&["--scope", ""], "scope name must not be empty"),
+                (&["--max-files=many"], "--max-files"),
+                (&["--pin=/memories/a"], "--expire-after"),
+                (&["--mount", "/memories/team"], "expected PATH=URL"),
+                (&["--mount", "team=./team"], "team"),
+                (&["--mount-read-only", "/memories/team=ftp://team"], "unknown scheme `ftp:`"),
+                (&["--screen=refuse", "--screen-also=everything"], "expected one of personal, aws-access-key-id, "),
+                (&["--screen-also=iban"], "--screen"),
+                (&["--audit-log=log"], "--actor"),
+                (&["--audit-log=log", "--actor="], "actor"),
+                (&["--log-paths"], "--log"),
+                (&["--log=everything"], "[possible values: commands, operations]"),
+                (&["--key-file=key", "--passphrase-file=key"], "--passphrase-file"),
+                (&["--old-key-file=key"], "--key-file"),
+                (&["--padding=padme"], "--key-file"),
+                (&["--key-file=key", "--padding=0"], "--padding"),
+                (&["--key-file=key", "--label="], "--label"),
+                (&["--label=alice"], "--key-file"),
+            ],
+        ),
+        (
+            &["conformance"],
+            &[
+                (&[], "<--command <LINE>|--store <URL>|--list>"),
+                (&["--command", "a {dir}", "--store", "b"], "cannot be used with"),
+                (&["--command", "a"], "the command line lacks {dir}"),
+                (&["--command", "a '{dir}"], "an unclosed quote"),
+                (&["--command", " "], "names no program"),
+                (&["--command", "a {dir}", "--plain-files", "memories"], "expected the placeholder {dir}"),
+                (&["--store", "a", "--plain-files", "{dir}"], "cannot be used with"),
+                (&["--store", "a", "--filter", "view.", "--filter", "!"], "no test case matches the filter \"!\""),
+                (&["--list", "--filter", "!"], "no test case matches the filter \"!\""),
+                (&["--list", "--format", "markdown"], "--list supports only --format table"),
+                (&["--list", "--format", "yaml"], "table, json, markdown"),
+                (&["--list", "--basis", "docs"], "expected one of `documentation`, `recommendation`"),
+                (&["--list", "--failed-from", "no-such-report"], "cannot read no-such-report"),
+                (&["--list", "--timeout", "0"], "a number of seconds above 0"),
+                (&["--list", "--timeout=-1"], "a number of seconds above 0"),
+                (&["--list", "--timeout", "NaN"], "a number of seconds above 0"),
+                (&["--list", "--jobs", "0"], "--jobs <N>"),
+                (&["--list", "--lacks", "sessions"], "expected NEED=REASON"),
+                (&["--list", "--lacks", "sessions="], "expected NEED=REASON"),
+                (&["--list", "--lacks", "nonsense=x"], "expected one of `"),
+            ],
+        ),
+    ] {
+        for (options, reason) in rows {
+            let arguments = [command, *options].concat();
+            let (status, output, errors) = outcome(words(&arguments).current_dir(place.outside("")));
+            assert_eq!((status, output.as_str()), (Some(2), ""), "{arguments:?}: {errors}");
+            assert!(errors.contains(reason), "{arguments:?}: want {reason}\n got {errors}");
+        }
+    }
+    assert_eq!(fs::read_dir(place.outside("")).unwrap().count(), 0, "nothing is made");
 }

@@ -16,11 +16,13 @@ const RUNS: usize = 30;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let subjects = broken::all();
-    let mut trials = vec![trial_of_names(&subjects.iter().map(|(fault, _)| *fault).collect())];
+    let mut trials = vec![trial_of_names(subjects.iter().map(|(fault, _)| fault.clone()).collect())];
     trials.extend(
         broken::without_fault().into_iter().map(|(name, suite)| Trial::test(name, || expect_no_failure(suite))),
     );
-    trials.extend(subjects.into_iter().map(|(fault, suite)| Trial::test(fault, || expect_failures(fault, suite))));
+    trials.extend(
+        subjects.into_iter().map(|(fault, suite)| Trial::test(fault.clone(), move || expect_failures(&fault, suite))),
+    );
     trials
 }
 
@@ -29,8 +31,7 @@ fn run(suite: &Suite) -> Report {
 }
 
 /// Checks that each described fault has a backend, and that each case detects a fault.
-fn trial_of_names(built: &BTreeSet<&'static str>) -> Trial {
-    let built: BTreeSet<_> = built.iter().map(|&fault| fault.to_owned()).collect();
+fn trial_of_names(built: BTreeSet<String>) -> Trial {
     Trial::test("every-fault-is-built-and-every-case-detects-one", move || {
         let described: BTreeSet<_> = Suite::faults().into_iter().map(|fault| fault.name).collect();
         expect_same("described", &described, "built", &built)?;

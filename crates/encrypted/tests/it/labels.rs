@@ -87,17 +87,6 @@ async fn a_labeled_memory_opens_with_its_label_only() {
     }
 }
 
-#[tokio::test]
-async fn the_errors_report_the_expected_label() {
-    let labeled = memory_of("alice").await;
-    for (opened, text) in [
-        (open_labeled(&labeled, ring(1), "bob").await, "this memory does not have the label `bob`"),
-        (open_unlabeled(&labeled).await, "this memory has a label, but was opened without one"),
-    ] {
-        assert_eq!(open_cause(&opened.unwrap_err()).to_string(), text);
-    }
-}
-
 /// Writes keep the label, whether they write the index or a single file.
 #[tokio::test]
 async fn a_memory_keeps_its_label() {

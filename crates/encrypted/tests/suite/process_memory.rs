@@ -17,7 +17,7 @@ use libtest_mimic::{Failed, Trial};
 use memory_tool_core::StoreExt as _;
 use memory_tool_encrypted::{DataKey, EncryptedStore, KeyProvider as _, KeyRing, Passphrase, RawKey};
 use memory_tool_local::LocalStore;
-
+use memory_tool_test_fixtures::faults::block_on;
 use memory_tool_test_fixtures::process_memory::places;
 
 /// The environment variable with the kind of the secret, set in the child process.
@@ -222,8 +222,4 @@ fn derived_key(passphrase: &[u8], wrapped: &[u8]) -> [u8; 32] {
     let argon2 = Argon2::new(Algorithm::Argon2id, Version::V0x13, parameters);
     argon2.hash_password_into(passphrase, &wrapped[13..29], &mut output).unwrap();
     *output.first_chunk().unwrap()
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }

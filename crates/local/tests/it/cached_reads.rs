@@ -6,13 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::support::{TestMemory, leave_unfinished};
+use crate::support::{TestMemory, leave_unfinished, make_pipe};
 use memory_tool_core::{Batch, Node, Precondition, ReadOptions, Store, StoreError, StorePath};
 use memory_tool_local::LocalStore;
-
-fn path(text: &str) -> StorePath {
-    text.parse::<StorePath>().unwrap()
-}
+use memory_tool_test_fixtures::path;
 
 /// A read under the lock: a precondition that always holds.
 async fn read_locked(store: &LocalStore, read: &StorePath) -> Result<Node, StoreError> {
@@ -154,7 +151,7 @@ async fn p4_a_pipe_that_replaces_a_file_is_not_opened() {
         assert!(memory.view("/memories/a").await.ends_with("\ta"));
     }
     fs::remove_file(&on_disk).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(&on_disk).status().unwrap().success());
+    make_pipe(&on_disk);
     let writer = std::thread::spawn({
         let on_disk = on_disk.clone();
         move || fs::File::options().write(true).open(on_disk).map(drop)

@@ -5,10 +5,7 @@ use std::fs;
 use crate::support::leave_unfinished;
 use memory_tool_core::{Batch, Quota, Store, StoreError, StoreExt, StorePath};
 use memory_tool_local::LocalStore;
-
-fn path(text: &str) -> StorePath {
-    text.parse().unwrap()
-}
+use memory_tool_test_fixtures::path;
 
 fn write(file: &str) -> Batch {
     Batch::new().write(path(file), "text")

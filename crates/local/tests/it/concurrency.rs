@@ -9,15 +9,10 @@ use std::time::Duration;
 use crate::support::TestMemory;
 use memory_tool_core::{
     Batch, Engine, Error, ErrorKind, MemoryTool, Node, OpenOptions, Precondition, Store, StoreError, StoreExt,
-    StorePath,
 };
 use memory_tool_local::LocalStore;
-use memory_tool_test_fixtures::by_tier;
+use memory_tool_test_fixtures::{by_tier, path};
 use serde_json::json;
-
-fn path(text: &str) -> StorePath {
-    text.parse().unwrap()
-}
 
 async fn two_stores(memory: &TestMemory) -> [LocalStore; 2] {
     [LocalStore::open(memory.base()).await.unwrap(), LocalStore::open(memory.base()).await.unwrap()]
@@ -102,30 +97,6 @@ async fn readers_do_not_starve_a_writer() {
     writing.await.unwrap().unwrap();
     let Node::File(file) = reading.await.unwrap().unwrap() else { panic!("the reader overtook the writer") };
     assert_eq!(file.content, b"new");
-}
-
-/// Writes two files in one batch.
-async fn write_two(store: &LocalStore, content: &str) -> Result<(), StoreError> {
-    store.apply(Batch::new().write(path("/memories/d/a"), content).write(path("/memories/b"), content)).await
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_future_dropped_while_waiting_has_no_effect() {
-    let memory = TestMemory::new().await;
-    let store = memory.tool.store().clone();
-    write_two(&store, "old").await.unwrap();
-    let held = std::fs::File::open(memory.base().join(".memory-tool/lock")).unwrap();
-    held.lock().unwrap();
-    let first = tokio::spawn({
-        let store = store.clone();
-        async move { write_two(&store, "first").await }
-    });
-    tokio::time::sleep(Duration::from_millis(50)).await;
-    let second = tokio::time::timeout(Duration::from_millis(50), write_two(&store, "second")).await;
-    assert!(second.is_err());
-    held.unlock().unwrap();
-    first.await.unwrap().unwrap();
-    assert_eq!(store.read_to_string("/memories/b").await.unwrap(), "first");
 }
 
 /// The caller no longer waits for the change.

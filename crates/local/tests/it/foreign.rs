@@ -5,15 +5,10 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
-use crate::support::{TestMemory, leave_unfinished, tree};
+use crate::support::{TestMemory, leave_unfinished, make_pipe, tree};
 use memory_tool_core::{ErrorKind, MemoryTool, StoreError};
 use memory_tool_local::LocalStore;
 use serde_json::json;
-
-fn make_pipe(path: &std::path::Path) {
-    let status = std::process::Command::new("mkfifo").arg(path).status().unwrap();
-    assert!(status.success());
-}
 
 #[tokio::test]
 async fn p4_the_error_about_a_special_file_names_it() {

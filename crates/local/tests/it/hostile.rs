@@ -4,15 +4,15 @@
 use std::error::Error as _;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use crate::support::{leave_unfinished, tree};
+use crate::support::{leave_unfinished, make_pipe, tree};
 use memory_tool_core::{
     Batch, ErrorKind, Node, OpenError, OpenMode, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::path;
 use tempfile::TempDir;
 
 /// A valid temporary name.
@@ -22,10 +22,6 @@ const OTHER: &str = "fedcba9876543210";
 const RENAME: &str = r#"{"rename":{"from":"/memories/a","to":"/memories/b"}}"#;
 /// More bytes than the RAM or the disk can hold.
 const HUGE: u64 = 1 << 40;
-
-fn path(text: &str) -> StorePath {
-    text.parse().unwrap()
-}
 
 /// A handcrafted base, next to a directory that is off limits.
 struct HostileStore(TempDir);
@@ -83,10 +79,6 @@ impl HostileStore {
         }
         assert_eq!(tree(self.0.path()), before, "{what}");
     }
-}
-
-fn make_pipe(path: &Path) {
-    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 #[tokio::test]

@@ -9,17 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::support::{TestMemory, tree};
-use memory_tool_core::{Batch, Node, OpenOptions, Store, StoreError, StoreExt, StorePath};
+use memory_tool_core::{Batch, Node, OpenOptions, Store, StoreError, StoreExt};
 use memory_tool_local::LocalStore;
-use memory_tool_test_fixtures::by_tier;
+use memory_tool_test_fixtures::{by_tier, path};
 
 const ROUNDS: usize = 20;
 /// The limit on additional rounds if no round hits the moment.
 const MAX_ROUNDS: usize = 1_000;
-
-fn path(text: &str) -> StorePath {
-    text.parse().unwrap()
-}
 
 /// How long to wait for the store to write. On a busy machine, the moment can be missed.
 const MAX_WAIT: Duration = Duration::from_secs(5);

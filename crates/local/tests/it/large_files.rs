@@ -9,14 +9,11 @@ use memory_tool_core::{
     StoreError, StoreExt, StorePath,
 };
 use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::path;
 use serde_json::json;
 
 /// More bytes than the RAM can hold.
 const HUGE: u64 = 1 << 40;
-
-fn path(text: &str) -> StorePath {
-    text.parse().unwrap()
-}
 
 /// The peak memory of this process in KiB.
 fn peak_kib() -> u64 {

@@ -11,11 +11,8 @@ use memory_tool_core::{
     StorePath,
 };
 use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::{path, record};
 use tempfile::TempDir;
-
-fn path(text: &str) -> StorePath {
-    text.parse().unwrap()
-}
 
 fn write(file: &str) -> Batch {
     Batch::new().write(path(file), "text")
@@ -61,6 +58,7 @@ async fn a_directory_of_plain_files_is_read_without_a_lock() {
     let store = open(directory.path(), OpenMode::ReadOnly).await.unwrap();
     assert!(matches!(store.read(&path("/memories/d/a")).await.unwrap(), Node::File(file) if file.content == b"text"));
     assert_eq!(store.list(&StorePath::memories()).await.unwrap().len(), 1);
+    assert_eq!(store.read_opts(&record("a/b"), ReadOptions::new()).await.unwrap(), Node::Absent);
     let unless_there = ReadOptions::new().require(path("/memories/d"), Precondition::Absent);
     let read = store.read_opts(&path("/memories/d/a"), unless_there).await;
     assert!(matches!(read, Err(StoreError::AlreadyExists { .. })), "{read:?}");
@@ -73,11 +71,15 @@ async fn a_directory_of_plain_files_is_read_without_a_lock() {
 async fn a_read_only_store_refuses_changes_and_sees_those_of_others() {
     let directory = TempDir::new().unwrap();
     let writer = LocalStore::open(directory.path()).await.unwrap();
-    writer.apply(write("/memories/a")).await.unwrap();
+    writer.apply(write("/memories/a").write(record("a/b"), "record")).await.unwrap();
     let reader = open(directory.path(), OpenMode::ReadOnly).await.unwrap();
     let before = tree(directory.path());
+    let read = reader.read_opts(&record("a/b"), ReadOptions::new()).await.unwrap();
+    assert_eq!(read.into_file().unwrap().content, b"record");
     for batch in [
         write("/memories/b"),
+        Batch::new().write(record("a/b"), "new"),
+        Batch::new().remove(record("a/b")),
         Batch::new().remove(path("/memories/a")),
         Batch::new().remove(StorePath::memories()),
         Batch::new().rename(path("/memories/a"), path("/memories/b")),
@@ -85,9 +87,11 @@ async fn a_read_only_store_refuses_changes_and_sees_those_of_others() {
         let refused = reader.apply(batch).await;
         assert!(matches!(refused, Err(StoreError::Failure { kind: ErrorKind::AccessDenied, .. })), "{refused:?}");
     }
-    reader.apply(Batch::new().require(path("/memories/b"), Precondition::Absent)).await.unwrap();
-    let required = Batch::new().require(path("/memories/a"), Precondition::Absent);
-    assert!(matches!(reader.apply(required).await, Err(StoreError::AlreadyExists { .. })));
+    for (free, taken) in [(path("/memories/b"), path("/memories/a")), (record("other"), record("a/b"))] {
+        reader.apply(Batch::new().require(free, Precondition::Absent)).await.unwrap();
+        let required = Batch::new().require(taken, Precondition::Absent);
+        assert!(matches!(reader.apply(required).await, Err(StoreError::AlreadyExists { .. })));
+    }
     assert_eq!(tree(directory.path()), before);
     writer.apply(write("/memories/b")).await.unwrap();
     assert_eq!(reader.list(&StorePath::memories()).await.unwrap().len(), 2);

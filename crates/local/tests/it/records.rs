@@ -2,20 +2,13 @@
 
 use std::fs;
 
-use crate::support::{leave_unfinished, tree};
+use crate::support::leave_unfinished;
 use memory_tool_core::{
     Batch, ErrorKind, OpenOptions, Precondition, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::{path, record};
 use tempfile::TempDir;
-
-fn record(name: &str) -> StorePath {
-    format!("/records/{name}").parse().unwrap()
-}
-
-fn path(text: &str) -> StorePath {
-    text.parse().unwrap()
-}
 
 async fn content(store: &LocalStore, name: &StorePath) -> Option<Vec<u8>> {
     store.read_opts(name, ReadOptions::new()).await.unwrap().into_file().map(|record| record.content)
@@ -52,29 +45,6 @@ async fn the_first_record_creates_the_directory() {
     let batch = Batch::new().require(record("a"), Precondition::Absent);
     store.apply(batch.write(path("/memories/b"), "b")).await.unwrap();
     assert!(!directory.path().join(".memory-tool/records").exists());
-}
-
-#[tokio::test]
-async fn a_read_only_store_reads_records_and_changes_nothing() {
-    let directory = TempDir::new().unwrap();
-    let open = || LocalStore::builder(directory.path()).options(OpenOptions::new().read_only()).open();
-    fs::create_dir(directory.path().join("memories")).unwrap();
-    let name = record("a/b");
-    assert_eq!(content(&open().await.unwrap(), &name).await, None);
-    assert_eq!(tree(directory.path()).len(), 1);
-    let writer = LocalStore::open(directory.path()).await.unwrap();
-    writer.apply(Batch::new().write(name.clone(), "record")).await.unwrap();
-    let before = tree(directory.path());
-    let reader = open().await.unwrap();
-    assert_eq!(content(&reader, &name).await.unwrap(), b"record");
-    for batch in [Batch::new().write(name.clone(), "new"), Batch::new().remove(name.clone())] {
-        let refused = reader.apply(batch).await;
-        assert!(matches!(refused, Err(StoreError::Failure { kind: ErrorKind::AccessDenied, .. })), "{refused:?}");
-    }
-    reader.apply(Batch::new().require(record("other"), Precondition::Absent)).await.unwrap();
-    let mismatch = reader.apply(Batch::new().require(name, Precondition::Absent)).await;
-    assert!(matches!(mismatch, Err(StoreError::AlreadyExists { .. })), "{mismatch:?}");
-    assert_eq!(tree(directory.path()), before);
 }
 
 #[tokio::test]

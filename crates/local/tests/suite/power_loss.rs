@@ -16,8 +16,8 @@ use std::time::Instant;
 use libtest_mimic::Trial;
 use memory_tool_core::{Batch, Change, Store, StorePath};
 use memory_tool_local::LocalStore;
-use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::faults::{block_on, trial};
+use memory_tool_test_fixtures::{by_tier, record};
 
 use crate::system_calls::can_trace;
 use check::{Checker, Contents, Script};
@@ -54,10 +54,6 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
 
 fn path(text: &str) -> StorePath {
     format!("/memories/{text}").parse().unwrap()
-}
-
-fn record(name: &str) -> StorePath {
-    format!("/records/{name}").parse().unwrap()
 }
 
 fn script(name: &str) -> Script {

@@ -10,8 +10,8 @@ use std::process::{Command, ExitCode};
 use libtest_mimic::Trial;
 use memory_tool_core::{Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StoreExt, StorePath};
 use memory_tool_local::LocalStore;
-use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::faults::{block_on, trial};
+use memory_tool_test_fixtures::{by_tier, path, record};
 
 /// The change that the child process makes, and the base of its store.
 const CHANGE: &str = "MEMORY_TOOL_TEST_CHANGE";
@@ -65,14 +65,6 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let old_systems =
         CHANGES.map(|change| trial("a_system_without_openat2_has_the_same_results", change, refuse_openat2));
     failures.into_iter().chain(kills).chain(old_systems)
-}
-
-fn path(text: &str) -> StorePath {
-    text.parse().unwrap()
-}
-
-fn record(name: &str) -> StorePath {
-    format!("/records/{name}").parse().unwrap()
 }
 
 fn make_change(change: &str, base: &Path) -> ExitCode {

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use crate::support::{block_on, contents, memory_path, path, read_record, remove, rename, run, steps, write};
+use crate::support::{
+    CapturedEvents, block_on, contents, memory_path, path, read_record, remove, rename, run, steps, write,
+};
 use async_trait::async_trait;
 use futures::future::{FutureExt as _, join, poll_fn};
 use memory_tool_core::{
@@ -404,42 +406,17 @@ fn a_change_is_not_made_if_its_intent_cannot_be_recorded() {
 
 #[test]
 fn a_missing_outcome_record_is_reported_and_the_change_succeeds() {
-    let events = CapturedEvents::default();
-    let subscriber = tracing_subscriber::fmt().json().with_writer(events.clone()).finish();
-    tracing::subscriber::with_default(subscriber, || {
-        block_on(async {
-            let log = TestLog::failing_at(1);
-            let (tool, store) = audited(Scripted::default(), &log);
-            tool.call(create("/memories/a", TEA)).await.unwrap();
-            assert_eq!(contents(&store.files).await.len(), 1);
-            let event: Value = serde_json::from_slice(&events.0.lock().unwrap()).unwrap();
-            assert_eq!((&event["level"], &event["fields"]["command"]), (&json!("ERROR"), &json!("create")));
-            assert_eq!(event["fields"]["id"], log.records()[0].id);
-            assert!(!event.to_string().contains("/memories") && !event.to_string().contains("tea"), "{event}");
-        });
+    block_on(async {
+        let events = CapturedEvents::new();
+        let log = TestLog::failing_at(1);
+        let (tool, store) = audited(Scripted::default(), &log);
+        tool.call(create("/memories/a", TEA)).await.unwrap();
+        assert_eq!(contents(&store.files).await.len(), 1);
+        let event: Value = serde_json::from_str(&events.text()).unwrap();
+        assert_eq!((&event["level"], &event["fields"]["command"]), (&json!("ERROR"), &json!("create")));
+        assert_eq!(event["fields"]["id"], log.records()[0].id);
+        assert!(!event.to_string().contains("/memories") && !event.to_string().contains("tea"), "{event}");
     });
-}
-
-#[derive(Clone, Default)]
-struct CapturedEvents(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for CapturedEvents {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> tracing_subscriber::fmt::MakeWriter<'a> for CapturedEvents {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
 }
 
 #[test]

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use crate::support::{
-    Part, Step, block_on, contents, memory_path, path, read_record, reason, record, remove, rename, run, steps,
-    valid_parts, write,
+    Part, Step, block_on, contents, memory_path, path, read_record, reason, record, remove, rename, run, steps, write,
 };
 use async_trait::async_trait;
 use memory_tool_core::{
@@ -63,12 +62,12 @@ async fn is_refused(step: &Step, reference: &InMemoryStore) -> bool {
                 _ => false,
             }
         }
-        Step::Batch(parts) => is_batch_refused(&valid_parts(parts), reference).await,
+        Step::Batch(parts) => is_batch_refused(parts, reference).await,
     }
 }
 
-async fn is_batch_refused(parts: &[&Part], reference: &InMemoryStore) -> bool {
-    let is_of_root = |part: &&Part| matches!(part, Part::Remove(path) if path.is_root());
+async fn is_batch_refused(parts: &[Part], reference: &InMemoryStore) -> bool {
+    let is_of_root = |part: &Part| matches!(part, Part::Remove(path) if path.is_root());
     let mut changes_mount_point = false;
     for part in parts {
         if matches!(part, Part::Write(..) | Part::Remove(_) | Part::Rename(..)) && !is_of_root(part) {
@@ -80,7 +79,7 @@ async fn is_batch_refused(parts: &[&Part], reference: &InMemoryStore) -> bool {
         return true;
     }
     // A precondition on the root never holds, so the following ones are not checked.
-    let is_required = |part: &&&Part| matches!(part, Part::RequireAbsent(_) | Part::RequireVersion(..));
+    let is_required = |part: &&Part| matches!(part, Part::RequireAbsent(_) | Part::RequireVersion(..));
     let required: Vec<_> = parts.iter().filter(is_required).map(|part| part.paths()[0]).collect();
     let met: Vec<_> = required.iter().copied().take_while(|path| !path.is_root()).collect();
     if met.iter().any(|path| is_mount_point_or_above(path)) {

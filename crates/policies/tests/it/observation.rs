@@ -1,62 +1,30 @@
 //! Events, spans and metrics of commands and operations.
 
-use std::io;
-use std::sync::{Arc, Mutex};
+#[cfg(feature = "metrics")]
+use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::time::Duration;
 
-use crate::support::record;
+#[cfg(feature = "metrics")]
+use crate::support::block_on;
+use crate::support::{CapturedEvents, record};
 use async_trait::async_trait;
 use memory_tool_core::{
     Batch, Engine, ErrorKind, InMemoryStore, MemoryTool, Node, Quota, ReadOnlyStore, ReadOptions, Store, StoreError,
     StoreExt as _, StorePath,
 };
 use memory_tool_policies::{LimitedStore, MountedStore, ObservedStore, ObservedTool, ScreenedStore, SensitiveData};
+#[cfg(feature = "metrics")]
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use serde_json::{Value, json};
-use tracing::Level;
-use tracing::subscriber::DefaultGuard;
-use tracing_subscriber::fmt::MakeWriter;
 
 const SECRET: &str = "the customer called about her divorce";
 
-/// Captures the events of this thread.
-#[derive(Clone, Default)]
-struct CapturedEvents(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for CapturedEvents {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'a> MakeWriter<'a> for CapturedEvents {
-    type Writer = Self;
-
-    fn make_writer(&'a self) -> Self {
-        self.clone()
-    }
-}
-
-impl CapturedEvents {
-    fn capture(&self) -> DefaultGuard {
-        let subscriber = tracing_subscriber::fmt().json().with_max_level(Level::DEBUG).with_writer(self.clone());
-        tracing::subscriber::set_default(subscriber.finish())
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-
-    /// Returns the events in spans with this name, each with its span.
-    fn events(&self, span: &str) -> Vec<(Value, Value)> {
-        let events = self.text();
-        let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-        events.filter(|event| event["span"]["name"] == span).map(|event| (event["span"].clone(), event)).collect()
-    }
+/// Returns the events in spans with this name, each with its span.
+fn events_in(captured: &CapturedEvents, span: &str) -> Vec<(Value, Value)> {
+    let events = captured.text();
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.filter(|event| event["span"]["name"] == span).map(|event| (event["span"].clone(), event)).collect()
 }
 
 /// A store that fails with the given kind of error, or never completes a read.
@@ -98,13 +66,12 @@ fn commands() -> [(Value, &'static str, Option<&'static str>); 9] {
 
 #[tokio::test]
 async fn each_command_is_reported_once_without_contents() {
-    let captured = CapturedEvents::default();
-    let _guard = captured.capture();
+    let captured = CapturedEvents::new();
     let tool = ObservedTool::new(Engine::new(ObservedStore::new(InMemoryStore::new(), "alice")), "alice");
     for (command, outcome, error) in commands() {
-        let before = captured.events("memory_command").len();
+        let before = events_in(&captured, "memory_command").len();
         let _ = tool.call(command.clone()).await;
-        let events = captured.events("memory_command");
+        let events = events_in(&captured, "memory_command");
         assert_eq!(events.len(), before + 1);
         let (span, event) = events.last().unwrap();
         assert_eq!(span["store"], "alice");
@@ -117,7 +84,7 @@ async fn each_command_is_reported_once_without_contents() {
         assert_eq!(span["text_bytes"], text_bytes.unwrap_or_default().len());
     }
     let shown =
-        captured.events("memory_command").iter().map(|(span, _)| span["shown_bytes"].as_u64()).collect::<Vec<_>>();
+        events_in(&captured, "memory_command").iter().map(|(span, _)| span["shown_bytes"].as_u64()).collect::<Vec<_>>();
     assert_eq!(shown[2], Some(SECRET.len() as u64));
     for secret in ["divorce", "/memories"] {
         assert!(!captured.text().contains(secret), "{}", captured.text());
@@ -126,24 +93,22 @@ async fn each_command_is_reported_once_without_contents() {
 
 #[tokio::test]
 async fn paths_are_reported_if_enabled() {
-    let captured = CapturedEvents::default();
-    let _guard = captured.capture();
+    let captured = CapturedEvents::new();
     let store = ObservedStore::new(InMemoryStore::new(), "alice").with_paths();
     let tool = ObservedTool::new(Engine::new(store), "alice").with_paths();
     for (command, ..) in commands() {
         let _ = tool.call(command).await;
     }
     let (span, _) =
-        captured.events("memory_command").into_iter().find(|(span, _)| span["command"] == "rename").unwrap();
+        events_in(&captured, "memory_command").into_iter().find(|(span, _)| span["command"] == "rename").unwrap();
     assert_eq!((&span["path"], &span["new_path"]), (&json!("/memories/divorce.txt"), &json!("/memories/b")));
-    assert!(captured.events("memory_store").iter().any(|(span, _)| span["path"] == "/memories/divorce.txt"));
+    assert!(events_in(&captured, "memory_store").iter().any(|(span, _)| span["path"] == "/memories/divorce.txt"));
     assert!(!captured.text().contains("customer"));
 }
 
 #[tokio::test]
 async fn each_store_operation_is_reported_by_name() {
-    let captured = CapturedEvents::default();
-    let _guard = captured.capture();
+    let captured = CapturedEvents::new();
     let store = ObservedStore::new(InMemoryStore::new(), "alice");
     store.write("/memories/a", SECRET).await.unwrap();
     store.list("/memories").await.unwrap();
@@ -153,7 +118,7 @@ async fn each_store_operation_is_reported_by_name() {
         memory_tool_core::Precondition::Version(memory_tool_core::Version::new(*b"x")),
     );
     store.apply(stale).await.unwrap_err();
-    let events = captured.events("memory_store");
+    let events = events_in(&captured, "memory_store");
     let named: Vec<_> = events
         .iter()
         .map(|(span, event)| {
@@ -190,14 +155,13 @@ async fn a_retried_edit_reports_each_version_mismatch() {
         }
     }
 
-    let captured = CapturedEvents::default();
-    let _guard = captured.capture();
+    let captured = CapturedEvents::new();
     let inner = InMemoryStore::new();
     inner.write("/memories/a", "x").await.unwrap();
     let store = ObservedStore::new(Overtaken(inner, Mutex::new(3)), "alice");
     let tool = ObservedTool::new(Engine::new(store), "alice");
     tool.call(json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "y"})).await.unwrap();
-    let applied = captured.events("memory_store").into_iter().filter(|(span, _)| span["operation"] == "apply");
+    let applied = events_in(&captured, "memory_store").into_iter().filter(|(span, _)| span["operation"] == "apply");
     let errors: Vec<_> = applied.map(|(_, event)| event["fields"]["error"].as_str().map(str::to_owned)).collect();
     assert_eq!(errors, [Some("version_mismatch".to_owned()), Some("version_mismatch".to_owned()), None]);
 }
@@ -205,12 +169,11 @@ async fn a_retried_edit_reports_each_version_mismatch() {
 #[tokio::test]
 async fn a_failure_is_reported_as_an_error_without_its_cause() {
     for (kind, name) in [(ErrorKind::Busy, "busy"), (ErrorKind::OutcomeUnknown, "outcome_unknown")] {
-        let captured = CapturedEvents::default();
-        let _guard = captured.capture();
+        let captured = CapturedEvents::new();
         let tool = ObservedTool::new(Engine::new(ObservedStore::new(Failing(Some(kind)), "alice")), "alice");
         tool.call(json!({"command": "view", "path": "/memories/a"})).await.unwrap_err();
         for span in ["memory_command", "memory_store"] {
-            let (_, event) = captured.events(span).pop().unwrap();
+            let (_, event) = events_in(&captured, span).pop().unwrap();
             assert_eq!((&event["level"], &event["fields"]["outcome"]), (&json!("ERROR"), &json!("failed")));
             assert_eq!(event["fields"]["error"], name);
         }
@@ -220,13 +183,12 @@ async fn a_failure_is_reported_as_an_error_without_its_cause() {
 
 #[tokio::test]
 async fn a_dropped_command_is_reported() {
-    let captured = CapturedEvents::default();
-    let _guard = captured.capture();
+    let captured = CapturedEvents::new();
     let tool = ObservedTool::new(Engine::new(ObservedStore::new(Failing(None), "alice")), "alice");
     let command = tool.call(json!({"command": "view", "path": "/memories/a"}));
     tokio::time::timeout(Duration::ZERO, command).await.unwrap_err(); // it is polled once
     for span in ["memory_command", "memory_store"] {
-        assert_eq!(captured.events(span).pop().unwrap().1["fields"]["outcome"], "dropped");
+        assert_eq!(events_in(&captured, span).pop().unwrap().1["fields"]["outcome"], "dropped");
     }
 }
 
@@ -250,38 +212,45 @@ const PASSWORD: &str = "vT9#mLq2xR";
 
 #[tokio::test]
 async fn the_policy_that_refused_is_reported() {
-    let captured = CapturedEvents::default();
-    let _guard = captured.capture();
+    let captured = CapturedEvents::new();
     let (tool, commands) = refusing();
     for (command, policy) in commands {
         tool.call(command.clone()).await.unwrap_err();
         for span in ["memory_command", "memory_store"] {
-            let fields = &captured.events(span).pop().unwrap().1["fields"];
+            let fields = &events_in(&captured, span).pop().unwrap().1["fields"];
             assert_eq!(fields.get("policy").and_then(Value::as_str), policy, "{command}: {fields}");
         }
     }
     assert!(!captured.text().contains(PASSWORD), "{}", captured.text());
 }
 
+/// The names, labels and values of the metrics of some work.
+#[cfg(feature = "metrics")]
+fn metrics_of(work: impl Future<Output = ()>) -> Vec<(String, BTreeMap<String, String>, DebugValue)> {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    metrics::with_local_recorder(&recorder, || block_on(work));
+    let metrics = snapshotter.snapshot().into_vec().into_iter().map(|(key, _, _, value)| {
+        let labels = key.key().labels().map(|label| (label.key().to_owned(), label.value().to_owned()));
+        (key.key().name().to_owned(), labels.collect(), value)
+    });
+    metrics.collect()
+}
+
 #[cfg(feature = "metrics")]
 #[test]
 fn the_policy_that_refused_is_a_label() {
-    use metrics_util::debugging::DebuggingRecorder;
-
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    metrics::with_local_recorder(&recorder, || {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let (tool, commands) = refusing();
+    let (tool, commands) = refusing();
+    let metrics = metrics_of(async {
         for (command, _) in commands {
-            runtime.block_on(tool.call(command)).unwrap_err();
+            tool.call(command).await.unwrap_err();
         }
     });
     let mut policies = Vec::new();
-    for (key, ..) in snapshotter.snapshot().into_vec() {
-        let label = key.key().labels().find(|label| label.key() == "policy").map(|label| label.value().to_owned());
-        assert_eq!(label.is_some(), key.key().name().ends_with("_total"), "{key:?}");
-        policies.extend(label.filter(|_| key.key().name() == "memory_commands_total"));
+    for (name, mut labels, _) in metrics {
+        let label = labels.remove("policy");
+        assert_eq!(label.is_some(), name.ends_with("_total"), "{name}");
+        policies.extend(label.filter(|_| name == "memory_commands_total"));
     }
     policies.sort_unstable();
     assert_eq!(policies, ["limits", "none", "read-only", "screening"]);
@@ -290,37 +259,25 @@ fn the_policy_that_refused_is_a_label() {
 #[cfg(feature = "metrics")]
 #[test]
 fn commands_and_operations_are_counted() {
-    use metrics_util::debugging::{DebugValue, DebuggingRecorder};
-
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    metrics::with_local_recorder(&recorder, || {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        runtime.block_on(async {
-            let tool = ObservedTool::new(Engine::new(ObservedStore::new(InMemoryStore::new(), "alice")), "alice");
-            for (command, ..) in commands() {
-                let _ = tool.call(command).await;
-            }
-        });
+    let metrics = metrics_of(async {
+        let tool = ObservedTool::new(Engine::new(ObservedStore::new(InMemoryStore::new(), "alice")), "alice");
+        for (command, ..) in commands() {
+            let _ = tool.call(command).await;
+        }
     });
     let mut created = Vec::new();
-    let mut names = Vec::new();
-    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
-        let labels: Vec<_> =
-            key.key().labels().map(|label| (label.key().to_owned(), label.value().to_owned())).collect();
-        let has =
-            |key: &str, value: &str| labels.iter().any(|label| (label.0.as_str(), label.1.as_str()) == (key, value));
+    for (_, labels, value) in &metrics {
+        let has = |key: &str, value: &str| labels.get(key).is_some_and(|label| label == value);
         assert!(has("store", "alice"));
         if let DebugValue::Counter(count) = value
             && has("command", "create")
         {
-            created.push((has("outcome", "done"), has("error", "already_exists"), count));
+            created.push((has("outcome", "done"), has("error", "already_exists"), *count));
         }
-        names.push(key.key().name().to_owned());
     }
     created.sort_unstable();
     assert_eq!(created, [(false, true, 1), (true, false, 1)]);
     for name in ["memory_command_seconds", "memory_store_operations_total", "memory_store_operation_seconds"] {
-        assert!(names.iter().any(|found| found == name), "{name}");
+        assert!(metrics.iter().any(|(found, ..)| found == name), "{name}");
     }
 }

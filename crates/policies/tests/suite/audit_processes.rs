@@ -17,6 +17,7 @@ use memory_tool_policies::{
     AuditEvent, AuditRecord, AuditedChange, AuditedFile, AuditedState, AuditedStore, AuditedTool, JsonLinesLog,
 };
 use memory_tool_test_fixtures::by_tier;
+use memory_tool_test_fixtures::faults::block_on;
 use serde_json::json;
 
 const TASK: &str = "MEMORY_TOOL_TEST_TASK";
@@ -59,10 +60,6 @@ pub(crate) fn trials() -> Vec<Trial> {
             Ok(())
         }),
     ]
-}
-
-fn block_on<F: Future>(future: F) -> F::Output {
-    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
 fn start(task: &str, directory: &Path, actor: &str) -> (Child, BufReader<ChildStdout>) {

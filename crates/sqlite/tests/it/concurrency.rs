@@ -33,8 +33,7 @@ async fn many_tasks_can_open_a_new_file() {
 
 #[tokio::test]
 async fn readers_do_not_wait_for_a_writer() {
-    let directory = TestDirectory::new();
-    let store = directory.open().await;
+    let (directory, store) = TestDirectory::opened().await;
     write(&store, "/memories/a", "old").await.unwrap();
     let other = directory.connection();
     other.execute_batch("BEGIN IMMEDIATE; DELETE FROM file").unwrap();

@@ -64,8 +64,7 @@ async fn a_damaged_file_can_be_written() {
 /// The time of creation stays, and the version is new.
 #[tokio::test]
 async fn a_rewritten_file_keeps_its_creation_time_and_gets_a_new_version() {
-    let directory = TestDirectory::new();
-    let store = directory.open().await;
+    let (directory, store) = TestDirectory::opened().await;
     write(&store, LOST, "text").await.unwrap();
     directory.connection().execute("UPDATE file SET created_at = 1", ()).unwrap();
     let Node::File(before) = store.read(&path(LOST)).await.unwrap() else { unreachable!() };
@@ -105,8 +104,7 @@ async fn a_damaged_file_can_be_renamed_alone_and_with_its_directory() {
 /// A precondition cannot be checked against a missing content.
 #[tokio::test]
 async fn a_precondition_on_a_damaged_file_fails_as_damaged() {
-    let directory = TestDirectory::new();
-    let store = directory.open().await;
+    let (directory, store) = TestDirectory::opened().await;
     write(&store, LOST, "text").await.unwrap();
     let Node::File(before) = store.read(&path(LOST)).await.unwrap() else { unreachable!() };
     lose(&directory, LOST);

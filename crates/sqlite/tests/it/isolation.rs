@@ -1,8 +1,7 @@
 //! Memories in one file are isolated, regardless of their names.
 
-use crate::support::{TestDirectory, name, path, write};
+use crate::support::{TestDirectory, name, write};
 use memory_tool_core::{Batch, MAX_MEMORY_NAME_BYTES, MemoryName, MemoryNameError, Store, StoreExt, StorePath};
-use memory_tool_sqlite::SqliteStore;
 
 /// Prefixes of each other, other cases, and characters with a meaning in SQL, patterns and paths.
 const NAMES: [&str; 14] =
@@ -25,17 +24,6 @@ async fn clearing_one_memory_spares_the_others() {
             directory.connection().query_row("SELECT count(*) FROM content", (), |row| row.get(0)).unwrap();
         assert_eq!(contents, NAMES.len() as i64 - 1, "removed files leave no content");
     }
-}
-
-#[tokio::test]
-async fn a_name_always_opens_the_same_memory() {
-    let directory = TestDirectory::in_ram();
-    let one = SqliteStore::builder(directory.database()).memory(name("user/1")).open().await.unwrap();
-    write(&one, "/memories/a", "text").await.unwrap();
-    let same = directory.open().await.memory(name("user/1"));
-    assert_eq!(same.name(), one.name());
-    assert_eq!(same.read(&path("/memories/a")).await.unwrap(), one.read(&path("/memories/a")).await.unwrap());
-    assert_eq!(directory.open().await.list(&StorePath::memories()).await.unwrap(), []);
 }
 
 #[test]

@@ -52,8 +52,7 @@ async fn a_missing_database_is_not_created() {
 
 #[tokio::test]
 async fn a_memory_without_a_file_is_not_found() {
-    let directory = TestDirectory::new();
-    let store = directory.open().await;
+    let (directory, store) = TestDirectory::opened().await;
     write(&store.memory(name("alice")), "/memories/a", "text").await.unwrap();
     for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
         let error = open_named(&directory.database(), "typo", mode).await.unwrap_err();
@@ -76,8 +75,7 @@ async fn a_memory_without_a_file_is_not_found() {
 /// Regardless of the files beside the database, none is created, changed or removed, and committed changes are visible.
 #[tokio::test]
 async fn a_read_only_store_writes_nothing() {
-    let directory = TestDirectory::new();
-    let store = directory.open().await;
+    let (directory, store) = TestDirectory::opened().await;
     write(&store, "/memories/first", "1").await.unwrap();
     directory.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).unwrap();
     write(&store, "/memories/second", "2").await.unwrap();
@@ -109,8 +107,7 @@ async fn a_read_only_store_writes_nothing() {
 
 #[tokio::test]
 async fn a_read_only_store_sees_what_others_write() {
-    let directory = TestDirectory::new();
-    let writer = directory.open().await;
+    let (directory, writer) = TestDirectory::opened().await;
     write(&writer, "/memories/a", "old").await.unwrap();
     let reader = open(&directory.database(), OpenMode::ReadOnly).await.unwrap();
     assert_eq!(read(&reader, "/memories/a").await.unwrap(), "old");

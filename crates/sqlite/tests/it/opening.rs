@@ -57,8 +57,7 @@ async fn a_file_of_every_version_is_read_verified_and_written() {
 #[tokio::test]
 #[ignore = "writes to the tree"]
 async fn store_a_file_of_the_newest_version() {
-    let directory = TestDirectory::new();
-    let store = directory.open().await;
+    let (directory, store) = TestDirectory::opened().await;
     for (tenant, path, content) in STORED {
         write(&store.memory(name(tenant)), path, content).await.unwrap();
     }
@@ -109,8 +108,7 @@ async fn a_database_of_another_program_is_refused_and_unchanged() {
 
 #[tokio::test]
 async fn a_newer_schema_is_refused_even_by_an_open_store() {
-    let directory = TestDirectory::new();
-    let store = directory.open().await;
+    let (directory, store) = TestDirectory::opened().await;
     write(&store, "/memories/a", "old").await.unwrap();
     directory.connection().execute_batch("PRAGMA user_version = 7").unwrap();
     let refused = write(&store, "/memories/a", "new").await.unwrap_err();
@@ -141,8 +139,7 @@ async fn a_locked_database_is_busy() {
 
 #[tokio::test]
 async fn damage_is_reported_and_intact_files_stay_readable() {
-    let directory = TestDirectory::new();
-    let store = directory.open().await;
+    let (directory, store) = TestDirectory::opened().await;
     write(&store, "/memories/first", "text").await.unwrap();
     write(&store, "/memories/large", &"x".repeat(1_000_000)).await.unwrap();
     for number in 0..100 {
@@ -172,8 +169,7 @@ async fn damage_is_reported_and_intact_files_stay_readable() {
 /// Invalid rows of another program are reported and harmless.
 #[tokio::test]
 async fn verify_reports_invalid_rows() {
-    let directory = TestDirectory::new();
-    let store = directory.open().await;
+    let (directory, store) = TestDirectory::opened().await;
     for file in ["/memories/a", "/memories/b", "/memories/c"] {
         write(&store, file, "text").await.unwrap();
     }

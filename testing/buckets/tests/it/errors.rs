@@ -2,11 +2,11 @@
 
 use std::process::Command;
 
-use memory_tool_test_fixtures::session::Session;
+use memory_tool_test_fixtures::session::{Session, outcome};
 use memory_tool_test_servers::{BUCKET, Fault, Faults, GcsServer, Proxy, Refusal, Requests, S3Server};
 use serde_json::{Value, json};
 
-use crate::program::{Cloud, NOBODY, outcome, program_without_clouds, with};
+use crate::program::{Cloud, NOBODY, program_without_clouds, with};
 
 /// A timeout that no test waits for: an error that is retried fails the test.
 const LONG: [&str; 2] = ["--timeout", "10m"];
@@ -19,6 +19,12 @@ fn behind(proxy: &Proxy, cloud: &Cloud) -> Vec<(&'static str, String)> {
     cloud.0.environment(proxy.url())
 }
 
+fn s3_behind_a_proxy() -> (Cloud, Proxy) {
+    let cloud = Cloud::s3();
+    let proxy = Proxy::start(cloud.0.url()).unwrap();
+    (cloud, proxy)
+}
+
 /// A command for the program that gives up late.
 fn patient(arguments: &[&str], store: &str, environment: &[(&'static str, String)]) -> Command {
     let mut command = program_without_clouds();
@@ -29,7 +35,7 @@ fn patient(arguments: &[&str], store: &str, environment: &[(&'static str, String
 
 /// Runs the program, which must report `reason` in one line.
 fn assert_reports(arguments: &[&str], store: &str, environment: &[(&'static str, String)], reason: &str) {
-    let (status, output, errors) = outcome(patient(arguments, store, environment).output().unwrap());
+    let (status, output, errors) = outcome(&mut patient(arguments, store, environment));
     assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
     let reported = errors.starts_with("memory-tool: cannot open the memory store at ") && errors.contains(reason);
     assert!(reported, "{arguments:?}: want {reason}\n got {errors}");
@@ -56,8 +62,7 @@ fn a_missing_bucket_is_reported_by_every_command_after_one_request() {
 
 #[test]
 fn refusals_of_s3_are_reported_after_one_request() {
-    let cloud = Cloud::s3();
-    let proxy = Proxy::start(cloud.0.url()).unwrap();
+    let (cloud, proxy) = s3_behind_a_proxy();
     for (refusal, reason) in [
         (Refusal::ExpiredToken, "the AWS credentials have expired: set AWS_ACCESS_KEY_ID"),
         (Refusal::OtherRegion, "the bucket is in another region: set AWS_REGION=eu-west-1"),
@@ -75,15 +80,13 @@ fn refusals_of_s3_are_reported_after_one_request() {
 /// The credentials of a tenant are often restricted to its prefix.
 #[test]
 fn other_memories_that_cannot_be_listed_are_unknown() {
-    let cloud = Cloud::s3();
-    let proxy = Proxy::start(cloud.0.url()).unwrap();
+    let (cloud, proxy) = s3_behind_a_proxy();
     let (alice, bob) = (format!("{}/alice", cloud.0.bucket_url()), format!("{}/bob", cloud.0.bucket_url()));
     for (store, others) in [(&bob, json!(0)), (&alice, json!(1))] {
         let environment = behind(&proxy, &cloud);
-        assert_eq!(outcome(patient(&CREATE, store, &environment).output().unwrap()).0, Some(0));
+        assert_eq!(outcome(&mut patient(&CREATE, store, &environment)).0, Some(0));
         let verify = || {
-            let (status, output, errors) =
-                outcome(patient(&["verify", "--json"], store, &environment).output().unwrap());
+            let (status, output, errors) = outcome(&mut patient(&["verify", "--json"], store, &environment));
             (status, serde_json::from_str::<Value>(&output).unwrap()["others"].clone(), errors.lines().count())
         };
         assert_eq!(verify(), (Some(0), others.clone(), usize::from(others == 1)));
@@ -100,8 +103,7 @@ fn other_memories_that_cannot_be_listed_are_unknown() {
 /// An open store reports the same errors for each command. It works again without them.
 #[test]
 fn refusals_of_commands_are_reported_after_one_request_and_pass() {
-    let cloud = Cloud::s3();
-    let proxy = Proxy::start(cloud.0.url()).unwrap();
+    let (cloud, proxy) = s3_behind_a_proxy();
     let mut session = Session::start_as(&mut patient(&["run"], &cloud.store(), &behind(&proxy, &cloud)));
     let create = json!({"command": "create", "path": "/memories/a", "file_text": ""});
     let view = json!({"command": "view", "path": "/memories/a"});
@@ -173,6 +175,8 @@ fn unreadable_credentials_are_reported_with_their_source() {
     let role = ("AWS_ROLE_ARN", "arn:aws:iam::1:role/a".to_owned());
     let aws = [("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere/token".to_owned()), role];
     assert_reports(&VIEW, "s3://bucket/a", &aws, "the token file cannot be read: correct AWS_WEB_IDENTITY_TOKEN_FILE");
+    let profile = [("AWS_PROFILE", "work".to_owned())];
+    assert_reports(&VIEW, "s3://bucket/a", &profile, "AWS_PROFILE names the profile work");
     let az = [("AZURE_USE_AZURE_CLI", "true"), ("AZURE_STORAGE_ACCOUNT", "account"), ("PATH", "/nowhere")];
     let az = az.map(|(name, value)| (name, value.to_owned()));
     assert_reports(&VIEW, "az://container/a", &az, "`az` returned no token: run `az login`");
@@ -217,13 +221,12 @@ fn refused_connections_of_commands_are_retried_until_the_timeout() {
 
 #[test]
 fn the_timeout_limits_an_opening() {
-    let cloud = Cloud::s3();
-    let proxy = Proxy::start(cloud.0.url()).unwrap();
+    let (cloud, proxy) = s3_behind_a_proxy();
     let chances = vec![(Fault::Swallow, 1.0)];
     proxy.fault_at_random(Faults { seed: 0, requests: Requests::all(), chances });
     let mut command = program_without_clouds();
     command.args(VIEW).args(["--store", &cloud.store(), "--timeout", "1s"]).envs(behind(&proxy, &cloud));
-    let (status, _, errors) = outcome(command.output().unwrap());
+    let (status, _, errors) = outcome(&mut command);
     assert_eq!(status, Some(2), "{errors}");
     assert!(errors.contains("not done within 1s: AmazonS3("), "{errors}");
     assert!(errors.contains(" did not respond within "), "{errors}");
@@ -236,12 +239,8 @@ fn refuse_puts(proxy: &Proxy, part: &str) {
 
 #[test]
 fn credentials_that_may_only_read_are_reported_with_the_option_to_use() {
-    let cloud = Cloud::s3();
-    let proxy = Proxy::start(cloud.0.url()).unwrap();
-    let run = |arguments: &[&str]| {
-        let command = &mut patient(arguments, &cloud.store(), &behind(&proxy, &cloud));
-        outcome(command.output().unwrap())
-    };
+    let (cloud, proxy) = s3_behind_a_proxy();
+    let run = |arguments: &[&str]| outcome(&mut patient(arguments, &cloud.store(), &behind(&proxy, &cloud)));
     assert_eq!(run(&CREATE).0, Some(0));
     refuse_puts(&proxy, "");
     let (status, _, errors) = run(&CREATE);
@@ -254,8 +253,7 @@ fn credentials_that_may_only_read_are_reported_with_the_option_to_use() {
 /// Commands succeed, and openings become slower. Only this line reports it.
 #[test]
 fn refused_checkpoints_are_reported_once() {
-    let cloud = Cloud::s3();
-    let proxy = Proxy::start(cloud.0.url()).unwrap();
+    let (cloud, proxy) = s3_behind_a_proxy();
     let mut session = Session::start_as(&mut patient(&["run"], &cloud.store(), &behind(&proxy, &cloud)));
     refuse_puts(&proxy, "contents/runs");
     for number in 0..600 {
@@ -303,7 +301,7 @@ fn the_variable_of_an_emulator_needs_no_credentials() {
     {
         let store = format!("{}/{number}/memory", cloud.0.bucket_url());
         for arguments in [&CREATE[..], &["verify"]] {
-            let (status, _, errors) = outcome(patient(arguments, &store, &environment).output().unwrap());
+            let (status, _, errors) = outcome(&mut patient(arguments, &store, &environment));
             assert_eq!((status, errors.as_str()), (Some(0), ""), "{arguments:?} {environment:?}");
         }
     }

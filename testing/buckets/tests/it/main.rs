@@ -8,10 +8,7 @@ mod contention;
 #[cfg(unix)]
 mod errors;
 mod model;
-mod opening;
 mod policy_cases;
 #[cfg(unix)]
 mod program;
-#[cfg(unix)]
-mod program_encrypted;
 mod requests;

@@ -8,26 +8,19 @@ use memory_tool_bucket::BucketStore;
 use memory_tool_conformance::PolicyCase;
 use memory_tool_test_servers::{AzureServer, GcsServer, S3Server, Server};
 
-async fn run(server: &dyn Server) {
-    let bucket = memory_tool_test_buckets::client(server).unwrap();
-    for case in PolicyCase::ALL {
-        let store = BucketStore::open(Arc::clone(&bucket), case.id().into()).await.unwrap();
-        let outcome = case.run(Arc::new(store)).await;
-        assert!(outcome.is_ok(), "{}: {outcome:?}", case.id());
+#[tokio::test]
+async fn policy_cases_pass_on_each_server() {
+    let servers: [Box<dyn Server>; 3] = [
+        Box::new(S3Server::start().unwrap()),
+        Box::new(GcsServer::start().unwrap()),
+        Box::new(AzureServer::start().unwrap()),
+    ];
+    for server in servers {
+        let bucket = memory_tool_test_buckets::client(&*server).unwrap();
+        for case in PolicyCase::ALL {
+            let store = BucketStore::open(Arc::clone(&bucket), case.id().into()).await.unwrap();
+            let outcome = case.run(Arc::new(store)).await;
+            assert!(outcome.is_ok(), "{} on {}: {outcome:?}", case.id(), server.bucket_url());
+        }
     }
-}
-
-#[tokio::test]
-async fn policy_cases_pass_on_s3() {
-    run(&S3Server::start().unwrap()).await;
-}
-
-#[tokio::test]
-async fn policy_cases_pass_on_gcs() {
-    run(&GcsServer::start().unwrap()).await;
-}
-
-#[tokio::test]
-async fn policy_cases_pass_on_azure() {
-    run(&AzureServer::start().unwrap()).await;
 }

@@ -14,6 +14,7 @@ use memory_tool_bucket::{BucketStore, OpenFailure};
 use memory_tool_core::{
     Batch, Engine, ErrorKind, MemoryTool, Node, OpenError, OpenOptions, Store, StoreError, StoreExt, StorePath,
 };
+pub(crate) use memory_tool_test_fixtures::{path, record};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
@@ -172,6 +173,13 @@ impl TestBucket {
         let bucket = Self { objects: Arc::clone(&self.objects), state: Arc::default() };
         bucket.move_away(distance);
         Arc::new(bucket)
+    }
+
+    /// A bucket with a new store.
+    pub(crate) async fn opened() -> (Arc<Self>, BucketStore) {
+        let bucket = Self::new();
+        let store = bucket.open().await;
+        (bucket, store)
     }
 
     /// Stalls all PUTs of keys with `fragment` in them.
@@ -400,14 +408,6 @@ impl ObjectStore for TestBucket {
     }
 }
 
-pub(crate) fn path(text: &str) -> StorePath {
-    text.parse().unwrap()
-}
-
-pub(crate) fn record(name: &str) -> StorePath {
-    format!("/records/{name}").parse().unwrap()
-}
-
 pub(crate) fn open_failure(error: &OpenError) -> &OpenFailure {
     std::error::Error::source(error).unwrap().downcast_ref().unwrap()
 }
@@ -436,6 +436,11 @@ pub(crate) async fn remove(store: &BucketStore, at: &str) -> std::result::Result
 
 pub(crate) async fn rename(store: &BucketStore, from: &str, to: &str) -> std::result::Result<(), StoreError> {
     store.apply(Batch::new().rename(path(from), path(to))).await
+}
+
+/// All files with their contents.
+pub(crate) async fn everything(store: &dyn Store) -> Vec<(StorePath, Vec<u8>)> {
+    memory_tool_test_fixtures::contents(store).await.into_iter().map(|(path, _, content)| (path, content)).collect()
 }
 
 pub(crate) async fn read(store: &BucketStore, at: &str) -> Option<String> {

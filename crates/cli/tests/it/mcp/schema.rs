@@ -2,11 +2,10 @@
 
 use std::fs;
 
-use memory_tool_test_fixtures::session::{Place, Session};
 use serde_json::{Map, Value, json};
 
+use super::create;
 use super::stdio::Client;
-use super::{create, initialize, initialized, server};
 
 const PAGE: &str = include_str!("../../../../../docs/mcp.md");
 
@@ -138,12 +137,9 @@ fn nodes(schema: &Map<String, Value>) -> Vec<&Map<String, Value>> {
 }
 
 fn tools(options: &[&str]) -> Vec<Value> {
-    let place = Place::new();
-    let mut session = Session::start_as(&mut server(&place, options));
-    session.call(initialize(0, "2025-11-25").to_string());
-    session.send(initialized().to_string());
-    let listed = session.call(super::request(1, "tools/list", json!({})).to_string());
-    session.close();
+    let (_place, mut client) = Client::in_new_place(options);
+    let listed = client.request("tools/list", json!({}));
+    client.end();
     listed["result"]["tools"].as_array().unwrap().clone()
 }
 
@@ -222,8 +218,7 @@ fn only_what_each_call_needs_is_required() {
 #[test]
 fn calls_of_clients_without_types_work() {
     for filler in [json!(null), json!(""), json!("null"), json!([])] {
-        let place = Place::new();
-        let mut client = Client::start(&place, &[]);
+        let (place, mut client) = Client::in_new_place(&[]);
         let mut run = |input: Value| {
             let fields = tools(&[])[0]["inputSchema"]["properties"].as_object().unwrap().clone();
             let mut all: Map<_, _> = fields.keys().map(|field| (field.clone(), filler.clone())).collect();
@@ -248,8 +243,7 @@ fn calls_of_clients_without_types_work() {
 /// A text that a command needs is the text that the client sent.
 #[test]
 fn the_word_null_is_a_text() {
-    let place = Place::new();
-    let mut client = Client::start(&place, &[]);
+    let (place, mut client) = Client::in_new_place(&[]);
     client.succeed(create("/memories/a", "null"));
     client.succeed(json!({"command": "str_replace", "path": "/memories/a", "old_str": "null", "new_str": "[1]"}));
     client.succeed(json!({"command": "str_replace", "path": "/memories/a", "old_str": "[1]", "new_str": "null"}));
@@ -259,8 +253,7 @@ fn the_word_null_is_a_text() {
 
 #[test]
 fn an_error_shows_a_wrong_value_as_it_was_received() {
-    let place = Place::new();
-    let mut client = Client::start(&place, &[]);
+    let (_place, mut client) = Client::in_new_place(&[]);
     client.succeed(create("/memories/a", "1\n2"));
     for (input, shown) in [
         (json!({"command": "insert", "path": "/memories/a", "insert_line": "three", "insert_text": "x"}), "\"three\""),

@@ -5,7 +5,7 @@ use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-use memory_tool_test_fixtures::session::{Place, Session, program, wait_for_end};
+use memory_tool_test_fixtures::session::{Place, Session, wait_for_end};
 use serde_json::{Value, json};
 
 use super::{call, create, initialize, initialized, modern, request, server, text};
@@ -17,6 +17,12 @@ pub(super) struct Client {
 }
 
 impl Client {
+    pub(super) fn in_new_place(options: &[&str]) -> (Place, Self) {
+        let place = Place::new();
+        let client = Self::start(&place, options);
+        (place, client)
+    }
+
     pub(super) fn start(place: &Place, options: &[&str]) -> Self {
         Self::start_as(&mut server(place, options))
     }
@@ -108,17 +114,13 @@ fn the_server_introduces_itself_and_its_memory() {
 #[test]
 fn each_revision_of_the_protocol_is_accepted() {
     let place = Place::new();
-    for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
-        let mut session = Session::start_as(&mut server(&place, &[]));
-        let response = session.call(initialize(0, revision).to_string());
-        assert_eq!(response["result"]["protocolVersion"], revision);
-        session.close();
-    }
     // The newest revision has no `initialize`, and an unknown one is not accepted: both get the newest that has it.
-    for revision in ["2026-07-28", "2030-01-01"] {
+    let newest = "2025-11-25";
+    let known = ["2024-11-05", "2025-03-26", "2025-06-18", newest].map(|revision| (revision, revision));
+    for (revision, accepted) in known.into_iter().chain([("2026-07-28", newest), ("2030-01-01", newest)]) {
         let mut session = Session::start_as(&mut server(&place, &[]));
         let response = session.call(initialize(0, revision).to_string());
-        assert_eq!(response["result"]["protocolVersion"], "2025-11-25");
+        assert_eq!(response["result"]["protocolVersion"], accepted);
         session.close();
     }
 }
@@ -166,8 +168,7 @@ fn a_client_of_the_newest_revision_listens_to_changes() {
 
 #[test]
 fn the_tool_has_the_ten_fields_of_the_commands() {
-    let place = Place::new();
-    let mut client = Client::start(&place, &[]);
+    let (_place, mut client) = Client::in_new_place(&[]);
     let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
     assert_eq!(tools.as_array().unwrap().len(), 1);
     assert_eq!(tools[0]["name"], "memory");
@@ -183,8 +184,7 @@ fn the_tool_has_the_ten_fields_of_the_commands() {
 
 #[test]
 fn the_commands_can_be_separate_tools() {
-    let place = Place::new();
-    let mut client = Client::start(&place, &["--separate-tools"]);
+    let (place, mut client) = Client::in_new_place(&["--separate-tools"]);
     let tools = client.request("tools/list", json!({}))["result"]["tools"].as_array().unwrap().clone();
     let hints = |tool: &Value| {
         ["readOnlyHint", "destructiveHint", "idempotentHint"].map(|hint| tool["annotations"][hint].as_bool().unwrap())
@@ -312,8 +312,7 @@ fn replies_hide_the_causes_of_failures() {
 
 #[test]
 fn the_log_has_no_contents() {
-    let place = Place::new();
-    let mut client = Client::start(&place, &["--log", "operations"]);
+    let (_place, mut client) = Client::in_new_place(&["--log", "operations"]);
     client.succeed(create("/memories/a", "content-of-the-file"));
     client.read("memory:///a");
     let (_, status, errors) = client.session.finish();
@@ -344,8 +343,7 @@ fn an_image_is_image_content() {
 
 #[test]
 fn files_are_resources() {
-    let place = Place::new();
-    let mut client = Client::start(&place, &[]);
+    let (place, mut client) = Client::in_new_place(&[]);
     for (path, text) in [("notes.txt", "Tea\r\n"), ("d/a b.md", "# é"), (".hidden", "h"), ("100%.json", "{}")] {
         client.succeed(create(&format!("/memories/{path}"), text));
     }
@@ -373,8 +371,7 @@ fn files_are_resources() {
 /// A resource is the whole file, unlike a `view`.
 #[test]
 fn a_resource_is_not_cut() {
-    let place = Place::new();
-    let mut client = Client::start(&place, &["--max-view-chars", "10"]);
+    let (_place, mut client) = Client::in_new_place(&["--max-view-chars", "10"]);
     let text = "0123456789\n".repeat(100);
     client.succeed(create("/memories/a", &text));
     assert_eq!(client.read("memory:///a")["text"], text);
@@ -426,8 +423,7 @@ fn a_long_list_has_pages() {
 
 #[test]
 fn a_prompt_tidies_the_memory() {
-    let place = Place::new();
-    let mut client = Client::start(&place, &[]);
+    let (_place, mut client) = Client::in_new_place(&[]);
     let prompts = client.request("prompts/list", json!({}))["result"]["prompts"].clone();
     assert_eq!(prompts[0]["name"], "tidy_memory");
     assert_eq!(prompts[0]["arguments"][0]["name"], "directory");
@@ -452,8 +448,7 @@ fn a_prompt_tidies_the_memory() {
 
 #[test]
 fn hostile_requests_get_errors_and_the_server_continues() {
-    let place = Place::new();
-    let mut client = Client::start(&place, &[]);
+    let (_place, mut client) = Client::in_new_place(&[]);
     for (method, params, code) in [
         ("nope", json!({}), -32601),
         ("tasks/get", json!({"taskId": "x"}), -32601),
@@ -598,8 +593,7 @@ fn all_requests_get_responses_before_the_end() {
 
 #[test]
 fn a_message_may_have_16_mib() {
-    let place = Place::new();
-    let mut client = Client::start(&place, &[]);
+    let (_place, mut client) = Client::in_new_place(&[]);
     let text = "\u{e9}".repeat(8 * 1024 * 1024 - 100);
     client.succeed(create("/memories/a", &text));
     assert_eq!(client.read("memory:///a")["text"], text);
@@ -642,14 +636,4 @@ fn a_signal_ends_the_program_with_its_status() {
             assert_eq!(session.finish().1.code(), Some(expected), "{signal}");
         }
     }
-}
-
-#[test]
-fn a_store_that_cannot_be_opened_is_reported() {
-    let place = Place::new();
-    fs::write(place.store(), "").unwrap();
-    let output = server(&place, &[]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let output = program().args(["mcp", "--store", "sqlite:"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
 }

@@ -26,48 +26,29 @@ use tokio::time::sleep;
 use super::SERVE;
 
 faults! {
-    "caches-files" CachesFiles,
-    "deletes-file-by-file" DeletesFileByFile,
-    "deletes-regular-files-only" DeletesRegularFilesOnly,
-    "encodes-names-on-disk" EncodesNamesOnDisk,
-    "fails-on-foreign-names" FailsOnForeignNames,
-    "follows-links" FollowsLinks,
-    "hides-unlisted-items" HidesUnlistedItems,
-    "keeps-deleted-texts" KeepsDeletedTexts,
-    "leaves-a-part-on-a-full-disk" LeavesAPartOnAFullDisk,
-    "leaves-files-around" LeavesFilesAround,
-    "leaves-staged-files" LeavesStagedFiles,
-    "lists-links" ListsLinks,
-    "logs-for-everybody" LogsForEverybody,
-    "loses-files-to-a-failing-disk" LosesFilesToAFailingDisk,
-    "moves-file-by-file" MovesFileByFile,
-    "needs-its-directory" NeedsItsDirectory,
-    "never-flushes" NeverFlushes,
-    "opens-special-files" OpensSpecialFiles,
-    "says-done-on-a-failing-disk" SaysDoneOnAFailingDisk,
-    "says-done-on-a-read-only-disk" SaysDoneOnAReadOnlyDisk,
-    "shows-empty-directories" ShowsEmptyDirectories,
-    "sizes-of-32-bits" SizesOf32Bits,
-    "widens-modes" WidensModes,
-    "writes-through-hard-links" WritesThroughHardLinks,
+    CachesFiles, DeletesFileByFile, DeletesRegularFilesOnly, EncodesNamesOnDisk, FailsOnForeignNames, FollowsLinks,
+    HidesUnlistedItems, KeepsDeletedTexts, LeavesAPartOnAFullDisk, LeavesFilesAround, LeavesStagedFiles, ListsLinks,
+    LogsForEverybody, LosesFilesToAFailingDisk, MovesFileByFile, NeedsItsDirectory, NeverFlushes, OpensSpecialFiles,
+    SaysDoneOnAFailingDisk, SaysDoneOnAReadOnlyDisk, ShowsEmptyDirectories, SizesOf32Bits, WidensModes,
+    WritesThroughHardLinks,
 }
 
-pub(crate) fn all() -> Vec<(&'static str, Suite)> {
-    let suite = |name, fault| {
-        let suite = Suite::for_store(Fixture { name, fault: Some(fault) });
+pub(crate) fn all() -> Vec<(String, Suite)> {
+    let suite = |fault| {
+        let suite = Suite::for_store(Fixture { fault: Some(fault) });
         // It waits forever for the other end of a pipe.
         if fault == Fault::OpensSpecialFiles { suite.case_timeout(Duration::from_secs(20)) } else { suite }
     };
-    FAULTS.iter().copied().map(|(name, fault)| (name, suite(name, fault))).collect()
+    Fault::ALL.iter().map(|&fault| (fault.name(), suite(fault))).collect()
 }
 
 pub(crate) fn without_fault() -> Suite {
-    Suite::for_store(Fixture { name: "none", fault: None })
+    Suite::for_store(Fixture { fault: None })
 }
 
 /// The tool that a separate program serves.
 pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> Engine<DiskStore> {
-    let fault = FAULTS.iter().copied().find(|(name, _)| *name == fault).map(|(_, fault)| fault);
+    let fault = Fault::ALL.iter().copied().find(|known| known.name() == fault);
     let mut builder = Engine::builder(DiskStore::open(directory, fault).await.unwrap());
     let mut options = options.iter().map(String::as_str);
     while let Some(option) = options.next() {
@@ -84,7 +65,6 @@ pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> E
 }
 
 struct Fixture {
-    name: &'static str,
     fault: Option<Fault>,
 }
 
@@ -103,7 +83,7 @@ impl StoreFixture for Fixture {
 
     fn program(&self, directory: &TempDir) -> Result<Command, FixtureError> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args([SERVE, self.name]).arg(directory.path());
+        command.args([SERVE, &self.fault.map_or("none".to_owned(), Fault::name)]).arg(directory.path());
         Ok(command)
     }
 

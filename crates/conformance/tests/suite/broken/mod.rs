@@ -1,15 +1,21 @@
 //! Backends with one fault each.
 
-/// Declares the faults of a module. `vectors/faults.json` describes them.
+/// Declares the faults of a module. `vectors/faults.json` describes them: `SizesOf32Bits` as `sizes-of-32-bits`.
 macro_rules! faults {
-    ($($name:literal $fault:ident,)*) => {
+    ($($fault:ident,)*) => {
         /// The fault of a backend.
         #[derive(Clone, Copy, Debug, Eq, PartialEq)]
         enum Fault {
             $($fault,)*
         }
 
-        const FAULTS: &[(&str, Fault)] = &[$(($name, Fault::$fault),)*];
+        impl Fault {
+            const ALL: &[Self] = &[$(Self::$fault,)*];
+
+            fn name(self) -> String {
+                $crate::broken::in_kebab_case(&format!("{self:?}"))
+            }
+        }
     };
 }
 
@@ -31,7 +37,7 @@ use memory_tool_conformance::Suite;
 const SERVE: &str = "--serve";
 
 /// The suites on all broken backends, with the names of their faults.
-pub(crate) fn all() -> Vec<(&'static str, Suite)> {
+pub(crate) fn all() -> Vec<(String, Suite)> {
     let groups = [
         #[cfg(unix)]
         disks::all(),
@@ -43,6 +49,18 @@ pub(crate) fn all() -> Vec<(&'static str, Suite)> {
         tools::all(),
     ];
     groups.into_iter().flatten().collect()
+}
+
+/// Begins a word at each capital letter, and at each number.
+fn in_kebab_case(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        let is_in_number = words.ends_with(|last: char| last.is_ascii_digit());
+        let begins_word = letter.is_ascii_uppercase() || letter.is_ascii_digit() && !is_in_number;
+        words.extend((begins_word && !words.is_empty()).then_some('-'));
+        words.push(letter.to_ascii_lowercase());
+    }
+    words
 }
 
 /// The suites on the same backends without faults.

@@ -104,13 +104,15 @@ const STARTS_LINES_AT_ONCE: &str = "starts-lines-at-once";
 /// The fault of a program that keeps everything in memory until it ends.
 const SAVES_AT_EXIT: &str = "saves-at-exit";
 
-pub(crate) fn all() -> Vec<(&'static str, Suite)> {
+pub(crate) fn all() -> Vec<(String, Suite)> {
     let patient = |fault| suite(fault).answer_timeout(Duration::from_secs(5));
     let faults = FAULTS.into_iter().map(|(fault, _)| fault).chain(MISREADINGS.into_iter().map(|(fault, _)| fault));
-    let mut suites: Vec<_> =
-        faults.chain([FINDS_IDS_ANYWHERE, STARTS_LINES_AT_ONCE]).map(|fault| (fault, patient(fault))).collect();
+    let mut suites: Vec<_> = faults
+        .chain([FINDS_IDS_ANYWHERE, STARTS_LINES_AT_ONCE])
+        .map(|fault| (fault.to_owned(), patient(fault)))
+        .collect();
     // Without plain files, because not seeing the files of other programs is a different fault.
-    suites.push((SAVES_AT_EXIT, Suite::for_command(command_line(SAVES_AT_EXIT))));
+    suites.push((SAVES_AT_EXIT.to_owned(), Suite::for_command(command_line(SAVES_AT_EXIT))));
     suites
 }
 

@@ -25,8 +25,8 @@ const FAULTS: [(&str, Key); 5] = [
     }),
 ];
 
-pub(crate) fn all() -> Vec<(&'static str, Suite)> {
-    FAULTS.into_iter().map(|(fault, key)| (fault, Suite::for_store(Fixture { key }))).collect()
+pub(crate) fn all() -> Vec<(String, Suite)> {
+    FAULTS.into_iter().map(|(fault, key)| (fault.to_owned(), Suite::for_store(Fixture { key }))).collect()
 }
 
 pub(crate) fn without_fault() -> Suite {

@@ -21,22 +21,14 @@ const KEY: [u8; 32] = [1; 32];
 const WRONG_KEY: [u8; 32] = [2; 32];
 
 faults! {
-    "answers-with-the-wrong-key" AnswersWithTheWrongKey,
-    "binds-ciphertext-to-no-memory" BindsNoMemory,
-    "binds-ciphertext-to-no-place" BindsNoName,
-    "breaks-all-for-one-damaged-file" BreaksAllForOne,
-    "keeps-names-in-the-clear" KeepsNames,
-    "keeps-records-in-the-clear" KeepsRecords,
-    "passes-plaintext-through" PassesPlaintext,
-    "repeats-nonces" RepeatsNonces,
-    "skips-authentication" SkipsAuthentication,
-    "stores-plaintext" StoresPlaintext,
-    "versions-never-go-back" VersionsNeverGoBack,
+    AnswersWithTheWrongKey, BindsCiphertextToNoMemory, BindsCiphertextToNoPlace, BreaksAllForOneDamagedFile,
+    KeepsNamesInTheClear, KeepsRecordsInTheClear, PassesPlaintextThrough, RepeatsNonces, SkipsAuthentication,
+    StoresPlaintext, VersionsNeverGoBack,
 }
 
-pub(crate) fn all() -> Vec<(&'static str, Suite)> {
+pub(crate) fn all() -> Vec<(String, Suite)> {
     let suite = |fault| Suite::for_store(Fixture { fault: Some(fault) });
-    FAULTS.iter().copied().map(|(name, fault)| (name, suite(fault))).collect()
+    Fault::ALL.iter().map(|&fault| (fault.name(), suite(fault))).collect()
 }
 
 pub(crate) fn without_fault() -> Suite {
@@ -129,7 +121,7 @@ impl SealedStore {
 
     /// The name of the underlying file, which is no record even if `path` is one.
     fn name(&self, path: &StorePath) -> StorePath {
-        if self.has(Fault::KeepsNames) && !path.is_record() {
+        if self.has(Fault::KeepsNamesInTheClear) && !path.is_record() {
             return path.clone();
         }
         let hash = Sha256::new().chain_update(self.key).chain_update(path.as_str()).finalize();
@@ -139,7 +131,7 @@ impl SealedStore {
 
     fn seal(&self, path: &StorePath, content: &[u8], count: u64) -> Vec<u8> {
         let message = [path.as_str().as_bytes(), b"\0", content].concat();
-        if self.has(Fault::StoresPlaintext) || self.has(Fault::KeepsRecords) && path.is_record() {
+        if self.has(Fault::StoresPlaintext) || self.has(Fault::KeepsRecordsInTheClear) && path.is_record() {
             return [&[0; NONCE_BYTES], message.as_slice()].concat();
         }
         let mut nonce = [0; NONCE_BYTES];
@@ -159,8 +151,8 @@ impl SealedStore {
     /// The memory and name that a ciphertext is bound to.
     fn bound_to(&self, name: &StorePath) -> String {
         match self.fault {
-            Some(Fault::BindsNoName) => format!("{}", self.shared.id),
-            Some(Fault::BindsNoMemory) => name.to_string(),
+            Some(Fault::BindsCiphertextToNoPlace) => format!("{}", self.shared.id),
+            Some(Fault::BindsCiphertextToNoMemory) => name.to_string(),
             _ => format!("{} {name}", self.shared.id),
         }
     }
@@ -172,12 +164,12 @@ impl SealedStore {
 
     /// The path and content, or `None` if this store did not seal them.
     fn unseal(&self, name: &StorePath, sealed: &[u8]) -> Option<(StorePath, Vec<u8>)> {
-        let passed = || self.has(Fault::PassesPlaintext).then(|| (name.clone(), sealed.to_vec()));
+        let passed = || self.has(Fault::PassesPlaintextThrough).then(|| (name.clone(), sealed.to_vec()));
         let (nonce, body) = sealed.split_at_checked(NONCE_BYTES)?;
         let bound_to = self.bound_to(name);
         let message = match self.fault {
             Some(Fault::StoresPlaintext) => Some(body.to_vec()),
-            Some(Fault::KeepsRecords) if nonce == [0; NONCE_BYTES] => Some(body.to_vec()),
+            Some(Fault::KeepsRecordsInTheClear) if nonce == [0; NONCE_BYTES] => Some(body.to_vec()),
             Some(Fault::SkipsAuthentication) => Some(self.keystream(body)),
             _ => {
                 let payload = Payload { msg: body, aad: bound_to.as_bytes() };
@@ -203,7 +195,7 @@ impl SealedStore {
                     version: file.version,
                 },
             };
-            if file.message.is_none() && self.has(Fault::BreaksAllForOne) {
+            if file.message.is_none() && self.has(Fault::BreaksAllForOneDamagedFile) {
                 return Err(damaged());
             }
             opened.insert(entry.path, file);
@@ -221,10 +213,11 @@ impl SealedStore {
     }
 
     fn node(&self, opened: &OpenedFiles, path: &StorePath) -> Result<Node, StoreError> {
-        let name = if self.has(Fault::PassesPlaintext) && opened.contains_key(path) { path } else { &self.name(path) };
+        let name =
+            if self.has(Fault::PassesPlaintextThrough) && opened.contains_key(path) { path } else { &self.name(path) };
         match opened.get(name) {
             Some(Opened { shown_version, message: Some((sealed_as, content)), .. })
-                if sealed_as == path || self.has(Fault::BindsNoName) =>
+                if sealed_as == path || self.has(Fault::BindsCiphertextToNoPlace) =>
             {
                 Ok(Node::File(StoredFile::new(content.clone(), shown_version.clone())))
             }

@@ -9,10 +9,7 @@ use memory_tool_core::{
     Batch, ErrorKind, InMemoryStore, Node, OpenError, Problem, ReadOptions, Store, StoreError, StoreExt, StorePath,
 };
 use memory_tool_encrypted::{Damage, EncryptedStore, EncryptionError, KeyRing, RawKey};
-
-pub(crate) fn path(text: &str) -> StorePath {
-    text.parse().unwrap()
-}
+pub(crate) use memory_tool_test_fixtures::{path, record};
 
 /// A key of 32 equal bytes with the name `key-of-{byte}`.
 pub(crate) fn key(byte: u8) -> RawKey {
@@ -45,13 +42,11 @@ pub(crate) async fn content(store: &dyn Store, file: &StorePath) -> Vec<u8> {
 
 /// All files with their contents.
 pub(crate) async fn contents(store: &dyn Store) -> BTreeMap<StorePath, Vec<u8>> {
-    let mut found = BTreeMap::new();
-    for entry in store.list(&StorePath::memories()).await.unwrap() {
-        let content = content(store, &entry.path).await;
-        assert_eq!(entry.size, content.len() as u64, "{}", entry.path);
-        found.insert(entry.path, content);
-    }
+    let found = memory_tool_test_fixtures::contents(store).await.into_iter();
     found
+        .inspect(|(path, size, content)| assert_eq!(*size, content.len() as u64, "{path}"))
+        .map(|(path, _, content)| (path, content))
+        .collect()
 }
 
 /// The encryption error behind a store error.
@@ -77,10 +72,6 @@ pub(crate) fn open_cause(error: &OpenError) -> &EncryptionError {
 
 pub(crate) async fn open_error(inner: &Arc<InMemoryStore>, keys: KeyRing) -> OpenError {
     EncryptedStore::open(Arc::clone(inner), keys).await.unwrap_err()
-}
-
-pub(crate) fn record(name: &str) -> StorePath {
-    format!("/records/{name}").parse().unwrap()
 }
 
 /// The content of an existing record.

@@ -95,3 +95,7 @@ pub(crate) fn tree(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
 pub(crate) fn leave_unfinished(base: &Path) {
     std::fs::write(base.join(".memory-tool/sequence"), 1_u64.to_le_bytes()).unwrap();
 }
+
+pub(crate) fn make_pipe(path: &Path) {
+    assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success());
+}

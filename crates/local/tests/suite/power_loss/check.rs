@@ -6,12 +6,12 @@ use std::path::Path;
 
 use memory_tool_core::{Batch, InMemoryStore, Node, ReadOptions, Store, StoreExt, StorePath};
 use memory_tool_local::LocalStore;
-use memory_tool_test_fixtures::directory_in_ram;
 use memory_tool_test_fixtures::faults::block_on;
+use memory_tool_test_fixtures::{directory_in_ram, record};
 
 use super::crash::{Crash, State};
 use super::model::{Effect, Recording, Tree};
-use super::{BASE_NAME, RECORDS, record};
+use super::{BASE_NAME, RECORDS};
 
 /// The contents of the files and records of a store, by path or name.
 pub(super) type Contents = BTreeMap<String, String>;

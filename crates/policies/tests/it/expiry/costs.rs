@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, Change, Engine, MemoryTool, Precondition, ReadOnlyStore, Store, Version};
-use memory_tool_policies::{LimitedStore, default_quota};
+use memory_tool_policies::{ExpiringStore, LimitedStore, default_quota};
 use serde_json::json;
 
 use super::harness::{
@@ -11,10 +11,15 @@ use super::harness::{
 };
 use crate::support::{path, write};
 
-#[tokio::test]
-async fn within_the_resolution_there_are_no_extra_operations() {
+fn probed() -> (TestClock, Arc<Probe>, Engine<ExpiringStore<Arc<Probe>>>) {
     let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
     let tool = clock.open(Arc::clone(&probe));
+    (clock, probe, tool)
+}
+
+#[tokio::test]
+async fn within_the_resolution_there_are_no_extra_operations() {
+    let (clock, probe, tool) = probed();
     create(&tool, "/memories/a").await;
     create(&tool, "/memories/d/b").await;
     call(&tool, view("/memories")).await;
@@ -33,8 +38,7 @@ async fn within_the_resolution_there_are_no_extra_operations() {
 
 #[tokio::test]
 async fn the_first_use_after_the_resolution_writes_once() {
-    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
-    let tool = clock.open(Arc::clone(&probe));
+    let (clock, probe, tool) = probed();
     create(&tool, "/memories/a").await;
     call(&tool, view("/memories")).await;
     clock.advance(RESOLUTION);
@@ -87,8 +91,7 @@ async fn new_files_are_recorded_in_one_write() {
 
 #[tokio::test]
 async fn a_batch_includes_access_times_and_keeps_its_preconditions() {
-    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
-    let tool = clock.open(Arc::clone(&probe));
+    let (_, probe, tool) = probed();
     create(&tool, "/memories/a").await;
     let batch = Batch::new()
         .require(path("/memories/x"), Precondition::Absent)
@@ -126,8 +129,7 @@ async fn a_read_succeeds_if_its_time_cannot_be_recorded() {
 
 #[tokio::test]
 async fn a_listing_with_expired_files_needs_one_more_read() {
-    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
-    let tool = clock.open(Arc::clone(&probe));
+    let (clock, probe, tool) = probed();
     create(&tool, "/memories/old").await;
     clock.advance(SURELY_EXPIRED);
     create(&tool, "/memories/new").await;
@@ -142,8 +144,7 @@ async fn a_listing_with_expired_files_needs_one_more_read() {
 
 #[tokio::test]
 async fn a_sweep_continues_after_an_unreadable_file() {
-    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
-    let tool = clock.open(Arc::clone(&probe));
+    let (clock, probe, tool) = probed();
     create(&tool, "/memories/a").await;
     create(&tool, "/memories/b").await;
     clock.advance(SURELY_EXPIRED);
@@ -174,8 +175,7 @@ async fn a_damaged_expired_file_does_not_block_its_path() {
 
 #[tokio::test]
 async fn the_memory_can_be_cleared_with_a_damaged_expired_file() {
-    let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
-    let tool = clock.open(Arc::clone(&probe));
+    let (clock, probe, tool) = probed();
     for damaged in ["/memories/d/a", "/memories/b"] {
         create(&tool, damaged).await;
         clock.advance(SURELY_EXPIRED);

@@ -12,7 +12,7 @@ use proptest::sample::select;
 use serde_json::json;
 
 use super::harness::{IDLE, RESOLUTION, TestClock, view};
-use crate::support::{Part, Step, block_on, contents, memory_path, path, steps, valid_parts};
+use crate::support::{Part, Step, block_on, contents, memory_path, path, steps};
 
 const NAMES: &[&str] = &["a", "b", "pinned"];
 const ELSEWHERE: &[&str] = &["/memories", "/memories/a/../b", "/elsewhere"];
@@ -142,7 +142,7 @@ impl Model {
                 _ => {}
             },
             Step::Batch(parts) => {
-                for part in valid_parts(parts) {
+                for part in parts {
                     match part {
                         // The test reads the file for its version.
                         Part::RequireVersion(path, true) if before.contains(path) => named.push(path.clone()),

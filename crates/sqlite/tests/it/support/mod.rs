@@ -3,18 +3,13 @@
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
 
-use memory_tool_core::{
-    Batch, Engine, MemoryName, MemoryTool, Node, OpenError, Store, StoreError, StoreExt, StorePath,
-};
+use memory_tool_core::{Batch, Engine, MemoryName, MemoryTool, Node, OpenError, Store, StoreError, StoreExt};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 use memory_tool_test_fixtures::directory_in_ram;
+pub(crate) use memory_tool_test_fixtures::path;
 use rusqlite::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
-
-pub(crate) fn path(text: &str) -> StorePath {
-    text.parse().unwrap()
-}
 
 pub(crate) fn name(text: &str) -> MemoryName {
     text.parse().unwrap()
@@ -28,6 +23,13 @@ impl TestDirectory {
     /// A directory on the disk. `in_ram` is for tests with many changes that need no flush.
     pub(crate) fn new() -> Self {
         Self { directory: TempDir::new().unwrap() }
+    }
+
+    /// A directory with a new database.
+    pub(crate) async fn opened() -> (Self, SqliteStore) {
+        let directory = Self::new();
+        let store = directory.open().await;
+        (directory, store)
     }
 
     pub(crate) fn in_ram() -> Self {
