@@ -24,6 +24,7 @@ mod plaintext;
 mod plan;
 mod read;
 #[cfg(test)]
+#[path = "../tests/format/reader_checks.rs"]
 mod reader_checks;
 mod rekey;
 mod scrub;
@@ -32,6 +33,7 @@ mod state;
 mod store;
 mod stored_object;
 #[cfg(test)]
+#[path = "../tests/format/vectors.rs"]
 mod vectors;
 mod verify;
 mod version;
