@@ -41,8 +41,8 @@ impl RecordFields {
     }
 
     fn outcome(&self, outcome: Outcome, is_unknown: bool) -> AuditRecord {
-        let [error, policy] = [outcome.error(), outcome.policy()].map(|name| name.map(str::to_owned));
-        self.record(AuditEvent::Outcome { outcome: AuditOutcome::of(outcome, is_unknown), error, policy })
+        let (outcome, error, policy) = AuditOutcome::in_record(outcome, is_unknown);
+        self.record(AuditEvent::Outcome { outcome, error, policy })
     }
 }
 
