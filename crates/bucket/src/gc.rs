@@ -15,7 +15,7 @@ use object_store::{Error as ObjectError, ObjectMeta};
 use crate::checkpoint::Manifest;
 use crate::commit::{Commit, Step, trimmed_marker};
 use crate::content::{ContentError, FileRecord};
-use crate::failure::Failure;
+use crate::failure::{Failure, unless_damaged};
 use crate::format::Damage;
 use crate::id::Id;
 use crate::inner::Inner;
@@ -213,11 +213,8 @@ impl Inner {
         let mut reads = stream::iter(packs).map(read).buffer_unordered(CONCURRENCY);
         let mut contents = BTreeMap::new();
         while let Some(read) = reads.next().await {
-            match read {
-                Ok(parts) => contents.extend(parts),
-                Err(failure) if failure.is_damage() => {} // `verify` reports it, and the pack stays in use
-                Err(failure) => return Err(failure),
-            }
+            // `verify` reports damage, and the pack stays in use.
+            contents.extend(unless_damaged(read)?.into_iter().flatten());
         }
         self.state_mut().hold(&contents);
         Ok(!contents.is_empty())
@@ -259,18 +256,12 @@ impl Inner {
         let mut pointers = self.pointers(&self.deadline()).await?;
         pointers.retain(|number, pointer| (trimmed..latest.through).contains(number) && is_old(pointer));
         for number in pointers.into_keys().rev() {
-            let loaded = match self.manifest(number, &self.deadline()).await {
-                Ok(Some(manifest)) if !manifest.shares_runs_with(&latest) => {
-                    self.load(manifest, &self.deadline()).await
-                }
-                Ok(_) => continue,
-                Err(failure) => Err(failure),
-            };
-            match loaded {
-                Ok(Ok(state)) => return Ok(Some(state)),
-                Ok(Err(_)) => {} // `verify` reports it
-                Err(failure) if failure.is_damage() => {}
-                Err(failure) => return Err(failure),
+            // `verify` reports damage.
+            if let Ok(Some(manifest)) = unless_damaged(self.manifest(number, &self.deadline()).await)?
+                && !manifest.shares_runs_with(&latest)
+                && let Ok(Ok(state)) = unless_damaged(self.load(manifest, &self.deadline()).await)?
+            {
+                return Ok(Some(state));
             }
         }
         Ok(None)
