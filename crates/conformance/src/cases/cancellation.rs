@@ -11,7 +11,7 @@ use memory_tool_core::{Batch, MemoryTool, Node, ReadOptions, Store, StoreError, 
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::cases::bytes::{content, path, shown, write};
+use crate::cases::bytes::{file, path, shown, write};
 use crate::failure::{CaseError, Failure, check};
 use crate::session::{self, Client, create, delete, insert, str_replace};
 use crate::target::Target;
@@ -25,7 +25,7 @@ const SETTLING_CHECKS: u32 = 400;
 const BETWEEN_CHECKS: Duration = Duration::from_millis(25);
 
 cases! {
-    |target| target.store()?;
+    |target| &target.store()?;
     batch, rename;
     edit = |target| edit(&target);
     commands = |target| commands(&target);
@@ -80,7 +80,7 @@ async fn settled<T, F: Future<Output = Result<Option<T>, CaseError>>>(look: impl
     Err(Failure::new("a dropped operation was applied in part, and stayed so").into())
 }
 
-async fn batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn batch(store: &dyn Store) -> Result<(), CaseError> {
     let name: StorePath = "/records/suite/cancellation".parse()?;
     let numbered = |round: usize| {
         let content = round.to_string();
@@ -98,9 +98,9 @@ async fn batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
         is_done = outcome.is_some();
         outcome.transpose()?;
         let found = settled(|| async {
-            let first = content(&*store, "/memories/a/first").await?;
+            let first = file(store, "/memories/a/first").await?.content;
             let record = store.read_opts(&name, ReadOptions::new()).await?.into_file().map(|record| record.content);
-            let is_whole = first == content(&*store, "/memories/z/last").await? && record.as_ref() == Some(&first);
+            let is_whole = first == file(store, "/memories/z/last").await?.content && record.as_ref() == Some(&first);
             Ok(is_whole.then_some(first))
         });
         let found = found.await?;
@@ -111,7 +111,7 @@ async fn batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn rename(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn rename(store: &dyn Store) -> Result<(), CaseError> {
     const FILES: usize = 20;
     let ends = [path("/memories/here")?, path("/memories/there")?];
     let mut files = Batch::new();
