@@ -6,7 +6,6 @@ mod cipher;
 mod ciphertexts;
 mod config;
 mod data_key;
-mod expected_label;
 mod failure;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
