@@ -155,6 +155,11 @@ impl Bucket {
         .await
     }
 
+    /// Puts the object of a [name](Keys::content) under the contents.
+    pub(crate) async fn put_content(&self, name: &str, content: Bytes, deadline: &Deadline) -> Result<(), Failure> {
+        self.put(&self.keys.content(name)?, content, deadline).await
+    }
+
     /// Creates an object under the condition that its name is free. There is only one attempt.
     pub(crate) async fn create(&self, key: &Path, content: Bytes, deadline: &Deadline) -> Put {
         let options = PutOptions::from(PutMode::Create);

@@ -17,7 +17,7 @@ use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::blocking::run_maybe_blocking;
-use crate::content::{Content, ContentError, FileRecord, Slice};
+use crate::content::{Content, FileRecord, Slice};
 use crate::deadline::Deadline;
 use crate::digest::Digest;
 use crate::failure::{Failure, unless_damaged};
@@ -335,8 +335,7 @@ impl Inner {
 
     async fn put_all(&self, objects: impl Iterator<Item = (String, Bytes)>) -> Result<(), Failure> {
         let put = |(name, bytes): (String, Bytes)| async move {
-            let key = self.bucket.keys.content(&name).map_err(ContentError::ImpossibleKey)?;
-            self.bucket.put(&key, bytes, &self.deadline()).await
+            self.bucket.put_content(&name, bytes, &self.deadline()).await
         };
         let objects: Vec<_> = objects.collect();
         stream::iter(objects).map(put).buffer_unordered(CONCURRENCY).try_collect().await
@@ -431,7 +430,7 @@ impl Inner {
         name: RunName,
         deadline: &Deadline,
     ) -> Result<Result<(RunName, Run), String>, Failure> {
-        let key = self.bucket.keys.content(&name.key).map_err(ContentError::ImpossibleKey)?;
+        let key = self.bucket.keys.content(&name.key)?;
         Ok(match self.read_run_if(&key, Some(name.sha256), deadline).await? {
             Some(run) => Ok((name, run)),
             None => Err(key.to_string()),

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{Error as ObjectError, ObjectMeta};
+use serde::Serialize;
 
 use crate::checkpoint::Manifest;
 use crate::commit::{Commit, Step, trimmed_marker};
@@ -36,7 +37,7 @@ const MAX_ATTEMPTS: u32 = 10;
 const MAX_FOREIGN: usize = 1_000;
 
 /// The result of a collection.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct GcReport {
     /// The number of removed objects: unused contents and older checkpoints.
@@ -222,7 +223,7 @@ impl Inner {
 
     fn key_of(&self, file: &FileRecord) -> Result<Path, Failure> {
         let name = file.slice().map_or("", |slice| &slice.key);
-        self.bucket.keys.content(name).map_err(|error| ContentError::ImpossibleKey(error).into())
+        Ok(self.bucket.keys.content(name)?)
     }
 
     /// Makes sure that full checkpoints cover the commits before a number, so that they can be trimmed. With an age of
@@ -288,7 +289,7 @@ impl Inner {
             }
         }
         let keys = names.iter().map(|name| self.bucket.keys.content(name));
-        keys.collect::<Result<_, _>>().map_err(|error| ContentError::ImpossibleKey(error).into())
+        Ok(keys.collect::<Result<_, _>>()?)
     }
 
     /// Replaces commits by markers, and notes that.

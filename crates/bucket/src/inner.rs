@@ -132,7 +132,7 @@ impl Inner {
         if end == 0 {
             return Ok(Bytes::new());
         }
-        let key = self.bucket.keys.content(name).map_err(ContentError::ImpossibleKey)?;
+        let key = self.bucket.keys.content(name)?;
         let object = self.bucket.get_range(&key, 0..end, &self.deadline()).await?;
         object.ok_or_else(|| ContentError::Missing { key: name.to_owned() }.into())
     }
@@ -144,7 +144,7 @@ impl Inner {
             Content::Inline(_) => return Err(ContentError::WrongSize.into()),
             Content::Object(slice) => slice,
         };
-        let key = self.bucket.keys.content(&slice.key).map_err(ContentError::ImpossibleKey)?;
+        let key = self.bucket.keys.content(&slice.key)?;
         let range = slice.offset..slice.offset.saturating_add(file.size);
         match self.bucket.get_range(&key, range, deadline).await? {
             None => Ok(None),

@@ -20,7 +20,7 @@ use object_store::path::Path;
 use crate::bucket::Put;
 use crate::checkpoint::{LeftRun, Manifest};
 use crate::commit::{Commit, Step, trimmed_marker};
-use crate::content::{ContentError, FileRecord};
+use crate::content::FileRecord;
 use crate::deadline::Backoff;
 use crate::digest::Digest;
 use crate::failure::{Failure, unless_damaged};
@@ -276,8 +276,7 @@ impl Inner {
         let mut newest = keys.commit(taken);
         for numbers in numbers.chunks(CONCURRENCY) {
             let copy = |number: u64| async move {
-                let to =
-                    keys.content(&Keys::name_for_replaced(&unique, number)).map_err(ContentError::ImpossibleKey)?;
+                let to = keys.content(&Keys::name_for_replaced(&unique, number))?;
                 let from = keys.commit(number);
                 self.bucket.retry(&self.deadline(), || self.bucket.objects.copy(&from, &to)).await.map(|()| to)
             };
