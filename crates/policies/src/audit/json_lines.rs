@@ -134,27 +134,19 @@ impl JsonLinesLogBuilder {
     pub async fn open(self) -> Result<JsonLinesLog, AuditError> {
         let Self { path, sync } = self;
         let (lines, received) = mpsc::channel();
-        let opening = off_thread(move |opened| match open_file(&path, sync) {
+        let (sender, opened) = oneshot::channel();
+        let work = move || match open_file(&path, sync) {
             Ok(file) => {
-                let _ = opened.send(Ok(())); // if the caller was dropped, there are no lines
+                let _ = sender.send(Ok(())); // if the caller was dropped, there are no lines
                 Writer { path, sync, file, end: None }.write_lines(&received);
             }
-            Err(error) => {
-                let _ = opened.send(Err(error));
-            }
-        });
-        opening.await.map_err(|error| AuditError::new("opening the audit log", error))?;
+            Err(error) => _ = sender.send(Err(error)),
+        };
+        let failed = |error| AuditError::new("opening the audit log", error);
+        thread::Builder::new().name("audit-log".to_owned()).spawn(work).map_err(failed)?;
+        opened.await.unwrap_or_else(|_| Err(thread_stopped())).map_err(failed)?;
         Ok(JsonLinesLog { lines })
     }
-}
-
-/// Spawns a thread and waits for its first result. The thread may continue to run.
-async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce(oneshot::Sender<io::Result<T>>) + Send + 'static,
-) -> io::Result<T> {
-    let (sender, sent) = oneshot::channel();
-    thread::Builder::new().name("audit-log".to_owned()).spawn(move || work(sender))?;
-    sent.await.unwrap_or_else(|_| Err(thread_stopped()))
 }
 
 fn thread_stopped() -> io::Error {
