@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memory_tool_core::{Batch, Node, ReadOptions, Store, StoreError, StoreExt, StorePath};
 
-use crate::cases::bytes::path;
+use crate::cases::bytes::{expect_content, path};
 use crate::failure::{CaseError, Failure, check};
 use crate::target::Target;
 
@@ -150,16 +150,9 @@ async fn flipped_bit(target: &Target) -> Result<(), CaseError> {
 /// Checks that both files have their original content.
 async fn expect_intact(store: &dyn Store) -> Result<(), CaseError> {
     for (file, content) in files()? {
-        expect_file(store, &file, content).await?;
+        expect_content(store, file.as_str(), content.as_bytes()).await?;
     }
     Ok(())
-}
-
-async fn expect_file(store: &dyn Store, file: &StorePath, content: &str) -> Result<(), CaseError> {
-    match store.read(file).await? {
-        Node::File(found) if found.content == content.as_bytes() => Ok(()),
-        other => Err(Failure::new(format!("{file} does not have its original content: {other:?}")).into()),
-    }
 }
 
 async fn truncated(target: &Target) -> Result<(), CaseError> {
@@ -247,7 +240,7 @@ async fn older_put_back(target: &Target) -> Result<(), CaseError> {
         // The last one completes a rollback of the whole store, which a store that has seen a newer state may refuse.
         let is_refused = number + 1 == stored && matches!(store.read(&second).await, Err(StoreError::Failure { .. }));
         if !is_refused {
-            expect_file(&*store, &second, second_content).await?;
+            expect_content(&*store, second.as_str(), second_content.as_bytes()).await?;
         }
     }
     Ok(())
@@ -284,12 +277,12 @@ async fn damage_is_isolated(target: &Target) -> Result<(), CaseError> {
         }
         tamper(&*underlying, &file, sealed).await?;
     }
-    expect_file(&*store, &first, first_content).await?;
+    expect_content(&*store, first.as_str(), first_content.as_bytes()).await?;
     let listed = store.list(StorePath::memories()).await?;
     check(listed.iter().any(|file| file.path == first), || "the undamaged file is not listed".to_owned())?;
     let third = path("/memories/third")?;
     store.write(third.clone(), b"third".to_vec()).await?;
-    expect_file(&*store, &third, "third").await
+    expect_content(&*store, "/memories/third", b"third").await
 }
 
 async fn wrong_key(target: &Target) -> Result<(), CaseError> {
