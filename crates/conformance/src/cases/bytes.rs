@@ -63,11 +63,26 @@ pub(crate) fn expect_refused<T>(outcome: Result<T, StoreError>, expected: &Store
     }
 }
 
+/// The precondition that a file or record stays as it is now.
+pub(crate) async fn unchanged(store: &dyn Store, text: &str) -> Result<Precondition, CaseError> {
+    Ok(Precondition::Version(version(store, text).await?))
+}
+
+/// Checks that a batch is refused because the path does not have the required version.
+pub(crate) async fn expect_mismatch(store: &dyn Store, batch: Batch, text: &str) -> Result<(), CaseError> {
+    expect_refused(store.apply(batch).await, &StoreError::VersionMismatch { path: path(text)? })
+}
+
+/// Checks that a batch is refused because something exists at the path.
+pub(crate) async fn expect_taken(store: &dyn Store, batch: Batch, text: &str) -> Result<(), CaseError> {
+    expect_refused(store.apply(batch).await, &StoreError::AlreadyExists { path: path(text)? })
+}
+
 /// Lets all racers edit a file or record at the version that they have read.
 pub(crate) async fn race_for_a_version_of(text: &str, store: &dyn Store) -> Result<(), CaseError> {
     store.apply(write(text, "start")?).await?;
     for round in 0..ROUNDS {
-        let required = Precondition::Version(version(store, text).await?);
+        let required = unchanged(store, text).await?;
         let edit = |content| Ok(write(text, content)?.require(path(text)?, required.clone()));
         one_winner(store, text, round, edit, |error| matches!(error, StoreError::VersionMismatch { .. })).await?;
     }

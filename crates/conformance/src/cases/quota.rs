@@ -4,7 +4,7 @@ use futures::future::try_join_all;
 use memory_tool_core::{Batch, Precondition, Quota, QuotaKind, Store, StoreError, StoreExt, StorePath};
 use tokio::task::yield_now;
 
-use crate::cases::bytes::{expect_content, path, remove, rename, write};
+use crate::cases::bytes::{expect_content, expect_taken, path, remove, rename, write};
 use crate::failure::{CaseError, Failure, check};
 
 /// The number of concurrent writers.
@@ -194,15 +194,7 @@ async fn quota_comes_last(store: &dyn Store) -> Result<(), CaseError> {
         within(DIRECTORY, limited.quota, second()?)?.require(taken.clone(), Precondition::Absent),
         within(DIRECTORY, limited.quota, second()?.require(taken.clone(), Precondition::Absent))?,
     ] {
-        match store.apply(batch).await {
-            Err(StoreError::AlreadyExists { path }) if path == taken => {}
-            other => {
-                return Err(Failure::new(format!(
-                    "{taken} was required to be absent, but the batch returned {other:?}"
-                ))
-                .into());
-            }
-        }
+        expect_taken(store, batch, "/memories/d/a").await?;
     }
     // Both quotas would be exceeded.
     let (files, bytes) = (limited.quota, Quota::new().with_bytes(0));

@@ -5,7 +5,8 @@ use memory_tool_core::{
 };
 
 use crate::cases::bytes::{
-    ROUNDS, expect_content, expect_refused, path, put, race_for_a_version_of, remove, rename, version, write,
+    ROUNDS, expect_content, expect_mismatch, expect_refused, expect_taken, path, put, race_for_a_version_of, remove,
+    rename, version, write,
 };
 use crate::failure::{CaseError, check};
 use crate::target::Target;
@@ -25,14 +26,6 @@ cases! {
 async fn expect_absent(store: &dyn Store, record: &str) -> Result<(), CaseError> {
     let got = store.read_opts(&path(record)?, ReadOptions::new()).await?.into_file();
     check(got.is_none(), || format!("{record} should not exist, but is {got:?}"))
-}
-
-async fn expect_mismatch(store: &dyn Store, batch: Batch) -> Result<(), CaseError> {
-    expect_refused(store.apply(batch).await, &StoreError::VersionMismatch { path: path(RECORD)? })
-}
-
-async fn expect_taken(store: &dyn Store, batch: Batch) -> Result<(), CaseError> {
-    expect_refused(store.apply(batch).await, &StoreError::AlreadyExists { path: path(RECORD)? })
 }
 
 async fn any_bytes(store: &dyn Store) -> Result<(), CaseError> {
@@ -160,20 +153,20 @@ async fn preconditions(store: &dyn Store) -> Result<(), CaseError> {
     let at = |batch: Batch, version: &Version| batch.require(name.clone(), Precondition::Version(version.clone()));
     store.apply(absent(write(RECORD, "one")?)).await?;
     let first = version(store, RECORD).await?;
-    expect_taken(store, absent(write(RECORD, "two")?)).await?;
+    expect_taken(store, absent(write(RECORD, "two")?), RECORD).await?;
     store.apply(at(write(RECORD, "two")?, &first)).await?;
     let second = version(store, RECORD).await?;
     for stale in [write(RECORD, "six")?, remove(RECORD)?, write("/memories/file", "")?, Batch::new()] {
-        expect_mismatch(store, at(stale, &first)).await?;
+        expect_mismatch(store, at(stale, &first), RECORD).await?;
     }
     // The version of another record does not match, and the first precondition that does not hold is reported.
     store.apply(write(OTHER, "other")?).await?;
-    expect_mismatch(store, at(Batch::new(), &version(store, OTHER).await?)).await?;
-    expect_taken(store, absent(Batch::new()).require(path("/memories")?, Precondition::Absent)).await?;
+    expect_mismatch(store, at(Batch::new(), &version(store, OTHER).await?), RECORD).await?;
+    expect_taken(store, absent(Batch::new()).require(path("/memories")?, Precondition::Absent), RECORD).await?;
     store.apply(at(write("/memories/file", "text")?, &second)).await?;
     expect_content(store, RECORD, b"two").await?;
     store.apply(at(remove(RECORD)?, &second)).await?;
-    expect_mismatch(store, at(write(RECORD, "new")?, &second)).await?;
+    expect_mismatch(store, at(write(RECORD, "new")?, &second), RECORD).await?;
     store.apply(absent(Batch::new())).await?;
     expect_listed(store, &["/memories/file"]).await
 }
@@ -189,7 +182,7 @@ async fn version_after_recreation(store: &dyn Store) -> Result<(), CaseError> {
         // A store may delay the losers of a race, so only the last version is tried.
         if let Some(old) = versions.last() {
             let stale = remove(RECORD)?.require(path(RECORD)?, Precondition::Version(Version::clone(old)));
-            expect_mismatch(store, stale).await?;
+            expect_mismatch(store, stale, RECORD).await?;
         }
         versions.push(version);
         store.apply(remove(RECORD)?).await?;
@@ -244,7 +237,7 @@ async fn reopened(target: &Target) -> Result<(), CaseError> {
         expect_content(&**store, RECORD, b"two").await?;
         expect_absent(&**store, "/records/suite/gone").await?;
         let stale = remove(RECORD)?.require(path(RECORD)?, Precondition::Version(read_here.clone()));
-        expect_mismatch(&**store, stale).await?;
+        expect_mismatch(&**store, stale, RECORD).await?;
     }
     Ok(())
 }

@@ -13,14 +13,16 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::cases::bytes::{
-    ROUNDS, expect_content, expect_refused, one_winner, path, put, race_for_a_version_of, remove, rename, version,
-    write,
+    ROUNDS, expect_content, expect_mismatch, expect_refused, expect_taken, one_winner, path, put,
+    race_for_a_version_of, remove, rename, unchanged, version, write,
 };
 use crate::failure::{CaseError, Failure, check};
 use crate::target::Target;
 
 /// How long a writer continues if the reader gets no turn.
 const LONGEST_RACE: Duration = Duration::from_secs(3);
+/// The file in most cases.
+const FILE: &str = "/memories/file";
 /// Long enough for two writes to get different timestamps of milliseconds.
 const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 
@@ -62,8 +64,7 @@ async fn read(store: &dyn Store) -> Result<(), CaseError> {
         expect_stat(store, directory, &Stat::Directory).await?;
     }
     expect_content(store, "/memories/d/e/file", b"/memories/d/e/file").await?;
-    for absent in ["/memories/x", "/memories/d/e/fil", "/memories/d/e/file2", "/memories/d/e/file/x", "/memories/file"]
-    {
+    for absent in ["/memories/x", "/memories/d/e/fil", "/memories/d/e/file2", "/memories/d/e/file/x", FILE] {
         expect_stat(store, absent, &Stat::Absent).await?;
     }
     Ok(())
@@ -89,9 +90,9 @@ async fn read_under_preconditions(store: &dyn Store) -> Result<(), CaseError> {
     store.apply(write("/memories/b", "old")?).await?;
     let [a, b, d, none] =
         [path("/memories/d/a")?, path("/memories/b")?, path("/memories/d")?, path("/memories/d/none")?];
-    let stale = Precondition::Version(version(store, "/memories/b").await?);
+    let stale = unchanged(store, "/memories/b").await?;
     put(store, &["/memories/d/a", "/memories/d/e/f", "/memories/b"]).await?;
-    let current = Precondition::Version(version(store, "/memories/b").await?);
+    let current = unchanged(store, "/memories/b").await?;
     let held = [(b.clone(), current), (none.clone(), Precondition::Absent)];
     for place in [&a, &b, &none, &d, &StorePath::memories()] {
         let expected = sorted(store.read(place).await?);
@@ -123,8 +124,8 @@ async fn read_under_preconditions(store: &dyn Store) -> Result<(), CaseError> {
 async fn any_bytes(store: &dyn Store) -> Result<(), CaseError> {
     let all: Vec<u8> = (0..=u8::MAX).collect();
     for content in [&b""[..], b"\0", b"a\0b", b"\xff\xfe", b"\r\n", b"\n", b" \t", b"\xef\xbb\xbfa", &all] {
-        store.apply(write("/memories/file", content)?).await?;
-        expect_content(store, "/memories/file", content).await?;
+        store.apply(write(FILE, content)?).await?;
+        expect_content(store, FILE, content).await?;
     }
     Ok(())
 }
@@ -132,8 +133,8 @@ async fn any_bytes(store: &dyn Store) -> Result<(), CaseError> {
 async fn large_file(store: &dyn Store) -> Result<(), CaseError> {
     // Not a power of two, and no two blocks are alike.
     let content: Vec<u8> = (0..5_000_003_u32).map(|index| (index % 251) as u8).collect();
-    store.apply(write("/memories/file", content.clone())?).await?;
-    expect_content(store, "/memories/file", &content).await
+    store.apply(write(FILE, content.clone())?).await?;
+    expect_content(store, FILE, &content).await
 }
 
 /// Applies the batches of each round, after which the file must have a version that belonged to no content before.
@@ -141,13 +142,13 @@ async fn expect_new_versions(
     store: &dyn Store,
     batches: impl Fn(String) -> Result<Vec<Batch>, CaseError>,
 ) -> Result<(), CaseError> {
-    put(store, &["/memories/file"]).await?;
-    let mut versions = vec![version(store, "/memories/file").await?];
+    put(store, &[FILE]).await?;
+    let mut versions = vec![version(store, FILE).await?];
     for round in 0..ROUNDS {
         for batch in batches(format!("{round:04}"))? {
             store.apply(batch).await?;
         }
-        let version = version(store, "/memories/file").await?;
+        let version = version(store, FILE).await?;
         check(!versions.contains(&version), || {
             format!("the version after write {round} belonged to another content before")
         })?;
@@ -157,88 +158,72 @@ async fn expect_new_versions(
 }
 
 async fn version_of_other_content(store: &dyn Store) -> Result<(), CaseError> {
-    expect_new_versions(store, |content| Ok(vec![write("/memories/file", content)?])).await
+    expect_new_versions(store, |content| Ok(vec![write(FILE, content)?])).await
 }
 
 async fn version_after_recreation(store: &dyn Store) -> Result<(), CaseError> {
-    expect_new_versions(store, |content| Ok(vec![remove("/memories/file")?, write("/memories/file", content)?])).await
+    expect_new_versions(store, |content| Ok(vec![remove(FILE)?, write(FILE, content)?])).await
 }
 
 async fn version_after_rename(store: &dyn Store) -> Result<(), CaseError> {
     let batches = |content| {
         let aside = write("/memories/aside", content)?;
-        Ok(vec![aside, remove("/memories/file")?, rename("/memories/aside", "/memories/file")?])
+        Ok(vec![aside, remove(FILE)?, rename("/memories/aside", FILE)?])
     };
     expect_new_versions(store, batches).await
 }
 
 async fn version_is_required(store: &dyn Store) -> Result<(), CaseError> {
-    let file = path("/memories/file")?;
-    store.apply(write("/memories/file", "one")?).await?;
-    let old = version(store, "/memories/file").await?;
-    store.apply(write("/memories/file", "two")?.require(file.clone(), Precondition::Version(old.clone()))).await?;
-    expect_content(store, "/memories/file", b"two").await?;
-    let stale = write("/memories/file", "six")?.require(file.clone(), Precondition::Version(old));
-    expect_refused(store.apply(stale).await, &StoreError::VersionMismatch { path: file })?;
-    expect_content(store, "/memories/file", b"two").await
+    store.apply(write(FILE, "one")?).await?;
+    let old = unchanged(store, FILE).await?;
+    store.apply(write(FILE, "two")?.require(path(FILE)?, old.clone())).await?;
+    expect_content(store, FILE, b"two").await?;
+    expect_mismatch(store, write(FILE, "six")?.require(path(FILE)?, old), FILE).await?;
+    expect_content(store, FILE, b"two").await
 }
 
 async fn version_of_missing_path(store: &dyn Store) -> Result<(), CaseError> {
-    let file = path("/memories/file")?;
-    put(store, &["/memories/file", "/memories/keep"]).await?;
-    let required = Precondition::Version(version(store, "/memories/file").await?);
-    store.apply(Batch::new().remove(file.clone())).await?;
-    let edit = write("/memories/file", "new")?.require(file.clone(), required.clone());
-    expect_refused(store.apply(edit).await, &StoreError::VersionMismatch { path: file.clone() })?;
+    put(store, &[FILE, "/memories/keep"]).await?;
+    let required = unchanged(store, FILE).await?;
+    store.apply(remove(FILE)?).await?;
+    expect_mismatch(store, write(FILE, "new")?.require(path(FILE)?, required.clone()), FILE).await?;
     put(store, &["/memories/file/below"]).await?;
-    let removal = Batch::new().require(file.clone(), required).remove(file.clone());
-    expect_refused(store.apply(removal).await, &StoreError::VersionMismatch { path: file })?;
+    expect_mismatch(store, remove(FILE)?.require(path(FILE)?, required), FILE).await?;
     expect_untouched(store, &["/memories/file/below", "/memories/keep"]).await
 }
 
 async fn version_of_another_file(store: &dyn Store) -> Result<(), CaseError> {
     put(store, &["/memories/a", "/memories/b"]).await?;
-    let other = Precondition::Version(version(store, "/memories/b").await?);
-    let edit = write("/memories/a", "new")?.require(path("/memories/a")?, other);
-    expect_refused(store.apply(edit).await, &StoreError::VersionMismatch { path: path("/memories/a")? })?;
+    let other = unchanged(store, "/memories/b").await?;
+    expect_mismatch(store, write("/memories/a", "new")?.require(path("/memories/a")?, other), "/memories/a").await?;
     expect_untouched(store, &["/memories/a", "/memories/b"]).await
 }
 
 async fn absence_is_required(store: &dyn Store) -> Result<(), CaseError> {
     let create = |text| Ok::<_, CaseError>(write(text, text)?.require(path(text)?, Precondition::Absent));
-    store.apply(create("/memories/file")?).await?;
+    store.apply(create(FILE)?).await?;
     store.apply(create("/memories/d/file")?).await?;
-    expect_refused(
-        store.apply(create("/memories/file")?).await,
-        &StoreError::AlreadyExists { path: path("/memories/file")? },
-    )?;
-    let directory = path("/memories/d")?;
-    let only_asked = Batch::new().require(directory.clone(), Precondition::Absent);
-    expect_refused(store.apply(only_asked).await, &StoreError::AlreadyExists { path: directory })?;
-    expect_untouched(store, &["/memories/d/file", "/memories/file"]).await
+    expect_taken(store, create(FILE)?, FILE).await?;
+    expect_taken(store, Batch::new().require(path("/memories/d")?, Precondition::Absent), "/memories/d").await?;
+    expect_untouched(store, &["/memories/d/file", FILE]).await
 }
 
 async fn preconditions_alone(store: &dyn Store) -> Result<(), CaseError> {
-    put(store, &["/memories/file"]).await?;
-    let (file, free) = (path("/memories/file")?, path("/memories/free")?);
-    let required = Precondition::Version(version(store, "/memories/file").await?);
-    store
-        .apply(Batch::new().require(file.clone(), required.clone()).require(free.clone(), Precondition::Absent))
-        .await?;
-    let taken = Batch::new().require(file.clone(), Precondition::Absent);
-    expect_refused(store.apply(taken).await, &StoreError::AlreadyExists { path: file })?;
-    let gone = Batch::new().require(free.clone(), required);
-    expect_refused(store.apply(gone).await, &StoreError::VersionMismatch { path: free })
+    put(store, &[FILE]).await?;
+    let (file, free) = (path(FILE)?, path("/memories/free")?);
+    let required = unchanged(store, FILE).await?;
+    let both = Batch::new().require(file.clone(), required.clone()).require(free.clone(), Precondition::Absent);
+    store.apply(both).await?;
+    expect_taken(store, Batch::new().require(file, Precondition::Absent), FILE).await?;
+    expect_mismatch(store, Batch::new().require(free, required), "/memories/free").await
 }
 
 async fn preconditions_of_other_paths(store: &dyn Store) -> Result<(), CaseError> {
     put(store, &["/memories/other"]).await?;
-    let other = path("/memories/other")?;
-    let required = Precondition::Version(version(store, "/memories/other").await?);
+    let required = unchanged(store, "/memories/other").await?;
     store.apply(write("/memories/other", "changed")?).await?;
-    let batch = write("/memories/file", "new")?.require(other.clone(), required);
-    expect_refused(store.apply(batch).await, &StoreError::VersionMismatch { path: other })?;
-    expect_stat(store, "/memories/file", &Stat::Absent).await
+    expect_mismatch(store, write(FILE, "new")?.require(path("/memories/other")?, required), "/memories/other").await?;
+    expect_stat(store, FILE, &Stat::Absent).await
 }
 
 async fn preconditions_in_order(store: &dyn Store) -> Result<(), CaseError> {
@@ -246,29 +231,29 @@ async fn preconditions_in_order(store: &dyn Store) -> Result<(), CaseError> {
     for (first, second) in [("/memories/a", "/memories/b"), ("/memories/b", "/memories/a")] {
         let batch = Batch::new().require(path("/memories/free")?, Precondition::Absent);
         let batch = batch.require(path(first)?, Precondition::Absent).require(path(second)?, Precondition::Absent);
-        expect_refused(store.apply(batch).await, &StoreError::AlreadyExists { path: path(first)? })?;
+        expect_taken(store, batch, first).await?;
     }
     Ok(())
 }
 
 async fn preconditions_come_first(store: &dyn Store) -> Result<(), CaseError> {
     put(store, &["/memories/from"]).await?;
-    let (from, to) = (path("/memories/from")?, path("/memories/to")?);
-    let required = Precondition::Version(version(store, "/memories/from").await?);
-    let moved = Batch::new().rename(from.clone(), to.clone());
-    let moved = moved.require(from.clone(), required).require(to.clone(), Precondition::Absent);
-    store.apply(moved).await?;
+    let move_to_free = || {
+        Ok::<_, CaseError>(
+            rename("/memories/from", "/memories/to")?.require(path("/memories/to")?, Precondition::Absent),
+        )
+    };
+    let required = unchanged(store, "/memories/from").await?;
+    store.apply(move_to_free()?.require(path("/memories/from")?, required)).await?;
     // Both the precondition and the change fail, and the error is for the precondition.
-    let again = Batch::new().rename(from, to.clone()).require(to.clone(), Precondition::Absent);
-    expect_refused(store.apply(again).await, &StoreError::AlreadyExists { path: to })?;
+    expect_taken(store, move_to_free()?, "/memories/to").await?;
     expect_content(store, "/memories/to", b"/memories/from").await
 }
 
 async fn invalid_batch(store: &dyn Store) -> Result<(), CaseError> {
-    let files = ["/memories/d/a", "/memories/d/b", "/memories/file"];
+    let files = ["/memories/d/a", "/memories/d/b", FILE];
     put(store, &files).await?;
-    let [d, d_a, file, root] =
-        [path("/memories/d")?, path("/memories/d/a")?, path("/memories/file")?, StorePath::memories()];
+    let [d, d_a, file, root] = [path("/memories/d")?, path("/memories/d/a")?, path(FILE)?, StorePath::memories()];
     let record: StorePath = "/records/suite/state".parse()?;
     let overlap =
         |path: &StorePath, other: &StorePath| InvalidBatch::Overlap { path: path.clone(), other: other.clone() };
@@ -305,20 +290,20 @@ async fn invalid_batch(store: &dyn Store) -> Result<(), CaseError> {
 
 async fn empty_batch(store: &dyn Store) -> Result<(), CaseError> {
     store.apply(Batch::new()).await?;
-    put(store, &["/memories/file"]).await?;
+    put(store, &[FILE]).await?;
     store.apply(Batch::new()).await?;
-    expect_untouched(store, &["/memories/file"]).await
+    expect_untouched(store, &[FILE]).await
 }
 
 async fn batch(store: &dyn Store) -> Result<(), CaseError> {
-    put(store, &["/memories/gone/a", "/memories/gone/b", "/memories/d/a", "/memories/file", "/memories/keep"]).await?;
+    put(store, &["/memories/gone/a", "/memories/gone/b", "/memories/d/a", FILE, "/memories/keep"]).await?;
     let batch = write("/memories/new/a", "one")?;
-    let batch = batch.write(path("/memories/file")?, b"two");
+    let batch = batch.write(path(FILE)?, b"two");
     let batch = batch.remove(path("/memories/gone")?);
     let batch = batch.rename(path("/memories/d")?, path("/memories/moved")?);
     store.apply(batch).await?;
     expect_content(store, "/memories/new/a", b"one").await?;
-    expect_content(store, "/memories/file", b"two").await?;
+    expect_content(store, FILE, b"two").await?;
     expect_content(store, "/memories/moved/a", b"/memories/d/a").await?;
     expect_content(store, "/memories/keep", b"/memories/keep").await?;
     expect_stat(store, "/memories/gone", &Stat::Absent).await?;
@@ -409,7 +394,7 @@ async fn remove_nothing(store: &dyn Store) -> Result<(), CaseError> {
 
 async fn remove_root(store: &dyn Store) -> Result<(), CaseError> {
     store.remove(StorePath::memories()).await?;
-    put(store, &["/memories/.hidden/file", "/memories/d/file", "/memories/file"]).await?;
+    put(store, &["/memories/.hidden/file", "/memories/d/file", FILE]).await?;
     store.remove(StorePath::memories()).await?;
     expect_untouched(store, &[]).await?;
     expect_stat(store, "/memories", &Stat::Directory).await?;
@@ -425,16 +410,16 @@ async fn rename_nothing(store: &dyn Store) -> Result<(), CaseError> {
 
 async fn rename_to_existing_path(store: &dyn Store) -> Result<(), CaseError> {
     let onto = |(from, to)| Ok((rename(from, to)?, StoreError::AlreadyExists { path: path(to)? }));
-    let [file, directory, to, below] = ["/memories/file", "/memories/d", "/memories/e", "/memories/e/file"];
+    let [file, directory, to, below] = [FILE, "/memories/d", "/memories/e", "/memories/e/file"];
     let ends = [(file, to), (file, below), (directory, to), (directory, below)];
-    let files = ["/memories/d/file", "/memories/e/file", "/memories/file"];
+    let files = ["/memories/d/file", "/memories/e/file", FILE];
     expect_all_refused(store, &files, ends.map(onto)).await
 }
 
 async fn rename_under_file(store: &dyn Store) -> Result<(), CaseError> {
-    let under = |to| Ok((rename("/memories/d", to)?, StoreError::NotADirectory { path: path("/memories/file")? }));
+    let under = |to| Ok((rename("/memories/d", to)?, StoreError::NotADirectory { path: path(FILE)? }));
     let places = ["/memories/file/x", "/memories/file/x/y"];
-    expect_all_refused(store, &["/memories/d/file", "/memories/file"], places.map(under)).await
+    expect_all_refused(store, &["/memories/d/file", FILE], places.map(under)).await
 }
 
 async fn rename_beyond_the_longest_path(store: &dyn Store) -> Result<(), CaseError> {
@@ -529,10 +514,10 @@ async fn only_entry(store: &dyn Store) -> Result<FileEntry, CaseError> {
 }
 
 async fn times(store: &dyn Store) -> Result<(), CaseError> {
-    store.write("/memories/file", "one").await?;
+    store.write(FILE, "one").await?;
     let first = only_entry(store).await?;
     sleep(BETWEEN_WRITES).await;
-    store.write("/memories/file", "two").await?;
+    store.write(FILE, "two").await?;
     let second = only_entry(store).await?;
     check(second.created == first.created, || {
         format!("rewriting the file changed its creation time from {:?} to {:?}", first.created, second.created)
@@ -543,7 +528,7 @@ async fn times(store: &dyn Store) -> Result<(), CaseError> {
             first.modified, second.modified
         )
     })?;
-    store.rename("/memories/file", "/memories/d/moved").await?;
+    store.rename(FILE, "/memories/d/moved").await?;
     let moved = only_entry(store).await?;
     check(moved.created == first.created, || {
         format!("renaming the file changed its creation time from {:?} to {:?}", first.created, moved.created)
@@ -568,7 +553,7 @@ async fn times_of_a_copy(store: &dyn Store) -> Result<(), CaseError> {
 }
 
 async fn race_for_a_version(store: &dyn Store) -> Result<(), CaseError> {
-    race_for_a_version_of("/memories/file", store).await
+    race_for_a_version_of(FILE, store).await
 }
 
 async fn race_for_a_path(store: &dyn Store) -> Result<(), CaseError> {
@@ -692,32 +677,27 @@ where
 
 async fn version_in_another_session(target: &Target) -> Result<(), CaseError> {
     let (here, there) = (target.store()?, target.another_store().await?);
-    let file = path("/memories/file")?;
-    here.apply(write("/memories/file", "one")?).await?;
-    let read_here = version(&*here, "/memories/file").await?;
-    let edit = write("/memories/file", "two")?.require(file.clone(), Precondition::Version(read_here.clone()));
-    there.apply(edit).await?;
-    expect_content(&*here, "/memories/file", b"two").await?;
+    here.apply(write(FILE, "one")?).await?;
+    let read_here = unchanged(&*here, FILE).await?;
+    there.apply(write(FILE, "two")?.require(path(FILE)?, read_here.clone())).await?;
+    expect_content(&*here, FILE, b"two").await?;
     for store in [&here, &there] {
-        let stale = write("/memories/file", "six")?.require(file.clone(), Precondition::Version(read_here.clone()));
-        expect_refused(store.apply(stale).await, &StoreError::VersionMismatch { path: file.clone() })?;
+        expect_mismatch(&**store, write(FILE, "six")?.require(path(FILE)?, read_here.clone()), FILE).await?;
     }
-    expect_content(&*there, "/memories/file", b"two").await
+    expect_content(&*there, FILE, b"two").await
 }
 
 async fn version_after_recreation_in_another_session(target: &Target) -> Result<(), CaseError> {
     let here = target.store()?;
-    let file = path("/memories/file")?;
-    here.apply(write("/memories/file", "one")?).await?;
-    let read_here = version(&*here, "/memories/file").await?;
+    here.apply(write(FILE, "one")?).await?;
+    let read_here = unchanged(&*here, FILE).await?;
     for content in ["two", "six", "ten"] {
         let there = target.another_store().await?;
-        there.remove(&file).await?;
-        there.apply(write("/memories/file", content)?).await?;
+        there.apply(remove(FILE)?).await?;
+        there.apply(write(FILE, content)?).await?;
         for store in [&here, &there] {
-            let stale = write("/memories/file", "old")?.require(file.clone(), Precondition::Version(read_here.clone()));
-            expect_refused(store.apply(stale).await, &StoreError::VersionMismatch { path: file.clone() })?;
-            expect_content(&**store, "/memories/file", content.as_bytes()).await?;
+            expect_mismatch(&**store, write(FILE, "old")?.require(path(FILE)?, read_here.clone()), FILE).await?;
+            expect_content(&**store, FILE, content.as_bytes()).await?;
         }
     }
     Ok(())
