@@ -72,6 +72,11 @@ impl Contenders {
         }
         Ok(clients)
     }
+
+    /// The number of races, four clients or two programs, and another client, which looks at the outcomes.
+    async fn line_up(self, target: &Target) -> Result<(usize, Vec<Client>, Client), CaseError> {
+        Ok((target.limits.races, self.clients(target, 4).await?, target.client()))
+    }
 }
 
 /// Lets all clients act at the same time, and returns the results in the order of the clients.
@@ -173,9 +178,7 @@ async fn inserts(target: &Target, contenders: Contenders) -> Result<(), CaseErro
 }
 
 async fn replacements(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits.races;
-    let clients = contenders.clients(target, 4).await?;
-    let looker = target.client();
+    let (races, clients, looker) = contenders.line_up(target).await?;
     let path = |number: usize| format!("/memories/{number}.txt");
     let new = |number: usize| format!("from {number}");
     let above = long_line();
@@ -190,21 +193,18 @@ async fn replacements(target: &Target, contenders: Contenders) -> Result<(), Cas
 }
 
 async fn creates(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits.races;
-    let clients = contenders.clients(target, 4).await?;
+    let (races, clients, looker) = contenders.line_up(target).await?;
     let path = |number: usize| format!("/memories/{number}{DEEP}");
     let text = |contender: usize| "x".repeat(contender * 1_000) + &contender.to_string();
     let create = |number, contender| create(path(number), text(contender));
     for (number, winner) in race(races, &clients, create, "already exists").await?.into_iter().enumerate() {
-        target.client().expect_text(path(number), &text(winner)).await?;
+        looker.expect_text(path(number), &text(winner)).await?;
     }
     Ok(())
 }
 
 async fn renames_to_one_path(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits.races;
-    let clients = contenders.clients(target, 4).await?;
-    let looker = target.client();
+    let (races, clients, looker) = contenders.line_up(target).await?;
     let from = |number: usize, contender: usize| format!("/memories/from-{contender}/{number}");
     let to = |number: usize| format!("/memories/to/{number}{DEEP}");
     for number in 0..races {
@@ -228,9 +228,7 @@ async fn renames_to_one_path(target: &Target, contenders: Contenders) -> Result<
 }
 
 async fn renames_of_one_path(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits.races;
-    let clients = contenders.clients(target, 4).await?;
-    let looker = target.client();
+    let (races, clients, looker) = contenders.line_up(target).await?;
     let from = |number: usize| format!("/memories/from/{number}");
     let to = |number: usize, contender: usize| format!("/memories/to-{contender}/{number}{DEEP}");
     for number in 0..races {
@@ -252,9 +250,7 @@ async fn renames_of_one_path(target: &Target, contenders: Contenders) -> Result<
 }
 
 async fn deletes(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits.races;
-    let clients = contenders.clients(target, 4).await?;
-    let looker = target.client();
+    let (races, clients, looker) = contenders.line_up(target).await?;
     let path = |number: usize| format!("/memories/{number}");
     for number in 0..races {
         looker.must_create(file_at(number, &path(number)), "text").await?;
