@@ -431,18 +431,14 @@ impl Inner {
         deadline: &Deadline,
     ) -> Result<Result<(RunName, Run), String>, Failure> {
         let key = self.bucket.keys.content(&name.key)?;
-        Ok(match self.read_run_if(&key, Some(name.sha256), deadline).await? {
+        Ok(match self.read_run(&key, Some(name.sha256), deadline).await? {
             Some(run) => Ok((name, run)),
             None => Err(key.to_string()),
         })
     }
 
-    /// The run with this key, if it exists.
-    pub(crate) async fn read_run(&self, key: &Path, deadline: &Deadline) -> Result<Option<Run>, Failure> {
-        self.read_run_if(key, None, deadline).await
-    }
-
-    async fn read_run_if(
+    /// The run with this key, if it exists. It is damaged if it does not have the expected digest.
+    pub(crate) async fn read_run(
         &self,
         key: &Path,
         expected: Option<Digest>,

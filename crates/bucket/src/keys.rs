@@ -152,7 +152,7 @@ fn number_right_under(directory: &Path, key: &Path) -> Option<u64> {
 fn numbers_after_id(unique: &str) -> Option<usize> {
     let (id, numbers) = unique.split_once('-')?;
     let is_number = |text: &str| text.parse::<u64>().is_ok_and(|number| number.to_string() == text);
-    (id.parse::<Id>().is_ok() && numbers.split('-').all(is_number)).then(|| numbers.split('-').count())
+    (Id::try_from(id.to_owned()).is_ok() && numbers.split('-').all(is_number)).then(|| numbers.split('-').count())
 }
 
 #[cfg(test)]

@@ -292,7 +292,7 @@ impl Inner {
     async fn runs_left(&self, number: u64, lost: &mut Vec<Problem>) -> Result<Vec<LeftRun>, Failure> {
         let (listed, _) = self.bucket.list_readable(&self.bucket.keys.runs(), &self.deadline()).await?;
         let keys: Vec<_> = listed.into_iter().map(|object| object.location).collect();
-        let read = |key: Path| async move { (key.clone(), self.read_run(&key, &self.deadline()).await) };
+        let read = |key: Path| async move { (key.clone(), self.read_run(&key, None, &self.deadline()).await) };
         let mut reads = stream::iter(keys).map(read).buffered(CONCURRENCY);
         let mut runs: BTreeMap<(u64, String), LeftRun> = BTreeMap::new();
         while let Some((key, read)) = reads.next().await {
