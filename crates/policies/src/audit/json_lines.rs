@@ -215,16 +215,13 @@ impl Writer {
 
     /// Appends a line in one call, so that lines of other processes cannot be mixed with it.
     fn write_line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
-        let end = match self.end.take() {
-            Some(end) => end,
-            None => {
-                let (end, is_line_end) = read_end(&self.file)?;
-                if !is_line_end {
-                    line.insert(0, b'\n');
-                }
-                end
-            }
+        let (end, is_line_end) = match self.end.take() {
+            Some(end) => (end, true),
+            None => read_end(&self.file)?,
         };
+        if !is_line_end {
+            line.insert(0, b'\n');
+        }
         append_at_once(&self.file, &line)?;
         self.end = Some(end + line.len() as u64);
         Ok(())
