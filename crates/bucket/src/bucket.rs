@@ -15,21 +15,14 @@ use object_store::{
 
 use crate::deadline::{Backoff, Deadline};
 use crate::diagnosis::{diagnose, is_bucket_missing};
-use crate::failure::{ErrorClass, Failure, NoConfirmation, NoResponse};
+use crate::failure::{ErrorClass, Failure};
+use crate::format::Damage;
 use crate::keys::Keys;
 
 /// The objects of one store.
 pub(crate) struct Bucket {
     pub(crate) objects: Arc<dyn ObjectStore>,
     pub(crate) keys: Keys,
-}
-
-/// The result of a request for an object.
-pub(crate) enum Fetched {
-    Missing,
-    Found(Bytes),
-    /// The object exceeds the limit, and was not read.
-    TooLarge,
 }
 
 /// The result of one attempt to create an object.
@@ -49,22 +42,23 @@ impl Bucket {
     }
 
     pub(crate) fn no_response(&self, waited: Duration) -> BoxError {
-        NoResponse { bucket: self.name(), waited }.into()
+        format!("{} did not respond within {waited:.0?}", self.name()).into()
     }
 
     pub(crate) fn no_confirmation(&self) -> BoxError {
-        NoConfirmation { bucket: self.name() }.into()
+        format!("{} did not confirm the commit", self.name()).into()
     }
 
-    /// An object of at most `most` bytes.
-    pub(crate) async fn get(&self, key: &Path, most: usize, deadline: &Deadline) -> Result<Fetched, Failure> {
-        self.retry(deadline, || async {
+    /// An object, if it exists. One of more than `most` bytes is damage, and is not read.
+    pub(crate) async fn get(&self, key: &Path, most: usize, deadline: &Deadline) -> Result<Option<Bytes>, Failure> {
+        let found = self.retry(deadline, || async {
             match self.objects.get(key).await {
-                Err(error @ ObjectError::NotFound { .. }) if !is_bucket_missing(&error) => Ok(Fetched::Missing),
-                found => Ok(bytes_up_to(most, found?).await?.map_or(Fetched::TooLarge, Fetched::Found)),
+                Err(error @ ObjectError::NotFound { .. }) if !is_bucket_missing(&error) => Ok(None),
+                found => bytes_up_to(most, found?).await.map(Some),
             }
-        })
-        .await
+        });
+        let too_large = || Damage::TooLarge { key: key.to_string(), limit: most }.into();
+        found.await?.map(|bytes| bytes.ok_or_else(too_large)).transpose()
     }
 
     /// The size and the time of an object, if it exists.
@@ -159,6 +153,11 @@ impl Bucket {
             self.objects.put(key, PutPayload::from_bytes(content.clone())).await.map(drop)
         })
         .await
+    }
+
+    /// Puts the object of a [name](Keys::content) under the contents.
+    pub(crate) async fn put_content(&self, name: &str, content: Bytes, deadline: &Deadline) -> Result<(), Failure> {
+        self.put(&self.keys.content(name)?, content, deadline).await
     }
 
     /// Creates an object under the condition that its name is free. There is only one attempt.

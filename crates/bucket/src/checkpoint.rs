@@ -17,12 +17,10 @@ use object_store::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::blocking::run_maybe_blocking;
-use crate::bucket::Fetched;
-use crate::commit::Step;
-use crate::content::{Content, ContentError, FileRecord, Slice};
+use crate::content::{Content, FileRecord, Slice};
 use crate::deadline::Deadline;
 use crate::digest::Digest;
-use crate::failure::Failure;
+use crate::failure::{Failure, unless_damaged};
 use crate::format::{self, Damage, Format};
 use crate::id::Id;
 use crate::inner::Inner;
@@ -153,24 +151,14 @@ impl State {
     fn draft(&self, full: bool) -> Draft {
         let (after, kept) = if full { (0, Vec::new()) } else { self.runs_to_keep() };
         let (store, through) = (self.store, self.number);
-        let run = if after == 0 {
-            Run {
-                store,
-                after,
-                through,
-                parts: 0,
-                files: self.files.files().iter().map(|(path, file)| (path.clone(), Some(file.clone()))).collect(),
-            }
+        let files = self.files.files();
+        let files = if after == 0 {
+            files.iter().map(|(path, file)| (path.clone(), Some(file.clone()))).collect()
         } else {
-            let file = |path: &StorePath| (path.clone(), self.files.files().get(path).cloned());
-            Run {
-                store,
-                after,
-                through,
-                parts: 0,
-                files: changed_after(&self.changed_files, after).map(file).collect(),
-            }
+            let changed = self.changed_files.iter().filter(|(_, number)| **number > after);
+            changed.map(|(path, _)| (path.clone(), files.get(path).cloned())).collect()
         };
+        let run = Run { store, after, through, parts: 0, files };
         let manifest = Manifest {
             store: self.store,
             through: self.number,
@@ -203,10 +191,6 @@ impl State {
         }
         (0, kept)
     }
-}
-
-fn changed_after(changed: &BTreeMap<StorePath, u64>, after: u64) -> impl Iterator<Item = &StorePath> {
-    changed.iter().filter(move |(_, number)| **number > after).map(|(path, _)| path)
 }
 
 impl Draft {
@@ -323,7 +307,7 @@ impl Inner {
         let draft = drafted.filter(|draft| draft.replaces == replaces).ok_or_else(Failure::checkpoint_outdated)?;
         let source = draft.source;
         let (manifest, moves) = self.put_runs(draft).await?;
-        self.note_checkpoint(Step::Checkpoint(manifest.clone()), replaces, manifest.collections).await?;
+        self.note_checkpoint(manifest.clone(), replaces).await?;
         self.state_mut().follow_moves(&moves, manifest.through, source);
         self.put_pointer(&manifest).await
     }
@@ -351,8 +335,7 @@ impl Inner {
 
     async fn put_all(&self, objects: impl Iterator<Item = (String, Bytes)>) -> Result<(), Failure> {
         let put = |(name, bytes): (String, Bytes)| async move {
-            let key = self.bucket.keys.content(&name).map_err(ContentError::ImpossibleKey)?;
-            self.bucket.put(&key, bytes, &self.deadline()).await
+            self.bucket.put_content(&name, bytes, &self.deadline()).await
         };
         let objects: Vec<_> = objects.collect();
         stream::iter(objects).map(put).buffer_unordered(CONCURRENCY).try_collect().await
@@ -370,10 +353,9 @@ impl Inner {
     pub(crate) async fn load_latest(&self, deadline: &Deadline) -> Result<(Option<State>, Option<Failure>), Failure> {
         let mut damage = None;
         for through in self.pointers(deadline).await?.into_keys().rev() {
-            match self.load_pointer(through, deadline).await {
+            match unless_damaged(self.load_pointer(through, deadline).await)? {
                 Ok(state) => return Ok((Some(state), damage)),
-                Err(failure) if failure.is_damage() => damage = damage.or(Some(failure)),
-                Err(failure) => return Err(failure),
+                Err(failure) => damage = damage.or(Some(failure)),
             }
         }
         Ok((None, damage))
@@ -394,17 +376,12 @@ impl Inner {
     /// The checkpoint of the state after a commit, if there is one.
     pub(crate) async fn manifest(&self, through: u64, deadline: &Deadline) -> Result<Option<Manifest>, Failure> {
         let key = self.bucket.keys.checkpoint(through);
-        match self.bucket.get(&key, MAX_MANIFEST_BYTES, deadline).await? {
-            Fetched::Found(bytes) => {
-                let manifest = Manifest::decode(key.as_ref(), &bytes)?;
-                if manifest.through != through {
-                    return Err(Damage::inconsistent(key, "it is the checkpoint of another commit").into());
-                }
-                Ok(Some(manifest))
-            }
-            Fetched::TooLarge => Err(Damage::TooLarge { key: key.to_string(), limit: MAX_MANIFEST_BYTES }.into()),
-            Fetched::Missing => Ok(None),
+        let Some(bytes) = self.bucket.get(&key, MAX_MANIFEST_BYTES, deadline).await? else { return Ok(None) };
+        let manifest = Manifest::decode(key.as_ref(), &bytes)?;
+        if manifest.through != through {
+            return Err(Damage::inconsistent(key, "it is the checkpoint of another commit").into());
         }
+        Ok(Some(manifest))
     }
 
     /// The pointers in the bucket, by their numbers.
@@ -453,31 +430,21 @@ impl Inner {
         name: RunName,
         deadline: &Deadline,
     ) -> Result<Result<(RunName, Run), String>, Failure> {
-        let key = self.bucket.keys.content(&name.key).map_err(ContentError::ImpossibleKey)?;
-        Ok(match self.read_run_if(&key, Some(name.sha256), deadline).await? {
+        let key = self.bucket.keys.content(&name.key)?;
+        Ok(match self.read_run(&key, Some(name.sha256), deadline).await? {
             Some(run) => Ok((name, run)),
             None => Err(key.to_string()),
         })
     }
 
-    /// The run with this key, if it exists.
-    pub(crate) async fn read_run(&self, key: &Path, deadline: &Deadline) -> Result<Option<Run>, Failure> {
-        self.read_run_if(key, None, deadline).await
-    }
-
-    async fn read_run_if(
+    /// The run with this key, if it exists. It is damaged if it does not have the expected digest.
+    pub(crate) async fn read_run(
         &self,
         key: &Path,
         expected: Option<Digest>,
         deadline: &Deadline,
     ) -> Result<Option<Run>, Failure> {
-        let bytes = match self.bucket.get(key, MAX_RUN_BYTES, deadline).await? {
-            Fetched::Found(bytes) => bytes,
-            Fetched::Missing => return Ok(None),
-            Fetched::TooLarge => {
-                return Err(Damage::TooLarge { key: key.to_string(), limit: MAX_RUN_BYTES }.into());
-            }
-        };
+        let Some(bytes) = self.bucket.get(key, MAX_RUN_BYTES, deadline).await? else { return Ok(None) };
         let key = key.to_string();
         let decode = move || {
             if expected.is_some_and(|expected| Digest::of(&bytes) != expected) {

@@ -52,25 +52,19 @@ impl Stored {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Step {
-    Write {
-        path: StorePath,
-        file: FileRecord,
-    },
-    Remove {
-        path: StorePath,
-    },
-    Rename {
-        from: StorePath,
-        to: StorePath,
-    },
+    /// A file is created or replaced.
+    Write { path: StorePath, file: FileRecord },
+    /// A file or directory is removed.
+    Remove { path: StorePath },
+    /// A file or directory gets another path.
+    Rename { from: StorePath, to: StorePath },
     /// Unused contents are about to be removed. A writer that put contents earlier must put them again before it refers
     /// to them.
     Collection,
+    /// There is a checkpoint.
     Checkpoint(Manifest),
     /// Markers have replaced all commits up to this number except the first.
-    Trimmed {
-        through: u64,
-    },
+    Trimmed { through: u64 },
     /// Collections may remove the objects that they kept since a repair with losses.
     LossAccepted,
 }

@@ -75,11 +75,14 @@ impl BucketStoreBuilder {
     /// [`OpenError`] with an [`OpenFailure`] as its source. A damaged store is an error, also if only its log is
     /// missing.
     pub async fn open(self) -> Result<BucketStore, OpenError> {
-        let place = format!("under {:?} in the bucket", self.prefix.as_ref());
-        match self.open_inner().await {
-            Ok(inner) => Ok(BucketStore { inner }),
-            Err(failure) => Err(OpenError::new(place, failure.kind(), failure)),
-        }
+        let place = self.place();
+        let opened = async {
+            let inner = self.connect().await?;
+            inner.open().await?;
+            inner.start_collector();
+            Ok(BucketStore { inner })
+        };
+        opened.await.map_err(|failure: OpenFailure| OpenError::new(place, failure.kind(), failure))
     }
 
     /// Repairs a store whose log or checkpoint is damaged, from the checkpoints, commits and contents that are left. An
@@ -93,22 +96,17 @@ impl BucketStoreBuilder {
     /// [`OpenError`] with an [`OpenFailure`] as its source, [`NotFound`](OpenFailure::NotFound) if no object of a store
     /// exists.
     pub async fn repair(self) -> Result<RepairReport, OpenError> {
-        let place = format!("under {:?} in the bucket", self.prefix.as_ref());
-        let repaired = self.repair_inner().await;
-        repaired.map_err(|failure| OpenError::new(place, failure.kind(), failure))
+        let place = self.place();
+        let repaired = async {
+            let inner = self.connect().await?;
+            inner.refuse_nothing().await?;
+            Ok(inner.repair().await?)
+        };
+        repaired.await.map_err(|failure: OpenFailure| OpenError::new(place, failure.kind(), failure))
     }
 
-    async fn repair_inner(self) -> Result<RepairReport, OpenFailure> {
-        let inner = self.connect().await?;
-        inner.refuse_nothing().await?;
-        Ok(inner.repair().await?)
-    }
-
-    async fn open_inner(self) -> Result<Arc<Inner>, OpenFailure> {
-        let inner = self.connect().await?;
-        inner.open().await?;
-        inner.start_collector();
-        Ok(inner)
+    fn place(&self) -> String {
+        format!("under {:?} in the bucket", self.prefix.as_ref())
     }
 
     /// The store before its state is loaded.

@@ -44,7 +44,7 @@ fn advice(error: &ObjectError) -> Option<Cow<'static, str>> {
     if let Some(advice) = unreadable_credentials(error) {
         return Some(advice.into());
     }
-    let Variables { endpoint, allow_http } = Variables::of(error);
+    let [endpoint, allow_http] = variables(error);
     if is_plain_http(error) {
         return Some(
             format!("the endpoint is not encrypted: set {allow_http} to allow http://, or use https://").into(),
@@ -66,24 +66,17 @@ fn advice(error: &ObjectError) -> Option<Cow<'static, str>> {
     })
 }
 
-struct Variables {
-    endpoint: &'static str,
-    allow_http: &'static str,
-}
-
-impl Variables {
-    fn of(error: &ObjectError) -> Self {
-        let (endpoint, allow_http) = match error {
-            ObjectError::Generic { store: "S3", .. } => ("AWS_ENDPOINT_URL or AWS_REGION", "AWS_ALLOW_HTTP=true"),
-            ObjectError::Generic { store: "GCS", .. } => {
-                ("STORAGE_EMULATOR_HOST or GOOGLE_BASE_URL", "GOOGLE_ALLOW_HTTP=true")
-            }
-            ObjectError::Generic { store: "MicrosoftAzure", .. } => {
-                ("AZURE_STORAGE_ACCOUNT, AZURE_STORAGE_ENDPOINT or AZURITE_BLOB_STORAGE_URL", "AZURE_ALLOW_HTTP=true")
-            }
-            _ => ("the endpoint", "the client"),
-        };
-        Self { endpoint, allow_http }
+/// The variables that name the endpoint, and the one that allows a connection without TLS.
+fn variables(error: &ObjectError) -> [&'static str; 2] {
+    match error {
+        ObjectError::Generic { store: "S3", .. } => ["AWS_ENDPOINT_URL or AWS_REGION", "AWS_ALLOW_HTTP=true"],
+        ObjectError::Generic { store: "GCS", .. } => {
+            ["STORAGE_EMULATOR_HOST or GOOGLE_BASE_URL", "GOOGLE_ALLOW_HTTP=true"]
+        }
+        ObjectError::Generic { store: "MicrosoftAzure", .. } => {
+            ["AZURE_STORAGE_ACCOUNT, AZURE_STORAGE_ENDPOINT or AZURITE_BLOB_STORAGE_URL", "AZURE_ALLOW_HTTP=true"]
+        }
+        _ => ["the endpoint", "the client"],
     }
 }
 

@@ -61,12 +61,12 @@ impl Failure {
 
     /// The failure of changes that do not fit into one commit.
     pub(crate) fn commit_too_large(size: usize) -> Self {
-        Self::new(ErrorKind::Full, CommitTooLarge { size })
+        Self::new(ErrorKind::Full, format!("the commit would have {size} bytes, and the limit is {MAX_COMMIT_BYTES}"))
     }
 
     /// The failure of a batch with more changes than a commit may have steps.
     pub(crate) fn batch_too_large(changes: usize) -> Self {
-        Self::new(ErrorKind::Full, BatchTooLarge { changes })
+        Self::new(ErrorKind::Full, format!("the batch has {changes} changes, and the limit is {MAX_STEPS}"))
     }
 
     /// The failure of a checkpoint that another checkpoint or a collection made useless.
@@ -89,6 +89,14 @@ impl Failure {
             Self::Refused(error) => error,
             Self::Failed { kind, source } => StoreError::Failure { kind, operation, source },
         }
+    }
+}
+
+/// The result, with damage as a value. Other failures are errors.
+pub(crate) fn unless_damaged<T>(result: Result<T, Failure>) -> Result<Result<T, Failure>, Failure> {
+    match result {
+        Err(failure) if !failure.is_damage() => Err(failure),
+        result => Ok(result),
     }
 }
 
@@ -116,33 +124,6 @@ struct DeadlineOver {
 #[derive(Debug, thiserror::Error)]
 #[error("the commit got no clear answer, and what became of it could not be found out")]
 struct OutcomeUnresolved(#[source] BoxError);
-
-#[derive(Debug, thiserror::Error)]
-#[error("the commit would have {size} bytes, and the limit is {MAX_COMMIT_BYTES}")]
-struct CommitTooLarge {
-    size: usize,
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("the batch has {changes} changes, and the limit is {MAX_STEPS}")]
-struct BatchTooLarge {
-    changes: usize,
-}
-
-/// A request got no response.
-#[derive(Debug, thiserror::Error)]
-#[error("{bucket} did not respond within {waited:.0?}")]
-pub(crate) struct NoResponse {
-    pub(crate) bucket: String,
-    pub(crate) waited: Duration,
-}
-
-/// A commit was not confirmed in time.
-#[derive(Debug, thiserror::Error)]
-#[error("{bucket} did not confirm the commit")]
-pub(crate) struct NoConfirmation {
-    pub(crate) bucket: String,
-}
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {

@@ -11,11 +11,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 use object_store::{Error as ObjectError, ObjectMeta};
+use serde::Serialize;
 
 use crate::checkpoint::Manifest;
 use crate::commit::{Commit, Step, trimmed_marker};
 use crate::content::{ContentError, FileRecord};
-use crate::failure::Failure;
+use crate::failure::{Failure, unless_damaged};
 use crate::format::Damage;
 use crate::id::Id;
 use crate::inner::Inner;
@@ -36,7 +37,7 @@ const MAX_ATTEMPTS: u32 = 10;
 const MAX_FOREIGN: usize = 1_000;
 
 /// The result of a collection.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct GcReport {
     /// The number of removed objects: unused contents and older checkpoints.
@@ -213,11 +214,8 @@ impl Inner {
         let mut reads = stream::iter(packs).map(read).buffer_unordered(CONCURRENCY);
         let mut contents = BTreeMap::new();
         while let Some(read) = reads.next().await {
-            match read {
-                Ok(parts) => contents.extend(parts),
-                Err(failure) if failure.is_damage() => {} // `verify` reports it, and the pack stays in use
-                Err(failure) => return Err(failure),
-            }
+            // `verify` reports damage, and the pack stays in use.
+            contents.extend(unless_damaged(read)?.into_iter().flatten());
         }
         self.state_mut().hold(&contents);
         Ok(!contents.is_empty())
@@ -225,7 +223,7 @@ impl Inner {
 
     fn key_of(&self, file: &FileRecord) -> Result<Path, Failure> {
         let name = file.slice().map_or("", |slice| &slice.key);
-        self.bucket.keys.content(name).map_err(|error| ContentError::ImpossibleKey(error).into())
+        Ok(self.bucket.keys.content(name)?)
     }
 
     /// Makes sure that full checkpoints cover the commits before a number, so that they can be trimmed. With an age of
@@ -259,18 +257,12 @@ impl Inner {
         let mut pointers = self.pointers(&self.deadline()).await?;
         pointers.retain(|number, pointer| (trimmed..latest.through).contains(number) && is_old(pointer));
         for number in pointers.into_keys().rev() {
-            let loaded = match self.manifest(number, &self.deadline()).await {
-                Ok(Some(manifest)) if !manifest.shares_runs_with(&latest) => {
-                    self.load(manifest, &self.deadline()).await
-                }
-                Ok(_) => continue,
-                Err(failure) => Err(failure),
-            };
-            match loaded {
-                Ok(Ok(state)) => return Ok(Some(state)),
-                Ok(Err(_)) => {} // `verify` reports it
-                Err(failure) if failure.is_damage() => {}
-                Err(failure) => return Err(failure),
+            // `verify` reports damage.
+            if let Ok(Some(manifest)) = unless_damaged(self.manifest(number, &self.deadline()).await)?
+                && !manifest.shares_runs_with(&latest)
+                && let Ok(Ok(state)) = unless_damaged(self.load(manifest, &self.deadline()).await)?
+            {
+                return Ok(Some(state));
             }
         }
         Ok(None)
@@ -297,7 +289,7 @@ impl Inner {
             }
         }
         let keys = names.iter().map(|name| self.bucket.keys.content(name));
-        keys.collect::<Result<_, _>>().map_err(|error| ContentError::ImpossibleKey(error).into())
+        Ok(keys.collect::<Result<_, _>>()?)
     }
 
     /// Replaces commits by markers, and notes that.

@@ -88,40 +88,26 @@ impl Inner {
 
     /// The file or directory at a path, under the preconditions of the options.
     pub(crate) async fn read(self: &Arc<Self>, path: &StorePath, options: &ReadOptions) -> Result<Node, Failure> {
-        let limit = self.options.max_file_bytes;
-        let look = |state: &State| -> Result<Found<Node>, StoreError> {
-            options.check(&state.files)?;
-            Ok(match state.files.files().get(path) {
-                Some(file) if file.size > limit => return Err(StoreError::too_large_to_read(path, file.size, limit)),
-                Some(file) => Found::File(file.clone()),
-                None if state.files.is_directory(path) => {
-                    Found::Other(Node::Directory(state.files.entries(path).into()))
-                }
-                None => Found::Other(Node::Absent),
-            })
-        };
-        Ok(match self.look(look).await? {
-            Found::File(file) => Node::File(file),
-            Found::Other(node) => node,
-        })
-    }
-
-    /// The result of `look` in the latest state, with the contents of a file.
-    async fn look<T>(
-        self: &Arc<Self>,
-        look: impl Fn(&State) -> Result<Found<T, FileRecord>, StoreError>,
-    ) -> Result<Found<T, StoredFile>, Failure> {
-        let deadline = self.deadline();
+        let (deadline, limit) = (self.deadline(), self.options.max_file_bytes);
         let mut gone: Option<Slice> = None;
         loop {
             self.poll(&deadline).await?;
-            let found = look(&self.state())?;
-            let file = match found {
-                Found::File(file) => file,
-                Found::Other(other) => return Ok(Found::Other(other)),
+            let file = {
+                let state = self.state();
+                options.check(&state.files)?;
+                match state.files.files().get(path) {
+                    Some(file) if file.size > limit => {
+                        return Err(StoreError::too_large_to_read(path, file.size, limit).into());
+                    }
+                    Some(file) => file.clone(),
+                    None if state.files.is_directory(path) => {
+                        return Ok(Node::Directory(state.files.entries(path).into()));
+                    }
+                    None => return Ok(Node::Absent),
+                }
             };
             if let Some(bytes) = self.contents(&file, &deadline).await? {
-                return Ok(Found::File(StoredFile::new(bytes, file.version())));
+                return Ok(Node::File(StoredFile::new(bytes, file.version())));
             }
             // The file was replaced or removed since, or a checkpoint moved its contents, and a collection removed the
             // old ones. Otherwise they are lost.
@@ -144,7 +130,7 @@ impl Inner {
         if end == 0 {
             return Ok(Bytes::new());
         }
-        let key = self.bucket.keys.content(name).map_err(ContentError::ImpossibleKey)?;
+        let key = self.bucket.keys.content(name)?;
         let object = self.bucket.get_range(&key, 0..end, &self.deadline()).await?;
         object.ok_or_else(|| ContentError::Missing { key: name.to_owned() }.into())
     }
@@ -156,7 +142,7 @@ impl Inner {
             Content::Inline(_) => return Err(ContentError::WrongSize.into()),
             Content::Object(slice) => slice,
         };
-        let key = self.bucket.keys.content(&slice.key).map_err(ContentError::ImpossibleKey)?;
+        let key = self.bucket.keys.content(&slice.key)?;
         let range = slice.offset..slice.offset.saturating_add(file.size);
         match self.bucket.get_range(&key, range, deadline).await? {
             None => Ok(None),
@@ -166,9 +152,4 @@ impl Inner {
             Some(_) => Err(ContentError::Changed { key: slice.key.clone() }.into()),
         }
     }
-}
-
-enum Found<T, F = FileRecord> {
-    File(F),
-    Other(T),
 }

@@ -1,8 +1,9 @@
 //! [`Keys`]: the names of the objects of a store.
 
 use memory_tool_core::StorePath;
-use object_store::path::{Error, Path};
+use object_store::path::Path;
 
+use crate::content::ContentError;
 use crate::id::Id;
 
 /// The longest key in bytes. S3, Google Cloud Storage and Azure allow 1,024 bytes or characters.
@@ -86,8 +87,8 @@ impl Keys {
     }
 
     /// The object of a name from the log or a checkpoint, which is relative to [`contents`](Self::contents).
-    pub(crate) fn content(&self, name: &str) -> Result<Path, Error> {
-        Path::parse(format!("{}/{name}", self.contents()))
+    pub(crate) fn content(&self, name: &str) -> Result<Path, ContentError> {
+        Path::parse(format!("{}/{name}", self.contents())).map_err(ContentError::ImpossibleKey)
     }
 
     /// Whether a store writes objects with such a key under [`contents`](Self::contents).
@@ -151,7 +152,7 @@ fn number_right_under(directory: &Path, key: &Path) -> Option<u64> {
 fn numbers_after_id(unique: &str) -> Option<usize> {
     let (id, numbers) = unique.split_once('-')?;
     let is_number = |text: &str| text.parse::<u64>().is_ok_and(|number| number.to_string() == text);
-    (id.parse::<Id>().is_ok() && numbers.split('-').all(is_number)).then(|| numbers.split('-').count())
+    (Id::try_from(id.to_owned()).is_ok() && numbers.split('-').all(is_number)).then(|| numbers.split('-').count())
 }
 
 #[cfg(test)]

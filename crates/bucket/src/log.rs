@@ -15,7 +15,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::blocking::run_maybe_blocking;
-use crate::bucket::Fetched;
 use crate::checkpoint::Manifest;
 use crate::commit::{Commit, LogObject, MAX_COMMIT_BYTES, Stored};
 use crate::deadline::Deadline;
@@ -203,13 +202,7 @@ impl Inner {
     /// The object at a number of the log.
     pub(crate) async fn entry(&self, number: u64, deadline: &Deadline) -> Result<Entry, Failure> {
         let key = self.bucket.keys.commit(number);
-        let bytes = match self.bucket.get(&key, MAX_COMMIT_BYTES, deadline).await? {
-            Fetched::Missing => return Ok(Entry::Free),
-            Fetched::TooLarge => {
-                return Err(Damage::TooLarge { key: key.to_string(), limit: MAX_COMMIT_BYTES }.into());
-            }
-            Fetched::Found(bytes) => bytes,
-        };
+        let Some(bytes) = self.bucket.get(&key, MAX_COMMIT_BYTES, deadline).await? else { return Ok(Entry::Free) };
         let size = bytes.len();
         let decode = move || match LogObject::decode(key.as_ref(), &bytes)? {
             LogObject::Commit(commit) if commit.number != number => {

@@ -57,7 +57,10 @@ pub enum OpenFailure {
         known: u64,
     },
     /// The bucket or the connection failed, or the store is damaged.
-    #[error("{}", failed(*kind))]
+    #[error("{}", match kind {
+        ErrorKind::Damaged => "the store is damaged",
+        _ => "the bucket or the connection failed",
+    })]
     Failed {
         /// The kind of failure.
         kind: ErrorKind,
@@ -65,13 +68,6 @@ pub enum OpenFailure {
         #[source]
         source: BoxError,
     },
-}
-
-fn failed(kind: ErrorKind) -> &'static str {
-    match kind {
-        ErrorKind::Damaged => "the store is damaged",
-        _ => "the bucket or the connection failed",
-    }
 }
 
 impl OpenFailure {

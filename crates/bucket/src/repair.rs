@@ -20,10 +20,10 @@ use object_store::path::Path;
 use crate::bucket::Put;
 use crate::checkpoint::{LeftRun, Manifest};
 use crate::commit::{Commit, Step, trimmed_marker};
-use crate::content::{ContentError, FileRecord};
+use crate::content::FileRecord;
 use crate::deadline::Backoff;
 use crate::digest::Digest;
-use crate::failure::Failure;
+use crate::failure::{Failure, unless_damaged};
 use crate::format::Damage;
 use crate::id::Id;
 use crate::inner::Inner;
@@ -80,10 +80,8 @@ impl Inner {
         self.put_pointer(&manifest).await?;
         // The first commit may exist already, and may be damaged.
         let first = self.bucket.keys.commit(1);
-        match self.entry(1, &self.deadline()).await {
-            Ok(Entry::Commit(..)) => {}
-            Err(failure) if !failure.is_damage() => return Err(failure),
-            _ => self.bucket.put(&first, birth.into(), &self.deadline()).await?,
+        if !matches!(unless_damaged(self.entry(1, &self.deadline()).await)?, Ok(Entry::Commit(..))) {
+            self.bucket.put(&first, birth.into(), &self.deadline()).await?;
         }
         let id_of =
             |number: &u64| commits.get(number).and_then(Option::as_ref).map_or(Id::default(), |commit| commit.id);
@@ -95,12 +93,8 @@ impl Inner {
     /// Replaces damaged commits by markers if nothing depends on them, because every checkpoint is intact and later.
     /// Returns `None` if that is not enough.
     async fn repair_trimmable(&self) -> Result<Option<RepairReport>, Failure> {
-        let loaded = match self.load_to_end(None, &self.deadline()).await {
-            Ok(Some(loaded)) => loaded,
-            Ok(None) => return Ok(None),
-            Err(failure) if failure.is_damage() => return Ok(None),
-            Err(failure) => return Err(failure),
-        };
+        let loaded = unless_damaged(self.load_to_end(None, &self.deadline()).await)?;
+        let Ok(Some(loaded)) = loaded else { return Ok(None) };
         let files = loaded.files.files().len() as u64;
         let damaged = self.damaged_commits(&loaded).await?;
         *self.state_mut() = loaded;
@@ -116,20 +110,16 @@ impl Inner {
     /// Refuses a repair that would leave an empty store although there are contents.
     async fn refuse_if_nothing_is_left(&self) -> Result<(), Failure> {
         for number in self.pointers(&self.deadline()).await?.into_keys().rev() {
-            match self.load_pointer(number, &self.deadline()).await {
-                Ok(_) => return Ok(()),
-                Err(failure) if failure.is_damage() => {}
-                Err(failure) => return Err(failure),
+            if unless_damaged(self.load_pointer(number, &self.deadline()).await)?.is_ok() {
+                return Ok(());
             }
         }
         if !self.runs_left(0, &mut Vec::new()).await?.is_empty() {
             return Ok(());
         }
         for number in self.log_after(1, &self.deadline()).await?.numbered.into_keys() {
-            match self.entry(number, &self.deadline()).await {
-                Ok(Entry::Commit(..)) => return Ok(()),
-                Err(failure) if !failure.is_damage() => return Err(failure),
-                _ => {}
+            if let Ok(Entry::Commit(..)) = unless_damaged(self.entry(number, &self.deadline()).await)? {
+                return Ok(());
             }
         }
         let contents = self.bucket.keys.contents();
@@ -177,11 +167,9 @@ impl Inner {
                 }
                 Put::Undecided(_) => {}
             }
-            match self.entry(number, &deadline).await {
+            match unless_damaged(self.entry(number, &deadline).await)? {
                 Ok(Entry::Trimmed(_)) => return Ok(true),
-                Ok(Entry::Commit(..)) => return Ok(false),
-                Err(failure) if failure.is_damage() => return Ok(false),
-                Err(failure) => return Err(failure),
+                Ok(Entry::Commit(..)) | Err(_) => return Ok(false),
                 Ok(Entry::Free) => backoff.pause(&deadline).await,
             }
         }
@@ -194,14 +182,13 @@ impl Inner {
         let mut entries = stream::iter(numbers).map(read).buffered(CONCURRENCY);
         let (mut commits, mut lost) = (BTreeMap::new(), Vec::new());
         while let Some((number, entry)) = entries.next().await {
-            match entry {
+            match unless_damaged(entry)? {
                 Ok(Entry::Commit(commit, _)) => drop(commits.insert(number, Some(*commit))),
                 Ok(Entry::Trimmed(_) | Entry::Free) => {}
-                Err(failure) if failure.is_damage() => {
+                Err(damage) => {
                     commits.insert(number, None);
-                    lost.push(Problem::of(&failure.during("reading a commit")));
+                    lost.push(Problem::of(&damage.during("reading a commit")));
                 }
-                Err(failure) => return Err(failure),
             }
         }
         Ok((commits, lost))
@@ -262,26 +249,20 @@ impl Inner {
             }
         }
         for number in self.pointers(&self.deadline()).await?.into_keys() {
-            match self.manifest(number, &self.deadline()).await {
+            match unless_damaged(self.manifest(number, &self.deadline()).await)? {
                 Ok(Some(manifest)) => drop(manifests.insert(number, manifest)),
                 Ok(None) => {}
-                Err(failure) if failure.is_damage() => {
-                    lost.push(Problem::of(&failure.during("reading a checkpoint")));
-                }
-                Err(failure) => return Err(failure),
+                Err(damage) => lost.push(Problem::of(&damage.during("reading a checkpoint"))),
             }
         }
         for manifest in manifests.into_values().rev() {
             let through = manifest.through;
-            match self.load(manifest, &self.deadline()).await {
+            match unless_damaged(self.load(manifest, &self.deadline()).await)? {
                 Ok(Ok(state)) => return Ok(state),
                 Ok(Err(run)) => {
                     lost.push(Problem::new(format!("the checkpoint {through} is incomplete: {run} is missing")));
                 }
-                Err(failure) if failure.is_damage() => {
-                    lost.push(Problem::of(&failure.during("reading a checkpoint")));
-                }
-                Err(failure) => return Err(failure),
+                Err(damage) => lost.push(Problem::of(&damage.during("reading a checkpoint"))),
             }
         }
         Ok(State::default())
@@ -295,8 +276,7 @@ impl Inner {
         let mut newest = keys.commit(taken);
         for numbers in numbers.chunks(CONCURRENCY) {
             let copy = |number: u64| async move {
-                let to =
-                    keys.content(&Keys::name_for_replaced(&unique, number)).map_err(ContentError::ImpossibleKey)?;
+                let to = keys.content(&Keys::name_for_replaced(&unique, number))?;
                 let from = keys.commit(number);
                 self.bucket.retry(&self.deadline(), || self.bucket.objects.copy(&from, &to)).await.map(|()| to)
             };
@@ -312,22 +292,19 @@ impl Inner {
     async fn runs_left(&self, number: u64, lost: &mut Vec<Problem>) -> Result<Vec<LeftRun>, Failure> {
         let (listed, _) = self.bucket.list_readable(&self.bucket.keys.runs(), &self.deadline()).await?;
         let keys: Vec<_> = listed.into_iter().map(|object| object.location).collect();
-        let read = |key: Path| async move { (key.clone(), self.read_run(&key, &self.deadline()).await) };
+        let read = |key: Path| async move { (key.clone(), self.read_run(&key, None, &self.deadline()).await) };
         let mut reads = stream::iter(keys).map(read).buffered(CONCURRENCY);
         let mut runs: BTreeMap<(u64, String), LeftRun> = BTreeMap::new();
         while let Some((key, read)) = reads.next().await {
-            let run = match read {
-                Ok(Some(run)) if run.through > number => run,
-                Ok(_) => continue,
-                Err(failure) if failure.is_damage() => {
-                    lost.push(Problem::of(&failure.during("reading a run")));
-                    continue;
+            match unless_damaged(read)? {
+                Ok(Some(run)) if run.through > number => {
+                    // The parts of a run have the same id.
+                    let id = key.filename().and_then(|name| name.rsplit_once('-')).map_or("", |(id, _)| id).to_owned();
+                    runs.entry((run.through, id)).or_default().add(run);
                 }
-                Err(failure) => return Err(failure),
-            };
-            // The parts of a run have the same id.
-            let id = key.filename().and_then(|name| name.rsplit_once('-')).map_or("", |(id, _)| id).to_owned();
-            runs.entry((run.through, id)).or_default().add(run);
+                Ok(_) => {}
+                Err(damage) => lost.push(Problem::of(&damage.during("reading a run"))),
+            }
         }
         Ok(runs.into_values().collect())
     }

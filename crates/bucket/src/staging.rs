@@ -5,7 +5,7 @@ use bytes::Bytes;
 use memory_tool_core::{Batch, Change};
 
 use crate::bucket::Bucket;
-use crate::content::{Content, ContentError, FileRecord, Slice, seconds};
+use crate::content::{Content, FileRecord, Slice, seconds};
 use crate::deadline::Deadline;
 use crate::digest::Digest;
 use crate::failure::Failure;
@@ -57,14 +57,14 @@ impl Staging {
             };
             let place = if content.len() > MAX_INLINE_BYTES {
                 let key = bucket.keys.name_for(path, &self.unique(number));
-                put(bucket, &key, Bytes::copy_from_slice(content), deadline).await?;
+                bucket.put_content(&key, Bytes::copy_from_slice(content), deadline).await?;
                 Content::Object(Slice { key, offset: 0, sha256: Digest::of(content) })
             } else if small > MAX_BATCH_BYTES && !content.is_empty() {
                 let key = Keys::name_for_pack(&self.unique(packs));
                 let slice = Slice { key: key.clone(), offset: pack.len() as u64, sha256: Digest::of(content) };
                 pack.extend_from_slice(content);
                 if pack.len() >= PACK_BYTES {
-                    put(bucket, &key, std::mem::take(&mut pack).into(), deadline).await?;
+                    bucket.put_content(&key, std::mem::take(&mut pack).into(), deadline).await?;
                     packs += 1;
                 }
                 Content::Object(slice)
@@ -74,7 +74,7 @@ impl Staging {
             self.contents.push(place);
         }
         if !pack.is_empty() {
-            put(bucket, &Keys::name_for_pack(&self.unique(packs)), pack.into(), deadline).await?;
+            bucket.put_content(&Keys::name_for_pack(&self.unique(packs)), pack.into(), deadline).await?;
         }
         Ok(())
     }
@@ -106,9 +106,4 @@ impl Staging {
     fn unique(&self, number: usize) -> String {
         format!("{}-{}-{number}", self.write, self.generation)
     }
-}
-
-async fn put(bucket: &Bucket, name: &str, content: Bytes, deadline: &Deadline) -> Result<(), Failure> {
-    let key = bucket.keys.content(name).map_err(ContentError::ImpossibleKey)?;
-    bucket.put(&key, content, deadline).await
 }

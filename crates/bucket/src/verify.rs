@@ -7,10 +7,9 @@ use futures::{StreamExt, TryStreamExt, stream};
 use memory_tool_core::{Problem, StorePath, VerifyProgress, VerifyReport};
 
 use crate::content::{Content, ContentError, FileRecord};
-use crate::failure::Failure;
+use crate::failure::{Failure, unless_damaged};
 use crate::format::Damage;
 use crate::inner::Inner;
-use crate::log::Entry;
 use crate::state::State;
 
 /// Each request may hold a whole object in memory.
@@ -27,10 +26,9 @@ impl Inner {
         let mut report = VerifyReport::default();
         self.poll(&self.deadline()).await?;
         let mut failures = self.damaged_checkpoints().await?;
-        match self.load_to_end(None, &self.deadline()).await {
+        match unless_damaged(self.load_to_end(None, &self.deadline()).await)? {
             Ok(loaded) => failures.extend(self.damaged_commits(&loaded.unwrap_or_default()).await?.into_values()),
-            Err(failure) if failure.is_damage() => failures.push(failure),
-            Err(failure) => return Err(failure),
+            Err(damage) => failures.push(damage),
         }
         report.problems.extend(problems("reading the log", failures));
 
@@ -66,10 +64,7 @@ impl Inner {
         if failed.is_empty() {
             return Ok(failed);
         }
-        match self.reload(&self.deadline()).await {
-            Err(failure) if !failure.is_damage() => return Err(failure),
-            _ => {} // damage was reported
-        }
+        drop(unless_damaged(self.reload(&self.deadline()).await)?); // damage was reported
         let find = |(path, _): &(StorePath, _)| Some((path.clone(), self.state().files.files().get(path)?.clone()));
         let now = failed.iter().filter_map(find).collect();
         known.extend(failed);
@@ -97,13 +92,12 @@ impl Inner {
     }
 
     async fn check_object(&self, name: String, parts: Vec<(StorePath, FileRecord)>) -> Result<Vec<Checked>, Failure> {
-        let object = match self.parts_of(&name, parts.iter().map(|(_, file)| file)).await {
+        let object = match unless_damaged(self.parts_of(&name, parts.iter().map(|(_, file)| file)).await)? {
             Ok(object) => object,
-            Err(failure) if failure.is_damage() => {
-                let shared = failure.into_shared();
+            Err(damage) => {
+                let shared = damage.into_shared();
                 return Ok(parts.into_iter().map(|(path, file)| (path, file, Some(shared.clone().into()))).collect());
             }
-            Err(failure) => return Err(failure),
         };
         let check = |(path, file): (StorePath, FileRecord)| {
             let failure = file.cut(&object).err().map(Failure::from);
@@ -119,21 +113,19 @@ impl Inner {
         pointers.retain(|number, _| *number >= trimmed);
         let (mut failures, mut runs, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
         for number in pointers.into_keys() {
-            match self.manifest(number, &self.deadline()).await {
+            match unless_damaged(self.manifest(number, &self.deadline()).await)? {
                 Ok(manifest) => runs.extend(manifest.into_iter().flat_map(|manifest| manifest.runs)),
-                Err(failure) if failure.is_damage() => failures.push(failure),
-                Err(failure) => return Err(failure),
+                Err(damage) => failures.push(damage),
             }
         }
         runs.retain(|run| seen.insert(run.key.clone()));
         let read = |run| async move { self.load_run(run, &self.deadline()).await };
         let mut reads = stream::iter(runs).map(read).buffer_unordered(CONCURRENCY);
         while let Some(read) = reads.next().await {
-            match read {
+            match unless_damaged(read)? {
                 Ok(Ok(_)) => {}
                 Ok(Err(missing)) => failures.push(Damage::Missing { key: missing }.into()),
-                Err(failure) if failure.is_damage() => failures.push(failure),
-                Err(failure) => return Err(failure),
+                Err(damage) => failures.push(damage),
             }
         }
         Ok(failures)
@@ -153,10 +145,8 @@ impl Inner {
         let read = |number| async move { (number, self.entry(number, &self.deadline()).await) };
         let mut reads = stream::iter(present).map(read).buffer_unordered(CONCURRENCY);
         while let Some((number, entry)) = reads.next().await {
-            match entry {
-                Ok(Entry::Commit(..) | Entry::Trimmed(_) | Entry::Free) => {}
-                Err(failure) if failure.is_damage() => drop(damaged.insert(number, failure)),
-                Err(failure) => return Err(failure),
+            if let Err(damage) = unless_damaged(entry)? {
+                damaged.insert(number, damage);
             }
         }
         Ok(damaged)

@@ -28,6 +28,7 @@ use tokio::time::Instant;
 
 use crate::blocking::run_maybe_blocking;
 use crate::bucket::Put;
+use crate::checkpoint::Manifest;
 use crate::commit::{Commit, MAX_STEPS, Step, Stored, steps_of};
 use crate::content::{FileRecord, seconds};
 use crate::deadline::{Backoff, Deadline};
@@ -61,17 +62,12 @@ impl Queue {
 
 #[derive(Debug)]
 enum Work {
-    Batch {
-        batch: Batch,
-        staging: Staging,
-    },
+    /// A batch, and where its contents are.
+    Batch { batch: Batch, staging: Staging },
+    /// A change of no file.
     Note(Step),
     /// Valid only if `replaces` is still the latest checkpoint and no further collection was noted.
-    Checkpoint {
-        note: Step,
-        replaces: u64,
-        collections: u64,
-    },
+    Checkpoint { manifest: Manifest, replaces: u64 },
 }
 
 /// Work whose author waits.
@@ -150,14 +146,8 @@ impl Inner {
 
     /// Notes a checkpoint in the log, if the latest one is still the one that it replaces, and no collection was noted
     /// since.
-    pub(crate) async fn note_checkpoint(
-        self: &Arc<Self>,
-        note: Step,
-        replaces: u64,
-        collections: u64,
-    ) -> Result<(), Failure> {
-        let work = Work::Checkpoint { note, replaces, collections };
-        self.submit(work, self.deadline()).await
+    pub(crate) async fn note_checkpoint(self: &Arc<Self>, manifest: Manifest, replaces: u64) -> Result<(), Failure> {
+        self.submit(Work::Checkpoint { manifest, replaces }, self.deadline()).await
     }
 
     async fn submit(self: &Arc<Self>, work: Work, deadline: Deadline) -> Result<(), Failure> {
@@ -368,17 +358,12 @@ impl Writer {
             match self.inner.entry(commit.number, deadline).await {
                 Ok(Entry::Commit(found, _)) if found.id == commit.id => return Outcome::Made,
                 Ok(Entry::Commit(found, stored)) => {
-                    return match self.inner.advance(key.as_ref(), *found, stored) {
-                        Ok(_) => Outcome::Void,
-                        Err(damage) => Outcome::Failed(damage.into()),
-                    };
+                    let advanced = self.inner.advance(key.as_ref(), *found, stored);
+                    return advanced.map_or_else(|damage| Outcome::Failed(damage.into()), |_| Outcome::Void);
                 }
                 Ok(Entry::Trimmed(id)) if id == commit.id => return Outcome::Made,
                 Ok(Entry::Trimmed(_)) => {
-                    return match self.inner.reload(deadline).await {
-                        Ok(()) => Outcome::Void,
-                        Err(failure) => Outcome::Failed(failure),
-                    };
+                    return self.inner.reload(deadline).await.map_or_else(Outcome::Failed, |()| Outcome::Void);
                 }
                 Ok(Entry::Free) => {}
                 Err(failure) => return Outcome::Unknown(failure),
@@ -544,10 +529,10 @@ impl State {
                 Ok((steps_of(batch, record), Some(edits)))
             }
             Work::Note(note) => Ok((vec![note.clone()], None)),
-            Work::Checkpoint { note, replaces, collections }
-                if (self.checkpoint.through, self.collections) == (*replaces, *collections) =>
+            Work::Checkpoint { manifest, replaces }
+                if (self.checkpoint.through, self.collections) == (*replaces, manifest.collections) =>
             {
-                Ok((vec![note.clone()], None))
+                Ok((vec![Step::Checkpoint(manifest.clone())], None))
             }
             Work::Checkpoint { .. } => Err(Failure::checkpoint_outdated()),
         }
@@ -574,8 +559,7 @@ mod tests {
         let mut state = State::default();
         state.apply("log/1", Commit::birth(Id::default()), Stored::default()).unwrap();
         let submission = || {
-            let note = Step::Checkpoint(crate::checkpoint::Manifest::default());
-            let work = Work::Checkpoint { note, replaces: 0, collections: 0 };
+            let work = Work::Checkpoint { manifest: Manifest::default(), replaces: 0 };
             let deadline = Deadline::after(std::time::Duration::from_secs(1));
             Submission { work, deadline, phase: Arc::default(), done: oneshot::channel().0 }
         };

@@ -45,10 +45,9 @@ pub(crate) fn run(arguments: &ChatArguments) -> Result<ExitStatus, Failure> {
     let runtime = start_runtime()?;
     let ended = runtime.block_on(async {
         let mut interruption = Interruption::listen().context("cannot start")?;
-        let mut session = tokio::select! {
-            biased;
-            status = interruption.status() => return Ok(ExitStatus::Interrupted { status }),
-            session = begin(arguments, screen) => session?,
+        let mut session = match interruption.or(begin(arguments, screen)).await {
+            Ok(session) => session?,
+            Err(status) => return Ok(ExitStatus::Interrupted { status }),
         };
         converse(&mut session, &mut lines, &mut interruption).await
     });

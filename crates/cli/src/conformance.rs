@@ -33,14 +33,7 @@ pub(crate) fn run(arguments: &ConformanceArguments) -> Result<ExitStatus, Failur
     let mut interruption = runtime.block_on(async { Interruption::listen() }).context("cannot start")?;
     // Otherwise a program that does not exist or never responds would fail every case.
     if let Some(command_line) = &arguments.command_line {
-        let started = runtime.block_on(async {
-            tokio::select! {
-                biased;
-                status = interruption.status() => Err(status),
-                started = command_line.try_start(arguments.timeout.0) => Ok(started),
-            }
-        });
-        match started {
+        match runtime.block_on(interruption.or(command_line.try_start(arguments.timeout.0))) {
             Ok(started) => started.map_err(|failure| Failure::new(failure.to_string().replace('\n', "; ")))?,
             Err(status) => return Ok(interrupted(status)),
         }
@@ -143,20 +136,14 @@ fn configure(suite: Suite, arguments: &ConformanceArguments, filters: &[String])
 fn observe(runtime: Runtime, mut interruption: Interruption, suite: &Suite) -> Result<Report, u8> {
     let mut line = ProgressLine::of_standard_error();
     let mut failed = 0;
-    let ended = runtime.block_on(async {
-        tokio::select! {
-            biased; // a signal before the first case keeps it from starting
-            status = interruption.status() => Err(status),
-            report = suite.run_observed(|progress| {
-                failed += usize::from(matches!(progress.last.outcome, Outcome::Failed { .. }));
-                if let Some(line) = &mut line {
-                    let Progress { done, total, last, .. } = progress;
-                    let digits = total.to_string().len();
-                    line.show(&format!("[{done:>digits$}/{total}] {failed} failed  {}", last.case.id));
-                }
-            }) => Ok(report),
+    let ended = runtime.block_on(interruption.or(suite.run_observed(|progress| {
+        failed += usize::from(matches!(progress.last.outcome, Outcome::Failed { .. }));
+        if let Some(line) = &mut line {
+            let Progress { done, total, last, .. } = progress;
+            let digits = total.to_string().len();
+            line.show(&format!("[{done:>digits$}/{total}] {failed} failed  {}", last.case.id));
         }
-    });
+    })));
     // This ends interrupted cases with their programs and directories. The timeout is for calls of a store that never
     // return.
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);

@@ -3,15 +3,15 @@
 /// The end of a subcommand that ran.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ExitStatus {
+    /// It did what it was asked for.
     Success,
     /// It reports a problem: an error reply, a failed case, damage, or an incomplete transfer.
     Problem,
     /// The last response of `chat` is cut off.
     #[cfg(feature = "chat")]
     CutOff,
-    Interrupted {
-        status: u8,
-    },
+    /// A signal ended it.
+    Interrupted { status: u8 },
 }
 
 impl ExitStatus {

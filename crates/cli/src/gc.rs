@@ -2,7 +2,6 @@
 
 use memory_tool::{OpenOptions, StoreUrl};
 use memory_tool_bucket::GcReport;
-use serde::Serialize;
 
 use crate::arguments::GcArguments;
 use crate::escapes::on_one_line;
@@ -28,42 +27,17 @@ pub(crate) fn run(arguments: &GcArguments) -> Result<(), Failure> {
         }
         store.gc(arguments.older_than.0).await.context("cannot remove unused objects")
     })?;
-    let printed = PrintedReport::from(report);
-    write_report(arguments.json, &printed, || printed.to_text())
+    write_report(arguments.json, &report, || to_text(&report))
 }
 
-#[derive(Debug, Serialize)]
-struct PrintedReport {
-    removed_objects: u64,
-    removed_bytes: u64,
-    kept_objects: u64,
-    kept_after_loss: u64,
-    trimmed_commits: u64,
-    foreign: Vec<String>,
-}
-
-impl From<GcReport> for PrintedReport {
-    fn from(report: GcReport) -> Self {
-        let GcReport {
-            removed_objects, removed_bytes, kept_objects, kept_after_loss, trimmed_commits, foreign, ..
-        } = report;
-        Self { removed_objects, removed_bytes, kept_objects, kept_after_loss, trimmed_commits, foreign }
+fn to_text(report: &GcReport) -> String {
+    let removed = count(report.removed_objects, "object");
+    let (bytes, kept) = (count(report.removed_bytes, "byte"), count(report.kept_objects, "object"));
+    let foreign = |key| on_one_line(&format!("not an object of a store, and not removed: {key}")) + "\n";
+    let mut text: String = report.foreign.iter().map(foreign).collect();
+    if report.kept_after_loss > 0 {
+        let objects = count(report.kept_after_loss, "object");
+        text += &format!("kept {objects} since a repair reported losses; --accept-loss lets go of them\n");
     }
-}
-
-impl PrintedReport {
-    fn to_text(&self) -> String {
-        let removed = count(self.removed_objects, "object");
-        let (bytes, kept) = (count(self.removed_bytes, "byte"), count(self.kept_objects, "object"));
-        let foreign = self
-            .foreign
-            .iter()
-            .map(|key| on_one_line(&format!("not an object of a store, and not removed: {key}")) + "\n");
-        let mut text: String = foreign.collect();
-        if self.kept_after_loss > 0 {
-            let objects = count(self.kept_after_loss, "object");
-            text += &format!("kept {objects} since a repair reported losses; --accept-loss lets go of them\n");
-        }
-        text + &format!("removed {removed}, {bytes}; kept {kept}; trimmed {}", count(self.trimmed_commits, "commit"))
-    }
+    text + &format!("removed {removed}, {bytes}; kept {kept}; trimmed {}", count(report.trimmed_commits, "commit"))
 }

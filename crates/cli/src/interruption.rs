@@ -26,11 +26,7 @@ pub(crate) fn run_until_interrupted<T>(
     let runtime = start_runtime()?;
     let ended = runtime.block_on(async {
         let mut interruption = Interruption::listen().context("cannot start")?;
-        tokio::select! {
-            biased; // after a signal, nothing else is started
-            status = interruption.status() => Err(Failure::Interrupted { status }),
-            done = work => done,
-        }
+        interruption.or(work).await.unwrap_or_else(|status| Err(Failure::Interrupted { status }))
     });
     if matches!(ended, Err(Failure::Interrupted { .. })) {
         runtime.shutdown_timeout(cleanup_time);
@@ -60,6 +56,15 @@ impl Interruption {
     #[cfg(windows)]
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self { signals: vec![(CTRL_C, ctrl_c()?)] })
+    }
+
+    /// Does the work unless a signal arrives first, whose exit status is the error. After a signal, nothing is started.
+    pub(crate) async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, u8> {
+        tokio::select! {
+            biased;
+            status = self.status() => Err(status),
+            done = work => Ok(done),
+        }
     }
 
     /// Waits for a signal, and returns the exit status.

@@ -37,10 +37,9 @@ async fn serve(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
     // The address and the token are checked first: if one is invalid, nothing is created.
     let endpoint = Endpoint::listen(&arguments.http).await?;
     let mut interruption = Interruption::listen().context("cannot start")?;
-    let memory = tokio::select! {
-        biased;
-        status = interruption.status() => return Ok(ExitStatus::Interrupted { status }),
-        memory = open_or_create(&arguments.serving) => memory?,
+    let memory = match interruption.or(open_or_create(&arguments.serving)).await {
+        Ok(memory) => memory?,
+        Err(status) => return Ok(ExitStatus::Interrupted { status }),
     };
     let memory = Arc::new(SharedMemory::new(&memory, tools::definitions(arguments)));
     match endpoint {

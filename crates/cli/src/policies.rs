@@ -35,8 +35,28 @@ pub(crate) struct Policies {
     #[arg(long, value_name = "PATH=URL")]
     mount_read_only: Vec<Mount>,
 
-    #[command(flatten)]
-    limits: LimitArguments,
+    /// Limit the memory to sizes that suit an agent
+    ///
+    /// The limits are 102,400 bytes a file, 2,000 files, 16 MiB in all files together, and 8 levels of directories.
+    /// --max-file-bytes, --max-files, --max-bytes and --max-depth each replace one of them, or set it without --limits.
+    #[arg(long)]
+    limits: bool,
+
+    /// Limit each file to N bytes
+    #[arg(long, value_name = "N")]
+    max_file_bytes: Option<u64>,
+
+    /// Limit the memory to N files
+    #[arg(long, value_name = "N")]
+    max_files: Option<u64>,
+
+    /// Limit all files together to N bytes
+    #[arg(long, value_name = "N")]
+    max_bytes: Option<u64>,
+
+    /// Limit paths to N levels; /memories/a.txt has one
+    #[arg(long, value_name = "N")]
+    max_depth: Option<u64>,
 
     /// Hide files that are not read or written for AGE, such as 90d
     ///
@@ -94,33 +114,6 @@ pub(crate) struct Policies {
     log_paths: bool,
 }
 
-/// The options of the limits.
-#[derive(Args, Clone, Copy, Debug, Default)]
-struct LimitArguments {
-    /// Limit the memory to sizes that suit an agent
-    ///
-    /// The limits are 102,400 bytes a file, 2,000 files, 16 MiB in all files together, and 8 levels of directories.
-    /// --max-file-bytes, --max-files, --max-bytes and --max-depth each replace one of them, or set it without --limits.
-    #[arg(long)]
-    limits: bool,
-
-    /// Limit each file to N bytes
-    #[arg(long, value_name = "N")]
-    max_file_bytes: Option<u64>,
-
-    /// Limit the memory to N files
-    #[arg(long, value_name = "N")]
-    max_files: Option<u64>,
-
-    /// Limit all files together to N bytes
-    #[arg(long, value_name = "N")]
-    max_bytes: Option<u64>,
-
-    /// Limit paths to N levels; /memories/a.txt has one
-    #[arg(long, value_name = "N")]
-    max_depth: Option<u64>,
-}
-
 /// Accepts these names, which shells complete.
 fn names(names: &[&'static str]) -> PossibleValuesParser {
     names.to_vec().into()
@@ -159,16 +152,15 @@ impl Policies {
     pub(crate) fn set(&self, options: &mut MemoryOptions) {
         let mounts =
             |mounts: &[Mount]| mounts.iter().map(|Mount { point, url }| (point.clone(), url.clone())).collect();
-        let LimitArguments { limits, max_file_bytes, max_files, max_bytes, max_depth } = self.limits;
         options.scope.clone_from(&self.scope);
         options.read_only |= self.read_only;
         options.mounts = mounts(&self.mount);
         options.read_only_mounts = mounts(&self.mount_read_only);
-        options.limits = limits;
-        options.max_file_bytes = max_file_bytes;
-        options.max_files = max_files;
-        options.max_bytes = max_bytes;
-        options.max_depth = max_depth;
+        options.limits = self.limits;
+        options.max_file_bytes = self.max_file_bytes;
+        options.max_files = self.max_files;
+        options.max_bytes = self.max_bytes;
+        options.max_depth = self.max_depth;
         options.expire_after = self.expire_after.map(|age| age.0);
         options.pins.clone_from(&self.pin);
         options.screen = self.screen;

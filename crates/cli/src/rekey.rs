@@ -13,9 +13,12 @@ use crate::progress_line::{ProgressLine, bar};
 
 /// Re-encrypts, and prints the report.
 pub(crate) fn run(arguments: &RekeyArguments) -> Result<ExitStatus, Failure> {
-    let printed = PrintedReport::from(run_until_interrupted(CLEANUP_TIME, rekey(arguments))?);
+    let report = run_until_interrupted(CLEANUP_TIME, rekey(arguments))?;
+    let [no_longer_needed, still_needed] = [report.no_longer_needed, report.still_needed].map(names);
+    let printed =
+        PrintedReport { rewritten: report.rewritten, damaged: names(report.damaged), no_longer_needed, still_needed };
     write_report(arguments.json, &printed, || printed.to_text())?;
-    Ok(printed.exit_status())
+    Ok(ExitStatus::of(printed.damaged.is_empty() && printed.still_needed.is_empty()))
 }
 
 async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
@@ -49,25 +52,11 @@ struct PrintedReport {
     still_needed: Vec<String>,
 }
 
-impl From<RekeyReport> for PrintedReport {
-    fn from(report: RekeyReport) -> Self {
-        let RekeyReport { rewritten, damaged, no_longer_needed, still_needed, .. } = report;
-        let damaged = names(&damaged);
-        let (no_longer_needed, still_needed) = (names(&no_longer_needed), names(&still_needed));
-        Self { rewritten, damaged, no_longer_needed, still_needed }
-    }
-}
-
-fn names(items: &[impl ToString]) -> Vec<String> {
+fn names(items: Vec<impl ToString>) -> Vec<String> {
     items.iter().map(ToString::to_string).collect()
 }
 
 impl PrintedReport {
-    fn exit_status(&self) -> ExitStatus {
-        let is_complete = self.damaged.is_empty() && self.still_needed.is_empty();
-        ExitStatus::of(is_complete)
-    }
-
     fn to_text(&self) -> String {
         let mut lines = vec![format!("re-encrypted {}", count(self.rewritten as u64, "file"))];
         lines.extend(self.damaged.iter().map(|path| format!("{path} is damaged and was left untouched")));

@@ -24,7 +24,9 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<ExitStatus, Failure> {
         report.problems.extend(lost);
         Ok::<_, Failure>((report, others))
     })?;
-    let printed = WithOthers { report: PrintedReport::from(&report), others };
+    let problems = report.problems.iter().map(|problem| problem.message.as_str()).collect();
+    let printed = PrintedReport { files: report.files, bytes: report.bytes, problems };
+    let printed = WithOthers { report: printed, others };
     write_report(arguments.json, &printed, || printed.report.to_text())?;
     Ok(ExitStatus::of(report.problems.is_empty()))
 }
@@ -53,13 +55,6 @@ struct PrintedReport<'a> {
     /// Their bytes.
     bytes: u64,
     problems: Vec<&'a str>,
-}
-
-impl<'a> From<&'a VerifyReport> for PrintedReport<'a> {
-    fn from(report: &'a VerifyReport) -> Self {
-        let problems = report.problems.iter().map(|problem| problem.message.as_str()).collect();
-        Self { files: report.files, bytes: report.bytes, problems }
-    }
 }
 
 impl PrintedReport<'_> {

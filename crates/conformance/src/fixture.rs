@@ -21,7 +21,7 @@ pub enum FixtureError {
     },
     /// An operation failed that should have succeeded. The case fails.
     #[error(transparent)]
-    Failed(BoxError),
+    Failed(#[from] BoxError),
 }
 
 impl FixtureError {
@@ -37,12 +37,6 @@ impl FixtureError {
 
     fn not_provided() -> Self {
         Self::unsupported("the fixture does not provide it")
-    }
-}
-
-impl From<BoxError> for FixtureError {
-    fn from(error: BoxError) -> Self {
-        Self::Failed(error)
     }
 }
 

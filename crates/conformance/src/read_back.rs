@@ -17,6 +17,24 @@ impl Client {
         let content = content(self, &path).await?;
         String::from_utf8(content).map_err(|_| Failure::new(format!("{path} is not UTF-8 text")).into())
     }
+
+    /// Checks that a file has exactly this text.
+    pub(crate) async fn expect_text(&self, path: impl fmt::Display, text: &str) -> Result<(), CaseError> {
+        let step = format!("reading {path}");
+        let found = self.text(path).await.and_then(|found| expect_text(text, &found));
+        found.map_err(|stop| stop.in_step(step))
+    }
+
+    /// Checks that nothing exists at a path.
+    pub(crate) async fn expect_absent(&self, path: impl fmt::Display) -> Result<(), CaseError> {
+        self.view(path).await?.error_with("does not exist")
+    }
+
+    /// Deletes a path, if it exists.
+    pub(crate) async fn delete_if_any(&self, path: impl fmt::Display) -> Result<(), CaseError> {
+        let answer = self.delete(path).await?;
+        if answer.is_error() { answer.error_with("does not exist") } else { Ok(()) }
+    }
 }
 
 /// Whether views show the whole file under the default cap: it is text without lines that are cut.

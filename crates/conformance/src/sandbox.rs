@@ -57,14 +57,10 @@ impl Sandbox {
                 let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\"";
                 after_mounting(script, directory.as_os_str(), program)
             }
-            Self::Traced(trace) => trace.around(&[], program),
-            Self::Recorded(trace) => {
-                let calls = format!("trace={RECORDED_CALLS}");
-                let words = ["strace", "-f", "-qq", "-y", "-s", "65536", "-e", &calls, "-o"].map(OsStr::new);
-                prefixed(words.into_iter().chain([trace.0.as_os_str()]), program)
-            }
+            Self::Traced(trace) => trace.around(CALLS, &[], program),
+            Self::Recorded(trace) => trace.around(RECORDED_CALLS, &["-y", "-s", "65536"], program),
             Self::FailingCall(Call { name, number }, trace) => {
-                trace.around(&["-e", &format!("inject={name}:error=EIO:when={number}")], program)
+                trace.around(CALLS, &["-e", &format!("inject={name}:error=EIO:when={number}")], program)
             }
         }
     }
@@ -80,33 +76,21 @@ pub(crate) enum Event {
     /// The first write of a line to standard output.
     Response,
     /// A write, which also flushes if the file was opened like that.
-    Write {
-        path: PathBuf,
-        data: String,
-        is_synchronous: bool,
-    },
-    Flush {
-        path: PathBuf,
-    },
+    Write { path: PathBuf, data: String, is_synchronous: bool },
+    /// A flush of one file or directory.
+    Flush { path: PathBuf },
+    /// A flush of everything.
     FlushAll,
     /// A file was created or opened. Only the first time is recorded.
-    Create {
-        path: PathBuf,
-    },
-    Mkdir {
-        path: PathBuf,
-    },
-    Rename {
-        from: PathBuf,
-        to: PathBuf,
-    },
-    Link {
-        from: PathBuf,
-        to: PathBuf,
-    },
-    Unlink {
-        path: PathBuf,
-    },
+    Create { path: PathBuf },
+    /// A directory was created.
+    Mkdir { path: PathBuf },
+    /// A file or directory got another name.
+    Rename { from: PathBuf, to: PathBuf },
+    /// A file got a second name.
+    Link { from: PathBuf, to: PathBuf },
+    /// A file or directory lost a name.
+    Unlink { path: PathBuf },
 }
 
 /// A system call: its name, and its number among the calls of that name by its thread.
@@ -123,8 +107,8 @@ impl fmt::Display for Call {
 }
 
 impl Trace {
-    fn around(&self, options: &[&str], program: &Command) -> Command {
-        let trace = format!("trace={CALLS}");
+    fn around(&self, calls: &str, options: &[&str], program: &Command) -> Command {
+        let trace = format!("trace={calls}");
         let words = ["strace", "-f", "-qq", "-e", &trace].into_iter().chain(options.iter().copied()).chain(["-o"]);
         prefixed(words.map(OsStr::new).chain([self.0.as_os_str()]), program)
     }

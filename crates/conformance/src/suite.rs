@@ -42,13 +42,9 @@ const JOBS_PER_PROCESSOR_OF_PROGRAMS: usize = 4;
 /// [`test_each`](Self::test_each) does so for several backends.
 #[must_use]
 pub struct Suite {
-    factory: Arc<dyn Factory>,
+    runner: Runner,
     filters: Vec<String>,
-    /// The weakest basis whose checks count.
-    basis: Basis,
     jobs: usize,
-    limits: RunLimits,
-    case_timeout: Duration,
     declared_lacks: IgnoreReasons,
 }
 
@@ -57,11 +53,6 @@ struct IgnoreReasons {
     of_needs: BTreeMap<Capability, String>,
     /// By case id.
     of_cases: BTreeMap<String, String>,
-}
-
-struct Entry {
-    case: Case,
-    vector: Vector,
 }
 
 /// The progress of a run.
@@ -94,12 +85,14 @@ impl Suite {
 
     fn new(factory: impl Factory + 'static) -> Self {
         Self {
-            factory: Arc::new(factory),
+            runner: Runner {
+                factory: Arc::new(factory),
+                limits: RunLimits { answer_timeout: DEFAULT_ANSWER_TIMEOUT, races: DEFAULT_RACES },
+                case_timeout: DEFAULT_CASE_TIMEOUT,
+                basis: Basis::Project,
+            },
             filters: Vec::new(),
-            basis: Basis::Project,
             jobs: processors(),
-            limits: RunLimits { answer_timeout: DEFAULT_ANSWER_TIMEOUT, races: DEFAULT_RACES },
-            case_timeout: DEFAULT_CASE_TIMEOUT,
             declared_lacks: IgnoreReasons::default(),
         }
     }
@@ -114,7 +107,7 @@ impl Suite {
     /// Selects the checks of this basis and the stronger ones. Others do not count, and cases without selected checks
     /// do not run. Default: all checks.
     pub fn basis(mut self, weakest: Basis) -> Self {
-        self.basis = weakest;
+        self.runner.basis = weakest;
         self
     }
 
@@ -128,7 +121,7 @@ impl Suite {
     /// Sets the timeout for a response of a program. Time in which a busy machine does not run the suite does not
     /// count. Default: [`DEFAULT_ANSWER_TIMEOUT`].
     pub fn answer_timeout(mut self, answer_timeout: Duration) -> Self {
-        self.limits.answer_timeout = answer_timeout;
+        self.runner.limits.answer_timeout = answer_timeout;
         self
     }
 
@@ -136,14 +129,14 @@ impl Suite {
     /// time but are more likely to miss a rare fault. `races.delete-against-creates`, whose races take longer, runs a
     /// third of them. Default: [`DEFAULT_RACES`].
     pub fn races(mut self, races: usize) -> Self {
-        self.limits.races = races.max(1);
+        self.runner.limits.races = races.max(1);
         self
     }
 
     /// Sets the timeout for a case. Time in which a busy machine does not run the suite does not count. Default:
     /// [`DEFAULT_CASE_TIMEOUT`].
     pub fn case_timeout(mut self, case_timeout: Duration) -> Self {
-        self.case_timeout = case_timeout;
+        self.runner.case_timeout = case_timeout;
         self
     }
 
@@ -161,12 +154,12 @@ impl Suite {
 
     /// The selected cases that this kind of backend can run, in the order of the table.
     pub fn cases(&self) -> Vec<Case> {
-        self.entries().into_iter().map(|entry| entry.case).collect()
+        self.entries().into_iter().map(|(case, _)| case).collect()
     }
 
     /// All cases, in the order of the table.
     pub fn all_cases() -> Vec<Case> {
-        table().into_iter().map(|entry| entry.case).collect()
+        table().into_iter().map(|(case, _)| case).collect()
     }
 
     /// The known faults, each with the cases that detect it.
@@ -187,14 +180,14 @@ impl Suite {
         let lacks = Arc::new(self.find_lacks().await);
         let entries = self.entries();
         let total = entries.len();
-        let order: Vec<_> = entries.iter().map(|entry| entry.case.id.clone()).collect();
+        let order: Vec<_> = entries.iter().map(|(case, _)| case.id.clone()).collect();
         let permits = Arc::new(Semaphore::new(self.jobs));
         let mut running = JoinSet::new();
-        for entry in entries {
-            let (runner, lacks, permits) = (self.runner(), Arc::clone(&lacks), Arc::clone(&permits));
+        for (case, vector) in entries {
+            let (runner, lacks, permits) = (self.runner.clone(), Arc::clone(&lacks), Arc::clone(&permits));
             running.spawn(async move {
                 let _permit = permits.acquire_owned().await;
-                runner.run(entry, &lacks).await
+                runner.run(case, vector, &lacks).await
             });
         }
         let mut results = BTreeMap::new();
@@ -233,16 +226,16 @@ impl Suite {
             !arguments.is_filtered_out(&trial)
         };
         let entries = self.entries();
-        let is_any_meant = entries.iter().any(|entry| is_meant(&entry.case));
+        let is_any_meant = entries.iter().any(|(case, _)| is_meant(case));
         let lacks = Arc::new(if is_any_meant { self.find_lacks().await } else { IgnoreReasons::default() });
-        let trials = entries.into_iter().map(|entry| {
-            let (runtime, runner, lacks) = (Arc::clone(runtime), self.runner(), Arc::clone(&lacks));
-            let (name, reason) = (name(&entry.case), entry.case.reason.clone());
-            let clauses = clause_ids(&entry.case);
-            let lack = lacks.of(&entry.case);
+        let trials = entries.into_iter().map(|(case, vector)| {
+            let (runtime, runner, lacks) = (Arc::clone(runtime), self.runner.clone(), Arc::clone(&lacks));
+            let (name, reason) = (name(&case), case.reason.clone());
+            let clauses = clause_ids(&case);
+            let lack = lacks.of(&case);
             let kind = lack.map_or(clauses.clone(), |reason| format!("{clauses} ignored: {reason}"));
             let is_ignored = lack.is_some();
-            let trial = Trial::test(name, move || match runtime.block_on(runner.run(entry, &lacks)).outcome {
+            let trial = Trial::test(name, move || match runtime.block_on(runner.run(case, vector, &lacks)).outcome {
                 Outcome::Passed => Ok(()),
                 Outcome::Ignored { reason } => Err(reason.into()),
                 Outcome::Failed { failures } => {
@@ -256,11 +249,11 @@ impl Suite {
     }
 
     /// The selected cases that this kind of backend can run, with the bases of the selected checks.
-    fn entries(&self) -> Vec<Entry> {
-        let missing = self.factory.missing_capabilities();
+    fn entries(&self) -> Vec<(Case, Vector)> {
+        let missing = self.runner.factory.missing_capabilities();
         let selected = table().into_iter().filter_map(|mut entry| {
-            let case = &mut entry.case;
-            case.bases.retain(|basis| *basis <= self.basis);
+            let (case, _) = &mut entry;
+            case.bases.retain(|basis| *basis <= self.runner.basis);
             let is_meant = self.filters.is_empty() || self.filters.iter().any(|filter| case.matches(filter));
             let is_possible = !case.needs.iter().any(|need| missing.contains(need));
             (is_meant && is_possible && !case.bases.is_empty()).then_some(entry)
@@ -277,33 +270,27 @@ impl Suite {
         }
         let probing = async {
             let mut found = Vec::new();
-            let target = Target::fresh(&*self.factory, &ToolOptions::default(), self.limits).await?;
-            let needs: BTreeSet<_> = self.entries().into_iter().flat_map(|entry| entry.case.needs).collect();
+            let Runner { factory, limits, .. } = &self.runner;
+            let target = Target::fresh(&**factory, &ToolOptions::default(), *limits).await?;
+            let needs: BTreeSet<_> = self.entries().into_iter().flat_map(|(case, _)| case.needs).collect();
             for need in needs {
                 if let Some(reason) = target.lack(need).await {
                     found.push((need, reason));
                 }
             }
             let unusual = ToolOptions { create_overwrites: true, ..ToolOptions::default() };
-            if let Err(CaseError::Unsupported { reason, .. }) =
-                Target::fresh(&*self.factory, &unusual, self.limits).await
-            {
+            if let Err(CaseError::Unsupported { reason, .. }) = Target::fresh(&**factory, &unusual, *limits).await {
                 found.push((Capability::Options, reason));
             }
             Ok::<_, CaseError>(found)
         };
         // A fixture that fails here also fails in each case, which reports the error.
-        if let Some(Ok(found)) = within(self.case_timeout, probing).await {
+        if let Some(Ok(found)) = within(self.runner.case_timeout, probing).await {
             for (need, reason) in found {
                 lacks.of_needs.entry(need).or_insert(reason);
             }
         }
         lacks
-    }
-
-    fn runner(&self) -> Runner {
-        let Self { factory, limits, case_timeout, basis, .. } = self;
-        Runner { factory: Arc::clone(factory), limits: *limits, case_timeout: *case_timeout, basis: *basis }
     }
 }
 
@@ -343,20 +330,22 @@ impl Case {
 }
 
 /// All cases, in the order of their files.
-fn table() -> Vec<Entry> {
-    vectors::all().into_iter().map(|vector| Entry { case: vector.case(), vector }).collect()
+fn table() -> Vec<(Case, Vector)> {
+    vectors::all().into_iter().map(|vector| (vector.case(), vector)).collect()
 }
 
+/// What a case needs to be run.
+#[derive(Clone)]
 struct Runner {
     factory: Arc<dyn Factory>,
     limits: RunLimits,
     case_timeout: Duration,
+    /// The weakest basis whose checks count.
     basis: Basis,
 }
 
 impl Runner {
-    async fn run(self, entry: Entry, lacks: &IgnoreReasons) -> CaseResult {
-        let Entry { case, vector } = entry;
+    async fn run(self, case: Case, vector: Vector, lacks: &IgnoreReasons) -> CaseResult {
         let started = Instant::now();
         let outcome = match lacks.of(&case) {
             Some(reason) => Outcome::Ignored { reason: reason.to_owned() },

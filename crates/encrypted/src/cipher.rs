@@ -46,11 +46,6 @@ impl fmt::Debug for Cipher {
 #[error("content too long to encrypt")]
 pub(crate) struct MessageTooLong;
 
-/// A ciphertext does not match its key, nonce, associated data or tag.
-#[derive(Debug, Eq, PartialEq, thiserror::Error)]
-#[error("ciphertext authentication failed")]
-pub(crate) struct AuthenticationError;
-
 impl Cipher {
     pub(crate) fn new(key: &DataKey) -> Self {
         scrubbed(|| Self(Box::new(Xaes256Gcm::new(key.as_bytes().into()))))
@@ -64,18 +59,19 @@ impl Cipher {
         Ok(())
     }
 
-    /// Decrypts `buffer` in place after the first `head` bytes and removes the tag. Decrypts nothing if authentication
-    /// fails.
-    pub(crate) fn open(&self, nonce: &Nonce, head: usize, buffer: &mut Vec<u8>) -> Result<(), AuthenticationError> {
-        let end = buffer.len().checked_sub(TAG_BYTES).filter(|end| *end >= head).ok_or(AuthenticationError)?;
+    /// Decrypts `buffer` in place after the first `head` bytes and removes the tag. Decrypts nothing and returns `None`
+    /// if the ciphertext does not match the key, the nonce, the associated data or its tag.
+    #[must_use]
+    pub(crate) fn open(&self, nonce: &Nonce, head: usize, buffer: &mut Vec<u8>) -> Option<()> {
+        let end = buffer.len().checked_sub(TAG_BYTES).filter(|end| *end >= head)?;
         let (sealed, tag) = buffer.split_at_mut(end);
         let (associated, message) = sealed.split_at_mut(head);
-        let tag = Tag::try_from(&*tag).map_err(|_| AuthenticationError)?;
+        let tag = Tag::try_from(&*tag).ok()?;
         let opening =
             scrubbed(|| self.0.decrypt_inout_detached(&XaesNonce::from(nonce.0), associated, message.into(), &tag));
-        opening.map_err(|_| AuthenticationError)?;
+        opening.ok()?;
         buffer.truncate(end);
-        Ok(())
+        Some(())
     }
 }
 
@@ -154,7 +150,7 @@ mod tests {
     fn a_ciphertext_shorter_than_a_tag_fails_authentication() {
         let cipher = Cipher::new(&DataKey::from_bytes([1; 32]));
         for (head, length) in [(0, 0), (0, TAG_BYTES - 1), (1, TAG_BYTES), (10, 5)] {
-            assert_eq!(cipher.open(&Nonce([0; 24]), head, &mut vec![0; length]), Err(AuthenticationError));
+            assert_eq!(cipher.open(&Nonce([0; 24]), head, &mut vec![0; length]), None);
         }
     }
 

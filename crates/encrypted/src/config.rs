@@ -4,8 +4,8 @@ use std::fmt;
 
 use memory_tool_core::{OpenError, OpenMode, OpenOptions, Store};
 
-use crate::expected_label::ExpectedLabel;
 use crate::failure::{EncryptionError, Failure};
+use crate::index::ExpectedLabel;
 use crate::inner::Inner;
 use crate::keychain::Keychain;
 use crate::keys::KeyRing;

@@ -153,13 +153,16 @@ fn joined(keys: &[KeyId]) -> String {
 }
 
 /// The failure of an operation on a store, before the name of the operation is added.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     /// The state of the files does not allow the operation, or the inner store failed.
-    Refused(StoreError),
+    #[error(transparent)]
+    Refused(#[from] StoreError),
     /// The encryption failed.
-    Encryption(EncryptionError),
+    #[error(transparent)]
+    Encryption(#[from] EncryptionError),
     /// Any other failure.
+    #[error("{source}")]
     Failed { kind: ErrorKind, source: BoxError },
 }
 
@@ -250,18 +253,6 @@ impl EncryptionError {
             Self::Damaged { damage: Damage::UnknownFormat { .. }, .. } => ErrorKind::Unsupported,
             _ => self.kind(),
         }
-    }
-}
-
-impl From<EncryptionError> for Failure {
-    fn from(error: EncryptionError) -> Self {
-        Self::Encryption(error)
-    }
-}
-
-impl From<StoreError> for Failure {
-    fn from(error: StoreError) -> Self {
-        Self::Refused(error)
     }
 }
 

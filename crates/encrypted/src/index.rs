@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use memory_tool_core::{FileEntry, PathMap, PathMapEntry, StorePath, Version};
 
-use crate::failure::Damage;
+use crate::failure::{Damage, EncryptionError};
 use crate::header::Slot;
 use crate::id::{ID_BYTES, Id};
 
@@ -108,6 +108,22 @@ impl Index {
             return Err(Damage::Content("revision 0"));
         }
         Ok(index)
+    }
+}
+
+/// The label that the memory must have. It prevents an exchange with another memory of the same key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ExpectedLabel {
+    pub(crate) label: Option<String>,
+    /// Former labels, which are accepted until the memory is rekeyed.
+    pub(crate) former: Vec<Option<String>>,
+}
+
+impl ExpectedLabel {
+    /// Checks the label in an index.
+    pub(crate) fn check(&self, index: &Index) -> Result<(), EncryptionError> {
+        let matches = index.label == self.label || self.former.contains(&index.label);
+        if matches { Ok(()) } else { Err(EncryptionError::OtherLabel { expected: self.label.clone() }) }
     }
 }
 

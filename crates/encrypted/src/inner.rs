@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memory_tool_core::{ErrorKind, OpenMode, OpenOptions, Store};
 
-use crate::expected_label::ExpectedLabel;
 use crate::failure::Failure;
 use crate::id::Id;
+use crate::index::ExpectedLabel;
 use crate::keychain::Keychain;
 use crate::padding::Padding;
 use crate::snapshot::{IndexHistory, Snapshot};

@@ -14,19 +14,14 @@ use crate::keys::{DataKey, KeyError, KeyId, KeyRing};
 /// and repeated Argon2id runs.
 pub(crate) struct Keychain {
     ring: KeyRing,
-    cache: Mutex<BTreeMap<Slot, CachedSlot>>,
+    /// `None` if a key of the ring has the name but not the value.
+    cache: Mutex<BTreeMap<Slot, Option<OpenSlot>>>,
 }
 
 impl fmt::Debug for Keychain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.ring.fmt(f)
     }
-}
-
-#[derive(Clone, Debug)]
-enum CachedSlot {
-    Open(OpenSlot),
-    WrongKey,
 }
 
 /// An unwrapped data key.
@@ -53,29 +48,23 @@ impl Keychain {
         self.ring.primary().key_id()
     }
 
-    fn cache(&self) -> MutexGuard<'_, BTreeMap<Slot, CachedSlot>> {
+    fn cache(&self) -> MutexGuard<'_, BTreeMap<Slot, Option<OpenSlot>>> {
         // Only lookups and insertions happen under the lock, so the map is consistent even if a holder panicked.
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn remember(&self, slot: &Slot, result: CachedSlot) {
-        self.cache().insert(slot.clone(), result);
     }
 
     /// Unwraps a slot with a key of the ring.
     pub(crate) async fn open(&self, slot: &Slot) -> Result<OpenSlot, Failure> {
         let cached = self.cache().get(slot).cloned();
-        match cached {
-            Some(CachedSlot::Open(open)) => return Ok(open),
-            Some(CachedSlot::WrongKey) => return Err(key_failure(slot, KeyError::WrongKey)),
-            None => {}
+        if let Some(cached) = cached {
+            return cached.ok_or_else(|| key_failure(slot, KeyError::WrongKey));
         }
         let mut refusal = None;
         for (provider, is_primary) in self.ring.all().filter(|(provider, _)| *provider.key_id() == slot.key) {
             match provider.unwrap(&slot.wrapped).await {
                 Ok(data_key) => {
                     let open = OpenSlot { cipher: Arc::new(Cipher::new(&data_key)), is_primary };
-                    self.remember(slot, CachedSlot::Open(open.clone()));
+                    self.cache().insert(slot.clone(), Some(open.clone()));
                     return Ok(open);
                 }
                 Err(error @ KeyError::Unavailable { .. }) => return Err(key_failure(slot, error)),
@@ -86,7 +75,7 @@ impl Keychain {
             None => Err(self.no_key(slot)),
             Some(error) => {
                 if matches!(error, KeyError::WrongKey) {
-                    self.remember(slot, CachedSlot::WrongKey);
+                    self.cache().insert(slot.clone(), None);
                 }
                 Err(key_failure(slot, error))
             }
@@ -143,7 +132,7 @@ impl Keychain {
         let wrapped = wrapping.map_err(|source| EncryptionError::Wrapping { key: key.clone(), source })?;
         let slot = Slot { data_key: Id::random()?, key, wrapped };
         let cipher = Arc::new(Cipher::new(&data_key));
-        self.remember(&slot, CachedSlot::Open(OpenSlot { cipher: Arc::clone(&cipher), is_primary: true }));
+        self.cache().insert(slot.clone(), Some(OpenSlot { cipher: Arc::clone(&cipher), is_primary: true }));
         Ok(WriteKey { slot, cipher })
     }
 }

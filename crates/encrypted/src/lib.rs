@@ -6,7 +6,6 @@ mod cipher;
 mod ciphertexts;
 mod config;
 mod data_key;
-mod expected_label;
 mod failure;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
@@ -24,6 +23,7 @@ mod plaintext;
 mod plan;
 mod read;
 #[cfg(test)]
+#[path = "../tests/format/reader_checks.rs"]
 mod reader_checks;
 mod rekey;
 mod scrub;
@@ -32,6 +32,7 @@ mod state;
 mod store;
 mod stored_object;
 #[cfg(test)]
+#[path = "../tests/format/vectors.rs"]
 mod vectors;
 mod verify;
 mod version;

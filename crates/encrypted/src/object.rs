@@ -31,7 +31,7 @@ pub(crate) fn seal(header: &Header, cipher: &Cipher, padding: Padding, message: 
 
 /// Decrypts the bytes after the first `head` bytes, which are the encoded `header`.
 pub(crate) fn open(header: &Header, cipher: &Cipher, head: usize, mut stored: Vec<u8>) -> Result<Vec<u8>, Damage> {
-    cipher.open(&header.nonce, head, &mut stored).map_err(|_| Damage::Altered)?;
+    cipher.open(&header.nonce, head, &mut stored).ok_or(Damage::Altered)?;
     if header.is_padded {
         match unpadded_length(&stored[head..]) {
             Some(length) => stored.truncate(head + length),

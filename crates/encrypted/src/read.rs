@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use futures::FutureExt;
-use memory_tool_core::{FileEntry, Listing, Node, Precondition, ReadOptions, StoreError, StorePath, StoredFile};
+use futures::TryFutureExt;
+use memory_tool_core::{
+    FileEntry, Listing, Node, Precondition, ReadOptions, StoreError, StorePath, StoredFile, Version,
+};
 
 use crate::backoff::Backoff;
 use crate::ciphertexts::Ciphertexts;
@@ -20,18 +22,9 @@ use crate::state::{Condition, State};
 use crate::stored_object::StoredObject;
 use crate::version;
 
-/// The result of a read that was based on a snapshot.
-struct Observation<T> {
-    result: Result<T, Failure>,
-    /// Whether the read also confirmed that the index is still the one of the snapshot.
-    index_unchanged: bool,
-}
-
-impl<T> Observation<T> {
-    fn unconfirmed(result: Result<T, Failure>) -> Self {
-        Self { result, index_unchanged: false }
-    }
-}
+/// What a read found that was based on a snapshot, and whether the read also confirmed that the index is still the one
+/// of the snapshot.
+type Observation<T> = (T, bool);
 
 /// A read of the inner store with preconditions.
 struct InnerRead {
@@ -85,23 +78,23 @@ impl Inner {
     where
         F: Future<Output = Result<T, Failure>>,
     {
-        self.observe_until_stable(|snapshot| observe(snapshot).map(Observation::unconfirmed)).await
+        self.observe_until_stable(|snapshot| observe(snapshot).map_ok(|found| (found, false))).await
     }
 
     async fn observe_until_stable<T, F>(&self, observe: impl Fn(Arc<Snapshot>) -> F) -> Result<T, Failure>
     where
-        F: Future<Output = Observation<T>>,
+        F: Future<Output = Result<Observation<T>, Failure>>,
     {
         let mut backoff = Backoff::new(self.options.timeout);
         let mut snapshot = self.likely_snapshot().await?;
         loop {
-            let Observation { result, index_unchanged } = observe(Arc::clone(&snapshot)).await;
-            if index_unchanged {
-                return result;
-            }
+            let observed = match observe(Arc::clone(&snapshot)).await {
+                Ok((found, true)) => return Ok(found),
+                observed => observed,
+            };
             let now = self.snapshot().await?;
             if Arc::ptr_eq(&now, &snapshot) {
-                return result;
+                return observed.map(|(found, _)| found);
             }
             // With steady writers, a snapshot from before the wait would be outdated every time.
             let waited = backoff.pause().await?;
@@ -110,32 +103,34 @@ impl Inner {
     }
 
     /// Reads a path. If possible, the same call to the inner store checks that the index is unchanged.
-    async fn read_at(&self, snapshot: &Snapshot, path: &StorePath, options: &ReadOptions) -> Observation<Node> {
+    async fn read_at(
+        &self,
+        snapshot: &Snapshot,
+        path: &StorePath,
+        options: &ReadOptions,
+    ) -> Result<Observation<Node>, Failure> {
         let index = &snapshot.index;
         let conditions = Condition::of(options.preconditions(), index);
         let ciphertexts = Ciphertexts::default();
         if let Err(refusal) = options.check(&State::new(index, &ciphertexts, &conditions)) {
             let check = |state: &State<'_>| options.check(state);
-            return Observation::unconfirmed(Err(self
-                .first_failure(index, &ciphertexts, &conditions, check, refusal)
-                .await));
+            return Err(self.first_failure(index, &ciphertexts, &conditions, check, refusal).await);
         }
         let read = InnerRead::new(snapshot, conditions);
         if let Some(file) = index.files.files().get(path) {
-            let Observation { result, index_unchanged } = self.read_content(index, path, file, read).await;
-            return Observation { result: result.map(Node::File), index_unchanged };
+            return self.read_content(index, path, file, read).await;
         }
         if index.files.under(path).next().is_some() {
             return self.list_at(index, path, read).await;
         }
         let nothing = if path.is_root() { Node::Directory(Listing::default()) } else { Node::Absent };
         if read.conditions.is_empty() {
-            return Observation::unconfirmed(Ok(nothing));
+            return Ok((nothing, false));
         }
         // Read the first copy of the index, because there is nothing else to read under the preconditions.
         match self.inner_store.read_opts(&ObjectName::Index(IndexCopy::First).path(), read.options.clone()).await {
-            Ok(_) => Observation { result: Ok(nothing), index_unchanged: read.requires_index },
-            Err(error) => Observation::unconfirmed(Err(read.unmet(error))),
+            Ok(_) => Ok((nothing, read.requires_index)),
+            Err(error) => Err(read.unmet(error)),
         }
     }
 
@@ -145,35 +140,30 @@ impl Inner {
         path: &StorePath,
         file: &FileRecord,
         read: InnerRead,
-    ) -> Observation<StoredFile> {
+    ) -> Result<Observation<Node>, Failure> {
         let object = match self.inner_store.read_opts(&ObjectName::Content(file.id).path(), read.options.clone()).await
         {
             Err(error @ (StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. })) => {
-                return Observation::unconfirmed(Err(read.unmet(error)));
+                return Err(read.unmet(error));
             }
-            Err(StoreError::Refused { policy, reason, .. }) => {
-                return Observation::unconfirmed(Err(Failure::refused(path, policy, reason)));
-            }
+            Err(StoreError::Refused { policy, reason, .. }) => return Err(Failure::refused(path, policy, reason)),
             object => object,
         };
-        let index_unchanged = read.requires_index && object.is_ok();
-        Observation { result: self.open_file(index, file, object).await, index_unchanged }
+        let stored = self.ciphertext(file.id, object)?;
+        let content = self.open_content(index, file, stored.content).await?;
+        let found = StoredFile::new(content, version::outer(file.id, &stored.version));
+        Ok((Node::File(found), read.requires_index))
     }
 
-    async fn open_file(
+    /// Reads the plaintext of a file or record, with the version of its ciphertext.
+    pub(crate) async fn read_plaintext(
         &self,
         index: &Index,
         file: &FileRecord,
-        object: Result<Node, StoreError>,
-    ) -> Result<StoredFile, Failure> {
+    ) -> Result<(Plaintext, Version), Failure> {
+        let object = self.inner_store.read_opts(&ObjectName::Content(file.id).path(), ReadOptions::new()).await;
         let stored = self.ciphertext(file.id, object)?;
-        let content = self.open_content(index, file, stored.content).await?;
-        Ok(StoredFile::new(content, version::outer(file.id, &stored.version)))
-    }
-
-    /// Reads the ciphertext of a file or record.
-    pub(crate) async fn fetch_content(&self, id: Id) -> Result<StoredFile, Failure> {
-        self.ciphertext(id, self.inner_store.read_opts(&ObjectName::Content(id).path(), ReadOptions::new()).await)
+        Ok((Plaintext::new(self.open_content(index, file, stored.content).await?), stored.version))
     }
 
     /// Extracts the ciphertext from the result of reading its path.
@@ -186,12 +176,7 @@ impl Inner {
     }
 
     /// Decrypts the content of a file or record.
-    pub(crate) async fn open_content(
-        &self,
-        index: &Index,
-        file: &FileRecord,
-        stored: Vec<u8>,
-    ) -> Result<Vec<u8>, Failure> {
+    async fn open_content(&self, index: &Index, file: &FileRecord, stored: Vec<u8>) -> Result<Vec<u8>, Failure> {
         let opened = self.decrypt_content(index, file, stored).await;
         self.note_read(file.id, &opened);
         opened
@@ -213,32 +198,24 @@ impl Inner {
         Ok(content)
     }
 
-    async fn list_at(&self, index: &Index, directory: &StorePath, read: InnerRead) -> Observation<Node> {
-        let stored = match self.inner_store.read_opts(&StorePath::memories(), read.options.clone()).await {
-            Ok(stored) => stored.into_listing().files,
-            Err(error) => return Observation::unconfirmed(Err(read.unmet(error))),
-        };
-        let ciphertexts = Ciphertexts::among(stored);
-        let is_read_again = index.files.under(directory).any(|(_, file)| self.was_damaged(file.id));
-        let entries = self.entries(index, directory, &ciphertexts).await;
-        Observation {
-            result: entries.map(|entries| Node::Directory(entries.into())),
-            index_unchanged: read.requires_index && !is_read_again,
-        }
-    }
-
-    async fn entries(
+    async fn list_at(
         &self,
         index: &Index,
         directory: &StorePath,
-        ciphertexts: &Ciphertexts,
-    ) -> Result<Vec<FileEntry>, Failure> {
-        let mut entries = Vec::new();
+        read: InnerRead,
+    ) -> Result<Observation<Node>, Failure> {
+        let stored = match self.inner_store.read_opts(&StorePath::memories(), read.options.clone()).await {
+            Ok(stored) => stored.into_listing().files,
+            Err(error) => return Err(read.unmet(error)),
+        };
+        let ciphertexts = Ciphertexts::among(stored);
+        let is_read_again = index.files.under(directory).any(|(_, file)| self.was_damaged(file.id));
+        let mut entries: Vec<FileEntry> = Vec::new();
         for (path, file) in index.files.under(directory) {
             let is_damaged = self.is_damaged_still(index, file).await?;
             entries.push(ciphertexts.entry(path, file, is_damaged));
         }
-        Ok(entries)
+        Ok((Node::Directory(entries.into()), read.requires_index && !is_read_again))
     }
 
     /// Whether the file is still damaged, if an earlier read found it damaged. A listing reads no other files.
@@ -246,11 +223,7 @@ impl Inner {
         if !self.was_damaged(file.id) {
             return Ok(false);
         }
-        let opened = match self.fetch_content(file.id).await {
-            Ok(stored) => self.open_content(index, file, stored.content).await.map(Plaintext::new),
-            Err(failure) => Err(failure),
-        };
-        match opened {
+        match self.read_plaintext(index, file).await {
             Ok(_) => Ok(false),
             Err(failure) if failure.is_damage() => Ok(true),
             Err(failure) => Err(failure),

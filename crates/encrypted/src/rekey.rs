@@ -58,12 +58,6 @@ struct RekeyJob<'a> {
     times: BTreeMap<StorePath, FileTimes>,
 }
 
-struct OpenedFile {
-    content: Plaintext,
-    /// The version of the ciphertext.
-    version: Version,
-}
-
 impl Inner {
     pub(crate) async fn rekey(&self, progress: impl FnMut(RekeyProgress) + Send) -> Result<RekeyReport, Failure> {
         self.refuse_read_only()?;
@@ -118,7 +112,7 @@ impl RekeyJob<'_> {
                 break;
             }
             let path = ObjectName::Content(file.id).path();
-            let Some(OpenedFile { content, version }) = self.open(snapshot, &file).await? else { continue };
+            let Some((content, version)) = self.open(snapshot, &file).await? else { continue };
             let size = self.inner.padding.index_size(content.len());
             let stored = self.inner.seal_content(snapshot.index.store, file.id, key, content).await?;
             bytes += stored.len();
@@ -140,17 +134,14 @@ impl RekeyJob<'_> {
         Ok(())
     }
 
-    /// Reads the content of a file; `None` if it is damaged or was changed.
-    async fn open(&mut self, snapshot: &Arc<Snapshot>, file: &FileRecord) -> Result<Option<OpenedFile>, Failure> {
-        let opened = match self.inner.fetch_content(file.id).await {
-            Ok(stored) => {
-                let opening = self.inner.open_content(&snapshot.index, file, stored.content).await;
-                opening.map(|content| (content, stored.version))
-            }
-            Err(failure) => Err(failure),
-        };
-        match opened {
-            Ok((content, version)) => Ok(Some(OpenedFile { content: Plaintext::new(content), version })),
+    /// Reads the content of a file and the version of its ciphertext; `None` if it is damaged or was changed.
+    async fn open(
+        &mut self,
+        snapshot: &Arc<Snapshot>,
+        file: &FileRecord,
+    ) -> Result<Option<(Plaintext, Version)>, Failure> {
+        match self.inner.read_plaintext(&snapshot.index, file).await {
+            Ok(opened) => Ok(Some(opened)),
             Err(failure) if failure.is_damage() => {
                 if Arc::ptr_eq(snapshot, &self.inner.snapshot().await?) {
                     self.damaged.insert(file.id);

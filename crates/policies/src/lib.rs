@@ -4,6 +4,8 @@
 
 #[cfg(feature = "audit")]
 mod audit;
+#[cfg(any(feature = "audit", feature = "observation"))]
+mod called;
 #[cfg(any(feature = "audit", feature = "expiry", feature = "observation"))]
 #[cfg(feature = "expiry")]
 mod expiry;

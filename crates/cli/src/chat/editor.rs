@@ -11,6 +11,8 @@ use rustyline::{
 };
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
+use crate::chat::input::{Input, InputEvent};
+
 const PROMPT: &str = "> ";
 const CONTINUATION: &str = "… ";
 
@@ -18,20 +20,9 @@ const CONTINUATION: &str = "… ";
 pub(crate) struct Editor {
     /// Each value requests a line.
     requests: mpsc::Sender<()>,
-    lines: Receiver<io::Result<EditorEvent>>,
+    lines: Receiver<io::Result<InputEvent>>,
     is_pending: bool,
     mode: TerminalMode,
-}
-
-/// The input at a prompt.
-#[derive(Debug, Eq, PartialEq)]
-pub(crate) enum EditorEvent {
-    /// One or more lines, without the last line feed.
-    Text(String),
-    /// Ctrl-D on an empty line.
-    End,
-    /// Ctrl-C on an empty line.
-    Interrupted,
 }
 
 impl Editor {
@@ -47,7 +38,7 @@ impl Editor {
     }
 
     /// Waits for the next line. If the future is dropped, the next call continues with the same line.
-    pub(crate) async fn next(&mut self) -> io::Result<EditorEvent> {
+    pub(crate) async fn next(&mut self) -> io::Result<InputEvent> {
         let ended = || io::Error::other("the line editor ended");
         if !self.is_pending {
             self.requests.send(()).map_err(|_| ended())?;
@@ -70,7 +61,7 @@ impl Drop for Editor {
 
 type LineEditor = rustyline::Editor<(), MemHistory>;
 
-fn edit(requests: &mpsc::Receiver<()>, lines: &Sender<io::Result<EditorEvent>>) {
+fn edit(requests: &mpsc::Receiver<()>, lines: &Sender<io::Result<InputEvent>>) {
     let mut editor = editor();
     while requests.recv().is_ok() {
         let line = match &mut editor {
@@ -91,34 +82,27 @@ fn editor() -> rustyline::Result<LineEditor> {
 }
 
 /// A backslash at the end of a line continues it on the next one.
-fn message(editor: &mut LineEditor) -> io::Result<EditorEvent> {
+fn message(editor: &mut LineEditor) -> io::Result<InputEvent> {
     let mut text = String::new();
     loop {
         let prompt = if text.is_empty() { PROMPT } else { CONTINUATION };
-        match event(editor.readline(prompt))? {
-            EditorEvent::Text(line) => {
+        match editor.readline(prompt) {
+            Ok(line) => {
                 if let Some(start) = line.strip_suffix('\\') {
                     text.push_str(start);
                     text.push('\n');
                 } else {
                     text.push_str(&line);
                     editor.add_history_entry(&text).map_err(io::Error::other)?;
-                    return Ok(EditorEvent::Text(text));
+                    return Ok(InputEvent::Input(Input::of(&text)));
                 }
             }
-            EditorEvent::Interrupted if !text.is_empty() => text.clear(),
-            ended => return Ok(ended),
+            Err(ReadlineError::Eof) => return Ok(InputEvent::End),
+            Err(ReadlineError::Interrupted) if text.is_empty() => return Ok(InputEvent::Interrupted),
+            Err(ReadlineError::Interrupted) => text.clear(),
+            Err(ReadlineError::Io(error)) => return Err(error),
+            Err(error) => return Err(io::Error::other(error)),
         }
-    }
-}
-
-fn event(line: rustyline::Result<String>) -> io::Result<EditorEvent> {
-    match line {
-        Ok(text) => Ok(EditorEvent::Text(text)),
-        Err(ReadlineError::Eof) => Ok(EditorEvent::End),
-        Err(ReadlineError::Interrupted) => Ok(EditorEvent::Interrupted),
-        Err(ReadlineError::Io(error)) => Err(error),
-        Err(error) => Err(io::Error::other(error)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 
 use tokio::sync::mpsc::Receiver;
 
-use crate::chat::editor::{Editor, EditorEvent};
+use crate::chat::editor::Editor;
 use crate::failure::{Context as _, Failure};
 use crate::protocol::{Line, MAX_LINE_BYTES, lines_of_standard_input};
 
@@ -19,8 +19,9 @@ pub(crate) enum Lines {
 #[derive(Debug, Eq, PartialEq)]
 pub(crate) enum InputEvent {
     Input(Input),
+    /// The end of the stream, or Ctrl-D on an empty line of the editor.
     End,
-    /// Ctrl-C in the editor.
+    /// Ctrl-C on an empty line of the editor.
     Interrupted,
 }
 
@@ -37,11 +38,7 @@ impl Lines {
                 let line = lines.recv().await.transpose().context("cannot read standard input")?;
                 Ok(line.map_or(InputEvent::End, |line| InputEvent::Input(line.into())))
             }
-            Self::FromEditor(editor) => Ok(match editor.next().await.context("cannot read standard input")? {
-                EditorEvent::Text(text) => InputEvent::Input(Input::of(&text)),
-                EditorEvent::End => InputEvent::End,
-                EditorEvent::Interrupted => InputEvent::Interrupted,
-            }),
+            Self::FromEditor(editor) => editor.next().await.context("cannot read standard input"),
         }
     }
 }
@@ -63,7 +60,8 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    fn of(text: &str) -> Self {
+    /// The meaning of one or more lines, without the last line feed.
+    pub(crate) fn of(text: &str) -> Self {
         match text.trim_end() {
             "/memory" => Self::Memory("/memories".to_owned()),
             "/clear" => Self::Clear,

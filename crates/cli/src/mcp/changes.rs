@@ -113,7 +113,7 @@ impl Changes {
         peer: Peer<RoleServer>,
         subscriptions: Subscriptions,
         begin: Arc<Notify>,
-    ) -> Forwarding {
+    ) -> JoinSet<()> {
         let mut changes = self.sender.subscribe();
         let mut forwarding = JoinSet::new();
         forwarding.spawn(async move {
@@ -124,7 +124,7 @@ impl Changes {
                 }
             }
         });
-        Forwarding(forwarding)
+        forwarding
     }
 
     /// Notifies the client of a request `subscriptions/listen` of each later change, until the request is cancelled.
@@ -245,10 +245,6 @@ async fn notify_listener(context: &SubscriptionContext, changed: &Changed) -> Re
     }
     Ok(())
 }
-
-/// The task that notifies the client of a session. It is stopped on drop.
-#[derive(Debug)]
-pub(super) struct Forwarding(#[expect(dead_code, reason = "held, not read")] JoinSet<()>);
 
 /// The subscribed paths of a session, by the URIs that the client gave.
 #[derive(Clone, Debug, Default)]

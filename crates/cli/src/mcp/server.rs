@@ -13,10 +13,11 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{RoleServer, ServerHandler};
 use tokio::sync::{Notify, Semaphore};
+use tokio::task::JoinSet;
 
 use crate::arguments::NAME;
 use crate::failure;
-use crate::mcp::changes::{Changes, Forwarding, Polling, Subscriptions};
+use crate::mcp::changes::{Changes, Polling, Subscriptions};
 use crate::mcp::order::Place;
 use crate::mcp::tools::Tools;
 use crate::mcp::{prompts, resources, tools};
@@ -61,7 +62,7 @@ pub(super) struct Server {
     subscriptions: Subscriptions,
     /// The notifications of a session, which begin once the client is initialized. rmcp may handle later requests
     /// before that.
-    forwarding: OnceLock<Forwarding>,
+    forwarding: OnceLock<JoinSet<()>>,
     is_initialized: Arc<Notify>,
     /// The search for changes of other programs, once the client is interested in them.
     polling: OnceLock<Arc<Polling>>,

@@ -51,23 +51,18 @@ pub(super) async fn serve(memory: Arc<SharedMemory>, interruption: &mut Interrup
         is_started: false,
         input_error: Arc::clone(&input_error),
     };
-    let starting = tokio::select! {
-        biased;
-        status = interruption.status() => return Ok(ExitStatus::Interrupted { status }),
-        started = rmcp::serve_server(Server::new(memory), transport) => started,
+    let starting = match interruption.or(rmcp::serve_server(Server::new(memory), transport)).await {
+        Ok(starting) => starting,
+        Err(status) => return Ok(ExitStatus::Interrupted { status }),
     };
     // It fails if the input ends before the first request.
     if let Ok(running) = starting {
         let stop = running.cancellation_token();
         let mut ending = std::pin::pin!(running.waiting());
-        tokio::select! {
-            biased;
-            status = interruption.status() => {
-                stop.cancel();
-                let _ = timeout(GRACE, ending).await;
-                return Ok(ExitStatus::Interrupted { status });
-            }
-            _ = &mut ending => {}
+        if let Err(status) = interruption.or(&mut ending).await {
+            stop.cancel();
+            let _ = timeout(GRACE, ending).await;
+            return Ok(ExitStatus::Interrupted { status });
         }
     }
     writing.await.map_err(|error| Failure::Output(error.into()))??;

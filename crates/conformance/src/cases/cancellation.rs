@@ -11,7 +11,7 @@ use memory_tool_core::{Batch, MemoryTool, Node, ReadOptions, Store, StoreError, 
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::cases::bytes::{content, path, shown, write};
+use crate::cases::bytes::{file, path, shown, write};
 use crate::failure::{CaseError, Failure, check};
 use crate::session::{self, Client, create, delete, insert, str_replace};
 use crate::target::Target;
@@ -25,7 +25,7 @@ const SETTLING_CHECKS: u32 = 400;
 const BETWEEN_CHECKS: Duration = Duration::from_millis(25);
 
 cases! {
-    |target| target.store()?;
+    |target| &target.store()?;
     batch, rename;
     edit = |target| edit(&target);
     commands = |target| commands(&target);
@@ -80,7 +80,7 @@ async fn settled<T, F: Future<Output = Result<Option<T>, CaseError>>>(look: impl
     Err(Failure::new("a dropped operation was applied in part, and stayed so").into())
 }
 
-async fn batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn batch(store: &dyn Store) -> Result<(), CaseError> {
     let name: StorePath = "/records/suite/cancellation".parse()?;
     let numbered = |round: usize| {
         let content = round.to_string();
@@ -98,9 +98,9 @@ async fn batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
         is_done = outcome.is_some();
         outcome.transpose()?;
         let found = settled(|| async {
-            let first = content(&*store, "/memories/a/first").await?;
+            let first = file(store, "/memories/a/first").await?.content;
             let record = store.read_opts(&name, ReadOptions::new()).await?.into_file().map(|record| record.content);
-            let is_whole = first == content(&*store, "/memories/z/last").await? && record.as_ref() == Some(&first);
+            let is_whole = first == file(store, "/memories/z/last").await?.content && record.as_ref() == Some(&first);
             Ok(is_whole.then_some(first))
         });
         let found = found.await?;
@@ -111,7 +111,7 @@ async fn batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
     Ok(())
 }
 
-async fn rename(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn rename(store: &dyn Store) -> Result<(), CaseError> {
     const FILES: usize = 20;
     let ends = [path("/memories/here")?, path("/memories/there")?];
     let mut files = Batch::new();
@@ -167,68 +167,43 @@ async fn edit(target: &Target) -> Result<(), CaseError> {
     Ok(())
 }
 
-/// The text of each file, or `None` if it does not exist.
-type Texts = Vec<Option<&'static str>>;
-
-/// A command with the contents of its files before and after it. The paths are relative to a directory.
-struct Change {
-    command: fn(&str) -> Value,
-    files: Vec<&'static str>,
-    before: Texts,
-    after: Texts,
-}
+/// A command, and its files: the path of each relative to a directory, and its text before and after the command.
+type Change = (fn(&str) -> Value, &'static [(&'static str, Option<&'static str>, Option<&'static str>)]);
 
 /// Each command that changes something.
-fn changes() -> Vec<Change> {
-    let moved = vec!["from/a.txt", "from/b.txt", "to/a.txt", "to/b.txt"];
-    vec![
-        Change {
-            command: |directory| create(format!("{directory}/d/a.txt"), "one\n"),
-            files: vec!["d/a.txt"],
-            before: vec![None],
-            after: vec![Some("one\n")],
-        },
-        Change {
-            command: |directory| str_replace(format!("{directory}/a.txt"), "one", "two"),
-            files: vec!["a.txt"],
-            before: vec![Some("one\n")],
-            after: vec![Some("two\n")],
-        },
-        Change {
-            command: |directory| insert(format!("{directory}/a.txt"), 1, "two"),
-            files: vec!["a.txt"],
-            before: vec![Some("one\n")],
-            after: vec![Some("one\ntwo\n")],
-        },
-        Change {
-            command: |directory| session::rename(format!("{directory}/from"), format!("{directory}/to")),
-            files: moved,
-            before: vec![Some("one\n"), Some("two\n"), None, None],
-            after: vec![None, None, Some("one\n"), Some("two\n")],
-        },
-        Change {
-            command: |directory| delete(format!("{directory}/d")),
-            files: vec!["d/a.txt", "d/b.txt"],
-            before: vec![Some("one\n"), Some("two\n")],
-            after: vec![None, None],
-        },
-    ]
-}
+const CHANGES: [Change; 5] = [
+    (|directory| create(format!("{directory}/d/a.txt"), "one\n"), &[("d/a.txt", None, Some("one\n"))]),
+    (|directory| str_replace(format!("{directory}/a.txt"), "one", "two"), &[("a.txt", Some("one\n"), Some("two\n"))]),
+    (|directory| insert(format!("{directory}/a.txt"), 1, "two"), &[("a.txt", Some("one\n"), Some("one\ntwo\n"))]),
+    (
+        |directory| session::rename(format!("{directory}/from"), format!("{directory}/to")),
+        &[
+            ("from/a.txt", Some("one\n"), None),
+            ("from/b.txt", Some("two\n"), None),
+            ("to/a.txt", None, Some("one\n")),
+            ("to/b.txt", None, Some("two\n")),
+        ],
+    ),
+    (
+        |directory| delete(format!("{directory}/d")),
+        &[("d/a.txt", Some("one\n"), None), ("d/b.txt", Some("two\n"), None)],
+    ),
+];
 
 /// Drops each command after each number of polls. Each time, it is about other files, because a dropped command may
 /// still be running in the background.
 async fn commands(target: &Target) -> Result<(), CaseError> {
     let (tool, client) = (target.tool()?, target.client());
-    for (number, change) in changes().into_iter().enumerate() {
+    for (number, (command, files)) in CHANGES.into_iter().enumerate() {
         let (mut polls, mut is_done) = (Polls::new(), false);
         while let Some(count) = polls.next(is_done) {
             let directory = format!("/memories/{number}-{}", polls.round);
-            for (file, text) in change.files.iter().zip(&change.before) {
-                if let Some(text) = text {
+            for (file, before, _) in files {
+                if let Some(text) = before {
                     client.must_create(format!("{directory}/{file}"), *text).await?;
                 }
             }
-            let command = (change.command)(&directory);
+            let command = command(&directory);
             let step = format!("{command}, dropped after {count} polls");
             let outcome = dropped(count, tool.call(command)).await;
             is_done = outcome.is_some();
@@ -237,11 +212,13 @@ async fn commands(target: &Target) -> Result<(), CaseError> {
             }
             let settled = settled(|| async {
                 let mut found = Vec::new();
-                for file in &change.files {
+                for (file, ..) in files {
                     found.push(text_if_any(&client, &format!("{directory}/{file}")).await?);
                 }
-                let is = |texts: &Texts| found.iter().map(Option::as_deref).eq(texts.iter().copied());
-                Ok((is(&change.after) || is(&change.before) && !is_done).then_some(()))
+                let found = || found.iter().map(Option::as_deref);
+                let is_after = found().eq(files.iter().map(|(_, _, after)| *after));
+                let is_before = found().eq(files.iter().map(|(_, before, _)| *before));
+                Ok((is_after || is_before && !is_done).then_some(()))
             });
             settled.await.map_err(|stop| stop.in_step(step))?;
         }

@@ -8,10 +8,10 @@ use tempfile::TempDir;
 use crate::cases::interruption::{Interruption, States, large_text};
 use crate::cases::plain_memory::system;
 use crate::disk::{entries_under, on_disk};
-use crate::failure::{CaseError, Failure, check, expect_text};
+use crate::failure::{CaseError, Failure, check};
 use crate::read_back::expect_files;
 use crate::sandbox::{Call, Sandbox, Trace};
-use crate::session::{Client, create, delete, insert, rename, str_replace};
+use crate::session::{create, delete, insert, rename, str_replace};
 use crate::target::Target;
 
 cases! {
@@ -51,8 +51,9 @@ async fn file_size_limit(target: &Target) -> Result<(), CaseError> {
     client.create("/memories/large.txt", large.as_str()).await?.text(true)?;
     client.insert("/memories/a.txt", 1, large).await?.text(true)?;
     client.must_create("/memories/b.txt", "text").await?;
-    expect_texts(&client, &[("/memories/a.txt", "text\n"), ("/memories/b.txt", "text")]).await?;
-    expect_absent(&client, "/memories/large.txt").await
+    client.expect_text("/memories/a.txt", "text\n").await?;
+    client.expect_text("/memories/b.txt", "text").await?;
+    client.expect_absent("/memories/large.txt").await
 }
 
 async fn descriptor_limit(target: &Target) -> Result<(), CaseError> {
@@ -80,17 +81,6 @@ async fn descriptor_limit(target: &Target) -> Result<(), CaseError> {
     expect_files(&client, &[]).await
 }
 
-async fn expect_texts(client: &Client, files: &[(&str, &str)]) -> Result<(), CaseError> {
-    for (path, text) in files {
-        expect_text(text, &client.text(path).await?)?;
-    }
-    Ok(())
-}
-
-async fn expect_absent(client: &Client, path: &str) -> Result<(), CaseError> {
-    client.view(path).await?.error_with("does not exist")
-}
-
 async fn full(target: &Target) -> Result<(), CaseError> {
     /// More files than fit on a disk of 1 MiB.
     const FILES: usize = 50;
@@ -112,10 +102,10 @@ async fn full(target: &Target) -> Result<(), CaseError> {
         let answer = client.insert(path(number), 2_500, text(number)).await?;
         answer.text(answer.is_error())?;
         let expected = if answer.is_error() { text(number) } else { longer };
-        expect_text(&expected, &client.text(path(number)).await?)?;
+        client.expect_text(path(number), &expected).await?;
     }
     for number in refused {
-        expect_absent(&client, &path(number)).await?;
+        client.expect_absent(path(number)).await?;
     }
     Ok(())
 }
@@ -124,7 +114,7 @@ async fn read_only(target: &Target) -> Result<(), CaseError> {
     let path = "/memories/d/a.txt";
     target.client().must_create(path, "text\n").await?;
     let client = target.process_client_under(&Sandbox::ReadOnly(target.directory()?))?;
-    expect_text("text\n", &client.text(path).await?)?;
+    client.expect_text(path, "text\n").await?;
     for change in [
         create("/memories/b.txt", "text"),
         str_replace(path, "text", "other"),
@@ -136,12 +126,12 @@ async fn read_only(target: &Target) -> Result<(), CaseError> {
     ] {
         client.send(change).await?.text(true)?;
     }
-    expect_text("text\n", &client.text(path).await?)?;
-    expect_absent(&client, "/memories/b.txt").await?;
+    client.expect_text(path, "text\n").await?;
+    client.expect_absent("/memories/b.txt").await?;
     // Once the disk is writable again, commands work as before.
     let client = target.process_client()?;
     client.insert(path, 0, "line").await?.text(false)?;
-    expect_texts(&client, &[(path, "line\ntext\n")]).await
+    client.expect_text(path, "line\ntext\n").await
 }
 
 /// Runs the command once for each of its system calls that reach the disk, with that call failing.

@@ -114,10 +114,7 @@ impl Interruption {
     /// Empties the memory.
     pub(super) async fn clear(&self, client: &Client) -> Result<(), CaseError> {
         for path in &self.clear {
-            let answer = client.delete(path).await?;
-            if answer.is_error() {
-                answer.error_with("does not exist")?;
-            }
+            client.delete_if_any(path).await?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::cases::plain_memory::{Item, Tree, tree_of};
 use crate::cases::restarts::{Moment, fence, send_and_kill};
 use crate::disk::on_disk;
 use crate::failure::{CaseError, Failure, check};
-use crate::session::{Client, create};
+use crate::session::create;
 use crate::target::Target;
 
 /// How often a program is killed, each time a little later.
@@ -81,13 +81,13 @@ async fn of_killed_programs(target: &Target) -> Result<(), CaseError> {
     let start = Instant::now();
     client.send(command.clone()).await?.text(false)?;
     let course: Duration = start.elapsed();
-    delete_if_any(&client, path).await?;
+    client.delete_if_any(path).await?;
     let (usual, _) = search(target, mark).await?;
     for kill in 0..KILLS {
         send_and_kill(&client, &command, Moment::After(course * kill / KILLS)).await?;
         client = target.process_client()?;
         fence(&client).await?;
-        delete_if_any(&client, path).await?;
+        client.delete_if_any(path).await?;
         let (tree, found) = search(target, mark).await?;
         check(found.is_empty(), || format!("after a kill and a deletion, the text is still in {found:?}"))?;
         let new = new_files(&usual, &tree);
@@ -96,11 +96,6 @@ async fn of_killed_programs(target: &Target) -> Result<(), CaseError> {
         }
     }
     Ok(())
-}
-
-async fn delete_if_any(client: &Client, path: &str) -> Result<(), CaseError> {
-    let answer = client.delete(path).await?;
-    if answer.is_error() { answer.error_with("does not exist") } else { Ok(()) }
 }
 
 #[cfg(test)]

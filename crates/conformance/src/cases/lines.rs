@@ -1,6 +1,6 @@
 //! Lines that no JSON text has, and the end of the input.
 
-use crate::failure::{CaseError, expect_text};
+use crate::failure::CaseError;
 use crate::target::Target;
 
 cases! {
@@ -26,7 +26,7 @@ async fn not_utf_8(target: &Target) -> Result<(), CaseError> {
         let answer = client.send_bytes(line).await?;
         answer.text(true)?;
         target.expect_files(&[path.parse()?]).await.map_err(|stop| stop.in_step(line.escape_ascii().to_string()))?;
-        expect_text("text", &client.text(path).await?)?;
+        client.expect_text(path, "text").await?;
     }
     Ok(())
 }
@@ -37,7 +37,7 @@ async fn last_without_line_feed(target: &Target) -> Result<(), CaseError> {
     let last = br#"{"command":"create","path":"/memories/b.txt","file_text":"two"}"#;
     client.send_last(last).await?.reply("File created successfully at: /memories/b.txt")?;
     let client = target.process_client()?;
-    expect_text("two", &client.text("/memories/b.txt").await?)?;
+    client.expect_text("/memories/b.txt", "two").await?;
     let answer = client.send_last(br#"{"command":"delete","path":"/memories/b.txt""#).await?;
     answer.text(true).map(drop)
 }

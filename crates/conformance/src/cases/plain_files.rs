@@ -152,7 +152,7 @@ async fn directory_of_links_alone(memory: &PlainMemory) -> Result<(), CaseError>
     memory.client.create("/memories/d", "text").await?.text(true)?;
     memory.expect_trees(&before).await?;
     memory.client.must_create("/memories/d/a.txt", "a").await?;
-    memory.expect_text("/memories/d/a.txt", "a").await
+    memory.client.expect_text("/memories/d/a.txt", "a").await
 }
 
 /// Another program swaps a directory for a link to the outside and back while commands use it. Each command may succeed
@@ -216,7 +216,7 @@ async fn root_becomes_a_link(memory: &PlainMemory) -> Result<(), CaseError> {
     })
     .await?;
     memory.client.must_create("/memories/afterwards.txt", "text").await?;
-    memory.expect_text("/memories/afterwards.txt", "text").await
+    memory.client.expect_text("/memories/afterwards.txt", "text").await
 }
 
 async fn pipes(target: &Target) -> Result<(), CaseError> {
@@ -287,8 +287,8 @@ async fn hard_links(memory: &PlainMemory) -> Result<(), CaseError> {
     let (_, outside) = memory.trees().await?;
     memory.client.insert("/memories/inserted.txt", 0, "new").await?.text(false)?;
     memory.client.str_replace("/memories/replaced.txt", "original", "changed").await?.text(false)?;
-    memory.expect_text("/memories/inserted.txt", "new\noriginal\n").await?;
-    memory.expect_text("/memories/replaced.txt", "changed\n").await?;
+    memory.client.expect_text("/memories/inserted.txt", "new\noriginal\n").await?;
+    memory.client.expect_text("/memories/replaced.txt", "changed\n").await?;
     expect_tree(&outside, &memory.trees().await?.1)
 }
 
@@ -354,7 +354,7 @@ async fn empty_directories(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.expect_nothing("/memories/empty/deeper").await?;
     memory.client.must_create("/memories/empty", "now a file").await?;
     memory.client.rename("/memories/empty", "/memories/target").await?.text(false)?;
-    memory.expect_text("/memories/target", "now a file").await
+    memory.client.expect_text("/memories/target", "now a file").await
 }
 
 async fn removed_root(memory: &PlainMemory) -> Result<(), CaseError> {
@@ -394,7 +394,7 @@ async fn modes_of_what_is_edited(memory: &PlainMemory) -> Result<(), CaseError> 
         on_disk("set the mode of a file", move || system::set_mode(&file, before)).await?;
         memory.client.insert(&path, 0, "line").await?.text(false)?;
         memory.client.str_replace(&path, "line", "other").await?.text(false)?;
-        memory.expect_text(&path, "other\ntext\n").await?;
+        memory.client.expect_text(&path, "other\ntext\n").await?;
         let after = memory.mode(&path).await?;
         let widened = after & 0o077 & !before;
         check(widened == 0, || format!("a file with mode {before:03o} has mode {after:03o} after an edit"))?;
@@ -460,9 +460,9 @@ async fn bytes_on_disk(memory: &PlainMemory) -> Result<(), CaseError> {
 async fn changes_of_others(memory: &PlainMemory) -> Result<(), CaseError> {
     let path = "/memories/notes.txt";
     memory.client.must_create(path, "one\n").await?;
-    memory.expect_text(path, "one\n").await?;
+    memory.client.expect_text(path, "one\n").await?;
     memory.write(path, "two\n").await?; // of the same size, with the same timestamp
-    memory.expect_text(path, "two\n").await?;
+    memory.client.expect_text(path, "two\n").await?;
     memory.write(path, "new\n").await?;
     memory.client.insert(path, 0, "line").await?.text(false)?;
     expect_bytes(b"line\nnew\n", &memory.read(path).await?)?;
@@ -470,7 +470,7 @@ async fn changes_of_others(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.client.str_replace(path, "line", "more").await?.text(false)?;
     expect_bytes(b"more\nold\n", &memory.read(path).await?)?;
     memory.write("/memories/theirs/list.txt", "item").await?;
-    memory.expect_text("/memories/theirs/list.txt", "item").await?;
+    memory.client.expect_text("/memories/theirs/list.txt", "item").await?;
     let items = ["/memories", "/memories/notes.txt", "/memories/theirs/", "/memories/theirs/list.txt"];
     memory.expect_listed("/memories", &items).await?;
     let file = memory.file(path);

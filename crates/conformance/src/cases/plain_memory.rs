@@ -203,10 +203,6 @@ impl PlainMemory {
         self.client.rename(path, "/memories/renamed").await?.error_with(missing)
     }
 
-    pub(super) async fn expect_text(&self, path: &str, text: &str) -> Result<(), CaseError> {
-        expect_text(text, &self.client.text(path).await?)
-    }
-
     pub(super) async fn mode(&self, path: &str) -> Result<u32, CaseError> {
         let file = self.file(path);
         on_disk(format!("read the mode of {path}"), move || system::mode(&file)).await

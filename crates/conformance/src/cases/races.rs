@@ -72,6 +72,11 @@ impl Contenders {
         }
         Ok(clients)
     }
+
+    /// The number of races, four clients or two programs, and another client, which looks at the outcomes.
+    async fn line_up(self, target: &Target) -> Result<(usize, Vec<Client>, Client), CaseError> {
+        Ok((target.limits.races, self.clients(target, 4).await?, target.client()))
+    }
 }
 
 /// Lets all clients act at the same time, and returns the results in the order of the clients.
@@ -139,15 +144,6 @@ fn file_at(race: usize, path: &str) -> String {
     if race.is_multiple_of(2) { path.to_owned() } else { format!("{path}{DEEP}") }
 }
 
-async fn expect_file(client: &Client, path: &str, text: &str) -> Result<(), CaseError> {
-    let got = client.text(path).await.map_err(|stop| stop.in_step(format!("reading {path} after a race")))?;
-    expect_text(text, &got).map_err(|stop| stop.in_step(format!("reading {path} after a race")))
-}
-
-async fn expect_nothing(client: &Client, path: &str) -> Result<(), CaseError> {
-    client.view(path).await?.error_with("does not exist")
-}
-
 /// A line that makes a file large, because slower reads and writes overlap more often.
 fn long_line() -> String {
     "x".repeat(10_000)
@@ -182,9 +178,7 @@ async fn inserts(target: &Target, contenders: Contenders) -> Result<(), CaseErro
 }
 
 async fn replacements(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits.races;
-    let clients = contenders.clients(target, 4).await?;
-    let looker = target.client();
+    let (races, clients, looker) = contenders.line_up(target).await?;
     let path = |number: usize| format!("/memories/{number}.txt");
     let new = |number: usize| format!("from {number}");
     let above = long_line();
@@ -193,27 +187,24 @@ async fn replacements(target: &Target, contenders: Contenders) -> Result<(), Cas
     }
     let replace = |number, contender| str_replace(path(number), "the same", &new(contender));
     for (number, winner) in race(races, &clients, replace, "did not appear verbatim").await?.into_iter().enumerate() {
-        expect_file(&looker, &path(number), &format!("{above}\n{}\nbelow", new(winner))).await?;
+        looker.expect_text(path(number), &format!("{above}\n{}\nbelow", new(winner))).await?;
     }
     Ok(())
 }
 
 async fn creates(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits.races;
-    let clients = contenders.clients(target, 4).await?;
+    let (races, clients, looker) = contenders.line_up(target).await?;
     let path = |number: usize| format!("/memories/{number}{DEEP}");
     let text = |contender: usize| "x".repeat(contender * 1_000) + &contender.to_string();
     let create = |number, contender| create(path(number), text(contender));
     for (number, winner) in race(races, &clients, create, "already exists").await?.into_iter().enumerate() {
-        expect_file(&target.client(), &path(number), &text(winner)).await?;
+        looker.expect_text(path(number), &text(winner)).await?;
     }
     Ok(())
 }
 
 async fn renames_to_one_path(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits.races;
-    let clients = contenders.clients(target, 4).await?;
-    let looker = target.client();
+    let (races, clients, looker) = contenders.line_up(target).await?;
     let from = |number: usize, contender: usize| format!("/memories/from-{contender}/{number}");
     let to = |number: usize| format!("/memories/to/{number}{DEEP}");
     for number in 0..races {
@@ -223,13 +214,13 @@ async fn renames_to_one_path(target: &Target, contenders: Contenders) -> Result<
     }
     let rename = |number, contender| rename(from(number, contender), to(number));
     for (number, winner) in race(races, &clients, rename, "already exists").await?.into_iter().enumerate() {
-        expect_file(&looker, &file_at(number, &to(number)), &winner.to_string()).await?;
+        looker.expect_text(file_at(number, &to(number)), &winner.to_string()).await?;
         for contender in 0..clients.len() {
             let path = from(number, contender);
             if contender == winner {
-                expect_nothing(&looker, &path).await?;
+                looker.expect_absent(path).await?;
             } else {
-                expect_file(&looker, &file_at(number, &path), &contender.to_string()).await?;
+                looker.expect_text(file_at(number, &path), &contender.to_string()).await?;
             }
         }
     }
@@ -237,9 +228,7 @@ async fn renames_to_one_path(target: &Target, contenders: Contenders) -> Result<
 }
 
 async fn renames_of_one_path(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits.races;
-    let clients = contenders.clients(target, 4).await?;
-    let looker = target.client();
+    let (races, clients, looker) = contenders.line_up(target).await?;
     let from = |number: usize| format!("/memories/from/{number}");
     let to = |number: usize, contender: usize| format!("/memories/to-{contender}/{number}{DEEP}");
     for number in 0..races {
@@ -247,13 +236,13 @@ async fn renames_of_one_path(target: &Target, contenders: Contenders) -> Result<
     }
     let rename = |number, contender| rename(from(number), to(number, contender));
     for (number, winner) in race(races, &clients, rename, "does not exist").await?.into_iter().enumerate() {
-        expect_nothing(&looker, &from(number)).await?;
+        looker.expect_absent(from(number)).await?;
         for contender in 0..clients.len() {
             let path = to(number, contender);
             if contender == winner {
-                expect_file(&looker, &file_at(number, &path), "moved").await?;
+                looker.expect_text(file_at(number, &path), "moved").await?;
             } else {
-                expect_nothing(&looker, &path).await?;
+                looker.expect_absent(path).await?;
             }
         }
     }
@@ -261,9 +250,7 @@ async fn renames_of_one_path(target: &Target, contenders: Contenders) -> Result<
 }
 
 async fn deletes(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
-    let races = target.limits.races;
-    let clients = contenders.clients(target, 4).await?;
-    let looker = target.client();
+    let (races, clients, looker) = contenders.line_up(target).await?;
     let path = |number: usize| format!("/memories/{number}");
     for number in 0..races {
         looker.must_create(file_at(number, &path(number)), "text").await?;
@@ -302,15 +289,15 @@ async fn delete_against_creates(target: &Target) -> Result<(), CaseError> {
         });
         acting.await?;
         for number in 0..OLD {
-            expect_nothing(&looker, &old(number)).await?;
+            looker.expect_absent(old(number)).await?;
         }
         let mut is_after_delete = false;
         for path in (0..NEW).map(new) {
             is_after_delete |= !looker.view(&path).await?.is_error();
             if is_after_delete {
-                expect_file(&looker, &path, "new").await?;
+                looker.expect_text(path, "new").await?;
             } else {
-                expect_nothing(&looker, &path).await?;
+                looker.expect_absent(path).await?;
             }
         }
     }
@@ -337,7 +324,7 @@ async fn edits_against_recreation(target: &Target, contenders: Contenders) -> Re
             let recreated = async {
                 for round in 1..=rounds {
                     client.delete(path).await?.text(false)?;
-                    expect_nothing(&client, path).await?;
+                    client.expect_absent(path).await?;
                     client.must_create(path, text(round)).await?;
                     let found = client.text(path).await?;
                     expect_text(&last_line(round), found.lines().next_back().unwrap_or_default())?;
@@ -460,20 +447,20 @@ async fn sees_others(target: &Target, contenders: Contenders) -> Result<(), Case
     };
     for (round, (writer, reader)) in [(one, other), (other, one), (one, other), (other, one)].into_iter().enumerate() {
         let (path, moved) = (format!("/memories/{round}/a.txt"), format!("/memories/{round}/b.txt"));
-        expect_nothing(reader, &path).await?;
+        reader.expect_absent(&path).await?;
         writer.must_create(&path, "one\n").await?;
-        expect_file(reader, &path, "one\n").await?;
+        reader.expect_text(&path, "one\n").await?;
         writer.str_replace(&path, "one", "two").await?.text(false)?; // the same length
-        expect_file(reader, &path, "two\n").await?;
+        reader.expect_text(&path, "two\n").await?;
         writer.insert(&path, 0, "zero").await?.text(false)?;
-        expect_file(reader, &path, "zero\ntwo\n").await?;
+        reader.expect_text(&path, "zero\ntwo\n").await?;
         reader.str_replace(&path, "zero", "null").await?.text(false)?; // based on the other client's change
-        expect_file(writer, &path, "null\ntwo\n").await?;
+        writer.expect_text(&path, "null\ntwo\n").await?;
         writer.rename(&path, &moved).await?.text(false)?;
-        expect_nothing(reader, &path).await?;
-        expect_file(reader, &moved, "null\ntwo\n").await?;
+        reader.expect_absent(&path).await?;
+        reader.expect_text(&moved, "null\ntwo\n").await?;
         writer.delete(&moved).await?.text(false)?;
-        expect_nothing(reader, &moved).await?;
+        reader.expect_absent(&moved).await?;
     }
     Ok(())
 }

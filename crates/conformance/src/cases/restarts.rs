@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::task::{spawn_blocking, yield_now};
 
 use crate::cases::interruption::{Interruption, States};
-use crate::failure::{CaseError, Failure, check, expect_text};
+use crate::failure::{CaseError, Failure, check};
 use crate::read_back;
 use crate::session::{Client, create, delete, insert, rename, str_replace, view_range};
 use crate::target::Target;
@@ -18,10 +18,31 @@ use crate::target::Target;
 /// How often a program is killed during a command, each time a little later.
 const KILLS: u32 = 12;
 
+/// A file in the directory `/memories/d`, and one in a directory in it.
+const A: &str = "/memories/d/a.txt";
+const B: &str = "/memories/d/e/b.txt";
+
 cases! {
     |target| &target;
-    create_survives, str_replace_survives, insert_survives, delete_survives, delete_of_a_directory_survives,
-    rename_survives, rename_of_a_directory_survives, others_continue, bad_lines;
+    others_continue, bad_lines;
+    create_survives = |target| expect_survival(&target, &[create(A, "one\ntwo\n")], &[(A, "one\ntwo\n")]);
+    str_replace_survives = |target|
+        expect_survival(&target, &[create(A, "one\n"), str_replace(A, "one", "two")], &[(A, "two\n")]);
+    insert_survives = |target|
+        expect_survival(&target, &[create(A, "two\n"), insert(A, 0, "one")], &[(A, "one\ntwo\n")]);
+    delete_survives = |target| expect_survival(&target, &[create(A, "a"), create(B, "b"), delete(A)], &[(B, "b")]);
+    delete_of_a_directory_survives = |target| expect_survival(
+        &target,
+        &[create(A, "a"), create(B, "b"), create("/memories/d2", "c"), delete("/memories/d")],
+        &[("/memories/d2", "c")],
+    );
+    rename_survives = |target|
+        expect_survival(&target, &[create(A, "a"), rename(A, "/memories/f/a")], &[("/memories/f/a", "a")]);
+    rename_of_a_directory_survives = |target| expect_survival(
+        &target,
+        &[create(A, "a"), create(B, "b"), rename("/memories/d", "/memories/f/g")],
+        &[("/memories/f/g/a.txt", "a"), ("/memories/f/g/e/b.txt", "b")],
+    );
     killed_while_creating = |target| kill_in_the_middle(&target, &Interruption::creating());
     killed_while_editing = |target| kill_in_the_middle(&target, &Interruption::editing());
     killed_while_renaming = |target| kill_in_the_middle(&target, &Interruption::renaming());
@@ -33,7 +54,7 @@ async fn expect_files(client: &Client, expected: &[(&str, &str)]) -> Result<(), 
     let paths: Result<Vec<MemoryPath>, _> = expected.iter().map(|(path, _)| path.parse()).collect();
     read_back::expect_files(client, &paths?).await?;
     for (path, text) in expected {
-        expect_text(text, &client.text(path).await?)?;
+        client.expect_text(path, text).await?;
     }
     Ok(())
 }
@@ -46,43 +67,6 @@ async fn expect_survival(target: &Target, commands: &[Value], files: &[(&str, &s
     }
     client.kill().await?;
     expect_files(&target.process_client()?, files).await
-}
-
-async fn create_survives(target: &Target) -> Result<(), CaseError> {
-    let path = "/memories/a/b.txt";
-    expect_survival(target, &[create(path, "one\ntwo\n")], &[(path, "one\ntwo\n")]).await
-}
-
-async fn str_replace_survives(target: &Target) -> Result<(), CaseError> {
-    let path = "/memories/a.txt";
-    expect_survival(target, &[create(path, "one\n"), str_replace(path, "one", "two")], &[(path, "two\n")]).await
-}
-
-async fn insert_survives(target: &Target) -> Result<(), CaseError> {
-    let path = "/memories/a.txt";
-    expect_survival(target, &[create(path, "two\n"), insert(path, 0, "one")], &[(path, "one\ntwo\n")]).await
-}
-
-async fn delete_survives(target: &Target) -> Result<(), CaseError> {
-    let commands = [create("/memories/a.txt", "a"), create("/memories/b.txt", "b"), delete("/memories/a.txt")];
-    expect_survival(target, &commands, &[("/memories/b.txt", "b")]).await
-}
-
-async fn delete_of_a_directory_survives(target: &Target) -> Result<(), CaseError> {
-    let [one, other, beside] = ["/memories/d/a.txt", "/memories/d/e/b.txt", "/memories/d2.txt"];
-    let commands = [create(one, "a"), create(other, "b"), create(beside, "c"), delete("/memories/d")];
-    expect_survival(target, &commands, &[(beside, "c")]).await
-}
-
-async fn rename_survives(target: &Target) -> Result<(), CaseError> {
-    let commands = [create("/memories/a.txt", "a"), rename("/memories/a.txt", "/memories/d/b.txt")];
-    expect_survival(target, &commands, &[("/memories/d/b.txt", "a")]).await
-}
-
-async fn rename_of_a_directory_survives(target: &Target) -> Result<(), CaseError> {
-    let files = [create("/memories/d/a.txt", "a"), create("/memories/d/e/b.txt", "b")];
-    let commands = [files.as_slice(), &[rename("/memories/d", "/memories/f/g")]].concat();
-    expect_survival(target, &commands, &[("/memories/f/g/a.txt", "a"), ("/memories/f/g/e/b.txt", "b")]).await
 }
 
 /// Kills a program at many moments during a command.
@@ -243,5 +227,5 @@ async fn bad_lines(target: &Target) -> Result<(), CaseError> {
     if !answer.result["content"].is_string() {
         return Err(answer.wrong("expected a text"));
     }
-    expect_text("text", &client.text("/memories/a.txt").await?)
+    client.expect_text("/memories/a.txt", "text").await
 }

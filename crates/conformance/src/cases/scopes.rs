@@ -9,7 +9,14 @@ use crate::target::Target;
 
 cases! {
     |target| &target;
-    same_name, prefixes, letter_case, patterns, quotes, path_like_names, no_name;
+    same_name, path_like_names, no_name;
+    prefixes = |target| expect_names_apart(&target, &["alice", "alice2", "alic", "alice-2", "2alice"]);
+    letter_case = |target| expect_names_apart(&target, &["alice", "Alice", "ALICE"]);
+    patterns = |target| expect_taken_apart(&target, &["axb", "a_b", "a%b", "a%", "%", "_", "a*b", "*"]);
+    quotes = |target| expect_taken_apart(
+        &target,
+        &["a", "a'b", "a\"b", "a;b", "a'--", "a`b", "a b", "a\tb", "a?b", "a&b", "a=b", "ä"],
+    );
 }
 
 /// Opens a memory whose name must be accepted.
@@ -66,23 +73,6 @@ async fn same_name(target: &Target) -> Result<(), CaseError> {
     write(&*first, "text").await?;
     let content = read(&*second).await?;
     check(content.as_deref() == Some("text"), || format!("the reopened memory contains {content:?}"))
-}
-
-async fn prefixes(target: &Target) -> Result<(), CaseError> {
-    expect_names_apart(target, &["alice", "alice2", "alic", "alice-2", "2alice"]).await
-}
-
-async fn letter_case(target: &Target) -> Result<(), CaseError> {
-    expect_names_apart(target, &["alice", "Alice", "ALICE"]).await
-}
-
-async fn patterns(target: &Target) -> Result<(), CaseError> {
-    expect_taken_apart(target, &["axb", "a_b", "a%b", "a%", "%", "_", "a*b", "*"]).await
-}
-
-async fn quotes(target: &Target) -> Result<(), CaseError> {
-    expect_taken_apart(target, &["a", "a'b", "a\"b", "a;b", "a'--", "a`b", "a b", "a\tb", "a?b", "a&b", "a=b", "ä"])
-        .await
 }
 
 async fn path_like_names(target: &Target) -> Result<(), CaseError> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memory_tool_core::{Batch, Node, ReadOptions, Store, StoreError, StoreExt, StorePath};
 
-use crate::cases::bytes::path;
+use crate::cases::bytes::{expect_content, path};
 use crate::failure::{CaseError, Failure, check};
 use crate::target::Target;
 
@@ -45,10 +45,6 @@ async fn sealed_files(underlying: &dyn Store) -> Result<Vec<(StorePath, Vec<u8>)
     check(!found.is_empty(), || "the underlying store is empty".to_owned())?;
     found.sort();
     Ok(found)
-}
-
-async fn tamper(underlying: &dyn Store, file: &StorePath, content: Vec<u8>) -> Result<(), CaseError> {
-    Ok(underlying.write(file, content).await?)
 }
 
 /// Checks that each file fails to read, is missing, or has its original content.
@@ -139,10 +135,10 @@ async fn flipped_bit(target: &Target) -> Result<(), CaseError> {
         for place in 0..sealed.len() {
             let mut flipped = sealed.clone();
             flipped[place] ^= 1 << (place % 8);
-            tamper(&*underlying, &file, flipped).await?;
+            underlying.write(&file, flipped).await?;
             expect_nothing_else(&*store, &format!("a bit of byte {place} was flipped")).await?;
         }
-        tamper(&*underlying, &file, sealed).await?;
+        underlying.write(&file, sealed).await?;
     }
     expect_intact(&*store).await
 }
@@ -150,26 +146,19 @@ async fn flipped_bit(target: &Target) -> Result<(), CaseError> {
 /// Checks that both files have their original content.
 async fn expect_intact(store: &dyn Store) -> Result<(), CaseError> {
     for (file, content) in files()? {
-        expect_file(store, &file, content).await?;
+        expect_content(store, file.as_str(), content.as_bytes()).await?;
     }
     Ok(())
-}
-
-async fn expect_file(store: &dyn Store, file: &StorePath, content: &str) -> Result<(), CaseError> {
-    match store.read(file).await? {
-        Node::File(found) if found.content == content.as_bytes() => Ok(()),
-        other => Err(Failure::new(format!("{file} does not have its original content: {other:?}")).into()),
-    }
 }
 
 async fn truncated(target: &Target) -> Result<(), CaseError> {
     let (store, underlying) = two_files(target).await?;
     for (file, sealed) in sealed_files(&*underlying).await? {
         for length in 0..sealed.len() {
-            tamper(&*underlying, &file, sealed[..length].to_vec()).await?;
+            underlying.write(&file, sealed[..length].to_vec()).await?;
             expect_nothing_else(&*store, &format!("a ciphertext was truncated to {length} bytes")).await?;
         }
-        tamper(&*underlying, &file, sealed).await?;
+        underlying.write(&file, sealed).await?;
     }
     expect_intact(&*store).await
 }
@@ -179,11 +168,11 @@ async fn swapped(target: &Target) -> Result<(), CaseError> {
     let sealed = sealed_files(&*underlying).await?;
     for (index, (left, left_content)) in sealed.iter().enumerate() {
         for (right, right_content) in &sealed[index + 1..] {
-            tamper(&*underlying, left, right_content.clone()).await?;
-            tamper(&*underlying, right, left_content.clone()).await?;
+            underlying.write(left, right_content.clone()).await?;
+            underlying.write(right, left_content.clone()).await?;
             expect_nothing_else(&*store, "two ciphertexts were swapped").await?;
-            tamper(&*underlying, left, left_content.clone()).await?;
-            tamper(&*underlying, right, right_content.clone()).await?;
+            underlying.write(left, left_content.clone()).await?;
+            underlying.write(right, right_content.clone()).await?;
         }
     }
     expect_intact(&*store).await
@@ -194,9 +183,9 @@ async fn moved(target: &Target) -> Result<(), CaseError> {
     let sealed = sealed_files(&*underlying).await?;
     for (source, content) in &sealed {
         for (target, original) in sealed.iter().filter(|(target, _)| target != source) {
-            tamper(&*underlying, target, content.clone()).await?;
+            underlying.write(target, content.clone()).await?;
             expect_nothing_else(&*store, "a ciphertext was copied over another one").await?;
-            tamper(&*underlying, target, original.clone()).await?;
+            underlying.write(target, original.clone()).await?;
         }
     }
     expect_intact(&*store).await
@@ -211,12 +200,12 @@ async fn from_another_memory(target: &Target) -> Result<(), CaseError> {
     let own = sealed_files(&*underlying).await?;
     for (other_place, foreign) in sealed_files(&*other_underlying).await? {
         for (place, content) in &own {
-            tamper(&*underlying, place, foreign.clone()).await?;
+            underlying.write(place, foreign.clone()).await?;
             expect_nothing_else(&*store, "a ciphertext came from another memory").await?;
-            tamper(&*underlying, place, content.clone()).await?;
+            underlying.write(place, content.clone()).await?;
         }
         if own.iter().all(|(place, _)| *place != other_place) {
-            tamper(&*underlying, &other_place, foreign).await?;
+            underlying.write(&other_place, foreign).await?;
             expect_intact(&*store).await?;
             underlying.remove(other_place).await?;
         }
@@ -235,7 +224,7 @@ async fn older_put_back(target: &Target) -> Result<(), CaseError> {
     };
     let stored = older.len();
     for (number, (place, content)) in older.into_iter().enumerate() {
-        tamper(&*underlying, &place, content).await?;
+        underlying.write(&place, content).await?;
         let found = store.read(&first).await;
         if let Ok(Node::File(found)) = &found {
             let is_known = found.content == first_content.as_bytes() || found.content == NEWER.as_bytes();
@@ -247,7 +236,7 @@ async fn older_put_back(target: &Target) -> Result<(), CaseError> {
         // The last one completes a rollback of the whole store, which a store that has seen a newer state may refuse.
         let is_refused = number + 1 == stored && matches!(store.read(&second).await, Err(StoreError::Failure { .. }));
         if !is_refused {
-            expect_file(&*store, &second, second_content).await?;
+            expect_content(&*store, second.as_str(), second_content.as_bytes()).await?;
         }
     }
     Ok(())
@@ -257,20 +246,19 @@ async fn plaintext_among_ciphertexts(target: &Target) -> Result<(), CaseError> {
     const PLAIN: &str = "nobody encrypted this";
     let (store, underlying) = two_files(target).await?;
     for name in ["/memories/plain.txt", "/memories/customers/plain.txt"] {
-        tamper(&*underlying, &path(name)?, PLAIN.into()).await?;
+        underlying.write(&path(name)?, PLAIN).await?;
         if let Ok(Node::File(found)) = store.read(&path(name)?).await {
             check(!contains(&found.content, PLAIN), || format!("{name} reads as the unencrypted content"))?;
         }
     }
     for (sealed, _) in sealed_files(&*underlying).await? {
-        tamper(&*underlying, &sealed, PLAIN.into()).await?;
+        underlying.write(&sealed, PLAIN).await?;
     }
     expect_nothing_else(&*store, "every ciphertext was replaced by plaintext").await
 }
 
 async fn damage_is_isolated(target: &Target) -> Result<(), CaseError> {
-    let store = target.store()?;
-    let underlying = target.ciphertexts().await?;
+    let (store, underlying) = (target.store()?, target.ciphertexts().await?);
     let [(first, first_content), (second, second_content)] = files()?;
     store.write(first.clone(), first_content).await?;
     let before = sealed_files(&*underlying).await?;
@@ -282,14 +270,13 @@ async fn damage_is_isolated(target: &Target) -> Result<(), CaseError> {
         if let Some(byte) = sealed.last_mut() {
             *byte ^= 1;
         }
-        tamper(&*underlying, &file, sealed).await?;
+        underlying.write(&file, sealed).await?;
     }
-    expect_file(&*store, &first, first_content).await?;
+    expect_content(&*store, first.as_str(), first_content.as_bytes()).await?;
     let listed = store.list(StorePath::memories()).await?;
     check(listed.iter().any(|file| file.path == first), || "the undamaged file is not listed".to_owned())?;
-    let third = path("/memories/third")?;
-    store.write(third.clone(), b"third".to_vec()).await?;
-    expect_file(&*store, &third, "third").await
+    store.write("/memories/third", "third").await?;
+    expect_content(&*store, "/memories/third", b"third").await
 }
 
 async fn wrong_key(target: &Target) -> Result<(), CaseError> {

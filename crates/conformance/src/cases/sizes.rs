@@ -132,7 +132,7 @@ async fn line_of_1_mib(target: &Target) -> Result<(), CaseError> {
     expect_content(target, path, &format!("one\n{long}\ninserted\nthree")).await?;
     client.str_replace(path, &format!("{long}y"), "").await?.error_with("did not appear verbatim")?;
     client.str_replace(path, &long, "short").await?.text(false)?;
-    expect_text("one\nshort\ninserted\nthree", &client.text(path).await?)?;
+    client.expect_text(path, "one\nshort\ninserted\nthree").await?;
     client.str_replace(path, "short", &long).await?.text(false)?;
     expect_content(target, path, &format!("one\n{long}\ninserted\nthree")).await
 }

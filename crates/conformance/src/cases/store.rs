@@ -1,33 +1,33 @@
 //! The `Store` trait: versions, preconditions, batches and listings.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use futures::future::{join_all, try_join};
+use futures::future::try_join;
 use memory_tool_core::{
     Batch, Change, FileEntry, FileTimes, InvalidBatch, MAX_PATH_BYTES, Node, Precondition, ReadOptions, Stat, Store,
-    StoreError, StoreExt, StorePath, Version,
+    StoreError, StoreExt, StorePath,
 };
 use tokio::task::yield_now;
 use tokio::time::sleep;
 
-use crate::cases::bytes::{expect_content, expect_refused, path, write};
+use crate::cases::bytes::{
+    ROUNDS, expect_content, expect_mismatch, expect_refused, expect_taken, one_winner, path, put,
+    race_for_a_version_of, remove, rename, unchanged, version, write,
+};
 use crate::failure::{CaseError, Failure, check};
 use crate::target::Target;
 
-/// The number of tasks in a race.
-const RACERS: usize = 8;
-/// How often a race is repeated.
-const ROUNDS: usize = 30;
 /// How long a writer continues if the reader gets no turn.
 const LONGEST_RACE: Duration = Duration::from_secs(3);
+/// The file in most cases.
+const FILE: &str = "/memories/file";
 /// Long enough for two writes to get different timestamps of milliseconds.
 const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 
 cases! {
-    |target| target.store()?;
+    |target| &target.store()?;
     read, read_under_preconditions, any_bytes, large_file, version_of_other_content, version_is_required,
     version_of_missing_path, version_of_another_file, absence_is_required, preconditions_alone,
     preconditions_of_other_paths, preconditions_in_order, preconditions_come_first, version_after_recreation,
@@ -39,21 +39,6 @@ cases! {
     version_in_another_session = |target| version_in_another_session(&target);
     version_after_recreation_in_another_session = |target| version_after_recreation_in_another_session(&target);
     reopened = |target| reopened(&target);
-}
-
-/// Writes each file in a separate batch, with its path as its content.
-async fn put(store: &dyn Store, files: &[&str]) -> Result<(), CaseError> {
-    for file in files {
-        store.apply(write(file, *file)?).await?;
-    }
-    Ok(())
-}
-
-async fn version(store: &dyn Store, text: &str) -> Result<Version, CaseError> {
-    match store.read(&path(text)?).await? {
-        Node::File(file) => Ok(file.version),
-        other => Err(Failure::new(format!("expected a file at {text}, got {other:?}")).into()),
-    }
 }
 
 async fn expect_stat(store: &dyn Store, text: &str, expected: &Stat) -> Result<(), CaseError> {
@@ -72,16 +57,15 @@ async fn expect_untouched(store: &dyn Store, files: &[&str]) -> Result<(), CaseE
     Ok(())
 }
 
-async fn read(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    expect_stat(&*store, "/memories", &Stat::Directory).await?;
-    put(&*store, &["/memories/d/e/file"]).await?;
+async fn read(store: &dyn Store) -> Result<(), CaseError> {
+    expect_stat(store, "/memories", &Stat::Directory).await?;
+    put(store, &["/memories/d/e/file"]).await?;
     for directory in ["/memories", "/memories/d", "/memories/d/e"] {
-        expect_stat(&*store, directory, &Stat::Directory).await?;
+        expect_stat(store, directory, &Stat::Directory).await?;
     }
-    expect_content(&*store, "/memories/d/e/file", b"/memories/d/e/file").await?;
-    for absent in ["/memories/x", "/memories/d/e/fil", "/memories/d/e/file2", "/memories/d/e/file/x", "/memories/file"]
-    {
-        expect_stat(&*store, absent, &Stat::Absent).await?;
+    expect_content(store, "/memories/d/e/file", b"/memories/d/e/file").await?;
+    for absent in ["/memories/x", "/memories/d/e/fil", "/memories/d/e/file2", "/memories/d/e/file/x", FILE] {
+        expect_stat(store, absent, &Stat::Absent).await?;
     }
     Ok(())
 }
@@ -102,13 +86,13 @@ fn under(preconditions: &[(StorePath, Precondition)]) -> ReadOptions {
     preconditions.iter().fold(ReadOptions::new(), require)
 }
 
-async fn read_under_preconditions(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn read_under_preconditions(store: &dyn Store) -> Result<(), CaseError> {
     store.apply(write("/memories/b", "old")?).await?;
     let [a, b, d, none] =
         [path("/memories/d/a")?, path("/memories/b")?, path("/memories/d")?, path("/memories/d/none")?];
-    let stale = Precondition::Version(version(&*store, "/memories/b").await?);
-    put(&*store, &["/memories/d/a", "/memories/d/e/f", "/memories/b"]).await?;
-    let current = Precondition::Version(version(&*store, "/memories/b").await?);
+    let stale = unchanged(store, "/memories/b").await?;
+    put(store, &["/memories/d/a", "/memories/d/e/f", "/memories/b"]).await?;
+    let current = unchanged(store, "/memories/b").await?;
     let held = [(b.clone(), current), (none.clone(), Precondition::Absent)];
     for place in [&a, &b, &none, &d, &StorePath::memories()] {
         let expected = sorted(store.read(place).await?);
@@ -137,27 +121,34 @@ async fn read_under_preconditions(store: Arc<dyn Store>) -> Result<(), CaseError
     Ok(())
 }
 
-async fn any_bytes(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn any_bytes(store: &dyn Store) -> Result<(), CaseError> {
     let all: Vec<u8> = (0..=u8::MAX).collect();
     for content in [&b""[..], b"\0", b"a\0b", b"\xff\xfe", b"\r\n", b"\n", b" \t", b"\xef\xbb\xbfa", &all] {
-        store.apply(write("/memories/file", content)?).await?;
-        expect_content(&*store, "/memories/file", content).await?;
+        store.apply(write(FILE, content)?).await?;
+        expect_content(store, FILE, content).await?;
     }
     Ok(())
 }
 
-async fn large_file(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn large_file(store: &dyn Store) -> Result<(), CaseError> {
     // Not a power of two, and no two blocks are alike.
     let content: Vec<u8> = (0..5_000_003_u32).map(|index| (index % 251) as u8).collect();
-    store.apply(write("/memories/file", content.clone())?).await?;
-    expect_content(&*store, "/memories/file", &content).await
+    store.apply(write(FILE, content.clone())?).await?;
+    expect_content(store, FILE, &content).await
 }
 
-async fn version_of_other_content(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    let mut versions = Vec::new();
+/// Applies the batches of each round, after which the file must have a version that belonged to no content before.
+async fn expect_new_versions(
+    store: &dyn Store,
+    batches: impl Fn(String) -> Result<Vec<Batch>, CaseError>,
+) -> Result<(), CaseError> {
+    put(store, &[FILE]).await?;
+    let mut versions = vec![version(store, FILE).await?];
     for round in 0..ROUNDS {
-        store.apply(write("/memories/file", format!("{round:04}"))?).await?;
-        let version = version(&*store, "/memories/file").await?;
+        for batch in batches(format!("{round:04}"))? {
+            store.apply(batch).await?;
+        }
+        let version = version(store, FILE).await?;
         check(!versions.contains(&version), || {
             format!("the version after write {round} belonged to another content before")
         })?;
@@ -166,133 +157,103 @@ async fn version_of_other_content(store: Arc<dyn Store>) -> Result<(), CaseError
     Ok(())
 }
 
-async fn version_is_required(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    let file = path("/memories/file")?;
-    store.apply(write("/memories/file", "one")?).await?;
-    let old = version(&*store, "/memories/file").await?;
-    store.apply(write("/memories/file", "two")?.require(file.clone(), Precondition::Version(old.clone()))).await?;
-    expect_content(&*store, "/memories/file", b"two").await?;
-    let stale = write("/memories/file", "six")?.require(file.clone(), Precondition::Version(old));
-    expect_refused(store.apply(stale).await, &StoreError::VersionMismatch { path: file })?;
-    expect_content(&*store, "/memories/file", b"two").await
+async fn version_of_other_content(store: &dyn Store) -> Result<(), CaseError> {
+    expect_new_versions(store, |content| Ok(vec![write(FILE, content)?])).await
 }
 
-async fn version_of_missing_path(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    let file = path("/memories/file")?;
-    put(&*store, &["/memories/file", "/memories/keep"]).await?;
-    let required = Precondition::Version(version(&*store, "/memories/file").await?);
-    store.apply(Batch::new().remove(file.clone())).await?;
-    let edit = write("/memories/file", "new")?.require(file.clone(), required.clone());
-    expect_refused(store.apply(edit).await, &StoreError::VersionMismatch { path: file.clone() })?;
-    put(&*store, &["/memories/file/below"]).await?;
-    let removal = Batch::new().require(file.clone(), required).remove(file.clone());
-    expect_refused(store.apply(removal).await, &StoreError::VersionMismatch { path: file })?;
-    expect_untouched(&*store, &["/memories/file/below", "/memories/keep"]).await
+async fn version_after_recreation(store: &dyn Store) -> Result<(), CaseError> {
+    expect_new_versions(store, |content| Ok(vec![remove(FILE)?, write(FILE, content)?])).await
 }
 
-async fn version_of_another_file(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    put(&*store, &["/memories/a", "/memories/b"]).await?;
-    let other = Precondition::Version(version(&*store, "/memories/b").await?);
-    let edit = write("/memories/a", "new")?.require(path("/memories/a")?, other);
-    expect_refused(store.apply(edit).await, &StoreError::VersionMismatch { path: path("/memories/a")? })?;
-    expect_untouched(&*store, &["/memories/a", "/memories/b"]).await
+async fn version_after_rename(store: &dyn Store) -> Result<(), CaseError> {
+    let batches = |content| {
+        let aside = write("/memories/aside", content)?;
+        Ok(vec![aside, remove(FILE)?, rename("/memories/aside", FILE)?])
+    };
+    expect_new_versions(store, batches).await
 }
 
-async fn absence_is_required(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn version_is_required(store: &dyn Store) -> Result<(), CaseError> {
+    store.apply(write(FILE, "one")?).await?;
+    let old = unchanged(store, FILE).await?;
+    store.apply(write(FILE, "two")?.require(path(FILE)?, old.clone())).await?;
+    expect_content(store, FILE, b"two").await?;
+    expect_mismatch(store, write(FILE, "six")?.require(path(FILE)?, old), FILE).await?;
+    expect_content(store, FILE, b"two").await
+}
+
+async fn version_of_missing_path(store: &dyn Store) -> Result<(), CaseError> {
+    put(store, &[FILE, "/memories/keep"]).await?;
+    let required = unchanged(store, FILE).await?;
+    store.apply(remove(FILE)?).await?;
+    expect_mismatch(store, write(FILE, "new")?.require(path(FILE)?, required.clone()), FILE).await?;
+    put(store, &["/memories/file/below"]).await?;
+    expect_mismatch(store, remove(FILE)?.require(path(FILE)?, required), FILE).await?;
+    expect_untouched(store, &["/memories/file/below", "/memories/keep"]).await
+}
+
+async fn version_of_another_file(store: &dyn Store) -> Result<(), CaseError> {
+    put(store, &["/memories/a", "/memories/b"]).await?;
+    let other = unchanged(store, "/memories/b").await?;
+    expect_mismatch(store, write("/memories/a", "new")?.require(path("/memories/a")?, other), "/memories/a").await?;
+    expect_untouched(store, &["/memories/a", "/memories/b"]).await
+}
+
+async fn absence_is_required(store: &dyn Store) -> Result<(), CaseError> {
     let create = |text| Ok::<_, CaseError>(write(text, text)?.require(path(text)?, Precondition::Absent));
-    store.apply(create("/memories/file")?).await?;
+    store.apply(create(FILE)?).await?;
     store.apply(create("/memories/d/file")?).await?;
-    expect_refused(
-        store.apply(create("/memories/file")?).await,
-        &StoreError::AlreadyExists { path: path("/memories/file")? },
-    )?;
-    let directory = path("/memories/d")?;
-    let only_asked = Batch::new().require(directory.clone(), Precondition::Absent);
-    expect_refused(store.apply(only_asked).await, &StoreError::AlreadyExists { path: directory })?;
-    expect_untouched(&*store, &["/memories/d/file", "/memories/file"]).await
+    expect_taken(store, create(FILE)?, FILE).await?;
+    expect_taken(store, Batch::new().require(path("/memories/d")?, Precondition::Absent), "/memories/d").await?;
+    expect_untouched(store, &["/memories/d/file", FILE]).await
 }
 
-async fn preconditions_alone(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    put(&*store, &["/memories/file"]).await?;
-    let (file, free) = (path("/memories/file")?, path("/memories/free")?);
-    let required = Precondition::Version(version(&*store, "/memories/file").await?);
-    store
-        .apply(Batch::new().require(file.clone(), required.clone()).require(free.clone(), Precondition::Absent))
-        .await?;
-    let taken = Batch::new().require(file.clone(), Precondition::Absent);
-    expect_refused(store.apply(taken).await, &StoreError::AlreadyExists { path: file })?;
-    let gone = Batch::new().require(free.clone(), required);
-    expect_refused(store.apply(gone).await, &StoreError::VersionMismatch { path: free })
+async fn preconditions_alone(store: &dyn Store) -> Result<(), CaseError> {
+    put(store, &[FILE]).await?;
+    let (file, free) = (path(FILE)?, path("/memories/free")?);
+    let required = unchanged(store, FILE).await?;
+    let both = Batch::new().require(file.clone(), required.clone()).require(free.clone(), Precondition::Absent);
+    store.apply(both).await?;
+    expect_taken(store, Batch::new().require(file, Precondition::Absent), FILE).await?;
+    expect_mismatch(store, Batch::new().require(free, required), "/memories/free").await
 }
 
-async fn preconditions_of_other_paths(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    put(&*store, &["/memories/other"]).await?;
-    let other = path("/memories/other")?;
-    let required = Precondition::Version(version(&*store, "/memories/other").await?);
+async fn preconditions_of_other_paths(store: &dyn Store) -> Result<(), CaseError> {
+    put(store, &["/memories/other"]).await?;
+    let required = unchanged(store, "/memories/other").await?;
     store.apply(write("/memories/other", "changed")?).await?;
-    let batch = write("/memories/file", "new")?.require(other.clone(), required);
-    expect_refused(store.apply(batch).await, &StoreError::VersionMismatch { path: other })?;
-    expect_stat(&*store, "/memories/file", &Stat::Absent).await
+    expect_mismatch(store, write(FILE, "new")?.require(path("/memories/other")?, required), "/memories/other").await?;
+    expect_stat(store, FILE, &Stat::Absent).await
 }
 
-async fn preconditions_in_order(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    put(&*store, &["/memories/a", "/memories/b"]).await?;
+async fn preconditions_in_order(store: &dyn Store) -> Result<(), CaseError> {
+    put(store, &["/memories/a", "/memories/b"]).await?;
     for (first, second) in [("/memories/a", "/memories/b"), ("/memories/b", "/memories/a")] {
         let batch = Batch::new().require(path("/memories/free")?, Precondition::Absent);
         let batch = batch.require(path(first)?, Precondition::Absent).require(path(second)?, Precondition::Absent);
-        expect_refused(store.apply(batch).await, &StoreError::AlreadyExists { path: path(first)? })?;
+        expect_taken(store, batch, first).await?;
     }
     Ok(())
 }
 
-async fn preconditions_come_first(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    put(&*store, &["/memories/from"]).await?;
-    let (from, to) = (path("/memories/from")?, path("/memories/to")?);
-    let required = Precondition::Version(version(&*store, "/memories/from").await?);
-    let moved = Batch::new().rename(from.clone(), to.clone());
-    let moved = moved.require(from.clone(), required).require(to.clone(), Precondition::Absent);
-    store.apply(moved).await?;
+async fn preconditions_come_first(store: &dyn Store) -> Result<(), CaseError> {
+    put(store, &["/memories/from"]).await?;
+    let move_to_free = || {
+        Ok::<_, CaseError>(
+            rename("/memories/from", "/memories/to")?.require(path("/memories/to")?, Precondition::Absent),
+        )
+    };
+    let required = unchanged(store, "/memories/from").await?;
+    store.apply(move_to_free()?.require(path("/memories/from")?, required)).await?;
     // Both the precondition and the change fail, and the error is for the precondition.
-    let again = Batch::new().rename(from, to.clone()).require(to.clone(), Precondition::Absent);
-    expect_refused(store.apply(again).await, &StoreError::AlreadyExists { path: to })?;
-    expect_content(&*store, "/memories/to", b"/memories/from").await
+    expect_taken(store, move_to_free()?, "/memories/to").await?;
+    expect_content(store, "/memories/to", b"/memories/from").await
 }
 
-async fn version_after_recreation(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    let mut versions = Vec::new();
-    for round in 0..ROUNDS {
-        let file = path("/memories/file")?;
-        store.apply(write("/memories/file", format!("{round:04}"))?).await?;
-        let version = version(&*store, "/memories/file").await?;
-        check(!versions.contains(&version), || {
-            format!("the version after write {round} belonged to another content before")
-        })?;
-        versions.push(version);
-        store.remove(file).await?;
-    }
-    Ok(())
-}
-
-async fn version_after_rename(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    let mut versions = Vec::new();
-    for round in 0..ROUNDS {
-        store.apply(write("/memories/aside", format!("{round:04}"))?).await?;
-        store.rename("/memories/aside", "/memories/file").await?;
-        let version = version(&*store, "/memories/file").await?;
-        check(!versions.contains(&version), || {
-            format!("the version after rename {round} belonged to another content of the path before")
-        })?;
-        versions.push(version);
-        store.remove("/memories/file").await?;
-    }
-    Ok(())
-}
-
-async fn invalid_batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    let files = ["/memories/d/a", "/memories/d/b", "/memories/file"];
-    put(&*store, &files).await?;
-    let [d, d_a, file, root] =
-        [path("/memories/d")?, path("/memories/d/a")?, path("/memories/file")?, StorePath::memories()];
+async fn invalid_batch(store: &dyn Store) -> Result<(), CaseError> {
+    let files = ["/memories/d/a", "/memories/d/b", FILE];
+    put(store, &files).await?;
+    let [d, d_a, file, root] = [path("/memories/d")?, path("/memories/d/a")?, path(FILE)?, StorePath::memories()];
     let record: StorePath = "/records/suite/state".parse()?;
     let overlap =
         |path: &StorePath, other: &StorePath| InvalidBatch::Overlap { path: path.clone(), other: other.clone() };
@@ -320,45 +281,44 @@ async fn invalid_batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
                 format!("{shown} is invalid because {mistake}, but returned {outcome:?}")
             })?;
         }
-        expect_untouched(&*store, &files).await?;
+        expect_untouched(store, &files).await?;
         let record = store.read_opts(&record, ReadOptions::new()).await?.into_file();
         check(record.is_none(), || "an invalid batch wrote a record".to_owned())?;
     }
     Ok(())
 }
 
-async fn empty_batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn empty_batch(store: &dyn Store) -> Result<(), CaseError> {
     store.apply(Batch::new()).await?;
-    put(&*store, &["/memories/file"]).await?;
+    put(store, &[FILE]).await?;
     store.apply(Batch::new()).await?;
-    expect_untouched(&*store, &["/memories/file"]).await
+    expect_untouched(store, &[FILE]).await
 }
 
-async fn batch(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    put(&*store, &["/memories/gone/a", "/memories/gone/b", "/memories/d/a", "/memories/file", "/memories/keep"])
-        .await?;
+async fn batch(store: &dyn Store) -> Result<(), CaseError> {
+    put(store, &["/memories/gone/a", "/memories/gone/b", "/memories/d/a", FILE, "/memories/keep"]).await?;
     let batch = write("/memories/new/a", "one")?;
-    let batch = batch.write(path("/memories/file")?, b"two");
+    let batch = batch.write(path(FILE)?, b"two");
     let batch = batch.remove(path("/memories/gone")?);
     let batch = batch.rename(path("/memories/d")?, path("/memories/moved")?);
     store.apply(batch).await?;
-    expect_content(&*store, "/memories/new/a", b"one").await?;
-    expect_content(&*store, "/memories/file", b"two").await?;
-    expect_content(&*store, "/memories/moved/a", b"/memories/d/a").await?;
-    expect_content(&*store, "/memories/keep", b"/memories/keep").await?;
-    expect_stat(&*store, "/memories/gone", &Stat::Absent).await?;
-    expect_stat(&*store, "/memories/d", &Stat::Absent).await
+    expect_content(store, "/memories/new/a", b"one").await?;
+    expect_content(store, FILE, b"two").await?;
+    expect_content(store, "/memories/moved/a", b"/memories/d/a").await?;
+    expect_content(store, "/memories/keep", b"/memories/keep").await?;
+    expect_stat(store, "/memories/gone", &Stat::Absent).await?;
+    expect_stat(store, "/memories/d", &Stat::Absent).await
 }
 
-async fn batch_in_one_directory(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    put(&*store, &["/memories/d/e/old"]).await?;
-    let batch = Batch::new().remove(path("/memories/d/e/old")?);
+async fn batch_in_one_directory(store: &dyn Store) -> Result<(), CaseError> {
+    put(store, &["/memories/d/e/old"]).await?;
+    let batch = remove("/memories/d/e/old")?;
     store.apply(batch.write(path("/memories/d/e/new")?, b"/memories/d/e/new")).await?;
-    expect_untouched(&*store, &["/memories/d/e/new"]).await?;
+    expect_untouched(store, &["/memories/d/e/new"]).await?;
     let batch = write("/memories/d/e/newer", "/memories/d/e/newer")?;
     store.apply(batch.rename(path("/memories/d/e/new")?, path("/memories/new")?)).await?;
-    expect_content(&*store, "/memories/new", b"/memories/d/e/new").await?;
-    expect_content(&*store, "/memories/d/e/newer", b"/memories/d/e/newer").await
+    expect_content(store, "/memories/new", b"/memories/d/e/new").await?;
+    expect_content(store, "/memories/d/e/newer", b"/memories/d/e/newer").await
 }
 
 /// Applies valid changes together with a failing one, which takes each position among them in turn.
@@ -386,90 +346,83 @@ async fn expect_all_undone(store: &dyn Store, failing: &Change, error: &StoreErr
     Ok(())
 }
 
-async fn failed_write_undoes_all(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn failed_write_undoes_all(store: &dyn Store) -> Result<(), CaseError> {
     let over_directory = Change::Write { path: path("/memories/d")?, content: Vec::new(), times: FileTimes::new() };
-    expect_all_undone(&*store, &over_directory, &StoreError::AlreadyExists { path: path("/memories/d")? }).await
+    expect_all_undone(store, &over_directory, &StoreError::AlreadyExists { path: path("/memories/d")? }).await
 }
 
-async fn failed_remove_undoes_all(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn failed_remove_undoes_all(store: &dyn Store) -> Result<(), CaseError> {
     let nothing = Change::Remove { path: path("/memories/nothing")? };
-    expect_all_undone(&*store, &nothing, &StoreError::NotFound { path: path("/memories/nothing")? }).await
+    expect_all_undone(store, &nothing, &StoreError::NotFound { path: path("/memories/nothing")? }).await
 }
 
-async fn failed_rename_undoes_all(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn failed_rename_undoes_all(store: &dyn Store) -> Result<(), CaseError> {
     let taken = Change::Rename { from: path("/memories/d/file")?, to: path("/memories/taken")? };
-    expect_all_undone(&*store, &taken, &StoreError::AlreadyExists { path: path("/memories/taken")? }).await
+    expect_all_undone(store, &taken, &StoreError::AlreadyExists { path: path("/memories/taken")? }).await
 }
 
-async fn write_over_directory(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    put(&*store, &["/memories/d/e/file"]).await?;
-    for directory in ["/memories/d", "/memories/d/e"] {
-        let refused = store.apply(write(directory, "new")?).await;
-        expect_refused(refused, &StoreError::AlreadyExists { path: path(directory)? })?;
+/// Writes the files, and checks that each batch is refused with its error and changes nothing.
+async fn expect_all_refused(
+    store: &dyn Store,
+    files: &[&str],
+    batches: impl IntoIterator<Item = Result<(Batch, StoreError), CaseError>>,
+) -> Result<(), CaseError> {
+    put(store, files).await?;
+    for batch in batches {
+        let (batch, error) = batch?;
+        expect_refused(store.apply(batch).await, &error)?;
     }
-    expect_untouched(&*store, &["/memories/d/e/file"]).await
+    expect_untouched(store, files).await
 }
 
-async fn write_under_file(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    put(&*store, &["/memories/d/file"]).await?;
-    for below in ["/memories/d/file/x", "/memories/d/file/x/y"] {
-        let refused = store.apply(write(below, "new")?).await;
-        expect_refused(refused, &StoreError::NotADirectory { path: path("/memories/d/file")? })?;
-    }
-    expect_untouched(&*store, &["/memories/d/file"]).await
+async fn write_over_directory(store: &dyn Store) -> Result<(), CaseError> {
+    let over = |directory| Ok((write(directory, "new")?, StoreError::AlreadyExists { path: path(directory)? }));
+    expect_all_refused(store, &["/memories/d/e/file"], ["/memories/d", "/memories/d/e"].map(over)).await
 }
 
-async fn remove_nothing(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    put(&*store, &["/memories/d/file"]).await?;
-    for nothing in ["/memories/x", "/memories/d/fil", "/memories/d/file/x", "/memories/D"] {
-        let refused = store.apply(Batch::new().remove(path(nothing)?)).await;
-        expect_refused(refused, &StoreError::NotFound { path: path(nothing)? })?;
-    }
-    expect_untouched(&*store, &["/memories/d/file"]).await
+async fn write_under_file(store: &dyn Store) -> Result<(), CaseError> {
+    let file = "/memories/d/file";
+    let under = |below| Ok((write(below, "new")?, StoreError::NotADirectory { path: path(file)? }));
+    expect_all_refused(store, &[file], ["/memories/d/file/x", "/memories/d/file/x/y"].map(under)).await
 }
 
-async fn remove_root(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn remove_nothing(store: &dyn Store) -> Result<(), CaseError> {
+    let removal = |nothing| Ok((remove(nothing)?, StoreError::NotFound { path: path(nothing)? }));
+    let nothing = ["/memories/x", "/memories/d/fil", "/memories/d/file/x", "/memories/D"];
+    expect_all_refused(store, &["/memories/d/file"], nothing.map(removal)).await
+}
+
+async fn remove_root(store: &dyn Store) -> Result<(), CaseError> {
     store.remove(StorePath::memories()).await?;
-    put(&*store, &["/memories/.hidden/file", "/memories/d/file", "/memories/file"]).await?;
+    put(store, &["/memories/.hidden/file", "/memories/d/file", FILE]).await?;
     store.remove(StorePath::memories()).await?;
-    expect_untouched(&*store, &[]).await?;
-    expect_stat(&*store, "/memories", &Stat::Directory).await?;
-    put(&*store, &["/memories/d"]).await?;
-    expect_untouched(&*store, &["/memories/d"]).await
+    expect_untouched(store, &[]).await?;
+    expect_stat(store, "/memories", &Stat::Directory).await?;
+    put(store, &["/memories/d"]).await?;
+    expect_untouched(store, &["/memories/d"]).await
 }
 
-async fn rename_nothing(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    put(&*store, &["/memories/d/file"]).await?;
-    for to in ["/memories/new", "/memories/new/x", "/memories/d", "/memories/d/file", "/memories/d/file/x"] {
-        let refused = store.apply(Batch::new().rename(path("/memories/x")?, path(to)?)).await;
-        expect_refused(refused, &StoreError::NotFound { path: path("/memories/x")? })?;
-    }
-    expect_untouched(&*store, &["/memories/d/file"]).await
+async fn rename_nothing(store: &dyn Store) -> Result<(), CaseError> {
+    let to = |to| Ok((rename("/memories/x", to)?, StoreError::NotFound { path: path("/memories/x")? }));
+    let places = ["/memories/new", "/memories/new/x", "/memories/d", "/memories/d/file", "/memories/d/file/x"];
+    expect_all_refused(store, &["/memories/d/file"], places.map(to)).await
 }
 
-async fn rename_to_existing_path(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    let files = ["/memories/d/file", "/memories/e/file", "/memories/file"];
-    put(&*store, &files).await?;
-    for from in ["/memories/file", "/memories/d"] {
-        for to in ["/memories/e", "/memories/e/file"] {
-            let refused = store.apply(Batch::new().rename(path(from)?, path(to)?)).await;
-            expect_refused(refused, &StoreError::AlreadyExists { path: path(to)? })?;
-        }
-    }
-    expect_untouched(&*store, &files).await
+async fn rename_to_existing_path(store: &dyn Store) -> Result<(), CaseError> {
+    let onto = |(from, to)| Ok((rename(from, to)?, StoreError::AlreadyExists { path: path(to)? }));
+    let [file, directory, to, below] = [FILE, "/memories/d", "/memories/e", "/memories/e/file"];
+    let ends = [(file, to), (file, below), (directory, to), (directory, below)];
+    let files = ["/memories/d/file", "/memories/e/file", FILE];
+    expect_all_refused(store, &files, ends.map(onto)).await
 }
 
-async fn rename_under_file(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    let files = ["/memories/d/file", "/memories/file"];
-    put(&*store, &files).await?;
-    for to in ["/memories/file/x", "/memories/file/x/y"] {
-        let refused = store.apply(Batch::new().rename(path("/memories/d")?, path(to)?)).await;
-        expect_refused(refused, &StoreError::NotADirectory { path: path("/memories/file")? })?;
-    }
-    expect_untouched(&*store, &files).await
+async fn rename_under_file(store: &dyn Store) -> Result<(), CaseError> {
+    let under = |to| Ok((rename("/memories/d", to)?, StoreError::NotADirectory { path: path(FILE)? }));
+    let places = ["/memories/file/x", "/memories/file/x/y"];
+    expect_all_refused(store, &["/memories/d/file", FILE], places.map(under)).await
 }
 
-async fn rename_beyond_the_longest_path(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn rename_beyond_the_longest_path(store: &dyn Store) -> Result<(), CaseError> {
     let directory = format!("/memories/{}", "d".repeat(100));
     let in_directory =
         |segment: &str, count| format!("{directory}{}", format!("/{}", segment.repeat(200)).repeat(count));
@@ -477,14 +430,14 @@ async fn rename_beyond_the_longest_path(store: Arc<dyn Store>) -> Result<(), Cas
     // Comes before the other in the order of paths, and can be moved.
     let fitting = in_directory("a", 3);
     let files = [long.as_str(), fitting.as_str(), &format!("{directory}/short")];
-    put(&*store, &files).await?;
+    put(store, &files).await?;
     let target = format!("/memories/{}", "y".repeat(MAX_PATH_BYTES - long.len() + directory.len() - 9));
-    let refused = store.apply(Batch::new().rename(path(&directory)?, path(&target)?)).await;
+    let refused = store.apply(rename(&directory, &target)?).await;
     check(matches!(refused, Err(StoreError::Path(_))), || format!("expected a path error, got {refused:?}"))?;
-    expect_untouched(&*store, &files).await
+    expect_untouched(store, &files).await
 }
 
-async fn list(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn list(store: &dyn Store) -> Result<(), CaseError> {
     check(store.list(StorePath::memories()).await?.is_empty(), || "an empty store lists files".to_owned())?;
     for (file, content) in [
         ("/memories/a", ""),
@@ -496,10 +449,10 @@ async fn list(store: Arc<dyn Store>) -> Result<(), CaseError> {
         store.apply(write(file, content)?).await?;
     }
     let in_d = [("/memories/d/.hidden", 1), ("/memories/d/b", 3), ("/memories/d/e/f/g/c", 10)];
-    expect_listed(&*store, "/memories/d", &in_d).await?;
-    expect_listed(&*store, "/memories/d/e", &[("/memories/d/e/f/g/c", 10)]).await?;
+    expect_listed(store, "/memories/d", &in_d).await?;
+    expect_listed(store, "/memories/d/e", &[("/memories/d/e/f/g/c", 10)]).await?;
     let all = [&[("/memories/a", 0)], in_d.as_slice(), &[("/memories/node_modules/x", 2)]].concat();
-    expect_listed(&*store, "/memories", &all).await
+    expect_listed(store, "/memories", &all).await
 }
 
 /// Checks the files of a listing and their sizes. Another case checks the times.
@@ -511,7 +464,7 @@ async fn expect_listed(store: &dyn Store, directory: &str, expected: &[(&str, u6
     })
 }
 
-async fn list_neighbours(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn list_neighbours(store: &dyn Store) -> Result<(), CaseError> {
     let neighbours = [
         "/memories/a_b-",
         "/memories/a_b.md",
@@ -520,16 +473,16 @@ async fn list_neighbours(store: Arc<dyn Store>) -> Result<(), CaseError> {
         "/memories/axb/x",
         "/memories/A_B/x",
     ];
-    put(&*store, &neighbours).await?;
-    put(&*store, &["/memories/a_b/x", "/memories/a%/x", "/memories/a*/x"]).await?;
+    put(store, &neighbours).await?;
+    put(store, &["/memories/a_b/x", "/memories/a%/x", "/memories/a*/x"]).await?;
     for directory in ["/memories/a_b", "/memories/a%", "/memories/a*"] {
         let only = format!("{directory}/x");
-        expect_listed(&*store, directory, &[(&only, only.len() as u64)]).await?;
+        expect_listed(store, directory, &[(&only, only.len() as u64)]).await?;
     }
     Ok(())
 }
 
-async fn list_many(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn list_many(store: &dyn Store) -> Result<(), CaseError> {
     const FILES: usize = 2_500; // more than one page of any paginated listing
     let mut batch = Batch::new();
     for number in 0..FILES {
@@ -560,12 +513,12 @@ async fn only_entry(store: &dyn Store) -> Result<FileEntry, CaseError> {
     Ok(file.clone())
 }
 
-async fn times(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    store.write("/memories/file", "one").await?;
-    let first = only_entry(&*store).await?;
+async fn times(store: &dyn Store) -> Result<(), CaseError> {
+    store.write(FILE, "one").await?;
+    let first = only_entry(store).await?;
     sleep(BETWEEN_WRITES).await;
-    store.write("/memories/file", "two").await?;
-    let second = only_entry(&*store).await?;
+    store.write(FILE, "two").await?;
+    let second = only_entry(store).await?;
     check(second.created == first.created, || {
         format!("rewriting the file changed its creation time from {:?} to {:?}", first.created, second.created)
     })?;
@@ -575,12 +528,12 @@ async fn times(store: Arc<dyn Store>) -> Result<(), CaseError> {
             first.modified, second.modified
         )
     })?;
-    store.rename("/memories/file", "/memories/d/moved").await?;
-    let moved = only_entry(&*store).await?;
+    store.rename(FILE, "/memories/d/moved").await?;
+    let moved = only_entry(store).await?;
     check(moved.created == first.created, || {
         format!("renaming the file changed its creation time from {:?} to {:?}", first.created, moved.created)
     })?;
-    times_of_a_copy(&*store).await
+    times_of_a_copy(store).await
 }
 
 /// A copy keeps the times that the store records.
@@ -599,64 +552,20 @@ async fn times_of_a_copy(store: &dyn Store) -> Result<(), CaseError> {
     })
 }
 
-async fn race_for_a_version(store: Arc<dyn Store>) -> Result<(), CaseError> {
-    let file = path("/memories/file")?;
-    store.apply(write("/memories/file", "start")?).await?;
-    for round in 0..ROUNDS {
-        let required = Precondition::Version(version(&*store, "/memories/file").await?);
-        let edit = |racer| {
-            Ok::<_, CaseError>(
-                write("/memories/file", format!("{round} {racer}"))?.require(file.clone(), required.clone()),
-            )
-        };
-        one_winner(&*store, edit, |error| matches!(error, StoreError::VersionMismatch { .. })).await?;
-    }
-    Ok(())
+async fn race_for_a_version(store: &dyn Store) -> Result<(), CaseError> {
+    race_for_a_version_of(FILE, store).await
 }
 
-async fn race_for_a_path(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn race_for_a_path(store: &dyn Store) -> Result<(), CaseError> {
     for round in 0..ROUNDS {
         let file = format!("/memories/{round}/file");
-        let create = |racer| {
-            Ok::<_, CaseError>(write(&file, format!("{round} {racer}"))?.require(path(&file)?, Precondition::Absent))
-        };
-        one_winner(&*store, create, |error| matches!(error, StoreError::AlreadyExists { .. })).await?;
+        let create = |content| Ok(write(&file, content)?.require(path(&file)?, Precondition::Absent));
+        one_winner(store, &file, round, create, |error| matches!(error, StoreError::AlreadyExists { .. })).await?;
     }
     Ok(())
 }
 
-/// Applies all batches concurrently. One must succeed, and the others must fail as expected.
-async fn one_winner(
-    store: &dyn Store,
-    batch: impl Fn(usize) -> Result<Batch, CaseError>,
-    is_loss: impl Fn(&StoreError) -> bool,
-) -> Result<(), CaseError> {
-    let batches = (0..RACERS).map(batch).collect::<Result<Vec<_>, _>>()?;
-    let mut contents = Vec::new();
-    let mut file = None;
-    for change in batches.iter().flat_map(Batch::changes) {
-        if let Change::Write { path, content, .. } = change {
-            file = Some(path.clone());
-            contents.push(content.clone());
-        }
-    }
-    let outcomes = join_all(batches.into_iter().map(|batch| store.apply(batch))).await;
-    let mut winners = Vec::new();
-    for (racer, outcome) in outcomes.into_iter().enumerate() {
-        match outcome {
-            Ok(()) => winners.push(racer),
-            Err(error) if is_loss(&error) => {}
-            Err(error) => return Err(error.into()),
-        }
-    }
-    let [winner] = winners.as_slice() else {
-        return Err(Failure::new(format!("{} of {RACERS} batches were applied instead of one", winners.len())).into());
-    };
-    let (Some(file), Some(content)) = (file, contents.get(*winner)) else { return Ok(()) };
-    expect_content(store, file.as_str(), content).await
-}
-
-async fn list_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn list_is_of_one_moment(store: &dyn Store) -> Result<(), CaseError> {
     let of_size = |round: usize| {
         let content = vec![b'x'; round % 100];
         let batch = write("/memories/a/first", content.clone())?;
@@ -669,10 +578,10 @@ async fn list_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), CaseError> {
             format!("every batch writes both files, but a listing shows {listed:?}")
         })
     };
-    look_while_written(&*store, of_size, look).await
+    look_while_written(store, of_size, look).await
 }
 
-async fn list_of_a_renamed_directory(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn list_of_a_renamed_directory(store: &dyn Store) -> Result<(), CaseError> {
     const FILES: usize = 10;
     let [left, right] = [path("/memories/left")?, path("/memories/right")?];
     for number in 0..FILES {
@@ -693,10 +602,10 @@ async fn list_of_a_renamed_directory(store: Arc<dyn Store>) -> Result<(), CaseEr
         }
         Ok(())
     };
-    look_while_written(&*store, back_and_forth, look).await
+    look_while_written(store, back_and_forth, look).await
 }
 
-async fn read_under_preconditions_is_of_one_moment(store: Arc<dyn Store>) -> Result<(), CaseError> {
+async fn read_under_preconditions_is_of_one_moment(store: &dyn Store) -> Result<(), CaseError> {
     let both = |round: usize| {
         let content = format!("{round}{}", "x".repeat(round % 3));
         Ok(write("/memories/a/first", content.clone())?.write(path("/memories/z/last")?, content))
@@ -724,7 +633,7 @@ async fn read_under_preconditions_is_of_one_moment(store: Arc<dyn Store>) -> Res
         }
         Ok(())
     };
-    look_while_written(&*store, both, look).await
+    look_while_written(store, both, look).await
 }
 
 /// Runs `look` repeatedly while a batch per round is applied, until there were enough of both.
@@ -768,32 +677,27 @@ where
 
 async fn version_in_another_session(target: &Target) -> Result<(), CaseError> {
     let (here, there) = (target.store()?, target.another_store().await?);
-    let file = path("/memories/file")?;
-    here.apply(write("/memories/file", "one")?).await?;
-    let read_here = version(&*here, "/memories/file").await?;
-    let edit = write("/memories/file", "two")?.require(file.clone(), Precondition::Version(read_here.clone()));
-    there.apply(edit).await?;
-    expect_content(&*here, "/memories/file", b"two").await?;
+    here.apply(write(FILE, "one")?).await?;
+    let read_here = unchanged(&*here, FILE).await?;
+    there.apply(write(FILE, "two")?.require(path(FILE)?, read_here.clone())).await?;
+    expect_content(&*here, FILE, b"two").await?;
     for store in [&here, &there] {
-        let stale = write("/memories/file", "six")?.require(file.clone(), Precondition::Version(read_here.clone()));
-        expect_refused(store.apply(stale).await, &StoreError::VersionMismatch { path: file.clone() })?;
+        expect_mismatch(&**store, write(FILE, "six")?.require(path(FILE)?, read_here.clone()), FILE).await?;
     }
-    expect_content(&*there, "/memories/file", b"two").await
+    expect_content(&*there, FILE, b"two").await
 }
 
 async fn version_after_recreation_in_another_session(target: &Target) -> Result<(), CaseError> {
     let here = target.store()?;
-    let file = path("/memories/file")?;
-    here.apply(write("/memories/file", "one")?).await?;
-    let read_here = version(&*here, "/memories/file").await?;
+    here.apply(write(FILE, "one")?).await?;
+    let read_here = unchanged(&*here, FILE).await?;
     for content in ["two", "six", "ten"] {
         let there = target.another_store().await?;
-        there.remove(&file).await?;
-        there.apply(write("/memories/file", content)?).await?;
+        there.apply(remove(FILE)?).await?;
+        there.apply(write(FILE, content)?).await?;
         for store in [&here, &there] {
-            let stale = write("/memories/file", "old")?.require(file.clone(), Precondition::Version(read_here.clone()));
-            expect_refused(store.apply(stale).await, &StoreError::VersionMismatch { path: file.clone() })?;
-            expect_content(&**store, "/memories/file", content.as_bytes()).await?;
+            expect_mismatch(&**store, write(FILE, "old")?.require(path(FILE)?, read_here.clone()), FILE).await?;
+            expect_content(&**store, FILE, content.as_bytes()).await?;
         }
     }
     Ok(())
@@ -802,8 +706,8 @@ async fn version_after_recreation_in_another_session(target: &Target) -> Result<
 async fn reopened(target: &Target) -> Result<(), CaseError> {
     let store = target.store()?;
     put(&*store, &["/memories/gone/file", "/memories/from/file", "/memories/keep"]).await?;
-    store.apply(Batch::new().remove(path("/memories/gone")?)).await?;
-    store.apply(Batch::new().rename(path("/memories/from")?, path("/memories/to")?)).await?;
+    store.apply(remove("/memories/gone")?).await?;
+    store.apply(rename("/memories/from", "/memories/to")?).await?;
     let again = target.another_store().await?;
     expect_listed(&*again, "/memories", &[("/memories/keep", 14), ("/memories/to/file", 19)]).await?;
     expect_content(&*again, "/memories/to/file", b"/memories/from/file").await

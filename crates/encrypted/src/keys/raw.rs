@@ -194,7 +194,7 @@ pub(crate) fn wrap_under(
 pub(crate) fn unwrap_under(cipher: &Cipher, associated: &[u8], wrapped: &[u8]) -> Result<DataKey, KeyError> {
     let (nonce, sealed) = wrapped.split_first_chunk::<NONCE_BYTES>().ok_or(KeyError::WrongKey)?;
     let mut buffer = Zeroizing::new([associated, sealed].concat());
-    cipher.open(&Nonce(*nonce), associated.len(), &mut buffer).map_err(|_| KeyError::WrongKey)?;
+    cipher.open(&Nonce(*nonce), associated.len(), &mut buffer).ok_or(KeyError::WrongKey)?;
     DataKey::from_slice(&buffer[associated.len()..]).ok_or(KeyError::WrongKey)
 }
 

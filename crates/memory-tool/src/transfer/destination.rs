@@ -40,7 +40,7 @@ pub(super) struct Destination {
     /// The number of problems of each kind whose reasons are kept.
     kept_reasons: [usize; PROBLEMS],
     /// The files in progress, in insertion order.
-    writing: FuturesOrdered<BoxFuture<'static, Result<Written, TransferError>>>,
+    writing: FuturesOrdered<BoxFuture<'static, Result<(Writing, Outcome), TransferError>>>,
     /// Their paths and sizes.
     written_paths: VecDeque<(StorePath, usize)>,
 }
@@ -56,13 +56,6 @@ struct Writing {
     known_version: Option<Version>,
 }
 
-struct Written {
-    path: StorePath,
-    is_redacted: bool,
-    known_version: Option<Version>,
-    outcome: Outcome,
-}
-
 struct Recorded {
     outcome: Outcome,
     is_redacted: bool,
@@ -70,18 +63,11 @@ struct Recorded {
 
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum Outcome {
-    Copied {
-        bytes: u64,
-    },
-    Overwritten {
-        bytes: u64,
-    },
+    Copied { bytes: u64 },
+    Overwritten { bytes: u64 },
     Unchanged,
-    Problem {
-        kind: ProblemKind,
-        /// Dropped if there are too many.
-        reason: Option<String>,
-    },
+    // The reason is dropped if there are too many.
+    Problem { kind: ProblemKind, reason: Option<String> },
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -167,7 +153,7 @@ impl Destination {
         let written = self.writing.next().await;
         self.written_paths.pop_front();
         let Some(written) = written else { return Ok(()) };
-        let Written { path, is_redacted, known_version, outcome } = written?;
+        let (Writing { path, is_redacted, known_version, .. }, outcome) = written?;
         if let Some(version) = known_version {
             self.known_versions.insert(path.clone(), version);
         }
@@ -237,10 +223,9 @@ impl Destination {
 }
 
 impl Writing {
-    async fn run(mut self) -> Result<Written, TransferError> {
+    async fn run(mut self) -> Result<(Self, Outcome), TransferError> {
         let outcome = self.write().await?;
-        let Self { path, is_redacted, known_version, .. } = self;
-        Ok(Written { path, is_redacted, known_version, outcome })
+        Ok((self, outcome))
     }
 
     async fn write(&mut self) -> Result<Outcome, TransferError> {

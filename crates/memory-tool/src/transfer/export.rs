@@ -82,7 +82,8 @@ pub(super) async fn run(
     let (path, open) = opener(to, overwrites)?;
     let (listed, unlisted) = source.list().await?;
     let of = listed.len() as u64;
-    let mut target = OpenTarget::open(path, open).await?;
+    let failed = |source| TransferError::Target { path: path.clone(), source };
+    let mut target = blocking::run(|| open().map(Blocking::new)).await.map_err(failed)??;
     let mut report = ExportReport::default();
     for item in &unlisted {
         let problem = FileProblem::of_unlisted(item);
@@ -99,7 +100,9 @@ pub(super) async fn run(
         match read? {
             ReadOutcome::File(file) => {
                 let bytes = file.content.len() as u64;
-                match target.add(path.clone(), file.content, entry.times()).await? {
+                let (place, times) = (path.clone(), entry.times());
+                let added = target.run(move |target| target.add(&place, &file.content, times)).await;
+                match added.map_err(failed)?? {
                     AddOutcome::Written => {
                         report.exported += 1;
                         report.bytes += bytes;
@@ -113,7 +116,9 @@ pub(super) async fn run(
         progress(TransferProgress::new(files, of));
     }
     let reason_to_keep = reason_to_keep(&report);
-    if target.finish(reason_to_keep.is_none()).await? == FinishOutcome::Kept {
+    let may_replace = reason_to_keep.is_none();
+    let finished = target.finish(move |target| target.finish(may_replace)).await;
+    if finished.map_err(failed)?? == FinishOutcome::Kept {
         report = ExportReport { exported: 0, bytes: 0, kept: reason_to_keep, ..report };
     }
     Ok(report)
@@ -163,31 +168,6 @@ fn opener(to: ExportTarget, overwrites: bool) -> Result<(PathBuf, Opener), Trans
     };
     let archive = path.clone();
     Ok((path, Box::new(move || Ok(Box::new(Archive::to_file(&archive, compression, overwrites)?)))))
-}
-
-/// The target of a running export, for asynchronous code.
-struct OpenTarget {
-    target: Blocking<Box<dyn Target>>,
-    path: PathBuf,
-}
-
-impl OpenTarget {
-    async fn open(path: PathBuf, open: Opener) -> Result<Self, TransferError> {
-        match blocking::run(|| open().map(Blocking::new)).await {
-            Ok(opened) => Ok(Self { target: opened?, path }),
-            Err(source) => Err(TransferError::Target { path, source }),
-        }
-    }
-
-    async fn add(&mut self, path: StorePath, content: Vec<u8>, times: FileTimes) -> Result<AddOutcome, TransferError> {
-        let added = self.target.run(move |target| target.add(&path, &content, times)).await;
-        added.unwrap_or_else(|source| Err(TransferError::Target { path: self.path.clone(), source }))
-    }
-
-    async fn finish(self, may_replace: bool) -> Result<FinishOutcome, TransferError> {
-        let finished = self.target.finish(move |target| target.finish(may_replace)).await;
-        finished.unwrap_or_else(|source| Err(TransferError::Target { path: self.path, source }))
-    }
 }
 
 #[cfg(test)]

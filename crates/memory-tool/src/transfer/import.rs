@@ -130,7 +130,7 @@ impl Import {
         // thread ends when the receiver is dropped.
         let reader = thread::Builder::new().name("memory-tool-import".to_owned()).spawn(move || {
             let end = match read_source(origin, name, filter) {
-                Ok(end) => Ok(SourceItem::End(end)),
+                Ok(end) => Ok(end),
                 Err(StopReason::Failure(error)) => Err(error),
                 Err(StopReason::Disconnected) => return,
             };
@@ -161,12 +161,7 @@ struct SourceReader {
 
 enum SourceItem {
     File { path: MemoryPath, content: Vec<u8>, times: FileTimes },
-    End(SourceEnd),
-}
-
-struct SourceEnd {
-    skipped: SkippedFiles,
-    archive_error: Option<String>,
+    End { skipped: SkippedFiles, archive_error: Option<String> },
 }
 
 enum StopReason {
@@ -180,7 +175,8 @@ impl From<Disconnected> for StopReason {
     }
 }
 
-fn read_source(origin: Origin, name: String, mut filter: ImportFilter) -> Result<SourceEnd, StopReason> {
+/// Reads the files of a source. Returns the last item.
+fn read_source(origin: Origin, name: String, mut filter: ImportFilter) -> Result<SourceItem, StopReason> {
     let failed = |source| StopReason::Failure(TransferError::Source { name: name.clone(), source });
     let archive_error = match origin {
         Origin::Reader(reader) => {
@@ -199,11 +195,13 @@ fn read_source(origin: Origin, name: String, mut filter: ImportFilter) -> Result
             archive::import_files(Archive::open(file, &name).map_err(StopReason::Failure)?, &mut filter)?
         }
     };
-    match filter.finish() {
-        Ok(skipped) => Ok(SourceEnd { skipped, archive_error }),
-        // The unread part may contain the directory.
-        Err(nothing) if archive_error.is_some() => Ok(SourceEnd { skipped: nothing.skipped, archive_error }),
-        Err(nothing) => Err(StopReason::Failure(TransferError::NothingUnder { directory: nothing.directory, name })),
+    let (skipped, missing_directory) = filter.finish();
+    match missing_directory {
+        // The unread part of a damaged archive may contain the directory.
+        Some(directory) if archive_error.is_none() => {
+            Err(StopReason::Failure(TransferError::NothingUnder { directory, name }))
+        }
+        _ => Ok(SourceItem::End { skipped, archive_error }),
     }
 }
 
@@ -220,7 +218,7 @@ pub(super) async fn run(
                 files += 1;
                 progress(TransferProgress::new(files, None));
             }
-            Some(SourceItem::End(SourceEnd { skipped, archive_error })) => {
+            Some(SourceItem::End { skipped, archive_error }) => {
                 let written = destination.report(|_| false).await?;
                 let SkippedFiles { reported, more } = skipped;
                 return Ok(ImportReport { written, skipped: reported, more_skipped: more, archive_error });

@@ -20,13 +20,12 @@ pub(super) struct Source {
 
 /// The result of reading a listed file.
 pub(super) enum ReadOutcome {
+    /// The file.
     File(StoredFile),
     /// It was removed after the listing.
     Removed,
     /// It cannot be read, but other files can.
-    Unreadable {
-        reason: String,
-    },
+    Unreadable { reason: String },
 }
 
 impl Source {

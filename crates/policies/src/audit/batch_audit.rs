@@ -2,9 +2,8 @@
 
 use memory_tool_core::{Actor, Batch, ErrorKind, StoreError};
 
-use crate::audit::id::random_id;
 use crate::audit::log::{AuditError, AuditLog};
-use crate::audit::record::{AuditEvent, AuditOutcome, AuditRecord, AuditedChange, FORMAT};
+use crate::audit::record::{AuditEvent, AuditOutcome, AuditRecord, AuditedChange, FORMAT, hexadecimal};
 use crate::audit::time;
 use crate::outcome::{Outcome, outcome_of_operation};
 
@@ -26,7 +25,9 @@ impl RecordFields {
     }
 
     pub(super) fn new(actor: &Actor, command: &str) -> Result<Self, AuditError> {
-        Ok(Self { id: random_id()?, actor: actor.name().to_owned(), command: command.to_owned() })
+        let mut id = [0; 16];
+        getrandom::fill(&mut id).map_err(|error| AuditError::new("generating an id", error))?;
+        Ok(Self { id: hexadecimal(&id), actor: actor.name().to_owned(), command: command.to_owned() })
     }
 
     /// Creates a record with the current time.
@@ -41,8 +42,8 @@ impl RecordFields {
     }
 
     fn outcome(&self, outcome: Outcome, is_unknown: bool) -> AuditRecord {
-        let [error, policy] = [outcome.error(), outcome.policy()].map(|name| name.map(str::to_owned));
-        self.record(AuditEvent::Outcome { outcome: AuditOutcome::of(outcome, is_unknown), error, policy })
+        let (outcome, error, policy) = AuditOutcome::in_record(outcome, is_unknown);
+        self.record(AuditEvent::Outcome { outcome, error, policy })
     }
 }
 

@@ -134,27 +134,19 @@ impl JsonLinesLogBuilder {
     pub async fn open(self) -> Result<JsonLinesLog, AuditError> {
         let Self { path, sync } = self;
         let (lines, received) = mpsc::channel();
-        let opening = off_thread(move |opened| match open_file(&path, sync) {
+        let (sender, opened) = oneshot::channel();
+        let work = move || match open_file(&path, sync) {
             Ok(file) => {
-                let _ = opened.send(Ok(())); // if the caller was dropped, there are no lines
+                let _ = sender.send(Ok(())); // if the caller was dropped, there are no lines
                 Writer { path, sync, file, end: None }.write_lines(&received);
             }
-            Err(error) => {
-                let _ = opened.send(Err(error));
-            }
-        });
-        opening.await.map_err(|error| AuditError::new("opening the audit log", error))?;
+            Err(error) => _ = sender.send(Err(error)),
+        };
+        let failed = |error| AuditError::new("opening the audit log", error);
+        thread::Builder::new().name("audit-log".to_owned()).spawn(work).map_err(failed)?;
+        opened.await.unwrap_or_else(|_| Err(thread_stopped())).map_err(failed)?;
         Ok(JsonLinesLog { lines })
     }
-}
-
-/// Spawns a thread and waits for its first result. The thread may continue to run.
-async fn off_thread<T: Send + 'static>(
-    work: impl FnOnce(oneshot::Sender<io::Result<T>>) + Send + 'static,
-) -> io::Result<T> {
-    let (sender, sent) = oneshot::channel();
-    thread::Builder::new().name("audit-log".to_owned()).spawn(move || work(sender))?;
-    sent.await.unwrap_or_else(|_| Err(thread_stopped()))
 }
 
 fn thread_stopped() -> io::Error {
@@ -223,16 +215,13 @@ impl Writer {
 
     /// Appends a line in one call, so that lines of other processes cannot be mixed with it.
     fn write_line(&mut self, mut line: Vec<u8>) -> io::Result<()> {
-        let end = match self.end.take() {
-            Some(end) => end,
-            None => {
-                let (end, is_line_end) = read_end(&self.file)?;
-                if !is_line_end {
-                    line.insert(0, b'\n');
-                }
-                end
-            }
+        let (end, is_line_end) = match self.end.take() {
+            Some(end) => (end, true),
+            None => read_end(&self.file)?,
         };
+        if !is_line_end {
+            line.insert(0, b'\n');
+        }
         append_at_once(&self.file, &line)?;
         self.end = Some(end + line.len() as u64);
         Ok(())

@@ -1,7 +1,6 @@
 //! [`AuditedTool`] and [`AuditedStore`], which record all changes, and the logs that they append to.
 
 mod batch_audit;
-mod id;
 mod json_lines;
 mod log;
 mod record;

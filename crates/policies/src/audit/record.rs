@@ -224,14 +224,16 @@ pub(super) fn hexadecimal(bytes: &[u8]) -> String {
 }
 
 impl AuditOutcome {
-    /// Converts an outcome. `is_unknown` means that the storage did not confirm a change.
-    pub(super) fn of(outcome: Outcome, is_unknown: bool) -> Self {
-        match outcome {
+    /// The outcome, the kind of error and the policy in a record. `is_unknown` means that the storage did not confirm a
+    /// change.
+    pub(super) fn in_record(outcome: Outcome, is_unknown: bool) -> (Self, Option<String>, Option<String>) {
+        let recorded = match outcome {
             Outcome::Done => Self::Done,
             Outcome::Refused { .. } => Self::Refused,
             Outcome::Failed(_) if is_unknown => Self::Unknown,
             Outcome::Failed(_) => Self::Failed,
             Outcome::Dropped => Self::Dropped,
-        }
+        };
+        (recorded, outcome.error().map(str::to_owned), outcome.policy().map(str::to_owned))
     }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_tool_core::{
     Actor, Command, CommandName, CreateCommand, DeleteCommand, Error, ErrorKind, InsertCommand, MemoryPath, MemoryTool,
-    RenameCommand, Reply, StoreError, StorePath, StrReplaceCommand, ToolDefinition, ViewCommand,
+    RenameCommand, Reply, StoreError, StrReplaceCommand, ToolDefinition, ViewCommand,
 };
 use serde_json::Value;
 
 use crate::audit::batch_audit::{RecordFields, log_failure, report_missing};
 use crate::audit::log::{AuditError, AuditLog};
 use crate::audit::record::{AuditEvent, AuditOutcome};
+use crate::called::{Called, hook_each_command};
 use crate::outcome::outcome_of_command;
 
 /// A tool that records refused and failed commands, and on request views. An [`AuditedStore`](crate::AuditedStore)
@@ -46,51 +47,29 @@ impl<T: MemoryTool> AuditedTool<T> {
         self
     }
 
-    async fn audit(
+    async fn around(
         &self,
-        name: CommandName,
-        paths: [Option<&MemoryPath>; 2],
+        called: Called<'_>,
         work: impl Future<Output = Result<Reply, Error>>,
     ) -> Result<Reply, Error> {
         let result = work.await;
-        if name != CommandName::View {
-            return self.conclude(name.as_str(), paths, result).await;
-        }
-        if !self.records_views {
-            return result;
-        }
-        self.record(name.as_str(), paths, &result).await.map_err(failed)?;
-        result
-    }
-
-    /// Records a refused or failed command.
-    async fn conclude(
-        &self,
-        command: &str,
-        paths: [Option<&MemoryPath>; 2],
-        result: Result<Reply, Error>,
-    ) -> Result<Reply, Error> {
-        if result.is_err() {
+        if called.name == CommandName::View.as_str() {
+            if self.records_views {
+                self.record(called, &result).await.map_err(failed)?;
+            }
+        } else if result.is_err() {
             // The command had no effect, or its batches are recorded, so its result does not depend on this record.
-            let _ = self.record(command, paths, &result).await;
+            let _ = self.record(called, &result).await;
         }
         result
     }
 
-    async fn record(
-        &self,
-        command: &str,
-        paths: [Option<&MemoryPath>; 2],
-        result: &Result<Reply, Error>,
-    ) -> Result<(), AuditError> {
+    async fn record(&self, called: Called<'_>, result: &Result<Reply, Error>) -> Result<(), AuditError> {
         let is_unknown = matches!(result, Err(Error::Storage { kind: ErrorKind::OutcomeUnknown, .. }));
-        let outcome = outcome_of_command(result);
-        let [error, policy] = [outcome.error(), outcome.policy()].map(|name| name.map(str::to_owned));
-        let [path, new_path] = paths.map(|path| path.map(|path| loggable(path, result).clone()));
-        let outcome = AuditOutcome::of(outcome, is_unknown);
-        let [path, new_path] = [path, new_path].map(|path| path.map(StorePath::from));
+        let (outcome, error, policy) = AuditOutcome::in_record(outcome_of_command(result), is_unknown);
+        let [path, new_path] = called.paths.map(|path| path.map(|path| loggable(path, result).clone().into()));
         let event = AuditEvent::Command { path, new_path, outcome, error, policy };
-        let record = RecordFields::new(&self.actor, command)?.record(event);
+        let record = RecordFields::new(&self.actor, called.name)?.record(event);
         let appended = self.log.append(&record).await;
         appended.inspect_err(|error| report_missing(&record, error))
     }
@@ -109,46 +88,4 @@ fn failed(error: AuditError) -> Error {
     Error::Storage { kind: ErrorKind::Other, source }
 }
 
-#[async_trait]
-impl<T: MemoryTool> MemoryTool for AuditedTool<T> {
-    async fn view(&self, command: &ViewCommand) -> Result<Reply, Error> {
-        self.audit(CommandName::View, [Some(&command.path), None], self.inner.view(command)).await
-    }
-
-    async fn create(&self, command: &CreateCommand) -> Result<Reply, Error> {
-        self.audit(CommandName::Create, [Some(&command.path), None], self.inner.create(command)).await
-    }
-
-    async fn str_replace(&self, command: &StrReplaceCommand) -> Result<Reply, Error> {
-        self.audit(CommandName::StrReplace, [Some(&command.path), None], self.inner.str_replace(command)).await
-    }
-
-    async fn insert(&self, command: &InsertCommand) -> Result<Reply, Error> {
-        self.audit(CommandName::Insert, [Some(&command.path), None], self.inner.insert(command)).await
-    }
-
-    async fn delete(&self, command: &DeleteCommand) -> Result<Reply, Error> {
-        self.audit(CommandName::Delete, [Some(&command.path), None], self.inner.delete(command)).await
-    }
-
-    async fn rename(&self, command: &RenameCommand) -> Result<Reply, Error> {
-        let paths = [Some(&command.old_path), Some(&command.new_path)];
-        self.audit(CommandName::Rename, paths, self.inner.rename(command)).await
-    }
-
-    async fn clear_all_memory(&self) -> Result<Reply, Error> {
-        self.conclude("clear_all_memory", [None, None], self.inner.clear_all_memory().await).await
-    }
-
-    /// Records an invalid input as the command `none`.
-    async fn call(&self, input: Value) -> Result<Reply, Error> {
-        match Command::try_from(input) {
-            Ok(command) => self.execute(&command).await,
-            Err(error) => self.conclude("none", [None, None], Err(error)).await,
-        }
-    }
-
-    fn definition(&self) -> ToolDefinition {
-        self.inner.definition()
-    }
-}
+hook_each_command!(AuditedTool);

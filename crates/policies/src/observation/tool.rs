@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Command, CommandName, CreateCommand, DeleteCommand, Error, InsertCommand, MemoryPath, MemoryTool, RenameCommand,
-    Reply, StrReplaceCommand, ToolDefinition, ViewCommand,
+    Command, CommandName, CreateCommand, DeleteCommand, Error, InsertCommand, MemoryTool, RenameCommand, Reply,
+    StrReplaceCommand, ToolDefinition, ViewCommand,
 };
 use serde_json::Value;
 use tracing::field::{Empty, display};
 use tracing::{Span, info_span};
 
+use crate::called::{Called, hook_each_command};
 use crate::observation::report::{Kind, Report};
 use crate::outcome::{Outcome, outcome_of_command};
 
@@ -69,29 +70,28 @@ impl<T: MemoryTool> ObservedTool<T> {
         self
     }
 
-    async fn observe(
+    async fn around(
         &self,
-        command: CommandName,
-        paths: [Option<&MemoryPath>; 2],
-        text_bytes: usize,
+        called: Called<'_>,
         work: impl Future<Output = Result<Reply, Error>>,
     ) -> Result<Reply, Error> {
-        let span = self.span(command.as_str(), text_bytes);
+        let Called { name: command, paths, text_bytes } = called;
+        let store = &*self.store;
+        let span = info_span!(
+            "memory_command",
+            store,
+            command,
+            path = Empty,
+            new_path = Empty,
+            text_bytes,
+            shown_bytes = Empty
+        );
         if self.reports_paths {
             for (field, path) in ["path", "new_path"].into_iter().zip(paths) {
                 path.map(|path| span.record(field, display(path)));
             }
         }
-        self.report(command.as_str(), span).run(work, outcome_of).await
-    }
-
-    fn span(&self, command: &'static str, text_bytes: usize) -> Span {
-        let store = &*self.store;
-        info_span!("memory_command", store, command, path = Empty, new_path = Empty, text_bytes, shown_bytes = Empty)
-    }
-
-    fn report(&self, command: &'static str, span: Span) -> Report<'_> {
-        Report::begin(Kind::Command, &self.store, command, span)
+        Report::begin(Kind::Command, &self.store, command, span).run(work, outcome_of).await
     }
 }
 
@@ -111,54 +111,4 @@ fn shown_bytes(reply: &Reply) -> usize {
     }
 }
 
-#[async_trait]
-impl<T: MemoryTool> MemoryTool for ObservedTool<T> {
-    async fn view(&self, command: &ViewCommand) -> Result<Reply, Error> {
-        self.observe(CommandName::View, [Some(&command.path), None], 0, self.inner.view(command)).await
-    }
-
-    async fn create(&self, command: &CreateCommand) -> Result<Reply, Error> {
-        let text_bytes = command.file_text.len();
-        self.observe(CommandName::Create, [Some(&command.path), None], text_bytes, self.inner.create(command)).await
-    }
-
-    async fn str_replace(&self, command: &StrReplaceCommand) -> Result<Reply, Error> {
-        let text_bytes = command.new_str.len();
-        let work = self.inner.str_replace(command);
-        self.observe(CommandName::StrReplace, [Some(&command.path), None], text_bytes, work).await
-    }
-
-    async fn insert(&self, command: &InsertCommand) -> Result<Reply, Error> {
-        let text_bytes = command.insert_text.len();
-        self.observe(CommandName::Insert, [Some(&command.path), None], text_bytes, self.inner.insert(command)).await
-    }
-
-    async fn delete(&self, command: &DeleteCommand) -> Result<Reply, Error> {
-        self.observe(CommandName::Delete, [Some(&command.path), None], 0, self.inner.delete(command)).await
-    }
-
-    async fn rename(&self, command: &RenameCommand) -> Result<Reply, Error> {
-        let paths = [Some(&command.old_path), Some(&command.new_path)];
-        self.observe(CommandName::Rename, paths, 0, self.inner.rename(command)).await
-    }
-
-    async fn clear_all_memory(&self) -> Result<Reply, Error> {
-        let name = "clear_all_memory";
-        self.report(name, self.span(name, 0)).run(self.inner.clear_all_memory(), outcome_of).await
-    }
-
-    /// Reports an invalid input as the command `none`.
-    async fn call(&self, input: Value) -> Result<Reply, Error> {
-        match Command::try_from(input) {
-            Ok(command) => self.execute(&command).await,
-            Err(error) => {
-                let refused = async { Err(error) };
-                self.report("none", self.span("none", 0)).run(refused, outcome_of).await
-            }
-        }
-    }
-
-    fn definition(&self) -> ToolDefinition {
-        self.inner.definition()
-    }
-}
+hook_each_command!(ObservedTool);

@@ -5,7 +5,6 @@ mod detector;
 mod finding;
 mod passwords;
 mod readings;
-mod redaction;
 mod rules;
 mod screen;
 mod sensitive_data;

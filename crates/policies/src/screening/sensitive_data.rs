@@ -9,7 +9,6 @@ use regex::Regex;
 
 use crate::screening::detector::Detector;
 use crate::screening::finding::Finding;
-use crate::screening::redaction::redact;
 use crate::screening::rules::{RULES, Rule};
 use crate::screening::screen::{Refusal, Screen, Verdict};
 
@@ -183,6 +182,21 @@ fn regex(pattern: &str) -> Regex {
 /// precede numbers.
 fn first_word(candidate: &str) -> usize {
     candidate.find(' ').unwrap_or(candidate.len())
+}
+
+/// Replaces each finding with `[redacted: …]`. Findings must be in order and must not overlap.
+fn redact(text: &str, findings: &[Finding]) -> String {
+    let mut redacted = String::with_capacity(text.len());
+    let mut end = 0;
+    for finding in findings {
+        redacted.push_str(&text[end..finding.range.start]);
+        redacted.push_str("[redacted: ");
+        redacted.push_str(finding.detector.name());
+        redacted.push(']');
+        end = finding.range.end;
+    }
+    redacted.push_str(&text[end..]);
+    redacted
 }
 
 fn refusal(text: &str, findings: &[Finding]) -> Refusal {

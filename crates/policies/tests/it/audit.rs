@@ -254,7 +254,7 @@ fn a_refused_or_failed_command_is_recorded() {
         assert_eq!(new(), [command("rename", &paths, "refused", "rename_into_itself")]);
         tool.call(json!({"command": "view", "path": "/memories/b"})).await.unwrap_err();
         tool.call(json!({"command": "shred", "path": "/memories/b"})).await.unwrap_err();
-        assert_eq!(new(), [command("none", &json!({}), "refused", "input")]);
+        assert_eq!(new(), [command("none", &json!({}), "refused", "invalid_input")]);
 
         tool.call(create(at, COFFEE)).await.unwrap_err();
         let records = new();

@@ -60,7 +60,7 @@ fn commands() -> [(Value, &'static str, Option<&'static str>); 9] {
         (json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": SECRET}), "done", None),
         (json!({"command": "rename", "old_path": path, "new_path": "/memories/b"}), "done", None),
         (json!({"command": "delete", "path": path}), "refused", Some("not_found")),
-        (json!({"command": SECRET}), "refused", Some("input")),
+        (json!({"command": SECRET}), "refused", Some("invalid_input")),
     ]
 }
 
@@ -75,7 +75,10 @@ async fn each_command_is_reported_once_without_contents() {
         assert_eq!(events.len(), before + 1);
         let (span, event) = events.last().unwrap();
         assert_eq!(span["store"], "alice");
-        assert_eq!(span["command"], if error == Some("input") { json!("none") } else { command["command"].clone() });
+        assert_eq!(
+            span["command"],
+            if error == Some("invalid_input") { json!("none") } else { command["command"].clone() }
+        );
         assert_eq!(event["level"], "INFO");
         assert_eq!(event["fields"]["outcome"], outcome, "{command}");
         assert_eq!(event["fields"].get("error").and_then(Value::as_str), error, "{command}");

@@ -36,12 +36,14 @@ pub(super) enum Compression {
 pub(super) struct Archive {
     /// `None` after the archive is finished.
     builder: Option<Builder<Output>>,
+    /// The path of the file, and whether it may exist. `None` for a writer.
+    file: Option<(PathBuf, bool)>,
     directories: BTreeSet<StorePath>,
 }
 
 impl Archive {
     pub(super) fn to_writer(writer: Box<dyn Write + Send>) -> Self {
-        Self::to(Output::Writer(BufWriter::new(writer)))
+        Self::to(Output::Writer(BufWriter::new(writer)), None)
     }
 
     /// Writes to a temporary file in the same directory, which [`finish`](Self::finish) renames.
@@ -53,16 +55,23 @@ impl Archive {
         // Temporary files are readable only by their owner.
         let partial = NamedTempFile::with_prefix_in(PARTIAL_PREFIX, directory);
         let partial = partial.map_err(|source| TransferError::Target { path: path.to_owned(), source })?;
-        let partial = match compression {
-            Compression::None => Partial::Plain(BufWriter::new(partial)),
+        let output = match compression {
+            Compression::None => Output::Plain(BufWriter::new(partial)),
             // The gzip header contains no name and no time.
-            Compression::Gzip => Partial::Gzip(GzEncoder::new(partial, flate2::Compression::default())),
+            Compression::Gzip => Output::Gzip(GzEncoder::new(partial, flate2::Compression::default())),
         };
-        Ok(Self::to(Output::File { partial, path: path.to_owned(), overwrites }))
+        Ok(Self::to(output, Some((path.to_owned(), overwrites))))
     }
 
-    fn to(output: Output) -> Self {
-        Self { builder: Some(Builder::new(output)), directories: BTreeSet::new() }
+    fn to(output: Output, file: Option<(PathBuf, bool)>) -> Self {
+        Self { builder: Some(Builder::new(output)), file, directories: BTreeSet::new() }
+    }
+
+    fn failure(&self, source: io::Error) -> TransferError {
+        match &self.file {
+            Some((path, _)) => TransferError::Target { path: path.clone(), source },
+            None => TransferError::Writer(source),
+        }
     }
 
     fn append(
@@ -81,8 +90,7 @@ impl Archive {
         header.set_size(content.len() as u64);
         header.set_uid(0);
         header.set_gid(0);
-        let appended = builder.append_data(&mut header, name, content);
-        appended.map_err(|source| builder.get_ref().failure(source))
+        builder.append_data(&mut header, name, content).map_err(|source| self.failure(source))
     }
 }
 
@@ -108,17 +116,15 @@ impl Target for Archive {
     /// Completes the archive, and renames the temporary file. If it may not replace an existing archive, it is removed.
     fn finish(mut self: Box<Self>, may_replace: bool) -> Result<FinishOutcome, TransferError> {
         let Some(mut builder) = self.builder.take() else { return Ok(FinishOutcome::Written) };
-        let finished = builder.finish();
-        finished.map_err(|source| builder.get_ref().failure(source))?;
-        match builder.into_inner().map_err(TransferError::Writer)? {
-            Output::Writer(mut output) => output.flush().map_err(TransferError::Writer)?,
-            Output::File { partial, path, overwrites } => match rename_to(partial, &path, overwrites && may_replace) {
-                Err(error) if overwrites && error.kind() == ErrorKind::AlreadyExists => return Ok(FinishOutcome::Kept),
-                named => named.map_err(|source| TransferError::Target { path, source })?,
-            },
-            Output::Discard => {}
+        builder.finish().map_err(|source| self.failure(source))?;
+        let written = builder.into_inner().and_then(Output::finish).map_err(|source| self.failure(source))?;
+        let (Some(partial), Some((path, overwrites))) = (written, &self.file) else {
+            return Ok(FinishOutcome::Written);
+        };
+        match rename_to(partial, path, *overwrites && may_replace) {
+            Err(error) if *overwrites && error.kind() == ErrorKind::AlreadyExists => Ok(FinishOutcome::Kept),
+            named => named.map(|()| FinishOutcome::Written).map_err(|source| self.failure(source)),
         }
-        Ok(FinishOutcome::Written)
     }
 }
 
@@ -150,8 +156,7 @@ fn extension(key: &str, value: u64) -> String {
     format!("{length}{rest}")
 }
 
-fn rename_to(partial: Partial, path: &Path, overwrites: bool) -> io::Result<()> {
-    let partial = partial.finish()?;
+fn rename_to(partial: NamedTempFile, path: &Path, overwrites: bool) -> io::Result<()> {
     partial.as_file().sync_all()?;
     let named = if overwrites { partial.persist(path) } else { partial.persist_noclobber(path) };
     named.map(drop).map_err(|error| error.error)
@@ -159,55 +164,39 @@ fn rename_to(partial: Partial, path: &Path, overwrites: bool) -> io::Result<()> 
 
 enum Output {
     Writer(BufWriter<Box<dyn Write + Send>>),
-    File { partial: Partial, path: PathBuf, overwrites: bool },
+    Plain(BufWriter<NamedTempFile>),
+    Gzip(GzEncoder<NamedTempFile>),
     Discard,
 }
 
-enum Partial {
-    Plain(BufWriter<NamedTempFile>),
-    Gzip(GzEncoder<NamedTempFile>),
-}
-
-impl Partial {
-    fn writer(&mut self) -> &mut dyn Write {
-        match self {
-            Self::Plain(file) => file,
-            Self::Gzip(file) => file,
-        }
-    }
-
-    fn finish(self) -> io::Result<NamedTempFile> {
-        match self {
-            Self::Plain(file) => file.into_inner().map_err(io::IntoInnerError::into_error),
-            Self::Gzip(file) => file.finish(),
-        }
-    }
-}
-
 impl Output {
-    fn failure(&self, source: io::Error) -> TransferError {
+    fn writer(&mut self) -> Option<&mut dyn Write> {
         match self {
-            Self::File { path, .. } => TransferError::Target { path: path.clone(), source },
-            Self::Writer(_) | Self::Discard => TransferError::Writer(source),
+            Self::Writer(output) => Some(output),
+            Self::Plain(file) => Some(file),
+            Self::Gzip(file) => Some(file),
+            Self::Discard => None,
+        }
+    }
+
+    /// Completes the output. Returns the temporary file, if it is one.
+    fn finish(self) -> io::Result<Option<NamedTempFile>> {
+        match self {
+            Self::Writer(mut output) => output.flush().map(|()| None),
+            Self::Plain(file) => file.into_inner().map(Some).map_err(io::IntoInnerError::into_error),
+            Self::Gzip(file) => file.finish().map(Some),
+            Self::Discard => Ok(None),
         }
     }
 }
 
 impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Writer(output) => output.write(bytes),
-            Self::File { partial, .. } => partial.writer().write(bytes),
-            Self::Discard => Ok(bytes.len()),
-        }
+        self.writer().map_or(Ok(bytes.len()), |writer| writer.write(bytes))
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Writer(output) => output.flush(),
-            Self::File { partial, .. } => partial.writer().flush(),
-            Self::Discard => Ok(()),
-        }
+        self.writer().map_or(Ok(()), |writer| writer.flush())
     }
 }
 
@@ -233,7 +222,7 @@ mod tests {
 
     fn archive(is_finished: bool) -> Vec<u8> {
         let written = Written::default();
-        let mut archive = Archive::to(Output::Writer(BufWriter::new(Box::new(written.clone()))));
+        let mut archive = Archive::to_writer(Box::new(written.clone()));
         archive.add(&"/memories/d/a".parse().unwrap(), b"text", FileTimes::new()).unwrap();
         if is_finished {
             Box::new(archive).finish(true).unwrap();

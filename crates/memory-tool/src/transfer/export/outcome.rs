@@ -5,11 +5,10 @@ pub(in crate::transfer) const PARTIAL_PREFIX: &str = ".memory-tool-export-";
 
 /// The result of adding a file.
 pub(super) enum AddOutcome {
+    /// The file is in the target.
     Written,
     /// The target does not support the file.
-    Refused {
-        reason: String,
-    },
+    Refused { reason: String },
 }
 
 /// The result of an export.

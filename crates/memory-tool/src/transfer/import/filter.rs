@@ -40,12 +40,6 @@ pub(crate) struct SkippedFiles {
     pub(super) more: u64,
 }
 
-/// The source contains nothing under the selected directory.
-pub(super) struct NothingUnder {
-    pub(super) directory: String,
-    pub(super) skipped: SkippedFiles,
-}
-
 impl ImportFilter {
     pub(crate) fn new(under: Option<String>, skip_above: u64, take: Take) -> Self {
         let (taken, skipped) = (HashSet::new(), SkippedFiles::default());
@@ -57,11 +51,9 @@ impl ImportFilter {
         self.under.is_some()
     }
 
-    pub(super) fn finish(self) -> Result<SkippedFiles, NothingUnder> {
-        match self.under {
-            Some(directory) if !self.found_any => Err(NothingUnder { directory, skipped: self.skipped }),
-            _ => Ok(self.skipped),
-        }
+    /// The skipped files, and the selected directory if the source contains nothing under it.
+    pub(super) fn finish(self) -> (SkippedFiles, Option<String>) {
+        (self.skipped, self.under.filter(|_| !self.found_any))
     }
 
     /// The path for a file with this name and size. A file without a valid path is recorded as skipped.

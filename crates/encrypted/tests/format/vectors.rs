@@ -17,7 +17,7 @@ use crate::object::{open, seal};
 use crate::padding::Padding;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/vectors/format-1.json");
-const VECTORS: &str = include_str!("../tests/vectors/format-1.json");
+const VECTORS: &str = include_str!("../vectors/format-1.json");
 
 const PASSPHRASE: &str = "correct horse battery staple";
 
