@@ -8,7 +8,8 @@
 use std::env;
 use std::time::Duration;
 
-use memory_tool::{BoxError, Memory, api::Answer};
+use memory_tool::api::Answer;
+use memory_tool::{BoxError, Memory};
 use reqwest::{Client, redirect};
 use serde_json::{Value, json};
 

@@ -9,10 +9,8 @@ use std::error::Error;
 
 use memory_tool::local::LocalStore;
 use memory_tool::sqlite::SqliteStore;
-use memory_tool::{
-    Node, Store, StoreError, StoreExt,
-    store::{Batch, Precondition, StorePath},
-};
+use memory_tool::store::{Batch, Precondition, StorePath};
+use memory_tool::{Node, Store, StoreError, StoreExt};
 
 /// The result of a migration.
 #[derive(Debug, Default, Eq, PartialEq)]

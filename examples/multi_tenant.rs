@@ -15,12 +15,10 @@ use axum::http::header::{AUTHORIZATION, HeaderName, WWW_AUTHENTICATE};
 use axum::http::{StatusCode, request::Parts};
 use axum::routing::post;
 use axum::{Json, Router};
+use memory_tool::api::{ToolResult, ToolUse};
 use memory_tool::policies::{Scope, ScopeError, ScopedStore};
 use memory_tool::sqlite::SqliteStore;
-use memory_tool::{
-    BoxError, Engine, Error, MemoryTool, Store,
-    api::{ToolResult, ToolUse},
-};
+use memory_tool::{BoxError, Engine, Error, MemoryTool, Store};
 use sha2::{Digest, Sha256};
 
 /// State that all requests share.

@@ -3,7 +3,8 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use memory_tool::{Memory, api::Answer};
+use memory_tool::Memory;
+use memory_tool::api::Answer;
 use serde_json::{Value, json};
 
 #[tokio::main]

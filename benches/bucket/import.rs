@@ -3,7 +3,8 @@
 use std::fs;
 use std::time::Instant;
 
-use memory_tool::{Memory, transfer::Import};
+use memory_tool::Memory;
+use memory_tool::transfer::Import;
 use memory_tool_core::OpenOptions;
 
 use crate::report::{print_table, time};

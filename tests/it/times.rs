@@ -4,10 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use memory_tool::{
-    Memory,
-    transfer::{CopyOptions, Export, Import},
-};
+use memory_tool::Memory;
+use memory_tool::transfer::{CopyOptions, Export, Import};
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::{Batch, FileTimes, InMemoryStore, Store, StoreExt as _, StorePath};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};

@@ -4,10 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool::{
-    ErrorKind, Node, Store, StoreError,
-    store::{Batch, ReadOptions, StorePath},
-};
+use memory_tool::store::{Batch, ReadOptions, StorePath};
+use memory_tool::{ErrorKind, Node, Store, StoreError};
 use tokio::time::timeout;
 
 /// A store whose methods fail if they do not return within the timeout. They may still run after it.

@@ -1,9 +1,7 @@
 //! [`Exception`]: an error as the class and the arguments of an exception.
 
-use memory_tool::{
-    BoxError, Error, ErrorKind, OpenError, OptionsError, StoreError,
-    store::{Problem, QuotaKind, StorePath},
-};
+use memory_tool::store::{Problem, QuotaKind, StorePath};
+use memory_tool::{BoxError, Error, ErrorKind, OpenError, OptionsError, StoreError};
 use serde_json::{Value, json};
 
 const QUOTAS: [(QuotaKind, &str); 4] = [

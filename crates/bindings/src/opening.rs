@@ -8,9 +8,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use memory_tool::encrypted::{KeyProvider, RawKey};
-use memory_tool::{
-    LogDetail, Memory, MemoryBuilder, MemoryOptions, MemoryPath, OptionsError, Store, StoreUrl, store::DEFAULT_TIMEOUT,
-};
+use memory_tool::store::DEFAULT_TIMEOUT;
+use memory_tool::{LogDetail, Memory, MemoryBuilder, MemoryOptions, MemoryPath, OptionsError, Store, StoreUrl};
 use serde_json::{Map, Value};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};

@@ -1,10 +1,8 @@
 //! [`Operation`]: an operation on an open memory.
 
-use memory_tool::{
-    FileEntry, Memory, Usage,
-    api::Content,
-    command::{Command, Turn},
-};
+use memory_tool::api::Content;
+use memory_tool::command::{Command, Turn};
+use memory_tool::{FileEntry, Memory, Usage};
 use serde_json::Value;
 
 use crate::errors::CallError;

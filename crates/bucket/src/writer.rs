@@ -62,7 +62,7 @@ impl Queue {
 
 #[derive(Debug)]
 enum Work {
-    /// A batch, and where its contents are.
+    /// A batch, and the locations of its contents.
     Batch { batch: Batch, staging: Staging },
     /// A change of no file.
     Note(Step),

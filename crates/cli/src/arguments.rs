@@ -25,16 +25,16 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgGroup, Args, Command, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+use memory_tool::command::DEFAULT_MAX_VIEW_CHARACTERS;
 use memory_tool::conformance::{Basis, Capability, CommandLine, DEFAULT_ANSWER_TIMEOUT};
 use memory_tool::policies::Scope;
-use memory_tool::{
-    MemoryOptions, MemoryPath, StoreUrl, command::DEFAULT_MAX_VIEW_CHARACTERS, expand_home, store::DEFAULT_TIMEOUT,
-};
+use memory_tool::store::DEFAULT_TIMEOUT;
+use memory_tool::{MemoryOptions, MemoryPath, StoreUrl};
 use memory_tool_bucket::DEFAULT_GRACE;
 
 use crate::arguments::values::{
     Age, AnswerTimeout, ReportFormat, ViewCap, WritingArgument, by_name, directory_of_a_case, directory_of_a_source,
-    lack,
+    host_path, lack,
 };
 use crate::encryption::{Encryption, SourceEncryption};
 use crate::memory;
@@ -803,11 +803,6 @@ impl TimeoutArgument {
         encryption.set(&mut options);
         options
     }
-}
-
-/// Parses a path of the host, in which `~` is the home directory.
-pub(crate) fn host_path() -> impl TypedValueParser<Value = PathBuf> {
-    OsStringValueParser::new().try_map(expand_home)
 }
 
 fn store_url_parser() -> impl TypedValueParser<Value = StoreUrl> {

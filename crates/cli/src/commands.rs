@@ -5,7 +5,9 @@ use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
-use memory_tool::{Error, Memory, MemoryOptions, MemoryPath, PathError, api::ToolResult, command::Reply};
+use memory_tool::api::ToolResult;
+use memory_tool::command::Reply;
+use memory_tool::{Error, Memory, MemoryOptions, MemoryPath, PathError};
 use serde_json::{Value, json};
 
 use crate::arguments::{CommandArguments, DeleteArguments, SharedArguments};

@@ -8,7 +8,7 @@ use clap::builder::NonEmptyStringValueParser;
 use memory_tool::MemoryOptions;
 use memory_tool::encrypted::Padding;
 
-use crate::arguments::host_path;
+use crate::arguments::values::host_path;
 
 /// The options of a store's encryption. Without a key, the store is not encrypted.
 #[derive(Args, Clone, Debug, Default)]

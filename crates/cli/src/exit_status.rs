@@ -3,7 +3,7 @@
 /// The end of a subcommand that ran.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum ExitStatus {
-    /// It did what it was asked for.
+    /// Everything was done.
     Success,
     /// It reports a problem: an error reply, a failed case, damage, or an incomplete transfer.
     Problem,

@@ -3,7 +3,8 @@
 use std::error::Error;
 use std::io::{self, Write as _};
 
-use memory_tool::{BoxError, OpenError, store::Problem};
+use memory_tool::store::Problem;
+use memory_tool::{BoxError, OpenError};
 
 #[cfg(feature = "chat")]
 use crate::chat::error::RequestError;

@@ -8,8 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use memory_tool::policies::{Detector, Scope, UnknownKind};
 use memory_tool::{Actor, BoxError, LogDetail, MemoryBuilder, MemoryOptions, MemoryPath, Screening, StoreUrl};
 
-use crate::arguments::host_path;
-use crate::arguments::values::{Age, by_name};
+use crate::arguments::values::{Age, by_name, host_path};
 use crate::failure::Failure;
 use crate::memory;
 

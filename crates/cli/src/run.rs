@@ -2,11 +2,9 @@
 
 use std::io::{self, BufRead, Write};
 
-use memory_tool::{
-    Memory, MemoryOptions, MemoryTool, StoreUrl,
-    api::{RejectedToolUse, ToolResult, ToolUse},
-    command::InputError,
-};
+use memory_tool::api::{RejectedToolUse, ToolResult, ToolUse};
+use memory_tool::command::InputError;
+use memory_tool::{Memory, MemoryOptions, MemoryTool, StoreUrl};
 use tokio::runtime::Runtime;
 
 use crate::arguments::RunArguments;

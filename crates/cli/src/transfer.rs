@@ -3,11 +3,9 @@
 use std::io::Stderr;
 
 use memory_tool::policies::Scope;
-use memory_tool::{
-    Memory, MemoryOptions, StoreUrl,
-    store::StorePath,
-    transfer::{FileProblem, TransferProgress, WriteReport},
-};
+use memory_tool::store::StorePath;
+use memory_tool::transfer::{FileProblem, TransferProgress, WriteReport};
+use memory_tool::{Memory, MemoryOptions, StoreUrl};
 
 use crate::arguments::ExistingArgument;
 use crate::arguments::values::WritingArgument;

@@ -1,9 +1,7 @@
 //! `memory-tool verify`: reports missing or damaged files of a store.
 
-use memory_tool::{
-    OpenOptions, StoreUrl,
-    store::{Problem, VerifyReport},
-};
+use memory_tool::store::{Problem, VerifyReport};
+use memory_tool::{OpenOptions, StoreUrl};
 use serde::Serialize;
 
 use crate::arguments::{StoreArgument, VerifyArguments};

@@ -212,7 +212,7 @@ fn common_length<T: PartialEq>(left: impl Iterator<Item = T>, right: impl Iterat
     left.zip(right).take_while(|(left, right)| left == right).count()
 }
 
-/// The part of a text around the given character.
+/// The part of the text around the given character.
 pub(crate) fn excerpt(text: &str, character: usize) -> String {
     const BEFORE: usize = 80;
     const LENGTH: usize = 400;

@@ -334,7 +334,7 @@ fn table() -> Vec<(Case, Vector)> {
     vectors::all().into_iter().map(|vector| (vector.case(), vector)).collect()
 }
 
-/// What a case needs to be run.
+/// The requirements of a case.
 #[derive(Clone)]
 struct Runner {
     factory: Arc<dyn Factory>,

@@ -22,8 +22,7 @@ use crate::state::{Condition, State};
 use crate::stored_object::StoredObject;
 use crate::version;
 
-/// What a read found that was based on a snapshot, and whether the read also confirmed that the index is still the one
-/// of the snapshot.
+/// The result of a read of a snapshot. `is_current` is whether the read confirmed that the index is unchanged.
 type Observation<T> = (T, bool);
 
 /// A read of the inner store with preconditions.

@@ -13,7 +13,7 @@ use crate::lock::Lock;
 use crate::name::{Name, TemporaryName};
 use crate::tree::Tree;
 
-/// The files, and what remains to be done for the changes made to them.
+/// The files, with the work that their changes leave for the end of the transaction.
 pub(crate) struct LockedFiles<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) tree: Tree<'a>,

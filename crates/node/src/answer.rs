@@ -4,7 +4,8 @@ use std::error::Error as StdError;
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use memory_tool::{FileEntry, PathError, StoreError, Usage, api::Content};
+use memory_tool::api::Content;
+use memory_tool::{FileEntry, PathError, StoreError, Usage};
 use memory_tool_bindings::{CallError, Exception, OptionError, Outcome, parse_store_error};
 use napi_derive::napi;
 use serde_json::Value;

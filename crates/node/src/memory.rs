@@ -1,6 +1,7 @@
 //! [`NativeMemory`]: an open memory.
 
-use memory_tool::{Memory, command::InputError};
+use memory_tool::Memory;
+use memory_tool::command::InputError;
 use memory_tool_bindings::{CallError, Operation};
 use napi::Env;
 use napi::bindgen_prelude::ClassInstance;

@@ -4,7 +4,8 @@ use std::error::Error as StdError;
 use std::io;
 use std::iter::successors;
 
-use memory_tool::{Error, ErrorKind, PathError, StoreError, command::InputError};
+use memory_tool::command::InputError;
+use memory_tool::{Error, ErrorKind, PathError, StoreError};
 use memory_tool_bindings::{self as bindings, Exception, failure_named, parse_store_error};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PySystemExit, PyValueError};
 use pyo3::prelude::*;

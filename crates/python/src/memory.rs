@@ -3,7 +3,8 @@
 use std::mem;
 use std::process;
 
-use memory_tool::{Error, ErrorKind, FileEntry, Memory, StoreError, api::Content};
+use memory_tool::api::Content;
+use memory_tool::{Error, ErrorKind, FileEntry, Memory, StoreError};
 use memory_tool_bindings::{self as bindings, Operation, Outcome};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;

@@ -4,10 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use memory_tool::{
-    ErrorKind, FileEntry, Node, Quota, Store, StoreError, Usage,
-    store::{Change, Precondition, Stat, StorePath, StoreState, StoredFile, Version},
-};
+use memory_tool::store::{Change, Precondition, Stat, StorePath, StoreState, StoredFile, Version};
+use memory_tool::{ErrorKind, FileEntry, Node, Quota, Store, StoreError, Usage};
 use pyo3::call::PyCallArgs;
 use pyo3::exceptions::{PyRuntimeError, PyTypeError};
 use pyo3::prelude::*;

@@ -7,7 +7,8 @@
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
-use memory_tool::{BoxError, Memory, MemoryTool, StoreError, api::ToolUse};
+use memory_tool::api::ToolUse;
+use memory_tool::{BoxError, Memory, MemoryTool, StoreError};
 use serde_json::Value;
 
 const DIRECTORY: &str = "customer-service-memory";

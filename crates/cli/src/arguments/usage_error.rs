@@ -6,7 +6,8 @@ use std::ffi::OsString;
 use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
-use memory_tool::{redact_credentials, store::is_unprintable};
+use memory_tool::redact_credentials;
+use memory_tool::store::is_unprintable;
 
 use crate::arguments::{STORE_OPTION, STORE_VARIABLE};
 use crate::escapes::on_one_line;

@@ -2,13 +2,21 @@
 
 use std::fmt;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use memory_tool::conformance::Capability;
+use memory_tool::expand_home;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+/// Parses a path of the host, in which `~` is the home directory.
+pub(crate) fn host_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(expand_home)
+}
 
 /// The maximum output of one `view` in characters (`[V8]`). `None`, written `none`, is no maximum.
 #[derive(Clone, Copy, Debug)]

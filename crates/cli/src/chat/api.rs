@@ -6,10 +6,8 @@ use std::pin::Pin;
 use std::time::{Duration, SystemTime};
 
 use futures::{Stream, StreamExt as _};
-use memory_tool::{
-    BoxError,
-    api::{BETA_HEADER, COMPACTION_BETA_HEADER},
-};
+use memory_tool::BoxError;
+use memory_tool::api::{BETA_HEADER, COMPACTION_BETA_HEADER};
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER};
 use reqwest::{Client, Url};
 use serde_json::Value;

@@ -4,7 +4,8 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
-use memory_tool::{MemoryTool, ToolRunner, api::TOOL_NAME};
+use memory_tool::api::TOOL_NAME;
+use memory_tool::{MemoryTool, ToolRunner};
 use serde_json::{Value, json};
 
 use crate::chat::api::{Api, PendingResponse, Step, quoted};

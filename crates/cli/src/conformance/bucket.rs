@@ -9,12 +9,19 @@ use object_store::path::Path;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::conformance::sandbox::{PREFIX, url_under};
 use crate::failure::{Context as _, Failure, eprint_error, eprint_line};
 use crate::memory;
 use crate::run::start_runtime;
 
+/// The start of the name of each directory and prefix, before a random part. It is short, because the path of a socket
+/// is limited to about 100 bytes.
+pub(super) const PREFIX: &str = "memory-tool-test-";
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The URL of a name under a prefix.
+pub(super) fn url_under(url: &str, name: &str) -> String {
+    format!("{}/{name}", url.trim_end_matches('/'))
+}
 
 /// The URL of a unique prefix. Dropping it removes all objects under it.
 pub(crate) struct BucketSandbox(pub(crate) String);

@@ -16,14 +16,10 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::conformance::bucket::BucketSandbox;
+use crate::conformance::bucket::{BucketSandbox, PREFIX, url_under};
 use crate::encryption::Encryption;
 use crate::failure::Failure;
 use crate::memory;
-
-/// The start of the name of each directory and prefix, before a random part. It is short, because the path of a socket
-/// is limited to about 100 bytes.
-pub(super) const PREFIX: &str = "memory-tool-test-";
 
 const DATABASE: &str = "memory.sqlite";
 
@@ -120,11 +116,6 @@ impl Drop for CreatedDirectories {
 
 fn new_directory(parent: &Path) -> io::Result<TempDir> {
     tempfile::Builder::new().prefix(PREFIX).tempdir_in(parent)
-}
-
-/// The URL of a name under a prefix.
-pub(super) fn url_under(url: &str, name: &str) -> String {
-    format!("{}/{name}", url.trim_end_matches('/'))
 }
 
 /// Creates the stores of the cases, which share nothing.

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, SystemTime};
 
-use memory_tool::{Error, ErrorKind, MemoryPath, Store, StoreExt as _, command::Reply, store::StorePath};
+use memory_tool::command::Reply;
+use memory_tool::store::StorePath;
+use memory_tool::{Error, ErrorKind, MemoryPath, Store, StoreExt as _};
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam};
 use rmcp::service::{SubscriptionContext, SubscriptionSendError};
 use rmcp::{Peer, RoleServer, ServiceError};

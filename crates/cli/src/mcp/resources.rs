@@ -4,11 +4,9 @@ use std::error::Error as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use memory_tool::{
-    Error, FileEntry, MemoryPath, MemoryTool, Node, Store, StoreError, StoreExt as _,
-    command::{ImageView, Reply, ViewCommand},
-    store::StorePath,
-};
+use memory_tool::command::{ImageView, Reply, ViewCommand};
+use memory_tool::store::StorePath;
+use memory_tool::{Error, FileEntry, MemoryPath, MemoryTool, Node, Store, StoreError, StoreExt as _};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::model::{ErrorData, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;

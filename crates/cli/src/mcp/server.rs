@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
-use memory_tool::{Memory, MemoryTool, Store, command::TurnGuard};
+use memory_tool::command::TurnGuard;
+use memory_tool::{Memory, MemoryTool, Store};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
     GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,

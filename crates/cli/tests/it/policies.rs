@@ -3,12 +3,10 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use memory_tool::Memory;
 use memory_tool::encrypted::{KeyRing, RawKey};
 use memory_tool::policies::Scope;
-use memory_tool::{
-    Memory,
-    store::{Batch, StorePath},
-};
+use memory_tool::store::{Batch, StorePath};
 use memory_tool_test_fixtures::session::{Outcome, Place, Session, outcome, program};
 use serde_json::{Value, json};
 

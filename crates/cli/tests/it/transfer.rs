@@ -10,10 +10,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use memory_tool::{
-    Memory, StoreUrl,
-    store::{Batch, StorePath},
-};
+use memory_tool::store::{Batch, StorePath};
+use memory_tool::{Memory, StoreUrl};
 use memory_tool_test_fixtures::session::{Outcome, PATIENCE, Place, outcome, outcome_with, program, wait_for_end};
 use serde_json::{Value, json};
 

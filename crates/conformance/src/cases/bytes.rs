@@ -63,7 +63,7 @@ pub(crate) fn expect_refused<T>(outcome: Result<T, StoreError>, expected: &Store
     }
 }
 
-/// The precondition that a file or record stays as it is now.
+/// A precondition on the current version of a file or record.
 pub(crate) async fn unchanged(store: &dyn Store, text: &str) -> Result<Precondition, CaseError> {
     Ok(Precondition::Version(version(store, text).await?))
 }

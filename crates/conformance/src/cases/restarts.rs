@@ -112,7 +112,7 @@ pub(super) enum Moment {
 }
 
 impl Moment {
-    /// Waits for the moment, unless `is_over` is set first.
+    /// Waits for the moment, except if `is_over` is set first.
     async fn wait(self, is_over: &AtomicBool) -> Result<(), CaseError> {
         match self {
             // The runtime's timer is too coarse: a command can take less than its millisecond.

@@ -52,7 +52,8 @@ impl Memory {
     /// `progress` is called after each file.
     ///
     /// ```
-    /// use memory_tool::{Memory, transfer::CopyOptions};
+    /// use memory_tool::transfer::CopyOptions;
+    /// use memory_tool::Memory;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -102,7 +103,8 @@ impl Memory {
     /// `progress` is called after each file.
     ///
     /// ```
-    /// use memory_tool::{Memory, transfer::Export};
+    /// use memory_tool::transfer::Export;
+    /// use memory_tool::Memory;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -145,7 +147,8 @@ impl Memory {
     /// `progress` is called after each file.
     ///
     /// ```
-    /// use memory_tool::{Memory, transfer::{Export, Import}};
+    /// use memory_tool::transfer::{Export, Import};
+    /// use memory_tool::Memory;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
