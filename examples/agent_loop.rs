@@ -8,8 +8,7 @@
 use std::env;
 use std::time::Duration;
 
-use memory_tool::api::Answer;
-use memory_tool::{BoxError, Memory};
+use memory_tool::{Answer, BoxError, Memory};
 use reqwest::{Client, redirect};
 use serde_json::{Value, json};
 

@@ -4,11 +4,10 @@
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
 use async_trait::async_trait;
-use memory_tool::api::ToolDefinition;
 use memory_tool::command::{
     CreateCommand, DeleteCommand, InsertCommand, RenameCommand, Reply, StrReplaceCommand, ViewCommand,
 };
-use memory_tool::{Engine, Error, InMemoryStore, MemoryTool};
+use memory_tool::{Engine, Error, InMemoryStore, MemoryTool, ToolDefinition};
 use serde_json::json;
 
 /// A tool that replies in German. It leaves the output of `view` unchanged, because Claude relies on its format.

@@ -3,8 +3,7 @@
 
 #![allow(clippy::print_stdout, reason = "an example prints")]
 
-use memory_tool::Memory;
-use memory_tool::api::Answer;
+use memory_tool::{Answer, Memory};
 use serde_json::{Value, json};
 
 #[tokio::main]

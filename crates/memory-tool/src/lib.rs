@@ -27,8 +27,8 @@ pub use home::{HomeError, expand_home};
 pub use layers::Expiring;
 pub use memory::Memory;
 pub use memory_tool_core::{
-    Actor, BoxError, Engine, Error, ErrorKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, OpenError,
-    OpenMode, OpenOptions, PathError, Quota, Store, StoreError, StoreExt, ToolRunner, Usage,
+    Actor, Answer, BoxError, Engine, Error, ErrorKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node,
+    OpenError, OpenMode, OpenOptions, PathError, Quota, Store, StoreError, StoreExt, ToolDefinition, ToolRunner, Usage,
 };
 pub use notify::MemoryChange;
 #[cfg(feature = "options")]
@@ -41,9 +41,8 @@ pub use unprobed::KeysRequired;
 /// Calls of the tool as blocks of the Messages API, and context editing.
 pub mod api {
     pub use memory_tool_core::{
-        Answer, BETA_HEADER, COMPACTION_BETA_HEADER, CacheControl, ClearToolUses, Compact, Content, ContentBlock,
-        ContextAmount, ImageSource, RejectedToolUse, TOOL_NAME, TOOL_TYPE, ToolDefinition, ToolFailure, ToolResult,
-        ToolRun, ToolUse,
+        BETA_HEADER, COMPACTION_BETA_HEADER, CacheControl, ClearToolUses, Compact, Content, ContentBlock,
+        ContextAmount, ImageSource, RejectedToolUse, TOOL_NAME, TOOL_TYPE, ToolFailure, ToolResult, ToolRun, ToolUse,
     };
 }
 

@@ -1,6 +1,7 @@
 //! [`Conversation`]: the messages so far, in the format of the Messages API.
 
-use memory_tool::api::{CacheControl, ClearToolUses, Compact, ToolDefinition};
+use memory_tool::ToolDefinition;
+use memory_tool::api::{CacheControl, ClearToolUses, Compact};
 use serde::Serialize;
 use serde_json::{Value, json};
 

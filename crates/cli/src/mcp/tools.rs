@@ -1,8 +1,8 @@
 //! The tools that the server offers: one for all commands, or one for each.
 
-use memory_tool::Error;
-use memory_tool::api::{Content, ContentBlock as ReplyBlock, ImageSource, TOOL_NAME, ToolDefinition};
+use memory_tool::api::{Content, ContentBlock as ReplyBlock, ImageSource, TOOL_NAME};
 use memory_tool::command::{CommandName, Reply};
+use memory_tool::{Error, ToolDefinition};
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
