@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use memory_tool_core::{
-    FileEntry, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt as _, StorePath, ToolRunner, Usage,
+    FileEntry, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt as _, ToolRunner, Usage,
     VerifyProgress, VerifyReport,
 };
 
@@ -206,8 +206,9 @@ impl Memory {
             let mut report = encrypted.verify(progress).await?;
             // Both reports can contain the same problem. Only the report of the encrypted store names the affected
             // file.
-            let is_known =
-                |object: &StorePath| report.problems.iter().any(|known| known.object.as_ref() == Some(object));
+            let is_known = |object: &memory_tool_core::StorePath| {
+                report.problems.iter().any(|known| known.object.as_ref() == Some(object))
+            };
             let unknown: Vec<_> =
                 stored.problems.into_iter().filter(|problem| !problem.path.as_ref().is_some_and(is_known)).collect();
             report.problems.splice(0..0, unknown);
