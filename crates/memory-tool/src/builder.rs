@@ -405,11 +405,14 @@ impl MemoryBuilder {
     pub(crate) fn memory_location(&self) -> Option<crate::transfer::MemoryLocation> {
         let Location::Url(url) = &self.location else { return None };
         #[cfg(feature = "policies")]
-        let scope = self.policies.scope.as_ref().map(|scope| scope.directory().clone());
+        let scope = self
+            .policies
+            .scope
+            .as_ref()
+            .map_or_else(memory_tool_core::MemoryPath::root, |scope| scope.directory().clone());
         #[cfg(not(feature = "policies"))]
-        let scope = None;
-        let directory = scope.unwrap_or_else(memory_tool_core::MemoryPath::root);
-        Some(crate::transfer::MemoryLocation { url: url.clone(), directory })
+        let scope = memory_tool_core::MemoryPath::root();
+        Some(crate::transfer::MemoryLocation { url: url.clone(), directory: scope })
     }
 
     fn error(&self, kind: ErrorKind, source: impl Into<BoxError>) -> OpenError {
