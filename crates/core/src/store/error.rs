@@ -286,4 +286,27 @@ mod tests {
             assert_eq!((error.is_retryable(), error.is_conflict()), (is_retryable, is_conflict), "{error}");
         }
     }
+
+    /// Logs and metrics are searched for these names.
+    #[test]
+    fn names_stay_the_same_when_messages_change() {
+        let path = StorePath::memories;
+        let Err(invalid) = "notes".parse::<StorePath>() else { panic!("it is not under a root") };
+        for (error, name) in [
+            (StoreError::AlreadyExists { path: path() }, "already_exists"),
+            (StoreError::NotFound { path: path() }, "not_found"),
+            (StoreError::VersionMismatch { path: path() }, "version_mismatch"),
+            (StoreError::NotADirectory { path: path() }, "not_a_directory"),
+            (StoreError::NotAFile { path: path() }, "not_a_file"),
+            (StoreError::NotText { path: path() }, "not_text"),
+            (StoreError::SymbolicLink { path: path() }, "symbolic_link"),
+            (StoreError::NotARegularFile { path: path() }, "not_a_regular_file"),
+            (StoreError::refused(&path(), "limits", "too many"), "refused"),
+            (StoreError::Path(invalid), "invalid_path"),
+            (StoreError::InvalidBatch(InvalidBatch::Root), "invalid_batch"),
+            (StoreError::failure(ErrorKind::OutcomeUnknown, "writing", "cause"), "outcome_unknown"),
+        ] {
+            assert_eq!(error.name(), name);
+        }
+    }
 }
