@@ -298,7 +298,7 @@ impl Suite {
 fn test(suites: Vec<(String, Suite)>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Many cases wait for a lock, a disk or a program.
-    arguments.test_threads = arguments.test_threads.or(Some(2 * processors()));
+    arguments.test_threads = arguments.test_threads.or(Some(4 * processors()));
     let runtime = match Runtime::new() {
         Ok(runtime) => Arc::new(runtime),
         Err(error) => {

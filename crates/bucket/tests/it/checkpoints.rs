@@ -43,7 +43,7 @@ async fn expect_same(bucket: &Arc<TestBucket>, stores: &[&BucketStore]) -> Vec<(
     expected
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fresh_opening_after_many_commits() {
     let (bucket, store) = TestBucket::opened().await;
     store.apply(Batch::new().write(record("test/kept"), "kept")).await.unwrap();
@@ -88,7 +88,7 @@ async fn a_fresh_opening_after_many_commits() {
 }
 
 /// A checkpoint takes over the runs of the one before, and its own run holds only later changes.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_incremental_checkpoint_is_small() {
     let (bucket, store) = TestBucket::opened().await;
     let batch = (0..2_000)
@@ -111,7 +111,7 @@ async fn an_incremental_checkpoint_is_small() {
 }
 
 /// Removals of files in an older run are in a later run.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn removals_and_renames_in_an_incremental_checkpoint() {
     let (bucket, store) = TestBucket::opened().await;
     for directory in ["a", "b", "c"] {
@@ -141,7 +141,7 @@ async fn removals_and_renames_in_an_incremental_checkpoint() {
 }
 
 /// More than 4 MiB of small contents: the oldest move into packs, and everything stays readable.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn small_contents_move_into_packs() {
     let (bucket, store) = TestBucket::opened().await;
     let reader = bucket.other().await;
@@ -164,7 +164,7 @@ async fn small_contents_move_into_packs() {
 
 /// Each of several processes has small contents in other places than the latest checkpoint, and collections remove
 /// unused packs. After each step, all files can be read by everyone.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn checkpoints_by_processes_that_know_other_places() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]].into_iter().take(by_tier(1, 4)) {
         let bucket = TestBucket::new();
@@ -201,7 +201,7 @@ async fn checkpoints_by_processes_that_know_other_places() {
 /// The first process moved a file into a pack. The second one knows the text from the log, and wrote a checkpoint that
 /// names another pack. A checkpoint of the first process takes over its run. After a collection of the first pack, no
 /// checkpoint of the first process may name that pack.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_run_that_was_taken_over_names_another_pack() {
     let bucket = TestBucket::new();
     let (first, second) = (bucket.open().await, bucket.open().await);
@@ -298,7 +298,7 @@ fn processes_that_end_with_their_command() {
 }
 
 /// The write was made, so it succeeds although the checkpoint that it waits for fails.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_overdue_checkpoint_that_hangs() {
     let bucket = TestBucket::new();
     bucket.stall_puts(Some("runs/"));
@@ -312,7 +312,7 @@ async fn an_overdue_checkpoint_that_hangs() {
 
 /// The pointer of the latest checkpoint is not in the bucket, because its author ended before it put it. A collection
 /// puts it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_checkpoint_without_its_pointer() {
     let (bucket, store) = TestBucket::opened().await;
     write_many(&store, "d", 40).await;

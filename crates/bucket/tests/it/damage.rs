@@ -217,17 +217,17 @@ async fn expect_nothing_more_lost(
     assert!(removed.is_empty(), "{cell}: {removed:?} could have helped, {collected:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_damaged_object_costs_no_more_than_itself() {
     matrix(false, false).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_damaged_object_costs_no_more_than_itself_after_a_collection() {
     matrix(false, true).await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_damaged_object_of_an_encrypted_store() {
     for has_gc in by_tier(&[true][..], &[false, true]) {
         matrix(true, *has_gc).await;
@@ -235,7 +235,7 @@ async fn a_damaged_object_of_an_encrypted_store() {
 }
 
 /// The operations page tells to repair a store whose log is missing, and to collect later.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_log_is_a_reported_loss_and_a_collection_keeps_what_is_left() {
     for has_gc in [false, true] {
         let example = example(false, has_gc).await;
@@ -262,7 +262,7 @@ async fn a_lost_log_is_a_reported_loss_and_a_collection_keeps_what_is_left() {
 }
 
 /// Without the log and the pointers, the runs have all names.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_store_is_rebuilt_from_runs_alone() {
     let example = example(false, true).await;
     let bucket = example.bucket().await;
@@ -276,7 +276,7 @@ async fn a_store_is_rebuilt_from_runs_alone() {
 }
 
 /// Contents without a name for them are not an empty store.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_to_rebuild_from_is_refused() {
     let example = example(false, true).await;
     let bucket = example.bucket().await;
@@ -313,7 +313,7 @@ async fn a_marker_at_the_last_known_number_is_not_the_end() {
 }
 
 /// Objects of other programs are named and stay, and do not look like damage.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn foreign_objects_stay() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/a", &"a".repeat(20_000)).await.unwrap();
@@ -340,7 +340,7 @@ async fn foreign_objects_stay() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_prefix_below_another_store_is_refused() {
     let bucket = TestBucket::new();
     for prefix in ["memory/contents/files/x", "memory/log", "tenants/checkpoints"] {
@@ -352,7 +352,7 @@ async fn a_prefix_below_another_store_is_refused() {
 }
 
 /// A missing pack costs one more reading of the state, not one for each file.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn verify_is_bounded_by_the_size_of_the_store() {
     let (bucket, store) = TestBucket::opened().await;
     let batch = (0..400).fold(Batch::new(), |batch, number| {
@@ -371,7 +371,7 @@ async fn verify_is_bounded_by_the_size_of_the_store() {
 }
 
 /// A commit that only a collection still reads.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_damaged_commit_before_the_checkpoint_is_found_and_replaced() {
     for damage in [Some("garbage"), None] {
         let example = example(false, false).await;

@@ -16,7 +16,7 @@ async fn files(bucket: &TestBucket) -> usize {
     bucket.keys("contents/files").await.len()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn what_is_in_use_or_young_stays() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/kept", &large("k")).await.unwrap();
@@ -35,7 +35,7 @@ async fn what_is_in_use_or_young_stays() {
     assert_eq!(read(&store, "/memories/replaced").await.unwrap(), large("b"));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_contents_of_a_record_are_kept_as_long_as_there_is_one() {
     let (bucket, store) = TestBucket::opened().await;
     let name = record("test/large");
@@ -52,7 +52,7 @@ async fn the_contents_of_a_record_are_kept_as_long_as_there_is_one() {
 }
 
 /// The second run finds only the commits that the first one wrote, and they hold no changes.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_collection_with_nothing_to_remove_writes_nothing() {
     let (bucket, store) = TestBucket::opened().await;
     store.gc(Duration::ZERO).await.unwrap();
@@ -77,7 +77,7 @@ async fn a_collection_with_nothing_to_remove_writes_nothing() {
 
 /// The collector puts the pointer of the checkpoint that it knows. If another task notes a later checkpoint right then
 /// and ends before it puts the pointer, openings start from the collector's.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_checkpoint_that_is_noted_during_a_collection_changes_nothing() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/a", "text").await.unwrap();
@@ -104,7 +104,7 @@ async fn a_checkpoint_that_is_noted_during_a_collection_changes_nothing() {
 }
 
 /// Deleted text stays in no object of the bucket.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_collection_with_an_age_of_zero_leaves_no_deleted_text() {
     let (bucket, store) = TestBucket::opened().await;
     for (file, text) in [("kept", "kept"), ("deleted", "secret"), ("replaced", "secret"), ("large", &large("secret"))] {
@@ -126,7 +126,7 @@ async fn a_collection_with_an_age_of_zero_leaves_no_deleted_text() {
 }
 
 /// A pack holds the small contents of a large batch. The used ones are packed again.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deleted_text_does_not_stay_in_a_pack() {
     let (bucket, store) = TestBucket::opened().await;
     let filled = (0..120).fold(Batch::new().write(path("/memories/secret"), "secret"), |batch, number| {
@@ -148,7 +148,7 @@ async fn a_deleted_text_does_not_stay_in_a_pack() {
 }
 
 /// A session drafts a checkpoint, another one deletes a file of it, and the checkpoint is noted during a collection.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_deleted_text_does_not_stay_in_an_older_run() {
     let bucket = TestBucket::new();
     let (writer, collector) = (bucket.open().await, bucket.open().await);
@@ -185,7 +185,7 @@ async fn a_deleted_text_does_not_stay_in_an_older_run() {
 }
 
 /// Each number stays taken, and the first commit stays.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_trimmed_commit_is_replaced_by_a_marker() {
     let (bucket, store) = TestBucket::opened().await;
     let birth = bucket.snapshot().await.remove(&log(1)).unwrap();
@@ -203,7 +203,7 @@ async fn a_trimmed_commit_is_replaced_by_a_marker() {
 
 /// Two batches are in one group, and one of them is refused. To make sure, the writer reads the log and meets a
 /// collection, which removed the contents that the other batch had put.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_collection_that_is_read_while_a_group_is_planned() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/a", "small").await.unwrap();
@@ -234,7 +234,7 @@ async fn a_collection_that_is_read_while_a_group_is_planned() {
 }
 
 /// The collection runs between the PUT of the contents and the PUT of the commit.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn contents_of_a_write_in_progress() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/a", "small").await.unwrap();
@@ -249,7 +249,7 @@ async fn contents_of_a_write_in_progress() {
 }
 
 /// A reader with an old state finds that the contents were removed, and reads the log again.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_reader_between_two_requests() {
     let (_bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/a", &large("a")).await.unwrap();

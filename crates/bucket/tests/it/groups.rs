@@ -56,7 +56,7 @@ fn is_refused(outcome: &Outcome) -> bool {
     matches!(outcome, Err(error) if !matches!(error, StoreError::Failure { .. }))
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn batches_that_wait_share_a_commit() {
     let (bucket, store) = TestBucket::opened().await;
     let batches = (0..200).map(|number| create(&format!("/memories/{number}"), &number.to_string())).collect();
@@ -69,7 +69,7 @@ async fn batches_that_wait_share_a_commit() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_batch_of_a_group_is_refused_and_the_others_are_not() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/old", "old").await.unwrap();
@@ -100,7 +100,7 @@ async fn one_batch_of_a_group_is_refused_and_the_others_are_not() {
 }
 
 /// A later batch of a group is checked against the state after the earlier ones, quotas included.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_sees_the_effects_of_earlier_ones_of_its_group() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/d/old", "old").await.unwrap();
@@ -135,7 +135,7 @@ async fn a_batch_sees_the_effects_of_earlier_ones_of_its_group() {
 }
 
 /// Another machine wins the number of the group, which is planned again on the new state.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_group_that_loses_its_number() {
     let (bucket, store) = TestBucket::opened().await;
     let other = bucket.other().await;
@@ -149,7 +149,7 @@ async fn a_group_that_loses_its_number() {
 }
 
 /// All batches of a group fail for the same reason, and nothing of them is in the store.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_group_that_is_denied() {
     let (bucket, store) = TestBucket::opened().await;
     let (denying, fault) = (bucket.clone(), Answer::Denied);

@@ -18,7 +18,7 @@ fn batch(directory: &str, files: usize) -> Batch {
     })
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_that_is_larger_than_a_commit_is_refused_as_full() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/a", "text").await.unwrap();
@@ -33,7 +33,7 @@ async fn a_batch_that_is_larger_than_a_commit_is_refused_as_full() {
 }
 
 /// Each step takes more memory than its bytes in the commit.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_batch_with_too_many_changes_is_refused_as_full_before_anything_is_put() {
     let (bucket, store) = TestBucket::opened().await;
     let before = bucket.snapshot().await;
@@ -51,7 +51,7 @@ async fn a_batch_with_too_many_changes_is_refused_as_full_before_anything_is_put
 }
 
 /// The batches wait together, and each fits into a separate commit.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn batches_that_are_too_large_for_one_commit_get_several() {
     const FILES: usize = 10_000;
     let bucket = TestBucket::new();
@@ -63,7 +63,7 @@ async fn batches_that_are_too_large_for_one_commit_get_several() {
     assert_eq!(bucket.other().await.list(&StorePath::memories()).await.unwrap().len(), 2 * FILES);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_file_that_is_too_large_is_not_read() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/at-the-limit", &"x".repeat(20_000)).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_file_that_is_too_large_is_not_read() {
     limited.apply(Batch::new().remove(path("/memories/moved"))).await.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_record_that_is_too_large_is_neither_read_nor_written() {
     let (bucket, store) = TestBucket::opened().await;
     let (name, write_of) = (record("test/large"), |size| Batch::new().write(record("test/large"), vec![b'x'; size]));
@@ -104,7 +104,7 @@ async fn a_record_that_is_too_large_is_neither_read_nor_written() {
 }
 
 /// At an opening, at a read, and at a write.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_commit_that_is_too_large_is_not_read() {
     let (bucket, store) = TestBucket::opened().await;
     bucket.put_object(&log(2), vec![b' '; LIMIT as usize + 1]).await;
@@ -118,7 +118,7 @@ async fn a_commit_that_is_too_large_is_not_read() {
 }
 
 /// A server may announce a short body and send a longer one.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_body_that_is_longer_than_announced_is_not_kept() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/large", &"x".repeat(20_000)).await.unwrap();

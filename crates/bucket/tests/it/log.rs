@@ -28,7 +28,7 @@ async fn expect_present(bucket: &Arc<TestBucket>, sleeper: &BucketStore, what: &
     assert_eq!(read(&fresh, "/memories/awake").await.unwrap(), what);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_reader_that_slept() {
     for (commits, collections) in [(1, 0), (10, 0), (40, 0), (10, 1), (40, 3), (600, 0), (600, 2)] {
         for write_first in [false, true] {
@@ -88,11 +88,9 @@ async fn expect_damage(bucket: &Arc<TestBucket>, session: &BucketStore, key: &st
     let (_, message) = failure(session.gc(Duration::ZERO).await);
     assert!(message.contains(key), "{what}: {message}");
     // A session that has not read the log for a while does so before it writes.
-    tokio::time::pause();
     tokio::time::advance(LONG).await;
     let (kind, message) = failure(write(session, "/memories/new", "new").await);
     assert!(kind == ErrorKind::Damaged && message.contains(key), "{what}: {message}");
-    tokio::time::resume();
     assert_eq!(bucket.snapshot().await, before, "{what}");
 }
 
@@ -118,7 +116,7 @@ fn edited(bytes: &Bytes, from: &str, to: &str) -> String {
     text.replacen(from, to, 1)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_commit_that_is_altered() {
     for number in [2, 3, 5, 12, 20] {
         let (bucket, _) = with_session(20).await;
@@ -142,7 +140,7 @@ async fn a_commit_that_is_altered() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_commit_with_another_predecessor() {
     let (bucket, session) = with_session(20).await;
     let mut commit: serde_json::Value = serde_json::from_slice(&bucket.snapshot().await[&log(9)]).unwrap();
@@ -151,7 +149,7 @@ async fn a_commit_with_another_predecessor() {
     expect_damage(&bucket, &session, &log(9), "another predecessor").await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_commit_of_a_newer_version() {
     let (bucket, session) = with_session(20).await;
     bucket.put_object(&log(9), r#"{"format":"memory-tool commit","version":2,"other":true}"#).await;
@@ -168,7 +166,7 @@ async fn a_commit_of_a_newer_version() {
 }
 
 /// Whichever commit is missing, an opening reports it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hole_in_the_log() {
     for commits in [3, 4, 5, 6, 7, 8, 20] {
         for hole in 2..commits {
@@ -181,7 +179,7 @@ async fn a_hole_in_the_log() {
 
 /// The same with a checkpoint before the hole. An opening compares the end of the log with its start, so that it sees a
 /// hole of any length.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hole_after_a_checkpoint() {
     for (hole, length) in [(1, 1), (2, 1), (3, 1), (4, 1), (1, 4), (2, 4)] {
         let (bucket, session) = with_session(10).await;
@@ -196,7 +194,7 @@ async fn a_hole_after_a_checkpoint() {
 }
 
 /// A session sees the hole when it reads several commits at once, and `gc` lists the log.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_session_meets_a_hole() {
     for hole in [3, 5, 6, 7, 9, 13] {
         let (bucket, session) = with_session(20).await;
@@ -266,7 +264,7 @@ async fn another_store_in_the_place_of_that_of_a_session() {
 }
 
 /// The first commit or the whole log was removed, and checkpoints and contents remain.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_log_that_is_missing_beside_a_checkpoint() {
     let (bucket, session) = with_session(20).await;
     session.gc(Duration::ZERO).await.unwrap();
@@ -277,7 +275,7 @@ async fn a_log_that_is_missing_beside_a_checkpoint() {
 }
 
 /// The log was trimmed, and its only checkpoint was removed.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_missing_checkpoint() {
     let (bucket, session) = with_session(20).await;
     bucket.other().await.gc(Duration::ZERO).await.unwrap();
@@ -287,7 +285,7 @@ async fn a_missing_checkpoint() {
     expect_damage(&bucket, &session, "checkpoints", "no checkpoint").await;
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_missing_or_altered_run_or_checkpoint() {
     for (directory, is_missing) in [("contents/runs", true), ("contents/runs", false), ("checkpoints", false)] {
         let (bucket, session) = with_session(20).await;
@@ -312,7 +310,7 @@ async fn a_missing_or_altered_run_or_checkpoint() {
 }
 
 /// A checkpoint under the number of another.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_checkpoint_with_another_number() {
     let (bucket, session) = with_session(20).await;
     bucket.other().await.gc(Duration::ZERO).await.unwrap();

@@ -35,7 +35,7 @@ async fn expect_damage(bucket: &Arc<TestBucket>, key: &str, what: &str) {
     assert_eq!(bucket.snapshot().await, before, "{what}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_bucket_that_ignores_conditions() {
     let bucket = TestBucket::new();
     bucket.ignore_conditions();
@@ -46,7 +46,7 @@ async fn a_bucket_that_ignores_conditions() {
     assert!(matches!(open_failure(&error), OpenFailure::IgnoresConditions { .. }));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_new_store_has_one_commit() {
     let bucket = TestBucket::new();
     let stores = futures::future::join_all((0..8).map(|_| bucket.open())).await;
@@ -57,7 +57,7 @@ async fn a_new_store_has_one_commit() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_object_that_is_not_a_commit() {
     let half = &COMMIT[..COMMIT.len() / 2];
     let checkpoint = r#"{"format":"memory-tool checkpoint","version":1}"#;
@@ -71,7 +71,7 @@ async fn an_object_that_is_not_a_commit() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_commit_that_contradicts_itself_or_those_before_it() {
     let commit: String = COMMIT.split_whitespace().collect::<Vec<_>>().join(" ");
     for (from, to) in [
@@ -94,7 +94,7 @@ async fn a_commit_that_contradicts_itself_or_those_before_it() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_object_of_a_newer_version() {
     let newer = |format: &str| format!(r#"{{"format":"memory-tool {format}","version":2,"other":[]}}"#);
     for (key, object) in
@@ -119,7 +119,7 @@ async fn with_store_of_version_1() -> (Arc<TestBucket>, BucketStore) {
     (bucket.clone(), bucket.open().await)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_store_of_version_1() {
     let (_, store) = with_store_of_version_1().await;
     assert_eq!(read(&store, "/memories/notes/first.md").await.unwrap(), "Hello,\n\"world\"\n");
@@ -128,7 +128,7 @@ async fn a_store_of_version_1() {
     assert_eq!(store.list(&path("/memories")).await.unwrap().len(), 3);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn contents_that_are_missing_or_altered() {
     let (bucket, store) = with_store_of_version_1().await;
     for altered in ["--broken--", "--pack", ""] {
@@ -147,7 +147,7 @@ async fn contents_that_are_missing_or_altered() {
 }
 
 /// The altered contents are of a file in a pack, and of a record in a separate object.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn verifying_reads_files_and_records() {
     let (bucket, store) = with_store_of_version_1().await;
     store.apply(Batch::new().write(record("test/large"), "r".repeat(20_000))).await.unwrap();
@@ -168,7 +168,7 @@ async fn verifying_reads_files_and_records() {
     assert_eq!((report.files, of_record.path.as_ref()), (1, Some(&record("test/large"))));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_debug_text_shows_no_client() {
     let bucket = TestBucket::new();
     let text = format!("{:?} {:?}", bucket.open().await, BucketStore::builder(bucket.clone(), PREFIX.into()));
@@ -179,7 +179,7 @@ async fn open_in(bucket: &Arc<TestBucket>, mode: OpenMode) -> Result<BucketStore
     BucketStore::builder(bucket.clone(), PREFIX.into()).options(OpenOptions::new().mode(mode)).open().await
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_exist_is_not_found_and_nothing_is_put() {
     for mode in [OpenMode::Existing, OpenMode::ReadOnly] {
         let bucket = TestBucket::new();
@@ -194,7 +194,7 @@ async fn a_store_that_does_not_exist_is_not_found_and_nothing_is_put() {
 }
 
 /// The log was removed, and other objects were kept.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn other_objects_without_a_log() {
     for key in [log(2), checkpoint(1), "contents/files/notes.md".to_owned()] {
         let bucket = TestBucket::new();
@@ -204,7 +204,7 @@ async fn other_objects_without_a_log() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_store_that_exists_is_opened_and_can_be_changed() {
     let (bucket, _) = with_store_of_version_1().await;
     let store = open_in(&bucket, OpenMode::Existing).await.unwrap();
@@ -216,7 +216,7 @@ async fn a_store_that_exists_is_opened_and_can_be_changed() {
 }
 
 /// The test of the bucket creates an object, and these credentials deny that.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn credentials_that_may_only_read_open_a_store_in_read_only_mode() {
     let (bucket, _) = with_store_of_version_1().await;
     bucket.deny_puts(Some("log/"));
@@ -235,7 +235,7 @@ async fn credentials_that_may_only_read_open_a_store_in_read_only_mode() {
     assert!(matches!(open_failure(&error), OpenFailure::Failed { kind: ErrorKind::AccessDenied, .. }), "{error:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_read_only_store_puts_and_removes_nothing() {
     let (bucket, _) = with_store_of_version_1().await;
     bucket.ignore_conditions(); // nothing depends on them

@@ -19,7 +19,7 @@ fn complete(prefixes: &[&str]) -> (Vec<String>, bool) {
     (prefixes.iter().map(|&prefix| prefix.to_owned()).collect(), true)
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn stores_beside_and_below_a_store_are_found() {
     let bucket = TestBucket::new();
     let alice = open(&bucket, "tenants/alice").await;
@@ -39,7 +39,7 @@ async fn stores_beside_and_below_a_store_are_found() {
     assert_eq!(find(&open(&bucket, "").await).await, complete(&["elsewhere"]));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_store_without_files_and_with_a_trimmed_log_is_found() {
     let bucket = TestBucket::new();
     let (alice, bob) = (open(&bucket, "alice").await, open(&bucket, "bob").await);
@@ -51,7 +51,7 @@ async fn a_store_without_files_and_with_a_trimmed_log_is_found() {
     assert_eq!(find(&alice).await, complete(&["bob"]));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_number_of_requests_is_limited() {
     let bucket = TestBucket::new();
     let store = open(&bucket, "store").await;

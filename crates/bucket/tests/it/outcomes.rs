@@ -30,7 +30,7 @@ fn edited_once() -> (String, Option<String>) {
     ("The file /memories/a has been edited.".to_owned(), Some(format!("{LINE}\n")))
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_write_that_was_made_while_its_answer_was_lost() {
     for answer in [Answer::Unclear, Answer::AlreadyExists, Answer::Precondition] {
         let faults = |bucket: &Arc<TestBucket>| bucket.answer_next(true, answer);
@@ -38,7 +38,7 @@ async fn a_write_that_was_made_while_its_answer_was_lost() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_write_that_was_not_made_and_got_no_clear_answer() {
     for answer in [Answer::Unclear, Answer::AlreadyExists, Answer::Precondition] {
         let faults = |bucket: &Arc<TestBucket>| (0..3).for_each(|_| bucket.answer_next(false, answer));
@@ -46,13 +46,13 @@ async fn a_write_that_was_not_made_and_got_no_clear_answer() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_write_that_arrives_late_is_made_once() {
     let outcome = insert_into_empty_file(&TestBucket::new(), |bucket| bucket.delay_next_put()).await;
     assert_eq!(outcome, edited_once());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_while_the_bucket_cannot_be_read() {
     let faults = |bucket: &Arc<TestBucket>| {
         let failing = Arc::clone(bucket);
@@ -66,7 +66,7 @@ async fn a_lost_answer_while_the_bucket_cannot_be_read() {
 }
 
 /// The commit is in its place in the log, with others after it.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_before_many_writes_of_another() {
     let bucket = TestBucket::new();
     let other = bucket.other().await;
@@ -82,7 +82,7 @@ async fn a_lost_answer_before_many_writes_of_another() {
 }
 
 /// Another commit has the number, so the write is planned again on the state after it, which makes it invalid.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_request_that_is_then_refused() {
     let bucket = TestBucket::new();
     let other = bucket.other().await;
@@ -99,7 +99,7 @@ fn kind(outcome: Result<(), StoreError>) -> ErrorKind {
 }
 
 /// `gc` replaced the commit by a marker, which has the id of the commit.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_log_is_trimmed_past_a_commit_in_doubt() {
     for put in [false, true] {
         let (bucket, store) = TestBucket::opened().await;
@@ -117,7 +117,7 @@ async fn the_log_is_trimmed_past_a_commit_in_doubt() {
 }
 
 /// The number has an object that this program cannot read.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn garbage_at_the_number_of_a_commit() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/a", "old").await.unwrap();
@@ -132,7 +132,7 @@ async fn garbage_at_the_number_of_a_commit() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_deadline_passes_in_doubt() {
     let bucket = TestBucket::new();
     let store = bucket.open_with_deadline(DEADLINE).await;
@@ -147,7 +147,7 @@ async fn the_deadline_passes_in_doubt() {
     assert_eq!(read(&store, "/memories/a").await.unwrap(), "newer");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_was_sent_yet_when_the_bucket_failed() {
     let bucket = TestBucket::new();
     let store = bucket.open_with_deadline(DEADLINE).await;
@@ -156,7 +156,7 @@ async fn nothing_was_sent_yet_when_the_bucket_failed() {
     assert_eq!(kind(failed), ErrorKind::Other);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn denied_at_once_and_denied_in_doubt() {
     let (bucket, store) = TestBucket::opened().await;
     bucket.answer_next(false, Answer::Denied);
@@ -167,7 +167,7 @@ async fn denied_at_once_and_denied_in_doubt() {
 }
 
 /// Others are always first: nothing was changed, and that is known.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_deadline_passes_among_rivals() {
     let bucket = TestBucket::new();
     let store = bucket.open_with_deadline(DEADLINE).await;
@@ -185,7 +185,7 @@ async fn the_deadline_passes_among_rivals() {
 }
 
 /// One commit of another machine wins the number, and S3 reports the conflict in either form, or the reply is lost.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_number_that_another_machine_takes() {
     for answer in [Answer::AlreadyExists, Answer::Precondition, Answer::Unclear] {
         let faults = |bucket: &Arc<TestBucket>| {
@@ -200,7 +200,7 @@ async fn a_number_that_another_machine_takes() {
 }
 
 /// The late PUT of a commit arrives after another machine took the number: it is refused and has no effect.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_late_put_of_a_number_that_was_taken() {
     let faults = |bucket: &Arc<TestBucket>| {
         bucket.delay_next_put();
@@ -217,7 +217,7 @@ async fn a_late_put_of_a_number_that_was_taken() {
 }
 
 /// A write that is dropped while its PUT is pending does not delay the next write, even if the PUT arrives.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_dropped_write() {
     for put in [false, true] {
         let (bucket, store) = TestBucket::opened().await;
@@ -240,7 +240,7 @@ async fn a_dropped_write() {
 }
 
 /// A write that is dropped before its turn is never sent.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_write_that_is_dropped_while_it_waits() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/a", "old").await.unwrap();

@@ -32,7 +32,7 @@ async fn names(store: &BucketStore) -> Vec<String> {
     listed.into_iter().map(|entry| entry.path.to_string()).collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_intact_store_is_left_alone() {
     let (bucket, _) = filled(3).await;
     let before: Vec<_> = bucket.objects.list(None).try_collect().await.unwrap();
@@ -42,7 +42,7 @@ async fn an_intact_store_is_left_alone() {
     assert_eq!(before, after);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn nothing_is_not_repaired() {
     let bucket = TestBucket::new();
     let error = BucketStore::builder(bucket.clone(), PREFIX.into()).repair().await.unwrap_err();
@@ -51,7 +51,7 @@ async fn nothing_is_not_repaired() {
 }
 
 /// An open session finds the repaired store with any earlier state, and can continue.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_commit_costs_what_only_it_held() {
     for garbage in [false, true] {
         let (bucket, store) = filled(6).await;
@@ -77,7 +77,7 @@ async fn a_lost_commit_costs_what_only_it_held() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_lost_run_is_replaced_by_the_commits_it_was_made_of() {
     let (bucket, store) = filled(300).await;
     store.apply(Batch::new().remove(path("/memories/7"))).await.unwrap();
@@ -111,7 +111,7 @@ async fn wait_for(bucket: &TestBucket, prefix: &Path) -> Vec<Path> {
 }
 
 /// The log is missing while a session is open. The session finds the checkpoint, not its old state.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_log_that_is_gone_after_its_checkpoint() {
     let (bucket, store) = filled(3).await;
     store.gc(Duration::ZERO).await.unwrap();
@@ -129,7 +129,7 @@ async fn a_log_that_is_gone_after_its_checkpoint() {
     assert_eq!(read(&other, "/memories/after").await.unwrap(), "text");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn missing_contents_are_reported_and_the_rest_is_kept() {
     let (bucket, store) = filled(2).await;
     write(&store, "/memories/large", &"x".repeat(20_000)).await.unwrap();

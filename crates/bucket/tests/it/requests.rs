@@ -72,7 +72,7 @@ const CREATE: usize = 1;
 const RENAME: usize = 1;
 const DELETE: usize = 1;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_command_makes_few_requests() {
     let (bucket, store) = filled().await;
     for (expected, input) in commands() {
@@ -83,7 +83,7 @@ async fn a_command_makes_few_requests() {
 
 /// A command that reads first reads the commits of others several at a time. A command that only writes does so after
 /// it lost two numbers to others.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn commits_of_another_machine_add_few_requests() {
     for (commits, added_to_reads, added_to_writes) in [(1, 1, 2), (10, 15, 14)] {
         let (bucket, store) = filled().await;
@@ -100,7 +100,7 @@ async fn commits_of_another_machine_add_few_requests() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_opening_makes_few_requests() {
     let bucket = TestBucket::new();
     let made = |bucket: &TestBucket| {
@@ -125,7 +125,7 @@ async fn an_opening_makes_few_requests() {
 }
 
 /// Packs are read whole.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_check_of_many_small_files_makes_few_requests() {
     let (bucket, store) = filled_with(10_000).await;
     let report = store.verify(|_| {}).await.unwrap();
@@ -141,7 +141,7 @@ const NEW: (usize, usize) = (7, 2);
 const EXISTING: usize = 3;
 
 /// A record is in a commit or in a separate object, like a file.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_record_makes_as_few_requests_as_a_file() {
     let (bucket, store) = filled().await;
     let name = record("test/small");
@@ -155,7 +155,7 @@ async fn a_record_makes_as_few_requests_as_a_file() {
 }
 
 /// The size of the store does not matter.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_edit_of_4_kb_sends_less_than_8_kb() {
     for files in [FILES, by_tier(2_000, 10_000)] {
         let (bucket, store) = filled_with(files).await;
@@ -176,7 +176,7 @@ async fn an_edit_of_4_kb_sends_less_than_8_kb() {
 }
 
 /// Few writes of many write a checkpoint, which is not part of the command.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn no_write_of_many_makes_more_requests() {
     let (bucket, store) = filled().await;
     let mut more = 0;

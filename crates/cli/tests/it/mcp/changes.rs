@@ -91,7 +91,7 @@ fn changes_of_the_client_are_notified() {
 #[test]
 fn changes_of_another_server_are_notified() {
     let place = Place::new();
-    for store in [place.store().into(), OsString::from(place.sqlite("default"))] {
+    let is_notified = |store| {
         let mut writer = Client::start_as(&mut server(&store));
         writer.succeed(create("/memories/d/a", "x"));
         let mut client = subscribed(&mut server(&store));
@@ -101,7 +101,13 @@ fn changes_of_another_server_are_notified() {
         }
         writer.end();
         client.end();
-    }
+    };
+    // Each waits for the interval of its server.
+    scope(|scope| {
+        for store in [place.store().into(), OsString::from(place.sqlite("default"))] {
+            scope.spawn(move || is_notified(store));
+        }
+    });
 }
 
 #[test]

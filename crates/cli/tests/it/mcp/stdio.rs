@@ -546,7 +546,7 @@ fn a_client_that_reads_no_answers_is_not_read() {
     use std::thread::{scope, sleep};
     use std::time::Duration;
 
-    const REQUESTS: usize = 3_000;
+    const REQUESTS: usize = 2_000;
     let place = Place::new();
     place.session().succeed(&create("/memories/a", &"x".repeat(32 * 1024)));
     let mut command = server(&place, &[]);
