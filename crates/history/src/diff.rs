@@ -1,0 +1,79 @@
+//! [`FileDiff`]: how a file differs between two entries.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use memory_tool_core::{Store, StorePath};
+use similar::TextDiff;
+
+use crate::error::HistoryError;
+use crate::log::{Log, Tip};
+use crate::past::{Files, files_after, read_source};
+
+/// How a file differs between two entries.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct FileDiff {
+    /// The path. A renamed file differs under both paths.
+    pub path: StorePath,
+    /// The bytes after the first entry. `None` if the file did not exist.
+    pub before: Option<Vec<u8>>,
+    /// The bytes after the second entry. `None` if the file did not exist.
+    pub after: Option<Vec<u8>>,
+}
+
+impl FileDiff {
+    /// The difference in the unified format, with three lines of context.
+    pub fn unified(&self) -> String {
+        let name = |side: char, content: &Option<Vec<u8>>| match content {
+            Some(_) => format!("{side}{}", self.path),
+            None => "/dev/null".to_owned(),
+        };
+        let (from, to) = (name('a', &self.before), name('b', &self.after));
+        let text = |content: &Option<Vec<u8>>| String::from_utf8(content.clone().unwrap_or_default());
+        match (text(&self.before), text(&self.after)) {
+            (Ok(before), Ok(after)) => {
+                TextDiff::from_lines(&before, &after).unified_diff().header(&from, &to).to_string()
+            }
+            _ => format!("Binary files {from} and {to} differ\n"),
+        }
+    }
+}
+
+/// The differences of the files at or under a path between two entries.
+pub(crate) async fn between<S: Store>(
+    log: &Log<S>,
+    tip: &Arc<Tip>,
+    (from, to): (u64, u64),
+    path: &StorePath,
+) -> Result<Vec<FileDiff>, HistoryError> {
+    let (before, after) = (files_after(log, tip, from).await?, files_after(log, tip, to).await?);
+    let paths: BTreeSet<_> = before.under(path).chain(after.under(path)).map(|(path, _)| path.clone()).collect();
+    let mut differences = Vec::new();
+    for path in paths {
+        if before.0.get(&path) == after.0.get(&path) {
+            continue;
+        }
+        let difference = FileDiff {
+            before: content(log, tip, &before, &path).await?,
+            after: content(log, tip, &after, &path).await?,
+            path,
+        };
+        if difference.before != difference.after {
+            differences.push(difference);
+        }
+    }
+    Ok(differences)
+}
+
+async fn content<S: Store>(
+    log: &Log<S>,
+    tip: &Arc<Tip>,
+    files: &Files,
+    path: &StorePath,
+) -> Result<Option<Vec<u8>>, HistoryError> {
+    match files.0.get(path) {
+        Some(source) => read_source(log, tip, path, source).await.map(Some),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,224 @@
+//! [`Entry`]: one change of the memory, as people see it and as it is stored.
+
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use memory_tool_core::StorePath;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+/// One change of the memory: a batch that changed files.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Entry {
+    /// The number. The first entry of a memory is 1, and no number is left out.
+    pub number: u64,
+    /// The time by the clock of the machine that made the change, to the millisecond.
+    #[serde(with = "milliseconds")]
+    pub time: SystemTime,
+    /// The [actor](memory_tool_core::Actor) of the change, if it was known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
+    /// The command of the tool, if one made the change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
+    /// What led to the change.
+    #[serde(default, skip_serializing_if = "Origin::is_edit")]
+    pub origin: Origin,
+    /// The changes of files, in the order of the batch.
+    pub changes: Vec<FileChange>,
+    /// Whether the changes were [redacted](crate::History::redact). There are none then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_redacted: bool,
+    /// The total size of the texts that the entry keeps.
+    pub(crate) kept_bytes: u64,
+}
+
+/// What led to an [`Entry`].
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum Origin {
+    /// A command, or a program.
+    #[default]
+    Edit,
+    /// [`History::undo`](crate::History::undo) of these entries, newest first.
+    Undo(Vec<u64>),
+    /// [`History::redo`](crate::History::redo) of this undo.
+    Redo(u64),
+    /// [`History::revert`](crate::History::revert) of these entries, newest first.
+    Revert(Vec<u64>),
+    /// [`History::restore`](crate::History::restore) to the state after this entry.
+    Restore(u64),
+    /// [`History::redact`](crate::History::redact) of these entries.
+    Redaction(Vec<u64>),
+}
+
+impl Origin {
+    fn is_edit(&self) -> bool {
+        *self == Self::Edit
+    }
+}
+
+/// A change of a file or directory in an [`Entry`].
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case", tag = "change")]
+pub enum FileChange {
+    /// The file was created or its text was replaced.
+    #[non_exhaustive]
+    Write {
+        /// The path.
+        path: StorePath,
+        /// The text before. `None` if the file was created.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<Text>,
+        /// The text after.
+        after: Digest,
+    },
+    /// The file was removed, alone or with its directory.
+    #[non_exhaustive]
+    Remove {
+        /// The path.
+        path: StorePath,
+        /// The text before.
+        before: Text,
+    },
+    /// The file or directory was renamed.
+    #[non_exhaustive]
+    Rename {
+        /// The old path.
+        from: StorePath,
+        /// The new path.
+        to: StorePath,
+    },
+}
+
+impl FileChange {
+    /// The path after the change, or the path that is gone.
+    pub fn path(&self) -> &StorePath {
+        match self {
+            Self::Write { path, .. } | Self::Remove { path, .. } | Self::Rename { to: path, .. } => path,
+        }
+    }
+
+    /// The text that the change replaced or removed.
+    pub fn before(&self) -> Option<&Text> {
+        match self {
+            Self::Write { before, .. } => before.as_ref(),
+            Self::Remove { before, .. } => Some(before),
+            Self::Rename { .. } => None,
+        }
+    }
+
+    /// The path before the change of what is at or under `path` after it. `None` if the change does not affect it.
+    pub(crate) fn follow(&self, path: &StorePath) -> Option<StorePath> {
+        match self {
+            Self::Write { path: changed, .. } | Self::Remove { path: changed, .. } => {
+                (changed == path || changed.is_under(path)).then(|| path.clone())
+            }
+            // An old path has the length of a path that existed, so that it is legal.
+            Self::Rename { from, to } if to == path || path.is_under(to) => path.replace_prefix(to, from).ok(),
+            Self::Rename { from, to } => (from.overlaps(path) || to.is_under(path)).then(|| path.clone()),
+        }
+    }
+}
+
+/// A text that a change replaced or removed.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Text {
+    /// The size and SHA-256. `None` if the text could not be read when it was replaced.
+    #[serde(flatten)]
+    pub digest: Option<Digest>,
+    /// Where the text begins among the texts of its entry. `None` if it is not kept.
+    #[serde(default, rename = "at", skip_serializing_if = "Option::is_none")]
+    pub(crate) offset: Option<u64>,
+}
+
+impl Text {
+    /// A text that could not be read.
+    pub(crate) const UNREADABLE: Self = Self { digest: None, offset: None };
+}
+
+/// The size and SHA-256 of a text.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Digest {
+    /// The size in bytes.
+    pub size: u64,
+    /// The SHA-256 of the bytes.
+    pub sha256: Hash,
+}
+
+impl Digest {
+    pub(crate) fn of(content: &[u8]) -> Self {
+        Self { size: content.len() as u64, sha256: Hash(Sha256::digest(content).into()) }
+    }
+}
+
+/// A SHA-256 hash, which is shown in hexadecimal.
+#[derive(Clone, Copy, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Hash([u8; 32]);
+
+impl Hash {
+    /// The bytes.
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl From<Hash> for String {
+    fn from(hash: Hash) -> Self {
+        hash.to_string()
+    }
+}
+
+impl TryFrom<String> for Hash {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        const NOT_A_HASH: &str = "not a SHA-256 in hexadecimal";
+        let digits = text.as_bytes();
+        let mut bytes = [0; 32];
+        if digits.len() != 2 * bytes.len() {
+            return Err(NOT_A_HASH);
+        }
+        let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8).ok_or(NOT_A_HASH);
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = value(pair[0])? << 4 | value(pair[1])?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// A time in milliseconds since 1970.
+mod milliseconds {
+    use serde::{Deserializer, Serializer};
+
+    use super::*;
+
+    pub(super) fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+        let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        serializer.serialize_u64(since_1970.as_millis().try_into().unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
+        let since_1970 = Duration::from_millis(u64::deserialize(deserializer)?);
+        let time = SystemTime::UNIX_EPOCH.checked_add(since_1970);
+        time.ok_or_else(|| serde::de::Error::custom("a time after the last one that this system can express"))
+    }
+}

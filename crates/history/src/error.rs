@@ -1,0 +1,99 @@
+//! [`HistoryError`]: why an operation on the history failed.
+
+use memory_tool_core::{ErrorKind, InvalidBatch, StoreError, StorePath};
+
+use crate::records::READING;
+
+/// An error of [`History`](crate::History).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HistoryError {
+    /// There is no entry with this number.
+    #[error("there is no entry {number}; the newest is {newest}")]
+    NoEntry {
+        /// The number.
+        number: u64,
+        /// The number of the newest entry, or 0.
+        newest: u64,
+    },
+    /// The entry, or one that is needed, was removed because of the [limits](crate::Limits).
+    #[error("the history before entry {oldest} was removed because of its limits")]
+    Forgotten {
+        /// The number of the oldest entry.
+        oldest: u64,
+    },
+    /// A needed entry was [redacted](crate::History::redact).
+    #[error("entry {number} was redacted, so what it changed is not known")]
+    Redacted {
+        /// The number of the redacted entry.
+        number: u64,
+    },
+    /// A text could not be read when it was replaced, and so was not kept.
+    #[error("the text of {path} before entry {number} was not kept, because it could not be read")]
+    NotKept {
+        /// The file.
+        path: StorePath,
+        /// The entry that replaced the text.
+        number: u64,
+    },
+    /// No change is left to undo.
+    #[error("there is nothing to undo")]
+    NothingToUndo,
+    /// No undo is left to redo.
+    #[error("there is nothing to redo")]
+    NothingToRedo,
+    /// The files are already like that.
+    #[error("nothing differs")]
+    Unchanged,
+    /// Files are no longer as the entries left them.
+    #[error("{} since: {}", if .paths.len() == 1 { "a file has changed" } else { "files have changed" }, list(.paths))]
+    Changed {
+        /// The paths in the way.
+        paths: Vec<StorePath>,
+    },
+    /// A file would have to take the place of a directory, or a directory the place of a file.
+    #[error("a file and a directory would have to swap places in one step; first remove or rename {path}")]
+    FileAndDirectory {
+        /// The path in the way.
+        path: StorePath,
+    },
+    /// The file did not exist at that time.
+    #[error("{path} was not a file after entry {number}")]
+    NotAFile {
+        /// The path.
+        path: StorePath,
+        /// The entry.
+        number: u64,
+    },
+    /// The store failed.
+    #[error(transparent)]
+    Store(StoreError),
+}
+
+impl From<StoreError> for HistoryError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::InvalidBatch(InvalidBatch::Overlap { path, other }) => {
+                Self::FileAndDirectory { path: path.min(other) }
+            }
+            error => Self::Store(error),
+        }
+    }
+}
+
+impl HistoryError {
+    /// Converts the error for a program that reads the past as a store.
+    pub(crate) fn into_store_error(self) -> StoreError {
+        match self {
+            Self::Store(error) => error,
+            error => StoreError::failure(ErrorKind::Other, READING, error),
+        }
+    }
+}
+
+fn list(paths: &[StorePath]) -> String {
+    let shown: Vec<_> = paths.iter().take(10).map(StorePath::as_str).collect();
+    let more = paths.len().saturating_sub(shown.len());
+    let end = if more == 0 { String::new() } else { format!(" and {more} more") };
+    shown.join(", ") + &end
+}

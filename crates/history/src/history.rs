@@ -1,0 +1,350 @@
+//! [`History`]: what changed, and how to take it back.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use memory_tool_core::{Actor, Node, ReadOnlyStore, Store, StoreError, StorePath};
+
+use crate::check::{self, HistoryReport};
+use crate::diff::{self, FileDiff};
+use crate::entry::Entry;
+use crate::error::HistoryError;
+use crate::log::{Attempts, Tip};
+use crate::past::{Backwards, Past};
+use crate::records::IndexedBlock;
+use crate::redaction;
+use crate::store::HistoryStore;
+use crate::undo::{self, Force, Goal};
+
+/// The history of a memory, from [`HistoryStore::history`].
+///
+/// An entry is named by its number; 0 is the beginning of the memory. Each operation that changes files is one atomic
+/// batch with an entry of its own, so that it can be taken back too.
+#[derive(Debug)]
+pub struct History<S> {
+    store: HistoryStore<S>,
+    actor: Option<Actor>,
+    force: Force,
+}
+
+impl<S> Clone for History<S> {
+    fn clone(&self) -> Self {
+        Self { store: self.store.clone(), actor: self.actor.clone(), force: self.force }
+    }
+}
+
+impl<S: Store> History<S> {
+    pub(crate) fn new(store: HistoryStore<S>) -> Self {
+        Self { store, actor: None, force: Force::No }
+    }
+
+    /// Sets the actor of the entries that this handle adds.
+    pub fn by(mut self, actor: Actor) -> Self {
+        self.actor = Some(actor);
+        self
+    }
+
+    /// Makes operations replace and remove files that have [changed](HistoryError::Changed) since. What they replace is
+    /// kept, as always.
+    pub fn forced(mut self) -> Self {
+        self.force = Force::Yes;
+        self
+    }
+
+    /// Lists entries, newest first.
+    ///
+    /// # Errors
+    /// [`HistoryError::Store`].
+    pub async fn entries(&self, filter: &LogFilter) -> Result<Vec<Entry>, HistoryError> {
+        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        loop {
+            let tip = log.load().await?;
+            match self.entries_at(&tip, filter).await {
+                Err(error) => attempts.again(&tip, error)?,
+                Ok(entries) => return Ok(entries),
+            }
+        }
+    }
+
+    async fn entries_at(&self, tip: &Arc<Tip>, filter: &LogFilter) -> Result<Vec<Entry>, StoreError> {
+        let log = self.store.log();
+        let mut path = filter.path.clone();
+        let newest = filter.before.map_or(tip.newest(), |before| before.saturating_sub(1));
+        // The path is the present one, and has to be followed from the end.
+        let mut reader = Backwards::from(log, tip, if path.is_some() { tip.newest() } else { newest });
+        let mut index = if path.is_some() { log.index(tip).await? } else { Vec::new() };
+        let mut entries = Vec::new();
+        while filter.limit.is_none_or(|limit| entries.len() < limit) {
+            if let Some(path) = &path {
+                skip_other_blocks(&mut reader, tip, &mut index, path);
+            }
+            let Some(entry) = reader.next().await? else { break };
+            if filter.since.is_some_and(|since| entry.time < since) {
+                break;
+            }
+            let follows = path.as_ref().map(|path| entry.changes.iter().find_map(|change| change.follow(path)));
+            let concerns = !matches!(follows, Some(None));
+            if let Some(Some(earlier)) = follows {
+                path = Some(earlier);
+            }
+            if concerns && entry.number <= newest && filter.matches(&entry) {
+                entries.push(entry);
+            }
+        }
+        Ok(entries)
+    }
+
+    /// The entry with this number.
+    ///
+    /// # Errors
+    /// [`HistoryError::NoEntry`], [`HistoryError::Forgotten`] and [`HistoryError::Store`].
+    pub async fn entry(&self, number: u64) -> Result<Entry, HistoryError> {
+        let filter = LogFilter::new().before(number.saturating_add(1)).limit(1);
+        let found = self.entries(&filter).await?.pop();
+        if let Some(entry) = found.filter(|entry| entry.number == number) {
+            return Ok(entry);
+        }
+        let tip = self.store.log().load().await?;
+        let (oldest, newest) = (tip.head.first, tip.newest());
+        let is_forgotten = (1..oldest).contains(&number);
+        Err(if is_forgotten { HistoryError::Forgotten { oldest } } else { HistoryError::NoEntry { number, newest } })
+    }
+
+    /// The number of the newest entry, or 0.
+    ///
+    /// # Errors
+    /// [`HistoryError::Store`].
+    pub async fn newest(&self) -> Result<u64, HistoryError> {
+        Ok(self.store.log().load().await?.newest())
+    }
+
+    /// The number of the newest entry that is not after `time`, or 0.
+    ///
+    /// # Errors
+    /// [`HistoryError::Store`].
+    pub async fn newest_at(&self, time: SystemTime) -> Result<u64, HistoryError> {
+        let filter = LogFilter::new().until(time).limit(1);
+        Ok(self.entries(&filter).await?.first().map_or(0, |entry| entry.number))
+    }
+
+    /// The whole memory as it was after an entry, as a read-only store.
+    ///
+    /// # Errors
+    /// [`HistoryError::NoEntry`], [`HistoryError::Forgotten`], [`HistoryError::Redacted`] and [`HistoryError::Store`].
+    pub async fn at(&self, number: u64) -> Result<ReadOnlyStore<Past<S>>, HistoryError> {
+        let past = Past::new(self.store.clone(), number);
+        past.read(&StorePath::memories()).await?;
+        Ok(ReadOnlyStore::new(past))
+    }
+
+    /// The bytes of a file as they were after an entry.
+    ///
+    /// # Errors
+    /// [`HistoryError::NotAFile`], [`HistoryError::NotKept`] and the errors of [`at`](Self::at).
+    pub async fn read(&self, path: &StorePath, number: u64) -> Result<Vec<u8>, HistoryError> {
+        match Past::new(self.store.clone(), number).read(path).await? {
+            Node::File(file) => Ok(file.content),
+            _ => Err(HistoryError::NotAFile { path: path.clone(), number }),
+        }
+    }
+
+    /// The differences of the files at or under a path between two entries.
+    ///
+    /// # Errors
+    /// [`HistoryError::NotKept`] and the errors of [`at`](Self::at).
+    pub async fn diff(&self, from: u64, to: u64, path: &StorePath) -> Result<Vec<FileDiff>, HistoryError> {
+        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        loop {
+            let tip = log.load().await?;
+            match diff::between(log, &tip, (from, to), path).await {
+                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Takes back the last `count` changes that are not taken back yet. Repeated calls walk back to the beginning.
+    ///
+    /// # Errors
+    /// [`HistoryError::NothingToUndo`] if there are fewer changes, [`HistoryError::Changed`], and the errors of
+    /// [`at`](Self::at).
+    pub async fn undo(&self, count: usize) -> Result<Entry, HistoryError> {
+        self.reach(&Goal::Undo(count)).await
+    }
+
+    /// Takes back the last [`undo`](Self::undo) that is not taken back yet. A new change ends the line of undos.
+    ///
+    /// # Errors
+    /// [`HistoryError::NothingToRedo`], [`HistoryError::Changed`], and the errors of [`at`](Self::at).
+    pub async fn redo(&self) -> Result<Entry, HistoryError> {
+        self.reach(&Goal::Redo).await
+    }
+
+    /// Takes back certain entries, such as all of an actor, in any order. What other entries changed since stands in the
+    /// way.
+    ///
+    /// # Errors
+    /// [`HistoryError::Changed`], and the errors of [`entry`](Self::entry) and [`at`](Self::at).
+    pub async fn revert(&self, entries: &[u64]) -> Result<Entry, HistoryError> {
+        self.reach(&Goal::Revert(entries.to_vec())).await
+    }
+
+    /// Restores a file or directory to its state after an entry. `/memories` restores everything.
+    ///
+    /// # Errors
+    /// [`HistoryError::Unchanged`] if nothing differs, and the errors of [`at`](Self::at).
+    pub async fn restore(&self, path: &StorePath, number: u64) -> Result<Entry, HistoryError> {
+        self.reach(&Goal::Restore(path.clone(), number)).await
+    }
+
+    async fn reach(&self, goal: &Goal) -> Result<Entry, HistoryError> {
+        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        loop {
+            let tip = log.load().await?;
+            let outcome = match undo::plan(log, &tip, goal, self.force).await {
+                Ok((batch, origin)) => {
+                    let batch = match &self.actor {
+                        Some(actor) => batch.by(actor.clone()),
+                        None => batch,
+                    };
+                    self.store.commit_at(&tip, &batch, origin).await.map_err(HistoryError::from)
+                }
+                Err(error) => Err(error),
+            };
+            match outcome {
+                // A file was changed after it was read.
+                Err(HistoryError::Store(StoreError::VersionMismatch { path })) if !path.is_record() => {}
+                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Removes the texts, paths, sizes and hashes of entries for good. Who changed something and when stay.
+    ///
+    /// The present files are not history: remove a text from them first. When the bytes are gone from the medium depends
+    /// on the store: see the crate's page.
+    ///
+    /// # Errors
+    /// The errors of [`entry`](Self::entry).
+    pub async fn redact(&self, entries: &[u64]) -> Result<Entry, HistoryError> {
+        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        loop {
+            let tip = log.load().await?;
+            match redaction::redact(&self.store, &tip, entries, self.actor.as_ref()).await {
+                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Checks all entries and texts, and compares the newest ones with the files.
+    ///
+    /// # Errors
+    /// [`HistoryError::Store`] if the store cannot be read. Damage is in the report.
+    pub async fn verify(&self) -> Result<HistoryReport, HistoryError> {
+        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        loop {
+            let tip = log.load().await?;
+            match check::verify(log, &tip).await {
+                Err(error) => attempts.again(&tip, error)?,
+                Ok(report) => return Ok(report),
+            }
+        }
+    }
+}
+
+/// Skips blocks that cannot concern a path. `index` loses the blocks that were passed.
+fn skip_other_blocks<S: Store>(
+    reader: &mut Backwards<'_, S>,
+    tip: &Tip,
+    index: &mut Vec<IndexedBlock>,
+    path: &StorePath,
+) {
+    while reader.number() < tip.head.blocks_end {
+        let Some(block) = index.last() else { return };
+        if reader.number() < block.first {
+            index.pop();
+        } else if block.may_concern(path) {
+            return;
+        } else {
+            reader.skip_to(block.first - 1);
+        }
+    }
+}
+
+/// Which entries [`History::entries`] lists.
+///
+/// ```
+/// use memory_tool_history::LogFilter;
+///
+/// let newest = LogFilter::new().path("/memories/a.txt".parse()?).actor("user/42").limit(20);
+/// assert_ne!(newest, LogFilter::new());
+/// # Ok::<(), memory_tool_core::PathError>(())
+/// ```
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[must_use]
+pub struct LogFilter {
+    path: Option<StorePath>,
+    actor: Option<String>,
+    command: Option<String>,
+    since: Option<SystemTime>,
+    until: Option<SystemTime>,
+    before: Option<u64>,
+    limit: Option<usize>,
+}
+
+impl LogFilter {
+    /// All entries.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Only changes of the file or directory that has this path now, or had it last, also before it was renamed.
+    pub fn path(mut self, path: StorePath) -> Self {
+        self.path = Some(path);
+        self
+    }
+
+    /// Only changes by this actor.
+    pub fn actor(mut self, actor: impl Into<String>) -> Self {
+        self.actor = Some(actor.into());
+        self
+    }
+
+    /// Only changes by this command.
+    pub fn command(mut self, command: impl Into<String>) -> Self {
+        self.command = Some(command.into());
+        self
+    }
+
+    /// Only changes since this time.
+    pub fn since(mut self, since: SystemTime) -> Self {
+        self.since = Some(since);
+        self
+    }
+
+    /// Only changes until this time.
+    pub fn until(mut self, until: SystemTime) -> Self {
+        self.until = Some(until);
+        self
+    }
+
+    /// Only entries before this number, for the next page.
+    pub fn before(mut self, number: u64) -> Self {
+        self.before = Some(number);
+        self
+    }
+
+    /// At most this number of entries.
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    fn matches(&self, entry: &Entry) -> bool {
+        self.actor.as_ref().is_none_or(|actor| entry.actor.as_ref() == Some(actor))
+            && self.command.as_ref().is_none_or(|command| entry.command.as_ref() == Some(command))
+            && self.until.is_none_or(|until| entry.time <= until)
+    }
+}

@@ -1,0 +1,74 @@
+//! [`Limits`]: how much history is kept.
+
+use std::time::{Duration, SystemTime};
+
+use crate::log::millis;
+use crate::records::{BLOCK, IndexedBlock};
+
+/// How much history is kept. A change that exceeds a limit removes the oldest entries, 64 at once, with what they kept.
+///
+/// Entries that are in no block of 64 yet do not count, so that up to 63 entries more can exist.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use memory_tool_history::Limits;
+///
+/// let limits = Limits::new().age(Duration::from_secs(30 * 24 * 60 * 60)).changes(1_000);
+/// assert_ne!(limits, Limits::default());
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[must_use]
+pub struct Limits {
+    age: Option<Duration>,
+    changes: Option<u64>,
+    bytes: Option<u64>,
+}
+
+impl Limits {
+    /// The default limits: 100,000 changes and 256 MiB, of any age.
+    pub fn new() -> Self {
+        Self { age: None, changes: Some(100_000), bytes: Some(256 * 1024 * 1024) }
+    }
+
+    /// The age at which a block of entries is removed. `None` is no limit.
+    pub fn age(mut self, age: impl Into<Option<Duration>>) -> Self {
+        self.age = age.into();
+        self
+    }
+
+    /// The number of changes to keep. `None` is no limit.
+    pub fn changes(mut self, changes: impl Into<Option<u64>>) -> Self {
+        self.changes = changes.into();
+        self
+    }
+
+    /// The size of the history as it is stored. `None` is no limit.
+    pub fn bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
+        self.bytes = bytes.into();
+        self
+    }
+
+    /// The number of blocks to remove, from the oldest. The newest one stays.
+    pub(crate) fn exceeded(&self, blocks: &[IndexedBlock], now: SystemTime) -> usize {
+        let mut bytes: u64 = blocks.iter().map(|block| block.bytes).sum();
+        let mut entries = blocks.len() as u64 * BLOCK;
+        let is_old = |block: &IndexedBlock| {
+            let oldest = self.age.and_then(|age| now.checked_sub(age)).map(millis);
+            oldest.is_some_and(|oldest| block.until < oldest)
+        };
+        let exceeds = |block: &&IndexedBlock| {
+            let has_too_many = self.changes.is_some_and(|limit| entries - BLOCK >= limit);
+            let exceeds = is_old(block) || has_too_many || self.bytes.is_some_and(|limit| bytes > limit);
+            (bytes, entries) = (bytes - block.bytes, entries - BLOCK);
+            exceeds
+        };
+        blocks.iter().take(blocks.len().saturating_sub(1)).take_while(exceeds).count()
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::new()
+    }
+}

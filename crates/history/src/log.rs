@@ -1,0 +1,299 @@
+//! [`Log`]: appends entries, and reads them.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use memory_tool_core::{Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile};
+
+use crate::entry::Entry;
+use crate::limits::Limits;
+use crate::records::{self, BLOCK, Block, Head, IndexedBlock, PART_BYTES, READING, Stored, damaged};
+
+/// The log of a store.
+///
+/// A batch that changes files adds the entry with the next number, and requires that the number is free and that the
+/// head has not changed. So the numbers order all batches, and what a writer knows about the log at a number is true
+/// when it writes that number.
+#[derive(Debug)]
+pub(crate) struct Log<S> {
+    pub(crate) store: S,
+    pub(crate) limits: Limits,
+    pub(crate) clock: fn() -> SystemTime,
+    /// The last known end of the log.
+    tip: Mutex<Option<Arc<Tip>>>,
+}
+
+/// The end of the log at some moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Tip {
+    pub(crate) head: Head,
+    /// The head as it is stored.
+    required: Precondition,
+    /// The next number.
+    pub(crate) next: u64,
+    /// The entries that are in no block, oldest first. `None` if the entry was not read yet.
+    recent: Vec<Option<Arc<Stored>>>,
+}
+
+impl Tip {
+    /// The number of the newest entry, or of the last one that was removed.
+    pub(crate) fn newest(&self) -> u64 {
+        self.next - 1
+    }
+
+    /// Whether nothing was changed between the two.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        (&self.head, self.next) == (&other.head, other.next)
+    }
+
+    /// Requires that this is still the end of the log.
+    pub(crate) fn require(&self, batch: Batch) -> Batch {
+        batch.require(records::head(), self.required.clone()).require(records::single(self.next), Precondition::Absent)
+    }
+
+    /// Requires that this is still the end of the log when a read ends.
+    pub(crate) fn require_in_read(&self) -> ReadOptions {
+        ReadOptions::new()
+            .require(records::head(), self.required.clone())
+            .require(records::single(self.next), Precondition::Absent)
+    }
+}
+
+/// Whether others changed the log meanwhile. The caller reads it again.
+pub(crate) fn is_outdated(error: &StoreError) -> bool {
+    match error {
+        StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path } | StoreError::NotFound { path } => {
+            path.is_under(&records::root())
+        }
+        _ => false,
+    }
+}
+
+/// Attempts to read the log while others change it. In each attempt, another writer succeeded.
+const MAX_ATTEMPTS: usize = 1_000;
+
+/// Attempts of an operation on the log.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    made: usize,
+    last: Option<(Head, u64)>,
+}
+
+impl Attempts {
+    /// Whether to try again after an error with this tip.
+    ///
+    /// # Errors
+    /// The error itself, unless the log has changed since the last attempt. A missing record of a log that has not
+    /// changed is damage.
+    pub(crate) fn again(&mut self, tip: &Tip, error: StoreError) -> Result<(), StoreError> {
+        let seen = Some((tip.head.clone(), tip.next));
+        if !is_outdated(&error) || self.made >= MAX_ATTEMPTS {
+            return Err(error);
+        }
+        if let (StoreError::NotFound { path }, true) = (&error, self.last == seen) {
+            return Err(damaged(format!("{path} is missing")));
+        }
+        self.made += 1;
+        self.last = seen;
+        Ok(())
+    }
+}
+
+impl<S: Store> Log<S> {
+    pub(crate) fn new(store: S, limits: Limits) -> Self {
+        Self { store, limits, clock: SystemTime::now, tip: Mutex::new(None) }
+    }
+
+    /// The last known end of the log, which may be outdated.
+    pub(crate) async fn tip(&self) -> Result<Arc<Tip>, StoreError> {
+        let known = self.tip.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        match known {
+            Some(tip) => Ok(tip),
+            None => self.load().await,
+        }
+    }
+
+    /// Replaces the known end of the log if it is still this one.
+    pub(crate) fn replace_tip(&self, known: &Tip, tip: Option<Arc<Tip>>) {
+        let mut current = self.tip.lock().unwrap_or_else(PoisonError::into_inner);
+        if current.as_ref().is_none_or(|current| current.is_same(known)) {
+            *current = tip;
+        }
+    }
+
+    /// Forgets what is known about the log, because its records are removed.
+    pub(crate) fn forget(&self) {
+        *self.tip.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Reads the end of the log.
+    pub(crate) async fn load(&self) -> Result<Arc<Tip>, StoreError> {
+        loop {
+            let (head, required) = match self.read(&records::head()).await? {
+                Some(file) => (Head::parse(&file.content)?, Precondition::Version(file.version)),
+                None => (Head::default(), Precondition::Absent),
+            };
+            let options = ReadOptions::new().require(records::head(), required.clone());
+            let listing = match self.store.read_opts(&records::log(), options).await {
+                Ok(node) => node.into_listing(),
+                Err(error) if is_outdated(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            let mut numbers: Vec<_> = listing.files.iter().filter_map(|file| records::number(&file.path)).collect();
+            numbers.sort_unstable();
+            let next = head.blocks_end + numbers.len() as u64;
+            if !numbers.iter().copied().eq(head.blocks_end..next) {
+                return Err(damaged("the log lacks an entry"));
+            }
+            let tip = Arc::new(Tip { head, required, next, recent: vec![None; numbers.len()] });
+            *self.tip.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tip));
+            return Ok(tip);
+        }
+    }
+
+    /// Adds an entry to a batch, and applies both.
+    ///
+    /// # Errors
+    /// The errors of the store. If the log [is outdated](is_outdated), nothing was changed.
+    pub(crate) async fn append(&self, tip: &Arc<Tip>, batch: Batch, stored: Stored) -> Result<Entry, StoreError> {
+        let number = tip.next;
+        let stored = Arc::new(self.move_large_texts(stored)?);
+        let (mut batch, stored) = (tip.require(batch), stored);
+        let (large, stored) = (&stored.1, Arc::new(stored.0.clone()));
+        for (part, bytes) in large.iter().enumerate() {
+            batch = batch.write(records::large_part(number, part), bytes.clone());
+        }
+        let completes_block = number + 1 - tip.head.blocks_end == BLOCK;
+        let is_first = tip.required == Precondition::Absent;
+        if completes_block {
+            batch = self.add_block(tip, batch, &stored).await?;
+        } else {
+            batch = batch.write(records::single(number), stored.to_bytes()?);
+            if is_first {
+                batch = batch.write(records::head(), tip.head.to_bytes()?);
+            }
+        }
+        let applied = self.store.apply(batch).await;
+        let next = (applied.is_ok() && !completes_block && !is_first).then(|| {
+            let mut next = Tip::clone(tip);
+            next.next += 1;
+            next.recent.push(Some(Arc::clone(&stored)));
+            Arc::new(next)
+        });
+        // After a failure, the end is unknown. After a change of the head, its version is.
+        self.replace_tip(tip, next);
+        applied.map(|()| stored.entry.clone())
+    }
+
+    /// Takes large texts out of an entry. Returns the parts to store.
+    fn move_large_texts(&self, mut stored: Stored) -> Result<(Stored, Vec<Vec<u8>>), StoreError> {
+        if !stored.entry.is_large() {
+            return Ok((stored, Vec::new()));
+        }
+        let texts = std::mem::take(&mut stored.texts);
+        Ok((stored, texts.chunks(PART_BYTES).map(records::deflate).collect::<Result<_, _>>()?))
+    }
+
+    /// Puts all recent entries and a new one into a block, and removes blocks that exceed the limits.
+    async fn add_block(&self, tip: &Tip, mut batch: Batch, new: &Arc<Stored>) -> Result<Batch, StoreError> {
+        let mut entries = Vec::with_capacity(tip.recent.len() + 1);
+        for (number, known) in (tip.head.blocks_end..).zip(&tip.recent) {
+            entries.push(match known {
+                Some(stored) => Arc::clone(stored),
+                None => Arc::new(self.read_single(number).await?),
+            });
+        }
+        entries.push(Arc::clone(new));
+        let first = tip.head.blocks_end;
+        let block = Block::to_bytes(&entries)?;
+        let mut index = self.index(tip).await?;
+        index.push(IndexedBlock::new(first, millis(new.entry.time), block.len() as u64, &entries));
+        let dropped = self.limits.exceeded(&index, (self.clock)());
+        for block in index.drain(..dropped) {
+            batch = batch.remove(records::block(block.first));
+            batch = block.large.into_iter().fold(batch, |batch, number| batch.remove(records::large(number)));
+        }
+        let mut head = tip.head.clone();
+        head.first = index.first().map_or(tip.next + 1, |block| block.first);
+        head.blocks_end = tip.next + 1;
+        let batch = batch.remove(records::log()).write(records::head(), head.to_bytes()?);
+        Ok(batch.write(records::block(first), block).write(records::index(), records::index_to_bytes(&index)?))
+    }
+
+    /// The index of all blocks, oldest first.
+    pub(crate) async fn index(&self, tip: &Tip) -> Result<Vec<IndexedBlock>, StoreError> {
+        if tip.head.blocks_end == tip.head.first {
+            return Ok(Vec::new());
+        }
+        let index = records::parse_index(&self.require(&records::index()).await?)?;
+        let is_whole = index.iter().rev().map(|block| block.first).eq(tip.head.blocks());
+        if is_whole { Ok(index) } else { Err(StoreError::NotFound { path: records::index() }) }
+    }
+
+    /// The entry with this number, which is in the log.
+    pub(crate) async fn entry(&self, tip: &Tip, number: u64) -> Result<Arc<Stored>, StoreError> {
+        if let Some(position) = number.checked_sub(tip.head.blocks_end) {
+            let known = usize::try_from(position).ok().and_then(|position| tip.recent.get(position)?.clone());
+            return match known {
+                Some(stored) => Ok(stored),
+                None => Ok(Arc::new(self.read_single(number).await?)),
+            };
+        }
+        let block = self.block(tip, tip.head.block_of(number)).await?.into_stored()?;
+        let found = block.into_iter().find(|stored| stored.entry.number == number);
+        found.map(Arc::new).ok_or_else(|| damaged("a block lacks an entry"))
+    }
+
+    /// The block that begins with this entry.
+    pub(crate) async fn block(&self, tip: &Tip, first: u64) -> Result<Block, StoreError> {
+        let block = Block::parse(self.require(&records::block(first)).await?)?;
+        let numbers = block.entries.iter().map(|entry| entry.number);
+        if numbers.eq(first..(first + BLOCK).min(tip.head.blocks_end)) {
+            Ok(block)
+        } else {
+            Err(damaged("a block has entries of another one"))
+        }
+    }
+
+    async fn read_single(&self, number: u64) -> Result<Stored, StoreError> {
+        let stored = Stored::parse(self.require(&records::single(number)).await?)?;
+        if stored.entry.number == number { Ok(stored) } else { Err(damaged("an entry has the number of another one")) }
+    }
+
+    /// All texts of an entry, one after another.
+    pub(crate) async fn texts(&self, stored: &Stored) -> Result<Vec<u8>, StoreError> {
+        let entry = &stored.entry;
+        if !entry.is_large() {
+            return Ok(stored.texts.clone());
+        }
+        let mut texts = Vec::new();
+        for part in 0.. {
+            if texts.len() as u64 >= entry.kept_bytes {
+                break;
+            }
+            let compressed = self.require(&records::large_part(entry.number, part)).await?;
+            texts.append(&mut records::inflate(&compressed)?);
+        }
+        Ok(texts)
+    }
+
+    async fn require(&self, path: &StorePath) -> Result<Vec<u8>, StoreError> {
+        let file = self.read(path).await?;
+        file.map(|file| file.content).ok_or_else(|| StoreError::NotFound { path: path.clone() })
+    }
+
+    async fn read(&self, path: &StorePath) -> Result<Option<StoredFile>, StoreError> {
+        match self.store.read_opts(path, ReadOptions::new()).await? {
+            Node::File(file) => Ok(Some(file)),
+            Node::Absent => Ok(None),
+            Node::Directory(_) => {
+                Err(StoreError::failure(ErrorKind::Damaged, READING, format!("{path} is a directory")))
+            }
+        }
+    }
+}
+
+pub(crate) fn millis(time: SystemTime) -> u64 {
+    let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since_1970.as_millis().try_into().unwrap_or(u64::MAX)
+}

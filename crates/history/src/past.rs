@@ -1,0 +1,270 @@
+//! [`Past`]: the files of a memory after an earlier entry.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use memory_tool_core::{
+    Batch, FileEntry, Listing, Node, ReadOptions, Stat, Store, StoreError, StorePath, StoredFile, Version,
+};
+
+use crate::entry::{Digest, Entry, FileChange, Text};
+use crate::error::HistoryError;
+use crate::log::{Attempts, Log, Tip};
+use crate::records::damaged;
+use crate::store::HistoryStore;
+
+/// Where the text of an earlier file is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) enum Source {
+    /// It is the present text of a file that has this path now.
+    Present(FileEntry),
+    /// It is a text that an entry keeps.
+    Kept(u64, Text),
+}
+
+impl Source {
+    /// The present path of the file. `None` if its text is only in the history.
+    pub(crate) fn present(&self) -> Option<&StorePath> {
+        match self {
+            Self::Present(file) => Some(&file.path),
+            Self::Kept(..) => None,
+        }
+    }
+
+    fn listed(&self, path: &StorePath) -> FileEntry {
+        match self {
+            Self::Present(file) => {
+                let mut file = file.clone();
+                file.path = path.clone();
+                file
+            }
+            Self::Kept(_, Text { digest: Some(digest), offset: Some(_) }) => FileEntry::new(path.clone(), digest.size),
+            Self::Kept(..) => FileEntry::damaged(path.clone(), 0),
+        }
+    }
+}
+
+/// The files of a memory at some moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Files(pub(crate) BTreeMap<StorePath, Source>);
+
+impl Files {
+    /// The present files, if this is still the end of the log.
+    pub(crate) async fn present<S: Store>(log: &Log<S>, tip: &Tip) -> Result<Self, StoreError> {
+        let listing = log.store.read_opts(&StorePath::memories(), tip.require_in_read()).await?.into_listing();
+        Ok(Self(listing.files.into_iter().map(|file| (file.path.clone(), Source::Present(file))).collect()))
+    }
+
+    /// The files before an entry, if these are the files after it.
+    pub(crate) fn take_back(&mut self, entry: &Entry) {
+        for change in &entry.changes {
+            match change {
+                FileChange::Write { path, before: Some(text), .. } | FileChange::Remove { path, before: text } => {
+                    self.0.insert(path.clone(), Source::Kept(entry.number, text.clone()));
+                }
+                FileChange::Write { path, before: None, .. } => _ = self.0.remove(path),
+                FileChange::Rename { from, to } => self.rename(to, from),
+            }
+        }
+    }
+
+    fn rename(&mut self, from: &StorePath, to: &StorePath) {
+        let moved: Vec<_> = self.under(from).map(|(path, _)| path.clone()).collect();
+        for path in moved {
+            if let (Ok(moved), Some(source)) = (path.replace_prefix(from, to), self.0.remove(&path)) {
+                self.0.insert(moved, source);
+            }
+        }
+    }
+
+    /// The files at or under a path.
+    pub(crate) fn under<'a>(&'a self, path: &'a StorePath) -> impl Iterator<Item = (&'a StorePath, &'a Source)> {
+        self.0.range(path..).take_while(move |(file, _)| *file == path || file.is_under(path))
+    }
+}
+
+/// The memory as it was after an entry.
+///
+/// What another program wrote counts as if it had been there since the entry before.
+#[derive(Debug)]
+pub struct Past<S> {
+    store: HistoryStore<S>,
+    number: u64,
+    /// The files, as computed from this end of the log.
+    files: Mutex<Option<(Arc<Tip>, Arc<Files>)>>,
+}
+
+impl<S: Store> Past<S> {
+    pub(crate) fn new(store: HistoryStore<S>, number: u64) -> Self {
+        Self { store, number, files: Mutex::default() }
+    }
+
+    /// The entry after which the memory was like this.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    pub(crate) async fn read(&self, path: &StorePath) -> Result<Node, HistoryError> {
+        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        loop {
+            let tip = log.tip().await?;
+            match self.read_at(&tip, path).await {
+                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
+                outcome => return outcome,
+            }
+            log.replace_tip(&tip, None);
+        }
+    }
+
+    async fn files(&self, tip: &Arc<Tip>) -> Result<Arc<Files>, HistoryError> {
+        let known = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, files)) = known.filter(|(known, _)| known.is_same(tip)) {
+            return Ok(files);
+        }
+        let files = Arc::new(files_after(self.store.log(), tip, self.number).await?);
+        let known = Some((Arc::clone(tip), Arc::clone(&files)));
+        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = known;
+        Ok(files)
+    }
+
+    async fn read_at(&self, tip: &Arc<Tip>, path: &StorePath) -> Result<Node, HistoryError> {
+        let files = self.files(tip).await?;
+        if let Some(source) = files.0.get(path) {
+            let content = read_source(self.store.log(), tip, path, source).await?;
+            let version = Version::new(*Digest::of(&content).sha256.as_bytes());
+            return Ok(Node::File(StoredFile::new(content, version)));
+        }
+        let listed: Vec<_> = files.under(path).map(|(path, source)| source.listed(path)).collect();
+        let is_directory = path.is_root() || !listed.is_empty();
+        Ok(if is_directory { Node::Directory(Listing::from(listed)) } else { Node::Absent })
+    }
+}
+
+/// The files after an entry.
+///
+/// # Errors
+/// [`HistoryError::NoEntry`], [`HistoryError::Forgotten`] and [`HistoryError::Redacted`].
+pub(crate) async fn files_after<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64) -> Result<Files, HistoryError> {
+    let (oldest, newest) = (tip.head.first, tip.newest());
+    if number > newest {
+        return Err(HistoryError::NoEntry { number, newest });
+    }
+    if number + 1 < oldest {
+        return Err(HistoryError::Forgotten { oldest });
+    }
+    let mut files = Files::present(log, tip).await?;
+    let mut reader = Backwards::from(log, tip, newest);
+    while let Some(entry) = reader.next().await? {
+        if entry.number == number {
+            break;
+        }
+        if entry.is_redacted {
+            return Err(HistoryError::Redacted { number: entry.number });
+        }
+        files.take_back(&entry);
+    }
+    Ok(files)
+}
+
+/// The text of an earlier file.
+pub(crate) async fn read_source<S: Store>(
+    log: &Log<S>,
+    tip: &Arc<Tip>,
+    path: &StorePath,
+    source: &Source,
+) -> Result<Vec<u8>, HistoryError> {
+    match source {
+        Source::Present(file) => match log.store.read_opts(&file.path, tip.require_in_read()).await? {
+            Node::File(file) => Ok(file.content),
+            _ => Err(HistoryError::Changed { paths: vec![file.path.clone()] }),
+        },
+        Source::Kept(number, text) => {
+            let not_kept = || HistoryError::NotKept { path: path.clone(), number: *number };
+            let (digest, offset) = (text.digest.ok_or_else(not_kept)?, text.offset.ok_or_else(not_kept)?);
+            let texts = log.texts(&*log.entry(tip, *number).await?).await?;
+            Ok(text_at(&texts, offset, digest.size).ok_or_else(|| missing_text(*number))?.to_vec())
+        }
+    }
+}
+
+pub(crate) fn text_at(texts: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
+    let start = usize::try_from(offset).ok()?;
+    texts.get(start..start.checked_add(usize::try_from(size).ok()?)?)
+}
+
+pub(crate) fn missing_text(number: u64) -> StoreError {
+    damaged(format!("entry {number} lacks a text"))
+}
+
+/// Reads entries from one to the oldest.
+pub(crate) struct Backwards<'a, S> {
+    log: &'a Log<S>,
+    tip: &'a Arc<Tip>,
+    /// The number of the next entry.
+    next: u64,
+    /// Entries of a block up to `next`.
+    block: Vec<Entry>,
+}
+
+impl<'a, S: Store> Backwards<'a, S> {
+    pub(crate) fn from(log: &'a Log<S>, tip: &'a Arc<Tip>, newest: u64) -> Self {
+        Self { log, tip, next: newest.min(tip.newest()), block: Vec::new() }
+    }
+
+    /// Skips all entries after this one.
+    pub(crate) fn skip_to(&mut self, number: u64) {
+        self.next = self.next.min(number);
+        self.block.clear();
+    }
+
+    /// The number of the entry that [`next`](Self::next) returns.
+    pub(crate) fn number(&self) -> u64 {
+        self.next
+    }
+
+    pub(crate) async fn next(&mut self) -> Result<Option<Entry>, StoreError> {
+        let number = self.next;
+        if number < self.tip.head.first || number == 0 {
+            return Ok(None);
+        }
+        self.next -= 1;
+        if number >= self.tip.head.blocks_end {
+            return Ok(Some(self.log.entry(self.tip, number).await?.entry.clone()));
+        }
+        if self.block.is_empty() {
+            self.block = self.log.block(self.tip, self.tip.head.block_of(number)).await?.entries;
+            self.block.retain(|entry| entry.number <= number);
+        }
+        self.block.pop().map(Some).ok_or_else(|| damaged("a block lacks an entry"))
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for Past<S> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        let node = if path.is_record() {
+            // The past has no records.
+            if path.is_root() { Node::Directory(Listing::default()) } else { Node::Absent }
+        } else {
+            self.read(path).await.map_err(HistoryError::into_store_error)?
+        };
+        // Never changes, so that each precondition holds at every moment.
+        for (required, precondition) in options.preconditions() {
+            let found = if required == path {
+                node.stat()
+            } else if required.is_record() {
+                Stat::Absent
+            } else {
+                self.read(required).await.map_err(HistoryError::into_store_error)?.stat()
+            };
+            precondition.check(required, &found)?;
+        }
+        Ok(node)
+    }
+
+    /// The past is shared only as a read-only store.
+    async fn apply(&self, _batch: Batch) -> Result<(), StoreError> {
+        Err(StoreError::refused(&StorePath::memories(), "history", "The past cannot be changed."))
+    }
+}

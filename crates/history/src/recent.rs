@@ -1,0 +1,37 @@
+//! [`RecentReads`]: files that were read for an edit, so that the edit needs no second read.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use memory_tool_core::{StorePath, StoredFile, Version};
+
+/// The number of files to remember.
+const FILES: usize = 16;
+
+/// Larger files are read again.
+const MAX_BYTES: usize = 1024 * 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct RecentReads(Mutex<VecDeque<(StorePath, StoredFile)>>);
+
+impl RecentReads {
+    fn files(&self) -> MutexGuard<'_, VecDeque<(StorePath, StoredFile)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn remember(&self, path: &StorePath, file: &StoredFile) {
+        if file.content.len() > MAX_BYTES {
+            return;
+        }
+        let mut files = self.files();
+        files.truncate(FILES - 1);
+        files.push_front((path.clone(), file.clone()));
+    }
+
+    /// Takes the contents of a file at a version.
+    pub(crate) fn take(&self, path: &StorePath, version: &Version) -> Option<Vec<u8>> {
+        let mut files = self.files();
+        let position = files.iter().position(|(known, file)| known == path && file.version == *version)?;
+        Some(files.remove(position)?.1.content)
+    }
+}

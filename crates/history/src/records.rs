@@ -1,0 +1,299 @@
+//! The records of a history, and their formats.
+//!
+//! | record | contains |
+//! | --- | --- |
+//! | `/records/history/head` | where the log begins and ends: a [`Head`] in JSON |
+//! | `/records/history/log/{number}` | a recent entry: a line of JSON, then its texts |
+//! | `/records/history/blocks/{first}` | [`BLOCK`] older entries: their lines and texts, each compressed as a whole |
+//! | `/records/history/large/{number}/{part}` | the texts of an entry with large texts, compressed |
+//! | `/records/history/index` | one line of JSON per block: the hashes of the paths that it changed |
+//!
+//! Compressing the texts of a block as a whole stores successive texts of one file almost as differences.
+
+use std::io::{Read as _, Write as _};
+use std::sync::Arc;
+
+use flate2::Compression;
+use flate2::read::DeflateDecoder;
+use flate2::write::DeflateEncoder;
+use memory_tool_core::{BoxError, ErrorKind, StoreError, StorePath};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::entry::{Entry, FileChange};
+
+/// The format version. Other versions are neither read nor changed.
+const FORMAT: u32 = 1;
+
+/// The entries of a block.
+pub(crate) const BLOCK: u64 = 64;
+
+/// The texts of an entry are large, and stored apart from it, if their total size exceeds this.
+pub(crate) const LARGE_BYTES: u64 = 64 * 1024;
+
+/// The size of a part of large texts before compression.
+pub(crate) const PART_BYTES: usize = 4 * 1024 * 1024;
+
+/// The limit on decompressed data, because a damaged record could fill the RAM.
+const MAX_INFLATED_BYTES: u64 = 256 * 1024 * 1024;
+
+pub(crate) fn root() -> StorePath {
+    record(&["history"])
+}
+
+pub(crate) fn head() -> StorePath {
+    record(&["history", "head"])
+}
+
+pub(crate) fn index() -> StorePath {
+    record(&["history", "index"])
+}
+
+pub(crate) fn log() -> StorePath {
+    record(&["history", "log"])
+}
+
+pub(crate) fn single(number: u64) -> StorePath {
+    record(&["history", "log", &format!("{number:020}")])
+}
+
+pub(crate) fn block(first: u64) -> StorePath {
+    record(&["history", "blocks", &format!("{first:020}")])
+}
+
+pub(crate) fn large(number: u64) -> StorePath {
+    record(&["history", "large", &format!("{number:020}")])
+}
+
+pub(crate) fn large_part(number: u64, part: usize) -> StorePath {
+    record(&["history", "large", &format!("{number:020}"), &format!("{part:06}")])
+}
+
+/// Joins names that are legal in a record.
+fn record(names: &[&str]) -> StorePath {
+    let join = |path: StorePath, name: &&str| path.join(name).unwrap_or(path);
+    names.iter().fold(StorePath::records(), join)
+}
+
+/// The number in the name of a [`single`] record.
+pub(crate) fn number(path: &StorePath) -> Option<u64> {
+    path.file_name()?.parse().ok()
+}
+
+/// Where the log begins and ends. It changes with each block, and so its version proves that the blocks are the same.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct Head {
+    format: u32,
+    /// The number of the oldest entry that is kept.
+    pub(crate) first: u64,
+    /// The number after the newest entry in a block.
+    pub(crate) blocks_end: u64,
+    /// Increased by each change of entries that exist, such as a redaction.
+    pub(crate) revision: u64,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self { format: FORMAT, first: 1, blocks_end: 1, revision: 0 }
+    }
+}
+
+impl Head {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, StoreError> {
+        let head: Self = serde_json::from_slice(bytes).map_err(damaged)?;
+        if head.format != FORMAT {
+            return Err(StoreError::failure(ErrorKind::Other, READING, "the history has an unknown format"));
+        }
+        let is_whole = head.blocks_end.checked_sub(head.first).is_some_and(|count| count.is_multiple_of(BLOCK));
+        if head.first == 0 || !is_whole {
+            return Err(damaged("the head of the history names impossible entries"));
+        }
+        Ok(head)
+    }
+
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, StoreError> {
+        serde_json::to_vec(self).map_err(|error| StoreError::failure(ErrorKind::Other, "writing the history", error))
+    }
+
+    /// The numbers of the first entries of all blocks, newest first.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = u64> + use<> {
+        let (first, count) = (self.first, (self.blocks_end - self.first) / BLOCK);
+        (0..count).rev().map(move |block| first + block * BLOCK)
+    }
+
+    /// The number of the first entry of the block that contains this entry.
+    pub(crate) fn block_of(&self, number: u64) -> u64 {
+        number - (number - self.first) % BLOCK
+    }
+}
+
+/// An entry and its texts one after another, without large ones.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) entry: Entry,
+    pub(crate) texts: Vec<u8>,
+}
+
+impl Stored {
+    /// The contents of a [`single`] record.
+    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, StoreError> {
+        let mut bytes = line(&self.entry)?;
+        bytes.extend_from_slice(&self.texts);
+        Ok(bytes)
+    }
+
+    pub(crate) fn parse(mut bytes: Vec<u8>) -> Result<Self, StoreError> {
+        let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(|| damaged("an entry has no end"))?;
+        let entry = parse_line(&bytes[..end])?;
+        let texts = bytes.split_off(end + 1);
+        Ok(Self { entry, texts })
+    }
+}
+
+impl Entry {
+    pub(crate) fn is_large(&self) -> bool {
+        self.kept_bytes > LARGE_BYTES
+    }
+
+    /// The size of the texts beside the entry.
+    fn stored_bytes(&self) -> u64 {
+        if self.is_large() { 0 } else { self.kept_bytes }
+    }
+}
+
+fn line(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+    let written = serde_json::to_vec(value);
+    let mut line = written.map_err(|error| StoreError::failure(ErrorKind::Other, "writing the history", error))?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+fn parse_line<T: for<'a> Deserialize<'a>>(line: &[u8]) -> Result<T, StoreError> {
+    serde_json::from_slice(line).map_err(damaged)
+}
+
+/// A [`block`] record.
+#[derive(Debug)]
+pub(crate) struct Block {
+    pub(crate) entries: Vec<Entry>,
+    compressed_texts: Vec<u8>,
+}
+
+impl Block {
+    pub(crate) fn to_bytes(entries: &[Arc<Stored>]) -> Result<Vec<u8>, StoreError> {
+        let (mut lines, mut texts) = (Vec::new(), Vec::new());
+        for stored in entries {
+            lines.append(&mut line(&stored.entry)?);
+            texts.extend_from_slice(&stored.texts);
+        }
+        let (lines, mut texts) = (deflate(&lines)?, deflate(&texts)?);
+        let mut bytes = line(&lines.len())?;
+        bytes.extend(lines);
+        bytes.append(&mut texts);
+        Ok(bytes)
+    }
+
+    pub(crate) fn parse(mut bytes: Vec<u8>) -> Result<Self, StoreError> {
+        let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(|| damaged("a block has no entries"))?;
+        let length: usize = parse_line(&bytes[..end])?;
+        let texts_start = (end + 1).checked_add(length).filter(|start| *start <= bytes.len());
+        let compressed_texts = bytes.split_off(texts_start.ok_or_else(|| damaged("a block is cut off"))?);
+        let lines = inflate(&bytes[end + 1..])?;
+        let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        Ok(Self { entries: lines.map(parse_line).collect::<Result<_, _>>()?, compressed_texts })
+    }
+
+    /// All entries with their texts.
+    pub(crate) fn into_stored(self) -> Result<Vec<Stored>, StoreError> {
+        let mut rest = inflate(&self.compressed_texts)?;
+        let mut stored = Vec::with_capacity(self.entries.len());
+        for entry in self.entries {
+            let length = usize::try_from(entry.stored_bytes()).ok().filter(|length| *length <= rest.len());
+            let after = rest.split_off(length.ok_or_else(|| damaged("a block lacks a text"))?);
+            stored.push(Stored { entry, texts: std::mem::replace(&mut rest, after) });
+        }
+        if rest.is_empty() { Ok(stored) } else { Err(damaged("a block has a text without an entry")) }
+    }
+}
+
+pub(crate) fn deflate(bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::default());
+    let compressed = encoder.write_all(bytes).and_then(|()| encoder.finish());
+    compressed.map_err(|error| StoreError::failure(ErrorKind::Other, "compressing the history", error))
+}
+
+pub(crate) fn inflate(bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let mut inflated = Vec::new();
+    DeflateDecoder::new(bytes).take(MAX_INFLATED_BYTES + 1).read_to_end(&mut inflated).map_err(damaged)?;
+    if inflated.len() as u64 > MAX_INFLATED_BYTES {
+        return Err(damaged("a record of the history is too large"));
+    }
+    Ok(inflated)
+}
+
+/// What the index says about a block, so that the log of a path reads few blocks.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub(crate) struct IndexedBlock {
+    /// The number of the first entry.
+    pub(crate) first: u64,
+    /// The time of the newest entry, in milliseconds since 1970.
+    pub(crate) until: u64,
+    /// The stored size, with large texts.
+    pub(crate) bytes: u64,
+    /// The entries with large texts.
+    pub(crate) large: Vec<u64>,
+    /// The hashes of the paths of changed files and of the directories above them.
+    paths: Vec<u32>,
+    /// The hashes of the paths of renames.
+    moved: Vec<u32>,
+}
+
+impl IndexedBlock {
+    /// Indexes a block that is stored with this size.
+    pub(crate) fn new(first: u64, until: u64, stored_bytes: u64, entries: &[Arc<Stored>]) -> Self {
+        let large: Vec<_> = entries.iter().map(|stored| &stored.entry).filter(|entry| entry.is_large()).collect();
+        let bytes = stored_bytes + large.iter().map(|entry| entry.kept_bytes).sum::<u64>();
+        let large = large.into_iter().map(|entry| entry.number).collect();
+        let (mut paths, mut moved) = (Vec::new(), Vec::new());
+        for change in entries.iter().flat_map(|stored| &stored.entry.changes) {
+            if let FileChange::Rename { from, to } = change {
+                moved.extend([hash(from), hash(to)]);
+                paths.extend(from.parents().map(|path| hash(&path)));
+            }
+            paths.push(hash(change.path()));
+            paths.extend(change.path().parents().map(|path| hash(&path)));
+        }
+        for hashes in [&mut paths, &mut moved] {
+            hashes.sort_unstable();
+            hashes.dedup();
+        }
+        Self { first, until, bytes, large, paths, moved }
+    }
+
+    /// Whether the block may have changed this path, a file under it, or a directory above it by a rename.
+    pub(crate) fn may_concern(&self, path: &StorePath) -> bool {
+        let is_moved = |path: &StorePath| self.moved.binary_search(&hash(path)).is_ok();
+        self.paths.binary_search(&hash(path)).is_ok() || is_moved(path) || path.parents().any(|above| is_moved(&above))
+    }
+}
+
+/// The first bytes of the SHA-256 of a path.
+fn hash(path: &StorePath) -> u32 {
+    let digest = Sha256::digest(path.as_str());
+    u32::from_le_bytes([digest[0], digest[1], digest[2], digest[3]])
+}
+
+pub(crate) fn parse_index(bytes: &[u8]) -> Result<Vec<IndexedBlock>, StoreError> {
+    bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(parse_line).collect()
+}
+
+pub(crate) fn index_to_bytes(blocks: &[IndexedBlock]) -> Result<Vec<u8>, StoreError> {
+    Ok(blocks.iter().map(line).collect::<Result<Vec<_>, _>>()?.concat())
+}
+
+/// The operation in errors.
+pub(crate) const READING: &str = "reading the history";
+
+pub(crate) fn damaged(cause: impl Into<BoxError>) -> StoreError {
+    StoreError::failure(ErrorKind::Damaged, READING, cause)
+}

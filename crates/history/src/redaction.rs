@@ -1,0 +1,79 @@
+//! Removes what entries contain.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use memory_tool_core::{Actor, Batch, Store};
+
+use crate::entry::{Entry, Origin};
+use crate::error::HistoryError;
+use crate::log::{Log, Tip};
+use crate::records::{self, Block, IndexedBlock, Stored};
+use crate::store::HistoryStore;
+
+/// Removes the changes of these entries, and then adds an entry that says so.
+///
+/// The head changes with them, so that no other session puts what it remembers into a block.
+pub(crate) async fn redact<S: Store>(
+    store: &HistoryStore<S>,
+    tip: &Arc<Tip>,
+    numbers: &[u64],
+    actor: Option<&Actor>,
+) -> Result<Entry, HistoryError> {
+    let log = store.log();
+    let (oldest, newest) = (tip.head.first, tip.newest());
+    let numbers: BTreeSet<_> = numbers.iter().copied().collect();
+    for number in numbers.iter().copied() {
+        if number == 0 || number > newest {
+            return Err(HistoryError::NoEntry { number, newest });
+        }
+        if number < oldest {
+            return Err(HistoryError::Forgotten { oldest });
+        }
+    }
+    let mut head = tip.head.clone();
+    head.revision += 1;
+    let batch = rewrite(log, tip, &numbers).await?.write(records::head(), head.to_bytes()?);
+    log.store.apply(tip.require(batch)).await?;
+    let batch = actor.into_iter().fold(Batch::new().for_command("redact"), |batch, actor| batch.by(actor.clone()));
+    let redacted: Vec<_> = numbers.into_iter().rev().collect();
+    Ok(store.commit(batch, &Origin::Redaction(redacted)).await?)
+}
+
+async fn rewrite<S: Store>(log: &Log<S>, tip: &Arc<Tip>, numbers: &BTreeSet<u64>) -> Result<Batch, HistoryError> {
+    let mut batch = Batch::new();
+    for number in numbers.range(tip.head.blocks_end..) {
+        let stored = log.entry(tip, *number).await?;
+        batch = remove_large(batch, &stored);
+        batch = batch.write(records::single(*number), redacted(&stored).to_bytes()?);
+    }
+    let in_blocks: BTreeSet<_> =
+        numbers.range(..tip.head.blocks_end).map(|number| tip.head.block_of(*number)).collect();
+    if in_blocks.is_empty() {
+        return Ok(batch);
+    }
+    let mut index = log.index(tip).await?;
+    for block in index.iter_mut().filter(|block| in_blocks.contains(&block.first)) {
+        let mut entries = Vec::new();
+        for stored in log.block(tip, block.first).await?.into_stored()? {
+            let is_redacted = numbers.contains(&stored.entry.number);
+            if is_redacted {
+                batch = remove_large(batch, &stored);
+            }
+            entries.push(Arc::new(if is_redacted { redacted(&stored) } else { stored }));
+        }
+        let bytes = Block::to_bytes(&entries)?;
+        *block = IndexedBlock::new(block.first, block.until, bytes.len() as u64, &entries);
+        batch = batch.write(records::block(block.first), bytes);
+    }
+    Ok(batch.write(records::index(), records::index_to_bytes(&index)?))
+}
+
+fn remove_large(batch: Batch, stored: &Stored) -> Batch {
+    if stored.entry.is_large() { batch.remove(records::large(stored.entry.number)) } else { batch }
+}
+
+fn redacted(stored: &Stored) -> Stored {
+    let entry = Entry { changes: Vec::new(), is_redacted: true, kept_bytes: 0, ..stored.entry.clone() };
+    Stored { entry, texts: Vec::new() }
+}

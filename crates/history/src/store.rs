@@ -1,0 +1,293 @@
+//! [`HistoryStore`]: a store that keeps what its changes replace.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use memory_tool_core::{
+    Batch, Change, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version,
+};
+
+use crate::entry::{Digest, Entry, FileChange, Origin, Text};
+use crate::history::History;
+use crate::limits::Limits;
+use crate::log::{Attempts, Log, Tip, is_outdated};
+use crate::recent::RecentReads;
+use crate::records::{self, Stored};
+
+/// The name of the policy in refusals.
+const POLICY: &str = "history";
+
+/// Files of a directory that are read at the same time.
+const PARALLEL_READS: usize = 16;
+
+/// Attempts of a change while others change the same files.
+const MAX_ATTEMPTS: usize = 1_000;
+
+/// A store that keeps a [history](History) of another one: each batch that changes files adds an [`Entry`] in the same
+/// atomic batch, with the texts that it replaces or removes.
+///
+/// ```
+/// use memory_tool_core::{InMemoryStore, StoreExt};
+/// use memory_tool_history::HistoryStore;
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # runtime.block_on(async {
+/// let store = HistoryStore::new(InMemoryStore::new());
+/// store.write("/memories/a.txt", "one").await?;
+/// store.write("/memories/a.txt", "two").await?;
+///
+/// let undone = store.history().undo(1).await?;
+/// assert_eq!(undone.number, 3);
+/// assert_eq!(store.read_to_string("/memories/a.txt").await?, "one");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Behavior
+/// 1. Files stay where they are, so other programs can read them. Only what would be gone is stored again.
+/// 2. The log and the files cannot disagree: both change in one batch. All sessions agree on the order of the entries,
+///    and no number is left out.
+/// 3. What another program wrote into a file is kept when a change replaces it.
+/// 4. The model neither sees nor changes the history, and no quota counts it. It has [`Limits`] of its own.
+/// 5. A batch that removes `/records` or `/records/history` removes the history, and adds no entry. Other changes under
+///    `/records/history` are refused.
+#[derive(Debug)]
+pub struct HistoryStore<S> {
+    log: Arc<Log<S>>,
+    reads: Arc<RecentReads>,
+}
+
+// Not derived, because `S` needs not be `Clone`.
+impl<S> Clone for HistoryStore<S> {
+    fn clone(&self) -> Self {
+        Self { log: Arc::clone(&self.log), reads: Arc::clone(&self.reads) }
+    }
+}
+
+/// What a change replaces, and what its batch must require so that this stays true.
+struct Replaced {
+    stored: Stored,
+    required: Vec<(StorePath, Precondition)>,
+}
+
+impl<S: Store> HistoryStore<S> {
+    /// Keeps a history of `inner` within the default [`Limits`].
+    pub fn new(inner: S) -> Self {
+        Self::with_limits(inner, Limits::default())
+    }
+
+    /// Keeps a history of `inner` within these limits.
+    pub fn with_limits(inner: S, limits: Limits) -> Self {
+        Self { log: Arc::new(Log::new(inner, limits)), reads: Arc::new(RecentReads::default()) }
+    }
+
+    /// The inner store. What is changed there is not in the history.
+    pub fn inner(&self) -> &S {
+        &self.log.store
+    }
+
+    /// The history.
+    pub fn history(&self) -> History<S> {
+        History::new(self.clone())
+    }
+
+    pub(crate) fn log(&self) -> &Log<S> {
+        &self.log
+    }
+
+    /// Applies a batch of changes of files with its entry.
+    pub(crate) async fn commit(&self, batch: Batch, origin: &Origin) -> Result<Entry, StoreError> {
+        let (mut attempts, mut conflicts) = (Attempts::default(), 0);
+        loop {
+            let tip = self.log.tip().await?;
+            match self.commit_at(&tip, &batch, origin.clone()).await {
+                Err(error) if is_outdated(&error) => {
+                    attempts.again(&tip, error)?;
+                    self.log.replace_tip(&tip, None);
+                }
+                // Another program changed a file after it was read here.
+                Err(error) if conflicts < MAX_ATTEMPTS && !is_required(&batch, &error) => conflicts += 1,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Applies a batch with its entry, if this is still the end of the log.
+    ///
+    /// # Errors
+    /// The errors of the store. If the log [is outdated](is_outdated), nothing was changed.
+    pub(crate) async fn commit_at(&self, tip: &Arc<Tip>, batch: &Batch, origin: Origin) -> Result<Entry, StoreError> {
+        let mut replaced = self.replaced(batch).await?;
+        let entry = &mut replaced.stored.entry;
+        (entry.number, entry.origin) = (tip.next, origin);
+        let required = replaced.required.into_iter();
+        let batch = required.fold(batch.clone(), |batch, (path, required)| batch.require(path, required));
+        self.log.append(tip, batch, replaced.stored).await
+    }
+
+    /// Reads what a batch replaces.
+    async fn replaced(&self, batch: &Batch) -> Result<Replaced, StoreError> {
+        let mut replaced = Replaced { stored: self.entry(batch), required: Vec::new() };
+        for change in batch.changes() {
+            match change {
+                change if change.is_of_record() => {}
+                Change::Write { path, content, .. } => {
+                    let before = self.before_write(batch, path).await?;
+                    let before = before.map(|found| replaced.keep(path, found));
+                    let (path, after) = (path.clone(), Digest::of(content));
+                    replaced.push(FileChange::Write { path, before, after });
+                }
+                Change::Remove { path } => self.before_removal(path, &mut replaced).await?,
+                Change::Rename { from, to } => {
+                    replaced.push(FileChange::Rename { from: from.clone(), to: to.clone() });
+                }
+            }
+        }
+        Ok(replaced)
+    }
+
+    fn entry(&self, batch: &Batch) -> Stored {
+        let entry = Entry {
+            number: 0,
+            time: (self.log.clock)(),
+            actor: batch.actor().map(|actor| actor.name().to_owned()),
+            command: batch.command().map(str::to_owned),
+            origin: Origin::Edit,
+            changes: Vec::new(),
+            is_redacted: false,
+            kept_bytes: 0,
+        };
+        Stored { entry, texts: Vec::new() }
+    }
+
+    /// The text that a write replaces. `None` if the file does not exist.
+    async fn before_write(&self, batch: &Batch, path: &StorePath) -> Result<Option<Found>, StoreError> {
+        for (required, precondition) in batch.preconditions().iter().filter(|(required, _)| required == path) {
+            match precondition {
+                Precondition::Absent => return Ok(None),
+                Precondition::Version(version) => {
+                    if let Some(content) = self.reads.take(required, version) {
+                        return Ok(Some(Found::Text(content, version.clone())));
+                    }
+                }
+            }
+        }
+        self.find(path).await
+    }
+
+    async fn before_removal(&self, path: &StorePath, replaced: &mut Replaced) -> Result<(), StoreError> {
+        let files = match self.log.store.read_opts(path, ReadOptions::new()).await {
+            Ok(Node::Directory(listing)) => listing.files,
+            // The store refuses the removal of what does not exist.
+            Ok(Node::Absent) => return Ok(()),
+            Ok(Node::File(file)) => {
+                let before = replaced.keep(path, Found::Text(file.content, file.version));
+                replaced.push(FileChange::Remove { path: path.clone(), before });
+                return Ok(());
+            }
+            Err(error) => {
+                let before = replaced.keep(path, unreadable(error)?);
+                replaced.push(FileChange::Remove { path: path.clone(), before });
+                return Ok(());
+            }
+        };
+        let reads = files.into_iter().map(|file| async move {
+            let found = self.find(&file.path).await?;
+            Ok::<_, StoreError>((file.path, found))
+        });
+        let mut found: Vec<_> = stream::iter(reads).buffer_unordered(PARALLEL_READS).try_collect().await?;
+        found.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
+        for (path, found) in found {
+            if let Some(found) = found {
+                let before = replaced.keep(&path, found);
+                replaced.push(FileChange::Remove { path, before });
+            }
+        }
+        Ok(())
+    }
+
+    async fn find(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
+        match self.log.store.read_opts(path, ReadOptions::new()).await {
+            Ok(Node::File(file)) => Ok(Some(Found::Text(file.content, file.version))),
+            // The store refuses to write to a directory.
+            Ok(Node::Absent | Node::Directory(_)) => Ok(None),
+            Err(error) => unreadable(error).map(Some),
+        }
+    }
+}
+
+/// What is at the path of a file.
+enum Found {
+    Text(Vec<u8>, Version),
+    Unreadable,
+}
+
+/// Whether a file can never be read, and so is replaced without being kept. The store refuses what is no file.
+fn unreadable(error: StoreError) -> Result<Found, StoreError> {
+    match error {
+        StoreError::Failure { kind: ErrorKind::Damaged | ErrorKind::AccessDenied, .. } => Ok(Found::Unreadable),
+        StoreError::Failure { .. } => Err(error),
+        _ => Ok(Found::Unreadable),
+    }
+}
+
+impl Replaced {
+    fn push(&mut self, change: FileChange) {
+        self.stored.entry.changes.push(change);
+    }
+
+    /// Keeps a text, and requires that it is the one that the batch replaces.
+    fn keep(&mut self, path: &StorePath, found: Found) -> Text {
+        let Found::Text(content, version) = found else { return Text::UNREADABLE };
+        let kept = &mut self.stored.entry.kept_bytes;
+        let text = Text { digest: Some(Digest::of(&content)), offset: Some(*kept) };
+        *kept += content.len() as u64;
+        self.stored.texts.extend_from_slice(&content);
+        self.required.push((path.clone(), Precondition::Version(version)));
+        text
+    }
+}
+
+/// Whether the error may be due to a precondition of the caller, or to anything but a precondition on a file.
+fn is_required(batch: &Batch, error: &StoreError) -> bool {
+    match error {
+        StoreError::VersionMismatch { path } => batch.preconditions().iter().any(|(required, _)| required == path),
+        _ => true,
+    }
+}
+
+#[async_trait]
+impl<S: Store> Store for HistoryStore<S> {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        let is_edited = matches!(options.command(), Some("str_replace" | "insert")) && !path.is_record();
+        let node = self.log.store.read_opts(path, options).await?;
+        if let (true, Node::File(file)) = (is_edited, &node) {
+            self.reads.remember(path, file);
+        }
+        Ok(node)
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        batch.validate()?;
+        let history = records::root();
+        let removes = |change: &Change| matches!(change, Change::Remove { path } if *path == history || path.is_root() && path.is_record());
+        let touches = |change: &Change| match change {
+            Change::Write { path, .. } | Change::Remove { path } => path.overlaps(&history),
+            Change::Rename { from, to } => from.overlaps(&history) || to.overlaps(&history),
+        };
+        if batch.changes().iter().any(removes) {
+            self.log.forget();
+            return self.log.store.apply(batch).await;
+        }
+        if batch.changes().iter().any(touches) {
+            let reason = "Only the history itself changes its records.";
+            return Err(StoreError::refused(&history, POLICY, reason));
+        }
+        if batch.changes().iter().all(Change::is_of_record) {
+            return self.log.store.apply(batch).await;
+        }
+        self.commit(batch, &Origin::Edit).await.map(drop)
+    }
+}

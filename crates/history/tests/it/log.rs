@@ -1,0 +1,274 @@
+//! The log: order under races, pages, renames, blocks, limits, redaction and damage.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use memory_tool_core::{
+    Actor, Batch, Engine, ErrorKind, InMemoryStore, MemoryTool, Node, ReadOptions, Store, StoreError, StoreExt,
+    StorePath,
+};
+use memory_tool_history::{Entry, FileChange, History, HistoryError, HistoryStore, Limits, LogFilter, Origin};
+use memory_tool_test_fixtures::path;
+use serde_json::json;
+
+type Shared = Arc<InMemoryStore>;
+
+fn store() -> (Shared, HistoryStore<Shared>) {
+    let inner = Arc::new(InMemoryStore::new());
+    (Arc::clone(&inner), HistoryStore::new(inner))
+}
+
+async fn write_many(store: &impl Store, count: usize) {
+    for number in 0..count {
+        store.write("/memories/a.txt", format!("text {number} of a file that changes\n")).await.unwrap();
+    }
+}
+
+fn numbers(entries: &[Entry]) -> Vec<u64> {
+    entries.iter().map(|entry| entry.number).collect()
+}
+
+async fn logged(history: &History<Shared>, filter: LogFilter) -> Vec<u64> {
+    numbers(&history.entries(&filter).await.unwrap())
+}
+
+/// The contents of all records of the history.
+async fn all_bytes(inner: &Shared) -> Vec<u8> {
+    let root: StorePath = "/records/history".parse().unwrap();
+    let mut bytes = Vec::new();
+    for file in inner.read_opts(&root, ReadOptions::new()).await.unwrap().into_listing().files {
+        let Node::File(file) = inner.read_opts(&file.path, ReadOptions::new()).await.unwrap() else { continue };
+        bytes.extend(file.content);
+    }
+    bytes
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes.windows(text.len()).any(|window| window == text.as_bytes())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn racing_inserts_of_two_sessions_are_all_in_the_log_in_order() {
+    let (inner, first) = store();
+    let second = HistoryStore::new(Arc::clone(&inner));
+    first.write("/memories/a.txt", "start\n").await.unwrap();
+    let tasks = (0..8).map(|task: usize| {
+        let tool = Engine::new(if task.is_multiple_of(2) { first.clone() } else { second.clone() });
+        tokio::spawn(async move {
+            for number in 0..50 {
+                let text = format!("{task}/{number}\n");
+                let insert =
+                    json!({"command": "insert", "path": "/memories/a.txt", "insert_line": 0, "insert_text": text});
+                tool.call(insert).await.unwrap();
+            }
+        })
+    });
+    for task in tasks.collect::<Vec<_>>() {
+        task.await.unwrap();
+    }
+    let history = first.history();
+    assert_eq!(logged(&history, LogFilter::new()).await, (1..=401).rev().collect::<Vec<_>>());
+    for number in [1, 64, 65, 200, 400, 401] {
+        let text = history.read(&path("/memories/a.txt"), number).await.unwrap();
+        assert_eq!(text.iter().filter(|byte| **byte == b'\n').count() as u64, number, "after entry {number}");
+    }
+    let report = history.verify().await.unwrap();
+    assert_eq!((report.entries, report.texts, report.damage.len()), (401, 400, 0));
+}
+
+#[tokio::test]
+async fn entries_are_found_by_actor_command_time_and_page() {
+    let (_, store) = store();
+    let actor = |name: &str| Actor::from_trusted_name(name).unwrap();
+    for number in 0..150 {
+        let name = if number % 50 == 7 { "rare" } else { "often" };
+        let tool = Engine::builder(store.clone()).actor(actor(name)).build();
+        let path = format!("/memories/{number}.txt");
+        tool.call(json!({"command": "create", "path": path, "file_text": "text"})).await.unwrap();
+    }
+    store.remove("/memories/3.txt").await.unwrap();
+    let history = store.history();
+    assert_eq!(logged(&history, LogFilter::new().actor("rare")).await, [108, 58, 8]);
+    assert_eq!(logged(&history, LogFilter::new().command("create").limit(2)).await, [150, 149]);
+    assert_eq!(logged(&history, LogFilter::new().before(149).limit(3)).await, [148, 147, 146]);
+    assert_eq!(logged(&history, LogFilter::new().path(path("/memories/3.txt"))).await, [151, 4]);
+    let entry = history.entry(58).await.unwrap();
+    assert_eq!((entry.actor.as_deref(), entry.command.as_deref()), (Some("rare"), Some("create")));
+    let tomorrow = SystemTime::now() + Duration::from_secs(24 * 60 * 60);
+    assert_eq!(logged(&history, LogFilter::new().since(tomorrow)).await, Vec::<u64>::new());
+    assert_eq!(history.newest_at(tomorrow).await.unwrap(), 151);
+    assert_eq!(history.newest_at(SystemTime::UNIX_EPOCH).await.unwrap(), 0);
+    assert!(matches!(history.entry(152).await, Err(HistoryError::NoEntry { number: 152, newest: 151 })));
+    assert!(matches!(history.at(152).await, Err(HistoryError::NoEntry { .. })));
+}
+
+#[tokio::test]
+async fn the_log_of_a_file_goes_through_renames_of_it_and_of_its_directory() {
+    let (_, store) = store();
+    store.write("/memories/d/a.txt", "one").await.unwrap(); // 1
+    store.write("/memories/other.txt", "other").await.unwrap(); // 2
+    for _ in 0..70 {
+        store.write("/memories/other.txt", "other").await.unwrap(); // up to 72
+    }
+    store.rename("/memories/d", "/memories/e").await.unwrap(); // 73
+    store.write("/memories/d/a.txt", "another file").await.unwrap(); // 74
+    store.write("/memories/e/a.txt", "two").await.unwrap(); // 75
+    store.rename("/memories/e/a.txt", "/memories/b.txt").await.unwrap(); // 76
+    let history = store.history();
+    let log = |file: &str| LogFilter::new().path(path(file));
+    assert_eq!(logged(&history, log("/memories/b.txt")).await, [76, 75, 73, 1]);
+    assert_eq!(logged(&history, log("/memories/b.txt").before(75)).await, [73, 1]);
+    assert_eq!(logged(&history, log("/memories/d/a.txt")).await, [74, 73, 1]);
+    assert_eq!(logged(&history, log("/memories/missing")).await, Vec::<u64>::new());
+    assert_eq!(history.read(&path("/memories/d/a.txt"), 72).await.unwrap(), b"one");
+    assert_eq!(history.read(&path("/memories/e/a.txt"), 74).await.unwrap(), b"one");
+    assert!(matches!(history.read(&path("/memories/b.txt"), 75).await, Err(HistoryError::NotAFile { .. })));
+}
+
+#[tokio::test]
+async fn a_directory_is_removed_and_brought_back_as_one_entry() {
+    let (_, store) = store();
+    let many = (0..200).fold(Batch::new(), |batch, number| {
+        batch.write(path(&format!("/memories/d/{number}")), format!("{number}").repeat(2_000))
+    });
+    store.apply(many).await.unwrap();
+    store.remove("/memories/d").await.unwrap();
+    let history = store.history();
+    let removal = history.entry(2).await.unwrap();
+    assert_eq!(removal.changes.len(), 200);
+    assert!(removal.changes.iter().all(|change| matches!(change, FileChange::Remove { .. })));
+    let undo = history.undo(1).await.unwrap();
+    assert_eq!((undo.number, undo.origin), (3, Origin::Undo(vec![2])));
+    assert_eq!(store.read_to_string("/memories/d/7").await.unwrap(), "7".repeat(2_000));
+    assert_eq!(store.list("/memories").await.unwrap().len(), 200);
+    // Large texts stay large texts in a block.
+    write_many(&store, 70).await;
+    assert_eq!(history.read(&path("/memories/d/7"), 1).await.unwrap(), "7".repeat(2_000).into_bytes());
+    assert_eq!(history.verify().await.unwrap().damage, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_file_that_has_changed_since_is_named_and_replaced_only_by_force() {
+    let (inner, store) = store();
+    store.write("/memories/a.txt", "one").await.unwrap();
+    store.write("/memories/a.txt", "two").await.unwrap();
+    inner.write("/memories/a.txt", "by another program").await.unwrap();
+    let history = store.history();
+    let refused = history.undo(1).await.unwrap_err();
+    assert_eq!(refused.to_string(), "a file has changed since: /memories/a.txt");
+    assert_eq!(store.read_to_string("/memories/a.txt").await.unwrap(), "by another program");
+    assert_eq!(history.verify().await.unwrap().changed_by_others, [path("/memories/a.txt")]);
+    history.clone().forced().undo(1).await.unwrap();
+    assert_eq!(store.read_to_string("/memories/a.txt").await.unwrap(), "one");
+    // What the force replaced is kept too.
+    assert_eq!(history.entry(3).await.unwrap().changes[0].before().unwrap().digest.unwrap().size, 18);
+}
+
+#[tokio::test]
+async fn the_changes_of_an_actor_are_reverted_unless_others_built_on_them() {
+    let (_, store) = store();
+    let wrong = || Actor::from_trusted_name("wrong").unwrap();
+    store.write("/memories/a.txt", "right").await.unwrap();
+    store.apply(Batch::new().write(path("/memories/a.txt"), "wrong").by(wrong())).await.unwrap();
+    store.apply(Batch::new().write(path("/memories/b.txt"), "wrong").by(wrong())).await.unwrap();
+    store.write("/memories/c.txt", "right").await.unwrap();
+    let history = store.history();
+    let of_actor = logged(&history, LogFilter::new().actor("wrong")).await;
+    let reverted = history.clone().by(Actor::from_trusted_name("person").unwrap()).revert(&of_actor).await.unwrap();
+    assert_eq!((reverted.actor.as_deref(), &reverted.origin), (Some("person"), &Origin::Revert(vec![3, 2])));
+    assert_eq!(store.read_to_string("/memories/a.txt").await.unwrap(), "right");
+    assert!(matches!(store.read_to_string("/memories/b.txt").await, Err(StoreError::NotFound { .. })));
+    history.undo(1).await.unwrap();
+    store.write("/memories/b.txt", "built on it").await.unwrap();
+    let refused = history.revert(&of_actor).await.unwrap_err();
+    assert!(matches!(&refused, HistoryError::Changed { paths } if *paths == [path("/memories/b.txt")]), "{refused}");
+}
+
+#[tokio::test]
+async fn redaction_leaves_no_bytes_in_recent_entries_blocks_and_large_texts() {
+    const SECRET: &str = "s3cr3t-p4ssw0rd";
+    let (inner, store) = store();
+    let secret_path = format!("/memories/{SECRET}.txt");
+    store.write(secret_path.as_str(), SECRET).await.unwrap(); // 1
+    store.write(secret_path.as_str(), SECRET.repeat(10_000)).await.unwrap(); // 2
+    store.remove(secret_path.as_str()).await.unwrap(); // 3, large
+    write_many(&store, 62).await; // up to 65
+    store.write("/memories/b.txt", SECRET).await.unwrap(); // 66
+    store.write("/memories/b.txt", "gone").await.unwrap(); // 67
+    // Another session knows the recent entries, and must not put them into a block later.
+    let other = HistoryStore::new(Arc::clone(&inner));
+    other.write("/memories/c.txt", "c").await.unwrap(); // 68
+    let history = store.history();
+    let redaction = history.redact(&[1, 2, 3, 66, 67]).await.unwrap();
+    assert_eq!((redaction.number, redaction.origin), (69, Origin::Redaction(vec![67, 66, 3, 2, 1])));
+    write_many(&other, 70).await;
+    assert!(!contains(&all_bytes(&inner).await, SECRET));
+    let redacted = history.entry(3).await.unwrap();
+    assert!(redacted.is_redacted && redacted.changes.is_empty(), "{redacted:?}");
+    assert!(matches!(history.at(2).await, Err(HistoryError::Redacted { number: 67 })));
+    assert_eq!(history.read(&path("/memories/a.txt"), 100).await.unwrap(), b"text 30 of a file that changes\n");
+    assert!(matches!(history.revert(&[66]).await, Err(HistoryError::Redacted { number: 66 })));
+    assert_eq!(history.verify().await.unwrap().damage, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn limits_remove_the_oldest_entries_and_their_texts() {
+    let inner = Arc::new(InMemoryStore::new());
+    let store = HistoryStore::with_limits(Arc::clone(&inner), Limits::new().changes(100));
+    store.write("/memories/large", "x".repeat(100_000)).await.unwrap();
+    store.remove("/memories/large").await.unwrap();
+    write_many(&store, 400).await;
+    let history = store.history();
+    let kept = logged(&history, LogFilter::new()).await;
+    assert!((100..=228).contains(&kept.len()), "{}", kept.len());
+    let oldest = *kept.last().unwrap();
+    assert_eq!(kept, (oldest..=402).rev().collect::<Vec<_>>());
+    assert!(matches!(history.at(1).await, Err(HistoryError::Forgotten { .. })));
+    assert!(matches!(history.entry(1).await, Err(HistoryError::Forgotten { .. })));
+    assert_eq!(history.at(oldest - 1).await.unwrap().list("/memories").await.unwrap().len(), 1);
+    let records = inner.read_opts(&"/records/history".parse().unwrap(), ReadOptions::new()).await.unwrap();
+    assert!(records.into_listing().files.len() < 80);
+    assert_eq!(history.verify().await.unwrap().damage, Vec::<String>::new());
+    assert!(matches!(history.undo(kept.len() + 1).await, Err(HistoryError::Forgotten { .. })));
+    history.undo(kept.len()).await.unwrap();
+
+    let aged = HistoryStore::with_limits(InMemoryStore::new(), Limits::new().age(Duration::ZERO));
+    write_many(&aged, 130).await;
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    write_many(&aged, 64).await;
+    assert!(aged.history().entries(&LogFilter::new()).await.unwrap().len() <= 66);
+}
+
+#[tokio::test]
+async fn damage_is_found_and_does_not_hide_other_entries() {
+    let (inner, store) = store();
+    write_many(&store, 200).await;
+    for (record, bytes) in [("blocks/00000000000000000065", None), ("log/00000000000000000195", Some("{}\n"))] {
+        let record: StorePath = format!("/records/history/{record}").parse().unwrap();
+        let batch = match bytes {
+            Some(bytes) => Batch::new().write(record, bytes),
+            None => Batch::new().remove(record),
+        };
+        inner.apply(batch).await.unwrap();
+    }
+    let history = HistoryStore::new(Arc::clone(&inner)).history();
+    let failed = history.entries(&LogFilter::new()).await.unwrap_err();
+    assert!(matches!(&failed, HistoryError::Store(error) if error.kind() == ErrorKind::Damaged), "{failed:?}");
+    let report = history.verify().await.unwrap();
+    assert_eq!((report.entries, report.damage.len()), (200 - 64 - 1, 2), "{report:?}");
+    // Changes go on.
+    HistoryStore::new(inner).write("/memories/b.txt", "b").await.unwrap();
+}
+
+#[tokio::test]
+async fn only_the_history_changes_its_records_and_all_of_it_can_be_removed() {
+    let (inner, store) = store();
+    write_many(&store, 3).await;
+    let head: StorePath = "/records/history/head".parse().unwrap();
+    let refused = store.apply(Batch::new().remove(head.clone())).await.unwrap_err();
+    assert!(matches!(refused, StoreError::Refused { policy: "history", .. }), "{refused:?}");
+    store.apply(Batch::new().remove(StorePath::memories()).remove(StorePath::records())).await.unwrap();
+    assert_eq!(all_bytes(&inner).await, b"");
+    write_many(&store, 1).await;
+    assert_eq!(logged(&store.history(), LogFilter::new()).await, [1]);
+}

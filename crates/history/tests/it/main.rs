@@ -1,0 +1,6 @@
+//! Tests of the history.
+
+#![cfg(test)]
+
+mod log;
+mod model;
