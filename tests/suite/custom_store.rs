@@ -1,4 +1,4 @@
-//! The conformance suite on `MapStore`, the store of `examples/custom_store.rs`.
+//! The conformance suite on `MapStore`, the store of `map_store.rs`.
 
 #[path = "../../crates/core/examples/map_store.rs"]
 #[allow(dead_code, reason = "its `main` is not used here")]

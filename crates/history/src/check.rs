@@ -6,7 +6,7 @@ use memory_tool_core::{ErrorKind, Store, StoreError, StorePath};
 
 use crate::entry::{Digest, Entry, FileChange};
 use crate::log::{Log, Tip, is_outdated};
-use crate::past::{Backwards, Files, Source, text_at};
+use crate::past::{Backwards, Files, Source, contents_at};
 
 /// The result of [`History::verify`](crate::History::verify).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -14,8 +14,8 @@ use crate::past::{Backwards, Files, Source, text_at};
 pub struct HistoryReport {
     /// The number of entries that were read.
     pub entries: u64,
-    /// The number of texts whose hashes were checked.
-    pub texts: u64,
+    /// The number of kept contents that were checked.
+    pub contents: u64,
     /// Damage, in words.
     pub damage: Vec<String>,
     /// Files that another program changed or removed since their newest entry. This is not damage.
@@ -38,7 +38,7 @@ pub(crate) async fn verify<S: Store>(log: &Log<S>, tip: &Arc<Tip>) -> Result<His
                 report.entries += 1;
                 compare(log, tip, &files, &entry, &mut report).await?;
                 files.take_back(&entry);
-                check_texts(log, tip, &entry, &mut report).await
+                check_contents(log, tip, &entry, &mut report).await
             }
             Err(error) => Err(error),
         };
@@ -69,7 +69,7 @@ fn message(error: &StoreError) -> String {
     }
 }
 
-async fn check_texts<S: Store>(
+async fn check_contents<S: Store>(
     log: &Log<S>,
     tip: &Arc<Tip>,
     entry: &Entry,
@@ -78,13 +78,13 @@ async fn check_texts<S: Store>(
     if entry.kept_bytes == 0 {
         return Ok(());
     }
-    let texts = log.texts(&*log.entry(tip, entry.number).await?).await?;
-    for text in entry.changes.iter().filter_map(FileChange::before) {
-        let (Some(digest), Some(offset)) = (text.digest, text.offset) else { continue };
-        report.texts += 1;
-        if text_at(&texts, offset, digest.size).map(Digest::of) != Some(digest) {
+    let contents = log.contents(&*log.entry(tip, entry.number).await?).await?;
+    for kept in entry.changes.iter().filter_map(FileChange::before) {
+        let (Some(digest), Some(offset)) = (kept.digest, kept.offset) else { continue };
+        report.contents += 1;
+        if contents_at(&contents, offset, digest.size).map(Digest::of) != Some(digest) {
             let number = entry.number;
-            report.damage.push(format!("entry {number}: a text has another hash than when it was kept"));
+            report.damage.push(format!("entry {number}: the SHA-256 of kept contents differs"));
         }
     }
     Ok(())
@@ -101,7 +101,7 @@ async fn compare<S: Store>(
     for change in &entry.changes {
         let FileChange::Write { path, after, .. } = change else { continue };
         let is_same = match files.0.get(path) {
-            Some(Source::Kept(..)) => continue,
+            Some(Source::Past(..)) => continue,
             Some(Source::Present(file)) if file.size == after.size => {
                 match log.store.read_opts(&file.path, tip.require_in_read()).await {
                     Ok(node) => node.into_file().is_some_and(|file| Digest::of(&file.content) == *after),

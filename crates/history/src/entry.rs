@@ -1,4 +1,4 @@
-//! [`Entry`]: one change of the memory, as people see it and as it is stored.
+//! [`Entry`]: one change of the memory, for people and in its stored form.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -22,19 +22,19 @@ pub struct Entry {
     /// The command of the tool, if one made the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
-    /// What led to the change.
+    /// The cause of the change.
     #[serde(default, skip_serializing_if = "Origin::is_edit")]
     pub origin: Origin,
     /// The changes of files, in the order of the batch.
     pub changes: Vec<FileChange>,
-    /// Whether the changes were [redacted](crate::History::redact). There are none then.
+    /// Whether the changes were [redacted](crate::History::redact). Then the list is empty.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_redacted: bool,
-    /// The total size of the texts that the entry keeps.
+    /// The total size of the kept contents.
     pub(crate) kept_bytes: u64,
 }
 
-/// What led to an [`Entry`].
+/// The cause of an [`Entry`].
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
@@ -65,15 +65,15 @@ impl Origin {
 #[non_exhaustive]
 #[serde(rename_all = "snake_case", tag = "change")]
 pub enum FileChange {
-    /// The file was created or its text was replaced.
+    /// The file was created, or its contents were replaced.
     #[non_exhaustive]
     Write {
         /// The path.
         path: StorePath,
-        /// The text before. `None` if the file was created.
+        /// The contents before. `None` if the file was created.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        before: Option<Text>,
-        /// The text after.
+        before: Option<Kept>,
+        /// The contents after.
         after: Digest,
     },
     /// The file was removed, alone or with its directory.
@@ -81,8 +81,8 @@ pub enum FileChange {
     Remove {
         /// The path.
         path: StorePath,
-        /// The text before.
-        before: Text,
+        /// The contents before.
+        before: Kept,
     },
     /// The file or directory was renamed.
     #[non_exhaustive]
@@ -95,15 +95,15 @@ pub enum FileChange {
 }
 
 impl FileChange {
-    /// The path after the change, or the path that is gone.
+    /// The path after the change, or the removed path.
     pub fn path(&self) -> &StorePath {
         match self {
             Self::Write { path, .. } | Self::Remove { path, .. } | Self::Rename { to: path, .. } => path,
         }
     }
 
-    /// The text that the change replaced or removed.
-    pub fn before(&self) -> Option<&Text> {
+    /// The contents that the change replaced or removed.
+    pub fn before(&self) -> Option<&Kept> {
         match self {
             Self::Write { before, .. } => before.as_ref(),
             Self::Remove { before, .. } => Some(before),
@@ -111,7 +111,7 @@ impl FileChange {
         }
     }
 
-    /// The path before the change of what is at or under `path` after it. `None` if the change does not affect it.
+    /// The path before the change, if the change affects `path` or a file under it.
     pub(crate) fn follow(&self, path: &StorePath) -> Option<StorePath> {
         match self {
             Self::Write { path: changed, .. } | Self::Remove { path: changed, .. } => {
@@ -124,24 +124,24 @@ impl FileChange {
     }
 }
 
-/// A text that a change replaced or removed.
+/// Contents that a change replaced or removed.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
-pub struct Text {
-    /// The size and SHA-256. `None` if the text could not be read when it was replaced.
+pub struct Kept {
+    /// The size and SHA-256. `None` if the contents could not be read when they were replaced.
     #[serde(flatten)]
     pub digest: Option<Digest>,
-    /// Where the text begins among the texts of its entry. `None` if it is not kept.
+    /// The position among the contents of the entry. `None` if they are not kept.
     #[serde(default, rename = "at", skip_serializing_if = "Option::is_none")]
     pub(crate) offset: Option<u64>,
 }
 
-impl Text {
-    /// A text that could not be read.
+impl Kept {
+    /// Contents that could not be read.
     pub(crate) const UNREADABLE: Self = Self { digest: None, offset: None };
 }
 
-/// The size and SHA-256 of a text.
+/// The size and SHA-256 of contents.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Digest {
@@ -157,7 +157,7 @@ impl Digest {
     }
 }
 
-/// A SHA-256 hash, which is shown in hexadecimal.
+/// A SHA-256 hash, displayed in hexadecimal.
 #[derive(Clone, Copy, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Hash([u8; 32]);

@@ -16,7 +16,7 @@ pub enum HistoryError {
         /// The number of the newest entry, or 0.
         newest: u64,
     },
-    /// The entry, or one that is needed, was removed because of the [limits](crate::Limits).
+    /// An entry was removed because of the [limits](crate::Limits).
     #[error("the history before entry {oldest} was removed because of its limits")]
     Forgotten {
         /// The number of the oldest entry.
@@ -28,12 +28,12 @@ pub enum HistoryError {
         /// The number of the redacted entry.
         number: u64,
     },
-    /// A text could not be read when it was replaced, and so was not kept.
-    #[error("the text of {path} before entry {number} was not kept, because it could not be read")]
+    /// The contents could not be read when they were replaced, so they were not kept.
+    #[error("the contents of {path} before entry {number} were not kept, because they could not be read")]
     NotKept {
         /// The file.
         path: StorePath,
-        /// The entry that replaced the text.
+        /// The entry that replaced the contents.
         number: u64,
     },
     /// No change is left to undo.

@@ -19,7 +19,7 @@ use crate::undo::{self, Force, Goal};
 /// The history of a memory, from [`HistoryStore::history`].
 ///
 /// An entry is named by its number; 0 is the beginning of the memory. Each operation that changes files is one atomic
-/// batch with an entry of its own, so that it can be taken back too.
+/// batch that adds an entry, so it can be undone too.
 #[derive(Debug)]
 pub struct History<S> {
     store: HistoryStore<S>,
@@ -44,8 +44,8 @@ impl<S: Store> History<S> {
         self
     }
 
-    /// Makes operations replace and remove files that have [changed](HistoryError::Changed) since. What they replace is
-    /// kept, as always.
+    /// Makes operations replace and remove files that have [changed](HistoryError::Changed) since. The new entry
+    /// keeps them.
     pub fn forced(mut self) -> Self {
         self.force = Force::Yes;
         self
@@ -127,7 +127,7 @@ impl<S: Store> History<S> {
         Ok(self.entries(&filter).await?.first().map_or(0, |entry| entry.number))
     }
 
-    /// The whole memory as it was after an entry, as a read-only store.
+    /// Opens the whole memory after an entry, as a read-only store.
     ///
     /// # Errors
     /// [`HistoryError::NoEntry`], [`HistoryError::Forgotten`], [`HistoryError::Redacted`] and [`HistoryError::Store`].
@@ -137,7 +137,7 @@ impl<S: Store> History<S> {
         Ok(ReadOnlyStore::new(past))
     }
 
-    /// The bytes of a file as they were after an entry.
+    /// Reads a file in its state after an entry.
     ///
     /// # Errors
     /// [`HistoryError::NotAFile`], [`HistoryError::NotKept`] and the errors of [`at`](Self::at).
@@ -172,7 +172,7 @@ impl<S: Store> History<S> {
         self.reach(&Goal::Undo(count)).await
     }
 
-    /// Takes back the last [`undo`](Self::undo) that is not taken back yet. A new change ends the line of undos.
+    /// Takes back the last [`undo`](Self::undo). A new change ends the line of undos.
     ///
     /// # Errors
     /// [`HistoryError::NothingToRedo`], [`HistoryError::Changed`], and the errors of [`at`](Self::at).
@@ -180,8 +180,8 @@ impl<S: Store> History<S> {
         self.reach(&Goal::Redo).await
     }
 
-    /// Takes back certain entries, such as all of an actor, in any order. What other entries changed since stands in the
-    /// way.
+    /// Takes back certain entries, such as all of an actor, in any order. Files that other
+    /// entries changed since are refused.
     ///
     /// # Errors
     /// [`HistoryError::Changed`], and the errors of [`entry`](Self::entry) and [`at`](Self::at).
@@ -220,10 +220,10 @@ impl<S: Store> History<S> {
         }
     }
 
-    /// Removes the texts, paths, sizes and hashes of entries for good. Who changed something and when stay.
+    /// Removes the contents, paths, sizes and hashes of entries from the history. Times, actors and commands stay.
     ///
-    /// The present files are not history: remove a text from them first. When the bytes are gone from the medium depends
-    /// on the store: see the crate's page.
+    /// The present files are not history: correct them first. The page of the crate explains when the storage no longer
+    /// has the bytes.
     ///
     /// # Errors
     /// The errors of [`entry`](Self::entry).
@@ -238,7 +238,7 @@ impl<S: Store> History<S> {
         }
     }
 
-    /// Checks all entries and texts, and compares the newest ones with the files.
+    /// Checks all entries and contents, and compares the newest ones with the files.
     ///
     /// # Errors
     /// [`HistoryError::Store`] if the store cannot be read. Damage is in the report.

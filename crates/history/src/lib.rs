@@ -17,7 +17,7 @@ mod undo;
 
 pub use check::HistoryReport;
 pub use diff::FileDiff;
-pub use entry::{Digest, Entry, FileChange, Hash, Origin, Text};
+pub use entry::{Digest, Entry, FileChange, Hash, Kept, Origin};
 pub use error::HistoryError;
 pub use history::{History, LogFilter};
 pub use limits::Limits;

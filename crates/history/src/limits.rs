@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use crate::log::millis;
 use crate::records::{BLOCK, IndexedBlock};
 
-/// How much history is kept. A change that exceeds a limit removes the oldest entries, 64 at once, with what they kept.
+/// How much history is kept. A change that exceeds a limit removes the oldest 64 entries with their contents.
 ///
 /// Entries that are in no block of 64 yet do not count, so that up to 63 entries more can exist.
 ///
@@ -43,7 +43,7 @@ impl Limits {
         self
     }
 
-    /// The size of the history as it is stored. `None` is no limit.
+    /// The stored size of the history. `None` is no limit.
     pub fn bytes(mut self, bytes: impl Into<Option<u64>>) -> Self {
         self.bytes = bytes.into();
         self

@@ -12,8 +12,8 @@ use crate::records::{self, BLOCK, Block, Head, IndexedBlock, PART_BYTES, READING
 /// The log of a store.
 ///
 /// A batch that changes files adds the entry with the next number, and requires that the number is free and that the
-/// head has not changed. So the numbers order all batches, and what a writer knows about the log at a number is true
-/// when it writes that number.
+/// head has not changed. So the numbers order all batches, and a writer that gets a
+/// number knew the whole log before it.
 #[derive(Debug)]
 pub(crate) struct Log<S> {
     pub(crate) store: S,
@@ -27,7 +27,7 @@ pub(crate) struct Log<S> {
 #[derive(Clone, Debug)]
 pub(crate) struct Tip {
     pub(crate) head: Head,
-    /// The head as it is stored.
+    /// The precondition on the stored head.
     required: Precondition,
     /// The next number.
     pub(crate) next: u64,
@@ -59,7 +59,7 @@ impl Tip {
     }
 }
 
-/// Whether others changed the log meanwhile. The caller reads it again.
+/// Whether others changed the log, so that the caller has to read it again.
 pub(crate) fn is_outdated(error: &StoreError) -> bool {
     match error {
         StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path } | StoreError::NotFound { path } => {
@@ -157,7 +157,7 @@ impl<S: Store> Log<S> {
     /// The errors of the store. If the log [is outdated](is_outdated), nothing was changed.
     pub(crate) async fn append(&self, tip: &Arc<Tip>, batch: Batch, stored: Stored) -> Result<Entry, StoreError> {
         let number = tip.next;
-        let stored = Arc::new(self.move_large_texts(stored)?);
+        let stored = Arc::new(self.move_large_contents(stored)?);
         let (mut batch, stored) = (tip.require(batch), stored);
         let (large, stored) = (&stored.1, Arc::new(stored.0.clone()));
         for (part, bytes) in large.iter().enumerate() {
@@ -185,13 +185,13 @@ impl<S: Store> Log<S> {
         applied.map(|()| stored.entry.clone())
     }
 
-    /// Takes large texts out of an entry. Returns the parts to store.
-    fn move_large_texts(&self, mut stored: Stored) -> Result<(Stored, Vec<Vec<u8>>), StoreError> {
+    /// Takes large contents out of an entry. Returns the parts to store.
+    fn move_large_contents(&self, mut stored: Stored) -> Result<(Stored, Vec<Vec<u8>>), StoreError> {
         if !stored.entry.is_large() {
             return Ok((stored, Vec::new()));
         }
-        let texts = std::mem::take(&mut stored.texts);
-        Ok((stored, texts.chunks(PART_BYTES).map(records::deflate).collect::<Result<_, _>>()?))
+        let contents = std::mem::take(&mut stored.contents);
+        Ok((stored, contents.chunks(PART_BYTES).map(records::deflate).collect::<Result<_, _>>()?))
     }
 
     /// Puts all recent entries and a new one into a block, and removes blocks that exceed the limits.
@@ -260,21 +260,21 @@ impl<S: Store> Log<S> {
         if stored.entry.number == number { Ok(stored) } else { Err(damaged("an entry has the number of another one")) }
     }
 
-    /// All texts of an entry, one after another.
-    pub(crate) async fn texts(&self, stored: &Stored) -> Result<Vec<u8>, StoreError> {
+    /// All contents of an entry, one after another.
+    pub(crate) async fn contents(&self, stored: &Stored) -> Result<Vec<u8>, StoreError> {
         let entry = &stored.entry;
         if !entry.is_large() {
-            return Ok(stored.texts.clone());
+            return Ok(stored.contents.clone());
         }
-        let mut texts = Vec::new();
+        let mut contents = Vec::new();
         for part in 0.. {
-            if texts.len() as u64 >= entry.kept_bytes {
+            if contents.len() as u64 >= entry.kept_bytes {
                 break;
             }
             let compressed = self.require(&records::large_part(entry.number, part)).await?;
-            texts.append(&mut records::inflate(&compressed)?);
+            contents.append(&mut records::inflate(&compressed)?);
         }
-        Ok(texts)
+        Ok(contents)
     }
 
     async fn require(&self, path: &StorePath) -> Result<Vec<u8>, StoreError> {

@@ -8,27 +8,27 @@ use memory_tool_core::{
     Batch, FileEntry, Listing, Node, ReadOptions, Stat, Store, StoreError, StorePath, StoredFile, Version,
 };
 
-use crate::entry::{Digest, Entry, FileChange, Text};
+use crate::entry::{Digest, Entry, FileChange, Kept};
 use crate::error::HistoryError;
 use crate::log::{Attempts, Log, Tip};
 use crate::records::damaged;
 use crate::store::HistoryStore;
 
-/// Where the text of an earlier file is.
+/// The location of the contents of an earlier file.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) enum Source {
-    /// It is the present text of a file that has this path now.
+    /// They are the present contents of a file with this path.
     Present(FileEntry),
-    /// It is a text that an entry keeps.
-    Kept(u64, Text),
+    /// An entry keeps them.
+    Past(u64, Kept),
 }
 
 impl Source {
-    /// The present path of the file. `None` if its text is only in the history.
+    /// The present path of the file. `None` if only the history has its contents.
     pub(crate) fn present(&self) -> Option<&StorePath> {
         match self {
             Self::Present(file) => Some(&file.path),
-            Self::Kept(..) => None,
+            Self::Past(..) => None,
         }
     }
 
@@ -39,8 +39,8 @@ impl Source {
                 file.path = path.clone();
                 file
             }
-            Self::Kept(_, Text { digest: Some(digest), offset: Some(_) }) => FileEntry::new(path.clone(), digest.size),
-            Self::Kept(..) => FileEntry::damaged(path.clone(), 0),
+            Self::Past(_, Kept { digest: Some(digest), offset: Some(_) }) => FileEntry::new(path.clone(), digest.size),
+            Self::Past(..) => FileEntry::damaged(path.clone(), 0),
         }
     }
 }
@@ -60,8 +60,8 @@ impl Files {
     pub(crate) fn take_back(&mut self, entry: &Entry) {
         for change in &entry.changes {
             match change {
-                FileChange::Write { path, before: Some(text), .. } | FileChange::Remove { path, before: text } => {
-                    self.0.insert(path.clone(), Source::Kept(entry.number, text.clone()));
+                FileChange::Write { path, before: Some(kept), .. } | FileChange::Remove { path, before: kept } => {
+                    self.0.insert(path.clone(), Source::Past(entry.number, kept.clone()));
                 }
                 FileChange::Write { path, before: None, .. } => _ = self.0.remove(path),
                 FileChange::Rename { from, to } => self.rename(to, from),
@@ -84,9 +84,9 @@ impl Files {
     }
 }
 
-/// The memory as it was after an entry.
+/// The memory after an earlier entry.
 ///
-/// What another program wrote counts as if it had been there since the entry before.
+/// Changes by other programs count as if they had been made right after the entry before them.
 #[derive(Debug)]
 pub struct Past<S> {
     store: HistoryStore<S>,
@@ -167,7 +167,7 @@ pub(crate) async fn files_after<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: 
     Ok(files)
 }
 
-/// The text of an earlier file.
+/// Reads the contents of an earlier file.
 pub(crate) async fn read_source<S: Store>(
     log: &Log<S>,
     tip: &Arc<Tip>,
@@ -179,22 +179,22 @@ pub(crate) async fn read_source<S: Store>(
             Node::File(file) => Ok(file.content),
             _ => Err(HistoryError::Changed { paths: vec![file.path.clone()] }),
         },
-        Source::Kept(number, text) => {
+        Source::Past(number, kept) => {
             let not_kept = || HistoryError::NotKept { path: path.clone(), number: *number };
-            let (digest, offset) = (text.digest.ok_or_else(not_kept)?, text.offset.ok_or_else(not_kept)?);
-            let texts = log.texts(&*log.entry(tip, *number).await?).await?;
-            Ok(text_at(&texts, offset, digest.size).ok_or_else(|| missing_text(*number))?.to_vec())
+            let (digest, offset) = (kept.digest.ok_or_else(not_kept)?, kept.offset.ok_or_else(not_kept)?);
+            let contents = log.contents(&*log.entry(tip, *number).await?).await?;
+            Ok(contents_at(&contents, offset, digest.size).ok_or_else(|| missing_contents(*number))?.to_vec())
         }
     }
 }
 
-pub(crate) fn text_at(texts: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
+pub(crate) fn contents_at(contents: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
     let start = usize::try_from(offset).ok()?;
-    texts.get(start..start.checked_add(usize::try_from(size).ok()?)?)
+    contents.get(start..start.checked_add(usize::try_from(size).ok()?)?)
 }
 
-pub(crate) fn missing_text(number: u64) -> StoreError {
-    damaged(format!("entry {number} lacks a text"))
+pub(crate) fn missing_contents(number: u64) -> StoreError {
+    damaged(format!("entry {number} lacks contents"))
 }
 
 /// Reads entries from one to the oldest.

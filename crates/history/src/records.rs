@@ -2,13 +2,13 @@
 //!
 //! | record | contains |
 //! | --- | --- |
-//! | `/records/history/head` | where the log begins and ends: a [`Head`] in JSON |
-//! | `/records/history/log/{number}` | a recent entry: a line of JSON, then its texts |
-//! | `/records/history/blocks/{first}` | [`BLOCK`] older entries: their lines and texts, each compressed as a whole |
-//! | `/records/history/large/{number}/{part}` | the texts of an entry with large texts, compressed |
+//! | `/records/history/head` | the range of the log: a [`Head`] in JSON |
+//! | `/records/history/log/{number}` | a recent entry: a line of JSON, then kept contents |
+//! | `/records/history/blocks/{first}` | [`BLOCK`] older entries: compressed lines, then compressed contents |
+//! | `/records/history/large/{number}/{part}` | kept contents that are large, compressed |
 //! | `/records/history/index` | one line of JSON per block: the hashes of the paths that it changed |
 //!
-//! Compressing the texts of a block as a whole stores successive texts of one file almost as differences.
+//! A block is compressed as a whole, so that successive versions of a file take little more than their differences.
 
 use std::io::{Read as _, Write as _};
 use std::sync::Arc;
@@ -28,10 +28,10 @@ const FORMAT: u32 = 1;
 /// The entries of a block.
 pub(crate) const BLOCK: u64 = 64;
 
-/// The texts of an entry are large, and stored apart from it, if their total size exceeds this.
+/// The contents of an entry are large, and stored apart from it, if their total size exceeds this.
 pub(crate) const LARGE_BYTES: u64 = 64 * 1024;
 
-/// The size of a part of large texts before compression.
+/// The size of a part of large contents before compression.
 pub(crate) const PART_BYTES: usize = 4 * 1024 * 1024;
 
 /// The limit on decompressed data, because a damaged record could fill the RAM.
@@ -80,7 +80,7 @@ pub(crate) fn number(path: &StorePath) -> Option<u64> {
     path.file_name()?.parse().ok()
 }
 
-/// Where the log begins and ends. It changes with each block, and so its version proves that the blocks are the same.
+/// The range of the log. It changes with each block, so its version proves that the blocks are the same.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Head {
     format: u32,
@@ -127,26 +127,26 @@ impl Head {
     }
 }
 
-/// An entry and its texts one after another, without large ones.
+/// An entry and its kept contents, one after another. Large ones are stored elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
     pub(crate) entry: Entry,
-    pub(crate) texts: Vec<u8>,
+    pub(crate) contents: Vec<u8>,
 }
 
 impl Stored {
     /// The contents of a [`single`] record.
     pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, StoreError> {
         let mut bytes = line(&self.entry)?;
-        bytes.extend_from_slice(&self.texts);
+        bytes.extend_from_slice(&self.contents);
         Ok(bytes)
     }
 
     pub(crate) fn parse(mut bytes: Vec<u8>) -> Result<Self, StoreError> {
         let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(|| damaged("an entry has no end"))?;
         let entry = parse_line(&bytes[..end])?;
-        let texts = bytes.split_off(end + 1);
-        Ok(Self { entry, texts })
+        let contents = bytes.split_off(end + 1);
+        Ok(Self { entry, contents })
     }
 }
 
@@ -155,7 +155,7 @@ impl Entry {
         self.kept_bytes > LARGE_BYTES
     }
 
-    /// The size of the texts beside the entry.
+    /// The size of the contents beside the entry.
     fn stored_bytes(&self) -> u64 {
         if self.is_large() { 0 } else { self.kept_bytes }
     }
@@ -176,43 +176,43 @@ fn parse_line<T: for<'a> Deserialize<'a>>(line: &[u8]) -> Result<T, StoreError> 
 #[derive(Debug)]
 pub(crate) struct Block {
     pub(crate) entries: Vec<Entry>,
-    compressed_texts: Vec<u8>,
+    compressed_contents: Vec<u8>,
 }
 
 impl Block {
     pub(crate) fn to_bytes(entries: &[Arc<Stored>]) -> Result<Vec<u8>, StoreError> {
-        let (mut lines, mut texts) = (Vec::new(), Vec::new());
+        let (mut lines, mut contents) = (Vec::new(), Vec::new());
         for stored in entries {
             lines.append(&mut line(&stored.entry)?);
-            texts.extend_from_slice(&stored.texts);
+            contents.extend_from_slice(&stored.contents);
         }
-        let (lines, mut texts) = (deflate(&lines)?, deflate(&texts)?);
+        let (lines, mut contents) = (deflate(&lines)?, deflate(&contents)?);
         let mut bytes = line(&lines.len())?;
         bytes.extend(lines);
-        bytes.append(&mut texts);
+        bytes.append(&mut contents);
         Ok(bytes)
     }
 
     pub(crate) fn parse(mut bytes: Vec<u8>) -> Result<Self, StoreError> {
         let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(|| damaged("a block has no entries"))?;
         let length: usize = parse_line(&bytes[..end])?;
-        let texts_start = (end + 1).checked_add(length).filter(|start| *start <= bytes.len());
-        let compressed_texts = bytes.split_off(texts_start.ok_or_else(|| damaged("a block is cut off"))?);
+        let contents_start = (end + 1).checked_add(length).filter(|start| *start <= bytes.len());
+        let compressed_contents = bytes.split_off(contents_start.ok_or_else(|| damaged("a block is cut off"))?);
         let lines = inflate(&bytes[end + 1..])?;
         let lines = lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        Ok(Self { entries: lines.map(parse_line).collect::<Result<_, _>>()?, compressed_texts })
+        Ok(Self { entries: lines.map(parse_line).collect::<Result<_, _>>()?, compressed_contents })
     }
 
-    /// All entries with their texts.
+    /// All entries with their contents.
     pub(crate) fn into_stored(self) -> Result<Vec<Stored>, StoreError> {
-        let mut rest = inflate(&self.compressed_texts)?;
+        let mut rest = inflate(&self.compressed_contents)?;
         let mut stored = Vec::with_capacity(self.entries.len());
         for entry in self.entries {
             let length = usize::try_from(entry.stored_bytes()).ok().filter(|length| *length <= rest.len());
-            let after = rest.split_off(length.ok_or_else(|| damaged("a block lacks a text"))?);
-            stored.push(Stored { entry, texts: std::mem::replace(&mut rest, after) });
+            let after = rest.split_off(length.ok_or_else(|| damaged("a block lacks contents"))?);
+            stored.push(Stored { entry, contents: std::mem::replace(&mut rest, after) });
         }
-        if rest.is_empty() { Ok(stored) } else { Err(damaged("a block has a text without an entry")) }
+        if rest.is_empty() { Ok(stored) } else { Err(damaged("a block has contents without an entry")) }
     }
 }
 
@@ -231,16 +231,16 @@ pub(crate) fn inflate(bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
     Ok(inflated)
 }
 
-/// What the index says about a block, so that the log of a path reads few blocks.
+/// The index of a block, so that the log of a path reads few blocks.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct IndexedBlock {
     /// The number of the first entry.
     pub(crate) first: u64,
     /// The time of the newest entry, in milliseconds since 1970.
     pub(crate) until: u64,
-    /// The stored size, with large texts.
+    /// The stored size, with large contents.
     pub(crate) bytes: u64,
-    /// The entries with large texts.
+    /// The entries with large contents.
     pub(crate) large: Vec<u64>,
     /// The hashes of the paths of changed files and of the directories above them.
     paths: Vec<u32>,

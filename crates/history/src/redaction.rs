@@ -11,7 +11,7 @@ use crate::log::{Log, Tip};
 use crate::records::{self, Block, IndexedBlock, Stored};
 use crate::store::HistoryStore;
 
-/// Removes the changes of these entries, and then adds an entry that says so.
+/// Removes the changes of these entries, and then adds an entry that lists their numbers.
 ///
 /// The head changes with them, so that no other session puts what it remembers into a block.
 pub(crate) async fn redact<S: Store>(
@@ -75,5 +75,5 @@ fn remove_large(batch: Batch, stored: &Stored) -> Batch {
 
 fn redacted(stored: &Stored) -> Stored {
     let entry = Entry { changes: Vec::new(), is_redacted: true, kept_bytes: 0, ..stored.entry.clone() };
-    Stored { entry, texts: Vec::new() }
+    Stored { entry, contents: Vec::new() }
 }

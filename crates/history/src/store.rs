@@ -8,7 +8,7 @@ use memory_tool_core::{
     Batch, Change, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version,
 };
 
-use crate::entry::{Digest, Entry, FileChange, Origin, Text};
+use crate::entry::{Digest, Entry, FileChange, Kept, Origin};
 use crate::history::History;
 use crate::limits::Limits;
 use crate::log::{Attempts, Log, Tip, is_outdated};
@@ -25,7 +25,7 @@ const PARALLEL_READS: usize = 16;
 const MAX_ATTEMPTS: usize = 1_000;
 
 /// A store that keeps a [history](History) of another one: each batch that changes files adds an [`Entry`] in the same
-/// atomic batch, with the texts that it replaces or removes.
+/// atomic batch, with the contents that it replaces or removes.
 ///
 /// ```
 /// use memory_tool_core::{InMemoryStore, StoreExt};
@@ -46,11 +46,11 @@ const MAX_ATTEMPTS: usize = 1_000;
 /// ```
 ///
 /// # Behavior
-/// 1. Files stay where they are, so other programs can read them. Only what would be gone is stored again.
+/// 1. Files stay where they are, so other programs can read them. Only replaced and removed contents are stored again.
 /// 2. The log and the files cannot disagree: both change in one batch. All sessions agree on the order of the entries,
 ///    and no number is left out.
-/// 3. What another program wrote into a file is kept when a change replaces it.
-/// 4. The model neither sees nor changes the history, and no quota counts it. It has [`Limits`] of its own.
+/// 3. Contents by another program are kept when a change replaces them.
+/// 4. The model neither sees nor changes the history, and no quota counts it. [`Limits`] apply to it.
 /// 5. A batch that removes `/records` or `/records/history` removes the history, and adds no entry. Other changes under
 ///    `/records/history` are refused.
 #[derive(Debug)]
@@ -59,14 +59,14 @@ pub struct HistoryStore<S> {
     reads: Arc<RecentReads>,
 }
 
-// Not derived, because `S` needs not be `Clone`.
+// Not derived, because that would require `S: Clone`.
 impl<S> Clone for HistoryStore<S> {
     fn clone(&self) -> Self {
         Self { log: Arc::clone(&self.log), reads: Arc::clone(&self.reads) }
     }
 }
 
-/// What a change replaces, and what its batch must require so that this stays true.
+/// The entry of a batch, and the preconditions under which the batch replaces the kept contents.
 struct Replaced {
     stored: Stored,
     required: Vec<(StorePath, Precondition)>,
@@ -83,7 +83,7 @@ impl<S: Store> HistoryStore<S> {
         Self { log: Arc::new(Log::new(inner, limits)), reads: Arc::new(RecentReads::default()) }
     }
 
-    /// The inner store. What is changed there is not in the history.
+    /// The inner store. The history lacks changes that are made there.
     pub fn inner(&self) -> &S {
         &self.log.store
     }
@@ -159,17 +159,17 @@ impl<S: Store> HistoryStore<S> {
             is_redacted: false,
             kept_bytes: 0,
         };
-        Stored { entry, texts: Vec::new() }
+        Stored { entry, contents: Vec::new() }
     }
 
-    /// The text that a write replaces. `None` if the file does not exist.
+    /// The contents that a write replaces. `None` if the file does not exist.
     async fn before_write(&self, batch: &Batch, path: &StorePath) -> Result<Option<Found>, StoreError> {
         for (required, precondition) in batch.preconditions().iter().filter(|(required, _)| required == path) {
             match precondition {
                 Precondition::Absent => return Ok(None),
                 Precondition::Version(version) => {
                     if let Some(content) = self.reads.take(required, version) {
-                        return Ok(Some(Found::Text(content, version.clone())));
+                        return Ok(Some(Found::File(content, version.clone())));
                     }
                 }
             }
@@ -183,7 +183,7 @@ impl<S: Store> HistoryStore<S> {
             // The store refuses the removal of what does not exist.
             Ok(Node::Absent) => return Ok(()),
             Ok(Node::File(file)) => {
-                let before = replaced.keep(path, Found::Text(file.content, file.version));
+                let before = replaced.keep(path, Found::File(file.content, file.version));
                 replaced.push(FileChange::Remove { path: path.clone(), before });
                 return Ok(());
             }
@@ -210,7 +210,7 @@ impl<S: Store> HistoryStore<S> {
 
     async fn find(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
         match self.log.store.read_opts(path, ReadOptions::new()).await {
-            Ok(Node::File(file)) => Ok(Some(Found::Text(file.content, file.version))),
+            Ok(Node::File(file)) => Ok(Some(Found::File(file.content, file.version))),
             // The store refuses to write to a directory.
             Ok(Node::Absent | Node::Directory(_)) => Ok(None),
             Err(error) => unreadable(error).map(Some),
@@ -218,9 +218,9 @@ impl<S: Store> HistoryStore<S> {
     }
 }
 
-/// What is at the path of a file.
+/// The state of a file.
 enum Found {
-    Text(Vec<u8>, Version),
+    File(Vec<u8>, Version),
     Unreadable,
 }
 
@@ -238,15 +238,15 @@ impl Replaced {
         self.stored.entry.changes.push(change);
     }
 
-    /// Keeps a text, and requires that it is the one that the batch replaces.
-    fn keep(&mut self, path: &StorePath, found: Found) -> Text {
-        let Found::Text(content, version) = found else { return Text::UNREADABLE };
+    /// Keeps contents, and requires that the batch replaces exactly them.
+    fn keep(&mut self, path: &StorePath, found: Found) -> Kept {
+        let Found::File(content, version) = found else { return Kept::UNREADABLE };
         let kept = &mut self.stored.entry.kept_bytes;
-        let text = Text { digest: Some(Digest::of(&content)), offset: Some(*kept) };
+        let before = Kept { digest: Some(Digest::of(&content)), offset: Some(*kept) };
         *kept += content.len() as u64;
-        self.stored.texts.extend_from_slice(&content);
+        self.stored.contents.extend_from_slice(&content);
         self.required.push((path.clone(), Precondition::Version(version)));
-        text
+        before
     }
 }
 
@@ -255,6 +255,19 @@ fn is_required(batch: &Batch, error: &StoreError) -> bool {
     match error {
         StoreError::VersionMismatch { path } => batch.preconditions().iter().any(|(required, _)| required == path),
         _ => true,
+    }
+}
+
+fn removes_history(change: &Change) -> bool {
+    let history = records::root();
+    matches!(change, Change::Remove { path } if *path == history || history.is_under(path))
+}
+
+fn touches_history(change: &Change) -> bool {
+    let history = records::root();
+    match change {
+        Change::Write { path, .. } | Change::Remove { path } => path.overlaps(&history),
+        Change::Rename { from, to } => from.overlaps(&history) || to.overlaps(&history),
     }
 }
 
@@ -271,19 +284,13 @@ impl<S: Store> Store for HistoryStore<S> {
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         batch.validate()?;
-        let history = records::root();
-        let removes = |change: &Change| matches!(change, Change::Remove { path } if *path == history || path.is_root() && path.is_record());
-        let touches = |change: &Change| match change {
-            Change::Write { path, .. } | Change::Remove { path } => path.overlaps(&history),
-            Change::Rename { from, to } => from.overlaps(&history) || to.overlaps(&history),
-        };
-        if batch.changes().iter().any(removes) {
+        if batch.changes().iter().any(removes_history) {
             self.log.forget();
             return self.log.store.apply(batch).await;
         }
-        if batch.changes().iter().any(touches) {
+        if batch.changes().iter().any(touches_history) {
             let reason = "Only the history itself changes its records.";
-            return Err(StoreError::refused(&history, POLICY, reason));
+            return Err(StoreError::refused(&records::root(), POLICY, reason));
         }
         if batch.changes().iter().all(Change::is_of_record) {
             return self.log.store.apply(batch).await;

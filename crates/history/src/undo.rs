@@ -9,16 +9,16 @@ use crate::error::HistoryError;
 use crate::log::{Log, Tip};
 use crate::past::{Files, Source, files_after, read_source};
 
-/// What an operation takes back.
+/// The goal of an operation.
 #[derive(Clone, Debug)]
 pub(crate) enum Goal {
-    /// The last changes, of which so many are not undone.
+    /// Take back this number of the last changes that are not undone.
     Undo(usize),
-    /// The last undo.
+    /// Take back the last undo.
     Redo,
-    /// Certain entries.
+    /// Take back certain entries.
     Revert(Vec<u64>),
-    /// Everything at or under a path since an entry.
+    /// Restore a path to its state after an entry.
     Restore(StorePath, u64),
 }
 
@@ -159,7 +159,7 @@ impl<S: Store> Planning<'_, S> {
             FileChange::Rename { from, to } => is_free(from) && files.under(to).next().is_some(),
             FileChange::Write { path, after, .. } => match files.0.get(path) {
                 None => false,
-                Some(Source::Kept(_, text)) => text.digest == Some(*after),
+                Some(Source::Past(_, kept)) => kept.digest == Some(*after),
                 Some(Source::Present(file)) if file.size != after.size => false,
                 Some(Source::Present(file)) => return self.present_state(&file.path, after).await,
             },

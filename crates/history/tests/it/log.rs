@@ -160,7 +160,7 @@ async fn a_file_that_has_changed_since_is_named_and_replaced_only_by_force() {
     assert_eq!(history.verify().await.unwrap().changed_by_others, [path("/memories/a.txt")]);
     history.clone().forced().undo(1).await.unwrap();
     assert_eq!(store.read_to_string("/memories/a.txt").await.unwrap(), "one");
-    // What the force replaced is kept too.
+    // The forced undo kept the contents that it replaced.
     assert_eq!(history.entry(3).await.unwrap().changes[0].before().unwrap().digest.unwrap().size, 18);
 }
 
@@ -256,7 +256,7 @@ async fn damage_is_found_and_does_not_hide_other_entries() {
     assert!(matches!(&failed, HistoryError::Store(error) if error.kind() == ErrorKind::Damaged), "{failed:?}");
     let report = history.verify().await.unwrap();
     assert_eq!((report.entries, report.damage.len()), (200 - 64 - 1, 2), "{report:?}");
-    // Changes go on.
+    // Other changes still work.
     HistoryStore::new(inner).write("/memories/b.txt", "b").await.unwrap();
 }
 

@@ -39,7 +39,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..160)
 }
 
-/// The files after each entry, and the entries of which an undo or redo is possible.
+/// The files after each entry, and the changes that an undo or redo would take back.
 struct Model {
     after: Vec<Files>,
     undoable: Vec<(Files, Files)>,

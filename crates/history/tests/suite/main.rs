@@ -1,4 +1,4 @@
-//! The conformance suite on stores with a history: in-process, on a local directory, in SQLite, and encrypted over both.
+//! The conformance suite on stores with a history: in-process, local, SQLite, and encrypted over both.
 
 #![cfg(test)]
 
