@@ -73,7 +73,7 @@ async fn racing_inserts_of_two_sessions_are_all_in_the_log_in_order() {
         assert_eq!(text.iter().filter(|byte| **byte == b'\n').count() as u64, number, "after entry {number}");
     }
     let report = history.verify().await.unwrap();
-    assert_eq!((report.entries, report.texts, report.damage.len()), (401, 400, 0));
+    assert_eq!((report.entries, report.contents, report.damage.len()), (401, 400, 0));
 }
 
 #[tokio::test]
