@@ -29,7 +29,7 @@ use memory_tool::command::DEFAULT_MAX_VIEW_CHARACTERS;
 use memory_tool::conformance::{Basis, Capability, CommandLine, DEFAULT_ANSWER_TIMEOUT};
 use memory_tool::policies::Scope;
 use memory_tool::store::DEFAULT_TIMEOUT;
-use memory_tool::{MemoryOptions, MemoryPath, StoreUrl};
+use memory_tool::{Actor, MemoryOptions, MemoryPath, StoreUrl};
 use memory_tool_bucket::DEFAULT_GRACE;
 
 use crate::arguments::values::{
@@ -37,6 +37,7 @@ use crate::arguments::values::{
     host_path, lack,
 };
 use crate::encryption::{Encryption, SourceEncryption};
+use crate::history::{self, Point};
 use crate::memory;
 use crate::policies::Policies;
 use crate::protocol::MAX_LINE_BYTES;
@@ -95,6 +96,13 @@ pub(crate) enum Action {
     Copy(Box<CopyArguments>),
     Export(ExportArguments),
     Import(Box<ImportArguments>),
+    Log(LogArguments),
+    Show(ShowArguments),
+    Diff(DiffArguments),
+    Undo(UndoArguments),
+    Redo(RedoArguments),
+    Restore(RestoreArguments),
+    Redact(RedactArguments),
     #[command(flatten)]
     Command(CommandArguments),
     Completions(CompletionsArguments),
@@ -719,6 +727,152 @@ pub(crate) struct ViewCapArgument {
     /// Limit the output of one `view` to N characters
     #[arg(long, value_name = "N|none", default_value_t = ViewCap(Some(DEFAULT_MAX_VIEW_CHARACTERS)))]
     pub(crate) max_view_chars: ViewCap,
+}
+
+/// The arguments of `log`.
+#[derive(Args, Debug)]
+pub(crate) struct LogArguments {
+    /// List only changes of this file or directory, through its renames
+    #[arg(value_parser = history::path)]
+    pub(crate) path: Option<MemoryPath>,
+
+    /// List at most N entries
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) limit: Option<NonZeroUsize>,
+
+    /// List only entries before number N
+    #[arg(long, value_name = "N")]
+    pub(crate) before: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) by: ByArgument,
+
+    #[command(flatten)]
+    pub(crate) history: HistoryArgument,
+}
+
+/// The arguments of `show`.
+#[derive(Args, Debug)]
+pub(crate) struct ShowArguments {
+    /// The number of the entry
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) entry: u64,
+
+    /// Print this file after the entry instead
+    #[arg(value_parser = history::path)]
+    pub(crate) path: Option<MemoryPath>,
+
+    #[command(flatten)]
+    pub(crate) history: HistoryArgument,
+}
+
+/// The arguments of `diff`.
+#[derive(Args, Debug)]
+pub(crate) struct DiffArguments {
+    /// The entry or time of the first state, or its age
+    #[arg(value_parser = Point::parse)]
+    pub(crate) from: Point,
+
+    /// The entry or time of the second state, or its age [default: the newest entry]
+    #[arg(value_parser = Point::parse)]
+    pub(crate) to: Option<Point>,
+
+    /// Compare only this file or directory
+    #[arg(long, value_parser = history::path)]
+    pub(crate) path: Option<MemoryPath>,
+
+    #[command(flatten)]
+    pub(crate) history: HistoryArgument,
+}
+
+/// The arguments of `undo`.
+#[derive(Args, Debug)]
+pub(crate) struct UndoArguments {
+    /// Take back the last N changes in one step
+    #[arg(short = 'n', long, value_name = "N", default_value = "1")]
+    pub(crate) count: NonZeroUsize,
+
+    /// Take back entry N instead; may be repeated
+    #[arg(long = "entry", value_name = "N", conflicts_with_all = ["count", "by_actor", "by_command"])]
+    pub(crate) entries: Vec<u64>,
+
+    /// Replace files that have changed since
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) by: ByArgument,
+
+    #[command(flatten)]
+    pub(crate) history: HistoryArgument,
+}
+
+/// The arguments of `redo`.
+#[derive(Args, Debug)]
+pub(crate) struct RedoArguments {
+    /// Replace files that have changed since
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    #[command(flatten)]
+    pub(crate) history: HistoryArgument,
+}
+
+/// The arguments of `restore`.
+#[derive(Args, Debug)]
+pub(crate) struct RestoreArguments {
+    /// The file or directory; /memories is everything
+    #[arg(value_parser = history::path)]
+    pub(crate) path: MemoryPath,
+
+    /// Restore the state after this entry, at this time, or this long ago
+    #[arg(long, value_name = "ENTRY|TIME|AGE", value_parser = Point::parse)]
+    pub(crate) to: Point,
+
+    #[command(flatten)]
+    pub(crate) history: HistoryArgument,
+}
+
+/// The arguments of `redact`.
+#[derive(Args, Debug)]
+pub(crate) struct RedactArguments {
+    /// The numbers of the entries
+    #[arg(required = true, value_name = "ENTRY")]
+    pub(crate) entries: Vec<u64>,
+
+    #[command(flatten)]
+    pub(crate) history: HistoryArgument,
+}
+
+/// Whose changes the commands for the history select.
+#[derive(Args, Debug)]
+pub(crate) struct ByArgument {
+    /// Select only changes by this actor
+    #[arg(id = "by_actor", long = "by", value_name = "ACTOR")]
+    pub(crate) actor: Option<String>,
+
+    /// Select only changes by this command, such as str_replace
+    #[arg(id = "by_command", long = "by-command", value_name = "COMMAND")]
+    pub(crate) command: Option<String>,
+}
+
+/// The arguments of all commands for the history.
+#[derive(Args, Debug)]
+pub(crate) struct HistoryArgument {
+    /// Print JSON, one value per line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// The name of the person who makes this change
+    #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name)]
+    pub(crate) actor: Option<Actor>,
+
+    /// Work only in the part of the store that belongs to tenant NAME
+    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
+    pub(crate) scope: Option<Scope>,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
 }
 
 /// The arguments of `completions`.

@@ -28,7 +28,8 @@ use crate::chat::session::{Session, TurnEnd, format_error};
 use crate::chat::usage::Usage;
 use crate::commands::intended;
 use crate::exit_status::ExitStatus;
-use crate::failure::{self, Context as _, Failure};
+use crate::failure::{self, Context as _, Failure, with_causes};
+use crate::history;
 use crate::interruption::{CTRL_C, Interruption};
 use crate::output::count;
 use crate::run::{open_or_create, start_runtime};
@@ -74,6 +75,7 @@ async fn begin(arguments: &ChatArguments, screen: Screen) -> Result<Session, Fai
         max_responses: arguments.max_responses,
         conversation: Conversation::default(),
         runner: memory.runner(),
+        history: memory.history(),
         screen,
         requests: 0,
         usage: Usage::default(),
@@ -128,7 +130,7 @@ async fn converse(
             },
             InputEvent::Input(input) => {
                 // All other commands are instant, so Ctrl-C ends the program.
-                let takes_long = matches!(input, Input::Memory(_));
+                let takes_long = matches!(input, Input::Memory(_) | Input::Log | Input::Undo);
                 tokio::select! {
                     biased;
                     status = interruption.status() => {
@@ -161,6 +163,8 @@ async fn take_turn(session: &mut Session, text: &str, interruption: &mut Interru
 async fn run_slash_command(session: &mut Session, input: Input) -> Result<(), Failure> {
     match input {
         Input::Memory(path) => view_memory(session, &path).await,
+        Input::Log => print_log(session).await,
+        Input::Undo => undo(session).await,
         Input::Clear => {
             session.conversation.clear();
             session.screen.eprint_line("[chat] conversation cleared; the memory is unchanged").await
@@ -177,6 +181,24 @@ async fn run_slash_command(session: &mut Session, input: Input) -> Result<(), Fa
         Input::Invalid(reason) => session.screen.eprint_line(&format!("[chat] not sent: {reason}")).await,
         Input::Nothing | Input::Message(_) | Input::Quit => Ok(()),
     }
+}
+
+async fn print_log(session: &mut Session) -> Result<(), Failure> {
+    match history::newest(session.history.as_ref()).await {
+        Ok(log) => session.screen.lines(&log).await,
+        Err(failure) => report(session, &failure).await,
+    }
+}
+
+async fn undo(session: &mut Session) -> Result<(), Failure> {
+    match history::undo_last(session.history.as_ref()).await {
+        Ok(undone) => session.screen.lines(&undone).await,
+        Err(failure) => report(session, &failure).await,
+    }
+}
+
+async fn report(session: &mut Session, failure: &Failure) -> Result<(), Failure> {
+    session.screen.eprint_line(&format!("[memory] {}", with_causes(failure))).await
 }
 
 async fn view_memory(session: &mut Session, path: &str) -> Result<(), Failure> {

@@ -15,6 +15,7 @@ mod expire;
 mod export;
 mod failure;
 mod gc;
+mod history;
 mod import;
 mod interruption;
 mod keygen;
@@ -24,6 +25,7 @@ mod mcp;
 mod memory;
 mod others;
 mod output;
+mod pager;
 mod policies;
 mod progress_line;
 mod protocol;
@@ -97,6 +99,13 @@ fn perform(action: Action) -> Result<ExitStatus, Failure> {
         Action::Copy(arguments) => copy::run(&arguments),
         Action::Export(arguments) => export::run(&arguments),
         Action::Import(arguments) => import::run(&arguments),
+        Action::Log(arguments) => history::log(&arguments).map(done),
+        Action::Show(arguments) => history::show(&arguments).map(done),
+        Action::Diff(arguments) => history::diff(&arguments).map(done),
+        Action::Undo(arguments) => history::undo(&arguments).map(done),
+        Action::Redo(arguments) => history::redo(&arguments).map(done),
+        Action::Restore(arguments) => history::restore(&arguments).map(done),
+        Action::Redact(arguments) => history::redact(&arguments).map(done),
         Action::Completions(arguments) => completions::run(&arguments).map(done),
         Action::Man(arguments) => man::run(&arguments).map(done),
         Action::Command(command) => commands::run(command),

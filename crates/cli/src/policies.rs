@@ -57,6 +57,12 @@ pub(crate) struct Policies {
     #[arg(long, value_name = "N")]
     max_depth: Option<u64>,
 
+    /// Keep a history of all changes, for `memory-tool log` and `undo`
+    ///
+    /// Later openings of the memory continue it without this option.
+    #[arg(long)]
+    history: bool,
+
     /// Hide files that are not read or written for AGE, such as 90d
     ///
     /// AGE is a whole number with a unit, such as 90s, 15m, 24h or 90d. `memory-tool expire` removes the files.
@@ -89,8 +95,8 @@ pub(crate) struct Policies {
     #[arg(long, value_name = "FILE", requires = "actor", value_parser = host_path())]
     audit_log: Option<PathBuf>,
 
-    /// The name of the user or agent for the audit log
-    #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name, requires = "audit_log")]
+    /// The name of the user or agent for the audit log and the history
+    #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name)]
     actor: Option<Actor>,
 
     /// Record views in the audit log as well
@@ -160,6 +166,7 @@ impl Policies {
         options.max_files = self.max_files;
         options.max_bytes = self.max_bytes;
         options.max_depth = self.max_depth;
+        options.history = self.history;
         options.expire_after = self.expire_after.map(|age| age.0);
         options.pins.clone_from(&self.pin);
         options.screen = self.screen;

@@ -2,12 +2,15 @@
 
 use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
+
 use crate::log::millis;
 use crate::records::{BLOCK, IndexedBlock};
 
 /// How much history is kept. A change that exceeds a limit removes the oldest 64 entries with their contents.
 ///
-/// Entries that are in no block of 64 yet do not count, so that up to 63 entries more can exist.
+/// The limits are stored with the history and apply to all sessions until one sets others. Entries that are in no
+/// block of 64 yet do not count, so that up to 63 entries more can exist.
 ///
 /// ```
 /// use std::time::Duration;
@@ -17,7 +20,7 @@ use crate::records::{BLOCK, IndexedBlock};
 /// let limits = Limits::new().age(Duration::from_secs(30 * 24 * 60 * 60)).changes(1_000);
 /// assert_ne!(limits, Limits::default());
 /// ```
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[must_use]
 pub struct Limits {
     age: Option<Duration>,

@@ -17,7 +17,8 @@ use crate::records::{self, BLOCK, Block, Head, IndexedBlock, PART_BYTES, READING
 #[derive(Debug)]
 pub(crate) struct Log<S> {
     pub(crate) store: S,
-    pub(crate) limits: Limits,
+    /// The limits to set. `None` keeps those of the history.
+    pub(crate) limits: Option<Limits>,
     pub(crate) clock: fn() -> SystemTime,
     /// The last known end of the log.
     tip: Mutex<Option<Arc<Tip>>>,
@@ -46,9 +47,19 @@ impl Tip {
         (&self.head, self.next) == (&other.head, other.next)
     }
 
+    /// Whether there is a history, perhaps without entries.
+    pub(crate) fn has_history(&self) -> bool {
+        self.required != Precondition::Absent
+    }
+
+    /// Requires that the head has not changed.
+    pub(crate) fn require_head(&self, batch: Batch) -> Batch {
+        batch.require(records::head(), self.required.clone())
+    }
+
     /// Requires that this is still the end of the log.
     pub(crate) fn require(&self, batch: Batch) -> Batch {
-        batch.require(records::head(), self.required.clone()).require(records::single(self.next), Precondition::Absent)
+        self.require_head(batch).require(records::single(self.next), Precondition::Absent)
     }
 
     /// Requires that this is still the end of the log when a read ends.
@@ -83,15 +94,19 @@ impl Attempts {
     /// Whether to try again after an error with this tip.
     ///
     /// # Errors
-    /// The error itself, unless the log has changed since the last attempt. A missing record of a log that has not
-    /// changed is damage.
+    /// The error itself, unless the log has changed since the last attempt. If it has not, a missing or unexpected
+    /// record is damage.
     pub(crate) fn again(&mut self, tip: &Tip, error: StoreError) -> Result<(), StoreError> {
         let seen = Some((tip.head.clone(), tip.next));
         if !is_outdated(&error) || self.made >= MAX_ATTEMPTS {
             return Err(error);
         }
-        if let (StoreError::NotFound { path }, true) = (&error, self.last == seen) {
-            return Err(damaged(format!("{path} is missing")));
+        match &error {
+            StoreError::NotFound { path } if self.last == seen => return Err(damaged(format!("{path} is missing"))),
+            StoreError::AlreadyExists { path } if self.last == seen => {
+                return Err(damaged(format!("{path} exists, but the head of the history does not know it")));
+            }
+            _ => {}
         }
         self.made += 1;
         self.last = seen;
@@ -100,7 +115,7 @@ impl Attempts {
 }
 
 impl<S: Store> Log<S> {
-    pub(crate) fn new(store: S, limits: Limits) -> Self {
+    pub(crate) fn new(store: S, limits: Option<Limits>) -> Self {
         Self { store, limits, clock: SystemTime::now, tip: Mutex::new(None) }
     }
 
@@ -133,13 +148,11 @@ impl<S: Store> Log<S> {
                 Some(file) => (Head::parse(&file.content)?, Precondition::Version(file.version)),
                 None => (Head::default(), Precondition::Absent),
             };
-            let options = ReadOptions::new().require(records::head(), required.clone());
-            let listing = match self.store.read_opts(&records::log(), options).await {
-                Ok(node) => node.into_listing(),
+            let numbers = if required == Precondition::Absent { Ok(Vec::new()) } else { self.numbers(&required).await };
+            let mut numbers = match numbers {
                 Err(error) if is_outdated(&error) => continue,
-                Err(error) => return Err(error),
+                numbers => numbers?,
             };
-            let mut numbers: Vec<_> = listing.files.iter().filter_map(|file| records::number(&file.path)).collect();
             numbers.sort_unstable();
             let next = head.blocks_end + numbers.len() as u64;
             if !numbers.iter().copied().eq(head.blocks_end..next) {
@@ -151,30 +164,38 @@ impl<S: Store> Log<S> {
         }
     }
 
+    /// The numbers of the entries that are in no block, if the head has not changed.
+    async fn numbers(&self, head: &Precondition) -> Result<Vec<u64>, StoreError> {
+        let options = ReadOptions::new().require(records::head(), head.clone());
+        let listing = self.store.read_opts(&records::log(), options).await?.into_listing();
+        Ok(listing.files.iter().filter_map(|file| records::number(&file.path)).collect())
+    }
+
     /// Adds an entry to a batch, and applies both.
     ///
     /// # Errors
     /// The errors of the store. If the log [is outdated](is_outdated), nothing was changed.
-    pub(crate) async fn append(&self, tip: &Arc<Tip>, batch: Batch, stored: Stored) -> Result<Entry, StoreError> {
+    pub(crate) async fn append(&self, tip: &Arc<Tip>, batch: Batch, mut stored: Stored) -> Result<Entry, StoreError> {
         let number = tip.next;
-        let stored = Arc::new(self.move_large_contents(stored)?);
-        let (mut batch, stored) = (tip.require(batch), stored);
-        let (large, stored) = (&stored.1, Arc::new(stored.0.clone()));
-        for (part, bytes) in large.iter().enumerate() {
-            batch = batch.write(records::large_part(number, part), bytes.clone());
-        }
-        let completes_block = number + 1 - tip.head.blocks_end == BLOCK;
-        let is_first = tip.required == Precondition::Absent;
-        if completes_block {
-            batch = self.add_block(tip, batch, &stored).await?;
-        } else {
-            batch = batch.write(records::single(number), stored.to_bytes()?);
-            if is_first {
-                batch = batch.write(records::head(), tip.head.to_bytes()?);
+        let mut batch = tip.require(batch);
+        if stored.entry.is_large() {
+            for (part, contents) in std::mem::take(&mut stored.contents).chunks(PART_BYTES).enumerate() {
+                batch = batch.write(records::large_part(number, part), records::deflate(contents)?);
             }
         }
+        let stored = Arc::new(stored);
+        let mut head = Head { limits: self.limits.unwrap_or(tip.head.limits), ..tip.head.clone() };
+        if number + 1 - head.blocks_end == BLOCK {
+            (batch, head) = self.add_block(tip, head, batch, &stored).await?;
+        } else {
+            batch = batch.write(records::single(number), stored.to_bytes()?);
+        }
+        let changes_head = !tip.has_history() || head != tip.head;
+        if changes_head {
+            batch = batch.write(records::head(), head.to_bytes()?);
+        }
         let applied = self.store.apply(batch).await;
-        let next = (applied.is_ok() && !completes_block && !is_first).then(|| {
+        let next = (applied.is_ok() && !changes_head).then(|| {
             let mut next = Tip::clone(tip);
             next.next += 1;
             next.recent.push(Some(Arc::clone(&stored)));
@@ -185,17 +206,14 @@ impl<S: Store> Log<S> {
         applied.map(|()| stored.entry.clone())
     }
 
-    /// Takes large contents out of an entry. Returns the parts to store.
-    fn move_large_contents(&self, mut stored: Stored) -> Result<(Stored, Vec<Vec<u8>>), StoreError> {
-        if !stored.entry.is_large() {
-            return Ok((stored, Vec::new()));
-        }
-        let contents = std::mem::take(&mut stored.contents);
-        Ok((stored, contents.chunks(PART_BYTES).map(records::deflate).collect::<Result<_, _>>()?))
-    }
-
     /// Puts all recent entries and a new one into a block, and removes blocks that exceed the limits.
-    async fn add_block(&self, tip: &Tip, mut batch: Batch, new: &Arc<Stored>) -> Result<Batch, StoreError> {
+    async fn add_block(
+        &self,
+        tip: &Tip,
+        mut head: Head,
+        mut batch: Batch,
+        new: &Arc<Stored>,
+    ) -> Result<(Batch, Head), StoreError> {
         let mut entries = Vec::with_capacity(tip.recent.len() + 1);
         for (number, known) in (tip.head.blocks_end..).zip(&tip.recent) {
             entries.push(match known {
@@ -208,16 +226,15 @@ impl<S: Store> Log<S> {
         let block = Block::to_bytes(&entries)?;
         let mut index = self.index(tip).await?;
         index.push(IndexedBlock::new(first, millis(new.entry.time), block.len() as u64, &entries));
-        let dropped = self.limits.exceeded(&index, (self.clock)());
+        let dropped = head.limits.exceeded(&index, (self.clock)());
         for block in index.drain(..dropped) {
             batch = batch.remove(records::block(block.first));
             batch = block.large.into_iter().fold(batch, |batch, number| batch.remove(records::large(number)));
         }
-        let mut head = tip.head.clone();
         head.first = index.first().map_or(tip.next + 1, |block| block.first);
         head.blocks_end = tip.next + 1;
-        let batch = batch.remove(records::log()).write(records::head(), head.to_bytes()?);
-        Ok(batch.write(records::block(first), block).write(records::index(), records::index_to_bytes(&index)?))
+        let batch = batch.remove(records::log()).write(records::block(first), block);
+        Ok((batch.write(records::index(), records::index_to_bytes(&index)?), head))
     }
 
     /// The index of all blocks, oldest first.

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::entry::{Entry, FileChange};
+use crate::limits::Limits;
 
 /// The format version. Other versions are neither read nor changed.
 const FORMAT: u32 = 1;
@@ -83,18 +84,19 @@ pub(crate) fn number(path: &StorePath) -> Option<u64> {
 /// The range of the log. It changes with each block, so its version proves that the blocks are the same.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Head {
-    format: u32,
+    pub(crate) format: u32,
     /// The number of the oldest entry that is kept.
     pub(crate) first: u64,
     /// The number after the newest entry in a block.
     pub(crate) blocks_end: u64,
     /// Increased by each change of entries that exist, such as a redaction.
     pub(crate) revision: u64,
+    pub(crate) limits: Limits,
 }
 
 impl Default for Head {
     fn default() -> Self {
-        Self { format: FORMAT, first: 1, blocks_end: 1, revision: 0 }
+        Self { format: FORMAT, first: 1, blocks_end: 1, revision: 0, limits: Limits::default() }
     }
 }
 

@@ -57,12 +57,14 @@ const MAX_ATTEMPTS: usize = 1_000;
 pub struct HistoryStore<S> {
     log: Arc<Log<S>>,
     reads: Arc<RecentReads>,
+    /// Whether to start a history if the store has no history yet.
+    starts: bool,
 }
 
 // Not derived, because that would require `S: Clone`.
 impl<S> Clone for HistoryStore<S> {
     fn clone(&self) -> Self {
-        Self { log: Arc::clone(&self.log), reads: Arc::clone(&self.reads) }
+        Self { log: Arc::clone(&self.log), reads: Arc::clone(&self.reads), starts: self.starts }
     }
 }
 
@@ -73,14 +75,24 @@ struct Replaced {
 }
 
 impl<S: Store> HistoryStore<S> {
-    /// Keeps a history of `inner` within the default [`Limits`].
+    /// Keeps a history of `inner`. A new one has the default [`Limits`].
     pub fn new(inner: S) -> Self {
-        Self::with_limits(inner, Limits::default())
+        Self::over(inner, None, true)
     }
 
-    /// Keeps a history of `inner` within these limits.
+    /// Keeps a history of `inner`, and sets its limits with the next change.
     pub fn with_limits(inner: S, limits: Limits) -> Self {
-        Self { log: Arc::new(Log::new(inner, limits)), reads: Arc::new(RecentReads::default()) }
+        Self::over(inner, Some(limits), true)
+    }
+
+    /// Continues the history of `inner`. Without one, batches are only passed on. So no session can leave out the history
+    /// of a store that has one.
+    pub fn if_present(inner: S) -> Self {
+        Self::over(inner, None, false)
+    }
+
+    fn over(inner: S, limits: Option<Limits>, starts: bool) -> Self {
+        Self { log: Arc::new(Log::new(inner, limits)), reads: Arc::new(RecentReads::default()), starts }
     }
 
     /// The inner store. The history lacks changes that are made there.
@@ -294,6 +306,13 @@ impl<S: Store> Store for HistoryStore<S> {
         }
         if batch.changes().iter().all(Change::is_of_record) {
             return self.log.store.apply(batch).await;
+        }
+        let tip = self.log.tip().await?;
+        if !self.starts && !tip.has_history() {
+            match self.log.store.apply(tip.require_head(batch.clone())).await {
+                Err(error) if is_outdated(&error) => self.log.forget(),
+                outcome => return outcome,
+            }
         }
         self.commit(batch, &Origin::Edit).await.map(drop)
     }

@@ -8,13 +8,15 @@ use std::time::Duration;
 #[cfg(feature = "encrypted")]
 use memory_tool_core::StoreError;
 use memory_tool_core::{
-    BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Engine, ErrorKind, MemoryTool, OpenError, OpenMode, OpenOptions,
-    ReadOnlyStore, Store, ToolDefinition,
+    Actor, BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder, ErrorKind, MemoryTool, OpenError, OpenMode,
+    OpenOptions, ReadOnlyStore, Store, ToolDefinition,
 };
 #[cfg(feature = "policies")]
 use memory_tool_core::{Node, ReadOptions};
 #[cfg(feature = "encrypted")]
 use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding};
+#[cfg(feature = "history")]
+use memory_tool_history::{HistoryStore, Limits};
 
 use crate::backend::Backend;
 use crate::dry_run::DryRunStore;
@@ -35,7 +37,7 @@ pub(crate) type SharedTool = Arc<dyn MemoryTool>;
 /// The order of the calls does not matter. A second call of a method replaces the first, except for `former_label`,
 /// `mount` and `pin`.
 ///
-/// Policies are applied to the backend in this order: encryption, observation, scope, expiry, limits, mounts,
+/// Policies are applied to the backend in this order: encryption, observation, scope, history, expiry, limits, mounts,
 /// read-only, audit, screening, change notification. The tool is on top, with its own audit and observation. For
 /// another order, wrap the stores yourself, and pass the result to [`Memory::over`].
 ///
@@ -61,7 +63,10 @@ pub struct MemoryBuilder {
     create_overwrites: bool,
     max_view_characters: Option<usize>,
     definition: ToolDefinition,
+    actor: Option<Actor>,
     on_change: Option<OnChange>,
+    #[cfg(feature = "history")]
+    history: History,
     #[cfg(feature = "encrypted")]
     encryption: Encryption,
     #[cfg(feature = "policies")]
@@ -73,6 +78,15 @@ enum Location {
     /// An invalid URL, without credentials.
     Invalid(String, StoreUrlError),
     Store(SharedStore),
+}
+
+#[cfg(feature = "history")]
+#[derive(Default)]
+struct History {
+    is_kept: bool,
+    limits: Option<Limits>,
+    /// The layer, if the memory has a history.
+    store: Option<HistoryStore<SharedStore>>,
 }
 
 #[cfg(feature = "encrypted")]
@@ -110,7 +124,10 @@ impl MemoryBuilder {
             create_overwrites: false,
             max_view_characters: Some(DEFAULT_MAX_VIEW_CHARACTERS),
             definition: ToolDefinition::new(),
+            actor: None,
             on_change: None,
+            #[cfg(feature = "history")]
+            history: History::default(),
             #[cfg(feature = "encrypted")]
             encryption: Encryption::default(),
             #[cfg(feature = "policies")]
@@ -183,6 +200,12 @@ impl MemoryBuilder {
         self
     }
 
+    /// The actor of the changes by the tool, for the history. Default: the actor of the audit log.
+    pub fn actor(mut self, actor: Actor) -> Self {
+        self.actor = Some(actor);
+        self
+    }
+
     /// Encrypts the whole backend with these keys.
     #[cfg(feature = "encrypted")]
     pub fn encrypt(mut self, keys: KeyRing) -> Self {
@@ -211,6 +234,22 @@ impl MemoryBuilder {
     pub fn former_label(mut self, label: Option<&str>) -> Self {
         self.encryption.former_labels.push(label.map(str::to_owned));
         self
+    }
+
+    /// Keeps a [history](Memory::history) of all changes. Later openings of the memory continue it without this option.
+    ///
+    /// Sessions that are open while a history is started notice it with their next change.
+    #[cfg(feature = "history")]
+    pub fn history(mut self) -> Self {
+        self.history.is_kept = true;
+        self
+    }
+
+    /// Keeps a [history](Self::history) within these limits.
+    #[cfg(feature = "history")]
+    pub fn history_limits(mut self, limits: Limits) -> Self {
+        self.history.limits = Some(limits);
+        self.history()
     }
 
     /// Calls `on_change` after each change through this memory, and after changes with an unknown outcome. Changes by
@@ -246,6 +285,8 @@ impl MemoryBuilder {
             backend,
             #[cfg(feature = "encrypted")]
             encrypted,
+            #[cfg(feature = "history")]
+            history: self.history.store.take(),
             #[cfg(feature = "policies")]
             expiring: self.policies.expiring.take().filter(|_| !self.is_read_only()),
             store,
@@ -364,10 +405,14 @@ impl MemoryBuilder {
     /// this order.
     #[cfg_attr(not(feature = "policies"), expect(clippy::unnecessary_wraps, reason = "only policies can be invalid"))]
     fn add_layers(&mut self, store: SharedStore) -> Result<SharedStore, BoxError> {
+        #[cfg(all(feature = "history", not(feature = "policies")))]
+        let store = self.keep_history(store);
         #[cfg(feature = "policies")]
         let store = {
             let store = self.policies.observe(store);
             let store = self.policies.restrict_to_scope(store);
+            #[cfg(feature = "history")]
+            let store = self.keep_history(store);
             let store = self.policies.expire(store)?;
             let store = self.policies.limit(store);
             self.policies.mount(store)?
@@ -384,16 +429,29 @@ impl MemoryBuilder {
         })
     }
 
+    /// Adds the layer of the history. Any memory at a URL may have one.
+    #[cfg(feature = "history")]
+    fn keep_history(&mut self, store: SharedStore) -> SharedStore {
+        let history = &mut self.history;
+        let kept = match (history.limits, history.is_kept, &self.location) {
+            (Some(limits), ..) => HistoryStore::with_limits(store, limits),
+            (None, true, _) => HistoryStore::new(store),
+            (None, false, Location::Store(_)) => return store,
+            (None, false, _) => HistoryStore::if_present(store),
+        };
+        history.store = Some(kept.clone());
+        Arc::new(kept)
+    }
+
     fn tool_over(&mut self, store: SharedStore) -> SharedTool {
         let engine = Engine::builder(store)
             .create_overwrites(self.create_overwrites)
             .max_view_characters(self.max_view_characters)
             .definition(self.definition.clone());
+        let actor = self.actor.take();
         #[cfg(feature = "policies")]
-        let engine = match &self.policies.audit {
-            Some((_, actor)) => engine.actor(actor.clone()),
-            None => engine,
-        };
+        let actor = actor.or_else(|| self.policies.audit.as_ref().map(|(_, actor)| actor.clone()));
+        let engine = actor.into_iter().fold(engine, EngineBuilder::actor);
         let tool: SharedTool = Arc::new(engine.build());
         #[cfg(feature = "policies")]
         let tool = self.policies.observe_tool(self.policies.audit_tool(tool));

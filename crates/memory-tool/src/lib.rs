@@ -74,6 +74,8 @@ pub use memory_tool_bucket as bucket;
 pub use memory_tool_conformance as conformance;
 #[cfg(feature = "encrypted")]
 pub use memory_tool_encrypted as encrypted;
+#[cfg(feature = "history")]
+pub use memory_tool_history as history;
 #[cfg(feature = "local")]
 pub use memory_tool_local as local;
 #[cfg(feature = "policies")]

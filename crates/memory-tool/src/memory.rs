@@ -44,6 +44,8 @@ pub(crate) struct Inner {
     pub(crate) backend: Backend,
     #[cfg(feature = "encrypted")]
     pub(crate) encrypted: Option<memory_tool_encrypted::EncryptedStore>,
+    #[cfg(feature = "history")]
+    pub(crate) history: Option<memory_tool_history::HistoryStore<Arc<dyn Store>>>,
     #[cfg(feature = "policies")]
     pub(crate) expiring: Option<Arc<crate::layers::Expiring>>,
     pub(crate) store: Arc<dyn Store>,
@@ -103,6 +105,15 @@ impl Memory {
     #[cfg(feature = "policies")]
     pub fn expiring(&self) -> Option<&crate::layers::Expiring> {
         self.inner.expiring.as_deref()
+    }
+
+    /// The history, to see and take back changes. Without the option, a memory has no entries. Returns `None`
+    /// for a [custom store](Self::over) without the option.
+    ///
+    /// It is below the policies, so limits and screening do not apply to restored files.
+    #[cfg(feature = "history")]
+    pub fn history(&self) -> Option<memory_tool_history::History<Arc<dyn Store>>> {
+        self.inner.history.as_ref().map(memory_tool_history::HistoryStore::history)
     }
 
     /// Reads the file or lists the directory at `path`.

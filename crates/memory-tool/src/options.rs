@@ -78,6 +78,9 @@ pub struct MemoryOptions {
     /// The most levels of directories and files.
     pub max_depth: Option<u64>,
 
+    /// Keeps a history of all changes. Later openings of the memory continue it without this option.
+    pub history: bool,
+
     /// Hides files that are not read or written for this time.
     #[serde(deserialize_with = "seconds")]
     pub expire_after: Option<Duration>,
@@ -93,7 +96,7 @@ pub struct MemoryOptions {
     /// A file that records each change before and after it is made. Requires `actor`.
     #[serde(deserialize_with = "host_path")]
     pub audit_log: Option<PathBuf>,
-    /// The name of the user or agent in the audit log.
+    /// The name of the user or agent in the audit log and the history.
     #[serde(deserialize_with = "actor")]
     pub actor: Option<Actor>,
     /// Records views too.
@@ -271,7 +274,6 @@ impl MemoryOptions {
             ("pins", !self.pins.is_empty(), "expire_after", self.expire_after.is_some()),
             ("screen_also", !self.screen_also.is_empty(), "screen", self.screen.is_some()),
             ("audit_log", has_log, "actor", self.actor.is_some()),
-            ("actor", self.actor.is_some(), "audit_log", has_log),
             ("audit_views", self.audit_views, "audit_log", has_log),
             ("audit_sync", self.audit_sync, "audit_log", has_log),
             ("log_paths", self.log_paths, "log", self.log.is_some()),
@@ -333,6 +335,12 @@ impl MemoryOptions {
         }
         if let Some(screen) = self.screening() {
             builder = builder.screen(screen);
+        }
+        if self.history {
+            builder = builder.history();
+        }
+        if let Some(actor) = &self.actor {
+            builder = builder.actor(actor.clone());
         }
         if self.log.is_some() {
             builder = builder.observe(MEMORY_IN_LOG);

@@ -332,7 +332,6 @@ const WRONG_OPTIONS: [object, typeof TypeError | typeof RangeError, string][] = 
   [{ screen: 'hide' }, RangeError, 'invalid screen: unknown variant `hide`, expected `refuse` or `redact`'],
   [{ screen: 'refuse', screenAlso: ['mood'] }, RangeError, 'invalid screenAlso: expected one of personal, '],
   [{ auditLog: 'log' }, RangeError, 'auditLog requires actor'],
-  [{ actor: 'alice' }, RangeError, 'actor requires auditLog'],
   [{ scope: '' }, RangeError, 'invalid scope'],
   [{ key: Buffer.from('short') }, RangeError, 'invalid key: expected 32 bytes, got 5'],
   [{ key: Buffer.alloc(32), keyEnv: 'KEY' }, RangeError, 'set only one of key, keyFile, keyEnv and passphraseFile'],

@@ -56,6 +56,9 @@ export interface Options {
   /** The most levels of directories and files. */
   maxDepth?: number;
 
+  /** Keep a history of all changes. Later openings of the memory continue it without this option. */
+  history?: boolean;
+
   /** Hide files that are not read or written for this time. `memory-tool expire` removes them. */
   expireAfter?: number;
   /** Files and directories that never expire. */
@@ -68,7 +71,7 @@ export interface Options {
 
   /** A file that records each change before and after it is made. Requires `actor`. */
   auditLog?: string;
-  /** The name of the user or agent in the audit log. */
+  /** The name of the user or agent in the audit log and the history. */
   actor?: string;
   /** Record views too. */
   auditViews?: boolean;

@@ -256,7 +256,6 @@ def test_create_overwrites_and_the_limit_of_views():
         ({"screen": "hide"}, ValueError, "invalid screen: unknown variant `hide`, expected `refuse` or `redact`"),
         ({"screen": "refuse", "screen_also": ["mood"]}, ValueError, "invalid screen_also: expected one of personal, "),
         ({"audit_log": "log"}, ValueError, "audit_log requires actor"),
-        ({"actor": "alice"}, ValueError, "requires audit_log"),
         ({"scope": ""}, ValueError, "invalid scope"),
         ({"key": b"short"}, ValueError, "invalid key: expected 32 bytes, got 5"),
         ({"key": bytes(32), "key_env": "KEY"}, ValueError, "set only one of"),

@@ -50,6 +50,10 @@ pub(crate) enum Input {
     Message(String),
     /// View a path of the memory.
     Memory(String),
+    /// List the last changes of the memory.
+    Log,
+    /// Take back the last change of the memory.
+    Undo,
     Clear,
     Usage,
     Help,
@@ -64,6 +68,8 @@ impl Input {
     pub(crate) fn of(text: &str) -> Self {
         match text.trim_end() {
             "/memory" => Self::Memory("/memories".to_owned()),
+            "/log" => Self::Log,
+            "/undo" => Self::Undo,
             "/clear" => Self::Clear,
             "/usage" => Self::Usage,
             "/help" => Self::Help,
@@ -106,6 +112,8 @@ mod tests {
             (" \t\r", Input::Nothing),
             ("/memory", Input::Memory("/memories".to_owned())),
             ("/memory  /memories/my notes.md\r", Input::Memory("/memories/my notes.md".to_owned())),
+            ("/log", Input::Log),
+            ("/undo ", Input::Undo),
             ("/clear ", Input::Clear),
             ("/usage\r", Input::Usage),
             ("/help", Input::Help),

@@ -17,6 +17,7 @@ use crate::chat::retries::{MAX_TOTAL_DELAY, Retries, random_jitter};
 use crate::chat::screen::Screen;
 use crate::chat::usage::Usage;
 use crate::failure::{self, Failure};
+use crate::history::StoreHistory;
 use crate::interruption::Interruption;
 
 /// Replaces a result that the API rejected. Claude reads it.
@@ -35,6 +36,7 @@ pub(crate) struct Session {
     pub(crate) max_responses: NonZeroU32,
     pub(crate) conversation: Conversation,
     pub(crate) runner: ToolRunner<Arc<dyn MemoryTool>>,
+    pub(crate) history: Option<StoreHistory>,
     pub(crate) screen: Screen,
     pub(crate) requests: u64,
     pub(crate) usage: Usage,
@@ -337,6 +339,7 @@ mod tests {
             max_responses: NonZeroU32::MAX,
             conversation: Conversation::default(),
             runner: ToolRunner::new(tool),
+            history: None,
             screen: Screen::of_this_process(),
             requests: 0,
             usage: Usage::default(),

@@ -12,6 +12,8 @@ mod conformance;
 mod encrypted;
 mod help;
 #[cfg(unix)]
+mod history;
+#[cfg(unix)]
 mod interruption;
 #[cfg(all(feature = "mcp", unix))]
 mod mcp;

@@ -62,6 +62,9 @@ class Options(TypedDict, total=False):
     max_depth: int
     """The most levels of directories and files."""
 
+    history: bool
+    """Keep a history of all changes. Later openings of the memory continue it without this option."""
+
     expire_after: timedelta | float
     """Hide files that are not read or written for this time. `memory-tool expire` removes them."""
     pins: Sequence[str]
@@ -75,7 +78,7 @@ class Options(TypedDict, total=False):
     audit_log: str | os.PathLike[str]
     """A file that records each change before and after it is made. Requires `actor`."""
     actor: str
-    """The name of the user or agent in the audit log."""
+    """The name of the user or agent in the audit log and the history."""
     audit_views: bool
     """Record views too."""
     audit_sync: bool

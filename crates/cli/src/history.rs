@@ -1,0 +1,332 @@
+//! The commands for the history: `log`, `show`, `diff`, `undo`, `redo`, `restore` and `redact`.
+
+use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use memory_tool::history::{Entry, FileChange, FileDiff, History, HistoryError, LogFilter, Origin};
+use memory_tool::store::StorePath;
+use memory_tool::{Memory, MemoryPath, Store};
+use serde::Serialize;
+
+use crate::arguments::{
+    DiffArguments, HistoryArgument, LogArguments, RedactArguments, RedoArguments, RestoreArguments, ShowArguments,
+    UndoArguments,
+};
+use crate::escapes::{for_terminal, on_one_line};
+use crate::failure::{Context as _, Failure};
+use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
+use crate::memory;
+use crate::output::{count, to_json, write_line, write_text};
+use crate::pager::Pager;
+
+pub(crate) type StoreHistory = History<Arc<dyn Store>>;
+
+/// An entry of the history that the command line names.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Point {
+    Entry(u64),
+    /// The newest entry that is not after this time.
+    Time(SystemTime),
+}
+
+impl Point {
+    /// Parses a number, a time such as 2026-11-26T10:00:00Z, or an age such as 24h.
+    pub(crate) fn parse(given: &str) -> Result<Self, &'static str> {
+        if let Ok(number) = given.parse() {
+            return Ok(Self::Entry(number));
+        }
+        if let Ok(time) = humantime::parse_rfc3339_weak(given) {
+            return Ok(Self::Time(time));
+        }
+        let age = humantime::parse_duration(given).ok().and_then(|age| SystemTime::now().checked_sub(age));
+        age.map(Self::Time)
+            .ok_or("expected the number of an entry, a time such as 2026-11-26T10:00:00Z, or an age such as 24h")
+    }
+
+    async fn number(self, history: &StoreHistory) -> Result<u64, Failure> {
+        match self {
+            Self::Entry(number) => Ok(number),
+            Self::Time(time) => history.newest_at(time).await.context(READING),
+        }
+    }
+}
+
+const READING: &str = "cannot read the history";
+
+/// Lists entries.
+pub(crate) fn log(arguments: &LogArguments) -> Result<(), Failure> {
+    let entries = run_until_interrupted(CLEANUP_TIME, async {
+        let (_memory, history) = open(&arguments.history, true).await?;
+        let mut filter = LogFilter::new();
+        filter = arguments.path.iter().fold(filter, |filter, path| filter.path(path.clone().into()));
+        filter = arguments.by.actor.iter().fold(filter, LogFilter::actor);
+        filter = arguments.by.command.iter().fold(filter, LogFilter::command);
+        filter = arguments.limit.iter().fold(filter, |filter, limit| filter.limit(limit.get()));
+        filter = arguments.before.iter().fold(filter, |filter, before| filter.before(*before));
+        history.entries(&filter).await.context(READING)
+    })?;
+    write_entries(arguments.history.json, &entries, &[])
+}
+
+/// The newest entries, for `/log`.
+#[cfg(feature = "chat")]
+pub(crate) async fn newest(history: Option<&StoreHistory>) -> Result<String, Failure> {
+    let entries = required(history)?.entries(&LogFilter::new().limit(10)).await.context(READING)?;
+    let text = entries.iter().map(|entry| Colors::NONE.entry(entry)).collect::<Vec<_>>().join("\n");
+    Ok(if text.is_empty() { "the history is empty; start with --history".to_owned() } else { text })
+}
+
+/// Takes back the last change, for `/undo`.
+#[cfg(feature = "chat")]
+pub(crate) async fn undo_last(history: Option<&StoreHistory>) -> Result<String, Failure> {
+    required(history)?.undo(1).await.map(|entry| Colors::NONE.entry(&entry)).map_err(failure)
+}
+
+fn required(history: Option<&StoreHistory>) -> Result<&StoreHistory, Failure> {
+    history.ok_or_else(|| Failure::new("the memory has no history"))
+}
+
+/// Prints an entry with its differences, or a file after it.
+pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
+    let number = arguments.entry;
+    if let Some(path) = &arguments.path {
+        let content = run_until_interrupted(CLEANUP_TIME, async {
+            let (_memory, history) = open(&arguments.history, true).await?;
+            history.read(&path.clone().into(), number).await.context(READING)
+        })?;
+        return write_content(&content);
+    }
+    let (entry, differences) = run_until_interrupted(CLEANUP_TIME, async {
+        let (_memory, history) = open(&arguments.history, true).await?;
+        let entry = history.entry(number).await.context(READING)?;
+        let differences = history.diff(number - 1, number, &StorePath::memories()).await;
+        // A redacted entry is shown without its differences.
+        Ok::<_, Failure>((entry, differences.unwrap_or_default()))
+    })?;
+    write_entries(arguments.history.json, &[entry], &differences)
+}
+
+/// Prints the differences between two entries.
+pub(crate) fn diff(arguments: &DiffArguments) -> Result<(), Failure> {
+    let differences = run_until_interrupted(CLEANUP_TIME, async {
+        let (_memory, history) = open(&arguments.history, true).await?;
+        let from = arguments.from.number(&history).await?;
+        let to = match arguments.to {
+            Some(to) => to.number(&history).await?,
+            None => history.newest().await.context(READING)?,
+        };
+        let path = arguments.path.clone().map_or_else(StorePath::memories, StorePath::from);
+        history.diff(from, to, &path).await.context(READING)
+    })?;
+    if arguments.history.json {
+        let differences: Vec<_> = differences.iter().map(PrintedDiff::of).collect();
+        return write_line(&mut io::stdout().lock(), to_json(&io::stdout(), &differences)?).map(drop);
+    }
+    let pager = Pager::start();
+    let text = differences.iter().map(|difference| pager.colors.diff(difference)).collect::<String>();
+    pager.write(&text)
+}
+
+/// Takes back the last changes, or changes by an actor or a command.
+pub(crate) fn undo(arguments: &UndoArguments) -> Result<(), Failure> {
+    change(&arguments.history, arguments.force, async |history| {
+        let by = &arguments.by;
+        if arguments.entries.is_empty() && by.actor.is_none() && by.command.is_none() {
+            return history.undo(arguments.count.get()).await;
+        }
+        let mut entries = arguments.entries.clone();
+        if by.actor.is_some() || by.command.is_some() {
+            let filter = by.actor.iter().fold(LogFilter::new(), LogFilter::actor);
+            let filter = by.command.iter().fold(filter, LogFilter::command);
+            let found = history.entries(&filter.limit(arguments.count.get())).await?;
+            entries.extend(found.iter().map(|entry| entry.number));
+        }
+        if entries.is_empty() { Err(HistoryError::NothingToUndo) } else { history.revert(&entries).await }
+    })
+}
+
+/// Takes back the last undo.
+pub(crate) fn redo(arguments: &RedoArguments) -> Result<(), Failure> {
+    change(&arguments.history, arguments.force, async |history| history.redo().await)
+}
+
+/// Restores a file, a directory or everything.
+pub(crate) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
+    change(&arguments.history, false, async |history| {
+        let number = match arguments.to {
+            Point::Entry(number) => number,
+            Point::Time(time) => history.newest_at(time).await?,
+        };
+        history.restore(&arguments.path.clone().into(), number).await
+    })
+}
+
+/// Removes what entries contain.
+pub(crate) fn redact(arguments: &RedactArguments) -> Result<(), Failure> {
+    change(&arguments.history, false, async |history| history.redact(&arguments.entries).await)
+}
+
+/// Makes a change, and prints its entry.
+fn change(
+    arguments: &HistoryArgument,
+    force: bool,
+    make: impl AsyncFnOnce(StoreHistory) -> Result<Entry, HistoryError>,
+) -> Result<(), Failure> {
+    let entry = run_until_interrupted(CLEANUP_TIME, async {
+        let (_memory, history) = open(arguments, false).await?;
+        let history = if force { history.forced() } else { history };
+        make(history).await.map_err(failure)
+    })?;
+    write_entries(arguments.json, &[entry], &[])
+}
+
+fn failure(error: HistoryError) -> Failure {
+    match error {
+        HistoryError::Changed { .. } => {
+            Failure::new(format!("{error}; --force replaces them, and keeps their contents"))
+        }
+        error => Failure::other(error),
+    }
+}
+
+/// Opens a memory that exists.
+async fn open(arguments: &HistoryArgument, read_only: bool) -> Result<(Memory, StoreHistory), Failure> {
+    memory::refuse_temporary(&arguments.store.url)?;
+    let mut options = arguments.store.options();
+    (options.must_exist, options.read_only) = (true, read_only);
+    options.scope.clone_from(&arguments.scope);
+    let memory = memory::open(&arguments.store.url, &options).await?;
+    let history = required(memory.history().as_ref())?.clone();
+    let history = arguments.actor.iter().fold(history, |history, actor| history.by(actor.clone()));
+    Ok((memory, history))
+}
+
+fn write_entries(as_json: bool, entries: &[Entry], differences: &[FileDiff]) -> Result<(), Failure> {
+    if as_json {
+        for entry in entries {
+            let differences = differences.iter().map(PrintedDiff::of).collect();
+            let line = to_json(&io::stdout(), &PrintedEntry { entry, differences })?;
+            write_line(&mut io::stdout().lock(), line)?;
+        }
+        return Ok(());
+    }
+    let pager = Pager::start();
+    let mut text = entries.iter().map(|entry| pager.colors.entry(entry)).collect::<Vec<_>>().join("\n");
+    for difference in differences {
+        text += "\n";
+        text += &pager.colors.diff(difference);
+    }
+    pager.write(&text)
+}
+
+/// Writes the bytes of a file. On a terminal, invisible characters are escaped.
+fn write_content(content: &[u8]) -> Result<(), Failure> {
+    let escaped;
+    let content = if io::stdout().is_terminal() {
+        escaped = for_terminal(&String::from_utf8_lossy(content));
+        escaped.as_bytes()
+    } else {
+        content
+    };
+    write_text(&mut io::stdout().lock(), content).map(drop)
+}
+
+#[derive(Serialize)]
+struct PrintedEntry<'a> {
+    #[serde(flatten)]
+    entry: &'a Entry,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    differences: Vec<PrintedDiff<'a>>,
+}
+
+#[derive(Serialize)]
+struct PrintedDiff<'a> {
+    path: &'a str,
+    diff: String,
+}
+
+impl<'a> PrintedDiff<'a> {
+    fn of(difference: &'a FileDiff) -> Self {
+        Self { path: difference.path.as_str(), diff: difference.unified() }
+    }
+}
+
+/// Colors on a terminal, as Git has them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Colors {
+    pub(crate) are_shown: bool,
+}
+
+impl Colors {
+    #[cfg(feature = "chat")]
+    const NONE: Self = Self { are_shown: false };
+
+    fn paint(self, color: &str, text: &str) -> String {
+        if self.are_shown { format!("\u{1b}[{color}m{text}\u{1b}[m") } else { text.to_owned() }
+    }
+
+    fn entry(self, entry: &Entry) -> String {
+        let number = self.paint("33", &format!("entry {}", entry.number));
+        let actor = entry.actor.iter().map(|actor| format!("Actor:   {}\n", on_one_line(actor)));
+        let date = humantime::format_rfc3339_seconds(entry.time);
+        let action = match (&entry.origin, &entry.command) {
+            (Origin::Edit, Some(command)) => on_one_line(command).to_string(),
+            (Origin::Edit, None) => "by a program".to_owned(),
+            (Origin::Undo(entries), _) => format!("undo of {}", numbers(entries)),
+            (Origin::Redo(entry), _) => format!("redo of entry {entry}"),
+            (Origin::Revert(entries), _) => format!("undo of {}", numbers(entries)),
+            (Origin::Restore(entry), _) => format!("restore of the state after entry {entry}"),
+            (Origin::Redaction(entries), _) => format!("redaction of {}", numbers(entries)),
+            (_, command) => command.clone().unwrap_or_default(),
+        };
+        let changes = entry.changes.iter().map(|change| format!("    {}\n", self.change(change)));
+        let redacted = entry.is_redacted.then(|| "    redacted\n".to_owned());
+        let head = format!("{number}\n{}Date:    {date}\nCommand: {action}\n", actor.collect::<String>());
+        head + &changes.chain(redacted).collect::<String>()
+    }
+
+    fn change(self, change: &FileChange) -> String {
+        let path = |path: &StorePath| on_one_line(path.as_str()).to_string();
+        match change {
+            FileChange::Write { path: changed, before: None, after, .. } => {
+                format!("{} {} ({})", self.paint("32", "A"), path(changed), count(after.size, "byte"))
+            }
+            FileChange::Write { path: changed, after, .. } => {
+                format!("{} {} ({})", self.paint("36", "M"), path(changed), count(after.size, "byte"))
+            }
+            FileChange::Remove { path: removed, .. } => format!("{} {}", self.paint("31", "D"), path(removed)),
+            FileChange::Rename { from, to, .. } => {
+                format!("{} {} -> {}", self.paint("35", "R"), path(from), path(to))
+            }
+            other => path(other.path()),
+        }
+    }
+
+    fn diff(self, difference: &FileDiff) -> String {
+        let unified = difference.unified();
+        let lines = unified.split_inclusive('\n').map(|line| {
+            let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
+            let text = if io::stdout().is_terminal() { for_terminal(text) } else { text.to_owned() };
+            let color = match text.as_bytes() {
+                [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => "1",
+                [b'+', ..] => "32",
+                [b'-', ..] => "31",
+                [b'@', ..] => "36",
+                _ => return text + end,
+            };
+            self.paint(color, &text) + end
+        });
+        lines.collect()
+    }
+}
+
+fn numbers(entries: &[u64]) -> String {
+    let listed = entries.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+    format!("{} {listed}", if entries.len() == 1 { "entry" } else { "entries" })
+}
+
+/// The path of an argument.
+pub(crate) fn path(given: &str) -> Result<MemoryPath, memory_tool::PathError> {
+    MemoryPath::parse(given).or_else(|error| crate::commands::intended(given).ok_or(error))
+}

@@ -1,0 +1,45 @@
+//! [`Pager`]: long output on a terminal.
+
+use std::env;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::{Child, Command, Stdio};
+
+use crate::failure::Failure;
+use crate::history::Colors;
+use crate::output::write_text;
+
+/// Standard output, through the program in `PAGER` or `less` if it is a terminal. An empty `PAGER` turns this off.
+pub(crate) struct Pager {
+    process: Option<Child>,
+    pub(crate) colors: Colors,
+}
+
+impl Pager {
+    pub(crate) fn start() -> Self {
+        let is_terminal = io::stdout().is_terminal();
+        let has_no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let colors = Colors { are_shown: is_terminal && !has_no_color };
+        Self { process: if is_terminal { start_process() } else { None }, colors }
+    }
+
+    pub(crate) fn write(mut self, text: &str) -> Result<(), Failure> {
+        let Some(process) = &mut self.process else {
+            return write_text(&mut io::stdout().lock(), text.as_bytes()).map(drop);
+        };
+        // A person may end the pager before the end of the text.
+        let _ = process.stdin.take().map(|mut input| input.write_all(text.as_bytes()));
+        process.wait().map(drop).map_err(Failure::Output)
+    }
+}
+
+/// Starts the pager. Without one, output goes to the terminal.
+fn start_process() -> Option<Child> {
+    let words = env::var("PAGER").unwrap_or_else(|_| "less".to_owned());
+    let mut words = words.split_whitespace();
+    let mut command = Command::new(words.next()?);
+    // As for Git: leaves after less than a screen, shows colors, and leaves the text on the screen.
+    if env::var_os("LESS").is_none() {
+        command.env("LESS", "FRX");
+    }
+    command.args(words).stdin(Stdio::piped()).spawn().ok()
+}

@@ -1,0 +1,142 @@
+//! The commands for the history, on local disk, SQLite and an encrypted store.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::Command;
+
+use memory_tool_test_fixtures::session::{Place, Session, outcome, program};
+use serde_json::{Value, json};
+
+/// A store with its options for encryption.
+struct Store {
+    place: Place,
+    options: Vec<String>,
+}
+
+impl Store {
+    fn all() -> Vec<Self> {
+        let (local, sqlite, encrypted) = (Place::new(), Place::new(), Place::new());
+        let key = encrypted.outside("key").display().to_string();
+        fs::write(&key, "01".repeat(32)).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+        let options_of = |store: String, rest: &[&str]| {
+            [vec!["--store".to_owned(), store], rest.iter().map(|word| (*word).to_owned()).collect()].concat()
+        };
+        [
+            (options_of(local.store().display().to_string(), &[]), local),
+            (options_of(sqlite.sqlite("default"), &[]), sqlite),
+            (options_of(encrypted.store().display().to_string(), &["--key-file", &key]), encrypted),
+        ]
+        .map(|(options, place)| Self { place, options })
+        .into()
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = program();
+        command.args(arguments).args(&self.options);
+        command
+    }
+
+    /// The output of a command that succeeds.
+    fn run(&self, arguments: &[&str]) -> String {
+        let (status, output, errors) = outcome(&mut self.command(arguments));
+        assert_eq!((status, errors.as_str()), (Some(0), ""), "{arguments:?}");
+        output
+    }
+
+    /// The error of a command that fails.
+    fn fail(&self, arguments: &[&str]) -> String {
+        let (status, output, errors) = outcome(&mut self.command(arguments));
+        assert_eq!((status, output.as_str()), (Some(2), ""), "{arguments:?}");
+        errors
+    }
+
+    /// A memory whose first session started a history.
+    fn with_history(self) -> Self {
+        let mut session = Session::start_as(&mut self.command(&["run", "--history", "--actor", "claude"]));
+        session.succeed(&json!({"command": "create", "path": "/memories/a.md", "file_text": "one\ntwo\n"}));
+        session.close();
+        self.run(&["str_replace", "/memories/a.md", "--old-str", "two", "--new-str", "2"]);
+        self.run(&["rename", "/memories/a.md", "/memories/b.md"]);
+        self
+    }
+}
+
+fn entries(lines: &str) -> Vec<Value> {
+    lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_change_is_listed_shown_taken_back_and_made_again() {
+    for store in Store::all() {
+        let store = store.with_history();
+        let log = entries(&store.run(&["log", "--json"]));
+        let numbers: Vec<_> = log.iter().map(|entry| entry["number"].as_u64().unwrap()).collect();
+        assert_eq!(numbers, [3, 2, 1]);
+        assert_eq!((&log[2]["actor"], &log[2]["command"]), (&json!("claude"), &json!("create")));
+        assert_eq!(log[0]["changes"], json!([{"change": "rename", "from": "/memories/a.md", "to": "/memories/b.md"}]));
+
+        let shown = store.run(&["show", "2"]);
+        for part in ["entry 2\n", "Command: str_replace\n", "M /memories/a.md (6 bytes)\n", "\n-two\n+2\n"] {
+            assert!(shown.contains(part), "{part}: {shown}");
+        }
+        assert_eq!(store.run(&["show", "1", "a.md"]), "one\ntwo\n");
+        let difference = store.run(&["diff", "0", "1"]);
+        assert!(difference.starts_with("--- /dev/null\n+++ b/memories/a.md\n"), "{difference}");
+
+        assert!(store.run(&["undo", "-n", "2", "--actor", "person"]).contains("Command: undo of entries 3, 2\n"));
+        assert_eq!(store.run(&["show", "4", "a.md"]), "one\ntwo\n");
+        assert!(store.run(&["redo"]).contains("redo of entry 4"));
+        assert!(store.run(&["restore", "/memories", "--to", "1"]).contains("restore of the state after entry 1"));
+        assert!(store.run(&["view", "/memories/a.md"]).contains("     2\ttwo\n"));
+        assert_eq!(entries(&store.run(&["log", "b.md", "-n", "1", "--json"]))[0]["number"], 6);
+    }
+}
+
+#[test]
+fn mistakes_are_named() {
+    let store = Store::all().remove(0);
+    store.run(&["create", "/memories/a.md", "--text", "text"]);
+    assert_eq!(store.run(&["log"]), "");
+    assert_eq!(store.fail(&["undo"]), "memory-tool: there is nothing to undo\n");
+    let store = Store::all().remove(0).with_history();
+    assert!(store.fail(&["show", "4"]).contains("there is no entry 4; the newest is 3"));
+    assert!(store.fail(&["show", "1", "b.md"]).contains("/memories/b.md was not a file after entry 1"));
+    assert_eq!(store.fail(&["redo"]), "memory-tool: there is nothing to redo\n");
+    assert_eq!(store.fail(&["restore", "b.md", "--to", "3"]), "memory-tool: nothing differs\n");
+    assert!(store.fail(&["diff", "soon"]).contains("expected the number of an entry"));
+    fs::write(store.place.file("b.md"), "by a person").unwrap();
+    let refused = store.fail(&["undo", "--entry", "2"]);
+    assert_eq!(
+        refused,
+        "memory-tool: a file has changed since: /memories/a.md; --force replaces them, and keeps their contents\n"
+    );
+    store.run(&["undo", "--entry", "2", "--force"]);
+    assert_eq!(fs::read_to_string(store.place.file("a.md")).unwrap(), "one\ntwo\n");
+}
+
+#[test]
+fn redacted_contents_are_gone_from_the_disk() {
+    let store = Store::all().remove(0).with_history();
+    store.run(&["str_replace", "/memories/b.md", "--old-str", "one", "--new-str", "s3cr3t"]);
+    store.run(&["str_replace", "/memories/b.md", "--old-str", "s3cr3t", "--new-str", "1"]);
+    let everything = || {
+        let mut grep = Command::new("grep");
+        grep.args(["-r", "s3cr3t"]).arg(store.place.store());
+        outcome(&mut grep).1
+    };
+    assert!(everything().contains("/history/log/"));
+    assert!(store.run(&["redact", "4", "5"]).contains("Command: redaction of entries 5, 4\n"));
+    assert_eq!(everything(), "");
+    assert!(store.run(&["log"]).contains("redacted"));
+    assert!(store.fail(&["diff", "3"]).contains("entry 5 was redacted"));
+}
+
+#[test]
+fn an_actor_cannot_forge_the_log() {
+    let store = Store::all().remove(0).with_history();
+    store.run(&["create", "/memories/c.md", "--text", "text", "--actor", "x\u{202e}y"]);
+    let log = store.run(&["log", "-n", "1"]);
+    assert!(log.contains("Actor:   x\\u{202e}y\n"), "{log}");
+    assert_eq!(entries(&store.run(&["log", "--by", "x\u{202e}y", "--json"])).len(), 1);
+}
