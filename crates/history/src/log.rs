@@ -22,6 +22,8 @@ pub(crate) struct Log<S> {
     pub(crate) clock: fn() -> SystemTime,
     /// The last known end of the log.
     tip: Mutex<Option<Arc<Tip>>>,
+    /// The last block that was read with its contents, and the head at that time.
+    block: Mutex<Option<(Head, Arc<Vec<Stored>>)>>,
 }
 
 /// The end of the log at some moment.
@@ -116,7 +118,7 @@ impl Attempts {
 
 impl<S: Store> Log<S> {
     pub(crate) fn new(store: S, limits: Option<Limits>) -> Self {
-        Self { store, limits, clock: SystemTime::now, tip: Mutex::new(None) }
+        Self { store, limits, clock: SystemTime::now, tip: Mutex::default(), block: Mutex::default() }
     }
 
     /// The last known end of the log, which may be outdated.
@@ -256,9 +258,23 @@ impl<S: Store> Log<S> {
                 None => Ok(Arc::new(self.read_single(number).await?)),
             };
         }
-        let block = self.block(tip, tip.head.block_of(number)).await?.into_stored()?;
-        let found = block.into_iter().find(|stored| stored.entry.number == number);
-        found.map(Arc::new).ok_or_else(|| damaged("a block lacks an entry"))
+        let block = self.stored_block(tip, tip.head.block_of(number)).await?;
+        let found = block.iter().find(|stored| stored.entry.number == number);
+        found.cloned().map(Arc::new).ok_or_else(|| damaged("a block lacks an entry"))
+    }
+
+    /// The block that begins with this entry, with its contents.
+    async fn stored_block(&self, tip: &Tip, first: u64) -> Result<Arc<Vec<Stored>>, StoreError> {
+        let is_known = |head: &Head, block: &[Stored]| {
+            *head == tip.head && block.first().is_some_and(|stored| stored.entry.number == first)
+        };
+        let known = self.block.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((_, block)) = known.filter(|(head, block)| is_known(head, block)) {
+            return Ok(block);
+        }
+        let block = Arc::new(self.block(tip, first).await?.into_stored()?);
+        *self.block.lock().unwrap_or_else(PoisonError::into_inner) = Some((tip.head.clone(), Arc::clone(&block)));
+        Ok(block)
     }
 
     /// The block that begins with this entry.

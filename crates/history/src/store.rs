@@ -85,8 +85,8 @@ impl<S: Store> HistoryStore<S> {
         Self::over(inner, Some(limits), true)
     }
 
-    /// Continues the history of `inner`. Without one, batches are only passed on. So no session can leave out the history
-    /// of a store that has one.
+    /// Continues the history of `inner`. Without one, batches are only passed on. So no session can leave out the
+    /// history of a store that has one.
     pub fn if_present(inner: S) -> Self {
         Self::over(inner, None, false)
     }

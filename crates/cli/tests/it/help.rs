@@ -10,20 +10,27 @@ const HEADINGS: [&str; 8] =
     ["Usage:", "Arguments:", "Options:", "Store:", "Encryption of SRC:", "Encryption:", "Policies:", "Exit status:"];
 
 /// The commands that work on one store, which may be the default store.
-const COMMANDS_WITH_STORE: [&str; 15] = [
+const COMMANDS_WITH_STORE: [&str; 22] = [
     "chat",
     "create",
     "delete",
+    "diff",
     "expire",
     "export",
     "gc",
     "import",
     "insert",
+    "log",
     "mcp",
+    "redact",
+    "redo",
     "rekey",
     "rename",
+    "restore",
     "run",
+    "show",
     "str_replace",
+    "undo",
     "verify",
     "view",
 ];

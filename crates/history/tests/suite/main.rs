@@ -1,6 +1,9 @@
 //! The conformance suite on stores with a history: in-process, local, SQLite, and encrypted over both.
 
 #![cfg(test)]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod kills;
 
 use std::process::ExitCode;
 
@@ -10,7 +13,9 @@ use memory_tool_test_fixtures::{
 };
 
 fn main() -> Result<ExitCode, BoxError> {
+    kills::write_if_requested();
     let mut fixtures = Fixtures::default();
+    fixtures.add_tests(kills::trials());
     fixtures.add("in_memory", |name| Under::new(Policy::History, InMemoryFixture::new(name)));
     if Tier::current() >= Tier::Full {
         fixtures.add("local", |name| Under::new(Policy::History, LocalFixture::new(name)));
