@@ -1,4 +1,4 @@
-//! Kills of processes that write: afterwards, the log and the files agree.
+//! Kills of processes that write. After each, the log and the files agree.
 
 use std::path::Path;
 use std::sync::Arc;
