@@ -7,15 +7,18 @@ mod report;
 
 use std::array;
 use std::hint::black_box;
+use std::path::Path;
 use std::time::Duration;
 
 use memory_tool_core::{Actor, Batch, CommandName, Engine, InMemoryStore, MemoryTool, Store, StorePath};
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
+use memory_tool_history::HistoryStore;
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{
     AuditedStore, AuditedTool, Detector, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore,
     ObservedTool, Scope, ScopedStore, Screen, SensitiveData, default_quota,
 };
+use memory_tool_sqlite::SqliteStore;
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -58,8 +61,8 @@ const SCREENED: [(&str, &str); 13] = [
 /// A policy, and the same stores without it.
 struct Policy {
     name: &'static str,
-    /// The store under the policy, also used without it.
-    under: fn(LocalStore) -> Box<dyn Store>,
+    /// Opens the store under the policy, which is also used without it.
+    under: fn(&Path) -> Box<dyn Store>,
     over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>,
     directory: StorePath,
     /// Whether another program edits before each edit, which invalidates caches.
@@ -68,7 +71,7 @@ struct Policy {
 
 impl Policy {
     fn new(name: &'static str, over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>) -> Self {
-        Self { name, under: |store| Box::new(store), over, directory: StorePath::memories(), has_foreign_edits: false }
+        Self { name, under: |path| Box::new(local_store(path)), over, directory: StorePath::memories(), has_foreign_edits: false }
     }
 }
 
@@ -78,6 +81,8 @@ fn policies() -> Vec<Policy> {
         Policy::new("limits", limits),
         Policy { has_foreign_edits: true, ..Policy::new("limits, after another process", limits) },
         Policy::new("expiry", |store| engine(ExpiringStore::builder(store, NINETY_DAYS).build().unwrap())),
+        Policy::new("history", |store| engine(HistoryStore::new(store))),
+        Policy { under: sqlite_store, ..Policy::new("history, SQLite", |store| engine(HistoryStore::new(store))) },
         Policy { under: production, ..Policy::new("audit log in production", audited) },
         Policy {
             directory: scope().directory().into(),
@@ -102,9 +107,9 @@ fn audited(store: Box<dyn Store>) -> Box<dyn MemoryTool> {
 }
 
 /// The stack under the audit log in `docs/production.md`.
-fn production(store: LocalStore) -> Box<dyn Store> {
+fn production(path: &Path) -> Box<dyn Store> {
     let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
-    let encrypted = block_on(EncryptedStore::builder(store, keys).label("users").open()).unwrap();
+    let encrypted = block_on(EncryptedStore::builder(local_store(path), keys).label("users").open()).unwrap();
     let scoped = ScopedStore::new(ObservedStore::new(encrypted, "users"), scope());
     let expiring = ExpiringStore::builder(scoped, NINETY_DAYS).build().unwrap();
     let mounted = MountedStore::builder(LimitedStore::new(expiring, default_quota()));
@@ -156,12 +161,16 @@ fn row(policy: &Policy, files: usize) -> Vec<String> {
 /// Separate stores with and without the policy. Alternating changes to one store would invalidate caches.
 const STORES: [&str; 2] = ["without", "with"];
 
-fn local_store(directory: &TempDir, name: &str) -> LocalStore {
-    block_on(LocalStore::open(directory.path().join(name))).unwrap()
+fn local_store(path: &Path) -> LocalStore {
+    block_on(LocalStore::open(path)).unwrap()
+}
+
+fn sqlite_store(path: &Path) -> Box<dyn Store> {
+    Box::new(block_on(SqliteStore::open(path.with_extension("sqlite"))).unwrap())
 }
 
 fn fill(policy: &Policy, directory: &TempDir, name: &str, files: usize) {
-    let store = (policy.under)(local_store(directory, name));
+    let store = (policy.under)(&directory.path().join(name));
     let write = |batch: Batch, number: usize| {
         let path = format!("{}/{}/{number}.txt", policy.directory, number / FILES_IN_DIRECTORY);
         batch.write(path.parse::<StorePath>().unwrap(), text())
@@ -170,7 +179,7 @@ fn fill(policy: &Policy, directory: &TempDir, name: &str, files: usize) {
 }
 
 fn open(policy: &Policy, directory: &TempDir) -> [Tool; 2] {
-    let [without, with] = STORES.map(|name| (policy.under)(local_store(directory, name)));
+    let [without, with] = STORES.map(|name| (policy.under)(&directory.path().join(name)));
     [
         Tool { runtime: runtime(), tool: engine(without), directory: policy.directory.clone() },
         Tool { runtime: runtime(), tool: (policy.over)(with), directory: StorePath::memories() },

@@ -24,6 +24,9 @@ pub enum CallError {
     /// The options cannot be used.
     #[error("{}", Problem::of(.0).message)]
     Options(#[source] OptionsError),
+    /// The history cannot do this, for this reason.
+    #[error("{0}")]
+    History(String),
     /// An operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -53,6 +56,7 @@ impl From<&CallError> for Exception {
         match error {
             CallError::Open(error) => Self::new("OpenError", [text, error.kind().name().into()]),
             CallError::Options(_) => Self::new("OpenError", [text, ErrorKind::Other.name().into()]),
+            CallError::History(_) => Self::new("HistoryError", [text]),
             CallError::Store(error) => error.into(),
             CallError::Tool(_) => Self::new("ToolError", [text]),
         }

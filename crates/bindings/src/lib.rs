@@ -3,6 +3,7 @@
 
 mod bounded;
 mod errors;
+mod history;
 mod opening;
 mod operation;
 mod place;

@@ -6,6 +6,7 @@ use memory_tool::{FileEntry, Memory, Usage};
 use serde_json::Value;
 
 use crate::errors::CallError;
+use crate::history;
 
 /// An operation on an open memory.
 #[expect(clippy::exhaustive_enums, reason = "the bindings create it")]
@@ -26,6 +27,8 @@ pub enum Operation {
     Clear,
     /// Counts the files and their bytes.
     Usage,
+    /// A method of the history, as JSON.
+    History(String),
 }
 
 /// The result of an operation.
@@ -39,6 +42,8 @@ pub enum Outcome {
     Entries(Vec<FileEntry>),
     /// The usage of the memory.
     Usage(Usage),
+    /// The result of a method of the history.
+    Json(Value),
 }
 
 impl Operation {
@@ -53,6 +58,7 @@ impl Operation {
             ("rename", Some(from), Some(to)) => Self::Rename(from, to),
             ("clear", None, None) => Self::Clear,
             ("usage", None, None) => Self::Usage,
+            ("history", Some(request), None) => Self::History(request),
             _ => return None,
         };
         arguments.next().is_none().then_some(operation)
@@ -91,6 +97,7 @@ impl Operation {
                 Outcome::Nothing
             }
             Self::Usage => Outcome::Usage(memory.usage().await?),
+            Self::History(request) => Outcome::Json(history::perform(&memory, &request).await?),
         })
     }
 }

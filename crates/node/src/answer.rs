@@ -20,6 +20,8 @@ pub struct Answer {
     pub text: Option<String>,
     /// Content blocks as JSON.
     pub blocks: Option<String>,
+    /// A value as JSON.
+    pub json: Option<String>,
     /// The files under a directory.
     pub entries: Option<Vec<ListedEntry>>,
     /// The usage of the memory.
@@ -108,6 +110,7 @@ impl From<Result<Outcome, CallError>> for Answer {
             Ok(Outcome::Entries(entries)) => {
                 Self { entries: Some(entries.into_iter().map(ListedEntry::from).collect()), ..answer }
             }
+            Ok(Outcome::Json(value)) => Self { json: Some(value.to_string()), ..answer },
             Ok(Outcome::Usage(usage)) => Self { usage: Some(usage.into()), ..answer },
             Err(error) => error.into(),
         }

@@ -50,6 +50,9 @@ export class StoreFailure extends StoreError {
   }
 }
 
+/** The history cannot do this. The text names the reason, such as a file that has changed since. */
+export class HistoryError extends MemoryToolError {}
+
 /** The path is invalid. */
 export class InvalidPath extends StoreError {
   /** @internal The error in the native module. */

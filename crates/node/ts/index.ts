@@ -8,6 +8,7 @@
 export {
   AlreadyExists,
   type FailureKind,
+  HistoryError,
   InvalidBatch,
   InvalidPath,
   MemoryToolError,
@@ -24,6 +25,15 @@ export {
   SymbolicLink,
   VersionMismatch,
 } from './errors.js';
+export {
+  type ChangeOptions,
+  type Digest,
+  type FileChange,
+  History,
+  type HistoryEntry,
+  type Kept,
+  type LogFilter,
+} from './history.js';
 export { type CallOptions, Memory } from './memory.js';
 export type { Location, Mounts, Options } from './options.js';
 export {

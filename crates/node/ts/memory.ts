@@ -1,6 +1,7 @@
 // `Memory`: a memory for your program.
 
 import { toError } from './errors.js';
+import { History } from './history.js';
 import { type Abort, type Answer, native, type NativeMemory, type Place } from './native.js';
 import { type Location, locationOfUrl, mounted, type Options, prepare, unicode } from './options.js';
 import { type Entry, locationOfStore, type Usage } from './store.js';
@@ -82,6 +83,11 @@ export class Memory {
   /** The number and the total size of all files. */
   async usage(options?: CallOptions): Promise<Usage> {
     return (await this.#perform('usage', {}, options)).usage as Usage;
+  }
+
+  /** The history, to see and take back changes. Open the memory with `history: true` to start it. */
+  history(): History {
+    return new History(async (request) => (await this.#perform('history', { request })).json as string);
   }
 
   /** @internal Calls the tool with an input as JSON, when the turn of the place comes. */

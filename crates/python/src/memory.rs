@@ -161,6 +161,7 @@ impl ToPython for Outcome {
                 });
                 PyList::new(py, entries.collect::<PyResult<Vec<_>>>()?)?.into_any().unbind()
             }
+            Self::Json(value) => tool::to_python(py, &value)?,
             Self::Usage(usage) => {
                 let class = USAGE.import(py, "memory_tool.store", "Usage")?;
                 class.call1((usage.files, usage.bytes, usage.depth))?.unbind()

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .errors import (
         AlreadyExists as AlreadyExists,
         ForkError as ForkError,
+        HistoryError as HistoryError,
         InvalidBatch as InvalidBatch,
         InvalidPath as InvalidPath,
         MemoryToolError as MemoryToolError,
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
         StoreFailure as StoreFailure,
         SymbolicLink as SymbolicLink,
         VersionMismatch as VersionMismatch,
+    )
+    from .history import (
+        AsyncHistory as AsyncHistory,
+        History as History,
+        HistoryEntry as HistoryEntry,
     )
     from .memory import (
         AsyncMemory as AsyncMemory,
@@ -67,6 +73,7 @@ _MODULES = {
     "errors": (
         "AlreadyExists",
         "ForkError",
+        "HistoryError",
         "InvalidBatch",
         "InvalidPath",
         "MemoryToolError",
@@ -82,6 +89,11 @@ _MODULES = {
         "StoreFailure",
         "SymbolicLink",
         "VersionMismatch",
+    ),
+    "history": (
+        "AsyncHistory",
+        "History",
+        "HistoryEntry",
     ),
     "memory": (
         "AsyncMemory",

@@ -112,6 +112,10 @@ class InvalidBatch(StoreError):
     """The batch is invalid."""
 
 
+class HistoryError(MemoryToolError):
+    """The history cannot do this. The text names the reason, such as a file that has changed since."""
+
+
 class StoreFailure(StoreError):
     """The storage failed. `__cause__` is its error.
 

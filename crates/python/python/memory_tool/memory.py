@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
+    from .history import AsyncHistory, History
     from .options import Location, Options
     from .store import Entry, Usage
 
@@ -65,6 +66,12 @@ class Memory:
         """The number and the total size of all files."""
         return self._native.perform("usage")
 
+    def history(self) -> History:
+        """The history, to see and take back changes. Open the memory with `history=True` to start it."""
+        from .history import History  # here, because most programs never need it
+
+        return History(lambda request: self._native.perform("history", request))
+
 
 class AsyncMemory:
     """The same as `Memory`, with coroutines. A cancelled call leaves the state before the call or after it.
@@ -115,6 +122,12 @@ class AsyncMemory:
     async def usage(self) -> Usage:
         """The number and the total size of all files."""
         return await _perform(self._native, "usage")
+
+    def history(self) -> AsyncHistory:
+        """The history, to see and take back changes. Open the memory with `history=True` to start it."""
+        from .history import AsyncHistory
+
+        return AsyncHistory(lambda request: _perform(self._native, "history", request))
 
 
 async def _open(location: object, options: Options) -> _native.NativeMemory:

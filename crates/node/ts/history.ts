@@ -1,0 +1,128 @@
+// `History`: what changed in a memory, and how to take it back.
+
+/** A change of a file. A `write` without `before` created it. */
+export type FileChange =
+  | { readonly change: 'write'; readonly path: string; readonly before?: Kept; readonly after: Digest }
+  | { readonly change: 'remove'; readonly path: string; readonly before: Kept }
+  | { readonly change: 'rename'; readonly from: string; readonly to: string };
+
+/** The size and SHA-256 of contents. */
+export interface Digest {
+  readonly size: number;
+  readonly sha256: string;
+}
+
+/** Contents before a change. Without a size, they could not be read. */
+export type Kept = Partial<Digest>;
+
+/** A change of a memory. */
+export interface HistoryEntry {
+  /** The first entry is 1, and no number is left out. */
+  readonly number: number;
+  readonly time: Date;
+  readonly actor: string | undefined;
+  /** The command of the tool, if one made the change. */
+  readonly command: string | undefined;
+  readonly origin: 'edit' | 'undo' | 'redo' | 'revert' | 'restore' | 'redaction';
+  /** The entries that it takes back, restores or redacts. */
+  readonly of: readonly number[];
+  readonly changes: readonly FileChange[];
+  readonly redacted: boolean;
+}
+
+/** Which entries to list. */
+export interface LogFilter {
+  /** A file or directory, followed through renames. */
+  path?: string;
+  actor?: string;
+  command?: string;
+  /** Only entries before this number. */
+  before?: number;
+  limit?: number;
+}
+
+/** The options of a change. */
+export interface ChangeOptions {
+  /** Replaces files that have changed since. */
+  force?: boolean;
+  /** The name of the person who makes the change. */
+  by?: string;
+}
+
+/** An entry as the native module returns it. */
+interface Stored extends Pick<HistoryEntry, 'number' | 'changes'> {
+  readonly time: number;
+  readonly actor?: string;
+  readonly command?: string;
+  readonly origin?: string | Record<string, number | number[]>;
+  readonly is_redacted?: boolean;
+}
+
+/** The history of a memory, from `memory.history()`. An entry is named by its number; 0 is the beginning. */
+export class History {
+  readonly #perform: (request: string) => Promise<string>;
+
+  /** @internal */
+  constructor(perform: (request: string) => Promise<string>) {
+    this.#perform = perform;
+  }
+
+  /** Lists entries, newest first. */
+  async log(filter: LogFilter = {}): Promise<HistoryEntry[]> {
+    return ((await this.#call('log', filter)) as Stored[]).map(entryOf);
+  }
+
+  /** Reads a file in its state after an entry. */
+  async readText(path: string, entry: number): Promise<string> {
+    return (await this.#call('read_text', { path, entry })) as string;
+  }
+
+  /** The differences between two entries in the unified format. */
+  async diff(from: number, to: number, path = '/memories'): Promise<string> {
+    return (await this.#call('diff', { from, to, path })) as string;
+  }
+
+  /** Takes back the last changes in one step. Throws a `HistoryError` if a file has changed since. */
+  async undo(count = 1, options: ChangeOptions = {}): Promise<HistoryEntry> {
+    return entryOf((await this.#call('undo', { count, ...options })) as Stored);
+  }
+
+  /** Takes back the last undo. */
+  async redo(options: ChangeOptions = {}): Promise<HistoryEntry> {
+    return entryOf((await this.#call('redo', options)) as Stored);
+  }
+
+  /** Takes back certain entries. */
+  async revert(entries: readonly number[], options: ChangeOptions = {}): Promise<HistoryEntry> {
+    return entryOf((await this.#call('revert', { entries, ...options })) as Stored);
+  }
+
+  /** Restores a file or directory to its state after an entry. */
+  async restore(path: string, to: number, options: Pick<ChangeOptions, 'by'> = {}): Promise<HistoryEntry> {
+    return entryOf((await this.#call('restore', { path, to, ...options })) as Stored);
+  }
+
+  /** Removes the contents, paths, sizes and hashes of entries from the history. */
+  async redact(entries: readonly number[], options: Pick<ChangeOptions, 'by'> = {}): Promise<HistoryEntry> {
+    return entryOf((await this.#call('redact', { entries, ...options })) as Stored);
+  }
+
+  async #call(method: string, given: object): Promise<unknown> {
+    return JSON.parse(await this.#perform(JSON.stringify({ ...given, method })));
+  }
+}
+
+function entryOf(stored: Stored): HistoryEntry {
+  const { number, time, actor, command, origin = 'edit', changes, is_redacted: redacted = false } = stored;
+  const [[kind, of]] = Object.entries(typeof origin === 'string' ? { [origin]: [] } : origin) as [[string, number | number[]]];
+  return {
+    number,
+    time: new Date(time),
+    actor,
+    command,
+    origin: kind as HistoryEntry['origin'],
+    of: [of].flat(),
+    changes,
+    redacted,
+  };
+}

@@ -1,0 +1,149 @@
+"""`History` and `AsyncHistory`: what changed in a memory, and how to take it back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Awaitable, Callable, Optional, Sequence
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+__all__ = ["AsyncHistory", "History", "HistoryEntry"]
+
+
+@dataclass(frozen=True)
+class HistoryEntry:
+    """A change of a memory."""
+
+    number: int
+    """The first entry is 1, and no number is left out."""
+    time: datetime
+    actor: Optional[str]
+    command: Optional[str]
+    """The command of the tool, if one made the change."""
+    origin: str
+    """`"edit"`, `"undo"`, `"redo"`, `"revert"`, `"restore"` or `"redaction"`."""
+    of: Sequence[int]
+    """The entries that it takes back, restores or redacts."""
+    changes: Sequence[dict[str, Any]]
+    """One `write`, `remove` or `rename` per file, with paths, sizes and SHA-256."""
+    is_redacted: bool = False
+
+
+class History:
+    """The history of a memory, from `Memory.history`. An entry is named by its number; 0 is the beginning."""
+
+    def __init__(self, perform: Callable[[str], Any]) -> None:
+        self._perform = perform
+
+    def log(
+        self,
+        path: Optional[str] = None,
+        *,
+        actor: Optional[str] = None,
+        command: Optional[str] = None,
+        before: Optional[int] = None,
+        limit: Optional[int] = None,
+    ) -> list[HistoryEntry]:
+        """Lists entries, newest first. A path is followed through renames."""
+        request = _request("log", path=path, actor=actor, command=command, before=before, limit=limit)
+        return [_entry(entry) for entry in self._perform(request)]
+
+    def read_text(self, path: str, entry: int) -> str:
+        """Reads a file in its state after an entry."""
+        return self._perform(_request("read_text", path=path, entry=entry))
+
+    def diff(self, start: int, end: int, path: str = "/memories") -> str:
+        """The differences between two entries in the unified format."""
+        return self._perform(_request("diff", **{"from": start}, to=end, path=path))
+
+    def undo(self, count: int = 1, *, force: bool = False, by: Optional[str] = None) -> HistoryEntry:
+        """Takes back the last changes in one step. Raises `HistoryError` if a file has changed since."""
+        return _entry(self._perform(_request("undo", count=count, force=force, by=by)))
+
+    def redo(self, *, force: bool = False, by: Optional[str] = None) -> HistoryEntry:
+        """Takes back the last undo."""
+        return _entry(self._perform(_request("redo", force=force, by=by)))
+
+    def revert(self, entries: Sequence[int], *, force: bool = False, by: Optional[str] = None) -> HistoryEntry:
+        """Takes back certain entries."""
+        return _entry(self._perform(_request("revert", entries=list(entries), force=force, by=by)))
+
+    def restore(self, path: str, to: int, *, by: Optional[str] = None) -> HistoryEntry:
+        """Restores a file or directory to its state after an entry."""
+        return _entry(self._perform(_request("restore", path=path, to=to, by=by)))
+
+    def redact(self, entries: Sequence[int], *, by: Optional[str] = None) -> HistoryEntry:
+        """Removes the contents, paths, sizes and hashes of entries from the history."""
+        return _entry(self._perform(_request("redact", entries=list(entries), by=by)))
+
+
+class AsyncHistory:
+    """The same as `History`, with coroutines."""
+
+    def __init__(self, perform: Callable[[str], Awaitable[Any]]) -> None:
+        self._perform = perform
+
+    async def log(
+        self,
+        path: Optional[str] = None,
+        *,
+        actor: Optional[str] = None,
+        command: Optional[str] = None,
+        before: Optional[int] = None,
+        limit: Optional[int] = None,
+    ) -> list[HistoryEntry]:
+        """Lists entries, newest first. A path is followed through renames."""
+        request = _request("log", path=path, actor=actor, command=command, before=before, limit=limit)
+        return [_entry(entry) for entry in await self._perform(request)]
+
+    async def read_text(self, path: str, entry: int) -> str:
+        """Reads a file in its state after an entry."""
+        return await self._perform(_request("read_text", path=path, entry=entry))
+
+    async def diff(self, start: int, end: int, path: str = "/memories") -> str:
+        """The differences between two entries in the unified format."""
+        return await self._perform(_request("diff", **{"from": start}, to=end, path=path))
+
+    async def undo(self, count: int = 1, *, force: bool = False, by: Optional[str] = None) -> HistoryEntry:
+        """Takes back the last changes in one step. Raises `HistoryError` if a file has changed since."""
+        return _entry(await self._perform(_request("undo", count=count, force=force, by=by)))
+
+    async def redo(self, *, force: bool = False, by: Optional[str] = None) -> HistoryEntry:
+        """Takes back the last undo."""
+        return _entry(await self._perform(_request("redo", force=force, by=by)))
+
+    async def revert(self, entries: Sequence[int], *, force: bool = False, by: Optional[str] = None) -> HistoryEntry:
+        """Takes back certain entries."""
+        return _entry(await self._perform(_request("revert", entries=list(entries), force=force, by=by)))
+
+    async def restore(self, path: str, to: int, *, by: Optional[str] = None) -> HistoryEntry:
+        """Restores a file or directory to its state after an entry."""
+        return _entry(await self._perform(_request("restore", path=path, to=to, by=by)))
+
+    async def redact(self, entries: Sequence[int], *, by: Optional[str] = None) -> HistoryEntry:
+        """Removes the contents, paths, sizes and hashes of entries from the history."""
+        return _entry(await self._perform(_request("redact", entries=list(entries), by=by)))
+
+
+def _request(method: str, **arguments: object) -> str:
+    import json  # here, because most programs never need it
+
+    return json.dumps({"method": method, **arguments})
+
+
+def _entry(value: dict[str, Any]) -> HistoryEntry:
+    from datetime import datetime, timezone
+
+    origin = value.get("origin", "edit")
+    kind, of = next(iter(origin.items())) if isinstance(origin, dict) else (origin, [])
+    return HistoryEntry(
+        number=value["number"],
+        time=datetime.fromtimestamp(value["time"] / 1000, timezone.utc),
+        actor=value.get("actor"),
+        command=value.get("command"),
+        origin=kind,
+        of=of if isinstance(of, list) else [of],
+        changes=value["changes"],
+        is_redacted=value.get("is_redacted", False),
+    )
