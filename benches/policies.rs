@@ -71,7 +71,8 @@ struct Policy {
 
 impl Policy {
     fn new(name: &'static str, over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>) -> Self {
-        Self { name, under: |path| Box::new(local_store(path)), over, directory: StorePath::memories(), has_foreign_edits: false }
+        let under = |path: &Path| -> Box<dyn Store> { Box::new(local_store(path)) };
+        Self { name, under, over, directory: StorePath::memories(), has_foreign_edits: false }
     }
 }
 

@@ -50,6 +50,7 @@ enum HistoryRequest {
         #[serde(flatten)]
         change: Change,
     },
+    Clear {},
     Redact {
         entries: Vec<u64>,
         #[serde(flatten)]
@@ -98,6 +99,10 @@ pub(crate) async fn perform(memory: &Memory, request: &str) -> Result<Value, Cal
         HistoryRequest::Diff { from, to, path } => {
             let differences = history.diff(from, to, &parse(&path)?).await?;
             return Ok(json!(differences.iter().map(|difference| difference.unified()).collect::<String>()));
+        }
+        HistoryRequest::Clear {} => {
+            history.clear().await?;
+            return Ok(Value::Null);
         }
         HistoryRequest::Undo { count, change } => change.of(history)?.undo(count).await?,
         HistoryRequest::Redo { change } => change.of(history)?.redo().await?,

@@ -837,8 +837,12 @@ pub(crate) struct RestoreArguments {
 #[derive(Args, Debug)]
 pub(crate) struct RedactArguments {
     /// The numbers of the entries
-    #[arg(required = true, value_name = "ENTRY")]
+    #[arg(required_unless_present = "all", value_name = "ENTRY")]
     pub(crate) entries: Vec<u64>,
+
+    /// Remove the whole history, even if it is damaged
+    #[arg(long, conflicts_with = "entries")]
+    pub(crate) all: bool,
 
     #[command(flatten)]
     pub(crate) history: HistoryArgument,

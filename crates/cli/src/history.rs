@@ -164,6 +164,12 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
 
 /// Removes what entries contain.
 pub(crate) fn redact(arguments: &RedactArguments) -> Result<(), Failure> {
+    if arguments.all {
+        return run_until_interrupted(CLEANUP_TIME, async {
+            let (_memory, history) = open(&arguments.history, false).await?;
+            history.clear().await.map_err(failure)
+        });
+    }
     change(&arguments.history, false, async |history| history.redact(&arguments.entries).await)
 }
 

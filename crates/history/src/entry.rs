@@ -211,14 +211,18 @@ mod milliseconds {
 
     use super::*;
 
+    /// RFC 3339 has no later years.
+    const YEAR_10_000: Duration = Duration::from_secs(253_402_300_800);
+
     pub(super) fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
         let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         serializer.serialize_u64(since_1970.as_millis().try_into().unwrap_or(u64::MAX))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
-        let since_1970 = Duration::from_millis(u64::deserialize(deserializer)?);
-        let time = SystemTime::UNIX_EPOCH.checked_add(since_1970);
-        time.ok_or_else(|| serde::de::Error::custom("a time after the last one that this system can express"))
+        let since_1970 =
+            Some(Duration::from_millis(u64::deserialize(deserializer)?)).filter(|time| *time < YEAR_10_000);
+        let time = since_1970.and_then(|time| SystemTime::UNIX_EPOCH.checked_add(time));
+        time.ok_or_else(|| serde::de::Error::custom("a time after the year 9999"))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use memory_tool_core::{Actor, Node, ReadOnlyStore, Store, StoreError, StorePath};
+use memory_tool_core::{Actor, Batch, Node, ReadOnlyStore, Store, StoreError, StorePath};
 
 use crate::check::{self, HistoryReport};
 use crate::diff::{self, FileDiff};
@@ -11,7 +11,7 @@ use crate::entry::Entry;
 use crate::error::HistoryError;
 use crate::log::{Attempts, Tip};
 use crate::past::{Backwards, Past};
-use crate::records::IndexedBlock;
+use crate::records::{self, IndexedBlock};
 use crate::redaction;
 use crate::store::HistoryStore;
 use crate::undo::{self, Force, Goal};
@@ -235,6 +235,17 @@ impl<S: Store> History<S> {
                 Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
                 outcome => return outcome,
             }
+        }
+    }
+
+    /// Removes the whole history, even if it is damaged. The next change starts a new one, if the store does.
+    ///
+    /// # Errors
+    /// [`HistoryError::Store`].
+    pub async fn clear(&self) -> Result<(), HistoryError> {
+        match self.store.apply(Batch::new().remove(records::root())).await {
+            Err(StoreError::NotFound { .. }) => Ok(()),
+            cleared => Ok(cleared?),
         }
     }
 

@@ -54,7 +54,7 @@ impl Limits {
 
     /// The number of blocks to remove, from the oldest. The newest one stays.
     pub(crate) fn exceeded(&self, blocks: &[IndexedBlock], now: SystemTime) -> usize {
-        let mut bytes: u64 = blocks.iter().map(|block| block.bytes).sum();
+        let mut bytes = blocks.iter().fold(0_u64, |bytes, block| bytes.saturating_add(block.bytes));
         let mut entries = blocks.len() as u64 * BLOCK;
         let is_old = |block: &IndexedBlock| {
             let oldest = self.age.and_then(|age| now.checked_sub(age)).map(millis);
@@ -63,7 +63,7 @@ impl Limits {
         let exceeds = |block: &&IndexedBlock| {
             let has_too_many = self.changes.is_some_and(|limit| entries - BLOCK >= limit);
             let exceeds = is_old(block) || has_too_many || self.bytes.is_some_and(|limit| bytes > limit);
-            (bytes, entries) = (bytes - block.bytes, entries - BLOCK);
+            (bytes, entries) = (bytes.saturating_sub(block.bytes), entries - BLOCK);
             exceeds
         };
         blocks.iter().take(blocks.len().saturating_sub(1)).take_while(exceeds).count()

@@ -35,6 +35,9 @@ pub(crate) const LARGE_BYTES: u64 = 64 * 1024;
 /// The size of a part of large contents before compression.
 pub(crate) const PART_BYTES: usize = 4 * 1024 * 1024;
 
+/// The limit on numbers in a head, so that none overflows. No memory has so many changes.
+const MAX_NUMBER: u64 = 1 << 53;
+
 /// The limit on decompressed data, because a damaged record could fill the RAM.
 const MAX_INFLATED_BYTES: u64 = 256 * 1024 * 1024;
 
@@ -107,7 +110,8 @@ impl Head {
             return Err(StoreError::failure(ErrorKind::Other, READING, "the history has an unknown format"));
         }
         let is_whole = head.blocks_end.checked_sub(head.first).is_some_and(|count| count.is_multiple_of(BLOCK));
-        if head.first == 0 || !is_whole {
+        let is_possible = head.first > 0 && head.blocks_end.max(head.revision) < MAX_NUMBER;
+        if !is_possible || !is_whole {
             return Err(damaged("the head of the history names impossible entries"));
         }
         Ok(head)
@@ -123,9 +127,9 @@ impl Head {
         (0..count).rev().map(move |block| first + block * BLOCK)
     }
 
-    /// The number of the first entry of the block that contains this entry.
+    /// The number of the first entry of the block that contains this entry, which is not older than the first.
     pub(crate) fn block_of(&self, number: u64) -> u64 {
-        number - (number - self.first) % BLOCK
+        number - number.saturating_sub(self.first) % BLOCK
     }
 }
 
@@ -254,7 +258,7 @@ impl IndexedBlock {
     /// Indexes a block that is stored with this size.
     pub(crate) fn new(first: u64, until: u64, stored_bytes: u64, entries: &[Arc<Stored>]) -> Self {
         let large: Vec<_> = entries.iter().map(|stored| &stored.entry).filter(|entry| entry.is_large()).collect();
-        let bytes = stored_bytes + large.iter().map(|entry| entry.kept_bytes).sum::<u64>();
+        let bytes = large.iter().fold(stored_bytes, |bytes, entry| bytes.saturating_add(entry.kept_bytes));
         let large = large.into_iter().map(|entry| entry.number).collect();
         let (mut paths, mut moved) = (Vec::new(), Vec::new());
         for change in entries.iter().flat_map(|stored| &stored.entry.changes) {

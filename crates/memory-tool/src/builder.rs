@@ -238,7 +238,8 @@ impl MemoryBuilder {
 
     /// Keeps a [history](Memory::history) of all changes. Later openings of the memory continue it without this option.
     ///
-    /// Sessions that are open while a history is started notice it with their next change.
+    /// Sessions that are open while a history is started notice it with their next change. If files
+    /// [expire](Self::expire_after), entries are removed after the same time.
     #[cfg(feature = "history")]
     pub fn history(mut self) -> Self {
         self.history.is_kept = true;
@@ -432,9 +433,14 @@ impl MemoryBuilder {
     /// Adds the layer of the history. Any memory at a URL may have one.
     #[cfg(feature = "history")]
     fn keep_history(&mut self, store: SharedStore) -> SharedStore {
+        #[cfg(feature = "policies")]
+        let age = self.policies.idle_time;
+        #[cfg(not(feature = "policies"))]
+        let age = None;
         let history = &mut self.history;
         let kept = match (history.limits, history.is_kept, &self.location) {
             (Some(limits), ..) => HistoryStore::with_limits(store, limits),
+            (None, true, _) if age.is_some() => HistoryStore::with_limits(store, Limits::new().age(age)),
             (None, true, _) => HistoryStore::new(store),
             (None, false, Location::Store(_)) => return store,
             (None, false, _) => HistoryStore::if_present(store),

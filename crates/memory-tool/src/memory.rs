@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+#[cfg(feature = "history")]
+use memory_tool_core::ErrorKind;
 use memory_tool_core::{
     FileEntry, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt as _, ToolRunner, Usage,
     VerifyProgress, VerifyReport,
@@ -203,14 +205,29 @@ impl Memory {
         self.inner.store.usage().await
     }
 
-    /// Checks the whole backend for damage, including files that policies hide. The memory can be in use at the same
-    /// time.
+    /// Checks the whole backend for damage, including files that policies hide, and the history of this memory. The
+    /// memory can be in use at the same time.
     ///
     /// `progress` is called after each file.
     ///
     /// # Errors
     /// [`StoreError::Failure`] if the check cannot be completed. Damage is in the report.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
+        let mut report = self.verify_files(progress).await?;
+        #[cfg(feature = "history")]
+        if let Some(history) = self.history() {
+            match history.verify().await {
+                Ok(found) => report.problems.extend(found.damage.into_iter().map(memory_tool_core::Problem::new)),
+                Err(memory_tool_history::HistoryError::Store(error)) if error.kind() != ErrorKind::Damaged => {
+                    return Err(error);
+                }
+                Err(error) => report.problems.push(memory_tool_core::Problem::of(&error)),
+            }
+        }
+        Ok(report)
+    }
+
+    async fn verify_files(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         #[cfg(feature = "encrypted")]
         if let Some(encrypted) = &self.inner.encrypted {
             let stored = self.inner.backend.verify_structure().await?;

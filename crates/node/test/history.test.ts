@@ -35,6 +35,8 @@ testOnDisks('changes are listed, taken back and redacted', async (url) => {
       [1, false],
     ],
   );
+  await history.clear();
+  assert.deepEqual(await history.log(), []);
 });
 
 testOnDisks('errors name the reason', async (url) => {

@@ -107,6 +107,11 @@ export class History {
     return entryOf((await this.#call('redact', { entries, ...options })) as Stored);
   }
 
+  /** Removes the whole history, even if it is damaged. */
+  async clear(): Promise<void> {
+    await this.#call('clear', {});
+  }
+
   async #call(method: string, given: object): Promise<unknown> {
     return JSON.parse(await this.#perform(JSON.stringify({ ...given, method })));
   }

@@ -35,6 +35,8 @@ def test_changes_are_listed_taken_back_and_redacted(disk_url):
     assert [entry.number for entry in history.log(limit=3, before=4)] == [3, 2, 1]
     assert history.log(before=3, limit=1)[0].is_redacted
     assert [entry.number for entry in history.log(actor="alice")] == [1]
+    history.clear()
+    assert history.log() == []
 
 
 def test_errors_name_the_reason(disk_url):

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::support::{PREFIX, TestBucket, call, log, path, record, write};
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Batch, OpenMode, OpenOptions, Precondition, ReadOptions, Store};
+use memory_tool_core::{Batch, Engine, MemoryTool as _, OpenMode, OpenOptions, Precondition, ReadOptions, Store};
+use memory_tool_history::HistoryStore;
 use memory_tool_test_fixtures::by_tier;
 use serde_json::{Value, json};
 
@@ -190,4 +191,28 @@ async fn no_write_of_many_makes_more_requests() {
     }
     println!("{more} of {} commands were followed by a checkpoint", 2 * FILES);
     assert!(more <= FILES / 20, "{more}");
+}
+
+/// Once per 64 edits, a history reads its head and its newest entries again.
+#[tokio::test(start_paused = true)]
+async fn edits_with_a_history_make_no_more_requests() {
+    let mut counts = Vec::new();
+    for has_history in [false, true] {
+        let (bucket, store) = filled_with(1).await;
+        let store: Arc<dyn Store> = if has_history { Arc::new(HistoryStore::new(store)) } else { Arc::new(store) };
+        let tool = Engine::new(store);
+        let mut count = 0;
+        for number in 0..200 {
+            let edit = json!({"command": "insert", "path": "/memories/d/000.md", "insert_line": 0, "insert_text": "x"});
+            tool.call(edit).await.unwrap();
+            if number >= 2 {
+                count += bucket.take_requests().iter().filter(|request| !request.contains("checkpoints")).count();
+            } else {
+                bucket.take_requests(); // a new history has no head
+            }
+        }
+        counts.push(count);
+    }
+    println!("{counts:?}");
+    assert!(counts[1] <= counts[0] + 4 * (200 / 64), "{counts:?}");
 }

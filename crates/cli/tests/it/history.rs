@@ -130,6 +130,13 @@ fn redacted_contents_are_gone_from_the_disk() {
     assert_eq!(everything(), "");
     assert!(store.run(&["log"]).contains("redacted"));
     assert!(store.fail(&["diff", "3"]).contains("entry 5 was redacted"));
+    assert!(store.run(&["verify"]).contains("no problems found"));
+    let head = store.place.store().join(".memory-tool/records/history/head");
+    fs::write(head, "damaged").unwrap();
+    let verified = outcome(&mut store.command(&["verify"]));
+    assert!(verified.0 == Some(1) && verified.1.contains("reading the history failed"), "{verified:?}");
+    assert_eq!(store.run(&["redact", "--all"]), "");
+    assert_eq!(store.run(&["log"]), "");
 }
 
 #[test]

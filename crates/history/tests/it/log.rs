@@ -260,6 +260,47 @@ async fn damage_is_found_and_does_not_hide_other_entries() {
     HistoryStore::new(inner).write("/memories/b.txt", "b").await.unwrap();
 }
 
+/// Another program can write anything into the records of an unencrypted store.
+#[tokio::test]
+async fn forged_records_are_errors_and_no_panics() {
+    let forged: [(&str, &[u8]); 10] = [
+        ("head", b"{}"),
+        ("head", br#"{"format":2,"first":1,"blocks_end":65,"revision":0,"limits":{}}"#),
+        ("head", &forged_head(0, 64)),
+        ("head", &forged_head(1, 64)),
+        ("head", &forged_head(1, u64::MAX)),
+        ("head", &forged_head(1 << 40, 1)),
+        ("index", b"{\"first\":18446744073709551615}\n"),
+        ("blocks/00000000000000000001", b"99999999999\n"),
+        ("blocks/00000000000000000001", b"4\n\xff\xff\xff\xff\xff"),
+        ("log/00000000000000000065", br#"{"number":65,"time":18446744073709551615,"changes":[],"kept_bytes":1}"#),
+    ];
+    for (record, bytes) in forged {
+        let (inner, store) = store();
+        write_many(&store, 66).await;
+        let record: StorePath = format!("/records/history/{record}").parse().unwrap();
+        inner.apply(Batch::new().write(record.clone(), bytes)).await.unwrap();
+        let history = HistoryStore::new(Arc::clone(&inner)).history();
+        let file = path("/memories/a.txt");
+        let results = [
+            history.entries(&LogFilter::new().path(file.clone())).await.map(drop),
+            history.undo(66).await.map(drop),
+            history.restore(&file, 1).await.map(drop),
+            history.redact(&[1, 65]).await.map(drop),
+        ];
+        assert!(results.iter().any(Result::is_err), "{record}");
+        // This may fail, but must not panic.
+        drop(HistoryStore::new(Arc::clone(&inner)).write("/memories/b.txt", "b").await);
+        drop(history.verify().await);
+    }
+}
+
+fn forged_head(first: u64, blocks_end: u64) -> Vec<u8> {
+    let limits = json!({"age": null, "changes": 1, "bytes": 1});
+    let head = json!({"format": 1, "first": first, "blocks_end": blocks_end, "revision": 0, "limits": limits});
+    head.to_string().into_bytes()
+}
+
 #[tokio::test]
 async fn only_the_history_changes_its_records_and_all_of_it_can_be_removed() {
     let (inner, store) = store();
@@ -271,4 +312,10 @@ async fn only_the_history_changes_its_records_and_all_of_it_can_be_removed() {
     assert_eq!(all_bytes(&inner).await, b"");
     write_many(&store, 1).await;
     assert_eq!(logged(&store.history(), LogFilter::new()).await, [1]);
+    inner.apply(Batch::new().write(head, "damaged")).await.unwrap();
+    let other = HistoryStore::new(inner);
+    other.write("/memories/b.txt", "b").await.unwrap_err();
+    other.history().clear().await.unwrap();
+    other.write("/memories/b.txt", "b").await.unwrap();
+    assert_eq!(logged(&other.history(), LogFilter::new()).await, [1]);
 }

@@ -77,6 +77,10 @@ class History:
         """Removes the contents, paths, sizes and hashes of entries from the history."""
         return _entry(self._perform(_request("redact", entries=list(entries), by=by)))
 
+    def clear(self) -> None:
+        """Removes the whole history, even if it is damaged."""
+        self._perform(_request("clear"))
+
 
 class AsyncHistory:
     """The same as `History`, with coroutines."""
@@ -124,6 +128,10 @@ class AsyncHistory:
     async def redact(self, entries: Sequence[int], *, by: Optional[str] = None) -> HistoryEntry:
         """Removes the contents, paths, sizes and hashes of entries from the history."""
         return _entry(await self._perform(_request("redact", entries=list(entries), by=by)))
+
+    async def clear(self) -> None:
+        """Removes the whole history, even if it is damaged."""
+        await self._perform(_request("clear"))
 
 
 def _request(method: str, **arguments: object) -> str:
