@@ -180,6 +180,7 @@ const CLASSES: Record<string, new (...words: never[]) => Error> = {
   StoreError,
   StoreFailure,
   InvalidPath,
+  HistoryError,
   InvalidBatch,
   AlreadyExists,
   NotFound,
