@@ -1,8 +1,10 @@
 //! The log: order under races, pages, renames, blocks, limits, redaction and damage.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
 use memory_tool_core::{
     Actor, Batch, Engine, ErrorKind, InMemoryStore, MemoryTool, Node, ReadOptions, Store, StoreError, StoreExt,
     StorePath,
@@ -123,6 +125,12 @@ async fn the_log_of_a_file_goes_through_renames_of_it_and_of_its_directory() {
     assert_eq!(history.read(&path("/memories/d/a.txt"), 72).await.unwrap(), b"one");
     assert_eq!(history.read(&path("/memories/e/a.txt"), 74).await.unwrap(), b"one");
     assert!(matches!(history.read(&path("/memories/b.txt"), 75).await, Err(HistoryError::NotAFile { .. })));
+    // The renames are in a block later.
+    for _ in 0..130 {
+        store.write("/memories/other.txt", "other").await.unwrap();
+    }
+    assert_eq!(logged(&history, log("/memories/b.txt")).await, [76, 75, 73, 1]);
+    assert_eq!(logged(&history, log("/memories/d")).await, [74, 73, 1]);
 }
 
 #[tokio::test]
@@ -203,6 +211,8 @@ async fn redaction_leaves_no_bytes_in_recent_entries_blocks_and_large_texts() {
     assert_eq!((redaction.number, redaction.origin), (69, Origin::Redaction(vec![67, 66, 3, 2, 1])));
     write_many(&other, 70).await;
     assert!(!contains(&all_bytes(&inner).await, SECRET));
+    let large = inner.read_opts(&"/records/history/large".parse().unwrap(), ReadOptions::new()).await.unwrap();
+    assert_eq!(large, Node::Absent);
     let redacted = history.entry(3).await.unwrap();
     assert!(redacted.is_redacted && redacted.changes.is_empty(), "{redacted:?}");
     assert!(matches!(history.at(2).await, Err(HistoryError::Redacted { number: 67 })));
@@ -243,6 +253,10 @@ async fn limits_remove_the_oldest_entries_and_their_texts() {
 async fn damage_is_found_and_does_not_hide_other_entries() {
     let (inner, store) = store();
     write_many(&store, 200).await;
+    let changed: StorePath = "/records/history/log/00000000000000000196".parse().unwrap();
+    let mut bytes = inner.read_opts(&changed, ReadOptions::new()).await.unwrap().into_file().unwrap().content;
+    *bytes.last_mut().unwrap() ^= 1;
+    inner.apply(Batch::new().write(changed, bytes)).await.unwrap();
     for (record, bytes) in [("blocks/00000000000000000065", None), ("log/00000000000000000195", Some("{}\n"))] {
         let record: StorePath = format!("/records/history/{record}").parse().unwrap();
         let batch = match bytes {
@@ -255,9 +269,74 @@ async fn damage_is_found_and_does_not_hide_other_entries() {
     let failed = history.entries(&LogFilter::new()).await.unwrap_err();
     assert!(matches!(&failed, HistoryError::Store(error) if error.kind() == ErrorKind::Damaged), "{failed:?}");
     let report = history.verify().await.unwrap();
-    assert_eq!((report.entries, report.damage.len()), (200 - 64 - 1, 2), "{report:?}");
+    assert_eq!((report.entries, report.damage.len()), (200 - 64 - 1, 3), "{report:?}");
     // Other changes still work.
     HistoryStore::new(inner).write("/memories/b.txt", "b").await.unwrap();
+}
+
+/// A store on which something happens right before a batch is applied.
+#[derive(Debug)]
+struct Meddling {
+    inner: Shared,
+    before_batches: Mutex<VecDeque<Meddler>>,
+}
+
+#[derive(Debug)]
+enum Meddler {
+    Nothing,
+    /// The storage fails.
+    Failure,
+    /// Another program writes into a file.
+    Write(&'static str),
+}
+
+#[async_trait]
+impl Store for Meddling {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        let meddler = self.before_batches.lock().unwrap().pop_front();
+        match meddler.unwrap_or(Meddler::Nothing) {
+            Meddler::Nothing => {}
+            Meddler::Failure => return Err(StoreError::failure(ErrorKind::Busy, "writing", "busy")),
+            Meddler::Write(file) => self.inner.write(file, "by another program").await?,
+        }
+        self.inner.apply(batch).await
+    }
+}
+
+fn meddling(inner: &Shared, meddlers: impl Into<VecDeque<Meddler>>) -> HistoryStore<Meddling> {
+    HistoryStore::new(Meddling { inner: Arc::clone(inner), before_batches: Mutex::new(meddlers.into()) })
+}
+
+#[tokio::test]
+async fn contents_by_another_program_are_kept_even_if_they_appear_during_the_change() {
+    let (inner, store) = store();
+    store.write("/memories/a.txt", "one").await.unwrap();
+    meddling(&inner, [Meddler::Write("/memories/a.txt")]).write("/memories/a.txt", "two").await.unwrap();
+    let replaced = store.history().entry(2).await.unwrap().changes[0].before().unwrap().digest.unwrap();
+    assert_eq!(replaced.size, "by another program".len() as u64);
+    meddling(&inner, [Meddler::Write("/memories/a.txt")]).history().undo(1).await.unwrap_err();
+    assert_eq!(store.read_to_string("/memories/a.txt").await.unwrap(), "by another program");
+    let unavailable = meddling(&inner, [Meddler::Failure]).write("/memories/a.txt", "three").await.unwrap_err();
+    assert_eq!(unavailable.kind(), ErrorKind::Busy);
+    assert_eq!(store.history().newest().await.unwrap(), 2);
+}
+
+/// The contents are redacted, and then the entry about that cannot be added.
+#[tokio::test]
+async fn an_interrupted_redaction_is_not_taken_back_by_other_sessions() {
+    let (inner, store) = store();
+    for text in ["a secret", "another secret", "public"] {
+        store.write("/memories/a.txt", text).await.unwrap();
+    }
+    let redacting = meddling(&inner, [Meddler::Nothing, Meddler::Failure]).history();
+    redacting.redact(&[2, 3]).await.unwrap_err();
+    write_many(&store, 70).await;
+    assert!(store.history().entry(2).await.unwrap().is_redacted);
+    assert_eq!(store.history().verify().await.unwrap().damage, Vec::<String>::new());
 }
 
 /// Another program can write anything into the records of an unencrypted store.
