@@ -10,13 +10,14 @@ use memory_tool_core::{
     StorePath,
 };
 use memory_tool_history::{Entry, FileChange, History, HistoryError, HistoryStore, Limits, LogFilter, Origin};
-use memory_tool_test_fixtures::path;
+use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::{directory_in_ram, path};
 use serde_json::json;
 
-type Shared = Arc<InMemoryStore>;
+type Shared = Arc<dyn Store>;
 
 fn store() -> (Shared, HistoryStore<Shared>) {
-    let inner = Arc::new(InMemoryStore::new());
+    let inner: Shared = Arc::new(InMemoryStore::new());
     (Arc::clone(&inner), HistoryStore::new(inner))
 }
 
@@ -79,6 +80,18 @@ async fn racing_inserts_of_two_sessions_are_all_in_the_log_in_order() {
 }
 
 #[tokio::test]
+async fn a_session_that_others_overtook_continues_after_them() {
+    let (inner, first) = store();
+    let second = HistoryStore::new(inner);
+    for (number, session) in [&first, &second, &first, &first, &second].into_iter().enumerate() {
+        session.write(format!("/memories/{number}").as_str(), "text").await.unwrap();
+    }
+    let entries = first.history().entries(&LogFilter::new()).await.unwrap();
+    let changed: Vec<_> = entries.iter().map(|entry| (entry.number, entry.changes[0].path().to_string())).collect();
+    assert_eq!(changed, (0..5).rev().map(|number| (number + 1, format!("/memories/{number}"))).collect::<Vec<_>>());
+}
+
+#[tokio::test]
 async fn entries_are_found_by_actor_command_time_and_page() {
     let (_, store) = store();
     let actor = |name: &str| Actor::from_trusted_name(name).unwrap();
@@ -125,12 +138,12 @@ async fn the_log_of_a_file_goes_through_renames_of_it_and_of_its_directory() {
     assert_eq!(history.read(&path("/memories/d/a.txt"), 72).await.unwrap(), b"one");
     assert_eq!(history.read(&path("/memories/e/a.txt"), 74).await.unwrap(), b"one");
     assert!(matches!(history.read(&path("/memories/b.txt"), 75).await, Err(HistoryError::NotAFile { .. })));
-    // The renames are in a block later.
-    for _ in 0..130 {
-        store.write("/memories/other.txt", "other").await.unwrap();
-    }
+    // In a block, only the rename concerns the file.
+    write_many(&store, 130).await; // up to 206
+    store.rename("/memories/d", "/memories/f").await.unwrap(); // 207
+    write_many(&store, 130).await;
     assert_eq!(logged(&history, log("/memories/b.txt")).await, [76, 75, 73, 1]);
-    assert_eq!(logged(&history, log("/memories/d")).await, [74, 73, 1]);
+    assert_eq!(logged(&history, log("/memories/f/a.txt")).await, [207, 74, 73, 1]);
 }
 
 #[tokio::test]
@@ -223,7 +236,7 @@ async fn redaction_leaves_no_bytes_in_recent_entries_blocks_and_large_texts() {
 
 #[tokio::test]
 async fn limits_remove_the_oldest_entries_and_their_texts() {
-    let inner = Arc::new(InMemoryStore::new());
+    let inner: Shared = Arc::new(InMemoryStore::new());
     let store = HistoryStore::with_limits(Arc::clone(&inner), Limits::new().changes(100));
     store.write("/memories/large", "x".repeat(100_000)).await.unwrap();
     store.remove("/memories/large").await.unwrap();
@@ -328,7 +341,9 @@ async fn contents_by_another_program_are_kept_even_if_they_appear_during_the_cha
 /// The contents are redacted, and then the entry about that cannot be added.
 #[tokio::test]
 async fn an_interrupted_redaction_is_not_taken_back_by_other_sessions() {
-    let (inner, store) = store();
+    let directory = directory_in_ram().unwrap();
+    let inner: Shared = Arc::new(LocalStore::open(directory.path()).await.unwrap()); // equal contents, equal versions
+    let store = HistoryStore::new(Arc::clone(&inner));
     for text in ["a secret", "another secret", "public"] {
         store.write("/memories/a.txt", text).await.unwrap();
     }
