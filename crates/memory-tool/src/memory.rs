@@ -4,11 +4,13 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 #[cfg(feature = "history")]
-use memory_tool_core::ErrorKind;
+use memory_tool_core::{ErrorKind, Problem};
 use memory_tool_core::{
     FileEntry, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt as _, ToolRunner, Usage,
     VerifyProgress, VerifyReport,
 };
+#[cfg(feature = "history")]
+use memory_tool_history::{History, HistoryError, HistoryStore};
 
 use crate::backend::Backend;
 use crate::builder::MemoryBuilder;
@@ -47,7 +49,7 @@ pub(crate) struct Inner {
     #[cfg(feature = "encrypted")]
     pub(crate) encrypted: Option<memory_tool_encrypted::EncryptedStore>,
     #[cfg(feature = "history")]
-    pub(crate) history: Option<memory_tool_history::HistoryStore<Arc<dyn Store>>>,
+    pub(crate) history: Option<HistoryStore<Arc<dyn Store>>>,
     #[cfg(feature = "policies")]
     pub(crate) expiring: Option<Arc<crate::layers::Expiring>>,
     pub(crate) store: Arc<dyn Store>,
@@ -114,8 +116,8 @@ impl Memory {
     ///
     /// It is below the policies, so limits and screening do not apply to restored files.
     #[cfg(feature = "history")]
-    pub fn history(&self) -> Option<memory_tool_history::History<Arc<dyn Store>>> {
-        self.inner.history.as_ref().map(memory_tool_history::HistoryStore::history)
+    pub fn history(&self) -> Option<History<Arc<dyn Store>>> {
+        self.inner.history.as_ref().map(HistoryStore::history)
     }
 
     /// Reads the file or lists the directory at `path`.
@@ -213,16 +215,19 @@ impl Memory {
     /// # Errors
     /// [`StoreError::Failure`] if the check cannot be completed. Damage is in the report.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
-        let mut report = self.verify_files(progress).await?;
+        let report = self.verify_files(progress).await?;
         #[cfg(feature = "history")]
-        if let Some(history) = self.history() {
-            match history.verify().await {
-                Ok(found) => report.problems.extend(found.damage.into_iter().map(memory_tool_core::Problem::new)),
-                Err(memory_tool_history::HistoryError::Store(error)) if error.kind() != ErrorKind::Damaged => {
-                    return Err(error);
-                }
-                Err(error) => report.problems.push(memory_tool_core::Problem::of(&error)),
-            }
+        let report = self.with_history_problems(report).await?;
+        Ok(report)
+    }
+
+    #[cfg(feature = "history")]
+    async fn with_history_problems(&self, mut report: VerifyReport) -> Result<VerifyReport, StoreError> {
+        let Some(history) = self.history() else { return Ok(report) };
+        match history.verify().await {
+            Ok(found) => report.problems.extend(found.damage.into_iter().map(Problem::new)),
+            Err(HistoryError::Store(error)) if error.kind() != ErrorKind::Damaged => return Err(error),
+            Err(error) => report.problems.push(Problem::of(&error)),
         }
         Ok(report)
     }
