@@ -437,15 +437,18 @@ impl MemoryBuilder {
         let age = self.policies.idle_time;
         #[cfg(not(feature = "policies"))]
         let age = None;
-        let history = &mut self.history;
-        let kept = match (history.limits, history.is_kept, &self.location) {
-            (Some(limits), ..) => HistoryStore::with_limits(store, limits),
-            (None, true, _) if age.is_some() => HistoryStore::with_limits(store, Limits::new().age(age)),
-            (None, true, _) => HistoryStore::new(store),
+        let inner = Arc::clone(&store);
+        let kept = match (self.history.limits, self.history.is_kept, &self.location) {
+            (Some(limits), ..) => HistoryStore::with_limits(inner, limits),
+            (None, true, _) if age.is_some() => HistoryStore::with_limits(inner, Limits::new().age(age)),
+            (None, true, _) => HistoryStore::new(inner),
             (None, false, Location::Store(_)) => return store,
-            (None, false, _) => HistoryStore::if_present(store),
+            (None, false, _) => HistoryStore::if_present(inner),
         };
-        history.store = Some(kept.clone());
+        // The handle is below the layer that refuses changes.
+        let read_only =
+            self.is_read_only().then(|| HistoryStore::new(Arc::new(ReadOnlyStore::new(store)) as SharedStore));
+        self.history.store = Some(read_only.unwrap_or_else(|| kept.clone()));
         Arc::new(kept)
     }
 
@@ -509,6 +512,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[cfg(feature = "history")]
+    #[tokio::test]
+    async fn a_read_only_memory_shows_its_history_and_takes_nothing_back() {
+        let store = Arc::new(InMemoryStore::new());
+        let memory = Memory::over(Arc::clone(&store)).history().build().await.unwrap();
+        memory.write("/memories/a.txt", "one").await.unwrap();
+        memory.write("/memories/a.txt", "two").await.unwrap();
+        let history = Memory::over(store).history().read_only().build().await.unwrap().history().unwrap();
+        assert_eq!(history.newest().await.unwrap(), 2);
+        for refused in [history.undo(1).await, history.redact(&[1]).await] {
+            assert!(refused.unwrap_err().to_string().contains("read-only"));
+        }
+        history.clear().await.unwrap_err();
+        assert_eq!(memory.read_to_string("/memories/a.txt").await.unwrap(), "two");
+    }
 
     #[tokio::test]
     async fn must_exist_does_not_depend_on_the_order_of_the_calls() {

@@ -190,7 +190,8 @@ impl Memory {
     }
 
     /// Removes all files. Their access times are removed too, if the memory was opened with
-    /// [`expire_after`](MemoryBuilder::expire_after). The audit log is kept.
+    /// [`expire_after`](MemoryBuilder::expire_after). The audit log is kept. A history keeps the removed
+    /// contents until it is cleared too.
     ///
     /// # Errors
     /// The errors of [`Store::apply`], and [`StoreError::Refused`] if a [mounted](MemoryBuilder::mount) store contains

@@ -67,11 +67,15 @@ fn tip(error: &Error, command: &Command, words: &[OsString]) -> Option<String> {
         ContextValue::String(given) if error.kind() == ErrorKind::UnknownArgument && !given.starts_with('-') => {
             let name = words.iter().skip(1).find_map(|word| word.to_str().filter(|word| !word.starts_with('-')))?;
             let subcommand = command.find_subcommand(name)?;
-            let option = NAMELESS
-                .iter()
-                .find_map(|id| subcommand.get_arguments().find(|argument| argument.get_id() == id)?.get_long())?;
+            let long_of = |id: &&str| subcommand.get_arguments().find(|argument| argument.get_id() == *id)?.get_long();
+            let option = NAMELESS.iter().filter_map(long_of).find(|option| !is_given(option, words))?;
             Some(format!("did you mean --{option} {given}?"))
         }
         _ => None,
     }
+}
+
+fn is_given(option: &str, words: &[OsString]) -> bool {
+    let is_option = |word: &str| word.strip_prefix("--").is_some_and(|word| word.split('=').next() == Some(option));
+    words.iter().filter_map(|word| word.to_str()).any(is_option)
 }

@@ -141,6 +141,10 @@ fn the_option_that_was_meant_is_named() {
         let (status, _, errors) = outcome(&mut words(arguments));
         assert!(status == Some(2) && errors.contains(suggested), "{arguments:?}: {errors}");
     }
+    for store in [&["--store", "./memory"][..], &["--store=./memory"]] {
+        let (status, _, errors) = outcome(&mut words(&[&["verify", "extra"], store].concat()));
+        assert!(status == Some(2) && !errors.contains("did you mean"), "{errors}");
+    }
 }
 
 #[test]
