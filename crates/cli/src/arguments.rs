@@ -33,11 +33,10 @@ use memory_tool::{Actor, MemoryOptions, MemoryPath, StoreUrl};
 use memory_tool_bucket::DEFAULT_GRACE;
 
 use crate::arguments::values::{
-    Age, AnswerTimeout, ReportFormat, ViewCap, WritingArgument, by_name, directory_of_a_case, directory_of_a_source,
-    host_path, lack,
+    Age, AnswerTimeout, Point, ReportFormat, ViewCap, WritingArgument, by_name, directory_of_a_case,
+    directory_of_a_source, host_path, lack, memory_path,
 };
 use crate::encryption::{Encryption, SourceEncryption};
-use crate::history::{self, Point};
 use crate::memory;
 use crate::policies::Policies;
 use crate::protocol::MAX_LINE_BYTES;
@@ -733,7 +732,7 @@ pub(crate) struct ViewCapArgument {
 #[derive(Args, Debug)]
 pub(crate) struct LogArguments {
     /// List only changes of this file or directory, through its renames
-    #[arg(value_parser = history::path)]
+    #[arg(value_parser = memory_path)]
     pub(crate) path: Option<MemoryPath>,
 
     /// List at most N entries
@@ -759,7 +758,7 @@ pub(crate) struct ShowArguments {
     pub(crate) entry: u64,
 
     /// Print this file after the entry instead
-    #[arg(value_parser = history::path)]
+    #[arg(value_parser = memory_path)]
     pub(crate) path: Option<MemoryPath>,
 
     #[command(flatten)]
@@ -770,15 +769,13 @@ pub(crate) struct ShowArguments {
 #[derive(Args, Debug)]
 pub(crate) struct DiffArguments {
     /// The entry or time of the first state, or its age
-    #[arg(value_parser = Point::parse)]
     pub(crate) from: Point,
 
     /// The entry or time of the second state, or its age [default: the newest entry]
-    #[arg(value_parser = Point::parse)]
     pub(crate) to: Option<Point>,
 
     /// Compare only this file or directory
-    #[arg(long, value_parser = history::path)]
+    #[arg(long, value_parser = memory_path)]
     pub(crate) path: Option<MemoryPath>,
 
     #[command(flatten)]
@@ -822,11 +819,11 @@ pub(crate) struct RedoArguments {
 #[derive(Args, Debug)]
 pub(crate) struct RestoreArguments {
     /// The file or directory; /memories is everything
-    #[arg(value_parser = history::path)]
+    #[arg(value_parser = memory_path)]
     pub(crate) path: MemoryPath,
 
     /// Restore the state after this entry, at this time, or this long ago
-    #[arg(long, value_name = "ENTRY|TIME|AGE", value_parser = Point::parse)]
+    #[arg(long, value_name = "ENTRY|TIME|AGE")]
     pub(crate) to: Point,
 
     #[command(flatten)]

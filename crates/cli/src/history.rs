@@ -2,13 +2,13 @@
 
 use std::io::{self, IsTerminal as _};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use memory_tool::history::{Entry, FileChange, FileDiff, History, HistoryError, LogFilter, Origin};
 use memory_tool::store::StorePath;
-use memory_tool::{Memory, MemoryPath, Store};
+use memory_tool::{Memory, Store};
 use serde::Serialize;
 
+use crate::arguments::values::Point;
 use crate::arguments::{
     DiffArguments, HistoryArgument, LogArguments, RedactArguments, RedoArguments, RestoreArguments, ShowArguments,
     UndoArguments,
@@ -18,41 +18,19 @@ use crate::failure::{Context as _, Failure};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
 use crate::output::{count, to_json, write_line, write_text};
-use crate::pager::Pager;
+use crate::pager::{Colors, Pager};
 
 pub(crate) type StoreHistory = History<Arc<dyn Store>>;
 
-/// An entry of the history that the command line names.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Point {
-    Entry(u64),
-    /// The newest entry that is not after this time.
-    Time(SystemTime),
-}
-
-impl Point {
-    /// Parses a number, a time such as 2026-11-26T10:00:00Z, or an age such as 24h.
-    pub(crate) fn parse(given: &str) -> Result<Self, &'static str> {
-        if let Ok(number) = given.parse() {
-            return Ok(Self::Entry(number));
-        }
-        if let Ok(time) = humantime::parse_rfc3339_weak(given) {
-            return Ok(Self::Time(time));
-        }
-        let age = humantime::parse_duration(given).ok().and_then(|age| SystemTime::now().checked_sub(age));
-        age.map(Self::Time)
-            .ok_or("expected the number of an entry, a time such as 2026-11-26T10:00:00Z, or an age such as 24h")
-    }
-
-    async fn number(self, history: &StoreHistory) -> Result<u64, Failure> {
-        match self {
-            Self::Entry(number) => Ok(number),
-            Self::Time(time) => history.newest_at(time).await.context(READING),
-        }
-    }
-}
-
 const READING: &str = "cannot read the history";
+
+/// The number of an entry.
+async fn number(point: Point, history: &StoreHistory) -> Result<u64, HistoryError> {
+    match point {
+        Point::Entry(number) => Ok(number),
+        Point::Time(time) => history.newest_at(time).await,
+    }
+}
 
 /// Lists entries.
 pub(crate) fn log(arguments: &LogArguments) -> Result<(), Failure> {
@@ -73,14 +51,14 @@ pub(crate) fn log(arguments: &LogArguments) -> Result<(), Failure> {
 #[cfg(feature = "chat")]
 pub(crate) async fn newest(history: Option<&StoreHistory>) -> Result<String, Failure> {
     let entries = required(history)?.entries(&LogFilter::new().limit(10)).await.context(READING)?;
-    let text = entries.iter().map(|entry| Colors::NONE.entry(entry)).collect::<Vec<_>>().join("\n");
+    let text = entries.iter().map(|entry| entry_text(Colors::NONE, entry)).collect::<Vec<_>>().join("\n");
     Ok(if text.is_empty() { "the history is empty; start with --history".to_owned() } else { text })
 }
 
 /// Takes back the last change, for `/undo`.
 #[cfg(feature = "chat")]
 pub(crate) async fn undo_last(history: Option<&StoreHistory>) -> Result<String, Failure> {
-    required(history)?.undo(1).await.map(|entry| Colors::NONE.entry(&entry)).map_err(failure)
+    required(history)?.undo(1).await.map(|entry| entry_text(Colors::NONE, &entry)).map_err(failure)
 }
 
 fn required(history: Option<&StoreHistory>) -> Result<&StoreHistory, Failure> {
@@ -111,9 +89,9 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
 pub(crate) fn diff(arguments: &DiffArguments) -> Result<(), Failure> {
     let differences = run_until_interrupted(CLEANUP_TIME, async {
         let (_memory, history) = open(&arguments.history, true).await?;
-        let from = arguments.from.number(&history).await?;
+        let from = number(arguments.from, &history).await.context(READING)?;
         let to = match arguments.to {
-            Some(to) => to.number(&history).await?,
+            Some(to) => number(to, &history).await.context(READING)?,
             None => history.newest().await.context(READING)?,
         };
         let path = arguments.path.clone().map_or_else(StorePath::memories, StorePath::from);
@@ -124,7 +102,7 @@ pub(crate) fn diff(arguments: &DiffArguments) -> Result<(), Failure> {
         return write_line(&mut io::stdout().lock(), to_json(&io::stdout(), &differences)?).map(drop);
     }
     let pager = Pager::start();
-    let text = differences.iter().map(|difference| pager.colors.diff(difference)).collect::<String>();
+    let text = differences.iter().map(|difference| diff_text(pager.colors, difference)).collect::<String>();
     pager.write(&text)
 }
 
@@ -154,10 +132,7 @@ pub(crate) fn redo(arguments: &RedoArguments) -> Result<(), Failure> {
 /// Restores a file, a directory or everything.
 pub(crate) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
     change(&arguments.history, false, async |history| {
-        let number = match arguments.to {
-            Point::Entry(number) => number,
-            Point::Time(time) => history.newest_at(time).await?,
-        };
+        let number = number(arguments.to, &history).await?;
         history.restore(&arguments.path.clone().into(), number).await
     })
 }
@@ -218,10 +193,10 @@ fn write_entries(as_json: bool, entries: &[Entry], differences: &[FileDiff]) -> 
         return Ok(());
     }
     let pager = Pager::start();
-    let mut text = entries.iter().map(|entry| pager.colors.entry(entry)).collect::<Vec<_>>().join("\n");
+    let mut text = entries.iter().map(|entry| entry_text(pager.colors, entry)).collect::<Vec<_>>().join("\n");
     for difference in differences {
         text += "\n";
-        text += &pager.colors.diff(difference);
+        text += &diff_text(pager.colors, difference);
     }
     pager.write(&text)
 }
@@ -258,81 +233,62 @@ impl<'a> PrintedDiff<'a> {
     }
 }
 
-/// Colors on a terminal, as Git has them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Colors {
-    pub(crate) are_shown: bool,
+/// An entry for people, as Git prints a commit.
+fn entry_text(colors: Colors, entry: &Entry) -> String {
+    let number = colors.paint("33", &format!("entry {}", entry.number));
+    let actor = entry.actor.iter().map(|actor| format!("Actor:   {}\n", on_one_line(actor)));
+    let date = humantime::format_rfc3339_seconds(entry.time);
+    let action = match (&entry.origin, &entry.command) {
+        (Origin::Edit, Some(command)) => on_one_line(command).to_string(),
+        (Origin::Edit, None) => "by a program".to_owned(),
+        (Origin::Undo(entries), _) => format!("undo of {}", numbers(entries)),
+        (Origin::Redo(entry), _) => format!("redo of entry {entry}"),
+        (Origin::Revert(entries), _) => format!("undo of {}", numbers(entries)),
+        (Origin::Restore(entry), _) => format!("restore of the state after entry {entry}"),
+        (Origin::Redaction(entries), _) => format!("redaction of {}", numbers(entries)),
+        (_, command) => command.clone().unwrap_or_default(),
+    };
+    let changes = entry.changes.iter().map(|change| format!("    {}\n", change_text(colors, change)));
+    let redacted = entry.is_redacted.then(|| "    redacted\n".to_owned());
+    let head = format!("{number}\n{}Date:    {date}\nCommand: {action}\n", actor.collect::<String>());
+    head + &changes.chain(redacted).collect::<String>()
 }
 
-impl Colors {
-    #[cfg(feature = "chat")]
-    const NONE: Self = Self { are_shown: false };
-
-    fn paint(self, color: &str, text: &str) -> String {
-        if self.are_shown { format!("\u{1b}[{color}m{text}\u{1b}[m") } else { text.to_owned() }
-    }
-
-    fn entry(self, entry: &Entry) -> String {
-        let number = self.paint("33", &format!("entry {}", entry.number));
-        let actor = entry.actor.iter().map(|actor| format!("Actor:   {}\n", on_one_line(actor)));
-        let date = humantime::format_rfc3339_seconds(entry.time);
-        let action = match (&entry.origin, &entry.command) {
-            (Origin::Edit, Some(command)) => on_one_line(command).to_string(),
-            (Origin::Edit, None) => "by a program".to_owned(),
-            (Origin::Undo(entries), _) => format!("undo of {}", numbers(entries)),
-            (Origin::Redo(entry), _) => format!("redo of entry {entry}"),
-            (Origin::Revert(entries), _) => format!("undo of {}", numbers(entries)),
-            (Origin::Restore(entry), _) => format!("restore of the state after entry {entry}"),
-            (Origin::Redaction(entries), _) => format!("redaction of {}", numbers(entries)),
-            (_, command) => command.clone().unwrap_or_default(),
-        };
-        let changes = entry.changes.iter().map(|change| format!("    {}\n", self.change(change)));
-        let redacted = entry.is_redacted.then(|| "    redacted\n".to_owned());
-        let head = format!("{number}\n{}Date:    {date}\nCommand: {action}\n", actor.collect::<String>());
-        head + &changes.chain(redacted).collect::<String>()
-    }
-
-    fn change(self, change: &FileChange) -> String {
-        let path = |path: &StorePath| on_one_line(path.as_str()).to_string();
-        match change {
-            FileChange::Write { path: changed, before: None, after, .. } => {
-                format!("{} {} ({})", self.paint("32", "A"), path(changed), count(after.size, "byte"))
-            }
-            FileChange::Write { path: changed, after, .. } => {
-                format!("{} {} ({})", self.paint("36", "M"), path(changed), count(after.size, "byte"))
-            }
-            FileChange::Remove { path: removed, .. } => format!("{} {}", self.paint("31", "D"), path(removed)),
-            FileChange::Rename { from, to, .. } => {
-                format!("{} {} -> {}", self.paint("35", "R"), path(from), path(to))
-            }
-            other => path(other.path()),
+fn change_text(colors: Colors, change: &FileChange) -> String {
+    let path = |path: &StorePath| on_one_line(path.as_str()).to_string();
+    match change {
+        FileChange::Write { path: changed, before: None, after, .. } => {
+            format!("{} {} ({})", colors.paint("32", "A"), path(changed), count(after.size, "byte"))
         }
+        FileChange::Write { path: changed, after, .. } => {
+            format!("{} {} ({})", colors.paint("36", "M"), path(changed), count(after.size, "byte"))
+        }
+        FileChange::Remove { path: removed, .. } => format!("{} {}", colors.paint("31", "D"), path(removed)),
+        FileChange::Rename { from, to, .. } => {
+            format!("{} {} -> {}", colors.paint("35", "R"), path(from), path(to))
+        }
+        other => path(other.path()),
     }
+}
 
-    fn diff(self, difference: &FileDiff) -> String {
-        let unified = difference.unified();
-        let lines = unified.split_inclusive('\n').map(|line| {
-            let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
-            let text = if io::stdout().is_terminal() { for_terminal(text) } else { text.to_owned() };
-            let color = match text.as_bytes() {
-                [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => "1",
-                [b'+', ..] => "32",
-                [b'-', ..] => "31",
-                [b'@', ..] => "36",
-                _ => return text + end,
-            };
-            self.paint(color, &text) + end
-        });
-        lines.collect()
-    }
+fn diff_text(colors: Colors, difference: &FileDiff) -> String {
+    let unified = difference.unified();
+    let lines = unified.split_inclusive('\n').map(|line| {
+        let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
+        let text = if io::stdout().is_terminal() { for_terminal(text) } else { text.to_owned() };
+        let color = match text.as_bytes() {
+            [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => "1",
+            [b'+', ..] => "32",
+            [b'-', ..] => "31",
+            [b'@', ..] => "36",
+            _ => return text + end,
+        };
+        colors.paint(color, &text) + end
+    });
+    lines.collect()
 }
 
 fn numbers(entries: &[u64]) -> String {
     let listed = entries.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     format!("{} {listed}", if entries.len() == 1 { "entry" } else { "entries" })
-}
-
-/// The path of an argument.
-pub(crate) fn path(given: &str) -> Result<MemoryPath, memory_tool::PathError> {
-    MemoryPath::parse(given).or_else(|error| crate::commands::intended(given).ok_or(error))
 }

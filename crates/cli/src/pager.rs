@@ -5,7 +5,6 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::process::{Child, Command, Stdio};
 
 use crate::failure::Failure;
-use crate::history::Colors;
 use crate::output::write_text;
 
 /// Standard output, through the program in `PAGER` or `less` if it is a terminal. An empty `PAGER` turns this off.
@@ -29,6 +28,22 @@ impl Pager {
         // A person may end the pager before the end of the text.
         let _ = process.stdin.take().map(|mut input| input.write_all(text.as_bytes()));
         process.wait().map(drop).map_err(Failure::Output)
+    }
+}
+
+/// Colors on a terminal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Colors {
+    are_shown: bool,
+}
+
+impl Colors {
+    #[cfg(feature = "chat")]
+    pub(crate) const NONE: Self = Self { are_shown: false };
+
+    /// A part of a line in a color, by its number in ANSI escape sequences.
+    pub(crate) fn paint(self, color: &str, text: &str) -> String {
+        if self.are_shown { format!("\u{1b}[{color}m{text}\u{1b}[m") } else { text.to_owned() }
     }
 }
 

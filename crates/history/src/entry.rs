@@ -206,6 +206,11 @@ impl TryFrom<String> for Hash {
 }
 
 /// A time in milliseconds since 1970.
+pub(crate) fn millis(time: SystemTime) -> u64 {
+    let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since_1970.as_millis().try_into().unwrap_or(u64::MAX)
+}
+
 mod milliseconds {
     use serde::{Deserializer, Serializer};
 
@@ -215,8 +220,7 @@ mod milliseconds {
     const YEAR_10_000: Duration = Duration::from_secs(253_402_300_800);
 
     pub(super) fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-        let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        serializer.serialize_u64(since_1970.as_millis().try_into().unwrap_or(u64::MAX))
+        serializer.serialize_u64(millis(*time))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {

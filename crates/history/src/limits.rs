@@ -4,8 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
-use crate::log::millis;
-use crate::records::{BLOCK, IndexedBlock};
+use crate::entry::millis;
+
+/// The entries of a block, which are removed at once.
+pub(crate) const BLOCK: u64 = 64;
 
 /// How much history is kept. A change that exceeds a limit removes the oldest 64 entries with their contents.
 ///
@@ -52,18 +54,17 @@ impl Limits {
         self
     }
 
-    /// The number of blocks to remove, from the oldest. The newest one stays.
-    pub(crate) fn exceeded(&self, blocks: &[IndexedBlock], now: SystemTime) -> usize {
-        let mut bytes = blocks.iter().fold(0_u64, |bytes, block| bytes.saturating_add(block.bytes));
+    /// The number of blocks to remove, from the oldest. The newest one stays. `blocks` are the time of the newest entry
+    /// and the size of each.
+    pub(crate) fn exceeded(&self, blocks: &[(u64, u64)], now: SystemTime) -> usize {
+        let mut bytes = blocks.iter().fold(0_u64, |sum, (_, bytes)| sum.saturating_add(*bytes));
         let mut entries = blocks.len() as u64 * BLOCK;
-        let is_old = |block: &IndexedBlock| {
-            let oldest = self.age.and_then(|age| now.checked_sub(age)).map(millis);
-            oldest.is_some_and(|oldest| block.until < oldest)
-        };
-        let exceeds = |block: &&IndexedBlock| {
+        let oldest = self.age.and_then(|age| now.checked_sub(age)).map(millis);
+        let exceeds = |(until, size): &&(u64, u64)| {
+            let is_old = oldest.is_some_and(|oldest| *until < oldest);
             let has_too_many = self.changes.is_some_and(|limit| entries - BLOCK >= limit);
-            let exceeds = is_old(block) || has_too_many || self.bytes.is_some_and(|limit| bytes > limit);
-            (bytes, entries) = (bytes.saturating_sub(block.bytes), entries - BLOCK);
+            let exceeds = is_old || has_too_many || self.bytes.is_some_and(|limit| bytes > limit);
+            (bytes, entries) = (bytes.saturating_sub(*size), entries - BLOCK);
             exceeds
         };
         blocks.iter().take(blocks.len().saturating_sub(1)).take_while(exceeds).count()

@@ -5,9 +5,9 @@ use std::time::SystemTime;
 
 use memory_tool_core::{Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile};
 
-use crate::entry::Entry;
-use crate::limits::Limits;
-use crate::records::{self, BLOCK, Block, Head, IndexedBlock, PART_BYTES, READING, Stored, damaged};
+use crate::entry::{Entry, millis};
+use crate::limits::{BLOCK, Limits};
+use crate::records::{self, Block, Head, IndexedBlock, PART_BYTES, READING, Stored, damaged};
 
 /// The log of a store.
 ///
@@ -228,7 +228,8 @@ impl<S: Store> Log<S> {
         let block = Block::to_bytes(&entries)?;
         let mut index = self.index(tip).await?;
         index.push(IndexedBlock::new(first, millis(new.entry.time), block.len() as u64, &entries));
-        let dropped = head.limits.exceeded(&index, (self.clock)());
+        let sizes: Vec<_> = index.iter().map(|block| (block.until, block.bytes)).collect();
+        let dropped = head.limits.exceeded(&sizes, (self.clock)());
         for block in index.drain(..dropped) {
             batch = batch.remove(records::block(block.first));
             batch = block.large.into_iter().fold(batch, |batch, number| batch.remove(records::large(number)));
@@ -324,9 +325,4 @@ impl<S: Store> Log<S> {
             }
         }
     }
-}
-
-pub(crate) fn millis(time: SystemTime) -> u64 {
-    let since_1970 = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    since_1970.as_millis().try_into().unwrap_or(u64::MAX)
 }

@@ -21,13 +21,10 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::entry::{Entry, FileChange};
-use crate::limits::Limits;
+use crate::limits::{BLOCK, Limits};
 
 /// The format version. Other versions are neither read nor changed.
 const FORMAT: u32 = 1;
-
-/// The entries of a block.
-pub(crate) const BLOCK: u64 = 64;
 
 /// The contents of an entry are large, and stored apart from it, if their total size exceeds this.
 pub(crate) const LARGE_BYTES: u64 = 64 * 1024;

@@ -4,18 +4,49 @@ use std::fmt;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use memory_tool::conformance::Capability;
-use memory_tool::expand_home;
+use memory_tool::{MemoryPath, PathError, expand_home};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+use crate::commands::intended;
 
 /// Parses a path of the host, in which `~` is the home directory.
 pub(crate) fn host_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(expand_home)
+}
+
+/// A path of the memory, with or without `/memories`.
+pub(crate) fn memory_path(given: &str) -> Result<MemoryPath, PathError> {
+    MemoryPath::parse(given).or_else(|error| intended(given).ok_or(error))
+}
+
+/// An entry of the history.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Point {
+    Entry(u64),
+    /// The newest entry that is not after this time.
+    Time(SystemTime),
+}
+
+impl FromStr for Point {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        if let Ok(number) = given.parse() {
+            return Ok(Self::Entry(number));
+        }
+        if let Ok(time) = humantime::parse_rfc3339_weak(given) {
+            return Ok(Self::Time(time));
+        }
+        let age = given.parse::<Age>().ok().and_then(|Age(age)| SystemTime::now().checked_sub(age));
+        let expected = "expected the number of an entry, a time such as 2026-11-26T10:00:00Z, or an age such as 24h";
+        age.map(Self::Time).ok_or(expected)
+    }
 }
 
 /// The maximum output of one `view` in characters (`[V8]`). `None`, written `none`, is no maximum.
