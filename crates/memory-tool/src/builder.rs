@@ -28,6 +28,8 @@ use crate::redaction::redact_credentials;
 use crate::store_url::{StoreUrl, StoreUrlError};
 #[cfg(feature = "encrypted")]
 use crate::unprobed::{KeysRequired, UnprobedStore};
+#[cfg(not(feature = "history"))]
+use crate::without_history::WithoutHistory;
 
 pub(crate) type SharedStore = Arc<dyn Store>;
 pub(crate) type SharedTool = Arc<dyn MemoryTool>;
@@ -406,14 +408,11 @@ impl MemoryBuilder {
     /// this order.
     #[cfg_attr(not(feature = "policies"), expect(clippy::unnecessary_wraps, reason = "only policies can be invalid"))]
     fn add_layers(&mut self, store: SharedStore) -> Result<SharedStore, BoxError> {
-        #[cfg(all(feature = "history", not(feature = "policies")))]
+        #[cfg(feature = "policies")]
+        let store = self.policies.restrict_to_scope(self.policies.observe(store));
         let store = self.keep_history(store);
         #[cfg(feature = "policies")]
         let store = {
-            let store = self.policies.observe(store);
-            let store = self.policies.restrict_to_scope(store);
-            #[cfg(feature = "history")]
-            let store = self.keep_history(store);
             let store = self.policies.expire(store)?;
             let store = self.policies.limit(store);
             self.policies.mount(store)?
@@ -450,6 +449,15 @@ impl MemoryBuilder {
             self.is_read_only().then(|| HistoryStore::new(Arc::new(ReadOnlyStore::new(store)) as SharedStore));
         self.history.store = Some(read_only.unwrap_or_else(|| kept.clone()));
         Arc::new(kept)
+    }
+
+    /// Refuses changes of a memory that has a history.
+    #[cfg(not(feature = "history"))]
+    fn keep_history(&self, store: SharedStore) -> SharedStore {
+        match self.location {
+            Location::Store(_) => store,
+            Location::Url(_) | Location::Invalid(..) => Arc::new(WithoutHistory(store)),
+        }
     }
 
     fn tool_over(&mut self, store: SharedStore) -> SharedTool {

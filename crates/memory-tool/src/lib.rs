@@ -19,6 +19,8 @@ mod store_url;
 pub mod transfer;
 #[cfg(feature = "encrypted")]
 mod unprobed;
+#[cfg(not(feature = "history"))]
+mod without_history;
 
 pub use backend::Backend;
 pub use builder::MemoryBuilder;
