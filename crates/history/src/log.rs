@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use memory_tool_core::{Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile};
+use tokio::sync::Mutex as AsyncMutex;
 
 use crate::entry::{Entry, millis};
 use crate::limits::{BLOCK, Limits};
@@ -22,6 +23,10 @@ pub(crate) struct Log<S> {
     pub(crate) clock: fn() -> SystemTime,
     /// The last known end of the log.
     tip: Mutex<Option<Arc<Tip>>>,
+    /// The turn of a writer of this process that lost a number to another one. Without turns, each of many writers would
+    /// make all others try again. The deadlines of the store bound the time that a turn takes, and a writer that never
+    /// lost needs none.
+    pub(crate) turn: AsyncMutex<()>,
     /// The last block that was read with its contents, and the head at that time.
     block: Mutex<Option<(Head, Arc<Vec<Stored>>)>>,
 }
@@ -97,11 +102,14 @@ impl Attempts {
     ///
     /// # Errors
     /// The error itself, unless the log has changed since the last attempt. If it has not, a missing or unexpected
-    /// record is damage.
+    /// record is damage. After too many attempts, the store is busy.
     pub(crate) fn again(&mut self, tip: &Tip, error: StoreError) -> Result<(), StoreError> {
         let seen = Some((tip.head.clone(), tip.next));
-        if !is_outdated(&error) || self.made >= MAX_ATTEMPTS {
+        if !is_outdated(&error) {
             return Err(error);
+        }
+        if self.made >= MAX_ATTEMPTS {
+            return Err(StoreError::failure(ErrorKind::Busy, READING, "other sessions kept changing the memory"));
         }
         match &error {
             StoreError::NotFound { path } if self.last == seen => return Err(damaged(format!("{path} is missing"))),
@@ -118,7 +126,14 @@ impl Attempts {
 
 impl<S: Store> Log<S> {
     pub(crate) fn new(store: S, limits: Option<Limits>) -> Self {
-        Self { store, limits, clock: SystemTime::now, tip: Mutex::default(), block: Mutex::default() }
+        Self {
+            store,
+            limits,
+            clock: SystemTime::now,
+            tip: Mutex::default(),
+            turn: AsyncMutex::default(),
+            block: Mutex::default(),
+        }
     }
 
     /// The last known end of the log, which may be outdated.

@@ -24,14 +24,15 @@ impl RecentReads {
             return;
         }
         let mut files = self.files();
+        files.retain(|(known, _)| known != path);
         files.truncate(FILES - 1);
         files.push_front((path.clone(), file.clone()));
     }
 
-    /// Takes the contents of a file at a version.
-    pub(crate) fn take(&self, path: &StorePath, version: &Version) -> Option<Vec<u8>> {
-        let mut files = self.files();
-        let position = files.iter().position(|(known, file)| known == path && file.version == *version)?;
-        Some(files.remove(position)?.1.content)
+    /// The contents of a file at a version.
+    pub(crate) fn contents(&self, path: &StorePath, version: &Version) -> Option<Vec<u8>> {
+        let files = self.files();
+        let found = files.iter().find(|(known, file)| known == path && file.version == *version);
+        found.map(|(_, file)| file.content.clone())
     }
 }

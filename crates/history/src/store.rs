@@ -111,13 +111,16 @@ impl<S: Store> HistoryStore<S> {
 
     /// Applies a batch of changes of files with its entry.
     pub(crate) async fn commit(&self, batch: Batch, origin: &Origin) -> Result<Entry, StoreError> {
-        let (mut attempts, mut conflicts) = (Attempts::default(), 0);
+        let (mut attempts, mut conflicts, mut turn) = (Attempts::default(), 0, None);
         loop {
             let tip = self.log.tip().await?;
             match self.commit_at(&tip, &batch, origin.clone()).await {
                 Err(error) if is_outdated(&error) => {
                     attempts.again(&tip, error)?;
                     self.log.replace_tip(&tip, None);
+                    if turn.is_none() {
+                        turn = Some(self.log.turn.lock().await);
+                    }
                 }
                 // Another program changed a file after it was read here.
                 Err(error) if conflicts < MAX_ATTEMPTS && !is_required(&batch, &error) => conflicts += 1,
@@ -180,7 +183,7 @@ impl<S: Store> HistoryStore<S> {
             match precondition {
                 Precondition::Absent => return Ok(None),
                 Precondition::Version(version) => {
-                    if let Some(content) = self.reads.take(required, version) {
+                    if let Some(content) = self.reads.contents(required, version) {
                         return Ok(Some(Found::File(content, version.clone())));
                     }
                 }

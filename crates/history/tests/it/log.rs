@@ -1,6 +1,7 @@
 //! The log: order under races, pages, renames, blocks, limits, redaction and damage.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -336,6 +337,72 @@ async fn contents_by_another_program_are_kept_even_if_they_appear_during_the_cha
     let unavailable = meddling(&inner, [Meddler::Failure]).write("/memories/a.txt", "three").await.unwrap_err();
     assert_eq!(unavailable.kind(), ErrorKind::Busy);
     assert_eq!(store.history().newest().await.unwrap(), 2);
+}
+
+/// A store that counts batches, and lets others run before each.
+#[derive(Debug)]
+struct Counting {
+    inner: InMemoryStore,
+    batches: AtomicUsize,
+}
+
+#[async_trait]
+impl Store for Counting {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        tokio::task::yield_now().await;
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.batches.fetch_add(1, Ordering::Relaxed);
+        tokio::task::yield_now().await;
+        self.inner.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn writers_of_a_process_that_lose_take_turns() {
+    const WRITERS: usize = 32;
+    const WRITES: usize = 20;
+    let store = HistoryStore::new(Counting { inner: InMemoryStore::new(), batches: AtomicUsize::new(0) });
+    let write_all = |writer: usize| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for number in 0..WRITES {
+                store.write(format!("/memories/{writer}").as_str(), format!("{number}")).await.unwrap();
+            }
+        })
+    };
+    for writer in (0..WRITERS).map(write_all).collect::<Vec<_>>() {
+        writer.await.unwrap();
+    }
+    let batches = store.inner().batches.load(Ordering::Relaxed);
+    println!("{batches} batches");
+    assert_eq!(store.history().newest().await.unwrap(), (WRITERS * WRITES) as u64);
+    assert!(batches < 3 * WRITERS * WRITES, "{batches}");
+}
+
+/// A store on which another session is always faster.
+#[derive(Debug)]
+struct Overtaken(Shared);
+
+#[async_trait]
+impl Store for Overtaken {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.0.read_opts(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        HistoryStore::new(Arc::clone(&self.0)).write("/memories/other.txt", "other").await?;
+        self.0.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn a_writer_that_always_loses_is_refused_as_busy() {
+    let (inner, _) = store();
+    let refused = HistoryStore::new(Overtaken(inner)).write("/memories/a.txt", "text").await.unwrap_err();
+    assert_eq!((refused.kind(), refused.is_retryable()), (ErrorKind::Busy, true), "{refused}");
 }
 
 /// The contents are redacted, and then the entry about that cannot be added.
