@@ -24,7 +24,7 @@ pub(crate) struct Log<S> {
     /// The last known end of the log.
     tip: Mutex<Option<Arc<Tip>>>,
     /// The turn of a writer of this process that lost a number to another one. Without turns, each of many writers
-    /// would make all others try again. The deadlines of the store bound a turn, and only writers that lost wait for one.
+    /// would make all others try again. The deadlines of the store bound a turn, and only writers that lost wait.
     pub(crate) turn: AsyncMutex<()>,
     /// The last block that was read with its contents, and the head at that time.
     block: Mutex<Option<(Head, Arc<Vec<Stored>>)>>,
