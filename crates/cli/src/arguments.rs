@@ -801,7 +801,7 @@ pub(crate) struct UndoArguments {
     pub(crate) by: ByArgument,
 
     #[command(flatten)]
-    pub(crate) history: HistoryArgument,
+    pub(crate) change: HistoryChangeArgument,
 }
 
 /// The arguments of `redo`.
@@ -812,7 +812,7 @@ pub(crate) struct RedoArguments {
     pub(crate) force: bool,
 
     #[command(flatten)]
-    pub(crate) history: HistoryArgument,
+    pub(crate) change: HistoryChangeArgument,
 }
 
 /// The arguments of `restore`.
@@ -827,7 +827,7 @@ pub(crate) struct RestoreArguments {
     pub(crate) to: Point,
 
     #[command(flatten)]
-    pub(crate) history: HistoryArgument,
+    pub(crate) change: HistoryChangeArgument,
 }
 
 /// The arguments of `redact`.
@@ -842,7 +842,7 @@ pub(crate) struct RedactArguments {
     pub(crate) all: bool,
 
     #[command(flatten)]
-    pub(crate) history: HistoryArgument,
+    pub(crate) change: HistoryChangeArgument,
 }
 
 /// Whose changes the commands for the history select.
@@ -864,16 +864,23 @@ pub(crate) struct HistoryArgument {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// The name of the person who makes this change
-    #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name)]
-    pub(crate) actor: Option<Actor>,
-
     /// Work only in the part of the store that belongs to tenant NAME
     #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
     pub(crate) scope: Option<Scope>,
 
     #[command(flatten)]
     pub(crate) store: StoreArgument,
+}
+
+/// The arguments of the commands that change something with the history.
+#[derive(Args, Debug)]
+pub(crate) struct HistoryChangeArgument {
+    /// The name of the person who makes this change
+    #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name)]
+    pub(crate) actor: Option<Actor>,
+
+    #[command(flatten)]
+    pub(crate) history: HistoryArgument,
 }
 
 /// The arguments of `completions`.

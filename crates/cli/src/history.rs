@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::arguments::values::Point;
 use crate::arguments::{
-    DiffArguments, HistoryArgument, LogArguments, RedactArguments, RedoArguments, RestoreArguments, ShowArguments,
-    UndoArguments,
+    DiffArguments, HistoryArgument, HistoryChangeArgument, LogArguments, RedactArguments, RedoArguments,
+    RestoreArguments, ShowArguments, UndoArguments,
 };
 use crate::escapes::{for_terminal, on_one_line};
 use crate::failure::{Context as _, Failure};
@@ -108,7 +108,7 @@ pub(crate) fn diff(arguments: &DiffArguments) -> Result<(), Failure> {
 
 /// Takes back the last changes, or changes by an actor or a command.
 pub(crate) fn undo(arguments: &UndoArguments) -> Result<(), Failure> {
-    change(&arguments.history, arguments.force, async |history| {
+    change(&arguments.change, arguments.force, async |history| {
         let by = &arguments.by;
         if arguments.entries.is_empty() && by.actor.is_none() && by.command.is_none() {
             return history.undo(arguments.count.get()).await;
@@ -126,12 +126,12 @@ pub(crate) fn undo(arguments: &UndoArguments) -> Result<(), Failure> {
 
 /// Takes back the last undo.
 pub(crate) fn redo(arguments: &RedoArguments) -> Result<(), Failure> {
-    change(&arguments.history, arguments.force, async |history| history.redo().await)
+    change(&arguments.change, arguments.force, async |history| history.redo().await)
 }
 
 /// Restores a file, a directory or everything.
 pub(crate) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
-    change(&arguments.history, false, async |history| {
+    change(&arguments.change, false, async |history| {
         let number = number(arguments.to, &history).await?;
         history.restore(&arguments.path.clone().into(), number).await
     })
@@ -141,25 +141,26 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
 pub(crate) fn redact(arguments: &RedactArguments) -> Result<(), Failure> {
     if arguments.all {
         return run_until_interrupted(CLEANUP_TIME, async {
-            let (_memory, history) = open(&arguments.history, false).await?;
+            let (_memory, history) = open(&arguments.change.history, false).await?;
             history.clear().await.map_err(failure)
         });
     }
-    change(&arguments.history, false, async |history| history.redact(&arguments.entries).await)
+    change(&arguments.change, false, async |history| history.redact(&arguments.entries).await)
 }
 
 /// Makes a change, and prints its entry.
 fn change(
-    arguments: &HistoryArgument,
+    arguments: &HistoryChangeArgument,
     force: bool,
     make: impl AsyncFnOnce(StoreHistory) -> Result<Entry, HistoryError>,
 ) -> Result<(), Failure> {
     let entry = run_until_interrupted(CLEANUP_TIME, async {
-        let (_memory, history) = open(arguments, false).await?;
+        let (_memory, history) = open(&arguments.history, false).await?;
+        let history = arguments.actor.iter().fold(history, |history, actor| history.by(actor.clone()));
         let history = if force { history.forced() } else { history };
         make(history).await.map_err(failure)
     })?;
-    write_entries(arguments.json, &[entry], &[])
+    write_entries(arguments.history.json, &[entry], &[])
 }
 
 fn failure(error: HistoryError) -> Failure {
@@ -179,7 +180,6 @@ async fn open(arguments: &HistoryArgument, read_only: bool) -> Result<(Memory, S
     options.scope.clone_from(&arguments.scope);
     let memory = memory::open(&arguments.store.url, &options).await?;
     let history = required(memory.history().as_ref())?.clone();
-    let history = arguments.actor.iter().fold(history, |history, actor| history.by(actor.clone()));
     Ok((memory, history))
 }
 

@@ -125,11 +125,6 @@ impl<S: Store> Planning<'_, S> {
         if let Some(redacted) = entries.iter().find(|entry| entry.is_redacted) {
             return Err(HistoryError::Redacted { number: redacted.number });
         }
-        if let [entry] = entries
-            && let Some(batch) = rename_back(entry)
-        {
-            return Ok(batch);
-        }
         let present = Files::present(self.log, self.tip).await?;
         let (mut files, mut batch, mut in_the_way) = (present.clone(), Batch::new(), Vec::new());
         for entry in entries {
@@ -142,10 +137,12 @@ impl<S: Store> Planning<'_, S> {
             }
             files.take_back(entry);
         }
-        if in_the_way.is_empty() {
-            self.change(batch, &present, &files).await
-        } else {
-            Err(HistoryError::Changed { paths: in_the_way })
+        if !in_the_way.is_empty() {
+            return Err(HistoryError::Changed { paths: in_the_way });
+        }
+        match entries {
+            [entry] if force == Force::No && only_renames(entry) => Ok(rename_back(entry)),
+            _ => self.change(batch, &present, &files).await,
         }
     }
 
@@ -225,11 +222,14 @@ fn require(batch: Batch, (path, version): (StorePath, Version)) -> Batch {
     batch.require(path, Precondition::Version(version))
 }
 
-/// Takes back an entry that only renames, which keeps directories whole and the times of files.
-fn rename_back(entry: &Entry) -> Option<Batch> {
-    let back = |batch: Batch, change: &FileChange| match change {
-        FileChange::Rename { from, to } => Some(batch.rename(to, from)),
-        FileChange::Write { .. } | FileChange::Remove { .. } => None,
-    };
-    entry.changes.iter().try_fold(Batch::new(), back)
+fn only_renames(entry: &Entry) -> bool {
+    entry.changes.iter().all(|change| matches!(change, FileChange::Rename { .. }))
+}
+
+/// Takes back the renames of an entry, which keeps directories whole and the times of files.
+fn rename_back(entry: &Entry) -> Batch {
+    entry.changes.iter().fold(Batch::new(), |batch, change| match change {
+        FileChange::Rename { from, to } => batch.rename(to, from),
+        FileChange::Write { .. } | FileChange::Remove { .. } => batch,
+    })
 }

@@ -204,6 +204,11 @@ async fn the_changes_of_an_actor_are_reverted_unless_others_built_on_them() {
     store.write("/memories/b.txt", "built on it").await.unwrap();
     let refused = history.revert(&of_actor).await.unwrap_err();
     assert!(matches!(&refused, HistoryError::Changed { paths } if *paths == [path("/memories/b.txt")]), "{refused}");
+    store.rename("/memories/a.txt", "/memories/d.txt").await.unwrap();
+    let rename = history.newest().await.unwrap();
+    store.remove("/memories/d.txt").await.unwrap();
+    let refused = history.revert(&[rename]).await.unwrap_err();
+    assert!(matches!(&refused, HistoryError::Changed { paths } if *paths == [path("/memories/d.txt")]), "{refused}");
 }
 
 #[tokio::test]
