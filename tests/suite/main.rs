@@ -36,9 +36,9 @@ fn main() -> Result<ExitCode, BoxError> {
             fixtures.add_part(on("local"), on_local);
         } else {
             fixtures.add(on("local"), on_local);
+            fixtures.add_part(on("sqlite"), |name| Under::new(policy, sqlite(name)));
+            fixtures.add_part(on("encrypted_local"), |name| Under::new(policy, EncryptedFixture::over(local(name))));
         }
-        fixtures.add_part(on("sqlite"), |name| Under::new(policy, sqlite(name)));
-        fixtures.add_part(on("encrypted_local"), |name| Under::new(policy, EncryptedFixture::over(local(name))));
         fixtures.add_part(on("encrypted_sqlite"), |name| Under::new(policy, EncryptedFixture::over(sqlite(name))));
     }
     fixtures.run()
