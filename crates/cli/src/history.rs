@@ -14,7 +14,7 @@ use crate::arguments::{
     RestoreArguments, ShowArguments, UndoArguments,
 };
 use crate::escapes::{for_terminal, on_one_line};
-use crate::failure::{Context as _, Failure};
+use crate::failure::{Context as _, Failure, eprint_line};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
 use crate::output::{count, to_json, write_line, write_text};
@@ -78,9 +78,15 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
     let (entry, differences) = run_until_interrupted(CLEANUP_TIME, async {
         let (_memory, history) = open(&arguments.history, true).await?;
         let entry = history.entry(number).await.context(READING)?;
-        let differences = history.diff(number - 1, number, &StorePath::memories()).await;
-        // A redacted entry is shown without its differences.
-        Ok::<_, Failure>((entry, differences.unwrap_or_default()))
+        match history.diff(number - 1, number, &StorePath::memories()).await {
+            Ok(differences) => Ok((entry, differences)),
+            Err(error @ HistoryError::Store(_)) => Err(error).context(READING),
+            // For example, this or a later entry was redacted.
+            Err(error) => {
+                eprint_line(&format!("memory-tool: the differences are not known: {error}"));
+                Ok((entry, Vec::new()))
+            }
+        }
     })?;
     write_entries(arguments.history.json, &[entry], &differences)
 }

@@ -129,6 +129,12 @@ fn redacted_contents_are_gone_from_the_disk() {
     assert!(store.run(&["redact", "4", "5"]).contains("Command: redaction of entries 5, 4\n"));
     assert_eq!(everything(), "");
     assert!(store.run(&["log"]).contains("redacted"));
+    let shown = outcome(&mut store.command(&["show", "2"]));
+    assert_eq!((shown.0, shown.1.starts_with("entry 2\n")), (Some(0), true));
+    assert_eq!(
+        shown.2,
+        "memory-tool: the differences are not known: entry 5 was redacted, so what it changed is not known\n"
+    );
     assert!(store.fail(&["diff", "3"]).contains("entry 5 was redacted"));
     assert!(store.run(&["verify"]).contains("no problems found"));
     let head = store.place.store().join(".memory-tool/records/history/head");

@@ -1,7 +1,7 @@
 //! The log: order under races, pages, renames, blocks, limits, redaction and damage.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -424,6 +424,44 @@ async fn an_interrupted_redaction_is_not_taken_back_by_other_sessions() {
     write_many(&store, 70).await;
     assert!(store.history().entry(2).await.unwrap().is_redacted);
     assert_eq!(store.history().verify().await.unwrap().damage, Vec::<String>::new());
+}
+
+/// A store on which a file is damaged, until it is replaced.
+#[derive(Debug)]
+struct Damaged {
+    inner: Shared,
+    is_damaged: AtomicBool,
+}
+
+#[async_trait]
+impl Store for Damaged {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        if path.as_str() == "/memories/a.txt" && self.is_damaged.load(Ordering::Relaxed) {
+            return Err(StoreError::failure(ErrorKind::Damaged, "reading a file", "damaged"));
+        }
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.inner.apply(batch).await?;
+        self.is_damaged.store(false, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_file_can_be_replaced_and_its_contents_are_not_known() {
+    let (inner, store) = store();
+    store.write("/memories/a.txt", "one").await.unwrap();
+    let damaged = Damaged { inner: Arc::clone(&inner), is_damaged: AtomicBool::new(true) };
+    HistoryStore::new(damaged).write("/memories/a.txt", "two").await.unwrap();
+    let history = HistoryStore::new(inner).history(); // reads the stored entry
+    let entry = history.entry(2).await.unwrap();
+    assert!(matches!(entry.changes[0].before(), Some(before) if before.digest.is_none()), "{entry:?}");
+    let past = history.read(&path("/memories/a.txt"), 1).await.unwrap_err();
+    assert!(matches!(past, HistoryError::NotKept { number: 2, .. }), "{past}");
+    assert!(matches!(history.undo(1).await, Err(HistoryError::NotKept { number: 2, .. })));
+    assert!(history.verify().await.unwrap().damage.is_empty());
 }
 
 /// Another program can write anything into the records of an unencrypted store.
