@@ -145,13 +145,21 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
 
 /// Removes what entries contain.
 pub(crate) fn redact(arguments: &RedactArguments) -> Result<(), Failure> {
-    if arguments.all {
-        return run_until_interrupted(CLEANUP_TIME, async {
-            let (_memory, history) = open(&arguments.change.history, false).await?;
-            history.clear().await.map_err(failure)
-        });
-    }
-    change(&arguments.change, false, async |history| history.redact(&arguments.entries).await)
+    let (entry, backend) = run_until_interrupted(CLEANUP_TIME, async {
+        let (memory, history) = open_to_change(&arguments.change).await?;
+        let redacted = match arguments.all {
+            true => history.clear().await.map(|()| None),
+            false => history.redact(&arguments.entries).await.map(Some),
+        };
+        Ok((redacted.map_err(failure)?, memory.backend().clone()))
+    })?;
+    write_entries(arguments.change.history.json, entry.as_slice(), &[])?;
+    eprint_line(&format!(
+        "memory-tool: removed from the history. {} Present files are no history: edit or delete them. Snapshots, \
+         backups and kept versions of a bucket are not known here.",
+        backend.remains_of_removed()
+    ));
+    Ok(())
 }
 
 /// Makes a change, and prints its entry.
@@ -161,8 +169,7 @@ fn change(
     make: impl AsyncFnOnce(StoreHistory) -> Result<Entry, HistoryError>,
 ) -> Result<(), Failure> {
     let entry = run_until_interrupted(CLEANUP_TIME, async {
-        let (_memory, history) = open(&arguments.history, false).await?;
-        let history = arguments.actor.iter().fold(history, |history, actor| history.by(actor.clone()));
+        let (_memory, history) = open_to_change(arguments).await?;
         let history = if force { history.forced() } else { history };
         make(history).await.map_err(failure)
     })?;
@@ -176,6 +183,11 @@ fn failure(error: HistoryError) -> Failure {
         }
         error => Failure::other(error),
     }
+}
+
+async fn open_to_change(arguments: &HistoryChangeArgument) -> Result<(Memory, StoreHistory), Failure> {
+    let (memory, history) = open(&arguments.history, false).await?;
+    Ok((memory, arguments.actor.iter().fold(history, |history, actor| history.by(actor.clone()))))
 }
 
 /// Opens a memory that exists.

@@ -32,7 +32,16 @@ pub(crate) async fn open_source(
     options.read_only = true;
     let source = memory::open(url, &options).await?;
     let others = report_others(&source, url, scope).await?;
+    report_history(&source).await;
     Ok((source, others))
+}
+
+/// Reports that a history stays behind.
+async fn report_history(source: &Memory) {
+    let Some(history) = source.history() else { return };
+    if !matches!(history.newest().await, Ok(0)) {
+        eprint_line("memory-tool: the history is not included here");
+    }
 }
 
 /// Opens the destination. A dry run creates nothing.

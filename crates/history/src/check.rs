@@ -6,7 +6,7 @@ use memory_tool_core::{ErrorKind, Store, StoreError, StorePath};
 
 use crate::entry::{Digest, Entry, FileChange};
 use crate::log::{Log, Tip, is_outdated};
-use crate::past::{Backwards, Files, Source, contents_at};
+use crate::past::{Backwards, Files, Source};
 
 /// The result of [`History::verify`](crate::History::verify).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -75,14 +75,13 @@ async fn check_contents<S: Store>(
     entry: &Entry,
     report: &mut HistoryReport,
 ) -> Result<(), StoreError> {
-    if entry.kept_bytes == 0 {
+    if entry.kept_bytes() == 0 {
         return Ok(());
     }
     let contents = log.contents(&*log.entry(tip, entry.number).await?).await?;
-    for kept in entry.changes.iter().filter_map(FileChange::before) {
-        let (Some(digest), Some(offset)) = (kept.digest, kept.offset) else { continue };
+    for kept in entry.kept() {
         report.contents += 1;
-        if contents_at(&contents, offset, digest.size).map(Digest::of) != Some(digest) {
+        if kept.of(&contents).map(Digest::of) != Some(kept.digest) {
             let number = entry.number;
             report.damage.push(format!("entry {number}: the SHA-256 of kept contents differs"));
         }

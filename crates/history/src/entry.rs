@@ -30,8 +30,37 @@ pub struct Entry {
     /// Whether the changes were [redacted](crate::History::redact). Then the list is empty.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_redacted: bool,
+}
+
+impl Entry {
     /// The total size of the kept contents.
-    pub(crate) kept_bytes: u64,
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        self.kept().fold(0, |bytes, kept| bytes.saturating_add(kept.digest.size))
+    }
+
+    /// The kept contents, in the order of the changes.
+    pub(crate) fn kept(&self) -> impl Iterator<Item = KeptContents> {
+        self.changes.iter().filter_map(|change| change.before()?.digest).scan(0, |end: &mut u64, digest| {
+            let offset = *end;
+            *end = offset.saturating_add(digest.size);
+            Some(KeptContents { digest, offset })
+        })
+    }
+}
+
+/// The position of kept contents among those of their entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct KeptContents {
+    pub(crate) digest: Digest,
+    offset: u64,
+}
+
+impl KeptContents {
+    /// `None` if the contents of the entry are too short.
+    pub(crate) fn of<'a>(&self, contents: &'a [u8]) -> Option<&'a [u8]> {
+        let start = usize::try_from(self.offset).ok()?;
+        contents.get(start..start.checked_add(usize::try_from(self.digest.size).ok()?)?)
+    }
 }
 
 /// The cause of an [`Entry`].
@@ -128,17 +157,9 @@ impl FileChange {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Kept {
-    /// The size and SHA-256. `None` if the contents could not be read when they were replaced.
+    /// The size and SHA-256. `None` if the contents are not kept, because they could not be read or had expired.
     #[serde(flatten)]
     pub digest: Option<Digest>,
-    /// The position among the contents of the entry. `None` if they are not kept.
-    #[serde(default, rename = "at", skip_serializing_if = "Option::is_none")]
-    pub(crate) offset: Option<u64>,
-}
-
-impl Kept {
-    /// Contents that could not be read.
-    pub(crate) const UNREADABLE: Self = Self { digest: None, offset: None };
 }
 
 /// The size and SHA-256 of contents.

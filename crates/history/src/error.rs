@@ -28,8 +28,8 @@ pub enum HistoryError {
         /// The number of the redacted entry.
         number: u64,
     },
-    /// The contents could not be read when they were replaced, so they were not kept.
-    #[error("the contents of {path} before entry {number} were not kept, because they could not be read")]
+    /// The contents were not kept, because they could not be read when they were replaced, or had expired.
+    #[error("the contents of {path} before entry {number} were not kept: they were unreadable or had expired")]
     NotKept {
         /// The file.
         path: StorePath,

@@ -314,9 +314,9 @@ impl<S: Store> Log<S> {
         if !entry.is_large() {
             return Ok(stored.contents.clone());
         }
-        let mut contents = Vec::new();
+        let (kept_bytes, mut contents) = (entry.kept_bytes(), Vec::new());
         for part in 0.. {
-            if contents.len() as u64 >= entry.kept_bytes {
+            if contents.len() as u64 >= kept_bytes {
                 break;
             }
             let compressed = self.require(&records::large_part(entry.number, part)).await?;

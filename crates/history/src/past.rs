@@ -8,7 +8,7 @@ use memory_tool_core::{
     Batch, FileEntry, Listing, Node, ReadOptions, Stat, Store, StoreError, StorePath, StoredFile, Version,
 };
 
-use crate::entry::{Digest, Entry, FileChange, Kept};
+use crate::entry::{Digest, Entry, FileChange, KeptContents};
 use crate::error::HistoryError;
 use crate::log::{Attempts, Log, Tip};
 use crate::records::damaged;
@@ -19,8 +19,8 @@ use crate::store::HistoryStore;
 pub(crate) enum Source {
     /// They are the present contents of a file with this path.
     Present(FileEntry),
-    /// An entry keeps them.
-    Past(u64, Kept),
+    /// An entry keeps them, or `None` if they are not kept.
+    Past(u64, Option<KeptContents>),
 }
 
 impl Source {
@@ -39,8 +39,8 @@ impl Source {
                 file.path = path.clone();
                 file
             }
-            Self::Past(_, Kept { digest: Some(digest), offset: Some(_) }) => FileEntry::new(path.clone(), digest.size),
-            Self::Past(..) => FileEntry::damaged(path.clone(), 0),
+            Self::Past(_, Some(kept)) => FileEntry::new(path.clone(), kept.digest.size),
+            Self::Past(_, None) => FileEntry::damaged(path.clone(), 0),
         }
     }
 }
@@ -58,10 +58,12 @@ impl Files {
 
     /// The files before an entry, if these are the files after it.
     pub(crate) fn take_back(&mut self, entry: &Entry) {
+        let mut kept = entry.kept();
         for change in &entry.changes {
             match change {
-                FileChange::Write { path, before: Some(kept), .. } | FileChange::Remove { path, before: kept } => {
-                    self.0.insert(path.clone(), Source::Past(entry.number, kept.clone()));
+                FileChange::Write { path, before: Some(before), .. } | FileChange::Remove { path, before } => {
+                    let kept = before.digest.and_then(|_| kept.next());
+                    self.0.insert(path.clone(), Source::Past(entry.number, kept));
                 }
                 FileChange::Write { path, before: None, .. } => _ = self.0.remove(path),
                 FileChange::Rename { from, to } => self.rename(to, from),
@@ -180,17 +182,11 @@ pub(crate) async fn read_source<S: Store>(
             _ => Err(HistoryError::Changed { paths: vec![file.path.clone()] }),
         },
         Source::Past(number, kept) => {
-            let not_kept = || HistoryError::NotKept { path: path.clone(), number: *number };
-            let (digest, offset) = (kept.digest.ok_or_else(not_kept)?, kept.offset.ok_or_else(not_kept)?);
+            let kept = kept.ok_or_else(|| HistoryError::NotKept { path: path.clone(), number: *number })?;
             let contents = log.contents(&*log.entry(tip, *number).await?).await?;
-            Ok(contents_at(&contents, offset, digest.size).ok_or_else(|| missing_contents(*number))?.to_vec())
+            Ok(kept.of(&contents).ok_or_else(|| missing_contents(*number))?.to_vec())
         }
     }
-}
-
-pub(crate) fn contents_at(contents: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
-    let start = usize::try_from(offset).ok()?;
-    contents.get(start..start.checked_add(usize::try_from(size).ok()?)?)
 }
 
 pub(crate) fn missing_contents(number: u64) -> StoreError {

@@ -155,12 +155,12 @@ impl Stored {
 
 impl Entry {
     pub(crate) fn is_large(&self) -> bool {
-        self.kept_bytes > LARGE_BYTES
+        self.kept_bytes() > LARGE_BYTES
     }
 
     /// The size of the contents beside the entry.
     fn stored_bytes(&self) -> u64 {
-        if self.is_large() { 0 } else { self.kept_bytes }
+        if self.is_large() { 0 } else { self.kept_bytes() }
     }
 }
 
@@ -255,7 +255,7 @@ impl IndexedBlock {
     /// Indexes a block that is stored with this size.
     pub(crate) fn new(first: u64, until: u64, stored_bytes: u64, entries: &[Arc<Stored>]) -> Self {
         let large: Vec<_> = entries.iter().map(|stored| &stored.entry).filter(|entry| entry.is_large()).collect();
-        let bytes = large.iter().fold(stored_bytes, |bytes, entry| bytes.saturating_add(entry.kept_bytes));
+        let bytes = large.iter().fold(stored_bytes, |bytes, entry| bytes.saturating_add(entry.kept_bytes()));
         let large = large.into_iter().map(|entry| entry.number).collect();
         let (mut paths, mut moved) = (Vec::new(), Vec::new());
         for change in entries.iter().flat_map(|stored| &stored.entry.changes) {

@@ -74,6 +74,6 @@ fn remove_large(batch: Batch, stored: &Stored) -> Batch {
 }
 
 fn redacted(stored: &Stored) -> Stored {
-    let entry = Entry { changes: Vec::new(), is_redacted: true, kept_bytes: 0, ..stored.entry.clone() };
+    let entry = Entry { changes: Vec::new(), is_redacted: true, ..stored.entry.clone() };
     Stored { entry, contents: Vec::new() }
 }

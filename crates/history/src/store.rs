@@ -50,6 +50,7 @@ const MAX_ATTEMPTS: usize = 1_000;
 /// 2. The log and the files cannot disagree: both change in one batch. All sessions agree on the order of the entries,
 ///    and no number is left out.
 /// 3. Contents by another program are kept when a change replaces them.
+///    Contents that [expire](Batch::EXPIRE) are not kept.
 /// 4. The model neither sees nor changes the history, and no quota counts it. [`Limits`] apply to it.
 /// 5. A batch that removes `/records` or `/records/history` removes the history, and adds no entry. Other changes under
 ///    `/records/history` are refused.
@@ -71,6 +72,8 @@ impl<S> Clone for HistoryStore<S> {
 /// The entry of a batch, and the preconditions under which the batch replaces the kept contents.
 struct Replaced {
     stored: Stored,
+    /// Whether to keep contents. Expired contents are dropped.
+    keeps: bool,
     required: Vec<(StorePath, Precondition)>,
 }
 
@@ -144,7 +147,8 @@ impl<S: Store> HistoryStore<S> {
 
     /// Reads what a batch replaces.
     async fn replaced(&self, batch: &Batch) -> Result<Replaced, StoreError> {
-        let mut replaced = Replaced { stored: self.entry(batch), required: Vec::new() };
+        let mut replaced =
+            Replaced { stored: self.entry(batch), keeps: batch.command() != Some(Batch::EXPIRE), required: Vec::new() };
         for change in batch.changes() {
             match change {
                 change if change.is_of_record() => {}
@@ -172,7 +176,6 @@ impl<S: Store> HistoryStore<S> {
             origin: Origin::Edit,
             changes: Vec::new(),
             is_redacted: false,
-            kept_bytes: 0,
         };
         Stored { entry, contents: Vec::new() }
     }
@@ -255,13 +258,13 @@ impl Replaced {
 
     /// Keeps contents, and requires that the batch replaces exactly them.
     fn keep(&mut self, path: &StorePath, found: Found) -> Kept {
-        let Found::File(content, version) = found else { return Kept::UNREADABLE };
-        let kept = &mut self.stored.entry.kept_bytes;
-        let before = Kept { digest: Some(Digest::of(&content)), offset: Some(*kept) };
-        *kept += content.len() as u64;
-        self.stored.contents.extend_from_slice(&content);
+        let Found::File(content, version) = found else { return Kept { digest: None } };
         self.required.push((path.clone(), Precondition::Version(version)));
-        before
+        if !self.keeps {
+            return Kept { digest: None };
+        }
+        self.stored.contents.extend_from_slice(&content);
+        Kept { digest: Some(Digest::of(&content)) }
     }
 }
 

@@ -156,7 +156,7 @@ impl<S: Store> Planning<'_, S> {
             FileChange::Rename { from, to } => is_free(from) && files.under(to).next().is_some(),
             FileChange::Write { path, after, .. } => match files.0.get(path) {
                 None => false,
-                Some(Source::Past(_, kept)) => kept.digest == Some(*after),
+                Some(Source::Past(_, kept)) => kept.is_some_and(|kept| kept.digest == *after),
                 Some(Source::Present(file)) if file.size != after.size => false,
                 Some(Source::Present(file)) => return self.present_state(&file.path, after).await,
             },

@@ -68,10 +68,13 @@ pub(crate) fn read(private: &Dir) -> io::Result<Option<Vec<Step>>> {
     }
 }
 
-/// Removes the journal. Its steps must be complete and on the disk.
-pub(crate) fn remove(private: &Dir) -> io::Result<()> {
+/// Removes the journal of these steps, which must be complete and on the disk.
+///
+/// The removal of a journal of writes is not flushed. If a loss of power undoes it, none of them is repeated, because
+/// their staged names are gone.
+pub(crate) fn remove(private: &Dir, steps: &[Step]) -> io::Result<()> {
     private.remove_file(JOURNAL)?;
-    disk::sync_directory(private)
+    if steps.iter().all(|step| step.staged().is_some()) { Ok(()) } else { disk::sync_directory(private) }
 }
 
 pub(crate) fn encode(steps: &[Step]) -> serde_json::Result<Vec<u8>> {

@@ -280,7 +280,7 @@ impl<'a> Transaction<'a> {
             }
         }
         flush().map_err(|error| failed("flushing a directory", error))?;
-        journal::remove(&self.files.lock.private).map_err(|error| failed("removing the journal", error))?;
+        journal::remove(&self.files.lock.private, &steps).map_err(|error| failed("removing the journal", error))?;
         Ok(impossible)
     }
 

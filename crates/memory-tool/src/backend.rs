@@ -60,6 +60,28 @@ impl Backend {
         }
     }
 
+    /// The place where the bytes of removed contents can remain, and when they go, in a sentence for people.
+    ///
+    /// Snapshots, backups, and the kept versions of a bucket are not known to any store.
+    pub fn remains_of_removed(&self) -> &'static str {
+        match self {
+            #[cfg(feature = "local")]
+            Self::Local(_) => "The bytes can remain in free blocks of the disk until these are used again.",
+            #[cfg(feature = "sqlite")]
+            Self::Sqlite(_) => {
+                "The bytes can remain in free pages and in the write-ahead log of the database until \
+                 `VACUUM; PRAGMA wal_checkpoint(TRUNCATE)`."
+            }
+            #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+            Self::Bucket(_) => {
+                "The bytes remain in old objects of the bucket until `memory-tool gc --older-than 0s`, or the next \
+                 `gc` after a day."
+            }
+            Self::InProcess(_) => "The bytes can remain in the memory of this process until it is used again.",
+            Self::Custom(_) => "The bytes can remain where the custom store keeps what it removes.",
+        }
+    }
+
     /// Checks the structure of a database. Other backends have no structure to check.
     #[cfg(feature = "encrypted")]
     pub(crate) async fn verify_structure(&self) -> Result<VerifyReport, StoreError> {

@@ -98,9 +98,8 @@ fn unused_files_expire() {
     let place = Place::in_memory();
     let store = place.store().into_os_string();
     let rules = ["--expire-after=1s", "--pin=/memories/pinned", "--scope=alice"];
-    for path in ["/memories/pinned/a", "/memories/b"] {
-        assert_done(&run(&store, &create(path, "text"), &rules));
-    }
+    assert_done(&run(&store, &create("/memories/pinned/a", "text"), &[&rules[..], &["--history"]].concat()));
+    assert_done(&run(&store, &create("/memories/b", "text"), &rules));
     let fresh = run(&store, &["expire", "--json"], &["--expire-after=1h", "--scope=alice"]);
     assert_eq!(fresh.1, "{\"removed\":[],\"kept\":2}\n", "{}", fresh.2);
     std::thread::sleep(std::time::Duration::from_secs(3));
@@ -114,6 +113,8 @@ fn unused_files_expire() {
     assert_done(&run(&store, &["view", "/memories/b"], &["--scope=alice"])); // it is still stored
     assert_eq!(run(&store, &["expire"], &rules).1, "/memories/b\nremoved 1 expired file; kept 1 file\n");
     assert_refused(&run(&store, &["view", "/memories/b"], &["--scope=alice"]), "does not exist");
+    let past = run(&store, &["show", "2", "/memories/b"], &["--scope=alice"]);
+    assert!(past.2.contains("had expired"), "{past:?}");
 
     let never = run(&store, &["view", "/memories"], &["--expire-after=0s"]);
     assert_eq!((never.0, never.1.as_str()), (Some(2), ""));

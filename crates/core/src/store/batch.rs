@@ -41,6 +41,9 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// The [command](Self::for_command) of a removal of expired files. A history does not keep their contents.
+    pub const EXPIRE: &'static str = "expire";
+
     /// Creates an empty batch.
     pub fn new() -> Self {
         Self::default()

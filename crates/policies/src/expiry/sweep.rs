@@ -136,7 +136,7 @@ impl<S: Store> ExpiringStore<S> {
         expired: Vec<StorePath>,
         kept: &mut BTreeSet<StorePath>,
     ) -> Result<(Batch, Vec<StorePath>), StoreError> {
-        let (mut batch, mut removed) = (Batch::new(), Vec::new());
+        let (mut batch, mut removed) = (Batch::new().for_command(Batch::EXPIRE), Vec::new());
         for path in expired {
             match self.removing(batch.clone(), &path).await {
                 Ok(None) => _ = kept.insert(path), // removed since it was listed
