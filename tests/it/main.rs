@@ -4,6 +4,7 @@
 
 mod auto_traits;
 mod differential;
+mod memories;
 mod migration;
 mod open;
 mod options;

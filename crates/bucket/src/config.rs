@@ -105,6 +105,17 @@ impl BucketStoreBuilder {
         repaired.await.map_err(|failure: OpenFailure| OpenError::new(place, failure.kind(), failure))
     }
 
+    /// The sorted prefixes of all stores at or right under the prefix. Sends a `LIST` for each 1,000 names, and a `HEAD`
+    /// for each name.
+    ///
+    /// # Errors
+    /// [`OpenError`] with an [`OpenFailure`] as its source.
+    pub async fn prefixes(self) -> Result<Vec<Path>, OpenError> {
+        let place = self.place();
+        let found = async { Ok(self.connect().await?.prefixes().await?) };
+        found.await.map_err(|failure: OpenFailure| OpenError::new(place, failure.kind(), failure))
+    }
+
     fn place(&self) -> String {
         format!("under {:?} in the bucket", self.prefix.as_ref())
     }

@@ -1,8 +1,9 @@
-//! Finding the prefixes of other stores in the same bucket.
+//! Finding the prefixes of stores in a bucket.
 
 use futures::{StreamExt, TryStreamExt, stream};
 use object_store::path::Path;
 
+use crate::deadline::Deadline;
 use crate::failure::Failure;
 use crate::inner::Inner;
 use crate::keys::Keys;
@@ -33,12 +34,25 @@ impl Inner {
         near.sort_unstable();
         let is_complete = near.len() <= MAX_PREFIXES;
         near.truncate(MAX_PREFIXES);
-        // A store always has its first commit, also after it was trimmed.
-        let stores = stream::iter(near).map(|prefix| async move {
+        Ok(OtherPrefixes { prefixes: self.stores(near, &deadline).await?, is_complete })
+    }
+
+    /// The sorted prefixes of the stores at and right under this prefix.
+    pub(crate) async fn prefixes(&self) -> Result<Vec<Path>, Failure> {
+        let (keys, deadline) = (&self.bucket.keys, self.deadline());
+        let mut prefixes = self.bucket.directories(keys.prefix(), &deadline).await?;
+        prefixes.retain(|prefix| ![keys.log(), keys.checkpoints(), keys.contents()].contains(prefix));
+        prefixes.push(keys.prefix().clone());
+        prefixes.sort_unstable();
+        self.stores(prefixes, &deadline).await
+    }
+
+    /// The prefixes that hold a store. It always has its first commit, also after it was trimmed.
+    async fn stores(&self, prefixes: Vec<Path>, deadline: &Deadline) -> Result<Vec<Path>, Failure> {
+        let stores = stream::iter(prefixes).map(|prefix| async move {
             let first = Keys::new(prefix.clone()).commit(1);
-            Ok::<_, Failure>(self.bucket.head(&first, &deadline).await?.map(|_| prefix))
+            Ok::<_, Failure>(self.bucket.head(&first, deadline).await?.map(|_| prefix))
         });
-        let found = stores.buffered(CONCURRENCY).try_filter_map(async |found| Ok(found)).try_collect().await?;
-        Ok(OtherPrefixes { prefixes: found, is_complete })
+        stores.buffered(CONCURRENCY).try_filter_map(async |found| Ok(found)).try_collect().await
     }
 }

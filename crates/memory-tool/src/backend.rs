@@ -125,14 +125,7 @@ impl StoreUrl {
             }
             #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
             Self::Bucket { url } => {
-                use memory_tool_bucket::{BucketStoreBuilder, UrlError};
-
-                Self::parse(url).map_err(|error| self.invalid(error))?; // the variant can be built without parsing
-                let builder = BucketStoreBuilder::from_url(url).map_err(|error| match error {
-                    UrlError::NoFeature { feature, .. } => self.missing_feature(feature),
-                    error => self.invalid(error),
-                })?;
-                let opened = builder.options(options).open().await;
+                let opened = self.bucket(url)?.options(options).open().await;
                 opened.map(Backend::Bucket).map_err(|error| error.with_place(format!("at {self}")))
             }
             Self::InProcess => Ok(Backend::InProcess(Arc::default())),
@@ -141,8 +134,19 @@ impl StoreUrl {
         }
     }
 
+    #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+    pub(crate) fn bucket(&self, url: &str) -> Result<memory_tool_bucket::BucketStoreBuilder, OpenError> {
+        use memory_tool_bucket::{BucketStoreBuilder, UrlError};
+
+        Self::parse(url).map_err(|error| self.invalid(error))?; // the variant can be built without parsing
+        BucketStoreBuilder::from_url(url).map_err(|error| match error {
+            UrlError::NoFeature { feature, .. } => self.missing_feature(feature),
+            error => self.invalid(error),
+        })
+    }
+
     /// The feature that opening the URL requires, or an empty string.
-    fn feature(&self) -> &'static str {
+    pub(crate) fn feature(&self) -> &'static str {
         match self {
             Self::Local(_) | Self::SharedDirectory(_) => "local",
             Self::Sqlite { .. } => "sqlite",
@@ -155,7 +159,7 @@ impl StoreUrl {
         }
     }
 
-    fn missing_feature(&self, feature: &'static str) -> OpenError {
+    pub(crate) fn missing_feature(&self, feature: &'static str) -> OpenError {
         let scheme = scheme_of(&self.to_string());
         let cause = format!(
             "this program was built without the `{feature}` feature, which {scheme}: URLs require. To add it: cargo \

@@ -9,6 +9,7 @@ mod dry_run;
 mod home;
 #[cfg(feature = "policies")]
 mod layers;
+mod memories;
 mod memory;
 mod notify;
 #[cfg(feature = "options")]

@@ -3,12 +3,12 @@
 use std::ffi::OsStr;
 use std::sync::Arc;
 
+use memory_tool_core::{
+    Batch, FileEntry, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt as _, StorePath, ToolRunner,
+    Usage, VerifyProgress, VerifyReport,
+};
 #[cfg(feature = "history")]
 use memory_tool_core::{ErrorKind, Problem};
-use memory_tool_core::{
-    FileEntry, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt as _, ToolRunner, Usage,
-    VerifyProgress, VerifyReport,
-};
 #[cfg(feature = "history")]
 use memory_tool_history::{History, HistoryError, HistoryStore};
 
@@ -198,6 +198,15 @@ impl Memory {
     /// files. Open the memory without mounts to clear it.
     pub async fn clear(&self) -> Result<(), StoreError> {
         self.inner.store.remove(MemoryPath::root()).await
+    }
+
+    /// Removes all files of this memory, its history, its access times and the records of other policies, in one step.
+    /// The audit log is kept. [`Backend::remains_of_removed`] says what the storage may still contain.
+    ///
+    /// # Errors
+    /// The errors of [`clear`](Self::clear).
+    pub async fn forget(&self) -> Result<(), StoreError> {
+        self.inner.store.apply(Batch::new().remove(StorePath::memories()).remove(StorePath::records())).await
     }
 
     /// The number and the total size of all files.

@@ -386,7 +386,7 @@ fn decode(escaped: &[u8]) -> Result<Vec<u8>, StoreUrlError> {
 }
 
 /// Percent-encodes all characters that are reserved in a URL.
-fn escape(bytes: &[u8]) -> PercentEncode<'_> {
+pub(crate) fn escape(bytes: &[u8]) -> PercentEncode<'_> {
     const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
     percent_encode(bytes, ESCAPED)
 }

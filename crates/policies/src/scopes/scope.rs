@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fmt::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use memory_tool_core::{MemoryPath, ReadOptions, Store, StoreError, StorePath};
 
@@ -12,6 +12,10 @@ pub const MAX_SCOPE_NAME_BYTES: usize = 80;
 
 /// The prefix of every scope directory. It avoids reserved names such as `con`.
 const DIRECTORY_PREFIX: &str = "scope-";
+
+/// The directory of the inner store with the records of all scopes.
+#[allow(clippy::expect_used, reason = "the path is constant")]
+static RECORDS: LazyLock<StorePath> = LazyLock::new(|| "/records/scopes".parse().expect("the path is valid"));
 
 /// A tenant of a shared store: a user, a customer or a project. Its name must come from a trusted source, not from the
 /// model.
@@ -73,12 +77,12 @@ impl Scope {
         // An encoded name can only be invalid because of its length, which the limit above prevents.
         let encoded = encode(name);
         let directory = MemoryPath::root().join(&encoded).map_err(|_| too_long())?;
-        let records = StorePath::records().join("scopes").and_then(|scopes| scopes.join(&encoded));
+        let records = RECORDS.join(&encoded);
         Ok(Self { name: Arc::from(name), directory, records: records.map_err(|_| too_long())? })
     }
 
-    /// Returns the sorted scopes that have a file in `store`, which is the inner store of a
-    /// [`ScopedStore`](crate::ScopedStore). Lists the whole store. Files outside all scopes are ignored.
+    /// Returns the sorted scopes that have a file or a record, such as a history, in `store`, which is the inner store
+    /// of a [`ScopedStore`](crate::ScopedStore). Lists the whole store. Files outside all scopes are ignored.
     ///
     /// Files of other programs count as well, if their first directory has the form of a scope directory.
     ///
@@ -100,16 +104,22 @@ impl Scope {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub async fn list_in(store: &(impl Store + ?Sized)) -> Result<Vec<Self>, StoreError> {
-        let files = store.read_opts(&MemoryPath::root(), ReadOptions::new()).await?.into_listing().files;
-        let scopes: BTreeSet<Self> = files.iter().filter_map(|file| Self::of_file(&file.path)).collect();
+        let list = async |directory: &StorePath| {
+            Ok::<_, StoreError>(store.read_opts(directory, ReadOptions::new()).await?.into_listing().files)
+        };
+        let mut entries = list(&StorePath::memories()).await?;
+        entries.append(&mut list(&RECORDS).await?);
+        let scopes: BTreeSet<Self> = entries.iter().filter_map(|entry| Self::of_entry(&entry.path)).collect();
         Ok(scopes.into_iter().collect())
     }
 
-    /// The scope of a file in the inner store; `None` if it is in no scope.
-    fn of_file(path: &StorePath) -> Option<Self> {
-        let directory = path.parents().filter(|above| !above.is_root()).last()?;
+    /// The scope of a file or record in the inner store; `None` if it is in no scope.
+    fn of_entry(path: &StorePath) -> Option<Self> {
+        let above_scopes = if path.is_record() { RECORDS.clone() } else { StorePath::memories() };
+        let directory = path.parents().find(|above| above.parent().as_ref() == Some(&above_scopes))?;
         let name = decode(directory.file_name()?)?;
-        Self::from_trusted_name(&name).ok().filter(|scope| *scope.directory == directory)
+        let scope = Self::from_trusted_name(&name).ok()?;
+        (*scope.directory == directory || scope.records == directory).then_some(scope)
     }
 
     /// The name that was passed to [`from_trusted_name`](Self::from_trusted_name).
