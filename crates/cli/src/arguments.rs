@@ -5,6 +5,7 @@
 //!
 //! `-h` prints the first paragraph of a doc comment, in one line. `--help` prints all paragraphs.
 
+pub(crate) mod files;
 pub(crate) mod pages;
 mod usage_error;
 pub(crate) mod values;
@@ -32,6 +33,7 @@ use memory_tool::store::DEFAULT_TIMEOUT;
 use memory_tool::{Actor, MemoryOptions, MemoryPath, StoreUrl};
 use memory_tool_bucket::DEFAULT_GRACE;
 
+use crate::arguments::files::{AppendArguments, CatArguments, EditArguments, LsArguments, MvArguments, RmArguments};
 use crate::arguments::values::{
     Age, AnswerTimeout, Point, ReportFormat, ViewCap, WritingArgument, by_name, directory_of_a_case,
     directory_of_a_source, host_path, lack, memory_path,
@@ -75,8 +77,18 @@ impl Arguments {
 
 /// The definition of the command line, with its pages.
 pub(crate) fn command() -> Command {
-    pages::with_pages(Arguments::command())
+    pages::with_pages(Arguments::command()).mut_subcommands(|command| {
+        let is_for_operators = FOR_OPERATORS.contains(&command.get_name());
+        command.mut_args(|argument| {
+            let is_of_store = matches!(argument.get_help_heading(), Some("Encryption" | "Policies"));
+            argument.hide_short_help(is_of_store && !is_for_operators)
+        })
+    })
 }
+
+/// The commands whose `-h` prints the options of encryption and policies too.
+const FOR_OPERATORS: [&str; 11] =
+    ["run", "chat", "mcp", "conformance", "verify", "gc", "expire", "rekey", "copy", "export", "import"];
 
 /// The subcommands. Their help is in `pages`.
 #[derive(Debug, Subcommand)]
@@ -95,6 +107,12 @@ pub(crate) enum Action {
     Copy(Box<CopyArguments>),
     Export(ExportArguments),
     Import(Box<ImportArguments>),
+    Ls(Box<LsArguments>),
+    Cat(Box<CatArguments>),
+    Edit(Box<EditArguments>),
+    Append(Box<AppendArguments>),
+    Mv(Box<MvArguments>),
+    Rm(Box<RmArguments>),
     Log(LogArguments),
     Show(ShowArguments),
     Diff(DiffArguments),
@@ -396,7 +414,7 @@ pub(crate) struct ExpireArguments {
     pub(crate) expire_after: Age,
 
     /// Never remove this file or directory; may be repeated
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", value_parser = memory_path, value_hint = ValueHint::Other)]
     pub(crate) pin: Vec<MemoryPath>,
 
     /// Work only in the part of the store that belongs to tenant NAME
@@ -581,7 +599,7 @@ pub(crate) enum CommandArguments {
 #[derive(Args, Debug)]
 pub(crate) struct ViewArguments {
     /// The file or directory to print
-    #[arg(default_value = "/memories")]
+    #[arg(default_value = "/memories", value_hint = ValueHint::Other)]
     pub(crate) path: String,
 
     /// Print only these lines
@@ -601,6 +619,7 @@ pub(crate) struct ViewArguments {
 #[derive(Args, Debug)]
 pub(crate) struct CreateArguments {
     /// The file to create, under /memories
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) path: String,
 
     /// The text of the file [default: read from standard input]
@@ -625,6 +644,7 @@ pub(crate) struct CreateArguments {
 #[derive(Args, Debug)]
 pub(crate) struct StrReplaceArguments {
     /// The file to edit
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) path: String,
 
     /// The text to replace, taken literally
@@ -643,6 +663,7 @@ pub(crate) struct StrReplaceArguments {
 #[derive(Args, Debug)]
 pub(crate) struct InsertArguments {
     /// The file to edit
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) path: String,
 
     /// Insert after line N; 0 inserts at the beginning
@@ -665,6 +686,7 @@ pub(crate) struct InsertArguments {
 #[derive(Args, Debug)]
 pub(crate) struct DeleteArguments {
     /// The file or directory to delete
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) path: String,
 
     /// Delete a directory without a question on a terminal
@@ -679,9 +701,11 @@ pub(crate) struct DeleteArguments {
 #[derive(Args, Debug)]
 pub(crate) struct RenameArguments {
     /// The file or directory to rename
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) old_path: String,
 
     /// The new path, which must not exist
+    #[arg(value_hint = ValueHint::Other)]
     pub(crate) new_path: String,
 
     #[command(flatten)]
@@ -732,7 +756,7 @@ pub(crate) struct ViewCapArgument {
 #[derive(Args, Debug)]
 pub(crate) struct LogArguments {
     /// List only changes of this file or directory, through its renames
-    #[arg(value_parser = memory_path)]
+    #[arg(value_parser = memory_path, value_hint = ValueHint::Other)]
     pub(crate) path: Option<MemoryPath>,
 
     /// List at most N entries
@@ -758,7 +782,7 @@ pub(crate) struct ShowArguments {
     pub(crate) entry: u64,
 
     /// Print this file after the entry instead
-    #[arg(value_parser = memory_path)]
+    #[arg(value_parser = memory_path, value_hint = ValueHint::Other)]
     pub(crate) path: Option<MemoryPath>,
 
     #[command(flatten)]
@@ -775,7 +799,7 @@ pub(crate) struct DiffArguments {
     pub(crate) to: Option<Point>,
 
     /// Compare only this file or directory
-    #[arg(long, value_parser = memory_path)]
+    #[arg(long, value_parser = memory_path, value_hint = ValueHint::Other)]
     pub(crate) path: Option<MemoryPath>,
 
     #[command(flatten)]
@@ -819,7 +843,7 @@ pub(crate) struct RedoArguments {
 #[derive(Args, Debug)]
 pub(crate) struct RestoreArguments {
     /// The file or directory; /memories is everything
-    #[arg(value_parser = memory_path)]
+    #[arg(value_parser = memory_path, value_hint = ValueHint::Other)]
     pub(crate) path: MemoryPath,
 
     /// Restore the state after this entry, at this time, or this long ago

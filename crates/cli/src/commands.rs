@@ -10,6 +10,7 @@ use memory_tool::command::Reply;
 use memory_tool::{Error, Memory, MemoryOptions, MemoryPath, PathError};
 use serde_json::{Value, json};
 
+use crate::arguments::values::memory_path;
 use crate::arguments::{CommandArguments, DeleteArguments, SharedArguments};
 use crate::escapes::{for_terminal, on_one_line};
 use crate::exit_status::ExitStatus;
@@ -41,7 +42,7 @@ async fn confirm_removal(memory: &Memory, path: &str) -> Result<bool, Failure> {
         return Ok(true);
     }
     // The tool reports the errors of this path.
-    let Ok(path) = MemoryPath::parse(path) else { return Ok(true) };
+    let Ok(path) = memory_path(path) else { return Ok(true) };
     let Ok(files) = memory.list(&path).await else { return Ok(true) };
     if files.is_empty() || path.is_root() {
         return Ok(true);
@@ -86,18 +87,20 @@ fn shared(command: &CommandArguments) -> &SharedArguments {
 
 /// The command as a model would send it (`[W1]`).
 fn input(command: CommandArguments) -> Result<Value, Failure> {
+    // The tool reports the errors of a path.
+    let full = |given: String| memory_path(&given).map_or(given, |path| path.to_string());
     Ok(match command {
         CommandArguments::View(view) => {
-            json!({"command": "view", "path": view.path, "view_range": view.view_range})
+            json!({"command": "view", "path": full(view.path), "view_range": view.view_range})
         }
         CommandArguments::Create(create) => {
             let file_text = text(create.text, create.file)?;
-            json!({"command": "create", "path": create.path, "file_text": file_text})
+            json!({"command": "create", "path": full(create.path), "file_text": file_text})
         }
         CommandArguments::StrReplace(replace) => {
             json!({
                 "command": "str_replace",
-                "path": replace.path,
+                "path": full(replace.path),
                 "old_str": replace.old_str,
                 "new_str": replace.new_str,
             })
@@ -106,14 +109,14 @@ fn input(command: CommandArguments) -> Result<Value, Failure> {
             let insert_text = text(insert.insert_text, insert.file)?;
             json!({
                 "command": "insert",
-                "path": insert.path,
+                "path": full(insert.path),
                 "insert_line": insert.insert_line,
                 "insert_text": insert_text,
             })
         }
-        CommandArguments::Delete(delete) => json!({"command": "delete", "path": delete.path}),
+        CommandArguments::Delete(delete) => json!({"command": "delete", "path": full(delete.path)}),
         CommandArguments::Rename(rename) => {
-            json!({"command": "rename", "old_path": rename.old_path, "new_path": rename.new_path})
+            json!({"command": "rename", "old_path": full(rename.old_path), "new_path": full(rename.new_path)})
         }
     })
 }
@@ -143,7 +146,7 @@ fn read_file(path: PathBuf) -> Result<String, Failure> {
     text.context(format!("cannot read {}", path.display()))
 }
 
-fn read_standard_input() -> io::Result<String> {
+pub(crate) fn read_standard_input() -> io::Result<String> {
     let mut content = Vec::new();
     io::stdin().lock().read_to_end(&mut content)?;
     utf8(content)

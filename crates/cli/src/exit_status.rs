@@ -7,6 +7,8 @@ pub(crate) enum ExitStatus {
     Success,
     /// It reports a problem: an error reply, a failed case, damage, or an incomplete transfer.
     Problem,
+    /// A path that `ls` was given does not exist.
+    Missing,
     /// The last response of `chat` is cut off.
     #[cfg(feature = "chat")]
     CutOff,
@@ -26,6 +28,7 @@ impl ExitStatus {
         match self {
             Self::Success => 0,
             Self::Problem => 1,
+            Self::Missing => 2,
             #[cfg(feature = "chat")]
             Self::CutOff => 3,
             Self::Interrupted { status } => status,

@@ -17,15 +17,15 @@ use crate::escapes::{for_terminal, on_one_line};
 use crate::failure::{Context as _, Failure, eprint_line};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
-use crate::output::{count, to_json, write_line, write_text};
+use crate::output::{count, to_json, write_content, write_line};
 use crate::pager::{Colors, Pager};
 
 pub(crate) type StoreHistory = History<Arc<dyn Store>>;
 
-const READING: &str = "cannot read the history";
+pub(crate) const READING: &str = "cannot read the history";
 
 /// The number of an entry.
-async fn number(point: Point, history: &StoreHistory) -> Result<u64, HistoryError> {
+pub(crate) async fn number(point: Point, history: &StoreHistory) -> Result<u64, HistoryError> {
     match point {
         Point::Entry(number) => Ok(number),
         Point::Time(time) => history.newest_at(time).await,
@@ -61,7 +61,7 @@ pub(crate) async fn undo_last(history: Option<&StoreHistory>) -> Result<String, 
     required(history)?.undo(1).await.map(|entry| entry_text(Colors::NONE, &entry)).map_err(failure)
 }
 
-fn required(history: Option<&StoreHistory>) -> Result<&StoreHistory, Failure> {
+pub(crate) fn required(history: Option<&StoreHistory>) -> Result<&StoreHistory, Failure> {
     history.ok_or_else(|| Failure::new("the memory has no history"))
 }
 
@@ -73,7 +73,7 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
             let (_memory, history) = open(&arguments.history, true).await?;
             history.read(&path.clone().into(), number).await.context(READING)
         })?;
-        return write_content(&content);
+        return write_content(&content).map(drop);
     }
     let (entry, differences) = run_until_interrupted(CLEANUP_TIME, async {
         let (_memory, history) = open(&arguments.history, true).await?;
@@ -219,18 +219,6 @@ fn write_entries(as_json: bool, entries: &[Entry], differences: &[FileDiff]) -> 
     pager.write(&text)
 }
 
-/// Writes the bytes of a file. On a terminal, invisible characters are escaped.
-fn write_content(content: &[u8]) -> Result<(), Failure> {
-    let escaped;
-    let content = if io::stdout().is_terminal() {
-        escaped = for_terminal(&String::from_utf8_lossy(content));
-        escaped.as_bytes()
-    } else {
-        content
-    };
-    write_text(&mut io::stdout().lock(), content).map(drop)
-}
-
 #[derive(Serialize)]
 struct PrintedEntry<'a> {
     #[serde(flatten)]
@@ -289,7 +277,7 @@ fn change_text(colors: Colors, change: &FileChange) -> String {
     }
 }
 
-fn diff_text(colors: Colors, difference: &FileDiff) -> String {
+pub(crate) fn diff_text(colors: Colors, difference: &FileDiff) -> String {
     let unified = difference.unified();
     let lines = unified.split_inclusive('\n').map(|line| {
         let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));

@@ -42,13 +42,26 @@ pub(crate) struct Interruption {
 
 /// The exit status after Ctrl-C.
 pub(crate) const CTRL_C: u8 = 130;
+/// The exit status after SIGQUIT.
+pub(crate) const QUIT: u8 = 131;
 
 impl Interruption {
     /// Listens for the signals. Must be called within a runtime.
     #[cfg(unix)]
     pub(crate) fn listen() -> io::Result<Self> {
-        let kinds = [(CTRL_C, SignalKind::interrupt()), (143, SignalKind::terminate())];
-        let signals = kinds.into_iter().map(|(status, kind)| Ok((status, signal(kind)?)));
+        Self::listen_to(&[(CTRL_C, SignalKind::interrupt()), (143, SignalKind::terminate())])
+    }
+
+    /// Also listens for the other signals of a terminal, which an editor gets too.
+    #[cfg(unix)]
+    pub(crate) fn listen_beside_editor() -> io::Result<Self> {
+        let of_terminal = [(CTRL_C, SignalKind::interrupt()), (QUIT, SignalKind::quit()), (129, SignalKind::hangup())];
+        Self::listen_to(&[&of_terminal[..], &[(143, SignalKind::terminate())]].concat())
+    }
+
+    #[cfg(unix)]
+    fn listen_to(kinds: &[(u8, SignalKind)]) -> io::Result<Self> {
+        let signals = kinds.iter().map(|&(status, kind)| Ok((status, signal(kind)?)));
         Ok(Self { signals: signals.collect::<io::Result<_>>()? })
     }
 
@@ -56,6 +69,12 @@ impl Interruption {
     #[cfg(windows)]
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self { signals: vec![(CTRL_C, ctrl_c()?)] })
+    }
+
+    /// The same.
+    #[cfg(windows)]
+    pub(crate) fn listen_beside_editor() -> io::Result<Self> {
+        Self::listen()
     }
 
     /// Does the work unless a signal arrives first, whose exit status is the error. After a signal, nothing is started.

@@ -1,28 +1,34 @@
 //! The program `memory-tool` as a function, which the packages for Python and Node.js call too. Programs in Rust use
 //! the crate `memory-tool` instead.
 
+mod append;
 mod arguments;
+mod cat;
 #[cfg(feature = "chat")]
 mod chat;
 mod commands;
 mod completions;
 mod conformance;
 mod copy;
+mod edit;
 mod encryption;
 mod escapes;
 mod exit_status;
 mod expire;
 mod export;
 mod failure;
+mod files;
 mod gc;
 mod history;
 mod import;
 mod interruption;
 mod keygen;
+mod ls;
 mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod memory;
+mod mv;
 mod others;
 mod output;
 mod pager;
@@ -30,6 +36,7 @@ mod policies;
 mod progress_line;
 mod protocol;
 mod rekey;
+mod rm;
 mod run;
 mod transfer;
 mod verify;
@@ -99,6 +106,12 @@ fn perform(action: Action) -> Result<ExitStatus, Failure> {
         Action::Copy(arguments) => copy::run(&arguments),
         Action::Export(arguments) => export::run(&arguments),
         Action::Import(arguments) => import::run(&arguments),
+        Action::Ls(arguments) => ls::run(&arguments),
+        Action::Cat(arguments) => cat::run(&arguments),
+        Action::Edit(arguments) => edit::run(&arguments),
+        Action::Append(arguments) => append::run(&arguments),
+        Action::Mv(arguments) => mv::run(&arguments),
+        Action::Rm(arguments) => rm::run(&arguments),
         Action::Log(arguments) => history::log(&arguments).map(done),
         Action::Show(arguments) => history::show(&arguments).map(done),
         Action::Diff(arguments) => history::diff(&arguments).map(done),

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use memory_tool::store::is_unprintable;
 use serde::Serialize;
 
+use crate::escapes::for_terminal;
 use crate::failure::Failure;
 
 /// Whether the output is open.
@@ -30,6 +31,18 @@ pub(crate) fn write_text(output: &mut impl Write, text: &[u8]) -> Result<ReaderS
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ReaderState::Gone),
         Err(error) => Err(Failure::Output(error)),
     }
+}
+
+/// Writes the bytes of a file to standard output. On a terminal, invisible characters are escaped.
+pub(crate) fn write_content(content: &[u8]) -> Result<ReaderState, Failure> {
+    let escaped;
+    let content = if io::stdout().is_terminal() {
+        escaped = for_terminal(&String::from_utf8_lossy(content));
+        escaped.as_bytes()
+    } else {
+        content
+    };
+    write_text(&mut io::stdout().lock(), content)
 }
 
 /// Writes the report of a command to standard output, as JSON or as lines of text.

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::{Args, ValueHint};
 use memory_tool::policies::{Detector, Scope, UnknownKind};
 use memory_tool::{Actor, BoxError, LogDetail, MemoryBuilder, MemoryOptions, MemoryPath, Screening, StoreUrl};
 
-use crate::arguments::values::{Age, by_name, host_path};
+use crate::arguments::values::{Age, by_name, host_path, memory_path};
 use crate::failure::Failure;
 use crate::memory;
 
@@ -70,7 +70,8 @@ pub(crate) struct Policies {
     expire_after: Option<Age>,
 
     /// Never hide this file or directory; may be repeated
-    #[arg(long, value_name = "PATH", requires = "expire_after")]
+    #[arg(long, value_name = "PATH", requires = "expire_after", value_parser = memory_path)]
+    #[arg(value_hint = ValueHint::Other)]
     pin: Vec<MemoryPath>,
 
     /// Block secrets: refuse the text, or redact them
@@ -136,7 +137,7 @@ impl FromStr for Mount {
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
         let (point, url) = given.split_once('=').ok_or("expected PATH=URL")?;
-        Ok(Self { point: point.parse()?, url: memory::parse_url(url.as_ref())? })
+        Ok(Self { point: memory_path(point)?, url: memory::parse_url(url.as_ref())? })
     }
 }
 
@@ -177,6 +178,11 @@ impl Policies {
         options.audit_sync = self.audit_sync;
         options.log = self.log;
         options.log_paths = self.log_paths;
+    }
+
+    /// The user or agent that makes changes.
+    pub(crate) fn actor(&self) -> Option<&Actor> {
+        self.actor.as_ref()
     }
 
     /// Whether every change is refused.

@@ -23,6 +23,11 @@ pub struct FileDiff {
 }
 
 impl FileDiff {
+    /// Creates the difference between two contents of a file.
+    pub fn new(path: impl Into<StorePath>, before: Option<Vec<u8>>, after: Option<Vec<u8>>) -> Self {
+        Self { path: path.into(), before, after }
+    }
+
     /// The difference in the unified format, with three lines of context.
     pub fn unified(&self) -> String {
         let name = |side: char, content: &Option<Vec<u8>>| match content {

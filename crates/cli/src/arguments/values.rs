@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use memory_tool::conformance::Capability;
-use memory_tool::{MemoryPath, PathError, expand_home};
+use memory_tool::{MemoryPath, expand_home};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -20,9 +20,19 @@ pub(crate) fn host_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(expand_home)
 }
 
-/// A path of the memory, with or without `/memories`.
-pub(crate) fn memory_path(given: &str) -> Result<MemoryPath, PathError> {
-    MemoryPath::parse(given).or_else(|error| intended(given).ok_or(error))
+/// A path of the memory. A path without a slash at its start is under `/memories`. As its name may be in the path too,
+/// `./memories` is the file or directory of that name.
+pub(crate) fn memory_path(given: &str) -> Result<MemoryPath, String> {
+    let full = match given {
+        "." | "./" | "memories" | "memories/" => "/memories".to_owned(),
+        _ if given.is_empty() || given.starts_with('/') => given.to_owned(),
+        _ if given.starts_with("memories/") => format!("/{given}"),
+        _ => format!("/memories/{}", given.strip_prefix("./").unwrap_or(given)),
+    };
+    MemoryPath::parse(&full).map_err(|error| match intended(given) {
+        Some(meant) => format!("{error}; did you mean {meant}?"),
+        None => error.to_string(),
+    })
 }
 
 /// An entry of the history.
@@ -188,6 +198,29 @@ pub(crate) fn directory_of_a_source(given: &str) -> Result<String, &'static str>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_may_lack_its_root() {
+        for (given, path) in [
+            ("/memories/a/", "/memories/a"),
+            ("a", "/memories/a"),
+            ("./a/b/", "/memories/a/b"),
+            ("memories/a", "/memories/a"),
+            ("memories", "/memories"),
+            ("./memories", "/memories/memories"),
+            ("./memories/a", "/memories/memories/a"),
+            ("memoriesX", "/memories/memoriesX"),
+            (".a", "/memories/.a"),
+            (".", "/memories"),
+        ] {
+            assert_eq!(memory_path(given), Ok(path.parse().unwrap()), "{given}");
+        }
+        let of_host = memory_path("/etc/passwd").unwrap_err();
+        assert_eq!(of_host, "Path must start with /memories, got: /etc/passwd; did you mean /memories/etc/passwd?");
+        for given in ["", "/", "..", "../a", "a/../b", "a//b", "././a", "a\n", "C:\\a"] {
+            assert!(memory_path(given).is_err(), "{given}");
+        }
+    }
 
     #[test]
     fn an_age_is_a_whole_number_with_a_unit() {

@@ -10,23 +10,29 @@ const HEADINGS: [&str; 8] =
     ["Usage:", "Arguments:", "Options:", "Store:", "Encryption of SRC:", "Encryption:", "Policies:", "Exit status:"];
 
 /// The commands that work on one store, which may be the default store.
-const COMMANDS_WITH_STORE: [&str; 22] = [
+const COMMANDS_WITH_STORE: [&str; 28] = [
+    "append",
+    "cat",
     "chat",
     "create",
     "delete",
     "diff",
+    "edit",
     "expire",
     "export",
     "gc",
     "import",
     "insert",
     "log",
+    "ls",
     "mcp",
+    "mv",
     "redact",
     "redo",
     "rekey",
     "rename",
     "restore",
+    "rm",
     "run",
     "show",
     "str_replace",
@@ -93,7 +99,11 @@ fn the_options_of_a_command_itself_come_first() {
     assert!(names("Arguments:").contains("[PATH]"), "{help}");
     assert!(names("Options:").contains("--view-range"), "{help}");
     assert!(!names("Options:").contains("--store") && names("Store:").contains("--store"), "{help}");
+    assert!(!help.contains("Encryption:") && !help.contains("Policies:"), "{help}");
+    let help = self::help("view", "--help", 100);
+    let names = |heading| section(&help, heading).join("\n");
     assert!(names("Encryption:").contains("--key-file") && names("Policies:").contains("--scope"), "{help}");
+    assert!(self::help("run", "-h", 100).contains("\nPolicies:\n"));
 }
 
 #[test]

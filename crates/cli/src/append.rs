@@ -1,0 +1,44 @@
+//! `memory-tool append`: adds lines to the end of a file.
+
+use memory_tool::Node;
+use memory_tool::StoreError;
+use memory_tool::store::Precondition;
+
+use crate::arguments::files::AppendArguments;
+use crate::commands::{explain_wait, read_standard_input};
+use crate::exit_status::ExitStatus;
+use crate::failure::{Context as _, Failure};
+use crate::files::{self, Stop, perform, retried};
+
+/// Appends the text. Concurrent changes of the file are kept.
+pub(crate) fn run(arguments: &AppendArguments) -> Result<ExitStatus, Failure> {
+    let mut added = if arguments.text.is_empty() {
+        explain_wait("the text");
+        read_standard_input().context("cannot read standard input")?
+    } else {
+        arguments.text.join(" ") + "\n"
+    };
+    if !added.is_empty() && !added.ends_with('\n') {
+        added.push('\n');
+    }
+    if added.contains('\0') {
+        return Stop::Wrong("the text contains U+0000".to_owned()).report();
+    }
+    let path = &arguments.path;
+    perform(&arguments.memory, false, async |memory| {
+        let append = async || {
+            let batch = files::batch(&arguments.memory, "append");
+            let (batch, text) = match files::read(&memory, path, "append").await? {
+                Node::Absent => (batch.require(path, Precondition::Absent), String::new()),
+                Node::Directory(_) => return Err(StoreError::NotAFile { path: path.clone().into() }.into()),
+                Node::File(file) => {
+                    (batch.require(path, Precondition::Version(file.version)), files::text(path, file.content)?)
+                }
+            };
+            let separator = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            Ok(memory.store().apply(batch.write(path, [&text, separator, &added].concat())).await?)
+        };
+        retried(append).await?;
+        Ok(ExitStatus::Success)
+    })
+}
