@@ -19,7 +19,6 @@ async fn paths(memory: &Memory, directory: StorePath) -> Vec<String> {
     listed.files.iter().map(|file| file.path.to_string()).collect()
 }
 
-/// A forgotten memory leaves neither files nor records, and others stay as they are.
 #[tokio::test]
 async fn a_forgotten_memory_leaves_no_record() {
     let directory = tempfile::tempdir().unwrap();
@@ -33,7 +32,7 @@ async fn a_forgotten_memory_leaves_no_record() {
             memory.remove("/memories/a.txt").await.unwrap();
         }
         let whole = Memory::builder(url.to_string()).build().await.unwrap();
-        // Their files are gone, but not their histories.
+        // They have histories without files.
         let names = |scopes: Vec<Scope>| scopes.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert_eq!(names(Scope::list_in(&*whole.store()).await.unwrap()), ["alice", "bob"], "{url}");
 

@@ -70,8 +70,7 @@ pub(crate) fn read(private: &Dir) -> io::Result<Option<Vec<Step>>> {
 
 /// Removes the journal of these steps, which must be complete and on the disk.
 ///
-/// The removal of a journal of writes is not flushed. If a loss of power undoes it, none of them is repeated, because
-/// their staged names are gone.
+/// A write whose staged name is gone is not repeated. So the removal of a journal of writes needs no flush.
 pub(crate) fn remove(private: &Dir, steps: &[Step]) -> io::Result<()> {
     private.remove_file(JOURNAL)?;
     if steps.iter().all(|step| step.staged().is_some()) { Ok(()) } else { disk::sync_directory(private) }

@@ -44,7 +44,7 @@ impl StoreUrl {
     }
 
     /// The URLs of all memories in this database, or of all stores at and right under this directory or prefix, sorted.
-    /// Nothing is created. [`Scope::list_in`](memory_tool_policies::Scope::list_in) lists the scopes of a store.
+    /// [`Scope::list_in`](memory_tool_policies::Scope::list_in) lists the scopes of a store.
     ///
     /// # Errors
     /// [`OpenError`] if the database, directory or bucket cannot be read.

@@ -201,7 +201,7 @@ impl Memory {
     }
 
     /// Removes all files of this memory, its history, its access times and the records of other policies, in one step.
-    /// The audit log is kept. [`Backend::remains_of_removed`] says what the storage may still contain.
+    /// The audit log is kept. For other remains, see [`Backend::remains_of_removed`].
     ///
     /// # Errors
     /// The errors of [`clear`](Self::clear).
