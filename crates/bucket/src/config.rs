@@ -105,7 +105,7 @@ impl BucketStoreBuilder {
         repaired.await.map_err(|failure: OpenFailure| OpenError::new(place, failure.kind(), failure))
     }
 
-    /// The sorted prefixes of all stores at or right under the prefix. Sends a `LIST` for each 1,000 names, and a `HEAD`
+    /// The sorted prefixes of all stores at or right under the prefix. Sends a `LIST` for each 1,000 names and a `HEAD`
     /// for each name.
     ///
     /// # Errors

@@ -87,8 +87,21 @@ pub(crate) fn command() -> Command {
 }
 
 /// The commands whose `-h` prints the options of encryption and policies too.
-const FOR_OPERATORS: [&str; 11] =
-    ["run", "chat", "mcp", "conformance", "verify", "gc", "expire", "rekey", "copy", "export", "import"];
+const FOR_OPERATORS: [&str; 13] = [
+    "run",
+    "chat",
+    "mcp",
+    "conformance",
+    "verify",
+    "gc",
+    "expire",
+    "rekey",
+    "copy",
+    "export",
+    "import",
+    "memories",
+    "forget",
+];
 
 /// The subcommands. Their help is in `pages`.
 #[derive(Debug, Subcommand)]
@@ -113,6 +126,8 @@ pub(crate) enum Action {
     Append(Box<AppendArguments>),
     Mv(Box<MvArguments>),
     Rm(Box<RmArguments>),
+    Memories(MemoriesArguments),
+    Forget(ForgetArguments),
     Log(LogArguments),
     Show(ShowArguments),
     Diff(DiffArguments),
@@ -370,8 +385,11 @@ pub(crate) struct VerifyArguments {
     /// Repair the log of a store in a bucket first
     ///
     /// Losses are reported. Copy the bucket first, and run only one repair at a time.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "all")]
     pub(crate) repair: bool,
+
+    #[command(flatten)]
+    pub(crate) all: AllArgument,
 
     #[command(flatten)]
     pub(crate) store: StoreArgument,
@@ -418,8 +436,11 @@ pub(crate) struct ExpireArguments {
     pub(crate) pin: Vec<MemoryPath>,
 
     /// Work only in the part of the store that belongs to tenant NAME
-    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
+    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name, conflicts_with = "all")]
     pub(crate) scope: Option<Scope>,
+
+    #[command(flatten)]
+    pub(crate) all: AllArgument,
 
     /// List expired files without removing them
     #[arg(long)]
@@ -479,8 +500,15 @@ pub(crate) struct CopyArguments {
     pub(crate) destination: StoreUrl,
 
     /// Copy only the part of SRC that belongs to tenant NAME
-    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
+    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name, conflicts_with = "all")]
     pub(crate) source_scope: Option<Scope>,
+
+    /// Copy all memories of SRC that `memory-tool memories` lists
+    ///
+    /// Each gets its name in DST: a tenant stays a tenant, and a memory of a database, bucket or directory becomes one
+    /// of DST. Each has a heading, or the field memory in its line of JSON. A failure does not stop the others.
+    #[arg(long, conflicts_with = "scope")]
+    pub(crate) all: bool,
 
     #[command(flatten)]
     pub(crate) writing: WritingArgument,
@@ -518,13 +546,17 @@ pub(crate) struct ExportArguments {
     ///
     /// The ending decides: .tar is a tar archive, .tar.gz and .tgz are compressed with gzip, - is a tar archive on
     /// standard output, with the report on standard error, and every other name is a directory, which must be new or
-    /// empty. Links in it are never followed. An archive gets its name only when it is complete.
+    /// empty. Links in it are never followed. An archive gets its name only when it is complete. With --all, it is a
+    /// directory that gets a directory for each memory.
     #[arg(value_parser = host_path())]
     pub(crate) target: PathBuf,
 
     /// Export only the part of the store that belongs to tenant NAME
-    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
+    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name, conflicts_with = "all")]
     pub(crate) scope: Option<Scope>,
+
+    #[command(flatten)]
+    pub(crate) all: AllArgument,
 
     /// Overwrite existing files
     ///
@@ -750,6 +782,43 @@ pub(crate) struct ViewCapArgument {
     /// Limit the output of one `view` to N characters
     #[arg(long, value_name = "N|none", default_value_t = ViewCap(Some(DEFAULT_MAX_VIEW_CHARACTERS)))]
     pub(crate) max_view_chars: ViewCap,
+}
+
+/// The arguments of `memories`.
+#[derive(Args, Debug)]
+pub(crate) struct MemoriesArguments {
+    /// Print a line of JSON for each memory
+    ///
+    /// Its fields are store, scope, files, bytes and modified. Each but the first may be null.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+}
+
+/// The arguments of `forget`.
+#[derive(Args, Debug)]
+pub(crate) struct ForgetArguments {
+    /// The name of the memory or tenant, as `memory-tool memories` lists it
+    pub(crate) name: String,
+
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+}
+
+/// The choice of all memories.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct AllArgument {
+    /// Go over all memories that `memory-tool memories` lists
+    ///
+    /// Each has a heading, or the field memory in its line of JSON. A failure does not stop the others.
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 /// The arguments of `log`.

@@ -1,14 +1,17 @@
 //! `memory-tool copy`: copies all files of one memory to another.
 
 use memory_tool::transfer::{CopyOptions, CopyReport, TransferError};
+use memory_tool::{MemoryOptions, StoreUrl};
 
 use crate::arguments::CopyArguments;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
+use crate::memories::{self, Named, Place};
 use crate::memory;
 use crate::others::WithOthers;
 use crate::output::write_report;
+use crate::policies::Policies;
 use crate::progress_line::ProgressLine;
 use crate::transfer::{
     lines_of, lines_of_paths, lines_of_written, open_destination, open_source, show_progress, summary, warn_of_no_file,
@@ -16,23 +19,51 @@ use crate::transfer::{
 
 /// Copies, and prints the report.
 pub(crate) fn run(arguments: &CopyArguments) -> Result<ExitStatus, Failure> {
-    let copied = run_until_interrupted(CLEANUP_TIME, copy(arguments))?;
-    if copied.report.is_source_empty {
-        warn_of_no_file(&arguments.source, arguments.source_scope.as_ref());
-    }
-    write_report(arguments.json, &copied, || to_text(&copied.report))?;
-    Ok(ExitStatus::of(copied.report.is_complete()))
+    let CopyArguments { source, source_scope, destination, all, json, .. } = arguments;
+    let one = Place { url: source.clone(), scope: source_scope.clone() };
+    let places = if *all { Some(memories::scopes(source, &source_options(arguments))?) } else { None };
+    memories::for_each(places, one, *json, |place, memory| {
+        let destination = if *all { counterpart(place, source, destination)? } else { destination.clone() };
+        let copied = run_until_interrupted(CLEANUP_TIME, copy(arguments, place, &destination))?;
+        if copied.report.is_source_empty {
+            warn_of_no_file(&place.url, place.scope.as_ref());
+        }
+        let copied = Named { memory, report: copied };
+        write_report(*json, &copied, || to_text(&copied.report.report))?;
+        Ok(ExitStatus::of(copied.report.report.is_complete()))
+    })
 }
 
-async fn copy(arguments: &CopyArguments) -> Result<WithOthers<CopyReport>, Failure> {
-    let CopyArguments { source, source_scope, source_encryption, destination, encryption, .. } = arguments;
-    let CopyArguments { policies, writing, existing, timeout, .. } = arguments;
-    refuse_overlap(arguments).await?;
-    let (from, to) = (timeout.options(&source_encryption.to_encryption()), timeout.options(encryption));
+/// The store for a copy of one of all memories.
+fn counterpart(place: &Place, source: &StoreUrl, destination: &StoreUrl) -> Result<StoreUrl, Failure> {
+    let is_source_itself = place.url == *source && !matches!(source, StoreUrl::Sqlite { .. });
+    if is_source_itself {
+        return Ok(destination.clone());
+    }
+    let name = place.url.name().unwrap_or_default();
+    destination.child(&name).ok_or_else(|| Failure::new(format!("the name {name:?} is not possible in {destination}")))
+}
+
+fn source_options(arguments: &CopyArguments) -> MemoryOptions {
+    arguments.timeout.options(&arguments.source_encryption.to_encryption())
+}
+
+async fn copy(
+    arguments: &CopyArguments,
+    source: &Place,
+    destination: &StoreUrl,
+) -> Result<WithOthers<CopyReport>, Failure> {
+    let CopyArguments { encryption, policies, writing, existing, timeout, all, .. } = arguments;
+    let mut policies = policies.clone();
+    if *all {
+        policies.scope.clone_from(&source.scope);
+    }
+    refuse_overlap(source, destination, &policies).await?;
+    let to = timeout.options(encryption);
     // All keys are read first: if one is missing, nothing is created.
     to.key_ring().await.map_err(memory::failed_options)?;
-    let (source, others) = open_source(source, source_scope.as_ref(), from).await?;
-    let destination = open_destination(destination, policies, *writing, *existing, to).await?;
+    let (source, others) = open_source(source, *all, source_options(arguments)).await?;
+    let destination = open_destination(destination, &policies, *writing, *existing, to).await?;
     let options = if writing.overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
     let mut line = ProgressLine::of_standard_error();
     let copied = source.copy_to(&destination, options, |progress| show_progress(&mut line, progress)).await;
@@ -40,9 +71,8 @@ async fn copy(arguments: &CopyArguments) -> Result<WithOthers<CopyReport>, Failu
 }
 
 /// Returns an error if the source and the destination overlap. In this case, it creates nothing.
-async fn refuse_overlap(arguments: &CopyArguments) -> Result<(), Failure> {
-    let CopyArguments { source, source_scope, destination, policies, .. } = arguments;
-    let source = memory::scoped(source, source_scope.as_ref());
+async fn refuse_overlap(source: &Place, destination: &StoreUrl, policies: &Policies) -> Result<(), Failure> {
+    let source = memory::scoped(&source.url, source.scope.as_ref());
     for changed in policies.changed_memories(destination) {
         if source.overlaps(&changed).await {
             return Err(Failure::other(TransferError::SameMemory));

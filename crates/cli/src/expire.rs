@@ -6,8 +6,10 @@ use serde::Serialize;
 
 use crate::arguments::ExpireArguments;
 use crate::escapes::on_one_line;
+use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
+use crate::memories::{self, Named, Place};
 use crate::memory;
 use crate::output::{count, write_report};
 
@@ -15,19 +17,25 @@ use crate::output::{count, write_report};
 const READING_ACCESS_TIMES: &str = "reading the access times";
 
 /// Removes or lists expired files, and prints the report.
-pub(crate) fn run(arguments: &ExpireArguments) -> Result<(), Failure> {
-    memory::refuse_temporary(&arguments.store.url)?;
-    let outcome = run_until_interrupted(CLEANUP_TIME, expire(arguments))?;
-    write_report(arguments.json, &outcome, || outcome.to_text())
+pub(crate) fn run(arguments: &ExpireArguments) -> Result<ExitStatus, Failure> {
+    let ExpireArguments { store, scope, all, json, .. } = arguments;
+    memory::refuse_temporary(&store.url)?;
+    let one = Place { url: store.url.clone(), scope: scope.clone() };
+    let places = if all.all { Some(memories::scopes(&store.url, &store.options())?) } else { None };
+    memories::for_each(places, one, *json, |place, memory| {
+        let outcome = run_until_interrupted(CLEANUP_TIME, expire(arguments, place))?;
+        write_report(*json, &Named { memory, report: &outcome }, || outcome.to_text())?;
+        Ok(ExitStatus::Success)
+    })
 }
 
-async fn expire(arguments: &ExpireArguments) -> Result<Outcome, Failure> {
+async fn expire(arguments: &ExpireArguments, place: &Place) -> Result<Outcome, Failure> {
     let mut options = arguments.store.options();
     options.must_exist = true;
     options.read_only = arguments.dry_run;
-    options.scope.clone_from(&arguments.scope);
+    options.scope.clone_from(&place.scope);
     // Without `expire_after`, because a dry run must not record accesses.
-    let memory = memory::open(&arguments.store.url, &options).await?;
+    let memory = memory::open(&place.url, &options).await?;
     let rules = ExpiringStore::builder(memory.store(), arguments.expire_after.0);
     let expiring = arguments.pin.iter().cloned().fold(rules, ExpiringStoreBuilder::pin).build();
     let expiring = expiring.map_err(Failure::other)?;

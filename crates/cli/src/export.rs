@@ -10,6 +10,7 @@ use crate::arguments::ExportArguments;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Failure, eprint_line};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
+use crate::memories::{self, Named, Place};
 use crate::others::WithOthers;
 use crate::output::{count, to_json, write_report};
 use crate::progress_line::ProgressLine;
@@ -23,26 +24,55 @@ pub(crate) fn run(arguments: &ExportArguments) -> Result<ExitStatus, Failure> {
             "cannot write an archive to a terminal; redirect standard output, or name a file that ends in .tar",
         ));
     }
+    let one = Place { url: arguments.store.url.clone(), scope: arguments.scope.clone() };
+    if !arguments.all.all {
+        return export_one(arguments, &one, None, &arguments.target);
+    }
+    if is_stream {
+        return Err(Failure::new("--all needs a directory, because an archive holds one memory"));
+    }
+    let places = memories::scopes(&one.url, &arguments.store.options())?;
+    let directories = memories::directories(&places)?;
+    let mut directories = directories.iter().map(|directory| arguments.target.join(directory));
+    memories::for_each(Some(places), one, arguments.json, |place, name| {
+        export_one(arguments, place, name, &directories.next().unwrap_or_default())
+    })
+}
+
+fn export_one(
+    arguments: &ExportArguments,
+    place: &Place,
+    memory: Option<String>,
+    target: &Path,
+) -> Result<ExitStatus, Failure> {
+    let is_stream = target == Path::new(STANDARD_STREAM);
     // A write to standard output may never return.
     let cleanup_time = if is_stream { Duration::ZERO } else { CLEANUP_TIME };
-    let exported = run_until_interrupted(cleanup_time, export(arguments, is_stream))?;
+    let exported = run_until_interrupted(cleanup_time, export(arguments, place, target))?;
+    let exported = Named { memory, report: exported };
+    let text = || to_text(&exported.report.report);
     if is_stream {
         let text = if arguments.json {
             String::from_utf8_lossy(&to_json(&io::stderr(), &exported)?).into_owned()
         } else {
-            to_text(&exported.report)
+            text()
         };
         eprint_line(&text);
     } else {
-        write_report(arguments.json, &exported, || to_text(&exported.report))?;
+        write_report(arguments.json, &exported, text)?;
     }
-    Ok(ExitStatus::of(exported.report.is_complete()))
+    Ok(ExitStatus::of(exported.report.report.is_complete()))
 }
 
-async fn export(arguments: &ExportArguments, is_stream: bool) -> Result<WithOthers<ExportReport>, Failure> {
-    let ExportArguments { store, scope, target, overwrite, .. } = arguments;
-    let (memory, others) = open_source(&store.url, scope.as_ref(), store.options()).await?;
-    let export = if is_stream { Export::to_writer(io::stdout()) } else { Export::to_path(target) };
+async fn export(
+    arguments: &ExportArguments,
+    place: &Place,
+    target: &Path,
+) -> Result<WithOthers<ExportReport>, Failure> {
+    let ExportArguments { store, all, overwrite, .. } = arguments;
+    let (memory, others) = open_source(place, all.all, store.options()).await?;
+    let export =
+        if target == Path::new(STANDARD_STREAM) { Export::to_writer(io::stdout()) } else { Export::to_path(target) };
     let export = if *overwrite { export.overwrite() } else { export };
     let mut line = ProgressLine::of_standard_error();
     let exported = memory.export(export, |progress| show_progress(&mut line, progress)).await;

@@ -27,6 +27,7 @@ mod ls;
 mod man;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod memories;
 mod memory;
 mod mv;
 mod others;
@@ -100,7 +101,7 @@ fn perform(action: Action) -> Result<ExitStatus, Failure> {
         Action::Conformance(arguments) => conformance::run(&arguments),
         Action::Verify(arguments) => verify::run(&arguments),
         Action::Gc(arguments) => gc::run(&arguments).map(done),
-        Action::Expire(arguments) => expire::run(&arguments).map(done),
+        Action::Expire(arguments) => expire::run(&arguments),
         Action::Keygen(arguments) => keygen::run(&arguments).map(done),
         Action::Rekey(arguments) => rekey::run(&arguments),
         Action::Copy(arguments) => copy::run(&arguments),
@@ -112,6 +113,8 @@ fn perform(action: Action) -> Result<ExitStatus, Failure> {
         Action::Append(arguments) => append::run(&arguments),
         Action::Mv(arguments) => mv::run(&arguments),
         Action::Rm(arguments) => rm::run(&arguments),
+        Action::Memories(arguments) => memories::list(&arguments),
+        Action::Forget(arguments) => memories::forget(&arguments),
         Action::Log(arguments) => history::log(&arguments).map(done),
         Action::Show(arguments) => history::show(&arguments).map(done),
         Action::Diff(arguments) => history::diff(&arguments).map(done),

@@ -57,8 +57,9 @@ pub(crate) async fn report_others(
         let Some(example) = others.names.first() else { continue };
         if others.is_read_empty {
             let (others, place, example) = (others.in_words(), others.place.clone(), example.clone());
-            let message =
-                format!("there are no files in {url}, but {others} in {place}; name a memory, such as {example}");
+            let message = format!(
+                "there are no files in {url}, but {others} in {place}; name a memory, such as {example}, or add --all"
+            );
             return Err(Failure::new(message));
         }
         let note = format!("memory-tool: {} has {}, not included here", others.place, others.in_words());

@@ -18,7 +18,7 @@ use crate::memory;
 pub(crate) struct Policies {
     /// Work only in the part of the store that belongs to tenant NAME
     #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
-    scope: Option<Scope>,
+    pub(crate) scope: Option<Scope>,
 
     /// Refuse every change
     #[arg(long)]

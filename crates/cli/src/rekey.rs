@@ -9,7 +9,7 @@ use crate::failure::{Context as _, Failure};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
 use crate::output::{count, write_report};
-use crate::progress_line::{ProgressLine, bar};
+use crate::progress_line::ProgressLine;
 
 /// Re-encrypts, and prints the report.
 pub(crate) fn run(arguments: &RekeyArguments) -> Result<ExitStatus, Failure> {
@@ -34,7 +34,7 @@ async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
     let mut line = ProgressLine::of_standard_error();
     let show = |progress: RekeyProgress| {
         if let Some(line) = &mut line {
-            line.show(&bar(progress.done, progress.total));
+            line.show_files(progress.done as u64, Some(progress.total as u64));
         }
     };
     store.rekey(show).await.context("cannot re-encrypt the store")

@@ -11,11 +11,12 @@ use crate::arguments::ExistingArgument;
 use crate::arguments::values::WritingArgument;
 use crate::escapes::on_one_line;
 use crate::failure::{Failure, eprint_line};
+use crate::memories::Place;
 use crate::memory;
 use crate::others::report_others;
 use crate::output::count;
 use crate::policies::Policies;
-use crate::progress_line::{ProgressLine, bar};
+use crate::progress_line::ProgressLine;
 
 /// The name of standard input and output.
 pub(crate) const STANDARD_STREAM: &str = "-";
@@ -23,15 +24,15 @@ pub(crate) const STANDARD_STREAM: &str = "-";
 /// Opens an existing memory, or the part of it that belongs to a scope, for reading. Returns it with the number of
 /// others.
 pub(crate) async fn open_source(
-    url: &StoreUrl,
-    scope: Option<&Scope>,
+    place: &Place,
+    is_one_of_all: bool,
     mut options: MemoryOptions,
 ) -> Result<(Memory, Option<u64>), Failure> {
+    let Place { url, scope } = place;
     memory::refuse_temporary(url)?;
-    options.scope = scope.cloned();
-    options.read_only = true;
+    (options.scope, options.read_only) = (scope.clone(), true);
     let source = memory::open(url, &options).await?;
-    let others = report_others(&source, url, scope).await?;
+    let others = if is_one_of_all { Some(0) } else { report_others(&source, url, scope.as_ref()).await? };
     report_history(&source).await;
     Ok((source, others))
 }
@@ -67,11 +68,9 @@ pub(crate) fn warn_of_no_file(url: &StoreUrl, scope: Option<&Scope>) {
 
 /// Shows the progress of a transfer.
 pub(crate) fn show_progress(line: &mut Option<ProgressLine<Stderr>>, progress: TransferProgress) {
-    let Some(line) = line else { return };
-    line.show(&match progress.of {
-        Some(of) => bar(progress.files as usize, of as usize),
-        None => count(progress.files, "file"),
-    });
+    if let Some(line) = line {
+        line.show_files(progress.files, progress.of);
+    }
 }
 
 /// The lines about the files of a [`WriteReport`].

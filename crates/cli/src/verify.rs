@@ -1,7 +1,7 @@
 //! `memory-tool verify`: reports missing or damaged files of a store.
 
 use memory_tool::store::{Problem, VerifyReport};
-use memory_tool::{OpenOptions, StoreUrl};
+use memory_tool::{MemoryOptions, OpenOptions, StoreUrl};
 use serde::Serialize;
 
 use crate::arguments::{StoreArgument, VerifyArguments};
@@ -9,32 +9,50 @@ use crate::escapes::on_one_line;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
+use crate::memories::{self, Named, Place};
 use crate::memory;
 use crate::others::{WithOthers, report_others};
 use crate::output::{count, write_report};
+use crate::progress_line::ProgressLine;
 
 /// Verifies the store, and prints the report.
 pub(crate) fn run(arguments: &VerifyArguments) -> Result<ExitStatus, Failure> {
-    memory::refuse_temporary(&arguments.store.url)?;
-    let (report, others) = run_until_interrupted(CLEANUP_TIME, async {
-        let lost = if arguments.repair { repair(&arguments.store).await? } else { Vec::new() };
-        let (mut report, others) = verify(&arguments.store).await?;
-        report.problems.extend(lost);
-        Ok::<_, Failure>((report, others))
-    })?;
-    let problems = report.problems.iter().map(|problem| problem.message.as_str()).collect();
-    let printed = PrintedReport { files: report.files, bytes: report.bytes, problems };
-    let printed = WithOthers { report: printed, others };
-    write_report(arguments.json, &printed, || printed.report.to_text())?;
-    Ok(ExitStatus::of(report.problems.is_empty()))
+    let VerifyArguments { store, all, json, .. } = arguments;
+    memory::refuse_temporary(&store.url)?;
+    let one = Place { url: store.url.clone(), scope: None };
+    let places = if all.all { Some(memories::stores(&store.url, &store.options())?) } else { None };
+    memories::for_each(places, one, *json, |place, memory| {
+        let (report, others) = run_until_interrupted(CLEANUP_TIME, async {
+            let lost = if arguments.repair { repair(store).await? } else { Vec::new() };
+            let (mut report, others) = verify(place, store.options(), all.all).await?;
+            report.problems.extend(lost);
+            Ok::<_, Failure>((report, others))
+        })?;
+        let problems = report.problems.iter().map(|problem| problem.message.as_str()).collect();
+        let printed = PrintedReport { files: report.files, bytes: report.bytes, problems };
+        let printed = Named { memory, report: WithOthers { report: printed, others } };
+        write_report(*json, &printed, || printed.report.report.to_text())?;
+        Ok(ExitStatus::of(report.problems.is_empty()))
+    })
 }
 
-async fn verify(store: &StoreArgument) -> Result<(VerifyReport, Option<u64>), Failure> {
-    let mut options = store.options();
+async fn verify(
+    place: &Place,
+    mut options: MemoryOptions,
+    are_all_verified: bool,
+) -> Result<(VerifyReport, Option<u64>), Failure> {
     options.read_only = true;
-    let memory = memory::open(&store.url, &options).await?;
-    let others = report_others(&memory, &store.url, None).await?;
-    Ok((memory.verify(|_| {}).await.context("cannot verify the store")?, others))
+    let memory = memory::open(&place.url, &options).await?;
+    let others = if are_all_verified { Some(0) } else { report_others(&memory, &place.url, None).await? };
+    let mut line = ProgressLine::of_standard_error();
+    let report = memory
+        .verify(|progress| {
+            if let Some(line) = &mut line {
+                line.show_files(progress.files, Some(progress.of));
+            }
+        })
+        .await;
+    Ok((report.context("cannot verify the store")?, others))
 }
 
 /// Repairs the log of a store in a bucket. Returns what could not be recovered.

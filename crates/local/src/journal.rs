@@ -70,7 +70,7 @@ pub(crate) fn read(private: &Dir) -> io::Result<Option<Vec<Step>>> {
 
 /// Removes the journal of these steps, which must be complete and on the disk.
 ///
-/// A write whose staged name is gone is not repeated. So the removal of a journal of writes needs no flush.
+/// The removal of a journal of writes is not flushed: recovery skips writes without a staged file.
 pub(crate) fn remove(private: &Dir, steps: &[Step]) -> io::Result<()> {
     private.remove_file(JOURNAL)?;
     if steps.iter().all(|step| step.staged().is_some()) { Ok(()) } else { disk::sync_directory(private) }

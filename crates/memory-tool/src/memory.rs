@@ -217,7 +217,7 @@ impl Memory {
         self.inner.store.usage().await
     }
 
-    /// Checks the whole backend for damage, including files that policies hide, and the history of this memory. The
+    /// Checks the whole backend for damage, including files that policies hide, with the histories of all scopes. The
     /// memory can be in use at the same time.
     ///
     /// `progress` is called after each file.
@@ -233,12 +233,19 @@ impl Memory {
 
     #[cfg(feature = "history")]
     async fn with_history_problems(&self, mut report: VerifyReport) -> Result<VerifyReport, StoreError> {
-        let Some(history) = self.history() else { return Ok(report) };
-        match history.verify().await {
-            Ok(found) => report.problems.extend(found.damage.into_iter().map(Problem::new)),
-            Err(HistoryError::Store(error)) if error.kind() != ErrorKind::Damaged => return Err(error),
-            Err(error) => report.problems.push(Problem::of(&error)),
+        #[cfg(feature = "encrypted")]
+        let encrypted = self.inner.encrypted.clone().map(|encrypted| Arc::new(encrypted) as Arc<dyn Store>);
+        #[cfg(not(feature = "encrypted"))]
+        let encrypted: Option<Arc<dyn Store>> = None;
+        let store = encrypted.unwrap_or_else(|| self.inner.backend.store());
+        #[cfg(feature = "policies")]
+        for scope in memory_tool_policies::Scope::list_in(&*store).await? {
+            let scoped = memory_tool_policies::ScopedStore::new(Arc::clone(&store), scope.clone());
+            for problem in history_problems(scoped).await? {
+                report.problems.push(Problem::new(format!("scope {scope}: {problem}")));
+            }
         }
+        report.problems.extend(history_problems(store).await?);
         Ok(report)
     }
 
@@ -258,5 +265,14 @@ impl Memory {
             return Ok(report);
         }
         self.inner.backend.verify(progress).await
+    }
+}
+
+#[cfg(feature = "history")]
+async fn history_problems(store: impl Store) -> Result<Vec<Problem>, StoreError> {
+    match HistoryStore::if_present(store).history().verify().await {
+        Ok(found) => Ok(found.damage.into_iter().map(Problem::new).collect()),
+        Err(HistoryError::Store(error)) if error.kind() != ErrorKind::Damaged => Err(error),
+        Err(error) => Ok(vec![Problem::of(&error)]),
     }
 }

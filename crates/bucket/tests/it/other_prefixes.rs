@@ -37,6 +37,15 @@ async fn stores_beside_and_below_a_store_are_found() {
     let count = |method: &str| requests.iter().filter(|request| request.starts_with(method)).count();
     assert_eq!((count("LIST"), count("HEAD"), requests.len()), (2, 5, 7), "{requests:?}");
     assert_eq!(find(&open(&bucket, "").await).await, complete(&["elsewhere"]));
+    for (prefix, expected) in [
+        ("tenants", vec!["tenants/alice", "tenants/bob", "tenants/carl"]),
+        ("tenants/alice", vec!["tenants/alice", "tenants/alice/old"]),
+        ("missing", vec![]),
+        ("", vec!["", "elsewhere"]),
+    ] {
+        let prefixes = BucketStore::builder(bucket.clone(), prefix.into()).prefixes().await.unwrap();
+        assert_eq!(prefixes.iter().map(AsRef::as_ref).collect::<Vec<&str>>(), expected, "{prefix}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -16,9 +16,9 @@ macro_rules! pages {
 }
 
 /// The pages by the names of the commands.
-const PAGES: [(&str, &str); 34] = pages! {
+const PAGES: [(&str, &str); 36] = pages! {
     "memory-tool" "run" "chat" "mcp" "conformance" "verify" "gc" "expire" "keygen" "rekey" "copy" "export" "import"
-    "ls" "cat" "edit" "append" "mv" "rm" "log" "show" "diff" "undo" "redo" "restore" "redact"
+    "memories" "forget" "ls" "cat" "edit" "append" "mv" "rm" "log" "show" "diff" "undo" "redo" "restore" "redact"
     "view" "create" "str_replace" "insert" "delete" "rename" "completions" "man"
 };
 

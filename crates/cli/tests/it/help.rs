@@ -10,7 +10,7 @@ const HEADINGS: [&str; 8] =
     ["Usage:", "Arguments:", "Options:", "Store:", "Encryption of SRC:", "Encryption:", "Policies:", "Exit status:"];
 
 /// The commands that work on one store, which may be the default store.
-const COMMANDS_WITH_STORE: [&str; 28] = [
+const COMMANDS_WITH_STORE: [&str; 30] = [
     "append",
     "cat",
     "chat",
@@ -20,11 +20,13 @@ const COMMANDS_WITH_STORE: [&str; 28] = [
     "edit",
     "expire",
     "export",
+    "forget",
     "gc",
     "import",
     "insert",
     "log",
     "ls",
+    "memories",
     "mcp",
     "mv",
     "redact",

@@ -17,6 +17,7 @@ mod history;
 mod interruption;
 #[cfg(all(feature = "mcp", unix))]
 mod mcp;
+mod memories;
 mod policies;
 #[cfg(target_os = "linux")]
 mod process_memory;

@@ -457,7 +457,7 @@ fn an_empty_memory_is_an_error_if_its_database_has_others() {
     run(&[&"copy", &place.store(), &place.sqlite("a")]);
     let default = format!("sqlite:{}", place.database().display());
     let error = format!(
-        "memory-tool: there are no files in {}, but 1 other memory in {}; name a memory, such as {}\n",
+        "memory-tool: there are no files in {}, but 1 other memory in {}; name a memory, such as {}, or add --all\n",
         StoreUrl::parse(&default).unwrap(),
         place.database().display(),
         StoreUrl::parse(place.sqlite("a")).unwrap(),

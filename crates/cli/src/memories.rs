@@ -1,0 +1,276 @@
+//! `memory-tool memories` and `memory-tool forget`, and the option `--all` of other commands.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::io;
+use std::time::SystemTime;
+
+use memory_tool::policies::Scope;
+use memory_tool::store::{ReadOptions, StorePath};
+use memory_tool::{FileEntry, Memory, MemoryOptions, OpenOptions, Store as _, StoreUrl};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
+use serde::Serialize;
+
+use crate::arguments::{ForgetArguments, MemoriesArguments};
+use crate::escapes::on_one_line;
+use crate::exit_status::ExitStatus;
+use crate::failure::{Context as _, Failure, eprint_error};
+use crate::files::{can_ask, eprint, question};
+use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
+use crate::memory;
+use crate::output::{count, to_json, write_line, write_text};
+
+/// The characters of a name that are encoded in the name of a directory.
+const IN_FILE_NAME: &AsciiSet = &CONTROLS
+    .add(b'%')
+    .add(b'/')
+    .add(b'\\')
+    .add(b':')
+    .add(b'*')
+    .add(b'?')
+    .add(b'"')
+    .add(b'<')
+    .add(b'>')
+    .add(b'|')
+    .add(b'.');
+
+/// The memory at a URL, or the part of it that belongs to a scope. Displayed as options of a command line.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    pub(crate) url: StoreUrl,
+    pub(crate) scope: Option<Scope>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.url)?;
+        self.scope
+            .as_ref()
+            .map_or(Ok(()), |scope| write!(f, " --scope {}", shlex::try_quote(scope.name()).unwrap_or_default()))
+    }
+}
+
+impl Place {
+    /// The name for `forget`, and for the exports and copies of `--all`.
+    pub(crate) fn name(&self) -> String {
+        let scope = self.scope.as_ref().map(|scope| scope.name().to_owned());
+        scope.or_else(|| self.url.name()).unwrap_or_default()
+    }
+}
+
+/// A memory with its files, or `None` if it cannot be read.
+struct Found {
+    place: Place,
+    files: Option<Vec<FileEntry>>,
+}
+
+/// Finds all memories: those of a database, the stores at and right under a directory or prefix, and their scopes. A
+/// memory that cannot be read is reported and listed without its scopes.
+async fn find(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Found>, Failure> {
+    let mut found = Vec::new();
+    for url in find_stores(url, options).await? {
+        match find_scopes(&url, options).await {
+            Ok(mut memories) => found.append(&mut memories),
+            Err(failure) => {
+                eprint(&format!("{url} cannot be read"));
+                eprint_error(&failure);
+                found.push(Found { place: Place { url, scope: None }, files: None });
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn find_stores(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<StoreUrl>, Failure> {
+    memory::refuse_temporary(url)?;
+    let options = options.timeout.into_iter().fold(OpenOptions::new(), OpenOptions::timeout);
+    url.memories(options).await.map_err(memory::failure)
+}
+
+/// The scopes of a store, and the store itself if it has files outside all scopes or no scope.
+async fn find_scopes(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Found>, Failure> {
+    const LISTING: &str = "cannot list the memory";
+    let store = open_to_read(url, options).await?.store();
+    let listed = store.read_opts(&StorePath::memories(), ReadOptions::new()).await.context(LISTING)?;
+    let mut rest = listed.into_listing().files;
+    let mut found = Vec::new();
+    for scope in Scope::list_in(&*store).await.context(LISTING)? {
+        let files = rest.extract_if(.., |file| file.path.is_under(scope.directory())).collect();
+        found.push(Found { place: Place { url: url.clone(), scope: Some(scope) }, files: Some(files) });
+    }
+    if found.is_empty() || !rest.is_empty() {
+        found.insert(0, Found { place: Place { url: url.clone(), scope: None }, files: Some(rest) });
+    }
+    Ok(found)
+}
+
+async fn open_to_read(url: &StoreUrl, options: &MemoryOptions) -> Result<Memory, Failure> {
+    let mut options = options.clone();
+    options.read_only = true;
+    memory::open(url, &options).await
+}
+
+/// The stores that `--all` stands for.
+pub(crate) fn stores(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Place>, Failure> {
+    let found = run_until_interrupted(CLEANUP_TIME, find_stores(url, options))?;
+    Ok(found.into_iter().map(|url| Place { url, scope: None }).collect())
+}
+
+/// The memories that `--all` stands for. A store with scopes stands for its scopes.
+pub(crate) fn scopes(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Place>, Failure> {
+    let mut found = run_until_interrupted(CLEANUP_TIME, find(url, options))?;
+    let scoped: Vec<_> = found.iter().filter(|Found { place, .. }| place.scope.is_some()).collect();
+    let with_scopes: BTreeSet<_> = scoped.into_iter().map(|Found { place, .. }| place.url.to_string()).collect();
+    found.retain(|Found { place, files }| {
+        let is_left_out = place.scope.is_none() && with_scopes.contains(&place.url.to_string());
+        if is_left_out {
+            let files = count(files.as_ref().map_or(0, Vec::len) as u64, "file");
+            eprint(&on_one_line(&format!("{} has {files} outside all scopes, not included here", place.url)));
+        }
+        !is_left_out
+    });
+    Ok(found.into_iter().map(|found| found.place).collect())
+}
+
+/// The name of a directory for each place, in order.
+pub(crate) fn directories(places: &[Place]) -> Result<Vec<String>, Failure> {
+    let names: Vec<_> = places.iter().map(Place::name).collect();
+    for (number, name) in names.iter().enumerate() {
+        if names[..number].contains(name) {
+            return Err(Failure::new(format!("several memories are named {name:?}; export them one by one")));
+        }
+    }
+    Ok(names.iter().map(|name| utf8_percent_encode(name, IN_FILE_NAME).to_string()).collect())
+}
+
+/// Runs a command for all places, with their names, or for one. A failure does not stop the others.
+pub(crate) fn for_each(
+    all: Option<Vec<Place>>,
+    one: Place,
+    as_json: bool,
+    mut run: impl FnMut(&Place, Option<String>) -> Result<ExitStatus, Failure>,
+) -> Result<ExitStatus, Failure> {
+    let Some(places) = all else { return run(&one, None) };
+    let mut is_complete = true;
+    for place in places {
+        let name = place.to_string();
+        if !as_json {
+            write_line(&mut io::stdout().lock(), format!("{}:", on_one_line(&name)).into_bytes())?;
+        }
+        match run(&place, Some(name)) {
+            Ok(status) => is_complete &= status == ExitStatus::Success,
+            Err(failure @ (Failure::Interrupted { .. } | Failure::Output(_))) => return Err(failure),
+            Err(failure) => {
+                eprint_error(&failure);
+                is_complete = false;
+            }
+        }
+    }
+    Ok(ExitStatus::of(is_complete))
+}
+
+/// A report of one of all memories.
+#[derive(Debug, Serialize)]
+pub(crate) struct Named<R> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) memory: Option<String>,
+    #[serde(flatten)]
+    pub(crate) report: R,
+}
+
+#[derive(Serialize)]
+struct Printed<'a> {
+    store: String,
+    scope: Option<&'a str>,
+    files: Option<usize>,
+    bytes: Option<u64>,
+    modified: Option<String>,
+}
+
+impl<'a> Printed<'a> {
+    fn of(Found { place, files }: &'a Found) -> Self {
+        let modified = files.iter().flatten().filter_map(|file| file.modified).max();
+        Self {
+            store: place.url.to_string(),
+            scope: place.scope.as_ref().map(Scope::name),
+            files: files.as_ref().map(Vec::len),
+            bytes: files.as_ref().map(|files| files.iter().map(|file| file.size).sum()),
+            modified: modified.map(|time: SystemTime| humantime::format_rfc3339_seconds(time).to_string()),
+        }
+    }
+}
+
+/// Lists the memories.
+pub(crate) fn list(arguments: &MemoriesArguments) -> Result<ExitStatus, Failure> {
+    let options = arguments.store.options();
+    let found = run_until_interrupted(CLEANUP_TIME, find(&arguments.store.url, &options))?;
+    let mut output = Vec::new();
+    for found in &found {
+        let printed = Printed::of(found);
+        if arguments.json {
+            output.append(&mut to_json(&io::stdout(), &printed)?);
+        } else {
+            let number = |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
+            let files = number(printed.files.map(|files| files as u64));
+            let modified = printed.modified.as_deref().unwrap_or("-");
+            let place = on_one_line(&found.place.to_string()).to_string();
+            output.extend(format!("{files:>8} {:>12}  {modified:<20}  {place}", number(printed.bytes)).bytes());
+        }
+        output.push(b'\n');
+    }
+    if !(arguments.json || found.is_empty()) {
+        output.splice(0..0, format!("{:>8} {:>12}  {:<20}  memory\n", "files", "bytes", "last change").bytes());
+    }
+    write_text(&mut io::stdout().lock(), &output)?;
+    Ok(ExitStatus::of(found.iter().all(|found| found.files.is_some())))
+}
+
+/// Removes a memory with its history and records, and reports possible remains.
+pub(crate) fn forget(arguments: &ForgetArguments) -> Result<ExitStatus, Failure> {
+    if !(arguments.yes || can_ask()) {
+        return Err(Failure::new("--yes is required, because nobody can answer a question"));
+    }
+    run_until_interrupted(CLEANUP_TIME, async {
+        let mut options = arguments.store.options();
+        let Found { place, files } = named(arguments, &options).await?;
+        let files =
+            files.map_or_else(|| "an unknown number of files".to_owned(), |files| count(files.len() as u64, "file"));
+        let what = on_one_line(&format!("{place} with {files}")).to_string();
+        let asked = format!("forget {what} and its history? [y/N] ");
+        if !(arguments.yes || matches!(question(&asked).await?.as_str(), "y" | "yes")) {
+            eprint("nothing was removed");
+            return Ok(ExitStatus::Problem);
+        }
+        (options.must_exist, options.scope) = (true, place.scope);
+        let memory = memory::open(&place.url, &options).await?;
+        memory.forget().await.context("cannot remove the memory")?;
+        let text = format!("removed {what}, its history and its records");
+        write_line(&mut io::stdout().lock(), text.into_bytes())?;
+        eprint(&format!(
+            "{} Audit logs, exports, snapshots and backups are not known here.",
+            memory.backend().remains_of_removed()
+        ));
+        Ok(ExitStatus::Success)
+    })
+}
+
+/// The only memory with the name. The name may have the form of the list.
+async fn named(arguments: &ForgetArguments, options: &MemoryOptions) -> Result<Found, Failure> {
+    let found = find(&arguments.store.url, options).await?;
+    let is_named = |place: &Place| [place.name(), place.to_string()].contains(&arguments.name);
+    let mut named: Vec<_> = found.into_iter().filter(|found| is_named(&found.place)).collect();
+    match (named.pop(), named.as_slice()) {
+        (Some(found), []) => Ok(found),
+        (Some(found), others) => {
+            let places: Vec<_> = others.iter().chain([&found]).map(|found| found.place.to_string()).collect();
+            Err(Failure::new(format!(
+                "several memories have this name; write one of them as it is listed: {}",
+                places.join(", ")
+            )))
+        }
+        (None, _) => Err(Failure::new(format!(
+            "there is no memory of this name in {}; `memory-tool memories` lists them",
+            arguments.store.url
+        ))),
+    }
+}
