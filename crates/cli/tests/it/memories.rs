@@ -55,7 +55,7 @@ fn the_memories_of_a_store_are_listed() {
     assert_eq!(listed(&directory, &tenants), ["file:tenants alice 1 5", "file:tenants bob 1 3"]);
     assert_eq!(listed(&directory, &sealed), ["file:sealed alice 1 5", "file:sealed bob 1 3"]);
 
-    // Files outside all scopes are a memory too, and so is a scope without files.
+    // Files outside all scopes are a memory, and a scope can have no files.
     succeed(&directory, "create outside.md --text text --store tenants");
     succeed(&directory, "delete notes.md --store tenants --scope bob");
     let expected = ["file:tenants 1 4", "file:tenants alice 1 5", "file:tenants bob 0 0"];
