@@ -6,7 +6,7 @@ use memory_tool_core::{ErrorKind, Store, StoreError, StorePath};
 
 use crate::entry::{Digest, Entry, FileChange};
 use crate::log::{Log, Tip, is_outdated};
-use crate::past::{Backwards, Files, Source};
+use crate::past::{Backwards, Files, Source, differing_contents};
 
 /// The result of [`History::verify`](crate::History::verify).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -29,6 +29,13 @@ pub struct HistoryReport {
 pub(crate) async fn verify<S: Store>(log: &Log<S>, tip: &Arc<Tip>) -> Result<HistoryReport, StoreError> {
     let mut report = HistoryReport::default();
     let mut files = Files::present(log, tip).await?;
+    let index = match log.index(tip).await {
+        Err(error) if is_damage(&error) || is_missing(log, tip, &error).await? => {
+            report.damage.push(format!("the index: {}", message(&error)));
+            Vec::new()
+        }
+        index => index?,
+    };
     let mut reader = Backwards::from(log, tip, tip.newest());
     loop {
         let number = reader.number();
@@ -36,6 +43,10 @@ pub(crate) async fn verify<S: Store>(log: &Log<S>, tip: &Arc<Tip>) -> Result<His
             Ok(None) => return Ok(report),
             Ok(Some(entry)) => {
                 report.entries += 1;
+                let block = index.iter().rfind(|block| (block.first..tip.head.blocks_end).contains(&number));
+                if block.is_some_and(|block| !block.has(&entry)) {
+                    report.damage.push(format!("entry {number}: the index lacks it"));
+                }
                 compare(log, tip, &files, &entry, &mut report).await?;
                 files.take_back(&entry);
                 check_contents(log, tip, &entry, &mut report).await
@@ -81,9 +92,8 @@ async fn check_contents<S: Store>(
     let contents = log.contents(&*log.entry(tip, entry.number).await?).await?;
     for kept in entry.kept() {
         report.contents += 1;
-        if kept.of(&contents).map(Digest::of) != Some(kept.digest) {
-            let number = entry.number;
-            report.damage.push(format!("entry {number}: the SHA-256 of kept contents differs"));
+        if kept.of(&contents).is_none() {
+            report.damage.push(message(&differing_contents(entry.number)));
         }
     }
     Ok(())

@@ -56,10 +56,11 @@ pub(crate) struct KeptContents {
 }
 
 impl KeptContents {
-    /// `None` if the contents of the entry are too short.
+    /// Finds them in the contents of the entry. `None` if these have changed.
     pub(crate) fn of<'a>(&self, contents: &'a [u8]) -> Option<&'a [u8]> {
         let start = usize::try_from(self.offset).ok()?;
-        contents.get(start..start.checked_add(usize::try_from(self.digest.size).ok()?)?)
+        let kept = contents.get(start..start.checked_add(usize::try_from(self.digest.size).ok()?)?)?;
+        (Digest::of(kept) == self.digest).then_some(kept)
     }
 }
 

@@ -184,13 +184,14 @@ pub(crate) async fn read_source<S: Store>(
         Source::Past(number, kept) => {
             let kept = kept.ok_or_else(|| HistoryError::NotKept { path: path.clone(), number: *number })?;
             let contents = log.contents(&*log.entry(tip, *number).await?).await?;
-            Ok(kept.of(&contents).ok_or_else(|| missing_contents(*number))?.to_vec())
+            let content = kept.of(&contents).ok_or_else(|| differing_contents(*number))?;
+            Ok(content.to_vec())
         }
     }
 }
 
-pub(crate) fn missing_contents(number: u64) -> StoreError {
-    damaged(format!("entry {number} lacks contents"))
+pub(crate) fn differing_contents(number: u64) -> StoreError {
+    damaged(format!("entry {number}: the SHA-256 of kept contents differs"))
 }
 
 /// Reads entries from one to the oldest.

@@ -278,6 +278,15 @@ impl IndexedBlock {
         let is_moved = |path: &StorePath| self.moved.binary_search(&hash(path)).is_ok();
         self.paths.binary_search(&hash(path)).is_ok() || is_moved(path) || path.parents().any(|above| is_moved(&above))
     }
+
+    /// Whether the index knows what an entry of the block changed.
+    pub(crate) fn has(&self, entry: &Entry) -> bool {
+        let has_path = |change: &FileChange| {
+            let from = if let FileChange::Rename { from, .. } = change { Some(from) } else { None };
+            from.into_iter().chain([change.path()]).all(|path| self.may_concern(path))
+        };
+        entry.is_large() == self.large.contains(&entry.number) && entry.changes.iter().all(has_path)
+    }
 }
 
 /// The first bytes of the SHA-256 of a path.
