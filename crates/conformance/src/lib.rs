@@ -11,8 +11,8 @@ mod disk;
 mod failure;
 mod faults;
 mod fixture;
-#[cfg(feature = "policies")]
-mod policy_case;
+#[cfg(any(feature = "history", feature = "policies"))]
+mod layer_case;
 mod program;
 mod read_back;
 mod report;
@@ -30,8 +30,8 @@ pub use command_line::{CommandLine, InvalidCommandLine};
 pub use failure::{Difference, Failure};
 pub use faults::Fault;
 pub use fixture::{FixtureError, StoreFixture, ToolFixture, ToolOptions};
-#[cfg(feature = "policies")]
-pub use policy_case::PolicyCase;
+#[cfg(any(feature = "history", feature = "policies"))]
+pub use layer_case::LayerCase;
 pub use report::{CaseResult, Outcome, Report, Totals};
 pub use serve::serve;
 pub use suite::{DEFAULT_ANSWER_TIMEOUT, DEFAULT_CASE_TIMEOUT, DEFAULT_RACES, Progress, Suite};

@@ -34,7 +34,7 @@ mod scopes;
 mod sealed;
 mod sizes;
 mod store;
-mod threads;
+pub(crate) mod threads;
 mod tool;
 
 /// The code of a case, which gets a fresh target.

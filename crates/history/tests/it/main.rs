@@ -2,5 +2,6 @@
 
 #![cfg(test)]
 
+mod cases;
 mod log;
 mod model;

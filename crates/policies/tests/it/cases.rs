@@ -1,57 +1,15 @@
 //! The policy cases of the conformance suite on all local stores, and on faulty stores.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_conformance::PolicyCase;
+use memory_tool_conformance::{FixtureError, LayerCase, StoreFixture};
 use memory_tool_core::{Batch, Change, InMemoryStore, Node, ReadOptions, Store, StoreError, StorePath};
-use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
-use memory_tool_local::LocalStore;
-use memory_tool_sqlite::SqliteStore;
-
-/// Runs each case on a new store and returns the cases that fail.
-async fn failing<S: Store>(open: impl AsyncFn(usize) -> S) -> BTreeSet<&'static str> {
-    let mut failing = BTreeSet::new();
-    for (number, case) in PolicyCase::ALL.iter().enumerate() {
-        if case.run(Arc::new(open(number).await)).await.is_err() {
-            failing.insert(case.id());
-        }
-    }
-    failing
-}
-
-fn none() -> BTreeSet<&'static str> {
-    BTreeSet::new()
-}
+use memory_tool_test_fixtures::layer_cases::{expect_success_on_local_stores, failures};
 
 #[tokio::test]
-async fn policy_cases_pass_on_the_in_memory_store() {
-    assert_eq!(failing(async |_| InMemoryStore::new()).await, none());
-}
-
-#[tokio::test]
-async fn policy_cases_pass_on_a_local_store() {
-    let directory = tempfile::tempdir().unwrap();
-    let open = async |number: usize| LocalStore::open(directory.path().join(number.to_string())).await.unwrap();
-    assert_eq!(failing(open).await, none());
-}
-
-#[tokio::test]
-async fn policy_cases_pass_on_a_sqlite_store() {
-    let directory = tempfile::tempdir().unwrap();
-    let open = async |number: usize| SqliteStore::open(directory.path().join(number.to_string())).await.unwrap();
-    assert_eq!(failing(open).await, none());
-}
-
-#[tokio::test]
-async fn policy_cases_pass_on_an_encrypted_store() {
-    let directory = tempfile::tempdir().unwrap();
-    let open = async |number: usize| {
-        let stored = LocalStore::open(directory.path().join(number.to_string())).await.unwrap();
-        EncryptedStore::open(stored, KeyRing::new(RawKey::from_bytes([1; 32]))).await.unwrap()
-    };
-    assert_eq!(failing(open).await, none());
+async fn policy_cases_pass_on_all_local_stores() {
+    expect_success_on_local_stores(LayerCase::POLICIES).await;
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -60,6 +18,15 @@ enum Fault {
     LosesRecords,
     IgnoresRemovals,
     TruncatesContents,
+}
+
+#[async_trait]
+impl StoreFixture for Fault {
+    type Guard = ();
+
+    async fn fresh(&self) -> Result<(Arc<dyn Store>, ()), FixtureError> {
+        Ok((Arc::new(Faulty { inner: InMemoryStore::new(), fault: *self }), ()))
+    }
 }
 
 #[derive(Debug)]
@@ -112,8 +79,8 @@ async fn policy_cases_fail_on_faulty_stores() {
         (Fault::IgnoresRemovals, &["scope.apart", "limits.cleaning", "expiry.sweep"]),
         (Fault::TruncatesContents, &["scope.apart", "read-only.refuses", "mount.read-only", "audit.digests"]),
     ] {
-        let failing = failing(async |_| Faulty { inner: InMemoryStore::new(), fault }).await;
-        let missed: Vec<_> = cases.iter().filter(|case| !failing.contains(*case)).collect();
-        assert!(missed.is_empty(), "{fault:?}: {missed:?} pass; {failing:?} fail");
+        let failures = failures(LayerCase::POLICIES, fault).await;
+        let missed: Vec<_> = cases.iter().filter(|case| !failures.contains_key(*case)).collect();
+        assert!(missed.is_empty(), "{fault:?}: {missed:?} pass; {failures:#?}");
     }
 }

@@ -7,8 +7,8 @@ mod bridge;
 mod contention;
 #[cfg(unix)]
 mod errors;
+mod layer_cases;
 mod model;
-mod policy_cases;
 #[cfg(unix)]
 mod program;
 mod requests;

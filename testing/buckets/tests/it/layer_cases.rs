@@ -1,15 +1,15 @@
-//! The cases of the policies on bucket stores, on servers of S3, Google Cloud Storage and Azure.
+//! The cases of the policies and of the history on bucket stores, on servers of S3, Google Cloud Storage and Azure.
 //!
-//! `memory-tool-policies` tests local stores.
+//! `memory-tool-policies` and `memory-tool-history` test local stores.
 
 use std::sync::Arc;
 
 use memory_tool_bucket::BucketStore;
-use memory_tool_conformance::PolicyCase;
+use memory_tool_conformance::LayerCase;
 use memory_tool_test_servers::{AzureServer, GcsServer, S3Server, Server};
 
 #[tokio::test]
-async fn policy_cases_pass_on_each_server() {
+async fn layer_cases_pass_on_each_server() {
     let servers: [Box<dyn Server>; 3] = [
         Box::new(S3Server::start().unwrap()),
         Box::new(GcsServer::start().unwrap()),
@@ -17,7 +17,7 @@ async fn policy_cases_pass_on_each_server() {
     ];
     for server in servers {
         let bucket = memory_tool_test_buckets::client(&*server).unwrap();
-        for case in PolicyCase::ALL {
+        for case in LayerCase::POLICIES.iter().chain(LayerCase::HISTORY) {
             let store = BucketStore::open(Arc::clone(&bucket), case.id().into()).await.unwrap();
             let outcome = case.run(Arc::new(store)).await;
             assert!(outcome.is_ok(), "{} on {}: {outcome:?}", case.id(), server.bucket_url());

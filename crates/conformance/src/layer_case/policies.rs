@@ -1,16 +1,14 @@
-//! [`PolicyCase`]: tests of the policies on any store. The suite tests that a store with a policy still keeps the
-//! contract. These cases test that the policy itself works.
+//! The cases of the policies.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
 use async_trait::async_trait;
-use futures::future::{BoxFuture, join_all};
+use futures::future::join_all;
 use memory_tool_core::{
-    Actor, Batch, BoxError, Engine, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota,
-    ReadOnlyStore, Store, StoreError, StoreExt as _, StorePath,
+    Actor, Batch, BoxError, Engine, InMemoryStore, MemoryPath, MemoryTool, Node, Precondition, Quota, ReadOnlyStore,
+    Store, StoreError, StoreExt as _, StorePath,
 };
 use memory_tool_policies::{
     AuditError, AuditEvent, AuditLog, AuditOutcome, AuditRecord, AuditedChange, AuditedFile, AuditedStore,
@@ -18,117 +16,25 @@ use memory_tool_policies::{
 };
 use serde_json::json;
 
-/// A test of one guarantee of a policy, for any underlying store.
-///
-/// ```
-/// use std::sync::Arc;
-///
-/// use memory_tool_conformance::PolicyCase;
-/// use memory_tool_core::InMemoryStore;
-///
-/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-/// # runtime.block_on(async {
-/// for case in PolicyCase::ALL {
-///     let store = Arc::new(InMemoryStore::new()); // create a new store for each
-///     case.run(store).await.map_err(|error| format!("{}: {error}", case.id()))?;
-/// }
-/// # Ok::<(), String>(())
-/// # })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy)]
-pub struct PolicyCase {
-    id: &'static str,
-    about: &'static str,
-    run: fn(Arc<dyn Store>) -> BoxFuture<'static, Outcome>,
-}
+use super::{LayerCase, Outcome, content, expect, expect_equal, expect_refused, files, path, write};
 
-type Outcome = Result<(), BoxError>;
-
-macro_rules! cases {
-    ($($id:literal, $about:literal, $function:ident;)+) => {
-        &[$(PolicyCase { id: $id, about: $about, run: |store| Box::pin($function(store)) },)+]
-    };
-}
-
-impl PolicyCase {
-    /// All cases.
-    pub const ALL: &'static [Self] = cases![
-        "scope.apart", "scopes of one store cannot see or change each other", scopes_are_apart;
-        "scope.names", "errors do not reveal the directory of a scope", scopes_are_not_named;
-        "read-only.refuses", "a read-only store can be read but not changed", read_only_is_read;
-        "mount.read-only", "a mounted store can be read inside another one but not changed", a_mount_is_shown;
-        "limits.files", "concurrent writers reach the limit on files exactly", files_are_limited;
-        "limits.bytes", "concurrent writers reach the limit on bytes exactly", bytes_are_limited;
-        "limits.cleaning", "a memory that is over its limits can be cleaned up", what_is_over_can_be_cleaned;
-        "expiry.sweep", "an unused file is hidden and then removed", files_expire;
-        "expiry.reading", "reading a file keeps it from expiring", reading_keeps_a_file;
-        "screening.joined", "an edit that joins the halves of a secret is refused", halves_are_joined;
-        "audit.digests", "each change is recorded with digests of the content before and after", changes_are_recorded;
-    ];
-
-    /// The name of the case: the policy, a dot and the subject.
-    pub fn id(&self) -> &'static str {
-        self.id
-    }
-
-    /// The guarantee that the case tests, in one sentence.
-    pub fn about(&self) -> &'static str {
-        self.about
-    }
-
-    /// Runs the case on an empty store that nothing else uses.
-    ///
-    /// # Errors
-    /// If the policy does not keep its guarantee on this store, or the store fails.
-    pub async fn run(&self, store: Arc<dyn Store>) -> Result<(), BoxError> {
-        (self.run)(store).await
-    }
-}
-
-impl fmt::Debug for PolicyCase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PolicyCase").field("id", &self.id).field("about", &self.about).finish_non_exhaustive()
-    }
-}
+pub(super) const CASES: &[LayerCase] = cases![
+    "scope.apart", "scopes of one store cannot see or change each other", scopes_are_apart;
+    "scope.names", "errors do not reveal the directory of a scope", scopes_are_not_named;
+    "read-only.refuses", "a read-only store can be read but not changed", read_only_is_read;
+    "mount.read-only", "a mounted store can be read inside another one but not changed", a_mount_is_shown;
+    "limits.files", "concurrent writers reach the limit on files exactly", files_are_limited;
+    "limits.bytes", "concurrent writers reach the limit on bytes exactly", bytes_are_limited;
+    "limits.cleaning", "a memory that is over its limits can be cleaned up", what_is_over_can_be_cleaned;
+    "expiry.sweep", "an unused file is hidden and then removed", files_expire;
+    "expiry.reading", "reading a file keeps it from expiring", reading_keeps_a_file;
+    "screening.joined", "an edit that joins the halves of a secret is refused", halves_are_joined;
+    "audit.digests", "each change is recorded with digests of the content before and after", changes_are_recorded;
+];
 
 const WRITERS: usize = 8;
 /// The number of writes of each after which a refusal is overdue.
 const MOST_WRITES: usize = 100;
-
-fn path(name: &str) -> Result<MemoryPath, BoxError> {
-    Ok(format!("/memories/{name}").parse()?)
-}
-
-async fn write(store: &dyn Store, name: &str, content: &str) -> Result<(), StoreError> {
-    store.write(format!("/memories/{name}"), content).await
-}
-
-async fn content(store: &dyn Store, name: &str) -> Result<Option<String>, BoxError> {
-    Ok(match store.read(path(name)?).await? {
-        Node::File(file) => Some(String::from_utf8(file.content)?),
-        Node::Absent | Node::Directory(_) => None,
-    })
-}
-
-async fn files(store: &dyn Store) -> Result<Vec<FileEntry>, StoreError> {
-    store.list(MemoryPath::root()).await
-}
-
-fn expect(holds: bool, otherwise: impl FnOnce() -> String) -> Outcome {
-    if holds { Ok(()) } else { Err(otherwise().into()) }
-}
-
-fn expect_equal<T: fmt::Debug + PartialEq>(what: &str, found: T, expected: T) -> Outcome {
-    expect(found == expected, || format!("{what}: found {found:?} instead of {expected:?}"))
-}
-
-fn expect_refused<T: fmt::Debug>(outcome: Result<T, StoreError>) -> Result<String, BoxError> {
-    match outcome {
-        Err(StoreError::Refused { reason, .. }) => Ok(reason),
-        other => Err(format!("not refused, but {other:?}").into()),
-    }
-}
 
 fn scoped(store: &Arc<dyn Store>, name: &str) -> Result<ScopedStore<Arc<dyn Store>>, BoxError> {
     Ok(ScopedStore::new(Arc::clone(store), Scope::from_trusted_name(name)?))
