@@ -125,6 +125,19 @@ async fn damage_is_found_and_does_not_hide_other_entries() {
     HistoryStore::new(inner).write("/memories/b.txt", "b").await.unwrap();
 }
 
+#[tokio::test]
+async fn an_index_that_lacks_changes_is_found() {
+    let (inner, store) = store();
+    write_many(&store, 66).await;
+    let index = record("history/index");
+    let bytes = inner.read_opts(&index, ReadOptions::new()).await.unwrap().into_file().unwrap().content;
+    let mut block: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+    block["paths"] = json!([]);
+    inner.apply(Batch::new().write(index, block.to_string())).await.unwrap();
+    let damage = HistoryStore::new(inner).history().verify().await.unwrap().damage;
+    assert_eq!((damage.len(), damage[0].as_str()), (64, "entry 64: the index lacks it"));
+}
+
 /// A store on which something happens right before a batch is applied.
 #[derive(Debug)]
 struct Meddling {
