@@ -93,6 +93,11 @@ fn script(name: &str) -> Script {
         vec![write("k/l", "text").write(path("k/m"), "text").remove(path("other"))],
         vec![Batch::new().remove(StorePath::memories())],
         vec![write("k/l", "created after everything was removed")],
+        // The removal of a journal of writes is not flushed.
+        vec![write("k/l", "edited with its entry").write(record("first"), "entry")],
+        vec![write("k/l", "edited alone")],
+        vec![write("k/l", "edited again").write(record("second"), "another entry")],
+        vec![Batch::new().remove(record("first")).write(record("third"), "both entries")],
     ];
     let name = |(round, batches): (usize, Vec<Batch>)| {
         batches.into_iter().enumerate().map(|(number, batch)| (format!("{round}.{number}"), batch)).collect()
