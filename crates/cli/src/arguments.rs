@@ -35,8 +35,8 @@ use memory_tool_bucket::DEFAULT_GRACE;
 
 use crate::arguments::files::{AppendArguments, CatArguments, EditArguments, LsArguments, MvArguments, RmArguments};
 use crate::arguments::values::{
-    Age, AnswerTimeout, Point, ReportFormat, ViewCap, WritingArgument, by_name, directory_of_a_case,
-    directory_of_a_source, host_path, lack, memory_path,
+    Age, AnswerTimeout, Point, ReportFormat, Side, ViewCap, WritingArgument, by_name, directory_of_a_case,
+    directory_of_a_source, host_path, lack, memory_path, side,
 };
 use crate::encryption::{Encryption, SourceEncryption};
 use crate::memory;
@@ -77,7 +77,10 @@ impl Arguments {
 
 /// The definition of the command line, with its pages.
 pub(crate) fn command() -> Command {
-    pages::with_pages(Arguments::command()).mut_subcommands(|command| {
+    // A key without a store would be ignored.
+    let program = Arguments::command()
+        .mut_subcommand("conformance", |command| command.mut_group("key", |group| group.requires("store")));
+    pages::with_pages(program).mut_subcommands(|command| {
         let is_for_operators = FOR_OPERATORS.contains(&command.get_name());
         command.mut_args(|argument| {
             let is_of_store = matches!(argument.get_help_heading(), Some("Encryption" | "Policies"));
@@ -861,18 +864,44 @@ pub(crate) struct ShowArguments {
 /// The arguments of `diff`.
 #[derive(Args, Debug)]
 pub(crate) struct DiffArguments {
-    /// The entry or time of the first state, or its age
-    pub(crate) from: Point,
+    /// A moment of the memory, or another store, archive or exported directory
+    #[arg(value_parser = side(), value_hint = ValueHint::AnyPath)]
+    pub(crate) from: Side,
 
-    /// The entry or time of the second state, or its age [default: the newest entry]
-    pub(crate) to: Option<Point>,
+    /// The second one [default: now]
+    #[arg(value_parser = side(), value_hint = ValueHint::AnyPath)]
+    pub(crate) to: Option<Side>,
 
-    /// Compare only this file or directory
-    #[arg(long, value_parser = memory_path, value_hint = ValueHint::Other)]
+    /// Compare only this file or directory of the memory
+    #[arg(value_parser = memory_path, value_hint = ValueHint::Other)]
     pub(crate) path: Option<MemoryPath>,
 
+    /// Print JSON, one value per line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Compare only the parts of the stores that belong to tenant NAME
+    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
+    pub(crate) scope: Option<Scope>,
+
     #[command(flatten)]
-    pub(crate) history: HistoryArgument,
+    pub(crate) store: OptionalStoreArgument,
+}
+
+/// A store that not every use of a command needs.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Store")]
+pub(crate) struct OptionalStoreArgument {
+    /// The memory of the moments
+    #[arg(id = "store", long, value_name = "URL", value_parser = StoreParser, value_hint = ValueHint::AnyPath)]
+    #[arg(env = STORE_VARIABLE, hide_env_values = true)] // a URL may hold a secret
+    pub(crate) url: Option<StoreUrl>,
+
+    #[command(flatten)]
+    pub(crate) timeout: TimeoutArgument,
+
+    #[command(flatten)]
+    pub(crate) encryption: Encryption,
 }
 
 /// The arguments of `undo`.

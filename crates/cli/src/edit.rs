@@ -8,12 +8,12 @@ use memory_tool::store::{Precondition, StoredFile};
 use memory_tool::{Memory, MemoryPath, Node, Store as _, StoreError};
 
 use crate::arguments::files::EditArguments;
+use crate::diff::diff_text;
 use crate::edit::draft::Draft;
 use crate::edit::editor::Editor;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
 use crate::files::{self, Stop, can_ask, eprint, open, question};
-use crate::history::diff_text;
 use crate::interruption::{CLEANUP_TIME, Interruption};
 use crate::output::write_report;
 use crate::pager::Pager;

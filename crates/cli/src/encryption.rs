@@ -58,7 +58,7 @@ pub(crate) struct Encryption {
 
 /// The key that a new store is encrypted with.
 #[derive(Args, Clone, Debug, Default)]
-#[group(id = "key", multiple = false, requires = "store")]
+#[group(id = "key", multiple = false)]
 struct KeyArgument {
     /// Encrypt with the key in FILE
     ///

@@ -24,6 +24,8 @@ pub(crate) enum Failure {
     /// A memory does not exist, and the command does not create one. The causes add nothing to the message.
     #[error("{0}")]
     NotFound(OpenError),
+    #[error("the store is encrypted; add --key-file, --key-env or --passphrase-file")]
+    Encrypted,
     #[cfg(feature = "chat")]
     #[error(transparent)]
     Chat(RequestError),

@@ -1,6 +1,6 @@
-//! The commands for the history: `log`, `show`, `diff`, `undo`, `redo`, `restore` and `redact`.
+//! The commands for the history: `log`, `show`, `undo`, `redo`, `restore` and `redact`.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::sync::Arc;
 
 use memory_tool::history::{Entry, FileChange, FileDiff, History, HistoryError, LogFilter, Origin};
@@ -10,10 +10,11 @@ use serde::Serialize;
 
 use crate::arguments::values::Point;
 use crate::arguments::{
-    DiffArguments, HistoryArgument, HistoryChangeArgument, LogArguments, RedactArguments, RedoArguments,
-    RestoreArguments, ShowArguments, UndoArguments,
+    HistoryArgument, HistoryChangeArgument, LogArguments, RedactArguments, RedoArguments, RestoreArguments,
+    ShowArguments, UndoArguments,
 };
-use crate::escapes::{for_terminal, on_one_line};
+use crate::diff::{PrintedDiff, diff_text};
+use crate::escapes::on_one_line;
 use crate::failure::{Context as _, Failure, eprint_line};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
@@ -29,6 +30,7 @@ pub(crate) async fn number(point: Point, history: &StoreHistory) -> Result<u64, 
     match point {
         Point::Entry(number) => Ok(number),
         Point::Time(time) => history.newest_at(time).await,
+        Point::Now => history.newest().await,
     }
 }
 
@@ -89,27 +91,6 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
         }
     })?;
     write_entries(arguments.history.json, &[entry], &differences)
-}
-
-/// Prints the differences between two entries.
-pub(crate) fn diff(arguments: &DiffArguments) -> Result<(), Failure> {
-    let differences = run_until_interrupted(CLEANUP_TIME, async {
-        let (_memory, history) = open(&arguments.history, true).await?;
-        let from = number(arguments.from, &history).await.context(READING)?;
-        let to = match arguments.to {
-            Some(to) => number(to, &history).await.context(READING)?,
-            None => history.newest().await.context(READING)?,
-        };
-        let path = arguments.path.clone().map_or_else(StorePath::memories, StorePath::from);
-        history.diff(from, to, &path).await.context(READING)
-    })?;
-    if arguments.history.json {
-        let differences: Vec<_> = differences.iter().map(PrintedDiff::of).collect();
-        return write_line(&mut io::stdout().lock(), to_json(&io::stdout(), &differences)?).map(drop);
-    }
-    let pager = Pager::start();
-    let text = differences.iter().map(|difference| diff_text(pager.colors, difference)).collect::<String>();
-    pager.write(&text)
 }
 
 /// Takes back the last changes, or changes by an actor or a command.
@@ -227,18 +208,6 @@ struct PrintedEntry<'a> {
     differences: Vec<PrintedDiff<'a>>,
 }
 
-#[derive(Serialize)]
-struct PrintedDiff<'a> {
-    path: &'a str,
-    diff: String,
-}
-
-impl<'a> PrintedDiff<'a> {
-    fn of(difference: &'a FileDiff) -> Self {
-        Self { path: difference.path.as_str(), diff: difference.unified() }
-    }
-}
-
 /// An entry for people, as Git prints a commit.
 fn entry_text(colors: Colors, entry: &Entry) -> String {
     let number = colors.paint("33", &format!("entry {}", entry.number));
@@ -277,24 +246,7 @@ fn change_text(colors: Colors, change: &FileChange) -> String {
     }
 }
 
-pub(crate) fn diff_text(colors: Colors, difference: &FileDiff) -> String {
-    let unified = difference.unified();
-    let lines = unified.split_inclusive('\n').map(|line| {
-        let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
-        let text = if io::stdout().is_terminal() { for_terminal(text) } else { text.to_owned() };
-        let color = match text.as_bytes() {
-            [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => "1",
-            [b'+', ..] => "32",
-            [b'-', ..] => "31",
-            [b'@', ..] => "36",
-            _ => return text + end,
-        };
-        colors.paint(color, &text) + end
-    });
-    lines.collect()
-}
-
-fn numbers(entries: &[u64]) -> String {
+pub(crate) fn numbers(entries: &[u64]) -> String {
     let listed = entries.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
     format!("{} {listed}", if entries.len() == 1 { "entry" } else { "entries" })
 }

@@ -10,6 +10,7 @@ mod commands;
 mod completions;
 mod conformance;
 mod copy;
+mod diff;
 mod edit;
 mod encryption;
 mod escapes;
@@ -117,7 +118,7 @@ fn perform(action: Action) -> Result<ExitStatus, Failure> {
         Action::Forget(arguments) => memories::forget(&arguments),
         Action::Log(arguments) => history::log(&arguments).map(done),
         Action::Show(arguments) => history::show(&arguments).map(done),
-        Action::Diff(arguments) => history::diff(&arguments).map(done),
+        Action::Diff(arguments) => diff::run(&arguments),
         Action::Undo(arguments) => history::undo(&arguments).map(done),
         Action::Redo(arguments) => history::redo(&arguments).map(done),
         Action::Restore(arguments) => history::restore(&arguments).map(done),

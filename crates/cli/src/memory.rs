@@ -71,7 +71,7 @@ fn start_log(detail: LogDetail) {
 pub(crate) fn failure(error: OpenError) -> Failure {
     let cause = std::error::Error::source(&error);
     match cause.and_then(|cause| cause.downcast_ref::<KeysRequired>()) {
-        Some(KeysRequired) => Failure::new("the store is encrypted; add --key-file, --key-env or --passphrase-file"),
+        Some(KeysRequired) => Failure::Encrypted,
         None if error.is_not_found() => Failure::NotFound(error),
         None => Failure::Store(error),
     }

@@ -9,11 +9,12 @@ use std::time::{Duration, SystemTime};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use memory_tool::conformance::Capability;
-use memory_tool::{MemoryPath, expand_home};
+use memory_tool::{MemoryPath, StoreUrl, expand_home};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::commands::intended;
+use crate::memory;
 
 /// Parses a path of the host, in which `~` is the home directory.
 pub(crate) fn host_path() -> impl TypedValueParser<Value = PathBuf> {
@@ -41,12 +42,17 @@ pub(crate) enum Point {
     Entry(u64),
     /// The newest entry that is not after this time.
     Time(SystemTime),
+    /// The newest entry.
+    Now,
 }
 
 impl FromStr for Point {
     type Err = &'static str;
 
     fn from_str(given: &str) -> Result<Self, Self::Err> {
+        if given == "now" {
+            return Ok(Self::Now);
+        }
         if let Ok(number) = given.parse() {
             return Ok(Self::Entry(number));
         }
@@ -57,6 +63,33 @@ impl FromStr for Point {
         let expected = "expected the number of an entry, a time such as 2026-11-26T10:00:00Z, or an age such as 24h";
         age.map(Self::Time).ok_or(expected)
     }
+}
+
+/// A side of a comparison.
+#[derive(Clone, Debug)]
+pub(crate) enum Side {
+    Point(Point),
+    /// A store, an archive or an exported directory.
+    Store(StoreUrl),
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Point(Point::Entry(number)) => number.fmt(f),
+            Self::Point(Point::Time(time)) => humantime::format_rfc3339_seconds(*time).fmt(f),
+            Self::Point(Point::Now) => f.write_str("now"),
+            Self::Store(url) => url.fmt(f),
+        }
+    }
+}
+
+/// Parses a side. A file with the name of a moment is written with a slash, such as `./24h`.
+pub(crate) fn side() -> impl TypedValueParser<Value = Side> {
+    OsStringValueParser::new().try_map(|given| match given.to_str().and_then(|given| given.parse().ok()) {
+        Some(point) => Ok(Side::Point(point)),
+        None => memory::parse_url(&given).map(Side::Store),
+    })
 }
 
 /// The maximum output of one `view` in characters (`[V8]`). `None`, written `none`, is no maximum.

@@ -81,7 +81,7 @@ fn a_change_is_listed_shown_taken_back_and_made_again() {
             assert!(shown.contains(part), "{part}: {shown}");
         }
         assert_eq!(store.run(&["show", "1", "a.md"]), "one\ntwo\n");
-        let difference = store.run(&["diff", "0", "1"]);
+        let difference = outcome(&mut store.command(&["diff", "0", "1"])).1;
         assert!(difference.starts_with("--- /dev/null\n+++ b/memories/a.md\n"), "{difference}");
 
         assert!(store.run(&["undo", "-n", "2", "--actor", "person"]).contains("Command: undo of entries 3, 2\n"));
@@ -104,7 +104,6 @@ fn mistakes_are_named() {
     assert!(store.fail(&["show", "1", "b.md"]).contains("/memories/b.md was not a file after entry 1"));
     assert_eq!(store.fail(&["redo"]), "memory-tool: there is nothing to redo\n");
     assert_eq!(store.fail(&["restore", "b.md", "--to", "3"]), "memory-tool: nothing differs\n");
-    assert!(store.fail(&["diff", "soon"]).contains("expected the number of an entry"));
     fs::write(store.place.file("b.md"), "by a person").unwrap();
     let refused = store.fail(&["undo", "--entry", "2"]);
     assert_eq!(

@@ -9,6 +9,7 @@ mod chat;
 mod commands;
 mod conformance;
 #[cfg(unix)]
+mod diff;
 mod encrypted;
 mod help;
 #[cfg(unix)]

@@ -8,12 +8,12 @@ use memory_tool_test_fixtures::session::{Place, outcome, program};
 use serde_json::Value;
 
 /// Runs the program in the directory. Returns its status, output and errors.
-fn run(directory: &Path, line: &str) -> (Option<i32>, String, String) {
+pub(crate) fn run(directory: &Path, line: &str) -> (Option<i32>, String, String) {
     let words = shlex::split(line).unwrap();
     outcome(program().current_dir(directory).args(words))
 }
 
-fn succeed(directory: &Path, line: &str) -> String {
+pub(crate) fn succeed(directory: &Path, line: &str) -> String {
     let (status, output, errors) = run(directory, line);
     assert_eq!(status, Some(0), "{line}: {output}{errors}");
     output
