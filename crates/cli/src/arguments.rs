@@ -1011,6 +1011,10 @@ pub(crate) struct CompletionsArguments {
     /// The shell
     #[arg(value_enum)]
     pub(crate) shell: Shell,
+
+    /// The command line to complete, from the script of the shell
+    #[arg(last = true, hide = true)]
+    pub(crate) words: Vec<OsString>,
 }
 
 /// The arguments of `man`.

@@ -123,7 +123,7 @@ fn perform(action: Action) -> Result<ExitStatus, Failure> {
         Action::Redo(arguments) => history::redo(&arguments).map(done),
         Action::Restore(arguments) => history::restore(&arguments).map(done),
         Action::Redact(arguments) => history::redact(&arguments).map(done),
-        Action::Completions(arguments) => completions::run(&arguments).map(done),
+        Action::Completions(arguments) => completions::run(&arguments),
         Action::Man(arguments) => man::run(&arguments).map(done),
         Action::Command(command) => commands::run(command),
     }
