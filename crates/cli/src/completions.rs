@@ -34,7 +34,10 @@ fn script(shell: Shell) -> String {
     clap_complete::generate(shell, &mut arguments::command(), NAME, &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     match shell {
-        Shell::Bash => script + include_str!("completions/paths.bash"),
+        Shell::Bash => {
+            // clap_complete 4.6 gives a program with a hyphen in its name two names.
+            script.replace("memory__subcmd__tool", "memory__tool") + include_str!("completions/paths.bash")
+        }
         Shell::Fish => {
             let commands = arguments::command();
             let with_paths = commands.get_subcommands().filter(|command| {

@@ -95,7 +95,8 @@ impl Words {
             return None;
         }
         let all: Vec<_> = command.get_positionals().collect();
-        let positional = all.get(positionals).or(all.last().filter(|last| values_of(last) > 1 || is_repeated(last)))?;
+        let repeated = || all.iter().find(|argument| is_repeated(argument));
+        let positional = all.get(positionals).or_else(repeated)?;
         (positional.get_value_hint() == ValueHint::Other).then_some(options)
     }
 }
@@ -133,5 +134,4 @@ fn values_of(argument: &Arg) -> usize {
 
 fn is_repeated(argument: &Arg) -> bool {
     argument.get_num_args().is_some_and(|range| range.max_values() > 1)
-        || matches!(argument.get_action(), clap::ArgAction::Append)
 }

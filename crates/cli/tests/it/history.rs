@@ -8,13 +8,13 @@ use memory_tool_test_fixtures::session::{Place, Session, outcome, program};
 use serde_json::{Value, json};
 
 /// A store with its options for encryption.
-struct Store {
-    place: Place,
-    options: Vec<String>,
+pub(crate) struct Store {
+    pub(crate) place: Place,
+    pub(crate) options: Vec<String>,
 }
 
 impl Store {
-    fn all() -> Vec<Self> {
+    pub(crate) fn all() -> Vec<Self> {
         let (local, sqlite, encrypted) = (Place::new(), Place::new(), Place::new());
         let key = encrypted.outside("key").display().to_string();
         fs::write(&key, "01".repeat(32)).unwrap();
@@ -31,14 +31,14 @@ impl Store {
         .into()
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = program();
         command.args(arguments).args(&self.options);
         command
     }
 
     /// The output of a command that succeeds.
-    fn run(&self, arguments: &[&str]) -> String {
+    pub(crate) fn run(&self, arguments: &[&str]) -> String {
         let (status, output, errors) = outcome(&mut self.command(arguments));
         assert_eq!((status, errors.as_str()), (Some(0), ""), "{arguments:?}");
         output
@@ -62,7 +62,7 @@ impl Store {
     }
 }
 
-fn entries(lines: &str) -> Vec<Value> {
+pub(crate) fn entries(lines: &str) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 

@@ -7,10 +7,17 @@ mod action;
 #[cfg(feature = "chat")]
 mod chat;
 mod commands;
+#[cfg(unix)]
+mod completions;
 mod conformance;
 #[cfg(unix)]
 mod diff;
+#[cfg(unix)]
+mod edit;
+#[cfg(unix)]
 mod encrypted;
+#[cfg(unix)]
+mod files;
 mod help;
 #[cfg(unix)]
 mod history;

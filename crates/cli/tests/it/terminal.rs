@@ -37,7 +37,12 @@ fn command(place: &Place, arguments: &[&str]) -> Command {
 
 /// Runs the command on a terminal where a person types this. Returns the exit status and the text on the terminal.
 fn typed(place: &Place, arguments: &[&str], keys: &str) -> (Option<i32>, String) {
-    let mut process = on_a_terminal(&command(place, arguments)).spawn().unwrap();
+    typed_into(&command(place, arguments), keys)
+}
+
+/// The same for any command.
+pub(crate) fn typed_into(command: &Command, keys: &str) -> (Option<i32>, String) {
+    let mut process = on_a_terminal(command).spawn().unwrap();
     process.stdin.take().unwrap().write_all(keys.as_bytes()).unwrap();
     let Output { status, stdout, stderr } = process.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&stderr), "");
