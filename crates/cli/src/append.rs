@@ -7,25 +7,14 @@ use memory_tool::store::Precondition;
 use crate::arguments::files::AppendArguments;
 use crate::commands::{explain_wait, read_standard_input};
 use crate::exit_status::ExitStatus;
-use crate::failure::{Context as _, Failure};
-use crate::files::{self, Stop, perform, retried};
+use crate::failure::Failure;
+use crate::files::{self, Stop, from_input, perform, retried};
 
 /// Appends the text. Concurrent changes of the file are kept.
 pub(crate) fn run(arguments: &AppendArguments) -> Result<ExitStatus, Failure> {
-    let mut added = if arguments.text.is_empty() {
-        explain_wait("the text");
-        read_standard_input().context("cannot read standard input")?
-    } else {
-        arguments.text.join(" ") + "\n"
-    };
-    if !added.is_empty() && !added.ends_with('\n') {
-        added.push('\n');
-    }
-    if added.contains('\0') {
-        return Stop::Wrong("the text contains U+0000".to_owned()).report();
-    }
     let path = &arguments.path;
     perform(&arguments.memory, false, async |memory| {
+        let added = added(arguments).await?;
         let append = async || {
             let batch = files::batch(&arguments.memory, "append");
             let (batch, text) = match files::read(&memory, path, "append").await? {
@@ -41,4 +30,21 @@ pub(crate) fn run(arguments: &AppendArguments) -> Result<ExitStatus, Failure> {
         retried(append).await?;
         Ok(ExitStatus::Success)
     })
+}
+
+/// The lines to append.
+async fn added(arguments: &AppendArguments) -> Result<String, Stop> {
+    let mut added = if arguments.text.is_empty() {
+        explain_wait("the text");
+        from_input(read_standard_input).await?
+    } else {
+        arguments.text.join(" ") + "\n"
+    };
+    if added.contains('\0') {
+        return Err(Stop::Wrong("the text contains U+0000".to_owned()));
+    }
+    if !added.is_empty() && !added.ends_with('\n') {
+        added.push('\n');
+    }
+    Ok(added)
 }

@@ -106,17 +106,24 @@ pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
+/// Reads standard input on another thread, so that a signal can end the program.
+pub(crate) async fn from_input<T: Send + 'static>(
+    read: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, Failure> {
+    let (sender, receiver) = oneshot::channel();
+    thread::spawn(move || sender.send(read()));
+    let read = receiver.await.unwrap_or_else(|_| Err(io::ErrorKind::UnexpectedEof.into()));
+    read.context("cannot read standard input")
+}
+
 /// Asks a question, and returns the line in lowercase. It is empty at the end of the input.
 pub(crate) async fn question(text: &str) -> Result<String, Failure> {
     failure::eprint_part(text);
-    let (sender, receiver) = oneshot::channel();
-    // A signal can end the program while the thread waits for a line.
-    thread::spawn(move || {
+    let line = from_input(|| {
         let mut line = String::new();
-        drop(sender.send(io::stdin().read_line(&mut line).map(|_| line)));
+        io::stdin().read_line(&mut line).map(|_| line)
     });
-    let line = receiver.await.unwrap_or_else(|_| Err(io::ErrorKind::UnexpectedEof.into()));
-    let line = line.context("cannot read standard input")?;
+    let line = line.await?;
     if !line.ends_with('\n') {
         failure::eprint_line("");
     }

@@ -55,7 +55,11 @@ async fn moves(memory: &Memory, arguments: &MvArguments) -> Result<Batch, Stop> 
 
 /// Moves a file onto another file. A store renames only to a path that does not exist.
 async fn replace(memory: &Memory, batch: Batch, from: &MemoryPath, to: &MemoryPath) -> Result<Batch, Stop> {
-    let Node::File(replaced) = files::read(memory, to, "mv").await? else { return Ok(batch.rename(from, to)) };
+    let replaced = match files::read(memory, to, "mv").await? {
+        Node::Absent => return Ok(batch.rename(from, to)),
+        Node::Directory(_) => return Err(StoreError::NotAFile { path: to.clone().into() }.into()),
+        Node::File(replaced) => replaced,
+    };
     match files::read(memory, from, "mv").await? {
         Node::File(file) => Ok(batch
             .require(from, Precondition::Version(file.version))

@@ -18,11 +18,12 @@ const CANNOT_CREATE: &str = "cannot create a file for the editor";
 /// A file for an editor in a directory that only this user can read. Both are removed on drop, with other files of the
 /// editor. The next draft removes those of programs that were killed.
 pub(super) struct Draft {
+    /// The lock of the directory. The system releases it if the program is killed. It is dropped first, because Windows
+    /// removes only closed files.
+    _lock: File,
     directory: TempDir,
     file: PathBuf,
     original: Vec<u8>,
-    /// The lock of the directory. The system releases it if the program is killed.
-    _lock: File,
 }
 
 impl Draft {

@@ -114,7 +114,7 @@ fn a_new_file_is_created_once_it_has_a_text() {
 fn the_editor_gets_a_private_file_with_a_plain_name() {
     let edited = Edited::local();
     let script =
-        "echo \"$(basename \"$file\") $(stat -c %a \"$file\" \"$(dirname \"$file\")\" | tr '\\n' ' ')\" > \"$file\"";
+        "d=$(dirname \"$file\"); m=$(ls -ld \"$file\" \"$d\" | cut -c1-10); echo \"${file##*/}\" $m > \"$file\"";
     for (path, name) in [
         ("notes.md", "memory-notes.md"),
         ("d/.dir-locals.el", "memory--dir-locals.el"),
@@ -123,7 +123,7 @@ fn the_editor_gets_a_private_file_with_a_plain_name() {
     ] {
         let path = format!("./{path}");
         assert_eq!(outcome(&mut edited.command(&path, script)).0, Some(0), "{path}");
-        assert_eq!(edited.store.run(&["cat", &path]), format!("{name} 600 700 \n"));
+        assert_eq!(edited.store.run(&["cat", &path]), format!("{name} drwx------ -rw-------\n"));
     }
 }
 

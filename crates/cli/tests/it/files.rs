@@ -175,10 +175,15 @@ fn mv_renames_and_keeps_names_in_directories() {
         assert_eq!(store.refuse(&["mv", "d/c.md", "new/b.md"]), refused(exists));
         store.run(&["mv", "-f", "d/c.md", "new/b.md"]);
         assert_eq!(store.run(&["cat", "new/b.md"]), "one\n");
+        store.run(&["append", "other/b.md/x", "x"]);
         for (arguments, error) in [
-            (&["new/b.md", "none/x", "other"][..], "/memories/other is not a directory; /memories/other/ creates it"),
+            (
+                &["new/b.md", "none/x", "absent"][..],
+                "/memories/absent is not a directory; /memories/absent/ creates it",
+            ),
             (&["none", "x"], "/memories/none does not exist"),
             (&["-f", "none", "new/b.md"], "/memories/none does not exist"),
+            (&["-f", "new/b.md", "other"], "/memories/other/b.md is a directory, not a file"),
             (&["-f", "new/e", "new/b.md"], "cannot replace the file /memories/new/b.md by a directory"),
             (&["new/e", "new/b.md/"], "/memories/new/b.md is a file, not a directory"),
             (&["new", "new/e"], "cannot move /memories/new to /memories/new/e/new, which is the same or in it"),
