@@ -228,11 +228,13 @@ fn no_text_of_concurrent_editors_is_lost() {
     const EDITORS: usize = 12;
     for store in Store::all() {
         let edited = Edited::new(store);
-        let start = |number| {
-            let mut command = edited.command("a.md", "echo \"$number\" >> \"$file\"");
-            command.env("number", format!("by {number}")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+        let script = "echo \"$number\" >> \"$file\"";
+        let mut commands: Vec<_> = (0..EDITORS).map(|_| edited.command("a.md", script)).collect();
+        let start = |(number, command): (usize, &mut Command)| {
+            let command = command.env("number", format!("by {number}"));
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
         };
-        let editors: Vec<_> = (0..EDITORS).map(start).collect();
+        let editors: Vec<_> = commands.iter_mut().enumerate().map(start).collect();
         let saved = editors.into_iter().filter_map(|mut editor| editor.wait().unwrap().success().then_some(())).count();
         let text = edited.text();
         let kept = edited.kept();
