@@ -113,7 +113,7 @@ fn paths_are_completed_where_a_command_expects_them() {
         (&["log", "-n3", "d/e"], named(&["d/e/"])),
         (&["show", "3", "d/e"], named(&["d/e/"])),
         (&["restore", "--to=24h", "d/e"], named(&["d/e/"])),
-        (&["diff", "1", "--path", "d/e"], named(&["d/e/"])),
+        (&["diff", "1", "2", "d/e"], named(&["d/e/"])),
         (&["run", "--expire-after", "9d", "--pin", "d/e"], named(&["d/e/"])),
         (&["rename", "a", "d/e"], named(&["d/e/"])),
         (&["ls", "--store", "in-process:", "d"], named(&[])),

@@ -25,6 +25,7 @@ mod history;
 mod interruption;
 #[cfg(all(feature = "mcp", unix))]
 mod mcp;
+#[cfg(unix)]
 mod memories;
 mod policies;
 #[cfg(target_os = "linux")]
