@@ -2,12 +2,20 @@
 #![doc(test(attr(deny(warnings))))]
 
 mod api;
+#[cfg(feature = "search")]
+mod search;
 mod store;
 mod tool;
 
 pub use api::context_editing::{BETA_HEADER, COMPACTION_BETA_HEADER, ClearToolUses, Compact, ContextAmount};
 pub use api::runner::{Answer, ToolFailure, ToolRun, ToolRunner};
 pub use api::wire::{RejectedToolUse, ToolResult, ToolUse};
+#[cfg(feature = "search")]
+pub use search::{
+    DEFAULT_MAX_LINE_CHARACTERS, DEFAULT_MAX_MATCHES, DEFAULT_MAX_SEARCHED_BYTES, Search,
+    pattern::{LetterCase, MAX_PATTERN_BYTES, SearchError},
+    report::{FoundLine, FoundPath, SearchReport, SkipReason, SkippedItem, StopReason},
+};
 pub use store::actor::{Actor, ActorError, MAX_ACTOR_BYTES};
 pub use store::batch::Batch;
 pub use store::change::Change;

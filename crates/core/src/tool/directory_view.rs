@@ -66,7 +66,7 @@ fn file_item(path: MemoryPath, file: &FileEntry) -> DirectoryItem {
     if file.is_damaged { DirectoryItem::damaged(path, file.size) } else { DirectoryItem::new(path, file.size, false) }
 }
 
-fn is_visible(name: &str) -> bool {
+pub(crate) fn is_visible(name: &str) -> bool {
     !name.starts_with('.') && name != "node_modules"
 }
 

@@ -1,0 +1,195 @@
+//! [`Matcher`]: a checked pattern.
+
+use std::ops::Range;
+
+use regex::{Regex, RegexBuilder};
+use serde::{Deserialize, Serialize};
+
+use crate::store::error::StoreError;
+
+/// The maximum length of a pattern in bytes.
+pub const MAX_PATTERN_BYTES: usize = 4_096;
+/// The maximum size of a compiled regular expression in bytes. It bounds the time per searched character.
+const MAX_COMPILED_BYTES: usize = 2 * 1024 * 1024;
+/// The size in bytes of the cache of states, from which most regular expressions are matched.
+const CACHE_BYTES: usize = 4 * 1024 * 1024;
+
+/// Whether upper and lower case differ.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum LetterCase {
+    /// They differ if the pattern contains a capital letter. In a regular expression, escapes such as `\W` do not
+    /// count.
+    #[default]
+    Smart,
+    /// They differ.
+    Sensitive,
+    /// They are equal.
+    Ignored,
+}
+
+/// An error of a [`Search`](crate::Search). Each message is one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SearchError {
+    /// The pattern is empty.
+    #[error("the pattern is empty")]
+    EmptyPattern,
+    /// The pattern contains a line feed. A match is within one line.
+    #[error("the pattern contains a line break, but a match is within one line: search for a part of one line")]
+    LineBreak,
+    /// The pattern is longer than [`MAX_PATTERN_BYTES`].
+    #[error("the pattern is {length} bytes long; the limit is {MAX_PATTERN_BYTES}")]
+    PatternTooLong {
+        /// The length of the pattern in bytes.
+        length: usize,
+    },
+    /// The regular expression is invalid.
+    #[error("the regular expression is invalid: {reason}")]
+    InvalidRegex {
+        /// The mistake and its position.
+        reason: String,
+    },
+    /// The compiled regular expression is too large.
+    #[error("the regular expression is too large: use shorter repetitions, or [a-z] instead of a class such as \\w")]
+    RegexTooLarge,
+    /// The store failed, or a path to search is [`StoreError::NotFound`].
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A pattern that matches within one line.
+#[derive(Debug)]
+pub(super) struct Matcher {
+    regex: Regex,
+    /// Whether a match can take long per character.
+    pub(super) is_regex: bool,
+    /// Whether to search each line separately, because the pattern can match only at the start or end of a file.
+    pub(super) needs_single_lines: bool,
+    /// Whether the pattern is for paths rather than for names.
+    pub(super) has_slash: bool,
+}
+
+impl Matcher {
+    pub(super) fn new(pattern: &str, is_regex: bool, case: LetterCase) -> Result<Self, SearchError> {
+        if pattern.is_empty() {
+            return Err(SearchError::EmptyPattern);
+        }
+        if pattern.len() > MAX_PATTERN_BYTES {
+            return Err(SearchError::PatternTooLong { length: pattern.len() });
+        }
+        if pattern.contains('\n') {
+            return Err(SearchError::LineBreak);
+        }
+        let ignores_case = match case {
+            LetterCase::Smart => !has_capital(pattern, is_regex),
+            LetterCase::Sensitive => false,
+            LetterCase::Ignored => true,
+        };
+        let expression = if is_regex { pattern.to_owned() } else { regex::escape(pattern) };
+        let regex = RegexBuilder::new(&expression)
+            .case_insensitive(ignores_case)
+            .multi_line(true)
+            .crlf(true)
+            .size_limit(MAX_COMPILED_BYTES)
+            .dfa_size_limit(CACHE_BYTES)
+            .build()
+            .map_err(invalid)?;
+        let needs_single_lines = is_regex && [r"\A", r"\z", "(?"].iter().any(|construct| pattern.contains(construct));
+        Ok(Self { regex, is_regex, needs_single_lines, has_slash: pattern.contains('/') })
+    }
+
+    pub(super) fn is_match(&self, line: &str) -> bool {
+        self.regex.is_match(line)
+    }
+
+    /// The first match at or after a position.
+    pub(super) fn find_at(&self, text: &str, start: usize) -> Option<Range<usize>> {
+        self.regex.find_at(text, start).map(|found| found.range())
+    }
+
+    /// The matches in a line that are not empty.
+    pub(super) fn ranges(&self, line: &str) -> impl Iterator<Item = Range<usize>> {
+        self.regex.find_iter(line).map(|found| found.range()).filter(|range| !range.is_empty())
+    }
+}
+
+fn has_capital(pattern: &str, is_regex: bool) -> bool {
+    let mut characters = pattern.chars();
+    while let Some(character) = characters.next() {
+        if is_regex && character == '\\' {
+            let is_class = matches!(characters.next(), Some('p' | 'P' | 'x' | 'u' | 'U'));
+            if is_class && characters.clone().next() == Some('{') {
+                characters.by_ref().find(|character| *character == '}');
+            }
+        } else if character.is_uppercase() {
+            return true;
+        }
+    }
+    false
+}
+
+/// The library shows a syntax error as the pattern, a line with carets under the mistake, and the reason.
+fn invalid(error: regex::Error) -> SearchError {
+    const INDENTATION: usize = 4;
+    let regex::Error::Syntax(message) = error else { return SearchError::RegexTooLarge };
+    let reason = message.lines().filter_map(|line| line.strip_prefix("error: ")).next_back().unwrap_or(&message);
+    let is_marker = |line: &&str| line.trim_matches([' ', '^']).is_empty();
+    let mut carets = message.lines().filter(is_marker).filter_map(|line| line.find('^'));
+    let position = carets.next_back().map(|column| format!(" (at character {})", column + 1 - INDENTATION.min(column)));
+    SearchError::InvalidRegex { reason: format!("{reason}{}", position.unwrap_or_default()).replace('\n', " ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(pattern: &str) -> String {
+        Matcher::new(pattern, true, LetterCase::Smart).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn an_invalid_pattern_is_explained_in_one_line() {
+        for (pattern, reason) in [
+            ("(foo", "unclosed group (at character 1)"),
+            ("é([", "unclosed character class (at character 3)"),
+            ("*a", "repetition operator missing expression (at character 1)"),
+            ("^^*(", "unclosed group (at character 4)"),
+            ("(?=a)", "look-around, including look-ahead and look-behind, is not supported (at character 1)"),
+            ("a\\1", "backreferences are not supported (at character 2)"),
+            ("\\p{Foo}", "Unicode property not found (at character 1)"),
+        ] {
+            assert_eq!(error(pattern), format!("the regular expression is invalid: {reason}"));
+        }
+        let too_large = SearchError::RegexTooLarge.to_string();
+        for pattern in ["a{1000}{1000}{1000}", r"\w{1000}", r"(?i)(\pL{100}){100}"] {
+            assert_eq!(error(pattern), too_large);
+        }
+        assert!(error(&"(".repeat(MAX_PATTERN_BYTES)).contains("invalid: "));
+        assert!(!error(&"(".repeat(MAX_PATTERN_BYTES)).contains('\n'));
+        let limit = "the pattern is 4097 bytes long; the limit is 4096";
+        assert_eq!(error(&"a".repeat(MAX_PATTERN_BYTES + 1)), limit);
+        assert_eq!(error(""), "the pattern is empty");
+        assert!(error("a\nb").starts_with("the pattern contains a line break"));
+    }
+
+    #[test]
+    fn smart_case_ignores_the_letters_of_escapes() {
+        for (pattern, is_regex, matches) in [
+            ("tea", false, true),
+            ("Tea", false, false),
+            ("straße", false, true),
+            (r"te\W*a", true, true),
+            (r"\p{Latin}tea|tea", true, true),
+            (r"\x{54}ea", true, true),
+            (r"t\SA", true, false),
+            (r"tea|\S\\A", true, false),
+        ] {
+            let matcher = Matcher::new(pattern, is_regex, LetterCase::Smart).unwrap();
+            assert_eq!(matcher.is_match("TEA STRASSE STRAßE"), matches, "{pattern}");
+        }
+        assert!(!Matcher::new("tea", false, LetterCase::Sensitive).unwrap().is_match("TEA"));
+        assert!(Matcher::new("Tea", false, LetterCase::Ignored).unwrap().is_match("tEA"));
+    }
+}

@@ -1,0 +1,362 @@
+//! [`SearchRun`]: one search of a store.
+
+use std::future;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::{Duration, Instant, SystemTime};
+
+use futures::stream::{self, Stream, StreamExt as _};
+
+use crate::search::Search;
+use crate::search::pattern::{Matcher, SearchError};
+use crate::search::report::{FoundPath, SearchReport, SkipReason, StopReason};
+use crate::search::text::{Line, LineFinder, found_line, lines_around};
+use crate::store::error::{ErrorKind, StoreError};
+use crate::store::node::{FileEntry, Listing, Node, UnlistedItem, UnlistedReason};
+use crate::store::path::{MemoryPath, split_names};
+use crate::store::store_path::{MEMORIES, StorePath};
+use crate::store::{ReadOptions, Store};
+use crate::tool::directory_view::is_visible;
+
+/// The most files that are read at a time, because they share the requests of a bucket.
+const MAX_CONCURRENT_FILES: usize = 16;
+/// The most bytes of several files that are read at a time.
+const MAX_CONCURRENT_BYTES: u64 = 8 * 1024 * 1024;
+/// The name of the reads in [`ReadOptions::command`].
+const COMMAND: &str = "search";
+
+/// A running search.
+pub(super) struct SearchRun<'a> {
+    search: &'a Search,
+    matcher: &'a Matcher,
+    pace: Pace,
+    report: SearchReport,
+    /// The number of shown matches and their characters.
+    shown: usize,
+    characters: usize,
+    /// Whether a limit of shown results is reached.
+    is_full: bool,
+}
+
+/// The result of reading a listed file.
+enum ReadOutcome {
+    Content(Vec<u8>),
+    /// It was removed after the listing.
+    Removed,
+    Skipped(SkipReason),
+}
+
+impl<'a> SearchRun<'a> {
+    pub(super) fn new(search: &'a Search, matcher: &'a Matcher) -> Self {
+        let pace = Pace::new(search.timeout);
+        Self { search, matcher, pace, report: SearchReport::default(), shown: 0, characters: 0, is_full: false }
+    }
+
+    pub(super) async fn run(mut self, store: &(impl Store + ?Sized)) -> Result<SearchReport, SearchError> {
+        let listing = store.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing();
+        let files = self.select(listing)?;
+        if self.search.in_text {
+            self.search_files(store, &files).await?;
+        } else {
+            self.search_names(&files);
+        }
+        self.report.skipped.sort_unstable();
+        Ok(self.report)
+    }
+
+    /// The files to search, sorted by path. Those left out are counted.
+    fn select(&mut self, listing: Listing) -> Result<Vec<FileEntry>, SearchError> {
+        let Listing { mut files, unlisted, .. } = listing;
+        for path in &self.search.within {
+            let exists = path.is_root() || files.iter().any(|file| is_at(file.path.as_str(), path.as_str()));
+            if !exists && !unlisted.iter().any(|item| is_at(path.as_str(), &location(item))) {
+                return Err(StoreError::NotFound { path: StorePath::from(&**path) }.into());
+            }
+        }
+        for item in unlisted {
+            let place = location(&item);
+            let is_above = self.search.within.iter().any(|path| is_at(path.as_str(), &place));
+            if is_above || self.is_selected(&place) {
+                let reason = match item.reason {
+                    UnlistedReason::Unreadable => SkipReason::Unreadable,
+                    UnlistedReason::IllegalName => SkipReason::IllegalName,
+                };
+                self.report.skip(item.location(), reason);
+            }
+        }
+        files.retain(|file| self.is_selected(file.path.as_str()) && self.is_in_time(file.modified));
+        files.sort_unstable_by(|one, other| one.path.cmp(&other.path));
+        Ok(files)
+    }
+
+    /// Whether a path is in a place to search. If it is hidden there, it is counted.
+    fn is_selected(&mut self, path: &str) -> bool {
+        let root = [MemoryPath::root()];
+        let within = if self.search.within.is_empty() { &root } else { self.search.within.as_slice() };
+        let mut is_hidden = false;
+        for place in within.iter().filter(|place| is_at(path, place.as_str())) {
+            let mut names = split_names(&path[place.as_str().len()..]).skip(1);
+            if self.search.includes_hidden || names.all(is_visible) {
+                return true;
+            }
+            is_hidden = true;
+        }
+        self.report.hidden += u64::from(is_hidden);
+        false
+    }
+
+    /// Whether the time of a file is one to search. If it is unknown, it is counted.
+    fn is_in_time(&mut self, modified: Option<SystemTime>) -> bool {
+        let Search { since, before, .. } = self.search;
+        if since.is_none() && before.is_none() {
+            return true;
+        }
+        self.report.undated += u64::from(modified.is_none());
+        modified
+            .is_some_and(|time| since.is_none_or(|since| time >= since) && before.is_none_or(|before| time < before))
+    }
+
+    fn search_names(&mut self, files: &[FileEntry]) {
+        let mut previous = None;
+        for file in files {
+            self.add_directories(&file.path, previous.replace(&file.path));
+            self.add(self.found(&file.path, false), &[], "");
+        }
+    }
+
+    async fn search_files(&mut self, store: &(impl Store + ?Sized), files: &[FileEntry]) -> Result<(), SearchError> {
+        let mut bytes = 0_u64;
+        let fits = |file: &&FileEntry| {
+            bytes = bytes.saturating_add(file.size);
+            bytes <= self.search.max_bytes
+        };
+        let readable = files.iter().take_while(fits).count();
+        let mut reads = pin!(read_all(store, &files[..readable]));
+        let mut previous = None;
+        for (index, file) in files.iter().enumerate() {
+            self.add_directories(&file.path, previous.replace(&file.path));
+            if index == readable {
+                self.report.stopped.get_or_insert(StopReason::Bytes);
+            }
+            let mut found = self.found(&file.path, false);
+            let (mut text, mut lines) = (String::new(), Vec::new());
+            if self.report.stopped.is_some() {
+                self.report.unsearched += 1;
+            } else if let Some(outcome) = reads.next().await {
+                text = self.text_of(&file.path, outcome?);
+                lines = self.search_text(&text, &mut found).await;
+            }
+            self.add(found, &lines, &text);
+        }
+        Ok(())
+    }
+
+    /// The text of a file that was read, or an empty one.
+    fn text_of(&mut self, path: &StorePath, outcome: ReadOutcome) -> String {
+        let reason = match outcome {
+            ReadOutcome::Content(content) => match String::from_utf8(content) {
+                Ok(text) if memchr::memchr(0, text.as_bytes()).is_none() => {
+                    self.report.searched += 1;
+                    return text;
+                }
+                _ => SkipReason::NotText,
+            },
+            ReadOutcome::Removed => return String::new(),
+            ReadOutcome::Skipped(reason) => reason,
+        };
+        self.report.skip(path.to_string(), reason);
+        String::new()
+    }
+
+    /// The matching lines to show, as far as a limit allows. All are counted.
+    async fn search_text(&mut self, text: &str, found: &mut FoundPath) -> Vec<Line> {
+        let mut finder = LineFinder::new(self.matcher, text);
+        let mut lines = Vec::new();
+        let wanted = if self.search.paths_only || self.is_full { 0 } else { self.search.max_matches };
+        while finder.start_part() {
+            while let Some(line) = finder.next_match() {
+                found.matches += 1;
+                if lines.len() < wanted {
+                    lines.push(line);
+                }
+            }
+            if !self.pace.step().await {
+                self.report.unsearched += u64::from(self.report.stopped.replace(StopReason::Timeout).is_none());
+                break;
+            }
+        }
+        if finder.too_long > 0 {
+            self.report.skip(found.path.to_string(), SkipReason::LongLine);
+        }
+        lines
+    }
+
+    /// The result for a path before its text is searched.
+    fn found(&self, path: &StorePath, is_directory: bool) -> FoundPath {
+        let name = match path.file_name() {
+            Some(_) if self.matcher.has_slash && is_directory => "",
+            Some(_) if self.matcher.has_slash => &path.as_str()[MEMORIES.len()..],
+            Some(name) => name,
+            None => "",
+        };
+        let is_name_match = self.search.in_names && !name.is_empty() && self.matcher.is_match(name);
+        FoundPath { path: path.clone(), is_directory, is_name_match, matches: 0, lines: Vec::new() }
+    }
+
+    /// Adds the directories above a file that are not above the previous one.
+    fn add_directories(&mut self, path: &StorePath, previous: Option<&StorePath>) {
+        let within = &self.search.within;
+        let is_new = |directory: &StorePath| {
+            !directory.is_root()
+                && !previous.is_some_and(|previous| previous.is_under(directory))
+                && (within.is_empty() || within.iter().any(|place| directory.is_under(place)))
+        };
+        if !self.search.in_names || previous.is_some_and(|previous| previous.parent() == path.parent()) {
+            return;
+        }
+        let mut directories: Vec<_> = path.parents().filter(is_new).collect();
+        directories.reverse();
+        for directory in directories {
+            self.add(self.found(&directory, true), &[], "");
+        }
+    }
+
+    /// Adds a result if it has matches, as far as the limits allow.
+    fn add(&mut self, mut found: FoundPath, lines: &[Line], text: &str) {
+        let matches = found.matches + u64::from(found.is_name_match);
+        if matches == 0 {
+            return;
+        }
+        self.report.matches += matches;
+        let mut shown = 0;
+        if found.is_name_match || self.search.paths_only {
+            shown = u64::from(self.fits(1, found.path.as_str().chars().count()));
+        }
+        if !self.search.paths_only {
+            shown += self.show_lines(&mut found, lines, text);
+        } else if shown > 0 {
+            shown = matches;
+        }
+        self.report.more_matches += matches - shown;
+        if shown > 0 {
+            self.report.results.push(found);
+        } else {
+            self.report.more_paths += 1;
+        }
+    }
+
+    /// Adds lines with their context, as far as the limits allow. Returns the number of matching ones.
+    fn show_lines(&mut self, found: &mut FoundPath, lines: &[Line], text: &str) -> u64 {
+        let (before, after) = self.search.context;
+        for (index, line) in lines.iter().enumerate() {
+            let first = found.lines.last().map_or(1, |last| last.number + 1);
+            let free = lines.get(index + 1).map_or(usize::MAX, |next| next.number - line.number - 1);
+            let around = lines_around(text, line, first, before, after.min(free));
+            let shown: Vec<_> = around
+                .into_iter()
+                .map(|near| {
+                    let matcher = (near.number == line.number).then_some(self.matcher);
+                    found_line(near.number, &text[near.range], matcher, self.search.max_line_characters)
+                })
+                .collect();
+            let path = if found.lines.is_empty() { found.path.as_str().chars().count() } else { 0 };
+            if !self.fits(1, path + shown.iter().map(|line| line.text.chars().count()).sum::<usize>()) {
+                return index as u64;
+            }
+            found.lines.extend(shown);
+        }
+        lines.len() as u64
+    }
+
+    /// Counts a match of this length as shown, unless it exceeds a limit.
+    fn fits(&mut self, matches: usize, characters: usize) -> bool {
+        self.is_full |= self.shown + matches > self.search.max_matches
+            || self.characters.saturating_add(characters) > self.search.max_characters;
+        if !self.is_full {
+            self.shown += matches;
+            self.characters += characters;
+        }
+        !self.is_full
+    }
+}
+
+/// Whether a path is a place or inside it. Another program may have created the place with any name.
+fn is_at(path: &str, place: &str) -> bool {
+    path.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+fn location(item: &UnlistedItem) -> String {
+    format!("{}/{}", item.directory, item.name)
+}
+
+/// Reads files, and returns them in their order. Several are read at a time, up to a number of bytes.
+fn read_all<'a>(
+    store: &'a (impl Store + ?Sized),
+    files: &'a [FileEntry],
+) -> impl Stream<Item = Result<ReadOutcome, SearchError>> + 'a {
+    let mut group_bytes = files.first().map_or(0, |file| file.size);
+    let groups = files.chunk_by(move |_, next| {
+        let fits = group_bytes.saturating_add(next.size) <= MAX_CONCURRENT_BYTES;
+        group_bytes = if fits { group_bytes + next.size } else { next.size };
+        fits
+    });
+    let read = |file: &'a FileEntry| read(store, &file.path);
+    stream::iter(groups).flat_map(move |group| stream::iter(group).map(read).buffered(MAX_CONCURRENT_FILES))
+}
+
+async fn read(store: &(impl Store + ?Sized), path: &StorePath) -> Result<ReadOutcome, SearchError> {
+    let error = match store.read_opts(path, ReadOptions::new().for_command(COMMAND)).await {
+        Ok(Node::File(file)) => return Ok(ReadOutcome::Content(file.content)),
+        Ok(Node::Absent | Node::Directory(_)) => return Ok(ReadOutcome::Removed),
+        Err(error) => error,
+    };
+    let is_about_one_file = match &error {
+        StoreError::Failure { kind, .. } => matches!(kind, ErrorKind::Damaged | ErrorKind::UnsupportedName),
+        _ => true,
+    };
+    // On a disk with a bad sector, other files can still be read. If even a listing fails, stop.
+    if !is_about_one_file && store.read_opts(&StorePath::memories(), ReadOptions::new()).await.is_err() {
+        return Err(error.into());
+    }
+    let is_refused = matches!(error, StoreError::Refused { .. });
+    Ok(ReadOutcome::Skipped(if is_refused { SkipReason::TooLarge } else { SkipReason::Unreadable }))
+}
+
+/// Stops a search after its time, and lets other tasks run.
+struct Pace {
+    deadline: Option<Instant>,
+    last_yield: Instant,
+}
+
+impl Pace {
+    /// The longest time between two yields, unless a part of a file takes longer.
+    const MAX_TURN: Duration = Duration::from_millis(1);
+
+    fn new(timeout: Duration) -> Self {
+        let now = Instant::now();
+        Self { deadline: now.checked_add(timeout), last_yield: now }
+    }
+
+    /// Called after each part. Returns whether there is time left.
+    async fn step(&mut self) -> bool {
+        let now = Instant::now();
+        if now.duration_since(self.last_yield) >= Self::MAX_TURN {
+            yield_now().await;
+            self.last_yield = Instant::now();
+        }
+        self.deadline.is_none_or(|deadline| now < deadline)
+    }
+}
+
+async fn yield_now() {
+    let mut has_yielded = false;
+    future::poll_fn(|context| {
+        if has_yielded {
+            return Poll::Ready(());
+        }
+        has_yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
