@@ -85,3 +85,12 @@ pub use memory_tool_local as local;
 pub use memory_tool_policies as policies;
 #[cfg(feature = "sqlite")]
 pub use memory_tool_sqlite as sqlite;
+
+/// Search of a memory.
+#[cfg(feature = "search")]
+pub mod search {
+    pub use memory_tool_core::{
+        DEFAULT_MAX_LINE_CHARACTERS, DEFAULT_MAX_MATCHES, DEFAULT_MAX_SEARCHED_BYTES, FoundLine, FoundPath, LetterCase,
+        MAX_PATTERN_BYTES, Search, SearchError, SearchReport, SkipReason, SkippedItem, StopReason,
+    };
+}

@@ -217,6 +217,32 @@ impl Memory {
         self.inner.store.usage().await
     }
 
+    /// Finds words or a regular expression in the names and lines of all files that the policies show.
+    ///
+    /// ```
+    /// use memory_tool::Memory;
+    /// use memory_tool::search::Search;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let memory = Memory::open("in-process:").await?;
+    /// memory.write("/memories/profile.md", "Name: Ada\nPrefers tea.").await?;
+    /// let found = memory.search(&Search::new(r"^prefers \w+").regex()).await?;
+    /// assert_eq!((found.results[0].path.as_str(), found.results[0].lines[0].number), ("/memories/profile.md", 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SearchError`](memory_tool_core::SearchError) if the pattern is invalid or the memory cannot be read.
+    #[cfg(feature = "search")]
+    pub async fn search(
+        &self,
+        search: &memory_tool_core::Search,
+    ) -> Result<memory_tool_core::SearchReport, memory_tool_core::SearchError> {
+        search.run(&self.inner.store).await
+    }
+
     /// Checks the whole backend for damage, including files that policies hide, with the histories of all scopes. The
     /// memory can be in use at the same time.
     ///

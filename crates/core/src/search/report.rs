@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::store::store_path::StorePath;
 
-/// The result of a [`Search`](crate::Search), including everything that it left out.
+/// The result of a [`Search`](crate::Search), with its limits and skipped items.
 ///
 /// `Display` returns plain text for a model.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
@@ -139,7 +139,7 @@ impl SearchReport {
         self.more_matches + self.undated + self.unsearched == 0 && self.skipped.is_empty()
     }
 
-    /// Sentences about everything that the report leaves out, for people and models.
+    /// Describes the limits and the skipped items in sentences, for people and models.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();

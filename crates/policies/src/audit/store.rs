@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Actor, Batch, Change, CommandName, FileEntry, Node, Precondition, ReadOptions, Store, StoreError, StorePath,
-    Version,
+    Actor, Batch, Change, FileEntry, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version,
 };
 
 use crate::audit::batch_audit::{BatchAudit, RecordFields, log_failure};
@@ -167,7 +166,7 @@ impl<S: Store> AuditedStore<S> {
     /// read outside of a command may also be for an edit.
     fn cache_digest(&self, path: &StorePath, node: &Node, command: Option<&str>) {
         if let Node::File(file) = node
-            && command != Some(CommandName::View.as_str())
+            && !matches!(command, Some("view" | "search"))
         {
             let (path, version) = (path.clone(), file.version.clone());
             let file = AuditedFile::of(&file.content);

@@ -53,7 +53,7 @@ impl<T> fmt::Debug for Clock<T> {
 pub(super) enum Use {
     /// Read or written.
     Access,
-    /// Listed, which is not recorded as a use.
+    /// Listed or searched, which is not recorded as a use.
     Listing,
 }
 

@@ -18,6 +18,9 @@ use crate::preconditions::check_after_read;
 /// succeeds.
 pub(super) const MAX_ATTEMPTS: usize = 1_000;
 
+/// The command of the reads of a search.
+const SEARCH: &str = "search";
+
 /// The maximum number of files that one batch removes.
 pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 
@@ -52,7 +55,7 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 ///    [resolution](ExpiringStoreBuilder::resolution) without use, it is expired: it can be neither read nor listed,
 ///    another file or directory can be created at its path, and a directory with only expired files is absent. Between
 ///    the two times, the file may already be expired.
-/// 2. Listing a directory does not count as use of its files; renaming it does. A file without a recorded time counts
+/// 2. Listing a directory or searching it does not count as use of its files; renaming it does. A file without a recorded time counts
 ///    as used when a listing or sweep first sees it, so this policy can be added to an existing memory.
 /// 3. Expired files take up space until a [sweep](Self::sweep) removes them, or a batch that needs their paths or
 ///    space. A file that cannot be read because it is damaged remains until a batch changes its path or a directory
@@ -120,9 +123,9 @@ impl<S: Store> ExpiringStore<S> {
     }
 
     /// Returns the access times to use for a read of `path`. They are loaded unless the cached ones are sufficient.
-    async fn times_for_read(&self, path: &StorePath, now: u64) -> Result<CachedTimes, StoreError> {
+    async fn times_for_read(&self, path: &StorePath, used: Use, now: u64) -> Result<CachedTimes, StoreError> {
         let cached = self.table.cached();
-        if self.state(&cached, path, Use::Access, now) == ExpiryState::Recent {
+        if self.state(&cached, path, used, now) == ExpiryState::Recent {
             return Ok(cached);
         }
         self.table.stored().await
@@ -195,14 +198,14 @@ impl<S: Store> ExpiringStore<S> {
         }))
     }
 
-    async fn read_unexpired(&self, path: &StorePath) -> Result<Node, StoreError> {
+    async fn read_unexpired(&self, path: &StorePath, used: Use) -> Result<Node, StoreError> {
         for _ in 0..MAX_ATTEMPTS {
             let now = self.rules.now();
-            let cached = self.times_for_read(path, now).await?;
+            let cached = self.times_for_read(path, used, now).await?;
             match self.inner().read_opts(path, ReadOptions::new()).await? {
                 Node::Absent => return Ok(Node::Absent),
                 Node::File(file) => {
-                    if let Some(expired) = self.find_expired(&cached, std::iter::once(path), Use::Access, now).await? {
+                    if let Some(expired) = self.find_expired(&cached, std::iter::once(path), used, now).await? {
                         return Ok(if expired.is_empty() { Node::File(file) } else { Node::Absent });
                     }
                 }
@@ -379,7 +382,8 @@ impl<S: Store> Store for ExpiringStore<S> {
         if path.is_record() {
             return self.inner().read_opts(path, options).await;
         }
-        let node = self.read_unexpired(path).await?;
+        let used = if options.command() == Some(SEARCH) { Use::Listing } else { Use::Access };
+        let node = self.read_unexpired(path, used).await?;
         check_after_read(self, &options).await?;
         Ok(node)
     }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Change, Engine, MemoryTool, Precondition, ReadOnlyStore, Store, Version};
-use memory_tool_policies::{ExpiringStore, LimitedStore, default_quota};
+use memory_tool_core::{
+    Batch, Change, Engine, InMemoryStore, MemoryTool, Precondition, ReadOnlyStore, Search, Store, Version,
+};
+use memory_tool_policies::{ExpiringStore, LimitedStore, MountedStore, default_quota};
 use serde_json::json;
 
 use super::harness::{
@@ -50,6 +52,23 @@ async fn the_first_use_after_the_resolution_writes_once() {
     let other = clock.open(Arc::clone(&probe));
     call(&other, view("/memories/a")).await;
     assert_eq!(probe.take_counts(), (2, 0), "another session reads what this one wrote");
+}
+
+#[tokio::test]
+async fn a_search_is_not_a_use_and_finds_no_expired_file() {
+    let (clock, probe, tool) = probed();
+    create(&tool, "/memories/a").await;
+    let other = clock.builder(Arc::clone(&probe)).build().unwrap();
+    let mounted = MountedStore::builder(InMemoryStore::new());
+    let mounted = mounted.mount("/memories/m".parse().unwrap(), Arc::new(other)).build().unwrap();
+    clock.advance(IDLE);
+    probe.take_counts();
+    for store in [tool.store() as &dyn Store, &mounted] {
+        assert_eq!(Search::new("text").text_only().run(store).await.unwrap().matches, 1);
+    }
+    assert_eq!(probe.take_counts().1, 0, "nothing is written");
+    clock.advance(RESOLUTION);
+    assert_eq!(Search::new("text").run(tool.store()).await.unwrap().matches, 0);
 }
 
 #[tokio::test]
