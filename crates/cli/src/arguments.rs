@@ -7,6 +7,7 @@
 
 pub(crate) mod files;
 pub(crate) mod pages;
+pub(crate) mod search;
 mod usage_error;
 pub(crate) mod values;
 
@@ -34,6 +35,7 @@ use memory_tool::{Actor, MemoryOptions, MemoryPath, StoreUrl};
 use memory_tool_bucket::DEFAULT_GRACE;
 
 use crate::arguments::files::{AppendArguments, CatArguments, EditArguments, LsArguments, MvArguments, RmArguments};
+use crate::arguments::search::SearchArguments;
 use crate::arguments::values::{
     Age, AnswerTimeout, Point, ReportFormat, Side, ViewCap, WritingArgument, by_name, directory_of_a_case,
     directory_of_a_source, host_path, lack, memory_path, side,
@@ -131,6 +133,7 @@ pub(crate) enum Action {
     Rm(Box<RmArguments>),
     Memories(MemoriesArguments),
     Forget(ForgetArguments),
+    Search(Box<SearchArguments>),
     Log(LogArguments),
     Show(ShowArguments),
     Diff(DiffArguments),

@@ -40,6 +40,7 @@ mod protocol;
 mod rekey;
 mod rm;
 mod run;
+mod search;
 mod transfer;
 mod verify;
 mod warnings;
@@ -116,6 +117,7 @@ fn perform(action: Action) -> Result<ExitStatus, Failure> {
         Action::Rm(arguments) => rm::run(&arguments),
         Action::Memories(arguments) => memories::list(&arguments),
         Action::Forget(arguments) => memories::forget(&arguments),
+        Action::Search(arguments) => search::run(&arguments),
         Action::Log(arguments) => history::log(&arguments).map(done),
         Action::Show(arguments) => history::show(&arguments).map(done),
         Action::Diff(arguments) => diff::run(&arguments),

@@ -15,10 +15,8 @@ pub(crate) struct Pager {
 
 impl Pager {
     pub(crate) fn start() -> Self {
-        let is_terminal = io::stdout().is_terminal();
-        let has_no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let colors = Colors { are_shown: is_terminal && !has_no_color };
-        Self { process: if is_terminal { start_process() } else { None }, colors }
+        let process = if io::stdout().is_terminal() { start_process() } else { None };
+        Self { process, colors: Colors::of_output() }
     }
 
     pub(crate) fn write(mut self, text: &str) -> Result<(), Failure> {
@@ -40,6 +38,12 @@ pub(crate) struct Colors {
 impl Colors {
     #[cfg(feature = "chat")]
     pub(crate) const NONE: Self = Self { are_shown: false };
+
+    /// The colors of standard output, unless `NO_COLOR` is set.
+    pub(crate) fn of_output() -> Self {
+        let has_no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        Self { are_shown: io::stdout().is_terminal() && !has_no_color }
+    }
 
     /// A part of a line in a color, by its number in ANSI escape sequences.
     pub(crate) fn paint(self, color: &str, text: &str) -> String {

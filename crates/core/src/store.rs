@@ -169,8 +169,8 @@ impl ReadOptions {
         self
     }
 
-    /// Names the command of the tool that reads, such as `view`, for wrappers. A search, which is not a use of a file, is
-    /// `search`.
+    /// Names the command of the tool that reads, such as `view`, for wrappers. The reads of a search, which
+    /// is not a use of a file, have the command `search`.
     pub fn for_command(mut self, command: &'static str) -> Self {
         self.command = Some(command);
         self

@@ -10,7 +10,7 @@ const HEADINGS: [&str; 8] =
     ["Usage:", "Arguments:", "Options:", "Store:", "Encryption of SRC:", "Encryption:", "Policies:", "Exit status:"];
 
 /// The commands that work on one store, which may be the default store.
-const COMMANDS_WITH_STORE: [&str; 30] = [
+const COMMANDS_WITH_STORE: [&str; 31] = [
     "append",
     "cat",
     "chat",
@@ -36,6 +36,7 @@ const COMMANDS_WITH_STORE: [&str; 30] = [
     "restore",
     "rm",
     "run",
+    "search",
     "show",
     "str_replace",
     "undo",

@@ -33,6 +33,7 @@ mod process_memory;
 mod protocol;
 #[cfg(unix)]
 mod readme;
+mod search;
 mod stores;
 #[cfg(unix)]
 mod terminal;

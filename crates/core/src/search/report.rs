@@ -48,6 +48,9 @@ pub struct FoundPath {
     pub is_directory: bool,
     /// Whether its name matches.
     pub is_name_match: bool,
+    /// The matches in `path`, in bytes, to highlight them.
+    #[serde(skip)]
+    pub name_matches: Vec<Range<usize>>,
     /// The number of all matching lines.
     pub matches: u64,
     /// The shown lines, in order.

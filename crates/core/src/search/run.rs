@@ -193,14 +193,14 @@ impl<'a> SearchRun<'a> {
 
     /// The result for a path before its text is searched.
     fn found(&self, path: &StorePath, is_directory: bool) -> FoundPath {
-        let name = match path.file_name() {
-            Some(_) if self.matcher.has_slash && is_directory => "",
-            Some(_) if self.matcher.has_slash => &path.as_str()[MEMORIES.len()..],
-            Some(name) => name,
-            None => "",
-        };
-        let is_name_match = self.search.in_names && !name.is_empty() && self.matcher.is_match(name);
-        FoundPath { path: path.clone(), is_directory, is_name_match, matches: 0, lines: Vec::new() }
+        let below_root = &path.as_str()[MEMORIES.len()..];
+        let name = if self.matcher.has_slash { below_root } else { path.file_name().unwrap_or_default() };
+        let is_searched = self.search.in_names && !(self.matcher.has_slash && is_directory);
+        let is_name_match = is_searched && self.matcher.is_match(name);
+        let start = path.as_str().len() - name.len();
+        let ranges = is_name_match.then(|| self.matcher.ranges(name)).into_iter().flatten();
+        let name_matches = ranges.map(|range| start + range.start..start + range.end).collect();
+        FoundPath { path: path.clone(), is_directory, is_name_match, name_matches, matches: 0, lines: Vec::new() }
     }
 
     /// Adds the directories above a file that are not above the previous one.

@@ -55,8 +55,8 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 ///    [resolution](ExpiringStoreBuilder::resolution) without use, it is expired: it can be neither read nor listed,
 ///    another file or directory can be created at its path, and a directory with only expired files is absent. Between
 ///    the two times, the file may already be expired.
-/// 2. Listing a directory or searching it does not count as use of its files; renaming it does. A file without a recorded time counts
-///    as used when a listing or sweep first sees it, so this policy can be added to an existing memory.
+/// 2. Listing or searching a directory does not count as use of its files; renaming it does. A file without a recorded
+///    time counts as used when a listing or sweep first sees it, so this policy can be added to an existing memory.
 /// 3. Expired files take up space until a [sweep](Self::sweep) removes them, or a batch that needs their paths or
 ///    space. A file that cannot be read because it is damaged remains until a batch changes its path or a directory
 ///    above it.
