@@ -8,6 +8,7 @@ mod message;
 mod order;
 mod prompts;
 mod resources;
+mod search;
 mod server;
 mod sessions;
 mod stdio;

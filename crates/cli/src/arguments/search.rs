@@ -90,7 +90,7 @@ pub(crate) struct SearchArguments {
 }
 
 /// Parses a time, or how long ago it is.
-fn time(given: &str) -> Result<SystemTime, &'static str> {
+pub(crate) fn time(given: &str) -> Result<SystemTime, &'static str> {
     let age = given.parse::<Age>().ok().and_then(|Age(age)| SystemTime::now().checked_sub(age));
     let time = humantime::parse_rfc3339_weak(given).ok().or(age);
     time.ok_or("expected a time such as 2026-11-26T10:00:00Z, or an age such as 24h")

@@ -75,6 +75,11 @@ fn read_list(value: &mut Value) {
     }
 }
 
+/// The value, or the JSON that it spells if it arrived as a string.
+pub(super) fn read_json(value: Value) -> Value {
+    spelled(&value).unwrap_or(value)
+}
+
 /// The JSON that a string spells.
 fn spelled(value: &Value) -> Option<Value> {
     serde_json::from_str(value.as_str()?).ok()

@@ -20,6 +20,7 @@ use crate::arguments::NAME;
 use crate::failure;
 use crate::mcp::changes::{Changes, Polling, Subscriptions};
 use crate::mcp::order::Place;
+use crate::mcp::search::{self, SearchFailure};
 use crate::mcp::tools::Tools;
 use crate::mcp::{prompts, resources, tools};
 
@@ -148,6 +149,18 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let _turn = turn(&context).await?;
+        if request.name == search::NAME {
+            let searching = search::call(&*self.memory.store, request.arguments.unwrap_or_default());
+            let outcome = tokio::select! {
+                biased;
+                () = context.ct.cancelled() => return Err(ErrorData::internal_error("The request was cancelled", None)),
+                outcome = searching => outcome,
+            };
+            if let Err(SearchFailure::Command(error)) = &outcome {
+                failure::eprint_causes(error);
+            }
+            return Ok(tools::search_result(outcome).into());
+        }
         let input = self.memory.tools.input(request)?;
         let outcome = self.memory.tool.call(input).await;
         self.memory.changes.report(&outcome);

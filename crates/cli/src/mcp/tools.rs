@@ -2,12 +2,14 @@
 
 use memory_tool::api::{Content, ContentBlock as ReplyBlock, ImageSource, TOOL_NAME};
 use memory_tool::command::{CommandName, Reply};
-use memory_tool::{Error, ToolDefinition};
+use memory_tool::search::SearchReport;
+use memory_tool::{Error, ErrorKind, ToolDefinition};
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use crate::arguments::McpArguments;
 use crate::mcp::arguments::{self, COMMAND, fields, is_optional};
+use crate::mcp::search::{self, SearchFailure};
 
 /// The tools of a server.
 #[derive(Debug)]
@@ -24,11 +26,12 @@ pub(super) fn definitions(arguments: &McpArguments) -> Tools {
         let annotations = annotations(command, create_overwrites);
         tool.with_annotations(if is_read_only { annotations.read_only(true).destructive(false) } else { annotations })
     };
-    let list = if arguments.separate_tools {
+    let mut list = if arguments.separate_tools {
         CommandName::ALL.map(|command| annotated(separate_tool(command), Some(command))).to_vec()
     } else {
         vec![annotated(single_tool(), None)]
     };
+    list.push(search::definition());
     Tools { list, is_read_only }
 }
 
@@ -54,7 +57,7 @@ fn properties() -> impl Iterator<Item = (String, Value)> {
     properties.into_iter()
 }
 
-fn object_schema(properties: impl Iterator<Item = (String, Value)>, required: &[&str]) -> JsonObject {
+pub(super) fn object_schema(properties: impl Iterator<Item = (String, Value)>, required: &[&str]) -> JsonObject {
     Map::from_iter([
         ("type".to_owned(), json!("object")),
         ("properties".to_owned(), properties.collect::<Map<_, _>>().into()),
@@ -137,8 +140,11 @@ impl Tools {
     }
 }
 
-/// The command that a request calls, if it is one.
+/// The command that a request calls, if it is one. A search takes its turn as a view does.
 pub(super) fn command(request: &CallToolRequestParams) -> Option<CommandName> {
+    if request.name == search::NAME {
+        return Some(CommandName::View);
+    }
     let given = || request.arguments.as_ref()?.get(COMMAND)?.as_str()?.parse().ok();
     command_of_tool(&request.name).or_else(given)
 }
@@ -154,16 +160,25 @@ pub(super) fn result(outcome: &Result<Reply, Error>) -> CallToolResult {
             Content::Text(text) => vec![ContentBlock::text(text)],
             Content::Blocks(blocks) => blocks.into_iter().filter_map(content_block).collect(),
         }),
-        Err(error) => {
-            let message = error.to_string();
-            // Some clients show the model only the structured content, so it also contains the message.
-            let structured =
-                json!({"code": error.kind().name(), "message": message, "retryable": error.is_retryable()});
-            let mut result = CallToolResult::error(vec![ContentBlock::text(message)]);
-            result.structured_content = Some(structured);
-            result
-        }
+        Err(error) => failure(error.to_string(), error.kind(), error.is_retryable()),
     }
+}
+
+/// The result of a search.
+pub(super) fn search_result(outcome: Result<SearchReport, SearchFailure>) -> CallToolResult {
+    match outcome {
+        Ok(report) => CallToolResult::success(vec![ContentBlock::text(report.to_string())]),
+        Err(SearchFailure::Invalid(message)) => failure(message, ErrorKind::Invalid, false),
+        Err(SearchFailure::Command(error)) => result(&Err(error)),
+    }
+}
+
+fn failure(message: String, kind: ErrorKind, is_retryable: bool) -> CallToolResult {
+    // Some clients show the model only the structured content, so it also contains the message.
+    let structured = json!({"code": kind.name(), "message": message, "retryable": is_retryable});
+    let mut result = CallToolResult::error(vec![ContentBlock::text(message)]);
+    result.structured_content = Some(structured);
+    result
 }
 
 fn content_block(block: ReplyBlock) -> Option<ContentBlock> {

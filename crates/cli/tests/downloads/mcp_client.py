@@ -79,6 +79,7 @@ async def observe(target, mode):
             "revision": client.protocol_version,
             "server": client.server_info.name,
             "tools": [tool.name for tool in tools],
+            "found": (await client.call_tool("memory_search", {"pattern": "^te.$", "regex": True})).content[0].text,
             "created": created.content[0].text,
             "error": again.structured_content,
             "resources": [str(resource.uri) for resource in resources],

@@ -75,9 +75,9 @@ pub(crate) fn inspector_finds_no_mistake() {
     let over_http = [url.as_str(), "--transport", "http"];
     // Problems of the schemas for other clients are errors.
     let tools = inspect(&over_stdio, &["--method", "tools/list", "--strict"]);
-    assert_eq!(tools["tools"].as_array().unwrap().len(), 1);
+    assert_eq!(tools["tools"].as_array().unwrap().len(), 2);
     let tools = inspect(&separate, &["--method", "tools/list", "--strict"]);
-    assert_eq!(tools["tools"].as_array().unwrap().len(), 6);
+    assert_eq!(tools["tools"].as_array().unwrap().len(), 7);
     let create = ["--method", "tools/call", "--tool-name", "memory", "--tool-arg", "command=create"];
     for (target, path) in [(&over_stdio[..], "/memories/a b.txt"), (&over_http, "/memories/b.txt")] {
         let created = inspect(target, &[&create[..], &[&format!("path={path}"), "file_text=Tea"]].concat());
@@ -113,7 +113,8 @@ pub(crate) fn python_client_works() {
             let expected = json!({
                 "revision": revision,
                 "server": "memory-tool",
-                "tools": ["memory"],
+                "tools": ["memory", "memory_search"],
+                "found": "/memories/a b.txt\n1: Tea",
                 "created": "File created successfully at: /memories/a b.txt",
                 "error": {"code": "already_exists", "message": "Error: File /memories/a b.txt already exists",
                     "retryable": false},

@@ -307,7 +307,7 @@ fn hostile_requests_get_errors_and_the_server_continues() {
     assert_eq!(response.status, 413, "{response:?}");
     let unknown_tool = server.post(&session, &request(2, "tools/call", json!({"name": "nope"})));
     assert_eq!(unknown_tool.message()["error"]["code"], -32602);
-    assert_eq!(unknown_tool.message()["error"]["message"], "Unknown tool: nope. The tools are: memory");
+    assert_eq!(unknown_tool.message()["error"]["message"], "Unknown tool: nope. The tools are: memory, memory_search");
     let long_name = server.post(&session, &request(2, "tools/call", json!({"name": "\0".repeat(1_000_000)})));
     assert!(long_name.message()["error"]["message"].as_str().unwrap().len() < 2_000);
     let response = server.post(&session, &call(3, json!({"command": "view", "path": "/memories/../x"})));

@@ -170,7 +170,7 @@ fn a_client_of_the_newest_revision_listens_to_changes() {
 fn the_tool_has_the_ten_fields_of_the_commands() {
     let (_place, mut client) = Client::in_new_place(&[]);
     let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
-    assert_eq!(tools.as_array().unwrap().len(), 1);
+    assert_eq!(tools.as_array().unwrap().len(), 2);
     assert_eq!(tools[0]["name"], "memory");
     assert_eq!(
         tools[0]["annotations"],
@@ -199,6 +199,7 @@ fn the_commands_can_be_separate_tools() {
             ("memory_insert", [false, false, false]),
             ("memory_delete", [false, true, true]),
             ("memory_rename", [false, true, false]),
+            ("memory_search", [true, false, true]),
         ]
     );
     let mut call = |name: &str, arguments: Value| {
@@ -217,6 +218,61 @@ fn the_commands_can_be_separate_tools() {
     assert!(!place.file("b").exists());
     assert_eq!(client.refused("tools/call", json!({"name": "memory", "arguments": {}})).0, -32602);
     client.end();
+}
+
+#[test]
+fn the_memory_can_be_searched() {
+    let (place, mut client) = Client::in_new_place(&[]);
+    client.succeed(json!({"command": "create", "path": "/memories/a.md", "file_text": "one\nGreen tea\u{2028}\n"}));
+    fs::write(place.file("binary"), b"tea\xff").unwrap();
+    let mut search = |arguments: Value| {
+        let response = client.request("tools/call", json!({"name": "memory_search", "arguments": arguments}));
+        let result = &response["result"];
+        if result["isError"] == true {
+            assert_eq!(result["structuredContent"]["message"], result["content"][0]["text"]);
+            return format!("{}: {}", result["structuredContent"]["code"].as_str().unwrap(), text(&response));
+        }
+        text(&response).to_owned()
+    };
+    let note = "\n\n[1 item not searched, not text: /memories/binary.]";
+    let line = format!("/memories/a.md\n2: Green tea\u{2028}{note}");
+    assert_eq!(search(json!({"pattern": "green TEA"})), format!("No matches.{note}"));
+    for arguments in [
+        json!({"pattern": "green tea"}),
+        json!({"pattern": "^green", "regex": true, "path": "/memories/"}),
+        json!({"pattern": "^green", "regex": "true", "context": "0", "since": "1h", "before": "", "path": null}),
+        json!({"pattern": "green", "context": [], "paths_only": "null", "unknown": 1}),
+    ] {
+        assert_eq!(search(arguments), line);
+    }
+    let context = search(json!({"pattern": "green", "context": 99, "path": "/memories/a.md"}));
+    assert_eq!(context, "/memories/a.md\n1- one\n2: Green tea\u{2028}");
+    assert_eq!(search(json!({"pattern": "e", "paths_only": true, "before": "1h"})), "No matches.");
+    for (arguments, error) in [
+        (json!({}), "invalid: Error: Field `pattern` is missing"),
+        (json!({"pattern": 1}), "invalid: Error: Field `pattern` must be a string"),
+        (json!({"pattern": ""}), "invalid: Error: Invalid `pattern`: the pattern is empty."),
+        (json!({"pattern": "a", "regex": "yes"}), "invalid: Error: Field `regex` must be true or false"),
+        (json!({"pattern": "a", "context": -1}), "invalid: Error: Field `context` must be a whole number from 0 to 20"),
+        (
+            json!({"pattern": "(a", "regex": true}),
+            "invalid: Error: Invalid `pattern`: the regular expression is invalid: unclosed group (at character 1).",
+        ),
+        (json!({"pattern": "a", "path": "notes"}), "invalid: Error: Path must start with /memories, got: notes"),
+        (
+            json!({"pattern": "a", "path": "/memories/b"}),
+            "not_found: The path /memories/b does not exist. Please provide a valid path.",
+        ),
+    ] {
+        assert_eq!(search(arguments), error);
+    }
+    assert!(
+        search(json!({"pattern": "a", "since": "soon"})).starts_with("invalid: Error: Field `since` must be a time")
+    );
+    place.break_storage();
+    assert_eq!(search(json!({"pattern": "a"})).split(':').next(), Some("other"));
+    let (_, status, errors) = client.session.finish();
+    assert!(status.success() && errors.starts_with("memory-tool: "), "{errors}");
 }
 
 #[test]
