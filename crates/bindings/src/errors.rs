@@ -27,6 +27,9 @@ pub enum CallError {
     /// The history cannot do this, for this reason.
     #[error("{0}")]
     History(String),
+    /// The search cannot be made, for this reason.
+    #[error("{0}")]
+    Search(String),
     /// An operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -57,6 +60,7 @@ impl From<&CallError> for Exception {
             CallError::Open(error) => Self::new("OpenError", [text, error.kind().name().into()]),
             CallError::Options(_) => Self::new("OpenError", [text, ErrorKind::Other.name().into()]),
             CallError::History(_) => Self::new("HistoryError", [text]),
+            CallError::Search(_) => Self::new("SearchError", [text]),
             CallError::Store(error) => error.into(),
             CallError::Tool(_) => Self::new("ToolError", [text]),
         }

@@ -7,6 +7,7 @@ mod history;
 mod opening;
 mod operation;
 mod place;
+mod search;
 
 pub use errors::{CallError, Exception, failure_named, parse_store_error};
 pub use opening::{Given, Location, Opening, OptionError};

@@ -6,7 +6,7 @@ use memory_tool::{FileEntry, Memory, Usage};
 use serde_json::Value;
 
 use crate::errors::CallError;
-use crate::history;
+use crate::{history, search};
 
 /// An operation on an open memory.
 #[expect(clippy::exhaustive_enums, reason = "the bindings create it")]
@@ -29,6 +29,8 @@ pub enum Operation {
     Usage,
     /// A method of the history, as JSON.
     History(String),
+    /// A search, as JSON.
+    Search(String),
 }
 
 /// The result of an operation.
@@ -42,7 +44,7 @@ pub enum Outcome {
     Entries(Vec<FileEntry>),
     /// The usage of the memory.
     Usage(Usage),
-    /// The result of a method of the history.
+    /// The result of a search or of a method of the history.
     Json(Value),
 }
 
@@ -59,6 +61,7 @@ impl Operation {
             ("clear", None, None) => Self::Clear,
             ("usage", None, None) => Self::Usage,
             ("history", Some(request), None) => Self::History(request),
+            ("search", Some(request), None) => Self::Search(request),
             _ => return None,
         };
         arguments.next().is_none().then_some(operation)
@@ -98,6 +101,7 @@ impl Operation {
             }
             Self::Usage => Outcome::Usage(memory.usage().await?),
             Self::History(request) => Outcome::Json(history::perform(&memory, &request).await?),
+            Self::Search(request) => Outcome::Json(search::perform(&memory, &request).await?),
         })
     }
 }

@@ -22,6 +22,9 @@ use crate::state::State;
 use crate::warnings::Warnings;
 use crate::writer::Queue;
 
+/// The number of contents that are read at a time. Callers may read thousands of files at once, to share one poll.
+const CONTENT_READS: usize = 64;
+
 /// A store in use.
 pub(crate) struct Inner {
     pub(crate) bucket: Bucket,
@@ -34,6 +37,7 @@ pub(crate) struct Inner {
     pub(crate) polls: Polls,
     /// Held by the task that writes a checkpoint.
     pub(crate) checkpointing: Semaphore,
+    content_reads: Semaphore,
     pub(crate) collector: Collector,
     pub(crate) warnings: Warnings,
 }
@@ -58,6 +62,7 @@ impl Inner {
             last_contact: LastContact::default(),
             polls: Polls::default(),
             checkpointing: Semaphore::new(1),
+            content_reads: Semaphore::new(CONTENT_READS),
             collector: Collector::default(),
             warnings: Warnings::default(),
         }
@@ -106,7 +111,7 @@ impl Inner {
                     None => return Ok(Node::Absent),
                 }
             };
-            if let Some(bytes) = self.contents(&file, &deadline).await? {
+            if let Some(bytes) = self.contents_in_turn(&file, &deadline).await? {
                 return Ok(Node::File(StoredFile::new(bytes, file.version())));
             }
             // The file was replaced or removed since, or a checkpoint moved its contents, and a collection removed the
@@ -133,6 +138,15 @@ impl Inner {
         let key = self.bucket.keys.content(name)?;
         let object = self.bucket.get_range(&key, 0..end, &self.deadline()).await?;
         object.ok_or_else(|| ContentError::Missing { key: name.to_owned() }.into())
+    }
+
+    /// The same as [`contents`](Self::contents), after earlier reads. The time until then does not count.
+    async fn contents_in_turn(&self, file: &FileRecord, deadline: &Deadline) -> Result<Option<Vec<u8>>, Failure> {
+        if file.slice().is_none() {
+            return self.contents(file, deadline).await;
+        }
+        let _permit = self.content_reads.acquire().await; // it is never closed
+        self.contents(file, &self.deadline()).await
     }
 
     /// The bytes of a file, or `None` if the object that should hold them is missing.

@@ -20,6 +20,7 @@ export {
   OpenError,
   OverQuota,
   Refused,
+  SearchError,
   StoreError,
   StoreFailure,
   SymbolicLink,
@@ -36,6 +37,7 @@ export {
 } from './history.js';
 export { type CallOptions, Memory } from './memory.js';
 export type { Location, Mounts, Options } from './options.js';
+export type { FoundLine, FoundPath, SearchOptions, SearchReport } from './search.js';
 export {
   type Awaitable,
   type Batch,

@@ -4,6 +4,7 @@ import { toError } from './errors.js';
 import { History } from './history.js';
 import { type Abort, type Answer, native, type NativeMemory, type Place } from './native.js';
 import { type Location, locationOfUrl, mounted, type Options, prepare, unicode } from './options.js';
+import { type SearchOptions, type SearchReport, toReport, toRequest } from './search.js';
 import { type Entry, locationOfStore, type Usage } from './store.js';
 import { toolErrorClass } from './tool_error.js';
 
@@ -83,6 +84,16 @@ export class Memory {
   /** The number and the total size of all files. */
   async usage(options?: CallOptions): Promise<Usage> {
     return (await this.#perform('usage', {}, options)).usage as Usage;
+  }
+
+  /**
+   * Finds words or a regular expression in the names and lines of all files.
+   * Throws `SearchError` for an invalid pattern, and `NotFound` for a path to search that does not exist.
+   */
+  async search(pattern: string, { signal, ...options }: SearchOptions & CallOptions = {}): Promise<SearchReport> {
+    unicode(pattern, 'pattern');
+    const { json } = await this.#perform('search', { request: toRequest(pattern, options) }, { signal });
+    return toReport(json as string);
   }
 
   /** The history, to see and take back changes. Open the memory with `history: true` to start it. */

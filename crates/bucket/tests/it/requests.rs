@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use crate::support::{PREFIX, TestBucket, call, log, path, record, write};
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Batch, Engine, MemoryTool as _, OpenMode, OpenOptions, Precondition, ReadOptions, Store};
+use memory_tool_core::{
+    Batch, Engine, MemoryTool as _, OpenMode, OpenOptions, Precondition, ReadOptions, Search, Store,
+};
+use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_history::HistoryStore;
 use memory_tool_test_fixtures::by_tier;
 use serde_json::{Value, json};
@@ -191,6 +194,33 @@ async fn no_write_of_many_makes_more_requests() {
     }
     println!("{more} of {} commands were followed by a checkpoint", 2 * FILES);
     assert!(more <= FILES / 20, "{more}");
+}
+
+/// The reads of a search share one request for the latest state. Contents in a checkpoint or commit need none.
+#[tokio::test(start_paused = true)]
+async fn a_search_makes_one_request_more_than_its_listing_and_contents() {
+    let (bucket, store) = filled().await;
+    let report = Search::new("file 17").run(&store).await.unwrap();
+    assert_eq!((report.matches, report.searched), (11, FILES as u64));
+    let made = bucket.take_requests();
+    assert_eq!(made.len(), 2, "a listing and one poll: {made:?}");
+    let large = "x".repeat(100_000) + "file 17";
+    let batch = (0..100)
+        .fold(Batch::new(), |batch, number| batch.write(path(&format!("/memories/large/{number}")), large.clone()));
+    store.apply(batch).await.unwrap();
+    bucket.take_requests();
+    assert_eq!(Search::new("file 17").run(&store).await.unwrap().matches, 111);
+    let made = bucket.take_requests();
+    assert_eq!(made.len(), 2 + 100, "{made:?}");
+    let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
+    let (bucket, store) = TestBucket::opened().await;
+    let encrypted = EncryptedStore::open(store, keys).await.unwrap();
+    let batch = (0..FILES).fold(Batch::new(), |batch, number| batch.write(path(&format!("/memories/{number}")), "tea"));
+    encrypted.apply(batch).await.unwrap();
+    bucket.take_requests();
+    assert_eq!(Search::new("tea").run(&encrypted).await.unwrap().matches, FILES as u64);
+    let made = bucket.take_requests();
+    assert_eq!(made.len(), 2, "{made:?}");
 }
 
 /// Once per 64 edits, a history reads its head and its newest entries again.

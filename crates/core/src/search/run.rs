@@ -18,10 +18,11 @@ use crate::store::store_path::{MEMORIES, StorePath};
 use crate::store::{ReadOptions, Store};
 use crate::tool::directory_view::is_visible;
 
-/// The most files that are read at a time, because they share the requests of a bucket.
-const MAX_CONCURRENT_FILES: usize = 16;
+/// The most files that are read at a time. In a bucket, reads that start together share a request for the latest state.
+/// Stores limit the rest of their work themselves.
+const MAX_CONCURRENT_FILES: usize = 2_048;
 /// The most bytes of several files that are read at a time.
-const MAX_CONCURRENT_BYTES: u64 = 8 * 1024 * 1024;
+const MAX_CONCURRENT_BYTES: u64 = 16 * 1024 * 1024;
 /// The name of the reads in [`ReadOptions::command`].
 const COMMAND: &str = "search";
 
@@ -289,15 +290,16 @@ fn location(item: &UnlistedItem) -> String {
     format!("{}/{}", item.directory, item.name)
 }
 
-/// Reads files, and returns them in their order. Several are read at a time, up to a number of bytes.
+/// Reads files, and returns them in their order. Each group is read at a time.
 fn read_all<'a>(
     store: &'a (impl Store + ?Sized),
     files: &'a [FileEntry],
 ) -> impl Stream<Item = Result<ReadOutcome, SearchError>> + 'a {
-    let mut group_bytes = files.first().map_or(0, |file| file.size);
+    let mut group = (1, files.first().map_or(0, |file| file.size));
     let groups = files.chunk_by(move |_, next| {
-        let fits = group_bytes.saturating_add(next.size) <= MAX_CONCURRENT_BYTES;
-        group_bytes = if fits { group_bytes + next.size } else { next.size };
+        let (number, bytes) = group;
+        let fits = number < MAX_CONCURRENT_FILES && bytes.saturating_add(next.size) <= MAX_CONCURRENT_BYTES;
+        group = if fits { (number + 1, bytes + next.size) } else { (1, next.size) };
         fits
     });
     let read = |file: &'a FileEntry| read(store, &file.path);

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         OpenError as OpenError,
         OverQuota as OverQuota,
         Refused as Refused,
+        SearchError as SearchError,
         StoreError as StoreError,
         StoreFailure as StoreFailure,
         SymbolicLink as SymbolicLink,
@@ -45,6 +46,13 @@ if TYPE_CHECKING:
     from .options import (
         Location as Location,
         Options as Options,
+    )
+    from .search import (
+        FoundLine as FoundLine,
+        FoundPath as FoundPath,
+        SearchOptions as SearchOptions,
+        SearchReport as SearchReport,
+        SkippedItem as SkippedItem,
     )
     from .store import (
         Batch as Batch,
@@ -85,6 +93,7 @@ _MODULES = {
         "OpenError",
         "OverQuota",
         "Refused",
+        "SearchError",
         "StoreError",
         "StoreFailure",
         "SymbolicLink",
@@ -102,6 +111,13 @@ _MODULES = {
     "options": (
         "Location",
         "Options",
+    ),
+    "search": (
+        "FoundLine",
+        "FoundPath",
+        "SearchOptions",
+        "SearchReport",
+        "SkippedItem",
     ),
     "store": (
         "Batch",

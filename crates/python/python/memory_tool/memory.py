@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from .history import AsyncHistory, History
     from .options import Location, Options
+    from .search import SearchOptions, SearchReport
     from .store import Entry, Usage
 
 
@@ -65,6 +66,15 @@ class Memory:
     def usage(self) -> Usage:
         """The number and the total size of all files."""
         return self._native.perform("usage")
+
+    def search(self, pattern: str, **options: Unpack[SearchOptions]) -> SearchReport:
+        """Finds words or a regular expression in the names and lines of all files.
+
+        Raises `SearchError` for an invalid pattern, and `NotFound` for a path to search that does not exist.
+        """
+        from .search import to_report, to_request
+
+        return to_report(self._native.perform("search", to_request(pattern, options)))
 
     def history(self) -> History:
         """The history, to see and take back changes. Open the memory with `history=True` to start it."""
@@ -122,6 +132,15 @@ class AsyncMemory:
     async def usage(self) -> Usage:
         """The number and the total size of all files."""
         return await _perform(self._native, "usage")
+
+    async def search(self, pattern: str, **options: Unpack[SearchOptions]) -> SearchReport:
+        """Finds words or a regular expression in the names and lines of all files.
+
+        Raises `SearchError` for an invalid pattern, and `NotFound` for a path to search that does not exist.
+        """
+        from .search import to_report, to_request
+
+        return to_report(await _perform(self._native, "search", to_request(pattern, options)))
 
     def history(self) -> AsyncHistory:
         """The history, to see and take back changes. Open the memory with `history=True` to start it."""
