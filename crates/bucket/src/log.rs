@@ -12,6 +12,7 @@ use memory_tool_core::ErrorKind;
 use object_store::ObjectMeta;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 use tokio::time::Instant;
 
 use crate::blocking::run_maybe_blocking;
@@ -28,7 +29,7 @@ use crate::state::State;
 const CONCURRENCY: usize = 16;
 /// The time without a sign of the log after which a poll checks that the last commit still exists.
 const LOST_AFTER: Duration = Duration::from_secs(60);
-/// The most concurrent polls. Further tasks share the next one.
+/// The most concurrent polls. More tasks share the next one.
 const MAX_POLLS: usize = 4;
 /// The bytes of contents in a state above which it is loaded again from a checkpoint, which holds less.
 const MAX_HELD_BYTES: usize = 16 * 1024 * 1024;
@@ -55,20 +56,26 @@ pub(crate) struct Polls(Mutex<PollsInner>);
 #[derive(Debug, Default)]
 struct PollsInner {
     running: usize,
-    /// The tasks that wait for the next poll, which begins when a running poll ends.
-    waiting: Vec<oneshot::Sender<Result<(), SharedFailure>>>,
+    /// Whether a counted poll has not sent its request yet, so that others can share it.
+    is_forming: bool,
+    /// The tasks that wait for the forming poll, or for the next one, which begins when a running poll ends.
+    waiting: Vec<Sharing>,
 }
+
+/// A task that shares a poll.
+type Sharing = oneshot::Sender<Result<(), SharedFailure>>;
 
 impl Polls {
     fn lock(&self) -> MutexGuard<'_, PollsInner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a poll that begins now, or returns the result of the next one if enough are running.
+    /// Counts a new poll, or returns the result of the next one if it is forming or enough are running.
     fn join_if_busy(&self) -> Option<oneshot::Receiver<Result<(), SharedFailure>>> {
         let mut polls = self.lock();
-        if polls.running < MAX_POLLS {
+        if polls.running < MAX_POLLS && !polls.is_forming {
             polls.running += 1;
+            polls.is_forming = true;
             return None;
         }
         let (sender, receiver) = oneshot::channel();
@@ -78,11 +85,39 @@ impl Polls {
 }
 
 /// A poll that is counted. When it ends, the next one begins for all waiting tasks.
-struct RunningPoll(Arc<Inner>);
+struct RunningPoll {
+    inner: Arc<Inner>,
+    has_begun: bool,
+    sharing: Vec<Sharing>,
+}
+
+impl RunningPoll {
+    fn new(inner: &Arc<Inner>) -> Self {
+        Self { inner: Arc::clone(inner), has_begun: false, sharing: Vec::new() }
+    }
+
+    /// Takes the tasks that share the poll, right before its request.
+    fn begin(&mut self) {
+        let mut polls = self.inner.polls.lock();
+        (self.has_begun, polls.is_forming) = (true, false);
+        self.sharing = std::mem::take(&mut polls.waiting);
+    }
+
+    fn end(&mut self, polled: &Result<(), SharedFailure>) {
+        for sharing in self.sharing.drain(..) {
+            let _ = sharing.send(polled.clone()); // the task may have ended
+        }
+    }
+}
 
 impl Drop for RunningPoll {
     fn drop(&mut self) {
-        let mut polls = self.0.polls.lock();
+        let mut polls = self.inner.polls.lock();
+        if !self.has_begun {
+            polls.is_forming = false;
+        }
+        // The poll failed or was dropped, and the next one may succeed.
+        polls.waiting.append(&mut self.sharing);
         let waiting = std::mem::take(&mut polls.waiting);
         // If the runtime has ended, waiting tasks get an error.
         let runtime = Handle::try_current();
@@ -91,13 +126,11 @@ impl Drop for RunningPoll {
             return;
         };
         drop(polls);
-        let running = Self(Arc::clone(&self.0));
+        let mut running = Self { inner: Arc::clone(&self.inner), has_begun: true, sharing: waiting };
         runtime.spawn(async move {
-            let inner = &running.0;
+            let inner = &running.inner;
             let polled = inner.catch_up(0, &inner.deadline()).await.map_err(Failure::into_shared);
-            for sender in waiting {
-                let _ = sender.send(polled.clone()); // the task may have ended
-            }
+            running.end(&polled);
         });
     }
 }
@@ -128,8 +161,14 @@ impl Inner {
     /// requests.
     pub(crate) async fn poll(self: &Arc<Self>, deadline: &Deadline) -> Result<(), Failure> {
         let Some(next) = self.polls.join_if_busy() else {
-            let _running = RunningPoll(Arc::clone(self));
-            return self.catch_up(0, deadline).await;
+            let mut running = RunningPoll::new(self);
+            yield_now().await; // for reads that a task starts together
+            running.begin();
+            let polled = self.catch_up(0, deadline).await;
+            if polled.is_ok() {
+                running.end(&Ok(()));
+            }
+            return polled;
         };
         match deadline.limit(next).await {
             Ok(Ok(polled)) => polled.map_err(Failure::from),
