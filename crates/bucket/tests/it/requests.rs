@@ -196,7 +196,7 @@ async fn no_write_of_many_makes_more_requests() {
     assert!(more <= FILES / 20, "{more}");
 }
 
-/// The reads of a search share one request for the latest state. Contents in a checkpoint or commit need none.
+/// The reads of a search share one request for the latest state. Contents in a checkpoint or commit need no request.
 #[tokio::test(start_paused = true)]
 async fn a_search_makes_one_request_more_than_its_listing_and_contents() {
     let (bucket, store) = filled().await;
