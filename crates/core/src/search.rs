@@ -188,7 +188,8 @@ impl Search {
         self
     }
 
-    /// Searches a store. The future yields at least every few milliseconds, and can be dropped at any time.
+    /// Searches a store. The future yields after each millisecond, or up to two seconds for the slowest regular
+    /// expressions, and can be dropped at any time.
     ///
     /// # Errors
     /// [`SearchError`] if the pattern is invalid, a [path](Self::within) does not exist, or the store fails.

@@ -99,7 +99,7 @@ pub enum SkipReason {
     Unreadable,
     /// Another program gave it a name that no path can contain (`[V1]`).
     IllegalName,
-    /// It has a line of more than 1 MiB, in which a regular expression is not searched. Its other lines were searched.
+    /// It has a line of more than 64 KiB, in which a regular expression is not searched. Its other lines were searched.
     LongLine,
 }
 

@@ -34,8 +34,9 @@ pub(super) struct LineFinder<'a> {
 
 /// The usual length of a part in bytes.
 const PART_BYTES: usize = 16 * 1024;
-/// The longest line in bytes in which a regular expression is searched, because this cannot be interrupted.
-const MAX_REGEX_LINE_BYTES: usize = 1024 * 1024;
+/// The longest line in bytes in which a regular expression is searched. It cannot be interrupted, and the slowest ones
+/// take 30 µs per byte.
+const MAX_REGEX_LINE_BYTES: usize = 64 * 1024;
 
 impl<'a> LineFinder<'a> {
     pub(super) fn new(matcher: &'a Matcher, text: &'a str) -> Self {
