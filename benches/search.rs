@@ -71,33 +71,25 @@ fn main() {
     for (name, pattern, search) in
         [("words", WORDS, Search::new(WORDS)), ("regular expression", REGEX, Search::new(REGEX).regex())]
     {
-        let ripgrep = ripgrep(pattern, &files);
-        let python = (name == "words").then(|| python(pattern, &files));
-        let program = program(pattern, &search, &place("local"));
-        let floor = ripgrep.map(|mut command| move || run(&mut command));
+        let mut programs = [
+            ripgrep(pattern, &files),
+            (name == "words").then(|| python(pattern, &files)),
+            program(pattern, &search, &place("local")),
+        ];
         let mut samples = [const { Vec::new() }; 8];
-        let mut floor = floor;
-        let mut python = python;
-        let mut program = program;
         for _ in 0..ROUNDS {
-            let mut number = 0;
-            let mut add = |seconds: f64| {
-                samples[number].push(seconds);
-                number += 1;
-            };
-            add(floor.as_mut().map_or(f64::NAN, |floor| floor()));
-            add(python.as_mut().map_or(f64::NAN, run));
-            add(program.as_mut().map_or(f64::NAN, run));
-            for (_, store) in stores {
+            let processes = programs.iter_mut().map(|program| program.as_mut().map_or(f64::NAN, run));
+            let searches = stores.iter().map(|(_, store)| {
                 let [seconds] = medians(
                     1,
                     [&|_| {
-                        let report = runtime.block_on(search.run(store)).unwrap();
+                        let report = runtime.block_on(search.run(*store)).unwrap();
                         assert_eq!((report.matches, report.searched), (NOTES as u64 / 100, NOTES as u64));
                     }],
                 );
-                add(seconds);
-            }
+                seconds
+            });
+            samples.iter_mut().zip(processes.chain(searches)).for_each(|(samples, seconds)| samples.push(seconds));
         }
         let names = ["`rg`", "Python", "`memory-tool search`, local"].into_iter().chain(stores.map(|(name, _)| name));
         let floor = median(&samples[0]);
