@@ -1,13 +1,14 @@
 //! The six commands for people. Each is converted to the JSON that a model would send, so both behave the same.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::fs;
 use std::io::{self, IsTerminal as _, Read as _};
 use std::path::PathBuf;
 
 use memory_tool::api::ToolResult;
-use memory_tool::command::Reply;
-use memory_tool::{Error, Memory, MemoryOptions, MemoryPath, PathError};
+use memory_tool::command::{DirectoryView, Reply};
+use memory_tool::{Engine, Error, Memory, MemoryOptions, MemoryPath, MemoryTool as _, PathError};
 use serde_json::{Value, json};
 
 use crate::arguments::values::memory_path;
@@ -33,7 +34,29 @@ pub(crate) fn run(command: CommandArguments) -> Result<ExitStatus, Failure> {
     let input = input(command)?;
     let outcome = runtime.block_on(memory.tool().call(input.clone()));
     write_outcome(&outcome, json, &input)?;
+    if let Ok(Reply::Directory(shown)) = &outcome
+        && shown.cut.is_some()
+    {
+        runtime.block_on(report_rest(&memory, shown))?;
+    }
     Ok(ExitStatus::of(outcome.is_ok()))
+}
+
+/// Reports what a listing that is cut leaves out.
+async fn report_rest(memory: &Memory, shown: &DirectoryView) -> Result<(), Failure> {
+    let whole = Engine::builder(memory.store()).max_view_characters(None).build();
+    let whole = whole.call(json!({"command": "view", "path": shown.path.as_str()})).await;
+    let Ok(Reply::Directory(whole)) = whole else { return Ok(()) };
+    let shown: BTreeSet<_> = shown.items.iter().map(|item| &item.path).collect();
+    let mut left_out = BTreeMap::<_, u64>::new();
+    for item in whole.items.iter().filter(|item| !shown.contains(&item.path)) {
+        *left_out.entry(item.path.parent().unwrap_or_else(MemoryPath::root)).or_default() += 1;
+    }
+    for (directory, items) in left_out {
+        let line = format!("memory-tool: not shown: {} of {directory}", count(items, "item"));
+        failure::eprint_line(&on_one_line(&line));
+    }
+    Ok(())
 }
 
 /// Asks before a directory is deleted, if a person can answer.

@@ -56,6 +56,18 @@ fn a_pipe_gets_every_byte() {
 }
 
 #[test]
+fn view_reports_what_a_listing_leaves_out() {
+    let place = Place::new();
+    for name in ["a", "b/c", "b/d", "b/e"] {
+        place.put(name, "text");
+    }
+    let (status, output, errors) = place.run(&["view", "--max-view-chars", "60"]);
+    assert_eq!((status, output.contains("/memories/b/c")), (Some(0), false), "{output}");
+    assert_eq!(errors, "memory-tool: not shown: 3 items of /memories/b\n");
+    assert_eq!(place.run(&["view"]).2, "");
+}
+
+#[test]
 fn view_prints_a_directory_or_a_file() {
     let place = Place::new();
     const HEADER: &str =
