@@ -25,6 +25,8 @@ pub enum Operation {
     Rename(String, String),
     /// Removes all files.
     Clear,
+    /// Removes all files, the history and the other records.
+    Forget,
     /// Counts the files and their bytes.
     Usage,
     /// A method of the history, as JSON.
@@ -59,6 +61,7 @@ impl Operation {
             ("remove", Some(path), None) => Self::Remove(path),
             ("rename", Some(from), Some(to)) => Self::Rename(from, to),
             ("clear", None, None) => Self::Clear,
+            ("forget", None, None) => Self::Forget,
             ("usage", None, None) => Self::Usage,
             ("history", Some(request), None) => Self::History(request),
             ("search", Some(request), None) => Self::Search(request),
@@ -97,6 +100,10 @@ impl Operation {
             }
             Self::Clear => {
                 memory.clear().await?;
+                Outcome::Nothing
+            }
+            Self::Forget => {
+                memory.forget().await?;
                 Outcome::Nothing
             }
             Self::Usage => Outcome::Usage(memory.usage().await?),

@@ -37,6 +37,10 @@ testOnDisks('changes are listed, taken back and redacted', async (url) => {
   );
   await history.clear();
   assert.deepEqual(await history.log(), []);
+  await memory.writeText('/memories/c.md', 'three\n');
+  await memory.forget();
+  assert.deepEqual(await history.log(), []);
+  assert.deepEqual(await memory.list(), []);
 });
 
 testOnDisks('errors name the reason', async (url) => {

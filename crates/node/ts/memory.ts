@@ -76,9 +76,14 @@ export class Memory {
     await this.#perform('rename', { oldPath, newPath }, options);
   }
 
-  /** Removes all files. */
+  /** Removes all files. A history keeps their contents. */
   async clear(options?: CallOptions): Promise<void> {
     await this.#perform('clear', {}, options);
+  }
+
+  /** Removes all files, the history, the access times and the other records in one step. */
+  async forget(options?: CallOptions): Promise<void> {
+    await this.#perform('forget', {}, options);
   }
 
   /** The number and the total size of all files. */

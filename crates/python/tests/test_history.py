@@ -37,6 +37,11 @@ def test_changes_are_listed_taken_back_and_redacted(disk_url):
     assert [entry.number for entry in history.log(actor="alice")] == [1]
     history.clear()
     assert history.log() == []
+    memory.write_text("/memories/c.md", "three\n")
+    memory.clear()
+    assert [entry.number for entry in history.log()] == [2, 1]
+    memory.forget()
+    assert (history.log(), memory.list()) == ([], [])
 
 
 def test_errors_name_the_reason(disk_url):

@@ -60,8 +60,12 @@ class Memory:
         self._native.perform("rename", old_path, new_path)
 
     def clear(self) -> None:
-        """Removes all files."""
+        """Removes all files. A history keeps their contents."""
         self._native.perform("clear")
+
+    def forget(self) -> None:
+        """Removes all files, the history, the access times and the other records in one step."""
+        self._native.perform("forget")
 
     def usage(self) -> Usage:
         """The number and the total size of all files."""
@@ -126,8 +130,12 @@ class AsyncMemory:
         await _perform(self._native, "rename", old_path, new_path)
 
     async def clear(self) -> None:
-        """Removes all files."""
+        """Removes all files. A history keeps their contents."""
         await _perform(self._native, "clear")
+
+    async def forget(self) -> None:
+        """Removes all files, the history, the access times and the other records in one step."""
+        await _perform(self._native, "forget")
 
     async def usage(self) -> Usage:
         """The number and the total size of all files."""
