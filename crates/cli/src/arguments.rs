@@ -516,6 +516,10 @@ pub(crate) struct CopyArguments {
     #[arg(long, conflicts_with = "scope")]
     pub(crate) all: bool,
 
+    /// Copy the files as they were at this moment of the history
+    #[arg(long, value_name = "ENTRY|TIME|AGE")]
+    pub(crate) at: Option<Point>,
+
     #[command(flatten)]
     pub(crate) writing: WritingArgument,
 
@@ -563,6 +567,10 @@ pub(crate) struct ExportArguments {
 
     #[command(flatten)]
     pub(crate) all: AllArgument,
+
+    /// Export the files as they were at this moment of the history
+    #[arg(long, value_name = "ENTRY|TIME|AGE")]
+    pub(crate) at: Option<Point>,
 
     /// Overwrite existing files
     ///

@@ -62,7 +62,7 @@ async fn copy(
     let to = timeout.options(encryption);
     // All keys are read first: if one is missing, nothing is created.
     to.key_ring().await.map_err(memory::failed_options)?;
-    let (source, others) = open_source(source, *all, source_options(arguments)).await?;
+    let (source, others) = open_source(source, arguments.at, *all, source_options(arguments)).await?;
     let destination = open_destination(destination, &policies, *writing, *existing, to).await?;
     let options = if writing.overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
     let mut line = ProgressLine::of_standard_error();

@@ -84,10 +84,7 @@ async fn store_of(
     history: Option<&StoreHistory>,
 ) -> Result<Arc<dyn Store>, Failure> {
     match (side, history) {
-        (Side::Point(point), Some(history)) => {
-            let number = history::number(*point, history).await.context(READING)?;
-            Ok(Arc::new(history.at(number).await.context(READING)?))
-        }
+        (Side::Point(point), Some(history)) => Ok(Arc::new(history::past(*point, history).await?)),
         (Side::Point(_), None) => Err(Failure::new("the memory has no history")),
         (Side::Store(url @ (StoreUrl::Local(path) | StoreUrl::SharedDirectory(path))), _) if path.exists() => {
             let memory = Memory::open("in-process:").await.context(COMPARING)?;

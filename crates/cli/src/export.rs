@@ -70,7 +70,7 @@ async fn export(
     target: &Path,
 ) -> Result<WithOthers<ExportReport>, Failure> {
     let ExportArguments { store, all, overwrite, .. } = arguments;
-    let (memory, others) = open_source(place, all.all, store.options()).await?;
+    let (memory, others) = open_source(place, arguments.at, all.all, store.options()).await?;
     let export =
         if target == Path::new(STANDARD_STREAM) { Export::to_writer(io::stdout()) } else { Export::to_path(target) };
     let export = if *overwrite { export.overwrite() } else { export };

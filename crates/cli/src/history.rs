@@ -34,6 +34,12 @@ pub(crate) async fn number(point: Point, history: &StoreHistory) -> Result<u64, 
     }
 }
 
+/// The memory as it was at a moment.
+pub(crate) async fn past(point: Point, history: &StoreHistory) -> Result<impl Store + use<>, Failure> {
+    let number = number(point, history).await.context(READING)?;
+    history.at(number).await.context(READING)
+}
+
 /// Lists entries.
 pub(crate) fn log(arguments: &LogArguments) -> Result<(), Failure> {
     let entries = run_until_interrupted(CLEANUP_TIME, async {

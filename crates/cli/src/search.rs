@@ -8,8 +8,8 @@ use memory_tool::search::{FoundLine, FoundPath, SearchReport};
 use crate::arguments::search::SearchArguments;
 use crate::escapes::{TerminalText, on_one_line};
 use crate::exit_status::ExitStatus;
-use crate::failure::{Context as _, Failure, eprint_line};
-use crate::history::number;
+use crate::failure::{Failure, eprint_line};
+use crate::history;
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
 use crate::output::{to_json, write_line, write_text};
@@ -46,9 +46,7 @@ async fn search(arguments: &SearchArguments) -> Result<SearchReport, Failure> {
     let memory = memory::open(&arguments.memory.store.url, &options).await?;
     let search = arguments.search();
     let Some(point) = arguments.at else { return memory.search(&search).await.map_err(Failure::other) };
-    let history = memory.history().ok_or_else(|| Failure::new("the memory has no history"))?;
-    let entry = number(point, &history).await.context("cannot read the history")?;
-    let past = history.at(entry).await.context("cannot read the history")?;
+    let past = history::past(point, history::required(memory.history().as_ref())?).await?;
     search.run(&past).await.map_err(Failure::other)
 }
 

@@ -8,9 +8,10 @@ use memory_tool::transfer::{FileProblem, TransferProgress, WriteReport};
 use memory_tool::{Memory, MemoryOptions, StoreUrl};
 
 use crate::arguments::ExistingArgument;
-use crate::arguments::values::WritingArgument;
+use crate::arguments::values::{Point, WritingArgument};
 use crate::escapes::on_one_line;
-use crate::failure::{Failure, eprint_line};
+use crate::failure::{Context as _, Failure, eprint_line};
+use crate::history;
 use crate::memories::Place;
 use crate::memory;
 use crate::others::report_others;
@@ -21,10 +22,11 @@ use crate::progress_line::ProgressLine;
 /// The name of standard input and output.
 pub(crate) const STANDARD_STREAM: &str = "-";
 
-/// Opens an existing memory, or the part of it that belongs to a scope, for reading. Returns it with the number of
-/// others.
+/// Opens an existing memory, or the part of it that belongs to a scope, for reading, also as it was at a moment.
+/// Returns it with the number of others.
 pub(crate) async fn open_source(
     place: &Place,
+    at: Option<Point>,
     is_one_of_all: bool,
     mut options: MemoryOptions,
 ) -> Result<(Memory, Option<u64>), Failure> {
@@ -33,8 +35,13 @@ pub(crate) async fn open_source(
     (options.scope, options.read_only) = (scope.clone(), true);
     let source = memory::open(url, &options).await?;
     let others = if is_one_of_all { Some(0) } else { report_others(&source, url, scope.as_ref()).await? };
-    report_history(&source).await;
-    Ok((source, others))
+    let Some(point) = at else {
+        report_history(&source).await;
+        return Ok((source, others));
+    };
+    let past = history::past(point, history::required(source.history().as_ref())?).await?;
+    let past = Memory::over(past).read_only().build().await.context("cannot open the past")?;
+    Ok((past, others))
 }
 
 /// Reports that a history stays behind.

@@ -70,6 +70,10 @@ fn a_moment_is_compared_with_another_and_with_a_backup() {
     let only_now = (Some(1), "only in now: /memories/b.md\n".to_owned(), String::new());
     assert_eq!(run(&directory, "diff backup now --store m"), only_now);
     assert!(run(&directory, "diff 9 --store m").2.contains("there is no entry 9; the newest is 2"));
+    succeed(&directory, "export past.tar --at 1 --store m");
+    assert_eq!(run(&directory, "diff past.tar 1 --store m").0, Some(0));
+    succeed(&directory, "copy m sqlite:past.db --at 1");
+    assert_eq!(run(&directory, "diff sqlite:past.db 1 --store m").0, Some(0));
 }
 
 #[test]
