@@ -516,7 +516,7 @@ pub(crate) struct CopyArguments {
     #[arg(long, conflicts_with = "scope")]
     pub(crate) all: bool,
 
-    /// Copy the files as they were at this moment of the history
+    /// Copy the state at this moment of the history
     #[arg(long, value_name = "ENTRY|TIME|AGE")]
     pub(crate) at: Option<Point>,
 
@@ -568,7 +568,7 @@ pub(crate) struct ExportArguments {
     #[command(flatten)]
     pub(crate) all: AllArgument,
 
-    /// Export the files as they were at this moment of the history
+    /// Export the state at this moment of the history
     #[arg(long, value_name = "ENTRY|TIME|AGE")]
     pub(crate) at: Option<Point>,
 

@@ -34,7 +34,7 @@ pub(crate) async fn number(point: Point, history: &StoreHistory) -> Result<u64, 
     }
 }
 
-/// The memory as it was at a moment.
+/// The memory at a moment.
 pub(crate) async fn past(point: Point, history: &StoreHistory) -> Result<impl Store + use<>, Failure> {
     let number = number(point, history).await.context(READING)?;
     history.at(number).await.context(READING)

@@ -22,8 +22,8 @@ use crate::progress_line::ProgressLine;
 /// The name of standard input and output.
 pub(crate) const STANDARD_STREAM: &str = "-";
 
-/// Opens an existing memory, or the part of it that belongs to a scope, for reading, also as it was at a moment.
-/// Returns it with the number of others.
+/// Opens an existing memory, or the part of it that belongs to a scope, for reading, also at an earlier
+/// moment. Returns it with the number of others.
 pub(crate) async fn open_source(
     place: &Place,
     at: Option<Point>,
