@@ -115,6 +115,7 @@ on_every_cloud!(
     the_six_commands_work_on_what_the_environment_names,
     a_check_passes_and_leaves_the_bucket_as_it_was,
     other_memories_near_a_prefix_are_reported,
+    people_look_search_edit_and_forget,
     what_no_file_refers_to_is_collected_and_all_else_stays
 );
 
@@ -175,11 +176,45 @@ fn other_memories_near_a_prefix_are_reported(cloud: &Cloud) {
     cloud.run_on(&alice, &["delete", "/memories/a"]);
     let error = format!(
         "memory-tool: there are no files in {alice}, but 2 other memories in {tenants}; name a memory, such as \
-         {tenants}/b%20b\n"
+         {tenants}/b%20b, or add --all\n"
     );
     for arguments in [&["verify"][..], &["verify", "--json"], &["export", "-"]] {
         assert_eq!(cloud.run_on(&alice, arguments), (Some(2), String::new(), error.clone()), "{arguments:?}");
     }
+}
+
+fn people_look_search_edit_and_forget(cloud: &Cloud) {
+    let tenants = format!("{}/people", cloud.0.bucket_url());
+    let alice = format!("{tenants}/alice");
+    let run = |arguments: &[&str]| {
+        let (status, output, errors) = cloud.run_on(&alice, arguments);
+        assert_eq!((status, errors.as_str()), (Some(0), ""), "{arguments:?}: {output}");
+        output
+    };
+    run(&["create", "notes/diet.md", "--text", "Likes tea.\n", "--history"]);
+    run(&["append", "notes/diet.md", "No milk"]);
+    assert_eq!(run(&["search", "TEA", "-i"]), "/memories/notes/diet.md:1:Likes tea.\n");
+    assert_eq!(run(&["ls", "notes"]), "diet.md\n");
+    run(&["mv", "notes/diet.md", "old/"]);
+    assert_eq!(run(&["cat", "old/diet.md"]), "Likes tea.\nNo milk\n");
+    assert_eq!(run(&["search", "tea", "--at", "1"]), "/memories/notes/diet.md:1:Likes tea.\n");
+    assert_eq!(cloud.run_on(&alice, &["diff", &alice, "now"]).0, Some(0));
+    run(&["rm", "-r", "old"]);
+    run(&["undo"]);
+    assert_eq!(run(&["ls", "-R"]), "/memories:\nold/\n\n/memories/old:\ndiet.md\n");
+    cloud.run_on(&format!("{tenants}/bob"), &["create", "a", "--text", "x"]);
+    let (_, listed, _) = cloud.run_on(&tenants, &["memories", "--json"]);
+    assert_eq!(listed.lines().count(), 2, "{listed}");
+    assert!(listed.contains(&format!("{{\"store\":\"{alice}\",\"scope\":null,\"files\":1,\"bytes\":19,")), "{listed}");
+    let (status, output, errors) = cloud.run_on(&tenants, &["forget", "alice", "--yes"]);
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(
+        output.contains("with 1 file, its history and its records") && errors.contains("`memory-tool gc"),
+        "{errors}"
+    );
+    assert_eq!((run(&["ls"]), run(&["log"])), (String::new(), String::new()));
+    let (status, output, _) = cloud.run_on(&tenants, &["verify", "--all"]);
+    assert_eq!((status, output.matches("no problems found").count()), (Some(0), 2), "{output}");
 }
 
 fn what_no_file_refers_to_is_collected_and_all_else_stays(cloud: &Cloud) {
