@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use memory_tool_core::{Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile};
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::entry::{Entry, millis};
+use crate::entry::Entry;
 use crate::limits::{BLOCK, Limits};
 use crate::records::{self, Block, Head, IndexedBlock, PART_BYTES, READING, Stored, damaged};
 
@@ -240,8 +240,13 @@ impl<S: Store> Log<S> {
         entries.push(Arc::clone(new));
         let first = tip.head.blocks_end;
         let block = Block::to_bytes(&entries)?;
-        let mut index = self.index(tip).await?;
-        index.push(IndexedBlock::new(first, millis(new.entry.time), block.len() as u64, &entries));
+        let mut index = match self.index(tip).await {
+            Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotFound) => {
+                self.new_index(tip).await?
+            }
+            index => index?,
+        };
+        index.push(IndexedBlock::new(block.len() as u64, &entries));
         let sizes: Vec<_> = index.iter().map(|block| (block.until, block.bytes)).collect();
         let dropped = head.limits.exceeded(&sizes, (self.clock)());
         for block in index.drain(..dropped) {
@@ -252,6 +257,19 @@ impl<S: Store> Log<S> {
         head.blocks_end = tip.next + 1;
         let batch = batch.remove(records::log()).write(records::block(first), block);
         Ok((batch.write(records::index(), records::index_to_bytes(&index)?), head))
+    }
+
+    /// Reads all blocks in place of a damaged index.
+    async fn new_index(&self, tip: &Tip) -> Result<Vec<IndexedBlock>, StoreError> {
+        let mut index = Vec::new();
+        for first in tip.head.blocks() {
+            let bytes = self.require(&records::block(first)).await?;
+            let size = bytes.len() as u64;
+            let entries: Vec<_> = Block::parse(bytes)?.into_stored()?.into_iter().map(Arc::new).collect();
+            index.push(IndexedBlock::new(size, &entries));
+        }
+        index.reverse();
+        Ok(index)
     }
 
     /// The index of all blocks, oldest first.

@@ -20,7 +20,7 @@ use memory_tool_core::{BoxError, ErrorKind, StoreError, StorePath};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::entry::{Entry, FileChange};
+use crate::entry::{Entry, FileChange, millis};
 use crate::limits::{BLOCK, Limits};
 
 /// The format version. Other versions are neither read nor changed.
@@ -253,7 +253,9 @@ pub(crate) struct IndexedBlock {
 
 impl IndexedBlock {
     /// Indexes a block that is stored with this size.
-    pub(crate) fn new(first: u64, until: u64, stored_bytes: u64, entries: &[Arc<Stored>]) -> Self {
+    pub(crate) fn new(stored_bytes: u64, entries: &[Arc<Stored>]) -> Self {
+        let first = entries.first().map_or(0, |stored| stored.entry.number);
+        let until = entries.last().map_or(0, |stored| millis(stored.entry.time));
         let large: Vec<_> = entries.iter().map(|stored| &stored.entry).filter(|entry| entry.is_large()).collect();
         let bytes = large.iter().fold(stored_bytes, |bytes, entry| bytes.saturating_add(entry.kept_bytes()));
         let large = large.into_iter().map(|entry| entry.number).collect();

@@ -63,7 +63,7 @@ async fn rewrite<S: Store>(log: &Log<S>, tip: &Arc<Tip>, numbers: &BTreeSet<u64>
             entries.push(Arc::new(if is_redacted { redacted(&stored) } else { stored }));
         }
         let bytes = Block::to_bytes(&entries)?;
-        *block = IndexedBlock::new(block.first, block.until, bytes.len() as u64, &entries);
+        *block = IndexedBlock::new(bytes.len() as u64, &entries);
         batch = batch.write(records::block(block.first), bytes);
     }
     Ok(batch.write(records::index(), records::index_to_bytes(&index)?))

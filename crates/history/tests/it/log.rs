@@ -138,6 +138,27 @@ async fn an_index_that_lacks_changes_is_found() {
     assert_eq!((damage.len(), damage[0].as_str()), (64, "entry 64: the index lacks it"));
 }
 
+#[tokio::test]
+async fn a_damaged_index_is_made_again_with_the_next_block() {
+    for damage in [Some("{"), Some(""), None] {
+        let (inner, store) = store();
+        write_many(&store, 130).await;
+        let index = record("history/index");
+        let batch = match damage {
+            Some(text) => Batch::new().write(index, text),
+            None => Batch::new().remove(index),
+        };
+        inner.apply(batch).await.unwrap();
+        let store = HistoryStore::new(inner);
+        let found = store.history().verify().await.unwrap();
+        assert_eq!(found.damage.len(), 1, "{found:?}");
+        write_many(&store, 64).await;
+        assert_eq!(store.history().verify().await.unwrap().damage, [""; 0]);
+        let filter = LogFilter::new().path(path("/memories/a.txt"));
+        assert!(!store.history().entries(&filter).await.unwrap().is_empty());
+    }
+}
+
 /// A store on which something happens right before a batch is applied.
 #[derive(Debug)]
 struct Meddling {
