@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use memory_tool_core::{Actor, Batch, Store};
+use memory_tool_core::{Actor, Batch, ErrorKind, ReadOptions, Stat, Store};
 
 use crate::entry::{Entry, Origin};
 use crate::error::HistoryError;
-use crate::log::{Log, Tip};
+use crate::log::Tip;
 use crate::records::{self, Block, IndexedBlock, Stored};
 use crate::store::HistoryStore;
 
@@ -33,19 +33,38 @@ pub(crate) async fn redact<S: Store>(
     }
     let mut head = tip.head.clone();
     head.revision += 1;
-    let batch = rewrite(log, tip, &numbers).await?.write(records::head(), head.to_bytes()?);
+    let batch = rewrite(store, tip, &numbers).await?.write(records::head(), head.to_bytes()?);
     log.store.apply(tip.require(batch)).await?;
     let batch = actor.into_iter().fold(Batch::new().for_command("redact"), |batch, actor| batch.by(actor.clone()));
     let redacted: Vec<_> = numbers.into_iter().rev().collect();
     Ok(store.commit(batch, &Origin::Redaction(redacted)).await?)
 }
 
-async fn rewrite<S: Store>(log: &Log<S>, tip: &Arc<Tip>, numbers: &BTreeSet<u64>) -> Result<Batch, HistoryError> {
+async fn rewrite<S: Store>(
+    store: &HistoryStore<S>,
+    tip: &Arc<Tip>,
+    numbers: &BTreeSet<u64>,
+) -> Result<Batch, HistoryError> {
+    let log = store.log();
     let mut batch = Batch::new();
     for number in numbers.range(tip.head.blocks_end..) {
-        let stored = log.entry(tip, *number).await?;
-        batch = remove_large(batch, &stored);
-        batch = batch.write(records::single(*number), redacted(&stored).to_bytes()?);
+        let redacted = match log.entry(tip, *number).await {
+            Ok(stored) => {
+                batch = remove_large(batch, &stored);
+                redacted(&stored)
+            }
+            // Otherwise it would stop the change that completes its block.
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                if log.store.read_opts(&records::large(*number), ReadOptions::new()).await?.stat() != Stat::Absent {
+                    batch = batch.remove(records::large(*number));
+                }
+                let mut unknown = store.new_entry(&Batch::new());
+                (unknown.entry.number, unknown.entry.is_redacted) = (*number, true);
+                unknown
+            }
+            Err(error) => return Err(error.into()),
+        };
+        batch = batch.write(records::single(*number), redacted.to_bytes()?);
     }
     let in_blocks: BTreeSet<_> =
         numbers.range(..tip.head.blocks_end).map(|number| tip.head.block_of(*number)).collect();

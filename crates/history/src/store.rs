@@ -147,8 +147,11 @@ impl<S: Store> HistoryStore<S> {
 
     /// Reads what a batch replaces.
     async fn replaced(&self, batch: &Batch) -> Result<Replaced, StoreError> {
-        let mut replaced =
-            Replaced { stored: self.entry(batch), keeps: batch.command() != Some(Batch::EXPIRE), required: Vec::new() };
+        let mut replaced = Replaced {
+            stored: self.new_entry(batch),
+            keeps: batch.command() != Some(Batch::EXPIRE),
+            required: Vec::new(),
+        };
         for change in batch.changes() {
             match change {
                 change if change.is_of_record() => {}
@@ -167,7 +170,8 @@ impl<S: Store> HistoryStore<S> {
         Ok(replaced)
     }
 
-    fn entry(&self, batch: &Batch) -> Stored {
+    /// The entry of a batch, without its number and changes.
+    pub(crate) fn new_entry(&self, batch: &Batch) -> Stored {
         let entry = Entry {
             number: 0,
             time: (self.log.clock)(),

@@ -159,6 +159,18 @@ async fn a_damaged_index_is_made_again_with_the_next_block() {
     }
 }
 
+#[tokio::test]
+async fn a_damaged_entry_can_be_redacted() {
+    let (inner, store) = store();
+    write_many(&store, 3).await;
+    inner.apply(Batch::new().write(record("history/log/00000000000000000002"), "{")).await.unwrap();
+    let store = HistoryStore::new(inner);
+    store.history().redact(&[2]).await.unwrap();
+    assert!(store.history().entry(2).await.unwrap().is_redacted);
+    write_many(&store, 64).await; // the entry is part of a block
+    assert_eq!(store.history().verify().await.unwrap().damage, [""; 0]);
+}
+
 /// A store on which something happens right before a batch is applied.
 #[derive(Debug)]
 struct Meddling {
