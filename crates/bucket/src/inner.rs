@@ -96,7 +96,9 @@ impl Inner {
         let (deadline, limit) = (self.deadline(), self.options.max_file_bytes);
         let mut gone: Option<Slice> = None;
         loop {
-            self.poll(&deadline).await?;
+            if options.command() != Some(ReadOptions::SEARCH) || gone.is_some() {
+                self.poll(&deadline).await?;
+            }
             let file = {
                 let state = self.state();
                 options.check(&state.files)?;

@@ -23,8 +23,6 @@ use crate::tool::directory_view::is_visible;
 const MAX_CONCURRENT_FILES: usize = 2_048;
 /// The most bytes of several files that are read at a time.
 const MAX_CONCURRENT_BYTES: u64 = 16 * 1024 * 1024;
-/// The name of the reads in [`ReadOptions::command`].
-const COMMAND: &str = "search";
 
 /// A running search.
 pub(super) struct SearchRun<'a> {
@@ -307,7 +305,7 @@ fn read_all<'a>(
 }
 
 async fn read(store: &(impl Store + ?Sized), path: &StorePath) -> Result<ReadOutcome, SearchError> {
-    let error = match store.read_opts(path, ReadOptions::new().for_command(COMMAND)).await {
+    let error = match store.read_opts(path, ReadOptions::new().for_command(ReadOptions::SEARCH)).await {
         Ok(Node::File(file)) => return Ok(ReadOutcome::Content(file.content)),
         Ok(Node::Absent | Node::Directory(_)) => return Ok(ReadOutcome::Removed),
         Err(error) => error,

@@ -166,7 +166,7 @@ impl<S: Store> AuditedStore<S> {
     /// read outside of a command may also be for an edit.
     fn cache_digest(&self, path: &StorePath, node: &Node, command: Option<&str>) {
         if let Node::File(file) = node
-            && !matches!(command, Some("view" | "search"))
+            && !matches!(command, Some("view" | ReadOptions::SEARCH))
         {
             let (path, version) = (path.clone(), file.version.clone());
             let file = AuditedFile::of(&file.content);

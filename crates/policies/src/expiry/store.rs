@@ -18,9 +18,6 @@ use crate::preconditions::check_after_read;
 /// succeeds.
 pub(super) const MAX_ATTEMPTS: usize = 1_000;
 
-/// The command of the reads of a search.
-const SEARCH: &str = "search";
-
 /// The maximum number of files that one batch removes.
 pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 
@@ -382,7 +379,7 @@ impl<S: Store> Store for ExpiringStore<S> {
         if path.is_record() {
             return self.inner().read_opts(path, options).await;
         }
-        let used = if options.command() == Some(SEARCH) { Use::Listing } else { Use::Access };
+        let used = if options.command() == Some(ReadOptions::SEARCH) { Use::Listing } else { Use::Access };
         let node = self.read_unexpired(path, used).await?;
         check_after_read(self, &options).await?;
         Ok(node)
