@@ -169,8 +169,8 @@ impl ReadOptions {
         self
     }
 
-    /// The [command](Self::for_command) of the reads of files by a search, which is not a use of a file. A read may return
-    /// any state since the search listed the files in the same store.
+    /// The [command](Self::for_command) of the reads of files by a search, which is not a use of a file. A read may
+    /// return any state since the search listed the files in the same store.
     pub const SEARCH: &'static str = "search";
 
     /// Names the command of the tool that reads, such as `view`, for wrappers.

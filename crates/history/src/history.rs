@@ -220,8 +220,8 @@ impl<S: Store> History<S> {
         }
     }
 
-    /// Removes the contents, paths, sizes and hashes of entries from the history. Times, actors and commands stay. A
-    /// damaged entry that is not in a block yet is replaced by one without an actor.
+    /// Removes the contents, paths, sizes and hashes of entries from the history. Times, actors and commands stay. It
+    /// replaces a damaged entry that is in no block yet.
     ///
     /// The present files are not history: correct them first. The page of the crate explains when the storage no longer
     /// has the bytes.
