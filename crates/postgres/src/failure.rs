@@ -1,0 +1,255 @@
+//! Errors: conversion to a kind for the model and a source for the operator.
+
+use std::time::Duration;
+
+use deadpool_postgres::PoolError;
+use memory_tool_core::{BoxError, ErrorKind, MemoryName, PathError, StoreError};
+use tokio_postgres::error::{Error, Severity, SqlState};
+
+/// An error of an operation on a database.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The state of the files does not allow the operation.
+    Refused(StoreError),
+    /// The server or the connection failed, and nothing was changed.
+    Failed { kind: ErrorKind, source: BoxError, retry: Retry },
+    /// The connection failed after the change was sent.
+    Lost(BoxError),
+}
+
+/// Whether an operation that changed nothing is repeated.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Retry {
+    Never,
+    /// Until the timeout: the server is starting or has no free connection, or another transaction was first.
+    UntilTimeout,
+    /// A few times: a connection of the pool was closed while it was idle.
+    AFewTimes,
+}
+
+impl Failure {
+    pub(crate) fn new(kind: ErrorKind, source: impl Into<BoxError>) -> Self {
+        Self::Failed { kind, source: source.into(), retry: Retry::Never }
+    }
+
+    /// The operation did not end within the timeout.
+    pub(crate) fn timeout(timeout: Duration) -> Self {
+        Self::new(ErrorKind::Busy, format!("the server did not answer within {timeout:?}"))
+    }
+
+    /// The error of a connection after the change was sent. Only an error that the server reports, and after which it
+    /// keeps the connection, proves that the transaction was rolled back.
+    pub(crate) fn after_commit_was_sent(error: Error) -> Self {
+        if is_of_connection(&error) { Self::Lost(error.into()) } else { error.into() }
+    }
+
+    /// The connection was lost, and the server rolled the transaction back.
+    pub(crate) fn rolled_back(source: BoxError) -> Self {
+        Self::Failed { kind: ErrorKind::Other, source, retry: Retry::AFewTimes }
+    }
+
+    pub(crate) fn of_connecting(error: PoolError) -> Self {
+        match error {
+            PoolError::Backend(error) => {
+                let retry = if is_temporary(&error) { Retry::UntilTimeout } else { Retry::Never };
+                Self::Failed { kind: kind(&error), source: error.into(), retry }
+            }
+            error @ PoolError::Timeout(_) => Self::new(ErrorKind::Busy, error),
+            error => Self::new(ErrorKind::Other, error),
+        }
+    }
+
+    /// Converts to a [`StoreError`] of the operation.
+    pub(crate) fn during(self, operation: &'static str) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Failed { kind, source, .. } => StoreError::Failure { kind, operation, source },
+            Self::Lost(source) => StoreError::Failure { kind: ErrorKind::OutcomeUnknown, operation, source },
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<PathError> for Failure {
+    fn from(error: PathError) -> Self {
+        Self::Refused(error.into())
+    }
+}
+
+/// An error before the change was sent.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let retry = if is_temporary(&error) {
+            Retry::UntilTimeout
+        } else if is_of_connection(&error) {
+            Retry::AFewTimes
+        } else {
+            Retry::Never
+        };
+        Self::Failed { kind: kind(&error), source: error.into(), retry }
+    }
+}
+
+/// Whether the connection is unusable after the error.
+fn is_of_connection(error: &Error) -> bool {
+    error.as_db_error().is_none_or(|error| matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic)))
+}
+
+fn is_temporary(error: &Error) -> bool {
+    const TEMPORARY: [SqlState; 4] = [
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::TOO_MANY_CONNECTIONS,
+        SqlState::CANNOT_CONNECT_NOW,
+    ];
+    error.code().is_some_and(|code| TEMPORARY.contains(code))
+}
+
+/// The kind of a failure before anything was changed.
+fn kind(error: &Error) -> ErrorKind {
+    let Some(error) = error.as_db_error() else { return ErrorKind::Other };
+    let code = error.code();
+    // A server that was a primary when the store was opened.
+    if *code == SqlState::INTERNAL_ERROR && error.message().contains("during recovery") {
+        return ErrorKind::AccessDenied;
+    }
+    kind_of_code(code)
+}
+
+fn kind_of_code(code: &SqlState) -> ErrorKind {
+    match code.code() {
+        "40001" | "40P01" | "53300" | "55P03" | "57014" | "57P03" | "25P03" | "57P05" => ErrorKind::Busy,
+        "25006" | "42501" => ErrorKind::AccessDenied,
+        "53100" | "54000" => ErrorKind::Full,
+        "XX001" | "XX002" => ErrorKind::Damaged,
+        class if class.starts_with("28") => ErrorKind::AccessDenied,
+        _ => ErrorKind::Other,
+    }
+}
+
+/// The reason why a store cannot be opened. Nothing is changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenFailure {
+    /// The tables do not exist, and the mode does not create them.
+    #[error("the database holds no memory store in this schema")]
+    NotFound,
+    /// The database contains no file of the memory, and the mode does not create it.
+    #[error("the database holds no memory `{name}`")]
+    NoSuchMemory {
+        /// The name of the memory.
+        name: MemoryName,
+    },
+    /// The tables are missing or old, and the role may not create or change them.
+    #[error(
+        "the tables are missing or of an older version, and this role may not change them. As their owner, run \
+         memory-tool migrate"
+    )]
+    MayNotMigrate {
+        /// The error of the server.
+        #[source]
+        source: BoxError,
+    },
+    /// The tables were created or upgraded by a newer version of this crate.
+    #[error("the tables have version {found}; this program supports versions up to {known}")]
+    NewerSchema {
+        /// The version of the tables.
+        found: u32,
+        /// The newest version that this program supports.
+        known: u32,
+    },
+    /// The tables were created by an older version of this crate, and the mode does not allow an upgrade.
+    #[error("the tables have version {found}: run memory-tool migrate to upgrade them to version {known}")]
+    OlderSchema {
+        /// The version of the tables.
+        found: u32,
+        /// The version that this program needs.
+        known: u32,
+    },
+    /// The name of the schema is not one that this crate uses.
+    #[error("invalid schema name: use a to z, 0 to 9 and _, at most 63 characters, and no digit first")]
+    SchemaName,
+    /// The server is too old.
+    #[error("the server has version {major}; PostgreSQL {OLDEST} or newer is required")]
+    OldServer {
+        /// The major version of the server.
+        major: u32,
+    },
+    /// The encoding of the database cannot hold every text.
+    #[error("the encoding of the database is {encoding}; UTF8 is required")]
+    Encoding {
+        /// The encoding.
+        encoding: String,
+    },
+    /// The server is a replica, which allows no changes.
+    #[error("the server is a read-only replica: connect to the primary, or open the memory for reading")]
+    Replica,
+    /// The URL, an environment variable, the password file or a certificate cannot be used.
+    #[error("invalid settings of the connection")]
+    Settings(
+        /// The mistake.
+        #[source]
+        BoxError,
+    ),
+    /// The server or the connection failed.
+    #[error("the server or the connection failed")]
+    Failed {
+        /// The kind of failure.
+        kind: ErrorKind,
+        /// The cause.
+        #[source]
+        source: BoxError,
+    },
+}
+
+/// The oldest supported major version of PostgreSQL.
+pub(crate) const OLDEST: u32 = 14;
+
+impl OpenFailure {
+    pub(crate) fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound | Self::NoSuchMemory { .. } => ErrorKind::NotFound,
+            Self::SchemaName | Self::Settings(_) => ErrorKind::Invalid,
+            Self::NewerSchema { .. } | Self::OlderSchema { .. } | Self::OldServer { .. } | Self::Encoding { .. } => {
+                ErrorKind::Unsupported
+            }
+            Self::MayNotMigrate { .. } | Self::Replica => ErrorKind::AccessDenied,
+            Self::Failed { kind, .. } => *kind,
+        }
+    }
+}
+
+impl From<Failure> for OpenFailure {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Refused(error) => Self::Failed { kind: error.kind(), source: error.into() },
+            Failure::Failed { kind, source, .. } => Self::Failed { kind, source },
+            Failure::Lost(source) => Self::Failed { kind: ErrorKind::Other, source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_of_the_server_have_kinds() {
+        for (codes, kind) in [
+            (&["55P03", "57014", "53300", "57P03", "25P03"][..], ErrorKind::Busy),
+            (&["28P01", "28000", "42501", "25006"], ErrorKind::AccessDenied),
+            (&["53100"], ErrorKind::Full),
+            (&["XX001", "XX002"], ErrorKind::Damaged),
+            (&["57P01", "42P01", "XX000"], ErrorKind::Other),
+        ] {
+            for code in codes {
+                assert_eq!(kind_of_code(&SqlState::from_code(code)), kind, "{code}");
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+#![doc = include_str!("../README.md")]
+#![doc(test(attr(deny(warnings))))]
+
+mod config;
+mod environment;
+mod failure;
+mod files;
+mod pool;
+mod schema;
+mod store;
+mod tls;
+mod transaction;
+mod url;
+mod verify;
+
+pub use config::PostgresStoreBuilder;
+pub use failure::OpenFailure;
+pub use store::PostgresStore;
+pub use url::UrlError;

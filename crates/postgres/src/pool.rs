@@ -1,0 +1,180 @@
+//! [`Connections`]: the connections to one server, and the limits on their concurrent use.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use deadpool_postgres::{Client, Manager, ManagerConfig, Pool, RecyclingMethod};
+use memory_tool_core::{BoxError, ErrorKind};
+use tokio::runtime::{Handle, Id};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout_at};
+use tokio_postgres::Config;
+
+use crate::failure::{Failure, OpenFailure, Retry};
+use crate::tls::{self, SslMode};
+
+/// The number of groups of memories. The writers of a group in this process take turns.
+const WRITERS: usize = 256;
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The delay before a repeated operation.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The number of times that an operation is repeated because its connection was closed.
+const CLOSED_CONNECTIONS: u32 = 3;
+
+/// A pool, and the turns of writers. A writer waits for its turn before it takes a connection, so that the writers of
+/// one memory, of which the database lets in one at a time, do not occupy all connections.
+pub(crate) struct Connections {
+    pool: Pool,
+    writers: Vec<Semaphore>,
+}
+
+impl fmt::Debug for Connections {
+    /// Without the host and the user.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connections").field("pool", &self.pool.status()).finish_non_exhaustive()
+    }
+}
+
+impl Connections {
+    pub(crate) fn new(pool: Pool) -> Arc<Self> {
+        Arc::new(Self { pool, writers: (0..WRITERS).map(|_| Semaphore::new(1)).collect() })
+    }
+
+    /// Takes a connection, which is returned to the pool on drop.
+    pub(crate) async fn take(&self, deadline: &Deadline) -> Result<Client, Failure> {
+        let client = deadline.limit(self.pool.get()).await?;
+        client.map_err(Failure::of_connecting)
+    }
+
+    /// Waits for the turn of a writer of the memory with this number.
+    pub(crate) async fn turn(&self, number: u64, deadline: &Deadline) -> Result<Option<SemaphorePermit<'_>>, Failure> {
+        let Some(writers) = self.writers.get((number % WRITERS as u64) as usize) else { return Ok(None) };
+        Ok(deadline.limit(writers.acquire()).await?.ok())
+    }
+}
+
+/// A connection that is closed on drop, because it may be in a transaction.
+pub(crate) struct Held(Option<Client>);
+
+impl Held {
+    pub(crate) fn new(client: Client) -> Self {
+        Self(Some(client))
+    }
+
+    /// Returns the connection to the pool.
+    pub(crate) fn release(mut self) {
+        self.0 = None;
+    }
+
+    pub(crate) fn client(&self) -> Result<&Client, Failure> {
+        // It is present until the value is dropped.
+        self.0.as_ref().ok_or_else(|| Failure::new(ErrorKind::Other, "the connection is gone"))
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            drop(Client::take(client));
+        }
+    }
+}
+
+/// The time until which an operation may wait, and the number of its repetitions.
+#[derive(Debug)]
+pub(crate) struct Deadline {
+    end: Instant,
+    timeout: Duration,
+    closed_connections: u32,
+}
+
+impl Deadline {
+    pub(crate) fn after(timeout: Duration) -> Self {
+        // A timeout that cannot be represented never ends.
+        let end = Instant::now().checked_add(timeout);
+        let end = end.unwrap_or_else(|| Instant::now() + Duration::from_secs(u32::MAX.into()));
+        Self { end, timeout, closed_connections: 0 }
+    }
+
+    pub(crate) fn remaining(&self) -> Duration {
+        self.end.saturating_duration_since(Instant::now())
+    }
+
+    /// Waits for a future until the deadline. It is polled at least once.
+    pub(crate) async fn limit<T>(&self, future: impl Future<Output = T>) -> Result<T, Failure> {
+        timeout_at(self.end, future).await.map_err(|_| Failure::timeout(self.timeout))
+    }
+
+    /// Waits before a repetition after a failure that changed nothing, or returns the failure.
+    pub(crate) async fn repeat_after(&mut self, failure: Failure) -> Result<(), Failure> {
+        let may_repeat = match &failure {
+            Failure::Failed { retry: Retry::UntilTimeout, .. } => true,
+            Failure::Failed { retry: Retry::AFewTimes, .. } => {
+                self.closed_connections += 1;
+                self.closed_connections <= CLOSED_CONNECTIONS
+            }
+            _ => false,
+        };
+        self.pause(may_repeat).await.ok_or(failure)
+    }
+
+    /// Like [`repeat_after`](Self::repeat_after), when opening a store.
+    pub(crate) async fn repeat_opening_after(&mut self, failure: OpenFailure) -> Result<(), OpenFailure> {
+        let may_repeat = matches!(failure, OpenFailure::Failed { kind: ErrorKind::Busy, .. });
+        self.pause(may_repeat).await.ok_or(failure)
+    }
+
+    /// Waits before a repetition if there is one and time is left.
+    pub(crate) async fn pause(&self, may_repeat: bool) -> Option<()> {
+        if !may_repeat || self.remaining() <= PAUSE {
+            return None;
+        }
+        tokio::time::sleep(PAUSE).await;
+        Some(())
+    }
+}
+
+/// What the connections of a pool have in common.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Settings {
+    pub(crate) config: Config,
+    pub(crate) ssl_mode: SslMode,
+    pub(crate) root_certificates: Option<PathBuf>,
+    pub(crate) max_connections: usize,
+}
+
+/// The connections that are in use, by their runtime, on which a task drives each connection.
+static ALL: Mutex<Vec<(Id, Settings, Weak<Connections>)>> = Mutex::new(Vec::new());
+
+impl Settings {
+    /// The connections with these settings, which all stores of a runtime share. Blocks.
+    pub(crate) fn connections(self, runtime: &Handle) -> Result<Arc<Connections>, BoxError> {
+        // A panic cannot occur while the lock is held.
+        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(.., connections)| connections.strong_count() > 0);
+        let id = runtime.id();
+        let shared = all.iter().find(|(other, settings, _)| *other == id && *settings == self);
+        if let Some(connections) = shared.and_then(|(.., connections)| connections.upgrade()) {
+            return Ok(connections);
+        }
+        let connections = Connections::new(self.pool()?);
+        all.push((id, self, Arc::downgrade(&connections)));
+        Ok(connections)
+    }
+
+    fn pool(&self) -> Result<Pool, BoxError> {
+        let mut config = self.config.clone();
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_TIMEOUT);
+        }
+        let tls = tls::connector(&mut config, self.ssl_mode, self.root_certificates.as_deref())?;
+        let recycling_method = RecyclingMethod::Fast; // a statement before each operation would double the round trips
+        let manager = Manager::from_config(config, tls, ManagerConfig { recycling_method });
+        Ok(Pool::builder(manager).max_size(self.max_connections).build()?)
+    }
+}

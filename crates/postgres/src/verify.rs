@@ -1,0 +1,63 @@
+//! The check of all paths in a schema.
+
+use std::pin::pin;
+
+use deadpool_postgres::Client;
+use futures::TryStreamExt as _;
+use memory_tool_core::{MemoryName, Problem, StorePath};
+use tokio_postgres::Row;
+
+use crate::failure::Failure;
+use crate::files::{Statements, canonical};
+
+/// The problems of the rows that the role may read.
+pub(crate) async fn problems(
+    client: &Client,
+    statements: &Statements,
+    memory: &MemoryName,
+) -> Result<Vec<Problem>, Failure> {
+    let mut problems = Vec::new();
+    for_each(client, &statements.all_paths, |row| {
+        let (store, path): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+        let is_root_file = path.parse().is_ok_and(|path: StorePath| path.is_root());
+        // The listing of the memory reports its own.
+        let is_listed = store == memory.as_str() && (path.starts_with("/memories/") || path.starts_with("/records/"));
+        if let Some(reason) = broken_rule(store, path).filter(|_| !is_listed || is_root_file) {
+            problems.push(Problem::new(format!("invalid path {path:?} in memory {store:?}: {reason}")));
+        }
+        Ok(())
+    })
+    .await?;
+    for_each(client, &statements.files_under_files, |row| {
+        let (store, path, lower): (&str, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        problems.push(Problem::new(format!("{path} in memory {store} is a file, but {lower} is under it")));
+        Ok(())
+    })
+    .await?;
+    Ok(problems)
+}
+
+async fn for_each(
+    client: &Client,
+    statement: &str,
+    mut take: impl FnMut(&Row) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut rows = pin!(client.query_typed_raw::<&str, _>(statement, []).await?);
+    while let Some(row) = rows.try_next().await? {
+        take(&row)?;
+    }
+    Ok(())
+}
+
+/// The rule that the name of a memory or a path breaks.
+fn broken_rule(store: &str, path: &str) -> Option<String> {
+    if let Err(error) = MemoryName::parse(store) {
+        return Some(error.to_string());
+    }
+    match path.parse::<StorePath>() {
+        Ok(parsed) if parsed.is_root() => Some(format!("a file cannot be {parsed} itself")),
+        Ok(_) if canonical(path).is_none() => Some("it ends with a slash".to_owned()),
+        Ok(_) => None,
+        Err(error) => Some(error.to_string()),
+    }
+}
