@@ -35,6 +35,14 @@ pub enum Error {
         /// The file with its output.
         log: PathBuf,
     },
+    /// A command of a server failed, such as a statement of a test.
+    #[error("`{command}` failed: {output}")]
+    Command {
+        /// The command.
+        command: String,
+        /// Its output.
+        output: String,
+    },
     /// No port of the range is free.
     #[error("no port from {first} to {last} of 127.0.0.1 is free")]
     NoPort {

@@ -13,6 +13,29 @@ const PYTHON_PACKAGES: &str = "check that pip can reach PyPI or its configured i
 const NPM: &str = "Node.js 20 or newer with npm (https://nodejs.org; Debian and Ubuntu: apt-get install nodejs npm)";
 const NPM_PACKAGES: &str = "check that npm can reach registry.npmjs.org or its configured registry";
 
+#[cfg(target_os = "linux")]
+const POSTGRES: &str = "PostgreSQL 14 or newer (Debian and Ubuntu: apt-get install postgresql)";
+#[cfg(target_os = "linux")]
+const PGBOUNCER: &str = "PgBouncer (Debian and Ubuntu: apt-get install pgbouncer)";
+
+/// Returns the directory with the programs of the newest PostgreSQL that the system's packages have installed.
+#[cfg(target_os = "linux")]
+pub(crate) fn postgres() -> Result<PathBuf, Error> {
+    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
+    let version = versions.filter(|version| version.path().join("bin/initdb").is_file());
+    let newest = version.max_by_key(|version| version.file_name().to_string_lossy().parse::<u32>().unwrap_or_default());
+    let missing = || Error::Missing { program: "postgres".to_owned(), remedy: POSTGRES };
+    newest.map(|version| version.path().join("bin")).ok_or_else(missing)
+}
+
+/// Returns the path of the PgBouncer that the system's packages have installed.
+#[cfg(target_os = "linux")]
+pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
+    let path = Path::new("/usr/sbin/pgbouncer");
+    let missing = || Error::Missing { program: "pgbouncer".to_owned(), remedy: PGBOUNCER };
+    path.is_file().then(|| path.to_owned()).ok_or_else(missing)
+}
+
 /// Installs ministack, an S3 server, and returns the path of uvicorn, which runs it faster than its own program.
 pub(crate) fn ministack() -> Result<PathBuf, Error> {
     from_python("ministack", include_str!("../requirements/ministack.txt"), "uvicorn")

@@ -19,6 +19,9 @@
 //!
 //! [`messages_api`] has a server that sends scripted responses to an agent.
 //!
+//! [`PostgresServer`] starts the PostgreSQL of the system's packages on a separate port, and [`PgBouncer`] a pooler in
+//! front of it. [`SqlProxy`] counts the round trips to a server, and delays or loses requests. They need Linux.
+//!
 //! Servers in separate processes need Unix, and SeaweedFS needs Linux.
 
 #[cfg(unix)]
@@ -31,8 +34,12 @@ mod gcs;
 #[cfg(unix)]
 mod install;
 pub mod messages_api;
+#[cfg(target_os = "linux")]
+mod pgbouncer;
 #[cfg(unix)]
 mod port;
+#[cfg(target_os = "linux")]
+mod postgres;
 #[cfg(unix)]
 mod process;
 mod proxy;
@@ -43,6 +50,8 @@ mod s3;
 #[cfg(target_os = "linux")]
 mod seaweed;
 mod server;
+#[cfg(target_os = "linux")]
+mod sql_proxy;
 
 #[cfg(unix)]
 pub use azure::AzureServer;
@@ -50,7 +59,13 @@ pub use error::Error;
 pub use gcs::GcsServer;
 #[cfg(unix)]
 pub use install::{McpClients, python_with_anthropic, python_with_mcp};
+#[cfg(target_os = "linux")]
+pub use pgbouncer::PgBouncer;
+#[cfg(target_os = "linux")]
+pub use postgres::{Certificates, PostgresOptions, PostgresServer};
 pub use proxy::{Fault, Faults, Proxy, Record, Refusal, Requests};
 #[cfg(unix)]
 pub use s3::S3Server;
 pub use server::{BUCKET, Server};
+#[cfg(target_os = "linux")]
+pub use sql_proxy::SqlProxy;

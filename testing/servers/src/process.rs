@@ -40,11 +40,28 @@ impl Process {
         let output = File::create(&log).doing(format!("creating {}", log.display()))?;
         let errors = output.try_clone().doing(format!("opening {}", log.display()))?;
         let mut command = Command::new("sh");
-        command.args(["-c", GUARD, "guard"]).arg(program);
+        command.args(["-c", GUARD, "guard"]).arg(program).current_dir(directory);
         configure(&mut command);
-        command.current_dir(directory).stdin(Stdio::piped()).stdout(output).stderr(errors).process_group(0);
+        command.stdin(Stdio::piped()).stdout(output).stderr(errors).process_group(0);
         let guard = command.spawn().doing(format!("starting {}", program.display()))?;
         Ok(Self { name, guard, log })
+    }
+
+    /// The file with the output of the server.
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
+    }
+
+    /// Waits until the server has stopped.
+    pub(crate) fn wait_for_end(&mut self) -> Result<(), Error> {
+        let start = Instant::now();
+        while self.guard.try_wait().doing("checking a server")?.is_none() {
+            if start.elapsed() > TIMEOUT {
+                return Err(Error::Start { server: self.name, problem: "does not stop", log: self.log.clone() });
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 
     /// Waits until the server is ready.

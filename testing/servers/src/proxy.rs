@@ -16,7 +16,7 @@ use crate::background::Background;
 use crate::error::Error;
 pub use fault::{Fault, Refusal};
 use message::{Head, Response};
-use plan::Plan;
+pub(crate) use plan::Plan;
 pub use plan::{Faults, Requests};
 
 /// A request that the proxy received.

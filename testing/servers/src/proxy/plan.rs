@@ -54,7 +54,7 @@ pub struct Faults {
 
 /// The planned faults.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
+pub(crate) struct Plan {
     exact: Vec<Exact>,
     /// Requests that get no response.
     silenced: Vec<Requests>,
@@ -78,7 +78,7 @@ struct Random {
 }
 
 impl Plan {
-    pub(super) fn add(&mut self, requests: Requests, n: usize, fault: Fault) {
+    pub(crate) fn add(&mut self, requests: Requests, n: usize, fault: Fault) {
         self.exact.push(Exact { requests, remaining: n.max(1), fault, then_silences: None });
     }
 
@@ -86,7 +86,7 @@ impl Plan {
         self.exact.push(Exact { requests, remaining: 1, fault, then_silences: Some(silenced) });
     }
 
-    pub(super) fn randomize(&mut self, faults: Faults) {
+    pub(crate) fn randomize(&mut self, faults: Faults) {
         self.random = Some(Random { faults, seen: 0 });
     }
 
@@ -96,7 +96,7 @@ impl Plan {
     }
 
     /// Returns the fault of the next request. All planned faults count the request.
-    pub(super) fn next(&mut self, method: &str, target: &str) -> Option<Fault> {
+    pub(crate) fn next(&mut self, method: &str, target: &str) -> Option<Fault> {
         let random = self.random.as_mut().and_then(|random| random.next(method, target));
         let is_silenced = self.silenced.iter().any(|silenced| silenced.matches(method, target));
         let mut exact = is_silenced.then_some(Fault::Hang);
