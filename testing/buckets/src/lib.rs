@@ -1,10 +1,8 @@
 //! Shared code of the tests on object-store servers: a [client] of a server's bucket, [`session`]s that serve a store
-//! in it, broken stores that make a [`Mistake`], the [`mod@reference`] with the expected replies, and [`Objects`] of a
-//! store.
+//! in it, broken stores that make a [`Mistake`], and [`Objects`] of a store.
 
 mod mistake;
 mod objects;
-pub mod reference;
 pub mod session;
 
 pub use mistake::Mistake;

@@ -14,7 +14,6 @@
 
 #![cfg(test)]
 
-mod checks;
 mod faults;
 mod recording;
 mod report;
@@ -27,6 +26,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use memory_tool_core::BoxError;
 use memory_tool_test_buckets::Mistake;
 use memory_tool_test_buckets::session::serve_if_requested;
+use memory_tool_test_fixtures::linearizability::{check_log, check_order};
 use memory_tool_test_fixtures::{by_tier, printed_seed};
 use memory_tool_test_servers::{AzureServer, GcsServer, S3Server, Server};
 use object_store::path::Path;
@@ -53,8 +53,13 @@ fn main() -> Result<ExitCode, BoxError> {
         Trial::test("google_cloud_storage", move || test_stores(&GcsServer::start()?, seed)),
         Trial::test("azure", move || test_stores(&AzureServer::start()?, seed)),
     ];
-    let broken = Mistake::ALL.map(|mistake| (mistake, "order", checks::check_order as Check));
-    let broken = broken.into_iter().chain([(Mistake::ForgetsChanges, "log", checks::check_log as Check)]);
+    let broken = Mistake::ALL
+        .map(|mistake| (mistake, "order", (|recorded| check_order(&recorded.start, &recorded.calls)) as Check));
+    let broken = broken.into_iter().chain([(
+        Mistake::ForgetsChanges,
+        "log",
+        (|recorded| check_log(&recorded.calls, &recorded.end)) as Check,
+    )]);
     trials.extend(broken.map(|(mistake, by, check)| {
         Trial::test(format!("broken_stores_are_detected::{mistake:?}_by_{by}"), move || detect(mistake, check, seed))
     }));
@@ -73,8 +78,8 @@ fn test_stores(server: &dyn Server, seed: u64) -> Result<(), Failed> {
         ended.push(store);
         let start = Instant::now();
         let in_store = |error| format!("store {number}: {error}");
-        checks::check_order(&recording).map_err(in_store)?;
-        checks::check_log(&recording).map_err(in_store)?;
+        check_order(&recording.start, &recording.calls).map_err(in_store)?;
+        check_log(&recording.calls, &recording.end).map_err(in_store)?;
         report.checking += start.elapsed();
     }
     println!("{report}");

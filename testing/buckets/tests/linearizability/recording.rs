@@ -7,8 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Engine, Error, ErrorKind, MemoryTool, Store, StoreError, StoreExt as _, StorePath};
-use memory_tool_test_checker::{Operation, Response};
+use memory_tool_core::{Engine, MemoryTool, Store, StoreExt as _, StorePath};
+use memory_tool_test_fixtures::linearizability::workload::start;
+use memory_tool_test_fixtures::linearizability::{Call, Files, batch_of, files_of, line_of};
 use memory_tool_test_servers::{Proxy, Record, Server};
 use object_store::ObjectStore;
 use object_store::path::Path;
@@ -18,7 +19,6 @@ use tokio::runtime::{Builder, Runtime};
 use crate::faults;
 use crate::report::puts;
 use crate::workload::{self, Step};
-use memory_tool_test_buckets::reference::{Files, batch_of, files_of, line_of};
 use memory_tool_test_buckets::session::{COLLECT, Session, program, timeout};
 use memory_tool_test_buckets::{CHECKPOINT, Mistake, Objects, patient_client};
 
@@ -106,7 +106,7 @@ impl Recording {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let bucket = patient_client(server).unwrap();
         let store = runtime.block_on(BucketStore::open(Arc::clone(&bucket), prefix.clone())).unwrap();
-        let start = workload::start();
+        let start = start();
         runtime.block_on(store.apply(batch_of(&start))).unwrap();
         runtime.block_on(add_commits(&store));
 
@@ -160,7 +160,7 @@ fn run_workers(workers: &mut [Worker], collector: &mut Worker, plan: &Plan, cloc
 async fn call(tool: &dyn MemoryTool, command: Value, clock: Instant) -> Call {
     let called = clock.elapsed();
     let reply = line_of(&tool.call(command.clone()).await);
-    Call { process: PROCESSES, command, called, responded: clock.elapsed(), reply }
+    Call { process: PROCESSES, command, called, responded: clock.elapsed(), reply: Some(reply) }
 }
 
 /// A process, and the proxy between it and the server.
@@ -194,7 +194,7 @@ impl Worker {
             let called = clock.elapsed();
             let reply = self.session.request(&command).unwrap();
             self.proxy.withdraw_exact();
-            calls.push(Call { process: self.process, command, called, responded: clock.elapsed(), reply });
+            calls.push(Call { process: self.process, command, called, responded: clock.elapsed(), reply: Some(reply) });
         }
         calls
     }
@@ -220,67 +220,4 @@ fn open(program: &mut Command) -> Option<Session> {
     let mut session = Session::start(program).unwrap();
     session.request(json!({"command": "view", "path": "/memories"})).ok()?;
     Some(session)
-}
-
-/// A command of a process.
-#[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(crate) process: usize,
-    pub(crate) command: Value,
-    /// A time before it was sent.
-    pub(crate) called: Duration,
-    /// A time after its reply was received.
-    pub(crate) responded: Duration,
-    pub(crate) reply: String,
-}
-
-/// The effect of a command according to its reply.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum Outcome {
-    /// The command had the effect that the reply describes.
-    Known,
-    Unknown,
-    /// The command had no effect.
-    Failed,
-}
-
-impl Call {
-    pub(crate) fn outcome(&self) -> Outcome {
-        let reports = |kind| self.reply == failure(kind);
-        if reports(ErrorKind::OutcomeUnknown) {
-            Outcome::Unknown
-        } else if reports(ErrorKind::Busy) || reports(ErrorKind::Other) {
-            Outcome::Failed
-        } else {
-            Outcome::Known
-        }
-    }
-
-    /// Returns the operation for the checker, or `None` if it had no effect.
-    pub(crate) fn operation(&self) -> Option<Operation<Value, String>> {
-        let response = match self.outcome() {
-            Outcome::Known => Some(Response { reply: self.reply.clone(), at: self.responded }),
-            Outcome::Unknown => None,
-            Outcome::Failed => return None,
-        };
-        Some(Operation { command: self.command.clone(), called: self.called, response })
-    }
-
-    /// Whether another process used the same paths at the same time, and at least one of the two calls is a change.
-    pub(crate) fn conflicts_with(&self, other: &Self) -> bool {
-        let is_concurrent = self.called <= other.responded && other.called <= self.responded;
-        let changes = |call: &Self| call.command["command"] != "view";
-        let overlap = || self.paths().iter().any(|path| other.paths().iter().any(|other| path.overlaps(other)));
-        self.process != other.process && is_concurrent && (changes(self) || changes(other)) && overlap()
-    }
-
-    fn paths(&self) -> Vec<StorePath> {
-        let fields = ["path", "old_path", "new_path"].into_iter();
-        fields.filter_map(|field| self.command[field].as_str()?.parse().ok()).collect()
-    }
-}
-
-/// The reply to the model for a failure.
-fn failure(kind: ErrorKind) -> String {
-    line_of(&Err(Error::Storage { kind, source: StoreError::failure(kind, "", "") }))
 }

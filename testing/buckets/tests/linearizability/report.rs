@@ -5,10 +5,11 @@ use std::fmt;
 use std::time::Duration;
 
 use memory_tool_test_fixtures::Tier;
+use memory_tool_test_fixtures::linearizability::Outcome;
 use memory_tool_test_servers::{Record, Requests};
 
 use crate::faults;
-use crate::recording::{Outcome, Recording};
+use crate::recording::Recording;
 
 /// Counts of all recordings of a server.
 #[derive(Default)]
