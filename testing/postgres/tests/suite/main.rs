@@ -1,0 +1,32 @@
+//! The conformance suite on PostgreSQL, directly and through PgBouncer in transaction mode, and with encryption and under
+//! policies. A pooler with few connections gives each transaction another one.
+//!
+//! The name of a test has the layer, the store and the case: `all_policies::postgres::create::refuses-to-overwrite`. The
+//! test starts and kills itself as another process that serves a store.
+
+#![cfg(target_os = "linux")]
+
+mod database;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use database::{Database, PostgresFixture};
+use memory_tool_core::BoxError;
+use memory_tool_test_fixtures::{EncryptedFixture, Fixtures, Policy, Under};
+
+fn main() -> Result<ExitCode, BoxError> {
+    let database = Arc::new(Database::default());
+    let mut fixtures = Fixtures::default();
+    fixtures.add("postgres", |name| PostgresFixture::new(name, &database, false));
+    fixtures.add("pgbouncer", |name| PostgresFixture::new(name, &database, true));
+    fixtures
+        .add_part("encrypted::postgres", |name| EncryptedFixture::over(PostgresFixture::new(name, &database, false)));
+    for policy in Policy::ALL {
+        fixtures.add_part(format!("{}::postgres", policy.name()), |name| {
+            let under = Under::new(policy, PostgresFixture::new(name, &database, false));
+            if policy == Policy::All { under } else { under.only_changes() }
+        });
+    }
+    fixtures.run()
+}
