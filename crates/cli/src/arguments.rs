@@ -92,7 +92,7 @@ pub(crate) fn command() -> Command {
 }
 
 /// The commands whose `-h` prints the options of encryption and policies too.
-const FOR_OPERATORS: [&str; 13] = [
+const FOR_OPERATORS: [&str; 14] = [
     "run",
     "chat",
     "mcp",
@@ -106,6 +106,7 @@ const FOR_OPERATORS: [&str; 13] = [
     "import",
     "memories",
     "forget",
+    "migrate",
 ];
 
 /// The subcommands. Their help is in `pages`.
@@ -133,6 +134,7 @@ pub(crate) enum Action {
     Rm(Box<RmArguments>),
     Memories(MemoriesArguments),
     Forget(ForgetArguments),
+    Migrate(MigrateArguments),
     Search(Box<SearchArguments>),
     Log(LogArguments),
     Show(ShowArguments),
@@ -397,6 +399,13 @@ pub(crate) struct VerifyArguments {
     #[command(flatten)]
     pub(crate) all: AllArgument,
 
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+}
+
+/// The arguments of `migrate`.
+#[derive(Args, Debug)]
+pub(crate) struct MigrateArguments {
     #[command(flatten)]
     pub(crate) store: StoreArgument,
 }
@@ -1054,8 +1063,8 @@ pub(crate) struct MemoryArgument {
 pub(crate) struct StoreArgument {
     /// A directory, or a URL such as sqlite:memory.db
     ///
-    /// The URLs are file:PATH, sqlite:FILE?memory=NAME, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX
-    /// and in-process:. `memory-tool --help` describes them.
+    /// The URLs are file:PATH, sqlite:FILE?memory=NAME, postgres://USER@HOST/DATABASE, s3://BUCKET/PREFIX,
+    /// gs://BUCKET/PREFIX, az://CONTAINER/PREFIX and in-process:. `memory-tool --help` describes them.
     #[arg(id = "store", long, value_name = "URL", value_parser = StoreParser, value_hint = ValueHint::AnyPath)]
     #[arg(env = STORE_VARIABLE, hide_env_values = true)] // a URL may hold a secret
     pub(crate) url: StoreUrl,

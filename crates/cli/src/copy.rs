@@ -36,7 +36,8 @@ pub(crate) fn run(arguments: &CopyArguments) -> Result<ExitStatus, Failure> {
 
 /// The store for a copy of one of all memories.
 fn counterpart(place: &Place, source: &StoreUrl, destination: &StoreUrl) -> Result<StoreUrl, Failure> {
-    let is_source_itself = place.url == *source && !matches!(source, StoreUrl::Sqlite { .. });
+    let is_source_itself =
+        place.url == *source && !matches!(source, StoreUrl::Sqlite { .. } | StoreUrl::Postgres { .. });
     if is_source_itself {
         return Ok(destination.clone());
     }

@@ -30,6 +30,7 @@ mod man;
 mod mcp;
 mod memories;
 mod memory;
+mod migrate;
 mod mv;
 mod others;
 mod output;
@@ -117,6 +118,7 @@ fn perform(action: Action) -> Result<ExitStatus, Failure> {
         Action::Rm(arguments) => rm::run(&arguments),
         Action::Memories(arguments) => memories::list(&arguments),
         Action::Forget(arguments) => memories::forget(&arguments),
+        Action::Migrate(arguments) => migrate::run(&arguments).map(done),
         Action::Search(arguments) => search::run(&arguments),
         Action::Log(arguments) => history::log(&arguments).map(done),
         Action::Show(arguments) => history::show(&arguments).map(done),

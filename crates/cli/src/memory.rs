@@ -19,7 +19,7 @@ use crate::warnings::print_warnings;
 /// Parses the URL of a store, including the name of a memory in a database.
 pub(crate) fn parse_url(given: &OsStr) -> Result<StoreUrl, BoxError> {
     let url = StoreUrl::parse(given)?;
-    if let StoreUrl::Sqlite { memory, .. } = &url {
+    if let StoreUrl::Sqlite { memory, .. } | StoreUrl::Postgres { memory, .. } = &url {
         MemoryName::parse(memory)?;
     }
     Ok(url)

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use memory_tool::policies::Scope;
+use memory_tool::store::MemoryName;
 use memory_tool::{Backend, Memory, Store, StoreUrl};
 use serde::Serialize;
 
 use crate::escapes::on_one_line;
 use crate::failure::{Context as _, Failure, eprint_line};
+
+const MEMORIES: [&str; 2] = ["memory", "memories"];
 
 const LISTING: &str = "cannot look for other memories and scopes";
 
@@ -34,6 +37,14 @@ struct Others {
 }
 
 impl Others {
+    /// The other memories in the database of a URL, where these exist.
+    fn in_database(url: &StoreUrl, own: &str, names: &[MemoryName], place: String) -> Self {
+        let is_read_empty = names.iter().all(|other| other.as_str() != own);
+        let others = names.iter().map(MemoryName::as_str).filter(|other| *other != own);
+        let names = others.filter_map(|other| url.child(other)).map(|url| url.to_string()).collect();
+        Self { nouns: MEMORIES, names, is_cut: false, place, is_read_empty }
+    }
+
     fn in_words(&self) -> String {
         let Self { nouns: [one, many], names, is_cut, .. } = self;
         let least = if *is_cut { "at least " } else { "" };
@@ -70,18 +81,18 @@ pub(crate) async fn report_others(
 
 /// The other memories in the same database or near the same prefix, or `None` if they cannot be listed.
 async fn other_memories(memory: &Memory, url: &StoreUrl) -> Result<Option<Others>, Failure> {
-    let nouns = ["memory", "memories"];
     match (url, memory.backend()) {
         (StoreUrl::Sqlite { path, memory: name }, Backend::Sqlite(store)) => {
             let names = store.memory_names().await.context(LISTING)?;
-            let is_read_empty = names.iter().all(|other| other.as_str() != name);
-            let others = names.iter().filter(|other| other.as_str() != name);
-            let url = |other: &str| StoreUrl::Sqlite { path: path.clone(), memory: other.to_owned() }.to_string();
-            let names = others.map(|other| url(other.as_str())).collect();
-            Ok(Some(Others { nouns, names, is_cut: false, place: path.display().to_string(), is_read_empty }))
+            Ok(Some(Others::in_database(url, name, &names, path.display().to_string())))
+        }
+        #[cfg(feature = "postgres")]
+        (StoreUrl::Postgres { url: place, memory: name }, Backend::Postgres(store)) => {
+            let names = store.memory_names().await.context(LISTING)?;
+            Ok(Some(Others::in_database(url, name, &names, place.clone())))
         }
         #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
-        (StoreUrl::Bucket { url }, Backend::Bucket(store)) => bucket::other_memories(url, store, nouns).await,
+        (StoreUrl::Bucket { url }, Backend::Bucket(store)) => bucket::other_memories(url, store).await,
         _ => Ok(Some(Others::default())),
     }
 }
@@ -104,17 +115,13 @@ mod bucket {
     use memory_tool_bucket::BucketStore;
     use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-    use super::{LISTING, Others};
+    use super::{LISTING, MEMORIES, Others};
     use crate::failure::{Context as _, Failure, eprint_error};
 
     /// The characters that the prefix of a URL cannot contain.
     const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'#').add(b'%').add(b'?');
 
-    pub(super) async fn other_memories(
-        url: &str,
-        store: &BucketStore,
-        nouns: [&'static str; 2],
-    ) -> Result<Option<Others>, Failure> {
+    pub(super) async fn other_memories(url: &str, store: &BucketStore) -> Result<Option<Others>, Failure> {
         let found = match store.other_prefixes().await {
             Ok(found) => found,
             // The credentials of a tenant are often restricted to its prefix.
@@ -132,6 +139,6 @@ mod bucket {
             Some((parent, _)) if parent.len() >= bucket.len() => parent.to_owned(),
             _ => bucket,
         };
-        Ok(Some(Others { nouns, names, is_cut: !found.is_complete, place, is_read_empty }))
+        Ok(Some(Others { nouns: MEMORIES, names, is_cut: !found.is_complete, place, is_read_empty }))
     }
 }

@@ -19,6 +19,9 @@ pub enum Backend {
     /// A memory in a SQLite database.
     #[cfg(feature = "sqlite")]
     Sqlite(memory_tool_sqlite::SqliteStore),
+    /// A memory in a PostgreSQL database.
+    #[cfg(feature = "postgres")]
+    Postgres(memory_tool_postgres::PostgresStore),
     /// A memory under a prefix in a bucket.
     #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
     Bucket(memory_tool_bucket::BucketStore),
@@ -36,6 +39,8 @@ impl Backend {
             Self::Local(store) => Arc::new(store.clone()),
             #[cfg(feature = "sqlite")]
             Self::Sqlite(store) => Arc::new(store.clone()),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => Arc::new(store.clone()),
             #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
             Self::Bucket(store) => Arc::new(store.clone()),
             Self::InProcess(store) => Arc::clone(store) as Arc<dyn Store>,
@@ -53,6 +58,8 @@ impl Backend {
             Self::Local(store) => store.verify(progress).await,
             #[cfg(feature = "sqlite")]
             Self::Sqlite(store) => store.verify(progress).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.verify(progress).await,
             #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
             Self::Bucket(store) => store.verify(progress).await,
             Self::InProcess(store) => VerifyReport::default().read_files(store, progress).await,
@@ -72,6 +79,11 @@ impl Backend {
                 "The bytes can remain in free pages and in the write-ahead log of the database until \
                  `VACUUM; PRAGMA wal_checkpoint(TRUNCATE)`."
             }
+            #[cfg(feature = "postgres")]
+            Self::Postgres(_) => {
+                "The bytes remain in the table until `VACUUM`, which the server runs by itself, and in its write-ahead \
+                 log and its archives until they are removed."
+            }
             #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
             Self::Bucket(_) => {
                 "The bytes remain in old objects of the bucket until `memory-tool gc --older-than 0s`, or the next \
@@ -88,6 +100,8 @@ impl Backend {
         match self {
             #[cfg(feature = "sqlite")]
             Self::Sqlite(store) => store.verify(|_| {}).await,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(store) => store.verify(|_| {}).await,
             _ => Ok(VerifyReport::default()),
         }
     }
@@ -123,6 +137,11 @@ impl StoreUrl {
                 let builder = memory_tool_sqlite::SqliteStore::builder(path).memory(memory).options(options);
                 builder.open().await.map(Backend::Sqlite)
             }
+            #[cfg(feature = "postgres")]
+            Self::Postgres { url, memory } => {
+                let opened = self.postgres(url, memory)?.options(options).open().await;
+                opened.map(Backend::Postgres).map_err(|error| error.with_place(format!("at {self}")))
+            }
             #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
             Self::Bucket { url } => {
                 let opened = self.bucket(url)?.options(options).open().await;
@@ -132,6 +151,16 @@ impl StoreUrl {
             #[allow(unreachable_patterns, reason = "with all features, every variant is matched above")]
             _ => Err(self.missing_feature(self.feature())),
         }
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(crate) fn postgres(
+        &self,
+        url: &str,
+        memory: &str,
+    ) -> Result<memory_tool_postgres::PostgresStoreBuilder, OpenError> {
+        let builder = memory_tool_postgres::PostgresStoreBuilder::from_url(url).map_err(|error| self.invalid(error))?;
+        Ok(builder.memory(memory.parse().map_err(|error| self.invalid(error))?))
     }
 
     #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
@@ -150,6 +179,7 @@ impl StoreUrl {
         match self {
             Self::Local(_) | Self::SharedDirectory(_) => "local",
             Self::Sqlite { .. } => "sqlite",
+            Self::Postgres { .. } => "postgres",
             Self::Bucket { url } => match scheme_of(url).as_str() {
                 "az" => "azure",
                 "gs" => "gcs",
@@ -168,7 +198,27 @@ impl StoreUrl {
         OpenError::new(format!("at {self}"), ErrorKind::Unsupported, cause)
     }
 
-    #[cfg(any(feature = "azure", feature = "gcs", feature = "s3", feature = "sqlite"))]
+    /// Creates or upgrades the tables of a PostgreSQL database, as a role that may do so. Programs then open it with
+    /// fewer rights. Returns the version of the tables, or `None` for stores that need no such step: opening them for
+    /// writing upgrades them.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the database cannot be changed.
+    #[allow(unused_variables, reason = "without a backend, the options are not used")]
+    pub async fn migrate(&self, options: OpenOptions) -> Result<Option<u32>, OpenError> {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Postgres { url, memory } => {
+                let migrated = self.postgres(url, memory)?.options(options).migrate().await;
+                migrated.map(Some).map_err(|error| error.with_place(format!("at {self}")))
+            }
+            #[cfg(not(feature = "postgres"))]
+            Self::Postgres { .. } => Err(self.missing_feature(self.feature())),
+            _ => Ok(None),
+        }
+    }
+
+    #[cfg(any(feature = "azure", feature = "gcs", feature = "postgres", feature = "s3", feature = "sqlite"))]
     fn invalid(&self, cause: impl Into<memory_tool_core::BoxError>) -> OpenError {
         OpenError::new(format!("at {self}"), ErrorKind::Invalid, cause)
     }

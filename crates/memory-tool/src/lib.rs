@@ -83,6 +83,8 @@ pub use memory_tool_history as history;
 pub use memory_tool_local as local;
 #[cfg(feature = "policies")]
 pub use memory_tool_policies as policies;
+#[cfg(feature = "postgres")]
+pub use memory_tool_postgres as postgres;
 #[cfg(feature = "sqlite")]
 pub use memory_tool_sqlite as sqlite;
 

@@ -20,6 +20,7 @@ impl StoreUrl {
         let is_segment = !["", ".", ".."].contains(&name) && !name.contains(['/', '\\', '\0']);
         match self {
             Self::Sqlite { path, .. } => Some(Self::Sqlite { path: path.clone(), memory: name.to_owned() }),
+            Self::Postgres { url, .. } => Some(Self::Postgres { url: url.clone(), memory: name.to_owned() }),
             _ if !is_segment => None,
             Self::Local(path) => Some(Self::Local(path.join(name))),
             Self::SharedDirectory(path) => Some(Self::SharedDirectory(path.join(name))),
@@ -33,7 +34,7 @@ impl StoreUrl {
     /// The last part of the URL: the name of the memory in a database, or of the directory or prefix.
     pub fn name(&self) -> Option<String> {
         match self {
-            Self::Sqlite { memory, .. } => Some(memory.clone()),
+            Self::Sqlite { memory, .. } | Self::Postgres { memory, .. } => Some(memory.clone()),
             Self::Local(path) | Self::SharedDirectory(path) => path.file_name()?.to_str().map(str::to_owned),
             Self::Bucket { url } => {
                 let name = url.trim_end_matches('/').rsplit('/').next()?;
@@ -57,9 +58,14 @@ impl StoreUrl {
             Self::Sqlite { path, .. } => {
                 let builder = memory_tool_sqlite::SqliteStore::builder(path);
                 let store = builder.options(options.mode(memory_tool_core::OpenMode::ReadOnly)).open().await?;
-                let names = store.memory_names().await;
-                let names = names.map_err(|error| OpenError::new(format!("at {self}"), error.kind(), error))?;
-                Ok(names.iter().filter_map(|name| self.child(name.as_str())).collect())
+                self.children(store.memory_names().await)
+            }
+            #[cfg(feature = "postgres")]
+            Self::Postgres { url, .. } => {
+                let builder = self.postgres(url, crate::store_url::DEFAULT_MEMORY)?;
+                let opened = builder.options(options.mode(memory_tool_core::OpenMode::ReadOnly)).open().await;
+                let store = opened.map_err(|error| error.with_place(format!("at {self}")))?;
+                self.children(store.memory_names().await)
             }
             #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
             Self::Bucket { url } => {
@@ -76,6 +82,15 @@ impl StoreUrl {
             #[allow(unreachable_patterns, reason = "with all features, every variant is matched above")]
             _ => Err(self.missing_feature(self.feature())),
         }
+    }
+
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    fn children(
+        &self,
+        names: Result<Vec<memory_tool_core::MemoryName>, memory_tool_core::StoreError>,
+    ) -> Result<Vec<Self>, OpenError> {
+        let names = names.map_err(|error| OpenError::new(format!("at {self}"), error.kind(), error))?;
+        Ok(names.iter().filter_map(|name| self.child(name.as_str())).collect())
     }
 }
 

@@ -13,8 +13,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, PercentEncode, percent_decode
 use crate::home::{HomeError, dollar_variable, expand_home, expand_tilde, percent_variable, refuse_variable};
 use crate::redaction::{redact_credentials, redact_host, redact_parameter};
 
-/// The name of the memory in a SQLite database if the URL contains no name.
-const DEFAULT_MEMORY: &str = "default";
+/// The name of the memory in a database if the URL contains no name.
+pub(crate) const DEFAULT_MEMORY: &str = "default";
 
 /// The query of a `file:` URL whose directory other users may change.
 const TRUST: &str = "trust_other_users=true";
@@ -27,6 +27,7 @@ const TRUST: &str = "trust_other_users=true";
 /// | `file:memory`, `file:///srv/my%20memory` | a local directory |
 /// | `file:///srv/team?trust_other_users=true` | a local directory that other users can write to |
 /// | `sqlite:memory.db`, `sqlite:///srv/memory.db?memory=alice` | a memory in a SQLite database, by default `default` |
+/// | `postgres://user@host/database?memory=alice` | a memory in a PostgreSQL database, by default `default` |
 /// | `s3://bucket/prefix` | a prefix in a bucket of Amazon S3 or a compatible service |
 /// | `gs://bucket/prefix` | a prefix in a bucket of Google Cloud Storage |
 /// | `az://container/prefix` | a prefix in a container of Azure Blob Storage |
@@ -72,6 +73,13 @@ pub enum StoreUrl {
         /// The name of the memory. Opening checks its validity.
         memory: String,
     },
+    /// A memory in a PostgreSQL database. Requires the `postgres` feature.
+    Postgres {
+        /// The URL without the memory. Opening checks it in the same way as parsing.
+        url: String,
+        /// The name of the memory. Opening checks its validity.
+        memory: String,
+    },
     /// A memory under a prefix in a bucket. Requires the `s3`, `gcs` or `azure` feature.
     Bucket {
         /// The complete URL. Opening checks it in the same way as parsing.
@@ -97,6 +105,7 @@ impl StoreUrl {
         match scheme.to_ascii_lowercase().as_str() {
             "file" => parse_file_url(location),
             "sqlite" => parse_sqlite_url(location),
+            "postgres" | "postgresql" => parse_postgres_url(location),
             "s3" | "gs" | "az" => parse_bucket_url(scheme, location),
             "in-process" => parse_in_process_url(location),
             _ => {
@@ -123,6 +132,12 @@ impl fmt::Display for StoreUrl {
             Self::SharedDirectory(path) => write!(f, "{}?{TRUST}", Self::Local(path.clone())),
             Self::Sqlite { path, memory } => {
                 write!(f, "sqlite:{}?memory={}", PathInUrl(path.as_os_str()), escape(memory.as_bytes()))
+            }
+            Self::Postgres { url, memory } => {
+                // The variant can be built without parsing.
+                let url = if Self::parse(url).is_ok() { url.clone() } else { redact_credentials(url) };
+                let separator = if url.contains('?') { '&' } else { '?' };
+                write!(f, "{url}{separator}memory={}", escape(memory.as_bytes()))
             }
             Self::Bucket { url } => f.write_str(&redact_credentials(url)),
             Self::InProcess => f.write_str("in-process:"),
@@ -160,8 +175,8 @@ pub enum StoreUrlError {
     Home(#[from] HomeError),
     /// The scheme is unknown.
     #[error(
-        "unknown scheme `{scheme}:`{}. A store is a path, or a URL that begins with file:, sqlite:, s3:, gs:, az: or \
-         in-process:; write ./{given} for a path of that name",
+        "unknown scheme `{scheme}:`{}. A store is a path, or a URL that begins with file:, sqlite:, postgres:, s3:, \
+         gs:, az: or in-process:; write ./{given} for a path of that name",
         hint(scheme)
     )]
     UnknownScheme {
@@ -211,12 +226,19 @@ pub enum StoreUrlError {
     },
     /// The query contains an unknown parameter.
     #[error(
-        "unknown parameter `{name}`. A sqlite: URL may have ?memory=NAME; write %3F and %26 for `?` and `&` themselves"
+        "unknown parameter `{name}`. A sqlite: or postgres: URL may have ?memory=NAME; write %3F and %26 for `?` and \
+         `&` themselves"
     )]
     UnknownParameter {
         /// The parameter.
         name: String,
     },
+    /// The place of a database is missing.
+    #[error("write postgres://user@host/database, or postgres:///database for a server on this machine")]
+    NoServer,
+    /// The URL of a server contains a password.
+    #[error("a URL cannot contain a password: set PGPASSWORD, or write it to the password file ~/.pgpass")]
+    Password,
     /// The query contains several names.
     #[error("the parameter `memory` is given more than once")]
     RepeatedMemory,
@@ -272,6 +294,56 @@ fn parse_sqlite_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
         path: parse_path(path)?,
         memory: query.map_or_else(|| Ok(DEFAULT_MEMORY.to_owned()), parse_query)?,
     })
+}
+
+/// The parameters of the connection in a `postgres:` URL. Others, such as `password`, are refused.
+const POSTGRES_PARAMETERS: [&str; 10] = [
+    "application_name",
+    "connect_timeout",
+    "dbname",
+    "host",
+    "port",
+    "schema",
+    "sslmode",
+    "sslrootcert",
+    "target_session_attrs",
+    "user",
+];
+
+/// Parses the part after `postgres:`, and takes the memory out of its query.
+fn parse_postgres_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
+    refuse_reserved(location, b"#")?;
+    let location = str::from_utf8(location).map_err(|_| StoreUrlError::UnsupportedPath)?;
+    let (place, query) = location.split_once('?').unwrap_or((location, ""));
+    let server = place.strip_prefix("//").ok_or(StoreUrlError::NoServer)?;
+    if server.rsplit_once('@').is_some_and(|(user, _)| user.contains([':', '/'])) {
+        return Err(StoreUrlError::Password);
+    }
+    // A password without `@` is in the place of the port.
+    let authority = server.split('/').next().unwrap_or_default();
+    let is_port = |port: &str| port.bytes().all(|byte| byte.is_ascii_digit() || b",.:]-".contains(&byte));
+    if authority.split_once(':').is_some_and(|(host, port)| !host.starts_with('[') && !is_port(port)) {
+        return Err(StoreUrlError::Password);
+    }
+    decode(place.as_bytes())?;
+    let mut memory = None;
+    let mut kept = Vec::new();
+    for parameter in query.split('&').filter(|parameter| !parameter.is_empty()) {
+        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+        match name {
+            "memory" if memory.is_some() => return Err(StoreUrlError::RepeatedMemory),
+            "memory" => {
+                let value = String::from_utf8(decode(value.as_bytes())?);
+                memory = Some(value.map_err(|_| StoreUrlError::MemoryNameEncoding)?);
+            }
+            "password" => return Err(StoreUrlError::Password),
+            name if POSTGRES_PARAMETERS.contains(&name) => kept.push(parameter),
+            _ => return Err(StoreUrlError::UnknownParameter { name: redact_parameter(parameter).to_owned() }),
+        }
+    }
+    let separator = if kept.is_empty() { "" } else { "?" };
+    let url = format!("postgres:{place}{separator}{}", kept.join("&"));
+    Ok(StoreUrl::Postgres { url, memory: memory.unwrap_or_else(|| DEFAULT_MEMORY.to_owned()) })
 }
 
 /// Parses the part after `s3:`, `gs:` or `az:`.
@@ -504,6 +576,12 @@ mod tests {
             ("az://container/a#", ""),
             ("https://a.blob.core.windows.net/a?sig=", ""),
             ("postgres://user:", "@host/db"),
+            ("postgres://user:", ""),
+            ("postgres://:", "@host"),
+            ("postgresql://host/db?password=", ""),
+            ("postgres://host/db?", ""),
+            ("postgres://host/db#", ""),
+            ("postgres:user:", "@host"),
             ("file://user:", "@host/a"),
             ("sqlite:a.db?key=", ""),
             ("sqlite:a.db?", ""),
@@ -516,6 +594,9 @@ mod tests {
         }
         let bucket = StoreUrl::Bucket { url: format!("s3://AKIA:{SECRET}@bucket") };
         assert_eq!(format!("{bucket} {bucket:?}"), "s3://[redacted]@bucket StoreUrl(s3://[redacted]@bucket)");
+        let url = format!("postgres://user:{SECRET}@host/db");
+        let database = StoreUrl::Postgres { url, memory: "a".to_owned() };
+        assert_eq!(database.to_string(), "postgres://[redacted]@host/db?memory=a");
     }
 
     #[test]
@@ -585,6 +666,30 @@ mod tests {
         ] {
             assert_eq!(StoreUrl::parse(url), Ok(sqlite(path, memory)), "{url}");
         }
+    }
+
+    #[test]
+    fn a_postgres_url_is_kept_except_for_the_memory() {
+        for (given, url, memory) in [
+            ("postgres://bob@host:5432/app", "postgres://bob@host:5432/app", "default"),
+            (
+                "PostgreSQL://a,b:1/app?memory=user/42&sslmode=require",
+                "postgres://a,b:1/app?sslmode=require",
+                "user/42",
+            ),
+            ("postgres://", "postgres://", "default"),
+            ("postgres:///app?host=/run&memory=%C3%A9%26&port=1", "postgres:///app?host=/run&port=1", "é&"),
+            ("postgres://bob@%2Fsocket:5432/app", "postgres://bob@%2Fsocket:5432/app", "default"),
+            ("postgres://[::1]:5432/app", "postgres://[::1]:5432/app", "default"),
+        ] {
+            let parsed = StoreUrl::parse(given).unwrap();
+            assert_eq!(parsed, StoreUrl::Postgres { url: url.to_owned(), memory: memory.to_owned() }, "{given}");
+            assert_eq!(parsed.to_string().parse(), Ok(parsed));
+        }
+        assert_eq!(StoreUrl::parse("postgres:bob"), Err(StoreUrlError::NoServer));
+        assert_eq!(StoreUrl::parse("postgres://a?memory=b&memory=c"), Err(StoreUrlError::RepeatedMemory));
+        let options = StoreUrlError::UnknownParameter { name: "options".to_owned() };
+        assert_eq!(StoreUrl::parse("postgres://a?options=-c"), Err(options));
     }
 
     #[test]

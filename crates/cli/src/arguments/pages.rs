@@ -16,9 +16,9 @@ macro_rules! pages {
 }
 
 /// The pages by the names of the commands.
-const PAGES: [(&str, &str); 37] = pages! {
+const PAGES: [(&str, &str); 38] = pages! {
     "memory-tool" "run" "chat" "mcp" "conformance" "verify" "gc" "expire" "keygen" "rekey" "copy" "export" "import"
-    "memories" "forget" "ls" "cat" "edit" "append" "mv" "rm" "search" "log" "show" "diff" "undo" "redo"
+    "memories" "forget" "migrate" "ls" "cat" "edit" "append" "mv" "rm" "search" "log" "show" "diff" "undo" "redo"
     "restore" "redact"
     "view" "create" "str_replace" "insert" "delete" "rename" "completions" "man"
 };

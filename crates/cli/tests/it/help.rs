@@ -10,7 +10,7 @@ const HEADINGS: [&str; 8] =
     ["Usage:", "Arguments:", "Options:", "Store:", "Encryption of SRC:", "Encryption:", "Policies:", "Exit status:"];
 
 /// The commands that work on one store, which may be the default store.
-const COMMANDS_WITH_STORE: [&str; 31] = [
+const COMMANDS_WITH_STORE: [&str; 32] = [
     "append",
     "cat",
     "chat",
@@ -28,6 +28,7 @@ const COMMANDS_WITH_STORE: [&str; 31] = [
     "ls",
     "memories",
     "mcp",
+    "migrate",
     "mv",
     "redact",
     "redo",

@@ -37,6 +37,9 @@ impl MemoryLocation {
             StoreUrl::Sqlite { path, memory } => {
                 Some(ResolvedLocation::Database { file: resolved(path), memory: memory.clone(), directory })
             }
+            StoreUrl::Postgres { url, memory } => {
+                Some(ResolvedLocation::Server { url: normalized(url), memory: memory.clone(), directory })
+            }
             StoreUrl::Bucket { url } => Some(ResolvedLocation::Bucket { url: normalized(url), directory }),
             StoreUrl::InProcess => None,
         }
@@ -47,8 +50,21 @@ impl MemoryLocation {
 #[derive(Clone, Debug, Eq, PartialEq)]
 enum ResolvedLocation {
     Directory(PathBuf),
-    Database { file: PathBuf, memory: String, directory: MemoryPath },
-    Bucket { url: String, directory: MemoryPath },
+    Database {
+        file: PathBuf,
+        memory: String,
+        directory: MemoryPath,
+    },
+    /// Two URLs that differ can still name the same database.
+    Server {
+        url: String,
+        memory: String,
+        directory: MemoryPath,
+    },
+    Bucket {
+        url: String,
+        directory: MemoryPath,
+    },
 }
 
 impl ResolvedLocation {
@@ -58,10 +74,14 @@ impl ResolvedLocation {
                 Self::Database { file, memory, directory },
                 Self::Database { file: other_file, memory: other_memory, directory: other_directory },
             ) => file == other_file && memory == other_memory && directory.overlaps(other_directory),
+            (
+                Self::Server { url, memory, directory },
+                Self::Server { url: other_url, memory: other_memory, directory: other_directory },
+            ) => url == other_url && memory == other_memory && directory.overlaps(other_directory),
             (Self::Bucket { url, directory }, Self::Bucket { url: other_url, directory: other_directory }) => {
                 url == other_url && directory.overlaps(other_directory)
             }
-            (Self::Bucket { .. }, _) | (_, Self::Bucket { .. }) => false,
+            (Self::Bucket { .. } | Self::Server { .. }, _) | (_, Self::Bucket { .. } | Self::Server { .. }) => false,
             (
                 Self::Directory(one) | Self::Database { file: one, .. },
                 Self::Directory(other) | Self::Database { file: other, .. },
@@ -114,7 +134,7 @@ mod tests {
     #[test]
     fn scopes_overlap_the_whole_store_but_not_each_other() {
         let (whole, a, b, ab) = ("/memories", "/memories/scope-a", "/memories/scope-b", "/memories/scope-ab");
-        for url in ["none", "sqlite:none.db", "s3://bucket/a"] {
+        for url in ["none", "sqlite:none.db", "s3://bucket/a", "postgres://host/a"] {
             let overlap = |one, other| location(url, one).overlaps(&location(url, other));
             assert!(!overlap(a, b) && !overlap(a, ab), "{url}");
             assert!(overlap(whole, a) && overlap(a, whole) && overlap(a, a), "{url}");
