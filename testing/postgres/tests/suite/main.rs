@@ -5,6 +5,7 @@
 //! test starts and kills itself as another process that serves a store.
 
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod database;
 
