@@ -13,14 +13,7 @@ use tokio_postgres::types::{ToSql, Type};
 use crate::failure::Failure;
 use crate::schema::SchemaName;
 
-/// The rows under a path, as a range of the primary key: `0` is the character after `/`.
-macro_rules! under {
-    ($path:literal) => {
-        concat!("memory = $1 AND path > ", $path, " || '/' AND path < ", $path, " || '0'")
-    };
-}
-
-/// The row of a path and the rows under it. The range also contains siblings whose names continue with a character
+/// The row of a path and the rows under it, as a range of the primary key: `0` is the character after `/`. The range also contains siblings whose names continue with a character
 /// before `/`; the last condition excludes them.
 macro_rules! at_or_under {
     ($path:literal) => {
@@ -38,20 +31,11 @@ macro_rules! at_or_under {
     };
 }
 
-const READ: &str = concat!(
-    "SELECT path, version, octet_length(content), created_at, modified_at, \
-     CASE WHEN octet_length(content) <= $3 THEN content END \
-     FROM {schema}.file WHERE memory = $1 AND path = $2 \
-     UNION ALL SELECT path, NULL, octet_length(content), created_at, modified_at, NULL FROM {schema}.file WHERE ",
-    under!("$2")
-);
+const READ: &str = "SELECT * FROM {schema}.read_path($1, $2, $3)";
 
-const STAT: &str = concat!(
-    "SELECT wanted.path, found.version, EXISTS (SELECT FROM {schema}.file WHERE ",
-    under!("wanted.path"),
-    ") FROM unnest($2) AS wanted (path) LEFT JOIN {schema}.file AS found ON found.memory = $1 \
-     AND found.path = wanted.path"
-);
+const STAT: &str = "SELECT * FROM {schema}.stat_paths($1, $2)";
+
+const WRITE: &str = "SELECT {schema}.write_files($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
 
 /// The depth is the number of slashes minus one, because the first slash starts `/memories`.
 const USAGE: &str = concat!(
@@ -75,25 +59,6 @@ const RENAME: &str = concat!(
     "UPDATE {schema}.file SET path = moved.new || substr(path, length(moved.old) + 1) \
      FROM unnest($2, $3) AS moved (old, new) WHERE ",
     at_or_under!("moved.old")
-);
-
-const WRITE: &str = "INSERT INTO {schema}.file AS stored (memory, path, version, created_at, modified_at, content) \
-     SELECT $1, new.path, new.version, least(coalesce(new.created_at, old.created_at, new.modified_at), \
-     new.modified_at), new.modified_at, new.content \
-     FROM unnest($2, $3, $4, $5, $6) AS new (path, version, created_at, modified_at, content) \
-     LEFT JOIN {schema}.file AS old ON old.memory = $1 AND old.path = new.path {condition} \
-     ON CONFLICT (memory, path) DO UPDATE SET version = excluded.version, created_at = excluded.created_at, \
-     modified_at = excluded.modified_at, content = excluded.content";
-
-/// Holds in the transaction of a batch if its preconditions do, no written path is a directory, and no parent is a
-/// file.
-const CONDITION: &str = concat!(
-    "WHERE current_setting('memory_tool.batch', true) = 'on' \
-     AND NOT EXISTS (SELECT FROM unnest($8, $9) AS required (path, version) WHERE required.version IS DISTINCT FROM \
-     (SELECT version FROM {schema}.file WHERE memory = $1 AND path = required.path)) \
-     AND NOT EXISTS (SELECT FROM unnest($10) AS leaf (path) WHERE EXISTS (SELECT FROM {schema}.file WHERE ",
-    under!("leaf.path"),
-    ")) AND NOT EXISTS (SELECT FROM {schema}.file WHERE memory = $1 AND path = ANY ($7))"
 );
 
 /// Jumps from one name to the next in the primary key. `SELECT DISTINCT` would read the row of every file.
@@ -122,7 +87,6 @@ pub(crate) struct Statements {
     remove: String,
     rename: String,
     write: String,
-    write_if: String,
     memory_names: String,
     memory_exists: String,
     pub(crate) all_paths: String,
@@ -141,8 +105,7 @@ impl Statements {
             too_long: schema.within(TOO_LONG),
             remove: schema.within(REMOVE),
             rename: schema.within(RENAME),
-            write: schema.within(&WRITE.replace("{condition}", "")),
-            write_if: schema.within(&WRITE.replace("{condition}", CONDITION)),
+            write: schema.within(WRITE),
             memory_names: schema.within(MEMORY_NAMES),
             memory_exists: schema.within(MEMORY_EXISTS),
             all_paths: schema.within(ALL_PATHS),
@@ -248,31 +211,31 @@ impl Statements {
         client.execute_typed(&self.rename, &parameters).await.map(|_| ())
     }
 
-    pub(crate) async fn write(&self, client: &Client, memory: &Memory, changes: &Changes<'_>) -> Result<(), Error> {
-        if changes.written.paths.is_empty() {
-            return Ok(());
-        }
-        let name = memory.name();
-        client.execute_typed(&self.write, &changes.written.parameters(&name)).await.map(|_| ())
-    }
-
     /// Writes if the condition holds. Returns whether it did.
-    pub(crate) async fn write_if(
+    pub(crate) async fn write(
         &self,
         client: &Client,
         memory: &Memory,
         changes: &Changes<'_>,
         condition: &Condition<'_>,
     ) -> Result<bool, Error> {
-        let name = memory.name();
-        let mut parameters = changes.written.parameters(&name).to_vec();
-        parameters.extend([
-            (&condition.parents as &(dyn ToSql + Sync), Type::TEXT_ARRAY),
+        let Written { paths, versions, created, modified, contents } = &changes.written;
+        if paths.is_empty() {
+            return Ok(true);
+        }
+        let parameters: [Parameter<'_>; 10] = [
+            (&memory.name(), Type::TEXT),
+            (paths, Type::TEXT_ARRAY),
+            (versions, Type::BYTEA_ARRAY),
+            (created, Type::INT8_ARRAY),
+            (modified, Type::INT8_ARRAY),
+            (contents, Type::BYTEA_ARRAY),
             (&condition.paths, Type::TEXT_ARRAY),
             (&condition.versions, Type::BYTEA_ARRAY),
             (&condition.leaves, Type::TEXT_ARRAY),
-        ]);
-        client.execute_typed(&self.write_if, &parameters).await.map(|written| written > 0)
+            (&condition.parents, Type::TEXT_ARRAY),
+        ];
+        client.query_typed_one(&self.write, &parameters).await?.try_get(0)
     }
 
     /// The sorted names of all memories with a file or record. Rows of other programs with invalid names are skipped.
@@ -324,19 +287,6 @@ pub(crate) struct Written<'a> {
     contents: Vec<&'a [u8]>,
 }
 
-impl Written<'_> {
-    fn parameters<'a>(&'a self, name: &'a &str) -> [Parameter<'a>; 6] {
-        [
-            (name, Type::TEXT),
-            (&self.paths, Type::TEXT_ARRAY),
-            (&self.versions, Type::BYTEA_ARRAY),
-            (&self.created, Type::INT8_ARRAY),
-            (&self.modified, Type::INT8_ARRAY),
-            (&self.contents, Type::BYTEA_ARRAY),
-        ]
-    }
-}
-
 impl<'a> Changes<'a> {
     /// Sorts the changes. `first_version` is random; each written file gets its own version from there on.
     pub(crate) fn of(batch: &'a Batch, first_version: u128) -> Self {
@@ -361,7 +311,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// What must hold for a batch of writes.
+/// What must hold for a batch of writes. The default always holds.
 #[derive(Debug, Default)]
 pub(crate) struct Condition<'a> {
     /// The required paths and their versions.

@@ -109,7 +109,7 @@ impl Writer<'_> {
             deadline,
             join3(
                 client.batch_execute(&lock),
-                self.statements.write_if(client, self.memory, changes, condition),
+                self.statements.write(client, self.memory, changes, condition),
                 client.batch_execute(COMMIT),
             ),
         )
@@ -178,10 +178,11 @@ impl Writer<'_> {
     async fn commit(&self, held: Held, changes: &Changes<'_>, deadline: &Deadline) -> Result<(), Failure> {
         let client = held.client()?;
         let (statements, memory) = (self.statements, self.memory);
+        let unconditional = Condition::default();
         let changed = join3(
             statements.remove(client, memory, changes),
             statements.rename(client, memory, changes),
-            statements.write(client, memory, changes),
+            statements.write(client, memory, changes, &unconditional),
         );
         let ((removed, renamed, written), committed) =
             sent(deadline, futures::future::join(changed, client.batch_execute(COMMIT))).await?;
