@@ -81,8 +81,8 @@ impl Backend {
             }
             #[cfg(feature = "postgres")]
             Self::Postgres(_) => {
-                "The bytes remain in the table until `VACUUM`, which the server runs by itself, and in its write-ahead \
-                 log and its archives until they are removed."
+                "The bytes remain in the table until the next `VACUUM`, which is automatic by default, and in the \
+                 write-ahead log and its archives until they are removed."
             }
             #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
             Self::Bucket(_) => {

@@ -13,6 +13,7 @@ import type { Store } from './store.js';
  * |---|---|
  * | `memory`, `file:///srv/memory` | plain files in a local directory |
  * | `sqlite:memory.db?memory=alice` | a memory in a SQLite database |
+ * | `postgres://user@host/database?memory=alice` | a memory in a PostgreSQL database |
  * | `s3://bucket/prefix`, `gs://...`, `az://...` | a prefix in a bucket |
  * | `in-process:` | a temporary memory in this process |
  */

@@ -116,8 +116,8 @@ impl PostgresStoreBuilder {
         PostgresStore::open_with(self).await.map_err(|failure| open_error(place, failure))
     }
 
-    /// Creates or upgrades the tables, as a role that may do so. Stores then open with fewer rights. Does nothing if the
-    /// tables are current. Returns their version.
+    /// Creates or upgrades the tables, as a role that may do so, and returns their version. Stores then open with fewer
+    /// rights.
     ///
     /// # Errors
     /// [`OpenError`] with an [`OpenFailure`] as its source.

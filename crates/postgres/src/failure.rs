@@ -34,7 +34,7 @@ impl Failure {
 
     /// The operation did not end within the timeout.
     pub(crate) fn timeout(timeout: Duration) -> Self {
-        Self::new(ErrorKind::Busy, format!("the server did not answer within {timeout:?}"))
+        Self::new(ErrorKind::Busy, format!("the server did not respond within {timeout:?}"))
     }
 
     /// The error of a connection after the change was sent. Only an error that the server reports, and after which it
@@ -132,7 +132,7 @@ fn kind_of_code(code: &SqlState) -> ErrorKind {
     }
 }
 
-/// The reason why a store cannot be opened. Nothing is changed.
+/// The reason why a store cannot be opened. The database is unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenFailure {
@@ -171,7 +171,7 @@ pub enum OpenFailure {
         /// The version that this program needs.
         known: u32,
     },
-    /// The name of the schema is not one that this crate uses.
+    /// The name of the schema is invalid.
     #[error("invalid schema name: use a to z, 0 to 9 and _, at most 63 characters, and no digit first")]
     SchemaName,
     /// The server is too old.

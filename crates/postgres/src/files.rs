@@ -13,8 +13,8 @@ use tokio_postgres::types::{ToSql, Type};
 use crate::failure::Failure;
 use crate::schema::SchemaName;
 
-/// The row of a path and the rows under it, as a range of the primary key: `0` is the character after `/`. The range also contains siblings whose names continue with a character
-/// before `/`; the last condition excludes them.
+/// The row of a path and the rows under it, as a range of the primary key: `0` is the character after `/`. The range
+/// also contains siblings whose names continue with a character before `/`; the last condition excludes them.
 macro_rules! at_or_under {
     ($path:literal) => {
         concat!(
@@ -311,7 +311,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// What must hold for a batch of writes. The default always holds.
+/// The condition of a batch of writes. The default always holds.
 #[derive(Debug, Default)]
 pub(crate) struct Condition<'a> {
     /// The required paths and their versions.

@@ -26,8 +26,8 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The number of times that an operation is repeated because its connection was closed.
 const CLOSED_CONNECTIONS: u32 = 3;
 
-/// A pool, and the turns of writers. A writer waits for its turn before it takes a connection, so that the writers of
-/// one memory, of which the database lets in one at a time, do not occupy all connections.
+/// A pool, and the turns of writers. A writer waits for its turn before it takes a connection. Otherwise, the writers
+/// of one memory could occupy all connections while they wait for each other.
 pub(crate) struct Connections {
     pool: Pool,
     writers: Vec<Semaphore>,
@@ -73,7 +73,7 @@ impl Held {
 
     pub(crate) fn client(&self) -> Result<&Client, Failure> {
         // It is present until the value is dropped.
-        self.0.as_ref().ok_or_else(|| Failure::new(ErrorKind::Other, "the connection is gone"))
+        self.0.as_ref().ok_or_else(|| Failure::new(ErrorKind::Other, "the connection was returned"))
     }
 }
 
@@ -139,7 +139,7 @@ impl Deadline {
     }
 }
 
-/// What the connections of a pool have in common.
+/// The settings of the connections of a pool.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) config: Config,

@@ -76,7 +76,7 @@ pub(crate) async fn prepare(
     }
 }
 
-/// What is checked of a server.
+/// The properties of a server that are checked.
 struct Server {
     version_number: i32,
     encoding: String,

@@ -57,8 +57,8 @@ impl PostgresStore {
         builder.map_err(|error| OpenError::new("at the given URL", ErrorKind::Invalid, error))?.open().await
     }
 
-    /// Returns a builder for a store that uses the connections of a program's own pool. The store leaves each
-    /// connection as it was.
+    /// Returns a builder for a store that uses the connections of a program's own pool. It changes no setting of a
+    /// session.
     pub fn builder(pool: Pool) -> PostgresStoreBuilder {
         PostgresStoreBuilder::new(pool)
     }
@@ -107,8 +107,8 @@ impl PostgresStore {
         list(&Deadline::after(self.timeout)).await.map_err(|failure: Failure| failure.during("listing the memories"))
     }
 
-    /// Reads every file of this memory, and checks the paths of all memories that the role may read. The database may be
-    /// in use.
+    /// Reads every file of this memory, and checks the paths of all memories that the role may read. Others may use the
+    /// database.
     ///
     /// The server checks its own files with checksums, `pg_amcheck` and backups. `progress` is called after each file
     /// of this memory.

@@ -7,7 +7,7 @@
 //! Most edits are sent at once: the lock, a statement that writes if the preconditions hold, and the commit. All others
 //! take two round trips: the lock and the state, which core checks, and then the changes and the commit.
 //!
-//! If the connection is lost after a commit was sent, the outcome is found out. With two round trips, the number of the
+//! After a connection is lost during a commit, the outcome is determined. With two round trips, the number of the
 //! transaction is known, and the server knows whether it was committed. An edit replaces a version, so it is repeated:
 //! it can take effect only once.
 
@@ -191,7 +191,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Whether the server committed the transaction, or `None` if it cannot be found out. Takes the lock, so that the
+    /// Whether the server committed the transaction, or `None` if that is unknown. Takes the lock, so that the
     /// transaction has ended.
     async fn is_committed(&self, id: &str, deadline: &Deadline) -> Option<bool> {
         loop {
@@ -221,10 +221,10 @@ impl Writer<'_> {
     }
 }
 
-/// Waits for the answers to messages that end with a commit.
+/// Waits for the responses to messages that end with a commit.
 async fn sent<T>(deadline: &Deadline, answers: impl Future<Output = T>) -> Result<T, Failure> {
     let answered = timeout(deadline.remaining() + GRACE, answers).await;
-    answered.map_err(|_| Failure::Lost("the server did not answer to a commit".into()))
+    answered.map_err(|_| Failure::Lost("the server did not respond to a commit".into()))
 }
 
 /// The second result, or the first error.

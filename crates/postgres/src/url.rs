@@ -41,7 +41,7 @@ pub enum UrlError {
     Invalid(#[source] BoxError),
 }
 
-/// What a URL names. Values that are missing come from the environment.
+/// The parts of a URL. Values that are missing come from the environment.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub(crate) struct Location {
     pub(crate) config: Config,

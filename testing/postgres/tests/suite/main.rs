@@ -1,8 +1,8 @@
-//! The conformance suite on PostgreSQL, directly and through PgBouncer in transaction mode, and with encryption and under
+//! The conformance suite on PostgreSQL, directly and through PgBouncer in transaction mode, with encryption and under
 //! policies. A pooler with few connections gives each transaction another one.
 //!
-//! The name of a test has the layer, the store and the case: `all_policies::postgres::create::refuses-to-overwrite`. The
-//! test starts and kills itself as another process that serves a store.
+//! The name of a test has the layer, the store and the case: `all_policies::postgres::create::refuses-to-overwrite`.
+//! The test starts and kills itself as another process that serves a store.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
