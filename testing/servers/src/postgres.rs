@@ -25,11 +25,16 @@ const SUPERUSER: &str = "postgres";
 /// The rules of authentication: none on the socket, a password on the port.
 const ACCESS: &str = "local all all trust\nlocal replication all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
 
+/// The size of a full table in units of `ulimit`, 512 bytes. The log needs files of 16 MB. The rest is half a page: a
+/// write of half a page is reported as a full disk.
+const FULL_AT: usize = (16 << 11) + 8;
+
 /// Options of a [`PostgresServer`].
 #[derive(Clone, Debug, Default)]
 pub struct PostgresOptions {
     durable: bool,
     tls: bool,
+    full_disk: bool,
     settings: Vec<(String, String)>,
 }
 
@@ -49,6 +54,12 @@ impl PostgresOptions {
     #[must_use]
     pub fn tls(self) -> Self {
         Self { tls: true, ..self }
+    }
+
+    /// Limits the size of each table, after which the server reports a full disk.
+    #[must_use]
+    pub fn full_disk(self) -> Self {
+        Self { full_disk: true, ..self }
     }
 
     /// Adds a setting of `postgresql.conf`.
@@ -152,10 +163,11 @@ impl PostgresServer {
         }
         settings.extend(self.certificates.iter().flat_map(Certificates::settings));
         let others = self.options.settings.iter().map(|(name, value)| (name.as_str(), value.clone()));
-        let program = self.directory.programs.join("postgres");
-        let mut process = Process::start("postgres", number, &program, |command| {
+        let blocks = if self.options.full_disk { FULL_AT.to_string() } else { "unlimited".to_owned() };
+        let mut process = Process::start("postgres", number, Path::new("sh"), |command| {
             self.directory.own(command);
-            command.arg("-D").arg(self.directory.data());
+            command.args(["-c", "ulimit -f \"$0\"; exec \"$@\"", &blocks]);
+            command.arg(self.directory.programs.join("postgres")).arg("-D").arg(self.directory.data());
             for (name, value) in settings.into_iter().chain(others) {
                 command.args(["-c", &format!("{name}={value}")]);
             }

@@ -16,8 +16,8 @@ use crate::proxy::{Fault, Faults, Plan, Requests};
 
 /// A proxy on a port of the loopback address for the Unix socket of a server. Roles need no password.
 ///
-/// 1. A request contains all bytes between two responses. A pipeline of statements is one request.
-/// 2. Filters of faults match the bytes of the protocol: `Requests::all().with("COMMIT")`.
+/// 1. A round trip has all bytes that a client sends between two responses: a pipeline of statements is one.
+/// 2. A fault affects one packet. Its filter matches the bytes of the protocol: `Requests::all().with("COMMIT\0")`.
 /// 3. It never repeats or refuses a request: those faults have no effect.
 #[derive(Debug)]
 pub struct SqlProxy {
@@ -58,7 +58,7 @@ impl SqlProxy {
         format!("postgres://{role}@{address}/{database}")
     }
 
-    /// The number of requests so far.
+    /// The number of round trips so far.
     ///
     /// With a delay, the count does not depend on the machine's speed: a client sends its whole pipeline during the
     /// delay.
@@ -110,7 +110,7 @@ async fn serve(mut client: TcpStream, socket: PathBuf, delay: Duration, state: &
                 if request.is_empty() {
                     return Ok(());
                 }
-                let fault = std::mem::take(&mut is_new).then(|| record(state, request)).flatten();
+                let fault = record(state, request, std::mem::take(&mut is_new));
                 match fault {
                     Some(Fault::CutRequest) => return Ok(()),
                     Some(Fault::Swallow) => return wait_for_end(&mut client).await,
@@ -157,9 +157,9 @@ async fn serve(mut client: TcpStream, socket: PathBuf, delay: Duration, state: &
     }
 }
 
-fn record(state: &Mutex<State>, request: &[u8]) -> Option<Fault> {
+fn record(state: &Mutex<State>, request: &[u8], is_new: bool) -> Option<Fault> {
     let mut state = lock(state);
-    state.round_trips += 1;
+    state.round_trips += usize::from(is_new);
     let fault = state.plan.next("", &String::from_utf8_lossy(request));
     state.faults += usize::from(fault.is_some());
     fault
