@@ -21,6 +21,8 @@ pub(crate) enum Failure {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Retry {
     Never,
+    /// Never, because the time is over.
+    TimedOut,
     /// Until the timeout: the server is starting or has no free connection, or another transaction was first.
     UntilTimeout,
     /// A few times: a connection of the pool was closed while it was idle.
@@ -34,7 +36,8 @@ impl Failure {
 
     /// The operation did not end within the timeout.
     pub(crate) fn timeout(timeout: Duration) -> Self {
-        Self::new(ErrorKind::Busy, format!("the server did not respond within {timeout:?}"))
+        let source = format!("the server did not respond within {timeout:?}").into();
+        Self::Failed { kind: ErrorKind::Busy, source, retry: Retry::TimedOut }
     }
 
     /// The error of a connection after the change was sent. Only an error that the server reports, and after which it

@@ -12,7 +12,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Config;
 
-use crate::failure::{Failure, OpenFailure, Retry};
+use crate::failure::{Failure, Retry};
 use crate::tls::{self, SslMode};
 
 /// The number of groups of memories. The writers of a group in this process take turns.
@@ -91,6 +91,8 @@ pub(crate) struct Deadline {
     end: Instant,
     timeout: Duration,
     closed_connections: u32,
+    /// The failure before the last repetition, which explains a timeout.
+    last: Option<Failure>,
 }
 
 impl Deadline {
@@ -98,7 +100,7 @@ impl Deadline {
         // A timeout that cannot be represented never ends.
         let end = Instant::now().checked_add(timeout);
         let end = end.unwrap_or_else(|| Instant::now() + Duration::from_secs(u32::MAX.into()));
-        Self { end, timeout, closed_connections: 0 }
+        Self { end, timeout, closed_connections: 0, last: None }
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -120,13 +122,16 @@ impl Deadline {
             }
             _ => false,
         };
-        self.pause(may_repeat).await.ok_or(failure)
+        if self.pause(may_repeat).await.is_some() {
+            self.last = Some(failure);
+            return Ok(());
+        }
+        Err(self.explain(failure))
     }
 
-    /// Like [`repeat_after`](Self::repeat_after), when opening a store.
-    pub(crate) async fn repeat_opening_after(&mut self, failure: OpenFailure) -> Result<(), OpenFailure> {
-        let may_repeat = matches!(failure, OpenFailure::Failed { kind: ErrorKind::Busy, .. });
-        self.pause(may_repeat).await.ok_or(failure)
+    fn explain(&mut self, failure: Failure) -> Failure {
+        let is_timeout = matches!(failure, Failure::Failed { retry: Retry::TimedOut, .. });
+        self.last.take().filter(|_| is_timeout).unwrap_or(failure)
     }
 
     /// Waits before a repetition if there is one and time is left.

@@ -65,10 +65,16 @@ impl PostgresStore {
 
     pub(crate) async fn open_with(builder: PostgresStoreBuilder) -> Result<Self, OpenFailure> {
         let options = builder.options;
-        let mut deadline = Deadline::after(options.timeout);
+        let deadline = Deadline::after(options.timeout);
         let (connections, schema) = builder.connect().await?;
+        let mut cause = None;
         while let Err(failure) = schema::prepare(&connections, &schema, options.mode, &deadline).await {
-            deadline.repeat_opening_after(failure).await?;
+            let is_busy = matches!(failure, OpenFailure::Failed { kind: ErrorKind::Busy, .. });
+            match deadline.pause(is_busy).await {
+                Some(()) => cause = Some(failure),
+                // An earlier failure explains a timeout.
+                None => return Err(cause.filter(|_| is_busy).unwrap_or(failure)),
+            }
         }
         let memory = memory(&schema, builder.memory, options.max_file_bytes);
         let statements = Arc::new(Statements::new(&schema));

@@ -18,6 +18,7 @@ use futures::future::join3;
 use memory_tool_core::{Batch, ErrorKind, Snapshot, Stat, StorePath, StoreState as _, Version};
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Error, SimpleQueryMessage};
 
@@ -44,11 +45,26 @@ pub(crate) fn take_lock(number: i64, deadline: &Deadline) -> String {
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {milliseconds}; \
          SET LOCAL memory_tool.batch = 'on'; \
          SELECT pg_catalog.pg_advisory_xact_lock({number}), pg_catalog.pg_current_xact_id() AS id, \
+         extract(epoch FROM pg_catalog.now()) AS began, {TIMELINE} AS timeline, \
          CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END"
     )
 }
 
 const COMMIT: &str = "COMMIT";
+
+/// A number that a failover changes.
+const TIMELINE: &str = "left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8)";
+
+/// The status of a transaction. After a crash or a failover, a server can give the number of a lost transaction to
+/// another one. A crash is followed by a checkpoint, and a failover by another timeline, so after these, a commit is
+/// unknown. The time of a checkpoint is in whole seconds.
+fn status_statement() -> String {
+    format!(
+        "SELECT CASE WHEN status <> 'committed' OR {TIMELINE} = $3 AND $2::numeric - 1 > \
+         (SELECT extract(epoch FROM checkpoint_time) FROM pg_catalog.pg_control_checkpoint()) \
+         THEN status ELSE 'unknown' END FROM pg_catalog.pg_xact_status($1::xid8) AS found (status)"
+    )
+}
 
 /// Applies one batch.
 #[derive(Debug)]
@@ -61,7 +77,15 @@ pub(crate) struct Writer<'a> {
 /// A transaction whose checks have passed.
 struct Checked {
     held: Held,
+    transaction: Transaction,
+}
+
+/// The values that identify a transaction later, in the format of the server.
+struct Transaction {
     id: String,
+    /// Seconds since 1970.
+    began: String,
+    timeline: String,
 }
 
 impl Writer<'_> {
@@ -129,7 +153,7 @@ impl Writer<'_> {
     ) -> Result<(), Failure> {
         let Some(checked) = self.check(batch, changes, may_be_applied, deadline).await? else { return Ok(()) };
         match self.commit(checked.held, changes, deadline).await {
-            Err(Failure::Lost(error)) => match self.is_committed(&checked.id, deadline).await {
+            Err(Failure::Lost(error)) => match self.is_committed(&checked.transaction, deadline).await {
                 Some(true) => Ok(()),
                 Some(false) => Err(Failure::rolled_back(error)),
                 None => Err(Failure::Lost(error)),
@@ -156,7 +180,7 @@ impl Writer<'_> {
         );
         let (locked, snapshot, too_long) =
             timeout(deadline.remaining() + GRACE, answers).await.map_err(|_| Failure::timeout(GRACE))?;
-        let id = transaction_id(&locked?)?;
+        let transaction = transaction(&locked?)?;
         let snapshot = snapshot?;
         if may_be_applied && is_applied(changes, &snapshot) {
             roll_back(held);
@@ -167,7 +191,7 @@ impl Writer<'_> {
             batch.changes().iter().try_for_each(|change| change.check(&snapshot))
         };
         match check().map_err(Failure::from).and(too_long) {
-            Ok(()) => Ok(Some(Checked { held, id })),
+            Ok(()) => Ok(Some(Checked { held, transaction })),
             Err(failure) => {
                 roll_back(held);
                 Err(failure)
@@ -193,29 +217,40 @@ impl Writer<'_> {
 
     /// Whether the server committed the transaction, or `None` if that is unknown. Takes the lock, so that the
     /// transaction has ended.
-    async fn is_committed(&self, id: &str, deadline: &Deadline) -> Option<bool> {
+    async fn is_committed(&self, transaction: &Transaction, deadline: &Deadline) -> Option<bool> {
         loop {
-            match self.status(id, deadline).await.as_deref() {
-                Ok("committed") => return Some(true),
-                Ok("aborted") => return Some(false),
+            match self.status(transaction, deadline).await.as_ref().map(Option::as_deref) {
+                Ok(Some("committed")) => return Some(true),
+                Ok(Some("aborted")) => return Some(false),
                 Ok(_) => return None,
                 Err(_) => deadline.pause(true).await?,
             }
         }
     }
 
-    async fn status(&self, id: &str, deadline: &Deadline) -> Result<String, Failure> {
+    async fn status(&self, transaction: &Transaction, deadline: &Deadline) -> Result<Option<String>, Failure> {
         let held = Held::new(self.connections.take(deadline).await?);
         let client = held.client()?;
         let lock = take_lock(self.memory.lock, deadline);
-        let status = "SELECT coalesce(pg_catalog.pg_xact_status($1::xid8), 'unknown')";
-        let id = [(&id as _, Type::TEXT)];
+        let status = status_statement();
+        let Transaction { id, began, timeline } = transaction;
+        let parameters = [(id as _, Type::TEXT), (began as _, Type::TEXT), (timeline as _, Type::TEXT)];
         let (lock, status, commit) = sent(
             deadline,
-            join3(client.batch_execute(&lock), client.query_typed_one(status, &id), client.batch_execute(COMMIT)),
+            join3(
+                client.batch_execute(&lock),
+                client.query_typed_one(&status, &parameters),
+                client.batch_execute(COMMIT),
+            ),
         )
         .await?;
-        let status = first_error(lock, status, commit)?.try_get(0)?;
+        let status = match status {
+            // The server has not reached this number since a crash.
+            Err(error) if error.code() == Some(&SqlState::INVALID_PARAMETER_VALUE) => {
+                return Ok(Some("aborted".into()));
+            }
+            status => first_error(lock, status, commit)?.try_get(0)?,
+        };
         held.release();
         Ok(status)
     }
@@ -256,10 +291,11 @@ fn is_applied(changes: &Changes<'_>, snapshot: &Snapshot) -> bool {
     })
 }
 
-fn transaction_id(answer: &[SimpleQueryMessage]) -> Result<String, Failure> {
-    let id = answer.iter().find_map(|message| match message {
-        SimpleQueryMessage::Row(row) => row.get("id").map(str::to_owned),
-        _ => None,
+fn transaction(answer: &[SimpleQueryMessage]) -> Result<Transaction, Failure> {
+    let transaction = answer.iter().find_map(|message| {
+        let SimpleQueryMessage::Row(row) = message else { return None };
+        let column = |name| row.get(name).map(str::to_owned);
+        Some(Transaction { id: column("id")?, began: column("began")?, timeline: column("timeline")? })
     });
-    id.ok_or_else(|| Failure::new(ErrorKind::Other, "the server did not return the number of the transaction"))
+    transaction.ok_or_else(|| Failure::new(ErrorKind::Other, "the server did not return the number of the transaction"))
 }
