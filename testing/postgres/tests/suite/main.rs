@@ -1,11 +1,12 @@
-//! The conformance suite on PostgreSQL, directly and through PgBouncer in transaction mode, with encryption and under
-//! policies. A pooler with few connections gives each transaction another one.
+//! The conformance suite on PostgreSQL, directly and through PgBouncer in transaction mode, and with encryption and
+//! under policies. A pooler with few connections gives each transaction another one. The store without layers runs all
+//! cases, the others those about changes. The long tier runs all cases through the pooler and with encryption, too, and
+//! tests each policy.
 //!
-//! The name of a test has the layer, the store and the case: `all_policies::postgres::create::refuses-to-overwrite`.
+//! The name of a test has the layer, the store and the case, such as `all_policies::postgres::create::no-overwrite`.
 //! The test starts and kills itself as another process that serves a store.
 
-#![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(all(test, target_os = "linux"))]
 
 mod database;
 
@@ -14,16 +15,19 @@ use std::sync::Arc;
 
 use database::{Database, PostgresFixture};
 use memory_tool_core::BoxError;
-use memory_tool_test_fixtures::{EncryptedFixture, Fixtures, Policy, Under};
+use memory_tool_test_fixtures::{EncryptedFixture, Fixtures, Policy, Tier, Under};
 
 fn main() -> Result<ExitCode, BoxError> {
     let database = Arc::new(Database::default());
     let mut fixtures = Fixtures::default();
     fixtures.add("postgres", |name| PostgresFixture::new(name, &database, false));
-    fixtures.add("pgbouncer", |name| PostgresFixture::new(name, &database, true));
+    fixtures.add_part("pgbouncer", |name| PostgresFixture::new(name, &database, true));
     fixtures
         .add_part("encrypted::postgres", |name| EncryptedFixture::over(PostgresFixture::new(name, &database, false)));
     for policy in Policy::ALL {
+        if ![Policy::All, Policy::History].contains(&policy) && Tier::current() != Tier::Long {
+            continue;
+        }
         fixtures.add_part(format!("{}::postgres", policy.name()), |name| {
             let under = Under::new(policy, PostgresFixture::new(name, &database, false));
             if policy == Policy::All { under } else { under.only_changes() }
