@@ -1,7 +1,7 @@
 //! Operation of a store in PostgreSQL: roles, TLS, poolers and failures.
 
-#![cfg(all(test, target_os = "linux"))]
-#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+#![cfg(test)]
+#![cfg(target_os = "linux")]
 
 mod connections;
 mod failures;

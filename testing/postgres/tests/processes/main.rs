@@ -6,7 +6,8 @@
 //! with the files. Each process must work again after the faults. Faults and commands are derived from a seed, which is
 //! printed. The test starts itself as the processes, so it has no harness.
 
-#![cfg(all(test, target_os = "linux"))]
+#![cfg(test)]
+#![cfg(target_os = "linux")]
 
 mod faults;
 mod inserts;

@@ -6,7 +6,8 @@
 //! The name of a test has the layer, the store and the case, such as `all_policies::postgres::create::no-overwrite`.
 //! The test starts and kills itself as another process that serves a store.
 
-#![cfg(all(test, target_os = "linux"))]
+#![cfg(test)]
+#![cfg(target_os = "linux")]
 
 mod database;
 
