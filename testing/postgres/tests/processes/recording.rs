@@ -10,6 +10,7 @@ use libtest_mimic::Failed;
 use memory_tool_core::{BoxError, Engine, MemoryTool, OpenOptions, Store, StorePath};
 use memory_tool_history::HistoryStore;
 use memory_tool_test_fixtures::agreement::disagreement;
+use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::linearizability::workload::{command, generate, start};
 use memory_tool_test_fixtures::linearizability::{Call, Outcome, batch_of, check_log, check_order, files_of, line_of};
 use memory_tool_test_fixtures::session::Session;
@@ -20,11 +21,13 @@ use tokio::runtime::Builder;
 /// The number of concurrent processes.
 const PROCESSES: usize = 4;
 
-/// The number of memories of a recording. Each has an order of its commands.
-const MEMORIES: usize = 4;
+/// The number of memories of a recording, of which every second has a history. Each has an order of its commands.
+const MEMORIES: usize = 2;
+const MEMORIES_OF_LONG_TIER: usize = 4;
 
 /// The number of commands with a known effect of each memory.
 const COMMANDS: usize = 250;
+const _: () = assert!(MEMORIES_OF_LONG_TIER * COMMANDS >= 1_000);
 
 /// The timeout of a command: short, so that commands on a silent server fail soon, but enough for a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -109,7 +112,7 @@ impl Recording {
     /// Runs the plan while `disturb` runs, until its argument is true. Then heals the faults, and checks everything.
     pub(crate) fn new(plan: &Plan<'_>, disturb: impl Fn(&Progress) + Sync, heal: impl Fn()) -> Result<Self, Failed> {
         let mut recording = Self::default();
-        for memory in 0..MEMORIES {
+        for memory in 0..by_tier(MEMORIES, MEMORIES_OF_LONG_TIER) {
             recording.add(plan, memory, &disturb, &heal).map_err(|error| format!("memory {memory}: {error}"))?;
         }
         Ok(recording)
