@@ -2,9 +2,9 @@
 //! while clients, processes of the server, or the whole server are killed, and while a proxy loses, delays and cuts
 //! requests and responses.
 //!
-//! In the long tier, each recording has at least 1,000 commands with an effect. Half of the memories have a history, which must agree
-//! with the files. Each process must work again after the faults. Faults and commands are derived from a seed, which is
-//! printed. The test starts itself as the processes, so it has no harness.
+//! In the long tier, each recording has at least 1,000 commands with an effect. Half of the memories have a history,
+//! which must agree with the files. Each process must work again after the faults. Faults and commands are derived from
+//! a seed, which is printed. The test starts itself as the processes, so it has no harness.
 
 #![cfg(test)]
 #![cfg(target_os = "linux")]

@@ -21,7 +21,7 @@ use tokio::runtime::Builder;
 /// The number of concurrent processes.
 const PROCESSES: usize = 4;
 
-/// The number of memories of a recording, of which every second has a history. Each has an order of its commands.
+/// The number of memories of a recording. Every second one has a history. Each has an order of its commands.
 const MEMORIES: usize = 2;
 const MEMORIES_OF_LONG_TIER: usize = 4;
 
