@@ -56,12 +56,12 @@ const COMMIT: &str = "COMMIT";
 const TIMELINE: &str = "left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8)";
 
 /// The status of a transaction. After a crash or a failover, a server can give the number of a lost transaction to
-/// another one. A crash is followed by a checkpoint, and a failover by another timeline, so after these, a commit is
-/// unknown. The time of a checkpoint is in whole seconds.
+/// another one. A crash resets the statistics, and a failover begins another timeline, so after these, a commit is
+/// unknown.
 fn status_statement() -> String {
     format!(
-        "SELECT CASE WHEN status <> 'committed' OR {TIMELINE} = $3 AND $2::numeric - 1 > \
-         (SELECT extract(epoch FROM checkpoint_time) FROM pg_catalog.pg_control_checkpoint()) \
+        "SELECT CASE WHEN status <> 'committed' OR {TIMELINE} = $3 AND $2::numeric > \
+         extract(epoch FROM pg_catalog.pg_stat_get_bgwriter_stat_reset_time()) \
          THEN status ELSE 'unknown' END FROM pg_catalog.pg_xact_status($1::xid8) AS found (status)"
     )
 }

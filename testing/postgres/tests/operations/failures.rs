@@ -202,6 +202,30 @@ async fn an_unknown_outcome_is_found_out() {
     assert!(proxy.faults() == 4, "{} faults", proxy.faults());
 }
 
+/// A commit is lost before or after the server gets it. The first packet of each pipeline is matched.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edit_or_a_rename_with_a_lost_commit_is_made_once() {
+    const ROUNDS: usize = 20;
+    let database = Database::new(server());
+    let proxy = SqlProxy::start(server(), Duration::ZERO).unwrap();
+    let store = open(&proxy.url(database.role(), database.name())).await.unwrap();
+    let file = |number: usize| format!("/memories/{number}");
+    succeed(&store, create(&file(0), "0")).await;
+    let faults = [Fault::CutRequest, Fault::CloseUnanswered, Fault::ResetUnanswered, Fault::CutAnswer];
+    for (number, fault) in faults.into_iter().cycle().take(ROUNDS).enumerate() {
+        let (old, new) = (number.to_string(), (number + 1).to_string());
+        let edit = json!({"command": "str_replace", "path": file(number), "old_str": old, "new_str": new});
+        let rename = json!({"command": "rename", "old_path": file(number), "new_path": file(number + 1)});
+        for (command, statement) in [(edit, "memory_tool.batch"), (rename, "moved.new")] {
+            proxy.fault_at(Requests::all().with(statement), 1, fault);
+            succeed(&store, command).await;
+        }
+    }
+    assert_eq!(proxy.faults(), 2 * ROUNDS);
+    let view = succeed(&store, view(&file(ROUNDS))).await;
+    assert!(view.ends_with(&format!("\t{ROUNDS}")), "{view}");
+}
+
 /// After a crash, PostgreSQL reuses the numbers of transactions that are missing in the log.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_outcome_of_another_transaction_with_the_same_number_is_not_believed() {

@@ -6,6 +6,7 @@
 mod connections;
 mod failures;
 mod layer_cases;
+mod opening;
 mod poolers;
 mod roles;
 mod round_trips;

@@ -1,10 +1,29 @@
-//! Opening: creating and upgrading tables, versions, encodings and replicas.
+//! Opening: creating tables, their versions, schemas and pools; and verifying.
 
-use memory_tool_core::{ErrorKind, MemoryName, OpenOptions, StoreError};
-use memory_tool_postgres::{OpenFailure, PostgresStoreBuilder};
-use serde_json::json;
+use deadpool_postgres::{Manager, Pool};
+use memory_tool_core::{Batch, ErrorKind, MemoryName, OpenOptions, Store as _, StoreError, StoreExt as _};
+use memory_tool_postgres::{PostgresStore, PostgresStoreBuilder};
+use memory_tool_test_fixtures::path;
+use memory_tool_test_postgres::{Database, builder, open, server};
 
-use crate::support::{OWNER, builder, open, read_only, reply, server, text, write};
+use crate::{succeed, view};
+
+fn read_only(url: &str) -> PostgresStoreBuilder {
+    builder(url).options(OpenOptions::new().read_only())
+}
+
+async fn write(store: &PostgresStore, file: &str, text: &str) -> Result<(), StoreError> {
+    store.apply(Batch::new().write(path(file), text)).await
+}
+
+async fn text(store: &PostgresStore, file: &str) -> Option<String> {
+    let file = store.read(file).await.unwrap().into_file()?;
+    Some(String::from_utf8(file.content).unwrap())
+}
+
+fn database_sql(database: &Database, statements: &str) -> String {
+    server().sql_in(database.role(), database.name(), statements).unwrap()
+}
 
 async fn failure(builder: PostgresStoreBuilder) -> (ErrorKind, String) {
     let error = builder.open().await.unwrap_err();
@@ -13,26 +32,23 @@ async fn failure(builder: PostgresStoreBuilder) -> (ErrorKind, String) {
 
 #[tokio::test]
 async fn concurrent_openings_create_the_tables_once() {
-    let server = server();
-    let url = server.url(OWNER, OWNER);
-    let opened = futures::future::join_all((0..8).map(|_| open(&url))).await;
+    let database = Database::new(server());
+    let url = database.url(server());
+    let opened = futures::future::join_all((0..8).map(|_| async { open(&url).await.unwrap() })).await;
     write(&opened[0], "/memories/a", "a").await.unwrap();
     assert_eq!(text(&opened[7], "/memories/a").await.as_deref(), Some("a"));
-    assert_eq!(server.sql_in(OWNER, OWNER, "SELECT number FROM memory_tool.schema_version").unwrap(), "1");
+    assert_eq!(database_sql(&database, "SELECT number FROM memory_tool.schema_version"), "1");
 }
 
 #[tokio::test]
 async fn a_missing_store_is_not_created_by_other_modes() {
-    let server = server();
-    let url = server.url(OWNER, OWNER);
+    let database = Database::new(server());
+    let url = database.url(server());
     for options in [OpenOptions::new().must_exist(), OpenOptions::new().read_only()] {
         assert_eq!(failure(builder(&url).options(options)).await.0, ErrorKind::NotFound);
     }
-    assert_eq!(
-        server.sql_in(OWNER, OWNER, "SELECT count(*) FROM pg_namespace WHERE nspname = 'memory_tool'").unwrap(),
-        "0"
-    );
-    let store = open(&url).await;
+    assert_eq!(database_sql(&database, "SELECT count(*) FROM pg_namespace WHERE nspname = 'memory_tool'"), "0");
+    let store = open(&url).await.unwrap();
     read_only(&url).open().await.unwrap();
     assert_eq!(failure(read_only(&format!("{url}?memory=alice"))).await.0, ErrorKind::NotFound);
     write(&store.memory("alice".parse().unwrap()), "/memories/a", "a").await.unwrap();
@@ -48,35 +64,27 @@ async fn a_missing_store_is_not_created_by_other_modes() {
 
 #[tokio::test]
 async fn unsuitable_databases_are_refused() {
-    let server = server();
-    let url = server.url(OWNER, OWNER);
-    open(&url).await;
-    server.sql_in(OWNER, OWNER, "UPDATE memory_tool.schema_version SET number = 9").unwrap();
+    let database = Database::new(server());
+    let url = database.url(server());
+    open(&url).await.unwrap();
+    database_sql(&database, "UPDATE memory_tool.schema_version SET number = 9");
     let (kind, message) = failure(builder(&url)).await;
     assert_eq!(kind, ErrorKind::Unsupported);
     assert!(message.ends_with("the tables have version 9; this program supports versions up to 1"), "{message}");
-    server.sql_in(OWNER, OWNER, "UPDATE memory_tool.schema_version SET number = 0").unwrap();
+    database_sql(&database, "UPDATE memory_tool.schema_version SET number = 0");
     let (kind, message) = failure(builder(&url).options(OpenOptions::new().must_exist())).await;
     assert_eq!(kind, ErrorKind::Unsupported);
     assert!(message.contains("run memory-tool migrate to upgrade them to version 1"), "{message}");
 
-    server.sql(&format!("CREATE DATABASE latin OWNER {OWNER} ENCODING LATIN1 LOCALE 'C' TEMPLATE template0")).unwrap();
-    let (kind, message) = failure(builder(&server.url(OWNER, "latin"))).await;
-    assert_eq!(kind, ErrorKind::Unsupported);
-    assert!(message.ends_with("the encoding of the database is LATIN1; UTF8 is required"), "{message}");
-
-    let (kind, message) = failure(builder(&server.url(OWNER, "missing"))).await;
-    assert_eq!(kind, ErrorKind::Other);
-    assert!(message.contains(r#"database "missing" does not exist"#), "{message}");
     let (kind, _) = failure(builder(&url).schema("A B")).await;
     assert_eq!(kind, ErrorKind::Invalid);
 }
 
 #[tokio::test]
 async fn schemas_are_separate_stores() {
-    let server = server();
-    let url = server.url(OWNER, OWNER);
-    let (first, second) = (open(&url).await, open(&format!("{url}?schema=agents")).await);
+    let database = Database::new(server());
+    let url = database.url(server());
+    let (first, second) = (open(&url).await.unwrap(), open(&format!("{url}?schema=agents")).await.unwrap());
     write(&first, "/memories/a", "first").await.unwrap();
     assert_eq!(text(&second, "/memories/a").await, None);
     write(&second, "/memories/a", "second").await.unwrap();
@@ -84,29 +92,27 @@ async fn schemas_are_separate_stores() {
 }
 
 #[tokio::test]
-async fn a_replica_can_be_read() {
-    let server = server();
-    let url = server.url(OWNER, OWNER);
-    let store = open(&url).await;
+async fn a_program_passes_its_own_pool() {
+    let database = Database::new(server());
+    let config = database.url(server()).parse().unwrap();
+    let pool = Pool::builder(Manager::new(config, tokio_postgres::NoTls)).max_size(1).build().unwrap();
+    let store = PostgresStore::builder(pool.clone()).memory("alice".parse().unwrap()).open().await.unwrap();
     write(&store, "/memories/a", "a").await.unwrap();
-    let standby = server.standby().unwrap();
-    let url = standby.url(OWNER, OWNER);
-    let error = builder(&url).open().await.unwrap_err();
-    let failure = std::error::Error::source(&error).unwrap().downcast_ref();
-    assert!(matches!(failure, Some(OpenFailure::Replica)), "{error:?}");
-    let replica = read_only(&url).open().await.unwrap();
-    assert_eq!(text(&replica, "/memories/a").await.as_deref(), Some("a"));
+    drop(store);
+    let client = pool.get().await.unwrap();
+    let stored = client.query_one("SELECT memory, content FROM memory_tool.file", &[]).await.unwrap();
+    assert_eq!((stored.get(0), stored.get(1)), ("alice", &b"a"[..]));
 }
 
 #[tokio::test]
 async fn damage_is_reported() {
-    let server = server();
-    let store = open(&server.url(OWNER, OWNER)).await;
+    let database = Database::new(server());
+    let store = open(&database.url(server())).await.unwrap();
     write(&store, "/memories/a", "a").await.unwrap();
     assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
     let insert = |memory: &str, path: &str| {
         let insert = "INSERT INTO memory_tool.file (memory, path, version, created_at, modified_at, content)";
-        server.sql_in(OWNER, OWNER, &format!("{insert} VALUES ('{memory}', '{path}', '1', -1, 0, 'b')")).unwrap();
+        database_sql(&database, &format!("{insert} VALUES ('{memory}', '{path}', '1', -1, 0, 'b')"));
     };
     insert("default", "/memories/a/b");
     insert("default", "/memories/c//d");
@@ -122,6 +128,6 @@ async fn damage_is_reported() {
     ] {
         assert!(messages.iter().any(|message| message.starts_with(expected)), "{expected} in {messages:?}");
     }
-    let view = reply(&store, json!({"command": "view", "path": "/memories"})).await;
+    let view = succeed(&store, view("/memories")).await;
     assert!(view.contains("/memories/a"), "{view}");
 }
