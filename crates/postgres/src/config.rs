@@ -61,7 +61,8 @@ impl PostgresStoreBuilder {
     /// ```
     /// use memory_tool_postgres::PostgresStoreBuilder;
     ///
-    /// PostgresStoreBuilder::from_url("postgres://bob@db.example/app?memory=alice&schema=agents")?;
+    /// let builder = PostgresStoreBuilder::from_url("postgres://bob@db.example/app?memory=alice&schema=agents")?;
+    /// # let _ = builder;
     /// assert!(PostgresStoreBuilder::from_url("postgres://bob:password@db.example/app").is_err());
     /// # Ok::<(), memory_tool_postgres::UrlError>(())
     /// ```

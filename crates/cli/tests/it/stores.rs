@@ -213,7 +213,7 @@ fn an_unknown_scheme_is_refused_with_a_hint() {
             &output,
             &format!(
                 "error: invalid value '{store}' for '--store <URL>': unknown scheme `{scheme}:`. \
-                 A store is a path, or a URL that begins with file:, sqlite:, s3:, gs:, az: or in-process:; \
+                 A store is a path, or a URL that begins with file:, sqlite:, postgres:, s3:, gs:, az: or in-process:; \
                  write ./{store} for a path of that name\n"
             ),
         );
