@@ -13,7 +13,6 @@
 
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use futures::future::join3;
 use memory_tool_core::{Batch, ErrorKind, Snapshot, Stat, StorePath, StoreState as _, Version};
 use sha2::{Digest as _, Sha256};
@@ -40,9 +39,11 @@ pub(crate) fn lock_number(names: &[&str]) -> i64 {
 /// The statements that begin a transaction and take a lock. They set the isolation and the durability that this module
 /// relies on, until the end of the transaction.
 pub(crate) fn take_lock(number: i64, deadline: &Deadline) -> String {
+    let grace = GRACE.as_millis(); // a disappeared client must not keep the lock
     let milliseconds = deadline.remaining().as_millis().clamp(1, i32::MAX as u128);
     format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {milliseconds}; \
+         SET LOCAL idle_in_transaction_session_timeout = {grace}; \
          SET LOCAL memory_tool.batch = 'on'; \
          SELECT pg_catalog.pg_advisory_xact_lock({number}), pg_catalog.pg_current_xact_id() AS id, \
          extract(epoch FROM pg_catalog.now()) AS began, {TIMELINE} AS timeline, \
@@ -183,7 +184,7 @@ impl Writer<'_> {
         let transaction = transaction(&locked?)?;
         let snapshot = snapshot?;
         if may_be_applied && is_applied(changes, &snapshot) {
-            roll_back(held);
+            roll_back(held, deadline).await;
             return Ok(None);
         }
         let check = || {
@@ -193,7 +194,7 @@ impl Writer<'_> {
         match check().map_err(Failure::from).and(too_long) {
             Ok(()) => Ok(Some(Checked { held, transaction })),
             Err(failure) => {
-                roll_back(held);
+                roll_back(held, deadline).await;
                 Err(failure)
             }
         }
@@ -274,12 +275,13 @@ fn first_error<A, B, C>(
     Ok(value)
 }
 
-/// Sends the rollback without waiting for its end. The server makes it before the next statement of the connection.
-fn roll_back(held: Held) {
-    if let Ok(client) = held.client() {
-        let _ = client.batch_execute("ROLLBACK").now_or_never();
+/// Ends a transaction whose checks have failed. Waits for the end, because some programs drive their connections only
+/// during an operation, and the lock would stop other programs until then.
+async fn roll_back(held: Held, deadline: &Deadline) {
+    let Ok(client) = held.client() else { return };
+    if let Ok(Ok(())) = deadline.limit(client.batch_execute("ROLLBACK")).await {
+        held.release();
     }
-    held.release();
 }
 
 /// Whether an edit was applied by an earlier attempt: its first file has the version that it got.

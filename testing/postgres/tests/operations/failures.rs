@@ -4,7 +4,9 @@
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use memory_tool_core::{ErrorKind, OpenMode, OpenOptions, StoreExt as _};
+use memory_tool_core::{
+    Batch, ErrorKind, OpenMode, OpenOptions, Precondition, Store as _, StoreError, StoreExt as _, StorePath,
+};
 use memory_tool_test_postgres::{Database, open, open_with, server};
 use serde_json::json;
 
@@ -224,6 +226,24 @@ async fn an_edit_or_a_rename_with_a_lost_commit_is_made_once() {
     assert_eq!(proxy.faults(), 2 * ROUNDS);
     let view = succeed(&store, view(&file(ROUNDS))).await;
     assert!(view.ends_with(&format!("\t{ROUNDS}")), "{view}");
+}
+
+/// Some programs drive their connections only during an operation.
+#[test]
+fn a_refused_change_has_released_its_lock() {
+    let database = Database::new(server());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let store = runtime.block_on(open(&database.url(server()))).unwrap();
+    runtime.block_on(store.write("/memories/a", "kept")).unwrap();
+    let batch = Batch::new().require("/memories/a".parse::<StorePath>().unwrap(), Precondition::Absent);
+    let refused = runtime.block_on(store.apply(batch.write("/memories/b".parse::<StorePath>().unwrap(), "x")));
+    assert!(
+        matches!(refused, Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. })),
+        "{refused:?}"
+    );
+    let locks = "SELECT count(*) FROM pg_locks JOIN pg_database ON oid = database \
+         WHERE locktype = 'advisory' AND datname = ";
+    assert_eq!(server().sql(&format!("{locks}'{}'", database.name())).unwrap(), "0");
 }
 
 /// After a crash, PostgreSQL reuses the numbers of transactions that are missing in the log.
