@@ -40,11 +40,12 @@ fn main() {
         Amount::Usual | Amount::Full => (2_000, 50, 4.0),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let server = PostgresOptions::new().durable().start().unwrap();
-    server.sql(&format!("CREATE ROLE {ROLE} LOGIN")).unwrap();
-    server.sql(&format!("CREATE DATABASE {ROLE} OWNER {ROLE}")).unwrap();
+    let server = start(PostgresOptions::new().durable());
     print_machine(server.socket(), &[server.sql("SELECT version()").unwrap()]);
-    print_commands(&runtime, &server, rounds);
+    print_commands(&runtime, &server, "Unix socket", rounds);
+    let in_ram = start(PostgresOptions::new());
+    print_commands(&runtime, &in_ram, "without flushes of PostgreSQL", rounds);
+    drop(in_ram);
     print_distances(&runtime, &server, distant_rounds);
     print_sessions(&runtime, &server, seconds);
     if let Amount::Full = amount {
@@ -52,8 +53,15 @@ fn main() {
     }
 }
 
+fn start(options: PostgresOptions) -> PostgresServer {
+    let server = options.start().unwrap();
+    server.sql(&format!("CREATE ROLE {ROLE} LOGIN")).unwrap();
+    server.sql(&format!("CREATE DATABASE {ROLE} OWNER {ROLE}")).unwrap();
+    server
+}
+
 /// Compares the commands over a Unix socket.
-fn print_commands(runtime: &Runtime, server: &PostgresServer, rounds: usize) {
+fn print_commands(runtime: &Runtime, server: &PostgresServer, title: &str, rounds: usize) {
     let ours = Tool::new(runtime, open(runtime, &server.url(ROLE, ROLE), "commands"));
     let directory = tempfile::tempdir_in(target_directory()).unwrap();
     let sqlite = runtime.block_on(SqliteStore::open(directory.path().join("memory.sqlite"))).unwrap();
@@ -75,7 +83,7 @@ fn print_commands(runtime: &Runtime, server: &PostgresServer, rounds: usize) {
         }),
         row("`delete`, 4 KB", &|n| delete(&other(n)), &|n| runtime.block_on(bare.delete(&other(n)))),
     ];
-    print_table("Unix socket | ours | bare | SQLite | ours / bare | ours / SQLite", rows);
+    print_table(&format!("{title} | ours | bare | SQLite | ours / bare | ours / SQLite"), rows);
 }
 
 /// Compares commands on a distant server with the same commands on a distant bucket.

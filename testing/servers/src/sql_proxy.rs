@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::background::Background;
 use crate::error::Error;
@@ -139,18 +139,25 @@ async fn serve(mut client: TcpStream, socket: PathBuf, delay: Duration, state: &
                 }
             }
             length = server.read(&mut received) => {
-                let response = &received[..length?];
+                let mut response = received[..length?].to_vec();
                 if response.is_empty() {
                     return Ok(());
                 }
                 let until = Instant::now() + delay + std::mem::take(&mut more);
-                while let Ok(length) = timeout_at(until, client.read(&mut sent)).await {
-                    match length? {
-                        0 => return Ok(()),
-                        length => server.write_all(&sent[..length]).await?,
+                loop {
+                    tokio::select! {
+                        () = sleep_until(until) => break,
+                        length = client.read(&mut sent) => match length? {
+                            0 => return Ok(()),
+                            length => server.write_all(&sent[..length]).await?,
+                        },
+                        length = server.read(&mut received) => match length? {
+                            0 => break,
+                            length => response.extend(&received[..length]),
+                        },
                     }
                 }
-                client.write_all(response).await?;
+                client.write_all(&response).await?;
                 is_new = true;
             }
         }

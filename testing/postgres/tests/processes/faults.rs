@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use libtest_mimic::Failed;
+use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_postgres::{Database, server};
 use memory_tool_test_servers::{Fault, Faults, PgBouncer, PostgresOptions, Requests, SqlProxy};
 
@@ -17,7 +18,7 @@ const KILLS: f64 = 0.05;
 /// The pause between kills of the server's processes, after which some commands have run.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How often a memory meets a kill.
+/// How many kills a memory meets at least.
 const LEAST_KILLS: usize = 5;
 
 /// How late a request arrives that its client has given up, longer than the timeout of a command.
@@ -123,8 +124,8 @@ fn chances() -> Vec<(Fault, f64)> {
         (Fault::Delay(Duration::from_millis(10)), 0.02),
         (Fault::DelayRequest(Duration::from_millis(10)), 0.02),
         (Fault::DelayRequest(LATE), 0.002),
-        (Fault::Hang, 0.002),
-        (Fault::Swallow, 0.002),
+        (Fault::Hang, by_tier(0.0005, 0.002)), // each takes as long as the timeout and its grace
+        (Fault::Swallow, by_tier(0.0005, 0.002)),
     ]
 }
 

@@ -22,7 +22,7 @@ use tokio::runtime::Builder;
 const PROCESSES: usize = 4;
 
 /// The number of memories of a recording. Every second one has a history. Each has an order of its commands.
-const MEMORIES: usize = 2;
+const MEMORIES: usize = 1;
 const MEMORIES_OF_LONG_TIER: usize = 4;
 
 /// The number of commands with a known effect of each memory.
