@@ -15,16 +15,26 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use database::{Database, PostgresFixture};
+use memory_tool_conformance::Suite;
 use memory_tool_core::BoxError;
 use memory_tool_test_fixtures::{EncryptedFixture, Fixtures, Policy, Tier, Under};
+
+/// The groups of cases that start no programs.
+const CHANGES: [&str; 6] = ["create.", "str_replace.", "insert.", "delete.", "rename.", "store."];
 
 fn main() -> Result<ExitCode, BoxError> {
     let database = Arc::new(Database::default());
     let mut fixtures = Fixtures::default();
     fixtures.add("postgres", |name| PostgresFixture::new(name, &database, false));
     fixtures.add_part("pgbouncer", |name| PostgresFixture::new(name, &database, true));
-    fixtures
-        .add_part("encrypted::postgres", |name| EncryptedFixture::over(PostgresFixture::new(name, &database, false)));
+    let encrypted = |name: &str| EncryptedFixture::over(PostgresFixture::new(name, &database, false));
+    if Tier::current() == Tier::Long {
+        fixtures.add_part("encrypted::postgres", encrypted);
+    } else {
+        // The cases about damage open the store hundreds of times.
+        let suite = Suite::for_store(encrypted("encrypted::postgres"));
+        fixtures.add_suite("encrypted::postgres", CHANGES.into_iter().fold(suite, Suite::filter));
+    }
     for policy in Policy::ALL {
         if ![Policy::All, Policy::History].contains(&policy) && Tier::current() != Tier::Long {
             continue;
