@@ -191,7 +191,7 @@ fn print_many(runtime: &Runtime, server: &PostgresServer, rounds: usize) {
     let names = sample(20, || drop(black_box(runtime.block_on(many.tool.store().memory_names()).unwrap())));
     let listing = sample(20, || many.call(view("/memories")));
     print_table(
-        "| time",
+        "1,000 memories of 1,000 files | time",
         [
             vec!["names of all memories".to_owned(), time(names)],
             vec!["`view` of a directory of 1,000 files".to_owned(), time(listing)],
