@@ -143,8 +143,9 @@ async fn serve(mut client: TcpStream, socket: PathBuf, delay: Duration, state: &
                 if response.is_empty() {
                     return Ok(());
                 }
-                let until = Instant::now() + delay + std::mem::take(&mut more);
-                loop {
+                let delay = delay + std::mem::take(&mut more);
+                let until = Instant::now() + delay;
+                while !delay.is_zero() {
                     tokio::select! {
                         () = sleep_until(until) => break,
                         length = client.read(&mut sent) => match length? {
