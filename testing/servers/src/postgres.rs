@@ -385,7 +385,7 @@ fn owner() -> Result<Option<(u32, u32)>, Error> {
     let users = fs::read_to_string("/etc/passwd").doing("reading the users")?;
     let find = |name: &str| {
         let fields: Vec<_> = users.lines().find_map(|line| line.strip_prefix(name))?.split(':').collect();
-        Some((fields.get(2)?.parse().ok()?, fields.get(3)?.parse().ok()?))
+        Some((fields.get(1)?.parse().ok()?, fields.get(2)?.parse().ok()?))
     };
     Ok(find("postgres:").or_else(|| find("nobody:")).or(Some((65_534, 65_534))))
 }
