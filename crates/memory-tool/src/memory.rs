@@ -259,11 +259,12 @@ impl Memory {
 
     #[cfg(feature = "history")]
     async fn with_history_problems(&self, mut report: VerifyReport) -> Result<VerifyReport, StoreError> {
+        let store = self.inner.backend.store();
         #[cfg(feature = "encrypted")]
-        let encrypted = self.inner.encrypted.clone().map(|encrypted| Arc::new(encrypted) as Arc<dyn Store>);
-        #[cfg(not(feature = "encrypted"))]
-        let encrypted: Option<Arc<dyn Store>> = None;
-        let store = encrypted.unwrap_or_else(|| self.inner.backend.store());
+        let store = match &self.inner.encrypted {
+            Some(encrypted) => Arc::new(encrypted.clone()),
+            None => store,
+        };
         #[cfg(feature = "policies")]
         for scope in memory_tool_policies::Scope::list_in(&*store).await? {
             let scoped = memory_tool_policies::ScopedStore::new(Arc::clone(&store), scope.clone());
