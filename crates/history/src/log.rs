@@ -97,6 +97,10 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
+    fn has_seen(&self, tip: &Tip) -> bool {
+        self.last.as_ref().is_some_and(|(head, next)| *head == tip.head && *next == tip.next)
+    }
+
     /// Whether to try again after an error with this tip.
     ///
     /// # Errors
@@ -142,6 +146,13 @@ impl<S: Store> Log<S> {
             Some(tip) => Ok(tip),
             None => self.load().await,
         }
+    }
+
+    /// The end of the log for another attempt. It is read again if it is the end of the last attempt, which a slow
+    /// reader may have stored again.
+    pub(crate) async fn tip_after(&self, attempts: &Attempts) -> Result<Arc<Tip>, StoreError> {
+        let tip = self.tip().await?;
+        if attempts.has_seen(&tip) { self.load().await } else { Ok(tip) }
     }
 
     /// Replaces the known end of the log if it is still this one.

@@ -110,7 +110,7 @@ impl<S: Store> Past<S> {
     pub(crate) async fn read(&self, path: &StorePath) -> Result<Node, HistoryError> {
         let (log, mut attempts) = (self.store.log(), Attempts::default());
         loop {
-            let tip = log.tip().await?;
+            let tip = log.tip_after(&attempts).await?;
             match self.read_at(&tip, path).await {
                 Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
                 outcome => return outcome,

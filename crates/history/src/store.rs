@@ -116,7 +116,7 @@ impl<S: Store> HistoryStore<S> {
     pub(crate) async fn commit(&self, batch: Batch, origin: &Origin) -> Result<Entry, StoreError> {
         let (mut attempts, mut conflicts, mut turn) = (Attempts::default(), 0, None);
         loop {
-            let tip = self.log.tip().await?;
+            let tip = self.log.tip_after(&attempts).await?;
             match self.commit_at(&tip, &batch, origin.clone()).await {
                 Err(error) if is_outdated(&error) => {
                     attempts.again(&tip, error)?;
