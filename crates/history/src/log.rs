@@ -369,3 +369,26 @@ impl<S: Store> Log<S> {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use memory_tool_core::{InMemoryStore, StoreExt as _};
+
+    use super::*;
+    use crate::store::HistoryStore;
+
+    /// Otherwise the writer would meet the same end twice, and take it for damage.
+    #[tokio::test]
+    async fn an_end_that_a_slow_reader_stores_again_is_read_again() {
+        let inner = Arc::new(InMemoryStore::new());
+        let (late, other) = (HistoryStore::new(Arc::clone(&inner)), HistoryStore::new(inner));
+        late.write("/memories/a", "one").await.unwrap();
+        let old = late.log().load().await.unwrap();
+        other.write("/memories/a", "two").await.unwrap();
+        let mut attempts = Attempts::default();
+        attempts.again(&old, StoreError::AlreadyExists { path: records::single(old.next) }).unwrap();
+        *late.log().tip.lock().unwrap() = Some(Arc::clone(&old));
+        assert_eq!(late.log().tip_after(&attempts).await.unwrap().next, old.next + 1);
+    }
+}
