@@ -1,11 +1,9 @@
 //! [`Statements`]: the SQL of files and records, and the conversion of rows.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use deadpool_postgres::Client;
 use memory_tool_core::{
     Batch, Change, CheckInputs, ErrorKind, FileEntry, FileTimes, Listing, MAX_PATH_BYTES, MemoryName, Node,
-    Precondition, Snapshot, Stat, StoreError, StorePath, StoredFile, UnlistedItem, UnlistedReason, Usage, Version,
+    Precondition, Snapshot, Stat, StoreError, StorePath, StoredFile, UnlistedItem, Usage, Version,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -298,7 +296,7 @@ impl<'a> Changes<'a> {
                 Change::Write { path, content, times } => {
                     let written = &mut changes.written;
                     let version = first_version.wrapping_add(written.paths.len() as u128);
-                    let (created, modified) = stored(*times);
+                    let (created, modified) = times.to_millis();
                     written.paths.push(path.as_str());
                     written.versions.push(version.to_be_bytes().to_vec());
                     written.created.push(created);
@@ -368,10 +366,14 @@ fn node(memory: &Memory, path: &StorePath, rows: &[Row]) -> Result<Node, Failure
         match canonical(found) {
             Some(path) => {
                 let entry = FileEntry::new(path, size);
-                listing.files.push(entry.with_created(time(row.try_get(3)?)).with_modified(time(row.try_get(4)?)));
+                listing.files.push(
+                    entry
+                        .with_created(FileTimes::of_millis(row.try_get(3)?))
+                        .with_modified(FileTimes::of_millis(row.try_get(4)?)),
+                );
             }
             None if found == path.as_str() => {} // another program wrote a file in place of a root
-            None => listing.unlisted.push(unlisted(found)),
+            None => listing.unlisted.push(UnlistedItem::of_illegal_path(found)),
         }
     }
     let is_directory = path.is_root() || !listing.files.is_empty();
@@ -381,32 +383,6 @@ fn node(memory: &Memory, path: &StorePath, rows: &[Row]) -> Result<Node, Failure
 /// The path of a row; `None` if it is invalid.
 pub(crate) fn canonical(stored: &str) -> Option<StorePath> {
     stored.parse().ok().filter(|path: &StorePath| path.as_str() == stored && !path.is_root())
-}
-
-/// The item for a row with an invalid path: its first illegal name, in the directory above it.
-fn unlisted(stored: &str) -> UnlistedItem {
-    let mut directory = if stored.starts_with("/records") { StorePath::records() } else { StorePath::memories() };
-    for name in stored.split('/').skip(2) {
-        match directory.join(name) {
-            Ok(path) => directory = path,
-            Err(_) => return UnlistedItem::new(directory, name, UnlistedReason::IllegalName),
-        }
-    }
-    UnlistedItem::new(directory, "", UnlistedReason::IllegalName)
-}
-
-/// The times of a file that is written, in milliseconds since 1970.
-fn stored(times: FileTimes) -> (Option<i64>, i64) {
-    let milliseconds = |time: SystemTime| {
-        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    };
-    (times.created.map(milliseconds), milliseconds(times.modified.unwrap_or_else(SystemTime::now)))
-}
-
-/// The time of a column; `None` if another program wrote a time that is out of range.
-fn time(stored: i64) -> Option<SystemTime> {
-    UNIX_EPOCH.checked_add(Duration::from_millis(stored.try_into().ok()?))
 }
 
 /// A random number, from which on versions are chosen. No version is used twice.

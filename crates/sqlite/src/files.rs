@@ -1,10 +1,8 @@
 //! [`Files`]: the files and records of one memory, in SQL.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
 use memory_tool_core::{
     Change, ErrorKind, FileEntry, FileTimes, Listing, MAX_PATH_BYTES, MemoryName, Node, NodeKind, Stat, StoreError,
-    StorePath, StoreState, StoredFile, UnlistedItem, UnlistedReason, Usage, Version,
+    StorePath, StoreState, StoredFile, UnlistedItem, Usage, Version,
 };
 use rusqlite::{Connection, Params, Row};
 
@@ -95,14 +93,18 @@ impl Files<'_> {
         while let Some(row) = rows.next()? {
             let stored = row.get_ref(0)?;
             let Some(path) = stored.as_str().ok().and_then(canonical) else {
-                listing.unlisted.push(unlisted(&String::from_utf8_lossy(stored.as_bytes().unwrap_or_default())));
+                listing.unlisted.push(UnlistedItem::of_illegal_path(&String::from_utf8_lossy(
+                    stored.as_bytes().unwrap_or_default(),
+                )));
                 continue;
             };
             let entry = match size(row.get(1)?) {
                 Ok(size) => FileEntry::new(path, size),
                 Err(_) => FileEntry::damaged(path, 0),
             };
-            listing.files.push(entry.with_created(time(row.get(2)?)).with_modified(time(row.get(3)?)));
+            listing.files.push(
+                entry.with_created(FileTimes::of_millis(row.get(2)?)).with_modified(FileTimes::of_millis(row.get(3)?)),
+            );
         }
         Ok(listing)
     }
@@ -161,7 +163,7 @@ impl Files<'_> {
         if self.execute(CONTENT, (self.name(), path.as_str(), content))? == 0 {
             return Ok(false);
         }
-        let (created, modified) = stored(times);
+        let (created, modified) = times.to_millis();
         self.execute(FILE, (self.name(), path.as_str(), content.len() as i64, created, modified))?;
         Ok(true)
     }
@@ -173,7 +175,7 @@ impl Files<'_> {
              VALUES (?1, ?2, ?3, last_insert_rowid(), min(coalesce(?4, ?5), ?5), ?5) ON CONFLICT (memory, path) \
              DO UPDATE SET size = excluded.size, content_id = excluded.content_id, modified_at = excluded.modified_at";
         self.execute(CONTENT, (content,))?;
-        let (created, modified) = stored(times);
+        let (created, modified) = times.to_millis();
         self.execute(FILE, (self.name(), path.as_str(), content.len() as i64, created, modified))?;
         Ok(())
     }
@@ -280,35 +282,8 @@ pub(crate) fn canonical(stored: &str) -> Option<StorePath> {
     stored.parse().ok().filter(|path: &StorePath| path.as_str() == stored)
 }
 
-/// The item for a row with an invalid path: its first illegal name, in the directory above it.
-fn unlisted(stored: &str) -> UnlistedItem {
-    let mut directory = if stored.starts_with("/records") { StorePath::records() } else { StorePath::memories() };
-    for name in stored.split('/').skip(2) {
-        match directory.join(name) {
-            Ok(path) => directory = path,
-            Err(_) => return UnlistedItem::new(directory, name, UnlistedReason::IllegalName),
-        }
-    }
-    let name = directory.file_name().unwrap_or_default().to_owned();
-    UnlistedItem::new(directory.parent().unwrap_or(directory), name, UnlistedReason::IllegalName) // not UTF-8
-}
-
 fn size(stored: i64) -> Result<u64, Failure> {
     stored.try_into().map_err(|_| Failure::new(ErrorKind::Damaged, "the size of a file is negative"))
-}
-
-/// The times of a file that is written, in milliseconds since 1970.
-fn stored(times: FileTimes) -> (Option<i64>, i64) {
-    let milliseconds = |time: SystemTime| {
-        let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
-    };
-    (times.created.map(milliseconds), milliseconds(times.modified.unwrap_or_else(SystemTime::now)))
-}
-
-/// The time of a column; `None` if another program wrote a time that is out of range.
-fn time(stored: i64) -> Option<SystemTime> {
-    UNIX_EPOCH.checked_add(Duration::from_millis(stored.try_into().ok()?))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Results of reading a store: [`Node`], [`Stat`], [`StoredFile`], [`Version`], [`Listing`] and [`FileEntry`].
 
 use std::fmt;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::store::path::PathError;
 use crate::store::quote::quote;
@@ -165,6 +165,19 @@ impl UnlistedItem {
         Self { directory, name: name.into(), reason }
     }
 
+    /// The item for a path in a database that no store writes: its first illegal name, in the directory above it.
+    pub fn of_illegal_path(path: &str) -> Self {
+        let mut directory = if path.starts_with("/records") { StorePath::records() } else { StorePath::memories() };
+        for name in path.split('/').skip(2) {
+            match directory.join(name) {
+                Ok(path) => directory = path,
+                Err(_) => return Self::new(directory, name, UnlistedReason::IllegalName),
+            }
+        }
+        let name = directory.file_name().unwrap_or_default().to_owned();
+        Self::new(directory.parent().unwrap_or(directory), name, UnlistedReason::IllegalName) // not UTF-8
+    }
+
     /// The directory and the name, with unprintable characters escaped.
     pub fn location(&self) -> String {
         format!("{}/{}", self.directory, quote(&self.name))
@@ -223,6 +236,20 @@ impl FileTimes {
     /// The times of an ordinary write.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The times of creation and of the last write in milliseconds since 1970, for a database.
+    pub fn to_millis(self) -> (Option<i64>, i64) {
+        let millis = |time: SystemTime| {
+            let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+            i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+        };
+        (self.created.map(millis), millis(self.modified.unwrap_or_else(SystemTime::now)))
+    }
+
+    /// The time in a database. `None` if another program wrote one that is out of range.
+    pub fn of_millis(millis: i64) -> Option<SystemTime> {
+        UNIX_EPOCH.checked_add(Duration::from_millis(millis.try_into().ok()?))
     }
 
     /// Sets `created`.
