@@ -255,8 +255,9 @@ impl MemoryBuilder {
         self.history()
     }
 
-    /// Calls `on_change` after each change through this memory, and after changes with an unknown outcome. Changes by
-    /// other programs are not reported. The function must not block.
+    /// Calls `on_change` after each change through this memory, and after changes with an unknown outcome. The function
+    /// must not block. Changes by other programs and by [`Memory::history`] are not reported; [`Memory::watch`] also
+    /// reports these.
     pub fn on_change(mut self, on_change: impl Fn(&MemoryChange) + Send + Sync + 'static) -> Self {
         self.on_change = Some(Box::new(on_change));
         self
@@ -283,6 +284,8 @@ impl MemoryBuilder {
             screen: self.policies.screen.clone(),
         };
         let store = self.add_layers(store).map_err(|error| self.error(ErrorKind::Invalid, error))?;
+        let feed = Arc::default();
+        let store: SharedStore = Arc::new(NotifyingStore::new(store, self.on_change.take(), Arc::clone(&feed)));
         let tool = self.tool_over(Arc::clone(&store));
         let inner = Inner {
             backend,
@@ -293,6 +296,7 @@ impl MemoryBuilder {
             #[cfg(feature = "policies")]
             expiring: self.policies.expiring.take().filter(|_| !self.is_read_only()),
             store,
+            feed,
             tool,
             #[cfg(feature = "transfer")]
             transfer,
@@ -423,10 +427,7 @@ impl MemoryBuilder {
             let store = self.policies.audit(store);
             self.policies.screen(store)
         };
-        Ok(match self.on_change.take() {
-            Some(on_change) => Arc::new(NotifyingStore::new(store, on_change)),
-            None => store,
-        })
+        Ok(store)
     }
 
     /// Adds the layer of the history. Any memory at a URL may have one.
@@ -520,6 +521,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::notify::Operation;
 
     #[cfg(feature = "history")]
     #[tokio::test]
@@ -599,22 +601,34 @@ mod tests {
     async fn on_change_receives_successful_changes() {
         let reported = Arc::new(Mutex::new(Vec::new()));
         let notes = Arc::clone(&reported);
-        let memory =
-            Memory::over(InMemoryStore::new()).on_change(move |change| notes.lock().unwrap().push(change.clone()));
+        let actor = Actor::from_trusted_name("claude").unwrap();
+        let memory = Memory::over(InMemoryStore::new()).actor(actor.clone());
+        let memory = memory.on_change(move |change| notes.lock().unwrap().push(change.clone()));
         let memory = memory.build().await.unwrap();
         memory.write("/memories/a", "text").await.unwrap();
-        memory
-            .tool()
-            .call(json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"}))
-            .await
-            .unwrap();
+        for command in [
+            json!({"command": "str_replace", "path": "/memories/a", "old_str": "t", "new_str": "te"}),
+            json!({"command": "str_replace", "path": "/memories/a", "old_str": "tex", "new_str": "tree"}),
+            json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"}),
+        ] {
+            let _ = memory.tool().call(command).await; // the first one is refused
+        }
         memory.remove("/memories/none").await.unwrap_err();
         memory.clear().await.unwrap();
         let path = |name: &str| name.parse().unwrap();
         let expected = [
-            MemoryChange::Written { path: path("/memories/a") },
-            MemoryChange::Renamed { from: path("/memories/a"), to: path("/memories/b") },
-            MemoryChange::Removed { path: MemoryPath::root() },
+            MemoryChange { size: Some(4), ..MemoryChange::new(Operation::Write, path("/memories/a")) },
+            MemoryChange {
+                size: Some(5),
+                actor: Some(actor.clone()),
+                ..MemoryChange::new(Operation::Edit, path("/memories/a"))
+            },
+            MemoryChange {
+                old_path: Some(path("/memories/a")),
+                actor: Some(actor),
+                ..MemoryChange::new(Operation::Rename, path("/memories/b"))
+            },
+            MemoryChange::new(Operation::Remove, MemoryPath::root()),
         ];
         assert_eq!(*reported.lock().unwrap(), expected);
     }

@@ -20,6 +20,7 @@ mod store_url;
 pub mod transfer;
 #[cfg(feature = "encrypted")]
 mod unprobed;
+mod watch;
 #[cfg(not(feature = "history"))]
 mod without_history;
 
@@ -33,13 +34,14 @@ pub use memory_tool_core::{
     Actor, Answer, BoxError, Engine, Error, ErrorKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node,
     OpenError, OpenMode, OpenOptions, PathError, Quota, Store, StoreError, StoreExt, ToolDefinition, ToolRunner, Usage,
 };
-pub use notify::MemoryChange;
+pub use notify::{MemoryChange, Operation};
 #[cfg(feature = "options")]
 pub use options::{LogDetail, MemoryOptions, OptionsError, Screening};
 pub use redaction::redact_credentials;
 pub use store_url::{StoreUrl, StoreUrlError};
 #[cfg(feature = "encrypted")]
 pub use unprobed::KeysRequired;
+pub use watch::Watch;
 
 /// Calls of the tool as blocks of the Messages API, and context editing.
 pub mod api {

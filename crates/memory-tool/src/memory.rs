@@ -14,6 +14,7 @@ use memory_tool_history::{History, HistoryError, HistoryStore};
 
 use crate::backend::Backend;
 use crate::builder::MemoryBuilder;
+use crate::watch::{Feed, Watch};
 
 /// A handle to a memory, with the tool for Claude and methods for the program. Clones are cheap and share the memory.
 ///
@@ -53,6 +54,7 @@ pub(crate) struct Inner {
     #[cfg(feature = "policies")]
     pub(crate) expiring: Option<Arc<crate::layers::Expiring>>,
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) feed: Arc<Feed>,
     pub(crate) tool: Arc<dyn MemoryTool>,
     #[cfg(feature = "transfer")]
     pub(crate) transfer: crate::transfer::TransferContext,
@@ -215,6 +217,28 @@ impl Memory {
     /// The errors of [`read`](Self::read).
     pub async fn usage(&self) -> Result<Usage, StoreError> {
         self.inner.store.usage().await
+    }
+
+    /// Reports all changes after the return. Changes through this memory are reported at once. To detect those of other
+    /// programs and of [`history`](Self::history), a task lists the memory every two seconds while there is a watch, or
+    /// less often if a listing takes more than 100 milliseconds. Such an edit is detected if it changes the size or the
+    /// time of the file.
+    ///
+    /// ```
+    /// use memory_tool::{Memory, Operation};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let memory = Memory::open("in-process:").await?;
+    /// let mut watch = memory.watch().await;
+    /// memory.write("/memories/profile.md", "Prefers tea.").await?;
+    /// let changes = watch.next().await.unwrap_or_default();
+    /// assert_eq!((changes[0].operation, changes[0].path.as_str()), (Operation::Write, "/memories/profile.md"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn watch(&self) -> Watch {
+        self.inner.feed.watch(&self.inner.store).await
     }
 
     /// Finds words or a regular expression in the names and lines of all files that the policies show.

@@ -1,57 +1,91 @@
-//! [`NotifyingStore`]: calls a function after each change.
+//! [`NotifyingStore`]: reports each change.
 
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, ErrorKind, MemoryPath, Node, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{
+    Actor, Batch, Change, ErrorKind, MemoryPath, Node, Precondition, ReadOptions, Store, StoreError, StorePath,
+};
+
+use crate::watch::Feed;
 
 /// A change of a memory, without the contents.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
-pub enum MemoryChange {
-    /// A file was created, or its contents were replaced.
-    Written {
-        /// The file.
-        path: MemoryPath,
-    },
-    /// A file or directory was removed. Removing the root removes all files.
-    Removed {
-        /// The file or directory.
-        path: MemoryPath,
-    },
+pub struct MemoryChange {
+    /// What was done.
+    pub operation: Operation,
+    /// The file or directory; the new path of a rename. Removing `/memories` removes all files.
+    pub path: MemoryPath,
+    /// The old path of a rename.
+    pub old_path: Option<MemoryPath>,
+    /// The new size of a written or edited file, in bytes.
+    pub size: Option<u64>,
+    /// Who made the change, if the batch names it. Changes by other programs have no actor.
+    pub actor: Option<Actor>,
+}
+
+/// What a [`MemoryChange`] did.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub enum Operation {
+    /// A file was created, or replaced regardless of its contents.
+    Write,
+    /// The contents of an existing file were changed.
+    Edit,
+    /// A file or directory was removed.
+    Remove,
     /// A file or directory was moved.
-    Renamed {
-        /// The old path.
-        from: MemoryPath,
-        /// The new path.
-        to: MemoryPath,
-    },
+    Rename,
 }
 
 impl MemoryChange {
-    /// The change of a file; `None` for the change of a record.
-    fn of(change: &Change) -> Option<Self> {
+    pub(crate) fn new(operation: Operation, path: MemoryPath) -> Self {
+        Self { operation, path, old_path: None, size: None, actor: None }
+    }
+
+    /// The paths that it affects.
+    pub fn paths(&self) -> impl Iterator<Item = &MemoryPath> {
+        self.old_path.iter().chain([&self.path])
+    }
+
+    /// The changes of files in a batch, without those of records.
+    fn in_batch(batch: &Batch) -> Vec<Self> {
+        let actor = batch.actor().cloned();
+        let changes = batch.changes().iter().filter_map(|change| Self::of(change, batch));
+        changes.map(|change| Self { actor: actor.clone(), ..change }).collect()
+    }
+
+    fn of(change: &Change, batch: &Batch) -> Option<Self> {
         let file = |path: &StorePath| MemoryPath::try_from(path).ok();
         Some(match change {
-            Change::Write { path, .. } => Self::Written { path: file(path)? },
-            Change::Remove { path } => Self::Removed { path: file(path)? },
-            Change::Rename { from, to } => Self::Renamed { from: file(from)?, to: file(to)? },
+            Change::Write { path, content, .. } => {
+                let exists = |(required, precondition): &(StorePath, Precondition)| {
+                    required == path && matches!(precondition, Precondition::Version(_))
+                };
+                let is_edit = batch.preconditions().iter().any(exists);
+                let operation = if is_edit { Operation::Edit } else { Operation::Write };
+                Self { size: u64::try_from(content.len()).ok(), ..Self::new(operation, file(path)?) }
+            }
+            Change::Remove { path } => Self::new(Operation::Remove, file(path)?),
+            Change::Rename { from, to } => Self { old_path: file(from), ..Self::new(Operation::Rename, file(to)?) },
         })
     }
 }
 
 pub(crate) type OnChange = Box<dyn Fn(&MemoryChange) + Send + Sync>;
 
-/// A wrapper that calls a function after each change, including changes with an unknown outcome.
+/// A wrapper that reports each change, including changes with an unknown outcome.
 pub(crate) struct NotifyingStore {
     inner: Arc<dyn Store>,
-    on_change: OnChange,
+    on_change: Option<OnChange>,
+    feed: Arc<Feed>,
 }
 
 impl NotifyingStore {
-    pub(crate) fn new(inner: Arc<dyn Store>, on_change: OnChange) -> Self {
-        Self { inner, on_change }
+    pub(crate) fn new(inner: Arc<dyn Store>, on_change: Option<OnChange>, feed: Arc<Feed>) -> Self {
+        Self { inner, on_change, feed }
     }
 }
 
@@ -68,8 +102,10 @@ impl Store for NotifyingStore {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        let changes = batch.changes().iter().filter_map(MemoryChange::of).collect();
-        let mut report = Report { changes, on_change: &self.on_change };
+        if self.on_change.is_none() && !self.feed.has_watches() {
+            return self.inner.apply(batch).await;
+        }
+        let mut report = Report { changes: MemoryChange::in_batch(&batch), store: self };
         let applied = self.inner.apply(batch).await;
         if !matches!(applied, Ok(()) | Err(StoreError::Failure { kind: ErrorKind::OutcomeUnknown, .. })) {
             report.changes.clear();
@@ -82,12 +118,18 @@ impl Store for NotifyingStore {
 /// changes.
 struct Report<'a> {
     changes: Vec<MemoryChange>,
-    on_change: &'a OnChange,
+    store: &'a NotifyingStore,
 }
 
 impl Drop for Report<'_> {
     fn drop(&mut self) {
-        self.changes.iter().for_each(|change| (self.on_change)(change));
+        let changes = std::mem::take(&mut self.changes);
+        if let Some(on_change) = &self.store.on_change {
+            changes.iter().for_each(on_change);
+        }
+        if !changes.is_empty() {
+            self.store.feed.report(changes);
+        }
     }
 }
 
@@ -120,7 +162,7 @@ mod tests {
         let reported = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&reported);
         let on_change = Box::new(move |_: &MemoryChange| _ = count.fetch_add(1, Ordering::Relaxed));
-        let store = NotifyingStore::new(Arc::new(HangingStore), on_change);
+        let store = NotifyingStore::new(Arc::new(HangingStore), Some(on_change), Arc::default());
         let mut writing = Box::pin(store.write("/memories/a", "text"));
         assert!(matches!(writing.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
         assert_eq!(reported.load(Ordering::Relaxed), 0);

@@ -12,13 +12,13 @@ use rmcp::model::{
     SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
 };
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
-use rmcp::{RoleServer, ServerHandler};
-use tokio::sync::{Notify, Semaphore};
+use rmcp::{Peer, RoleServer, ServerHandler};
+use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
 use crate::arguments::NAME;
 use crate::failure;
-use crate::mcp::changes::{Changes, Polling, Subscriptions};
+use crate::mcp::changes::{self, Subscriptions};
 use crate::mcp::order::Place;
 use crate::mcp::search::{self, SearchFailure};
 use crate::mcp::tools::Tools;
@@ -45,15 +45,15 @@ const MAX_LISTENERS: usize = 64;
 /// The memory that all clients share.
 #[derive(Debug)]
 pub(super) struct SharedMemory {
+    memory: Memory,
     tool: Arc<dyn MemoryTool>,
     store: Arc<dyn Store>,
     tools: Tools,
-    changes: Changes,
 }
 
 impl SharedMemory {
     pub(super) fn new(memory: &Memory, tools: Tools) -> Self {
-        Self { tool: memory.tool(), store: memory.store(), tools, changes: Changes::new(memory.store()) }
+        Self { memory: memory.clone(), tool: memory.tool(), store: memory.store(), tools }
     }
 }
 
@@ -62,12 +62,12 @@ impl SharedMemory {
 pub(super) struct Server {
     memory: Arc<SharedMemory>,
     subscriptions: Subscriptions,
-    /// The notifications of a session, which begin once the client is initialized. rmcp may handle later requests
-    /// before that.
-    forwarding: OnceLock<JoinSet<()>>,
+    /// The client, if it has a session.
+    peer: OnceLock<Peer<RoleServer>>,
+    /// The notifications of a session, once the client has listed files or subscribed to some. They begin when it is
+    /// initialized; rmcp may handle later requests before that.
+    forwarding: OnceCell<JoinSet<()>>,
     is_initialized: Arc<Notify>,
-    /// The search for changes of other programs, once the client is interested in them.
-    polling: OnceLock<Arc<Polling>>,
     listeners: Semaphore,
 }
 
@@ -76,18 +76,21 @@ impl Server {
         Self {
             memory,
             subscriptions: Subscriptions::default(),
-            forwarding: OnceLock::new(),
+            peer: OnceLock::new(),
+            forwarding: OnceCell::new(),
             is_initialized: Arc::default(),
-            polling: OnceLock::new(),
             listeners: Semaphore::new(MAX_LISTENERS),
         }
     }
 
-    /// Also notifies the client of later changes of other programs, if it has a session.
-    async fn poll(&self) {
-        if self.forwarding.get().is_some() && self.polling.get().is_none() {
-            let _ = self.polling.set(self.memory.changes.poll().await);
-        }
+    /// Notifies the client of later changes, if it has a session.
+    async fn watch(&self) {
+        let Some(peer) = self.peer.get() else { return };
+        let forward = async || {
+            let (subscriptions, begin) = (self.subscriptions.clone(), Arc::clone(&self.is_initialized));
+            changes::forward(self.memory.memory.watch().await, peer.clone(), subscriptions, begin)
+        };
+        self.forwarding.get_or_init(forward).await;
     }
 }
 
@@ -126,8 +129,7 @@ impl ServerHandler for Server {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let result = self.negotiate_initialize(&request)?;
-        let (peer, subscriptions, begin) = (context.peer, self.subscriptions.clone(), Arc::clone(&self.is_initialized));
-        self.forwarding.get_or_init(|| self.memory.changes.forward(peer, subscriptions, begin));
+        self.peer.get_or_init(|| context.peer);
         Ok(result)
     }
 
@@ -163,7 +165,6 @@ impl ServerHandler for Server {
         }
         let input = self.memory.tools.input(request)?;
         let outcome = self.memory.tool.call(input).await;
-        self.memory.changes.report(&outcome);
         if let Err(error) = &outcome {
             failure::eprint_causes(error);
         }
@@ -176,7 +177,7 @@ impl ServerHandler for Server {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let _turn = turn(&context).await?;
-        self.poll().await;
+        self.watch().await;
         let cursor = request.and_then(|request| request.cursor);
         let (listed, next) = resources::list(&*self.memory.tool, &*self.memory.store, cursor.as_deref()).await?;
         let mut result = ListResourcesResult::with_all_items(listed);
@@ -204,7 +205,7 @@ impl ServerHandler for Server {
 
     async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
         self.subscriptions.add(request.uri)?;
-        self.poll().await;
+        self.watch().await;
         Ok(())
     }
 
@@ -228,7 +229,7 @@ impl ServerHandler for Server {
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let too_many = |_| ErrorData::invalid_request(format!("Too many requests; the limit is {MAX_LISTENERS}"), None);
         let _permit = self.listeners.try_acquire().map_err(too_many)?;
-        self.memory.changes.listen(&context).await;
+        changes::listen(self.memory.memory.watch().await, &context).await;
         Ok(())
     }
 
