@@ -76,7 +76,7 @@ impl PostgresOptions {
     pub fn start(self) -> Result<PostgresServer, Error> {
         let directory = Directory::new(self.durable)?;
         directory.run("initdb", |initdb| {
-            initdb.args(["--no-sync", "--no-instructions", "--encoding=UTF8", "--locale=C.UTF-8", "--auth=trust"]);
+            initdb.args(["--no-sync", "--encoding=UTF8", "--locale=C.UTF-8", "--auth=trust"]);
             initdb.arg("--username").arg(SUPERUSER).arg("--pgdata").arg(directory.data());
         })?;
         let access = directory.data().join("pg_hba.conf");
@@ -279,7 +279,10 @@ const CLEAN: &str = r#"read -r _; while ! rm -rf "$0" 2>/dev/null; do sleep 0.1;
 #[derive(Debug)]
 struct Directory {
     path: PathBuf,
+    /// The programs of the server.
     programs: PathBuf,
+    /// The programs that another version lacks.
+    clients: PathBuf,
     /// The user and group that owns the directory and runs the programs, if it is another one.
     owner: Option<(u32, u32)>,
     cleaner: Child,
@@ -288,7 +291,7 @@ struct Directory {
 impl Directory {
     /// Creates a directory on disk or in RAM. The target directory of cargo may be hidden from the owner.
     fn new(on_disk: bool) -> Result<Self, Error> {
-        let programs = install::postgres()?;
+        let (programs, clients) = (install::postgres_server()?, install::postgres()?);
         let memory = Path::new("/dev/shm");
         let base = if memory.is_dir() && !on_disk { memory.to_owned() } else { std::env::temp_dir() };
         let name = |number| base.join(format!("memory-tool-postgres-{}-{number}", std::process::id()));
@@ -300,7 +303,8 @@ impl Directory {
             let owner = owner()?;
             let mut clean = Command::new("sh");
             clean.args(["-c", CLEAN]).arg(&path).stdin(Stdio::piped()).process_group(0);
-            let directory = Self { cleaner: clean.spawn().doing("starting a cleaner")?, path, programs, owner };
+            let directory =
+                Self { cleaner: clean.spawn().doing("starting a cleaner")?, path, programs, clients, owner };
             directory.give(&directory.path)?;
             return Ok(directory);
         }
@@ -331,7 +335,8 @@ impl Directory {
     }
 
     fn run(&self, program: &str, configure: impl FnOnce(&mut Command)) -> Result<String, Error> {
-        let mut command = Command::new(self.programs.join(program));
+        let places = [&self.programs, &self.clients].map(|programs| programs.join(program));
+        let mut command = Command::new(places.iter().find(|place| place.is_file()).unwrap_or(&places[0]));
         configure(&mut command);
         self.own(&mut command);
         run(&mut command)

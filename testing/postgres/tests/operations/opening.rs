@@ -81,6 +81,15 @@ async fn unsuitable_databases_are_refused() {
 }
 
 #[tokio::test]
+#[ignore = "needs version 13 of PostgreSQL: .ci/long postgres"]
+async fn an_old_server_is_refused() {
+    let database = Database::new(server());
+    let (kind, message) = failure(builder(&database.url(server()))).await;
+    assert_eq!(kind, ErrorKind::Unsupported);
+    assert!(message.contains("version 13") && message.contains("14"), "{message}");
+}
+
+#[tokio::test]
 async fn schemas_are_separate_stores() {
     let database = Database::new(server());
     let url = database.url(server());
