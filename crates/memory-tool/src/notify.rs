@@ -14,7 +14,7 @@ use crate::watch::Feed;
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub struct MemoryChange {
-    /// What was done.
+    /// The kind of the change.
     pub operation: Operation,
     /// The file or directory; the new path of a rename. Removing `/memories` removes all files.
     pub path: MemoryPath,
@@ -22,11 +22,11 @@ pub struct MemoryChange {
     pub old_path: Option<MemoryPath>,
     /// The new size of a written or edited file, in bytes.
     pub size: Option<u64>,
-    /// Who made the change, if the batch names it. Changes by other programs have no actor.
+    /// The actor, if the batch names one. Unknown for changes by other programs.
     pub actor: Option<Actor>,
 }
 
-/// What a [`MemoryChange`] did.
+/// The kind of a [`MemoryChange`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Operation {

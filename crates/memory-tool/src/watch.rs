@@ -33,8 +33,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits for the next changes: those of one batch, or those that other programs made between two listings. Returns
-    /// `None` if the runtime has ended.
+    /// Waits for the next changes: all of one batch, or all by other programs between two listings. Returns `None` if
+    /// the runtime has ended.
     ///
     /// A change may be reported twice. For a caller that lags far behind, a [`Write`](Operation::Write) of `/memories`
     /// stands for all changes that it missed.

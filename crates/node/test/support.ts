@@ -43,9 +43,17 @@ export function testOnStores(
   cloudOptions = long,
 ): void {
   testOnDisks(name, run, options);
+  test(`${name} (postgres)`, { ...full, ...options }, (context) => run(newMemory(), context));
   for (const cloud of ['s3', 'gs', 'az']) {
     test(`${name} (${cloud})`, { ...cloudOptions, ...options }, (context) => run(newPrefix(cloud), context));
   }
+}
+
+/** The URL of a new memory in the database. */
+function newMemory(): string {
+  const database = process.env['MEMORY_TOOL_POSTGRES'];
+  assert(database !== undefined, 'no servers are running: start the tests with .ci/node');
+  return `${database}?memory=${randomUUID()}`;
 }
 
 /** The URL of a new, empty store in a bucket. */

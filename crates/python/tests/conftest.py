@@ -30,6 +30,10 @@ def url_of(kind, tmp_path):
         return str(tmp_path / "memory")
     if kind == "sqlite":
         return f"sqlite:{tmp_path}/memory.db"
+    if kind == "postgres":
+        database = os.environ.get("MEMORY_TOOL_POSTGRES")
+        assert database, "no servers are running: start pytest with .ci/python"
+        return f"{database}?memory={uuid.uuid4()}"
     buckets = os.environ.get("MEMORY_TOOL_BUCKETS", "").split()
     bucket = next((bucket for bucket in buckets if bucket.startswith(f"{kind}:")), None)
     assert bucket, "no servers are running: start pytest with .ci/python"
@@ -37,6 +41,7 @@ def url_of(kind, tmp_path):
 
 
 DISKS = ["local", "sqlite"]
+POSTGRES = [pytest.param("postgres", marks=pytest.mark.full)]
 BUCKETS = [pytest.param(kind, marks=pytest.mark.full) for kind in ("s3", "gs", "az")]
 BUCKETS_OF_LONG_TIER = [pytest.param(kind, marks=pytest.mark.long) for kind in ("s3", "gs", "az")]
 
@@ -51,11 +56,11 @@ def bucket_url(request, tmp_path):
     return url_of(request.param, tmp_path)
 
 
-@pytest.fixture(params=DISKS + BUCKETS)
+@pytest.fixture(params=DISKS + POSTGRES + BUCKETS)
 def url_of_any_kind(request, tmp_path):
     return url_of(request.param, tmp_path)
 
 
-@pytest.fixture(params=DISKS + BUCKETS_OF_LONG_TIER)
+@pytest.fixture(params=DISKS + POSTGRES + BUCKETS_OF_LONG_TIER)
 def url(request, tmp_path):
     return url_of(request.param, tmp_path)

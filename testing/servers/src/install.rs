@@ -28,8 +28,7 @@ pub(crate) fn postgres() -> Result<PathBuf, Error> {
     newest.map(|version| version.path().join("bin")).ok_or_else(missing)
 }
 
-/// Returns the directory with the programs of the server: the one that this variable names, to test another version, or
-/// that of the system.
+/// Returns the directory with the programs of the server. A variable can name another version than the system's.
 #[cfg(target_os = "linux")]
 pub(crate) fn postgres_server() -> Result<PathBuf, Error> {
     std::env::var_os("MEMORY_TOOL_TEST_POSTGRES_PROGRAMS").map_or_else(postgres, |path| Ok(path.into()))
