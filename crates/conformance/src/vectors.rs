@@ -36,7 +36,7 @@ const FILES: [&str; 10] = [
 /// The number of variants that cannot be carried out after which a case ends, because each may take a full timeout.
 const MAX_STOPPED_VARIANTS: usize = 3;
 
-/// The number of failures of one basis after which a case reports no more of them.
+/// The number of failures of one basis, of replies or of stored files, after which a case reports no more of them.
 const MAX_FAILURES: usize = 3;
 
 /// A case: the input for the tool, and the expected replies and stored files.
@@ -210,12 +210,13 @@ impl RawStep {
     }
 }
 
-/// Keeps the first failures of each basis.
+/// Keeps the first failures of each basis: of replies, and apart from these of stored files, so that no number of wrong
+/// words hides an effect.
 fn limit(failures: &mut Vec<CaseError>) {
-    let mut kept: BTreeMap<Option<Basis>, usize> = BTreeMap::new();
+    let mut kept: BTreeMap<(Option<Basis>, bool), usize> = BTreeMap::new();
     failures.retain(|failure| {
         let CaseError::Failed(failure) = failure else { return true };
-        let kept = kept.entry(failure.basis).or_default();
+        let kept = kept.entry((failure.basis, failure.reply.is_some())).or_default();
         *kept += 1;
         *kept <= MAX_FAILURES
     });

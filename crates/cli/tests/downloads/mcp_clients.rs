@@ -137,7 +137,7 @@ const CASES: [&str; 10] = [
     "create.refuses-to-overwrite",
     "delete.directory",
     "insert.line-past-the-end",
-    "paths.dot-dot",
+    "paths.dot-dot-outside",
     "races.inserts-of-processes",
     "rename.file-over-a-file",
     "view.documented-listing",

@@ -432,7 +432,7 @@ fn checks_of_weaker_bases_do_not_count() {
     let script = Script::new(REFUSES);
     let run = |basis: &str| {
         let arguments = ["--command", &script.command(), "--format", "json", "--basis", basis];
-        let output = conformance(&[&arguments[..], &["--filter", "create.line-endings"]].concat());
+        let output = conformance(&[&arguments[..], &["--filter", "create.exact-text"]].concat());
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
         let failures = report["results"][0]["failures"].as_array().unwrap();
         let bases: BTreeSet<_> = failures.iter().map(|failure| failure["basis"].as_str().unwrap()).collect();

@@ -1,8 +1,9 @@
 //! Tools that behave like the engine, with one fault each.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -22,30 +23,31 @@ use tokio::time::sleep;
 
 faults! {
     AbsolutePathsWithin, AddsTheWordError, AddsToTheDefinition, AliasWins, AllowsDotDot, AsciiSeparatorsEndLines,
-    BackslashInNames, BackslashIsASlash, BlankLineAfterInsert, CapInBytes, CapInUtf16Units, CapOfTextAlone,
-    CarriageReturnLineEnds, ClampsDotDot, ClampsInsertLine, ClearDoesNothing, CoercesTypes, CollapsesSlashes,
-    CommandInAnyCase, CountsHiddenFiles, CountsLinesDifferently, CreateMakesOneParent, CutsLongNames, CutsLongPaths,
-    CutsOldStrInErrors, CutsWithinLines, DecimalSizes, DecodesPercent, DeletesRoot, DestinationAskedFirst,
-    DirectoryIgnoresRanges, DirectoryNamedAsOne, DirectorySizesOfTheDisk, DropsControlCharacters, DropsDecimalZero,
-    DropsDotSegments, DropsInvisibleCharacters, EchoesAnyLength, EmptyFileShowsNothing, EmptyNewStrRefused,
-    EmptyOldStr, EmptyPathIsTheRoot, EmptyStoreIsMissing, ErrorWithoutFlag, ExpandsReplacementPatterns,
-    FewOccurrences, FinalNewlineAdded, FinalNewlinesCollapsed, FixedCap, FixedPadding, FoldsNormalization,
-    FractionRefused, GuessesAtNoObject, GuessesEncoding, GuessesTheCommand, HeaderOfThePythonSdk,
-    HidesByteOrderMark, HidesControlCharacters, HidesLastEmptyLine, HostPathInErrors, IgnoresOddRanges,
-    ImageTypeByName, IgnorableCharactersInNames, ImagesByName, ImagesByTheirStart, InsertMakesFiles, LenientRanges,
-    Line0IsLine1, LineAskedFirst, LineLimitOffByOne, ListingCapInBytes, ListingCapWithHeader, ListingHidesLongLines,
-    ListingWithoutWayOn, ListsThreeLevels, LockLeftBehind, LongLineWithoutWayOn, LooseLineEndings,
-    LostUpdateAboveTheStore, MissesCapitalEncoding, MissesDoubleEncoding, MissesEncoding, MoreAliases, NamesNoField,
-    NegativeLineFromTheEnd, NeverOverwrites, NoSlashAfterDirectories, NewStrRequired, NoAliases, NoLineLimit,
-    NoViewCap, NullRefused, NumbersOf32Bits, OccurrencesByLine, OffsetInCharacters, OldMacLineEnds,
-    OverlappingOccurrences, OverwritesOnCreate, OverwritesTextOnly, OverwritingReachesRename,
-    PanicsOnUnknownCommand, PlainQuotesMatch, PrivateUseRefused, QuotesDoublesInFull, RangeFromZero,
-    RangeOfDirectoryRefused, RangeOfItems, RawOsErrors, RawPathsInErrors, RefusesLargeTexts, RegexOldStr,
-    RelativePaths, RenameMakesOneParent, RenamesIntoItself, RenamesOntoItself, RenamesRoot, ReplacesDirectories,
-    ReplacesFirst, ResolvesEscapes, ReversedRangesSwapped, RewritesMarkdownLists, RoundsFractions, SameTextRefused,
-    SameWordsForNothingThere, ShallowSizes, ShortSnippet, ShowsHidden, ShowsNothingUnderTinyCap, ShowsNul,
-    SiblingPrefix, SilentTruncation, SnippetFromOne, SnippetFromTheFirstDifference, SnippetOfWholeChange,
-    SnippetWithoutCap, SortsByUtf16, SortsWholePaths, SortsWithoutCase, StoresNul, StripsInsertText, TextImages,
+    BackslashInNames, BackslashIsASlash, BlankLineAfterInsert, CachesBySize, CapInBytes, CapInUtf16Units,
+    CapOfTextAlone, CarriageReturnLineEnds, ClampsDotDot, ClampsInsertLine, ClearDoesNothing, CoercesTypes,
+    CollapsesSlashes, CommandInAnyCase, CountsHiddenFiles, CountsLinesDifferently, CreateMakesOneParent, CutsLongNames,
+    CutsLongPaths, CutsOldStrInErrors, CutsWithinLines, DecimalSizes, DecodesPercent, DeletesRoot,
+    DestinationAskedFirst, DirectoryIgnoresRanges, DirectoryNamedAsOne, DirectorySizesOfTheDisk, DropsControlCharacters,
+    DropsDecimalZero, DropsDotSegments, DropsInvisibleCharacters, EchoesAnyLength, EmptyFileShowsNothing,
+    EmptyNewStrRefused, EmptyOldStr, EmptyPathIsTheRoot, EmptyStoreIsMissing, EmptyTextRemovesTheFile, ErrorWithoutFlag,
+    ExpandsReplacementPatterns, FewOccurrences, FinalNewlineAdded, FinalNewlinesCollapsed, FixedCap, FixedPadding,
+    FoldsNormalization, FractionRefused, GuessesAtNoObject, GuessesEncoding, GuessesTheCommand, HeaderOfThePythonSdk,
+    HidesByteOrderMark, HidesControlCharacters, HidesLastEmptyLine, HostPathInErrors, IgnorableCharactersInNames,
+    IgnoresOddRanges, ImageTypeByName, ImagesByName, ImagesByTheirStart, InsertMakesFiles, LastFileTakesTheRest,
+    LenientRanges, Line0IsLine1, LineAskedFirst, LineLimitOffByOne, LineNumbersOf16Bits, ListingCapInBytes,
+    ListingCapWithHeader, ListingHidesLongLines, ListingWithoutWayOn, ListsThreeLevels, LockLeftBehind,
+    LongLineWithoutWayOn, LooseLineEndings, LostUpdateAboveTheStore, MatchesWholeCharacters, MissesCapitalEncoding,
+    MissesDoubleEncoding, MissesEncoding, MoreAliases, NamesNoField, NegativeLineFromTheEnd, NeverOverwrites,
+    NewStrRequired, NoAliases, NoLineLimit, NoSlashAfterDirectories, NoViewCap, NullRefused, NumbersOf32Bits,
+    OccurrencesByLine, OffsetInCharacters, OldMacLineEnds, OverlappingOccurrences, OverwritesOnCreate,
+    OverwritesTextOnly, OverwritingReachesRename, PanicsOnUnknownCommand, PlainQuotesMatch, PrivateUseRefused,
+    QuotesDoublesInFull, RangeFromZero, RangeOfDirectoryRefused, RangeOfItems, RangeOfTheRootAlone, RawOsErrors,
+    RawPathsInErrors, RefusesLargeTexts, RegexOldStr, RelativePaths, RemembersRefusals, RenameMakesOneParent,
+    RenamesIntoItself, RenamesOntoItself, RenamesRoot, ReplacesDirectories, ReplacesFirst, ResolvesEscapes,
+    ReversedRangesSwapped, RewritesMarkdownLists, RoundsFractions, SameTextRefused, SameWordsForNothingThere,
+    ShallowSizes, ShortSnippet, ShowsHidden, ShowsNothingUnderTinyCap, ShowsNul, SiblingPrefix, SilentTruncation,
+    SnippetFromOne, SnippetFromTheFirstDifference, SnippetOfWholeChange, SnippetWithoutCap, SortsByUtf16,
+    SortsWholePaths, SortsWithoutCase, StaleListings, StoresNul, StripsInsertText, TakesTemporaryNames, TextImages,
     TextModeEdits, TidiesText, TrailingSlashRefused, TrimsOldStr, TrimsPaths, UnfitRangeOfDirectoryRefused,
     UnicodeLineEnds, UnknownFieldsRefused, WrongNumbers,
 }
@@ -111,6 +113,7 @@ impl Storage {
             overwrites,
             cap,
             is_locked: AtomicBool::new(false),
+            remembered: StdMutex::default(),
             fault,
         })
     }
@@ -149,6 +152,8 @@ struct BrokenTool {
     cap: Option<usize>,
     /// Whether an insert is running, for [`Fault::LockLeftBehind`].
     is_locked: AtomicBool,
+    /// Earlier replies, for faults that return them again.
+    remembered: StdMutex<HashMap<String, String>>,
     fault: Option<Fault>,
 }
 
@@ -161,6 +166,9 @@ impl MemoryTool for BrokenTool {
             Some(Fault::CapInUtf16Units) => self.view_capped(command, char::len_utf16).await,
             Some(Fault::CapOfTextAlone) => self.view_with_free_numbers(command).await,
             Some(Fault::DirectoryIgnoresRanges) if self.stat(path).await == Stat::Directory => {
+                self.engine.view(&ViewCommand::new(path.clone())).await
+            }
+            Some(Fault::RangeOfTheRootAlone) if !path.is_root() && self.stat(path).await == Stat::Directory => {
                 self.engine.view(&ViewCommand::new(path.clone())).await
             }
             Some(Fault::RangeOfItems) if self.stat(path).await == Stat::Directory => {
@@ -239,6 +247,18 @@ impl MemoryTool for BrokenTool {
             Some(Fault::ReplacesDirectories) if !path.is_root() && self.stat(path).await == Stat::Directory => {
                 self.engine.delete(&DeleteCommand::new(path.clone())).await?;
             }
+            Some(Fault::TakesTemporaryNames) if self.stat(path).await == Stat::Absent => {
+                if let Ok(temporary) = MemoryPath::parse(&format!("{path}.tmp"))
+                    && matches!(self.stat(&temporary).await, Stat::File(_))
+                {
+                    self.overwrite(&temporary, file_text.as_str()).await;
+                    return self
+                        .engine
+                        .rename(&RenameCommand::new(temporary, path.clone()))
+                        .await
+                        .map(|_| Reply::Created { path: path.clone() });
+                }
+            }
             Some(Fault::ResolvesEscapes) => *file_text = file_text.replace("\\n", "\n"),
             Some(Fault::RewritesMarkdownLists) => *file_text = with_asterisks(file_text),
             Some(Fault::TidiesText) => {
@@ -271,6 +291,11 @@ impl MemoryTool for BrokenTool {
             }
             Some(Fault::LostUpdateAboveTheStore) => {
                 return self.edit_aside(path, &before, Command::StrReplace(command)).await;
+            }
+            Some(Fault::MatchesWholeCharacters)
+                if before.matches(old_str.as_str()).count() == 1 && ends_within_character(&before, old_str) =>
+            {
+                return Err(Error::NoMatch { path: path.clone(), old_str: old_str.clone() });
             }
             Some(Fault::OverlappingOccurrences) if !old_str.is_empty() => {
                 let lines = lines_of_matches(&before, old_str);
@@ -307,7 +332,7 @@ impl MemoryTool for BrokenTool {
                 Err(Error::NoMatch { path, old_str })
             }
             (Some(Fault::FewOccurrences), Err(Error::MultipleMatches { old_str, mut lines })) => {
-                lines.truncate(10);
+                lines.truncate(1_000);
                 Err(Error::MultipleMatches { old_str, lines })
             }
             (Some(Fault::OccurrencesByLine), Err(Error::MultipleMatches { old_str, mut lines })) => {
@@ -319,6 +344,9 @@ impl MemoryTool for BrokenTool {
                 let start = before.find(old_str).unwrap_or_default();
                 let line = line_at(&before, start);
                 match fault {
+                    Fault::EmptyTextRemovesTheFile if after.is_empty() => {
+                        self.engine.delete(&DeleteCommand::new(path.clone())).await?;
+                    }
                     Fault::FinalNewlinesCollapsed if after.ends_with("\n\n") => {
                         self.overwrite(&path, format!("{}\n", after.trim_end_matches('\n'))).await;
                     }
@@ -410,7 +438,9 @@ impl MemoryTool for BrokenTool {
             self.engine.clear_all_memory().await?;
             return Ok(Reply::Deleted { path: path.clone() });
         }
-        self.engine.delete(command).await
+        let deleted = self.engine.delete(command).await?;
+        self.tidy_up(path).await?;
+        Ok(deleted)
     }
 
     async fn rename(&self, command: &RenameCommand) -> Result<Reply, Error> {
@@ -432,6 +462,7 @@ impl MemoryTool for BrokenTool {
                 self.engine.delete(&DeleteCommand::new(new_path.clone())).await?;
                 self.engine.rename(command).await
             }
+            (Some(Fault::LastFileTakesTheRest), Ok(reply)) => self.tidy_up(old_path).await.map(|()| reply),
             (Some(Fault::RenamesIntoItself), Err(Error::RenameIntoItself { .. })) => {
                 self.engine.delete(&DeleteCommand::new(old_path.clone())).await?; // lost
                 Ok(renamed)
@@ -470,10 +501,19 @@ impl MemoryTool for BrokenTool {
             _ if fault == Fault::GuessesAtNoObject => input = json!({"command": "view", "path": "/memories"}),
             _ => {}
         }
+        let asked = input.to_string();
+        if fault == Fault::RemembersRefusals
+            && let Some(text) = self.remembered.lock().unwrap().get(&asked)
+        {
+            return Err(Error::other(text.clone()));
+        }
         let outcome = match Command::parse(input) {
             Ok(command) => self.execute(&command).await,
             Err(error) => Err(error),
         };
+        if let (Fault::RemembersRefusals, Err(error)) = (fault, &outcome) {
+            self.remembered.lock().unwrap().insert(asked, error.to_string());
+        }
         misreport(fault, outcome)
     }
 
@@ -484,6 +524,26 @@ impl MemoryTool for BrokenTool {
 }
 
 impl BrokenTool {
+    /// Deletes the directory above a path if a listing shows nothing in it.
+    async fn tidy_up(&self, path: &MemoryPath) -> Result<(), Error> {
+        if self.fault != Some(Fault::LastFileTakesTheRest) {
+            return Ok(());
+        }
+        let Some(directory) = path.parents().next().filter(|directory| !directory.is_root()) else { return Ok(()) };
+        if self.stat(&directory).await == Stat::Directory
+            && let Reply::Directory(view) = self.engine.view(&ViewCommand::new(directory.clone())).await?
+            && view.items.is_empty()
+        {
+            self.engine.delete(&DeleteCommand::new(directory)).await?;
+        }
+        Ok(())
+    }
+
+    /// Returns the earlier reply with this key, or remembers this one.
+    fn as_before(&self, key: String, reply: &impl ToString) -> Reply {
+        Reply::Text(self.remembered.lock().unwrap().entry(key).or_insert_with(|| reply.to_string()).clone())
+    }
+
     async fn text(&self, path: &MemoryPath) -> Option<String> {
         String::from_utf8(content(&*self.store, path).await?).ok()
     }
@@ -591,6 +651,10 @@ impl BrokenTool {
             Fault::AsciiSeparatorsEndLines => {
                 view.text = view.text.replace(['\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}'], "\n");
             }
+            Fault::CachesBySize if !is_range => {
+                let size = self.text(&view.path).await.map(|text| text.len());
+                return Ok(self.as_before(format!("{} {size:?}", view.path), &view));
+            }
             Fault::CarriageReturnLineEnds => view.text = view.text.replace("\r\n", "\n"),
             Fault::CutsWithinLines => {
                 if let (Some(cap), Some(ViewCut::Lines { .. })) = (self.cap, &view.cut) {
@@ -619,6 +683,7 @@ impl BrokenTool {
                 let way_on = " To read the rest, use str_replace to break the line after the last words shown.";
                 return Ok(Reply::Text(text.replace(way_on, "")));
             }
+            Fault::LineNumbersOf16Bits => view.first_line %= 1 << 16,
             Fault::LineLimitOffByOne if view.total_lines == 999_999 => {
                 return Err(Error::TooManyLines { path: view.path });
             }
@@ -683,6 +748,12 @@ impl BrokenTool {
                 self.add_items(&mut view, |names| names.len() == 1 && names[0].starts_with('.')).await;
             }
             Fault::SilentTruncation => view.cut = None,
+            Fault::StaleListings => {
+                let depth = view.path.segments().count() + 1;
+                let names = view.items.iter().filter(|item| item.path.segments().count() == depth);
+                let names = names.map(|item| item.path.to_string()).collect::<Vec<_>>();
+                return Ok(self.as_before(format!("{} {names:?}", view.path), &view));
+            }
             Fault::SortsByUtf16 => {
                 view.items.sort_by_key(|item| item.path.segments().map(utf16_units).collect::<Vec<_>>());
             }
@@ -755,6 +826,12 @@ fn one_line_down(command: &ViewCommand) -> ViewCommand {
         Some((first, last)) => ViewCommand::new(command.path.clone()).with_view_range(first + 1..=last + 1),
         None => command.clone(),
     }
+}
+
+/// Whether the match of `old_str` ends before a combining mark.
+fn ends_within_character(text: &str, old_str: &str) -> bool {
+    let rest = text.find(old_str).map(|start| &text[start + old_str.len()..]);
+    rest.is_some_and(|rest| rest.starts_with(|mark| matches!(mark, '\u{300}'..='\u{36f}' | '\u{94d}' | '\u{200d}')))
 }
 
 fn utf16_units(text: &str) -> Vec<u16> {
