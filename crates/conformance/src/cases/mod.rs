@@ -23,6 +23,7 @@ mod disk;
 mod interruption;
 mod leftovers;
 mod lines;
+mod long_session;
 mod plain_files;
 mod plain_memory;
 mod power_loss;
@@ -53,6 +54,7 @@ const GROUPS: &[(&str, &[NamedCode])] = &[
     ("power_loss", power_loss::CASES),
     ("leftovers", leftovers::CASES),
     ("lines", lines::CASES),
+    ("beyond", long_session::CASES),
     ("sizes", sizes::CASES),
     ("cancellation", cancellation::CASES),
     ("store", store::CASES),

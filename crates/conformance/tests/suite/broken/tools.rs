@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
@@ -31,15 +31,15 @@ faults! {
     DropsDecimalZero, DropsDotSegments, DropsInvisibleCharacters, EchoesAnyLength, EmptyFileShowsNothing,
     EmptyNewStrRefused, EmptyOldStr, EmptyPathIsTheRoot, EmptyStoreIsMissing, EmptyTextRemovesTheFile, ErrorWithoutFlag,
     ExpandsReplacementPatterns, FewOccurrences, FinalNewlineAdded, FinalNewlinesCollapsed, FixedCap, FixedPadding,
-    FoldsNormalization, FractionRefused, GuessesAtNoObject, GuessesEncoding, GuessesTheCommand, HeaderOfThePythonSdk,
-    HidesByteOrderMark, HidesControlCharacters, HidesLastEmptyLine, HostPathInErrors, IgnorableCharactersInNames,
-    IgnoresOddRanges, ImageTypeByName, ImagesByName, ImagesByTheirStart, InsertMakesFiles, LastFileTakesTheRest,
-    LenientRanges, Line0IsLine1, LineAskedFirst, LineLimitOffByOne, LineNumbersOf16Bits, ListingCapInBytes,
-    ListingCapWithHeader, ListingHidesLongLines, ListingWithoutWayOn, ListsThreeLevels, LockLeftBehind,
-    LongLineWithoutWayOn, LooseLineEndings, LostUpdateAboveTheStore, MatchesWholeCharacters, MissesCapitalEncoding,
-    MissesDoubleEncoding, MissesEncoding, MoreAliases, NamesNoField, NegativeLineFromTheEnd, NeverOverwrites,
-    NewStrRequired, NoAliases, NoLineLimit, NoSlashAfterDirectories, NoViewCap, NullRefused, NumbersOf32Bits,
-    OccurrencesByLine, OffsetInCharacters, OldMacLineEnds, OverlappingOccurrences, OverwritesOnCreate,
+    FoldsNormalization, FractionRefused, GivesUpAfter500Commands, GuessesAtNoObject, GuessesEncoding, GuessesTheCommand,
+    HeaderOfThePythonSdk, HidesByteOrderMark, HidesControlCharacters, HidesLastEmptyLine, HostPathInErrors,
+    IgnorableCharactersInNames, IgnoresOddRanges, ImageTypeByName, ImagesByName, ImagesByTheirStart, InsertMakesFiles,
+    LastFileTakesTheRest, LenientRanges, Line0IsLine1, LineAskedFirst, LineLimitOffByOne, LineNumbersOf16Bits,
+    ListingCapInBytes, ListingCapWithHeader, ListingHidesLongLines, ListingWithoutWayOn, ListsThreeLevels,
+    LockLeftBehind, LongLineWithoutWayOn, LooseLineEndings, LostUpdateAboveTheStore, MatchesWholeCharacters,
+    MissesCapitalEncoding, MissesDoubleEncoding, MissesEncoding, MoreAliases, NamesNoField, NegativeLineFromTheEnd,
+    NeverOverwrites, NewStrRequired, NoAliases, NoLineLimit, NoSlashAfterDirectories, NoViewCap, NullRefused,
+    NumbersOf32Bits, OccurrencesByLine, OffsetInCharacters, OldMacLineEnds, OverlappingOccurrences, OverwritesOnCreate,
     OverwritesTextOnly, OverwritingReachesRename, PanicsOnUnknownCommand, PlainQuotesMatch, PrivateUseRefused,
     QuotesDoublesInFull, RangeFromZero, RangeOfDirectoryRefused, RangeOfItems, RangeOfTheRootAlone, RawOsErrors,
     RawPathsInErrors, RefusesLargeTexts, RegexOldStr, RelativePaths, RemembersRefusals, RenameMakesOneParent,
@@ -114,6 +114,7 @@ impl Storage {
             cap,
             is_locked: AtomicBool::new(false),
             remembered: StdMutex::default(),
+            commands: AtomicUsize::new(0),
             fault,
         })
     }
@@ -154,6 +155,7 @@ struct BrokenTool {
     is_locked: AtomicBool,
     /// Earlier replies, for faults that return them again.
     remembered: StdMutex<HashMap<String, String>>,
+    commands: AtomicUsize,
     fault: Option<Fault>,
 }
 
@@ -500,6 +502,9 @@ impl MemoryTool for BrokenTool {
             Value::Object(fields) => misread_fields(fault, fields)?,
             _ if fault == Fault::GuessesAtNoObject => input = json!({"command": "view", "path": "/memories"}),
             _ => {}
+        }
+        if fault == Fault::GivesUpAfter500Commands && self.commands.fetch_add(1, Ordering::Relaxed) >= 500 {
+            return Err(Error::other("Error: Too many commands"));
         }
         let asked = input.to_string();
         if fault == Fault::RemembersRefusals
