@@ -41,13 +41,13 @@ SOURCES = {
 FINDINGS = [
     (
         "loses lines if several sessions or processes insert into one file",
-        ["races.inserts-of-sessions", "races.inserts-of-processes"],
+        ["races.inserts-of-processes"],
     ),
     (
         "several sessions or processes can replace the same text",
-        ["races.replacements-of-sessions", "races.replacements-of-processes"],
+        ["races.replacements-of-processes"],
     ),
-    ("a view shows part of a write", ["races.views-of-a-file", "races.views-of-a-file-by-processes"]),
+    ("a view shows part of a write", ["races.views-of-a-file-by-processes"]),
     ("a program killed during a write leaves a partial file", ["restarts.killed-while-creating"]),
     ("a full disk leaves a partial file", ["disk.full", "disk.file-size-limit"]),
     ("a directory swapped for a link during a command leads outside", ["plain_files.swapped-parent"]),

@@ -87,7 +87,7 @@ impl Suite {
         Self {
             runner: Runner {
                 factory: Arc::new(factory),
-                limits: RunLimits { answer_timeout: DEFAULT_ANSWER_TIMEOUT, races: DEFAULT_RACES },
+                limits: RunLimits { answer_timeout: DEFAULT_ANSWER_TIMEOUT, races: DEFAULT_RACES, has_sessions: true },
                 case_timeout: DEFAULT_CASE_TIMEOUT,
                 basis: Basis::Project,
             },
@@ -142,6 +142,7 @@ impl Suite {
 
     /// Declares that the backend lacks a capability. The cases that need it are ignored with this reason.
     pub fn lacks(mut self, need: Capability, reason: impl Into<String>) -> Self {
+        self.runner.limits.has_sessions &= need != Capability::Sessions;
         self.declared_lacks.of_needs.insert(need, reason.into());
         self
     }

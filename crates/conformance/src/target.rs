@@ -24,6 +24,8 @@ pub(crate) struct RunLimits {
     pub(crate) answer_timeout: Duration,
     /// The number of races between the same clients.
     pub(crate) races: usize,
+    /// Whether the caller lets a case open the memory a second time without needing it.
+    pub(crate) has_sessions: bool,
 }
 
 /// A memory under test, and the ways to access it. Methods fail if the backend does not support them.

@@ -131,7 +131,7 @@ pub(crate) fn python_client_works() {
 
 /// Cases of each command, a race and a restart. Only the long tier runs the last ones.
 const CASES: [&str; 10] = [
-    "restarts.create-survives",
+    "restarts.acknowledged-changes-survive",
     "str_replace.several-occurrences",
     "view.image",
     "create.refuses-to-overwrite",

@@ -190,7 +190,7 @@ fn a_declared_lack_is_the_reason_of_ignored_cases() {
     assert!(table.status.success());
     let table = text(&table.stdout);
     assert!(table.contains("\nignored: it locks = its directory\n    races."), "{table}");
-    let everything = test_store(&place.store(), &["--filter", "races.inserts-of-sessions", "--lacks", "sessions=none"]);
+    let everything = test_store(&place.store(), &["--filter", "races.sees-others", "--lacks", "sessions=none"]);
     assert_eq!(everything.status.code(), Some(1), "a run without results fails");
 }
 

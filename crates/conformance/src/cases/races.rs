@@ -15,42 +15,39 @@ use crate::read_back;
 use crate::session::{Answer, Client, create, delete, rename, str_replace, view, view_range};
 use crate::target::Target;
 
-/// Defines each race for tasks, sessions and processes.
+/// Defines each race twice: for clients in this process, and for separate programs.
 macro_rules! races {
-    ($($race:ident),+) => {
+    ($($race:ident $of_processes:literal),+ $(,)?) => {
         pub(crate) const OF_EQUAL_CLIENTS: &[(&str, Code)] = &[$(
-            (stringify!($race), |target| Box::pin(async move { $race(&target, Contenders::Tasks).await })),
-            (concat!(stringify!($race), "_of_sessions"), |target| {
-                Box::pin(async move { $race(&target, Contenders::Sessions).await })
-            }),
-            (concat!(stringify!($race), "_of_processes"), |target| {
-                Box::pin(async move { $race(&target, Contenders::Processes).await })
-            }),
+            (stringify!($race), |target| Box::pin(async move { $race(&target, Contenders::Sessions).await })),
+            ($of_processes, |target| Box::pin(async move { $race(&target, Contenders::Processes).await })),
         )+];
     };
 }
 
-races! { inserts, replacements, creates, renames_to_one_path, renames_of_one_path, deletes }
+races! {
+    inserts "inserts_of_processes",
+    replacements "replacements_of_processes",
+    creates "creates_of_processes",
+    renames_to_one_path "renames_to_one_path_of_processes",
+    renames_of_one_path "renames_of_one_path_of_processes",
+    deletes "deletes_of_processes",
+    edits_against_recreation "edits_against_recreation_by_processes",
+    views_of_a_file "views_of_a_file_by_processes",
+    views_of_a_directory "views_of_a_directory_by_processes",
+    sees_others "sees_other_processes",
+}
 
 cases! {
     |target| &target;
     delete_against_creates;
-    edits_against_recreation = |target| edits_against_recreation(&target, Contenders::Sessions);
-    edits_against_recreation_by_processes = |target| edits_against_recreation(&target, Contenders::Processes);
-    views_of_a_file = |target| views_of_a_file(&target, Contenders::Sessions);
-    views_of_a_file_by_processes = |target| views_of_a_file(&target, Contenders::Processes);
-    views_of_a_directory = |target| views_of_a_directory(&target, Contenders::Sessions);
-    views_of_a_directory_by_processes = |target| views_of_a_directory(&target, Contenders::Processes);
-    sees_others = |target| sees_others(&target, Contenders::Sessions);
-    sees_other_processes = |target| sees_others(&target, Contenders::Processes);
 }
 
 /// The kind of clients in a race.
 #[derive(Clone, Copy)]
 enum Contenders {
-    /// Tasks that share the first session.
-    Tasks,
-    /// The first session and additional ones.
+    /// Tasks of two sessions, or of one if the memory cannot be opened twice. With a program under test, each session
+    /// is a separate program.
     Sessions,
     /// Two separate programs, because more take long to start.
     Processes,
@@ -59,16 +56,20 @@ enum Contenders {
 impl Contenders {
     /// This many clients, or two programs.
     async fn clients(self, target: &Target, count: usize) -> Result<Vec<Client>, CaseError> {
-        let count = if matches!(self, Self::Processes) { 2 } else { count };
-        let mut clients = vec![];
-        while clients.len() < count {
-            let client = match self {
-                Self::Sessions if !clients.is_empty() => target.another_client().await?,
-                Self::Tasks | Self::Sessions => target.client(),
-                Self::Processes => target.process_client()?,
-            };
+        let clients = match self {
+            Self::Sessions => {
+                let other =
+                    if target.limits.has_sessions { target.another_client().await } else { Ok(target.client()) };
+                let other = match other {
+                    Err(CaseError::Unsupported { .. }) => target.client(),
+                    other => other?,
+                };
+                [target.client(), other].into_iter().cycle().take(count).collect()
+            }
+            Self::Processes => vec![target.process_client()?, target.process_client()?],
+        };
+        for client in &clients {
             client.view("/memories").await?; // waits until a program has started, so that no client has a head start
-            clients.push(client);
         }
         Ok(clients)
     }

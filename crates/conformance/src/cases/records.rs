@@ -5,11 +5,9 @@ use memory_tool_core::{
 };
 
 use crate::cases::bytes::{
-    ROUNDS, expect_content, expect_mismatch, expect_refused, expect_taken, path, put, race_for_a_version_of, remove,
-    rename, version, write,
+    expect_content, expect_mismatch, expect_refused, expect_taken, path, put, remove, rename, version, write,
 };
 use crate::failure::{CaseError, check};
-use crate::target::Target;
 
 /// The record in most cases.
 const RECORD: &str = "/records/suite/state";
@@ -18,24 +16,12 @@ const OTHER: &str = "/records/suite/other";
 
 cases! {
     |target| &target.store()?;
-    any_bytes, names, listed, in_no_listing, in_no_quota, at_no_path, survive_the_root, removed, preconditions,
-    version_after_recreation, in_one_batch, race_for_a_version;
-    reopened = |target| reopened(&target);
+    names, listed, in_no_listing, in_no_quota, at_no_path, survive_the_root, removed, preconditions, in_one_batch;
 }
 
 async fn expect_absent(store: &dyn Store, record: &str) -> Result<(), CaseError> {
     let got = store.read_opts(&path(record)?, ReadOptions::new()).await?.into_file();
     check(got.is_none(), || format!("{record} should not exist, but is {got:?}"))
-}
-
-async fn any_bytes(store: &dyn Store) -> Result<(), CaseError> {
-    expect_absent(store, RECORD).await?;
-    let all: Vec<u8> = (0..=u8::MAX).cycle().take(200_003).collect();
-    for content in [&b"one"[..], b"", b"a\0b", b"\xff\xfe", b"\r\n", b" \t", &all, b"short"] {
-        store.apply(write(RECORD, content)?).await?;
-        expect_content(store, RECORD, content).await?;
-    }
-    Ok(())
 }
 
 async fn names(store: &dyn Store) -> Result<(), CaseError> {
@@ -171,25 +157,6 @@ async fn preconditions(store: &dyn Store) -> Result<(), CaseError> {
     expect_listed(store, &["/memories/file"]).await
 }
 
-async fn version_after_recreation(store: &dyn Store) -> Result<(), CaseError> {
-    let mut versions = Vec::new();
-    for round in 0..ROUNDS {
-        store.apply(write(RECORD, format!("{round:04}"))?).await?;
-        let version = version(store, RECORD).await?;
-        check(!versions.contains(&version), || {
-            format!("the version after write {round} belonged to another content before")
-        })?;
-        // A store may delay the losers of a race, so only the last version is tried.
-        if let Some(old) = versions.last() {
-            let stale = remove(RECORD)?.require(path(RECORD)?, Precondition::Version(Version::clone(old)));
-            expect_mismatch(store, stale, RECORD).await?;
-        }
-        versions.push(version);
-        store.apply(remove(RECORD)?).await?;
-    }
-    Ok(())
-}
-
 async fn in_one_batch(store: &dyn Store) -> Result<(), CaseError> {
     let (gone, kept) = (path("/records/suite/gone")?, path("/records/suite/kept")?);
     let before = write("/memories/file", "old")?.write(gone.clone(), "old").write(kept.clone(), "old");
@@ -219,25 +186,4 @@ async fn in_one_batch(store: &dyn Store) -> Result<(), CaseError> {
     expect_absent(store, "/records/suite/gone").await?;
     expect_content(store, "/records/suite/kept", b"new").await?;
     expect_content(store, RECORD, b"new").await
-}
-
-async fn race_for_a_version(store: &dyn Store) -> Result<(), CaseError> {
-    race_for_a_version_of(RECORD, store).await
-}
-
-async fn reopened(target: &Target) -> Result<(), CaseError> {
-    let (here, there) = (target.store()?, target.another_store().await?);
-    here.apply(write(RECORD, "one")?.write(path("/records/suite/gone")?, "gone")).await?;
-    let read_here = version(&*here, RECORD).await?;
-    expect_content(&*there, RECORD, b"one").await?;
-    let edit = remove("/records/suite/gone")?.write(path(RECORD)?, "two");
-    there.apply(edit.require(path(RECORD)?, Precondition::Version(read_here.clone()))).await?;
-    let again = target.another_store().await?;
-    for store in [&here, &there, &again] {
-        expect_content(&**store, RECORD, b"two").await?;
-        expect_absent(&**store, "/records/suite/gone").await?;
-        let stale = remove(RECORD)?.require(path(RECORD)?, Precondition::Version(read_here.clone()));
-        expect_mismatch(&**store, stale, RECORD).await?;
-    }
-    Ok(())
 }

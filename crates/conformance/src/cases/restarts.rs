@@ -24,25 +24,7 @@ const B: &str = "/memories/d/e/b.txt";
 
 cases! {
     |target| &target;
-    others_continue, bad_lines;
-    create_survives = |target| expect_survival(&target, &[create(A, "one\ntwo\n")], &[(A, "one\ntwo\n")]);
-    str_replace_survives = |target|
-        expect_survival(&target, &[create(A, "one\n"), str_replace(A, "one", "two")], &[(A, "two\n")]);
-    insert_survives = |target|
-        expect_survival(&target, &[create(A, "two\n"), insert(A, 0, "one")], &[(A, "one\ntwo\n")]);
-    delete_survives = |target| expect_survival(&target, &[create(A, "a"), create(B, "b"), delete(A)], &[(B, "b")]);
-    delete_of_a_directory_survives = |target| expect_survival(
-        &target,
-        &[create(A, "a"), create(B, "b"), create("/memories/d2", "c"), delete("/memories/d")],
-        &[("/memories/d2", "c")],
-    );
-    rename_survives = |target|
-        expect_survival(&target, &[create(A, "a"), rename(A, "/memories/f/a")], &[("/memories/f/a", "a")]);
-    rename_of_a_directory_survives = |target| expect_survival(
-        &target,
-        &[create(A, "a"), create(B, "b"), rename("/memories/d", "/memories/f/g")],
-        &[("/memories/f/g/a.txt", "a"), ("/memories/f/g/e/b.txt", "b")],
-    );
+    acknowledged_changes_survive, others_continue, bad_lines;
     killed_while_creating = |target| kill_in_the_middle(&target, &Interruption::creating());
     killed_while_editing = |target| kill_in_the_middle(&target, &Interruption::editing());
     killed_while_renaming = |target| kill_in_the_middle(&target, &Interruption::renaming());
@@ -59,14 +41,43 @@ async fn expect_files(client: &Client, expected: &[(&str, &str)]) -> Result<(), 
     Ok(())
 }
 
-/// Runs the commands in a program, kills it when the last one is acknowledged, and checks what a new program sees.
-async fn expect_survival(target: &Target, commands: &[Value], files: &[(&str, &str)]) -> Result<(), CaseError> {
-    let client = target.process_client()?;
-    for command in commands {
-        client.send(command.clone()).await?.text(false)?;
+/// Runs each series of commands in a program, kills it when the last one is acknowledged, and checks what a new program
+/// sees.
+async fn acknowledged_changes_survive(target: &Target) -> Result<(), CaseError> {
+    let both = || vec![create(A, "a"), create(B, "b")];
+    let then = |mut commands: Vec<Value>, command| {
+        commands.push(command);
+        commands
+    };
+    let mut client = target.process_client()?;
+    for (commands, files) in [
+        (vec![create(A, "one\ntwo\n")], &[(A, "one\ntwo\n")][..]),
+        (vec![create(A, "one\n"), str_replace(A, "one", "two")], &[(A, "two\n")]),
+        (vec![create(A, "two\n"), insert(A, 0, "one")], &[(A, "one\ntwo\n")]),
+        (then(both(), delete(A)), &[(B, "b")]),
+        (then(then(both(), create("/memories/d2", "c")), delete("/memories/d")), &[("/memories/d2", "c")]),
+        (vec![create(A, "a"), rename(A, "/memories/f/a")], &[("/memories/f/a", "a")]),
+        (
+            then(both(), rename("/memories/d", "/memories/f/g")),
+            &[("/memories/f/g/a.txt", "a"), ("/memories/f/g/e/b.txt", "b")],
+        ),
+    ] {
+        let last = commands.last().map(Value::to_string).unwrap_or_default();
+        for command in commands {
+            client.send(command).await?.text(false)?;
+        }
+        client.kill().await?;
+        client = target.process_client()?;
+        let survived = async {
+            expect_files(&client, files).await?;
+            for (path, _) in files {
+                client.delete(path).await?.text(false)?;
+            }
+            read_back::expect_files(&client, &[]).await
+        };
+        survived.await.map_err(|stop| stop.in_step(format!("after a kill after {last}")))?;
     }
-    client.kill().await?;
-    expect_files(&target.process_client()?, files).await
+    Ok(())
 }
 
 /// Kills a program at many moments during a command.

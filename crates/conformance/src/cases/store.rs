@@ -23,6 +23,8 @@ use crate::target::Target;
 const LONGEST_RACE: Duration = Duration::from_secs(3);
 /// The file in most cases.
 const FILE: &str = "/memories/file";
+/// A record that behaves like it.
+const RECORD: &str = "/records/suite/state";
 /// Long enough for two writes to get different timestamps of milliseconds.
 const BETWEEN_WRITES: Duration = Duration::from_millis(20);
 
@@ -123,9 +125,14 @@ async fn read_under_preconditions(store: &dyn Store) -> Result<(), CaseError> {
 
 async fn any_bytes(store: &dyn Store) -> Result<(), CaseError> {
     let all: Vec<u8> = (0..=u8::MAX).collect();
-    for content in [&b""[..], b"\0", b"a\0b", b"\xff\xfe", b"\r\n", b"\n", b" \t", b"\xef\xbb\xbfa", &all] {
-        store.apply(write(FILE, content)?).await?;
-        expect_content(store, FILE, content).await?;
+    let long: Vec<u8> = all.iter().copied().cycle().take(200_003).collect();
+    for place in [FILE, RECORD] {
+        for content in
+            [&b""[..], b"\0", b"a\0b", b"\xff\xfe", b"\r\n", b"\n", b" \t", b"\xef\xbb\xbfa", &all, &long, b"short"]
+        {
+            store.apply(write(place, content)?).await?;
+            expect_content(store, place, content).await?;
+        }
     }
     Ok(())
 }
@@ -140,17 +147,18 @@ async fn large_file(store: &dyn Store) -> Result<(), CaseError> {
 /// Applies the batches of each round, after which the file must have a version that belonged to no content before.
 async fn expect_new_versions(
     store: &dyn Store,
+    file: &str,
     batches: impl Fn(String) -> Result<Vec<Batch>, CaseError>,
 ) -> Result<(), CaseError> {
-    put(store, &[FILE]).await?;
-    let mut versions = vec![version(store, FILE).await?];
+    put(store, &[file]).await?;
+    let mut versions = vec![version(store, file).await?];
     for round in 0..ROUNDS {
         for batch in batches(format!("{round:04}"))? {
             store.apply(batch).await?;
         }
-        let version = version(store, FILE).await?;
+        let version = version(store, file).await?;
         check(!versions.contains(&version), || {
-            format!("the version after write {round} belonged to another content before")
+            format!("the version of {file} after write {round} belonged to another content before")
         })?;
         versions.push(version);
     }
@@ -158,11 +166,18 @@ async fn expect_new_versions(
 }
 
 async fn version_of_other_content(store: &dyn Store) -> Result<(), CaseError> {
-    expect_new_versions(store, |content| Ok(vec![write(FILE, content)?])).await
+    expect_new_versions(store, FILE, |content| Ok(vec![write(FILE, content)?])).await
 }
 
 async fn version_after_recreation(store: &dyn Store) -> Result<(), CaseError> {
-    expect_new_versions(store, |content| Ok(vec![remove(FILE)?, write(FILE, content)?])).await
+    for place in [FILE, RECORD] {
+        expect_new_versions(store, place, |content| Ok(vec![remove(place)?, write(place, content)?])).await?;
+        let stale = unchanged(store, place).await?;
+        store.apply(remove(place)?).await?;
+        store.apply(write(place, "again")?).await?;
+        expect_mismatch(store, remove(place)?.require(path(place)?, stale), place).await?;
+    }
+    Ok(())
 }
 
 async fn version_after_rename(store: &dyn Store) -> Result<(), CaseError> {
@@ -170,7 +185,7 @@ async fn version_after_rename(store: &dyn Store) -> Result<(), CaseError> {
         let aside = write("/memories/aside", content)?;
         Ok(vec![aside, remove(FILE)?, rename("/memories/aside", FILE)?])
     };
-    expect_new_versions(store, batches).await
+    expect_new_versions(store, FILE, batches).await
 }
 
 async fn version_is_required(store: &dyn Store) -> Result<(), CaseError> {
@@ -254,7 +269,7 @@ async fn invalid_batch(store: &dyn Store) -> Result<(), CaseError> {
     let files = ["/memories/d/a", "/memories/d/b", FILE];
     put(store, &files).await?;
     let [d, d_a, file, root] = [path("/memories/d")?, path("/memories/d/a")?, path(FILE)?, StorePath::memories()];
-    let record: StorePath = "/records/suite/state".parse()?;
+    let record = path(RECORD)?;
     let overlap =
         |path: &StorePath, other: &StorePath| InvalidBatch::Overlap { path: path.clone(), other: other.clone() };
     let good = || write("/memories/new", "new");
@@ -553,7 +568,8 @@ async fn times_of_a_copy(store: &dyn Store) -> Result<(), CaseError> {
 }
 
 async fn race_for_a_version(store: &dyn Store) -> Result<(), CaseError> {
-    race_for_a_version_of(FILE, store).await
+    race_for_a_version_of(FILE, store).await?;
+    race_for_a_version_of(RECORD, store).await
 }
 
 async fn race_for_a_path(store: &dyn Store) -> Result<(), CaseError> {
@@ -710,5 +726,23 @@ async fn reopened(target: &Target) -> Result<(), CaseError> {
     store.apply(rename("/memories/from", "/memories/to")?).await?;
     let again = target.another_store().await?;
     expect_listed(&*again, "/memories", &[("/memories/keep", 14), ("/memories/to/file", 19)]).await?;
-    expect_content(&*again, "/memories/to/file", b"/memories/from/file").await
+    expect_content(&*again, "/memories/to/file", b"/memories/from/file").await?;
+    records_reopened(target).await
+}
+
+async fn records_reopened(target: &Target) -> Result<(), CaseError> {
+    let (here, there) = (target.store()?, target.another_store().await?);
+    here.apply(write(RECORD, "one")?.write(path("/records/suite/gone")?, "gone")).await?;
+    let read_here = unchanged(&*here, RECORD).await?;
+    expect_content(&*there, RECORD, b"one").await?;
+    let edit = remove("/records/suite/gone")?.write(path(RECORD)?, "two");
+    there.apply(edit.require(path(RECORD)?, read_here.clone())).await?;
+    let again = target.another_store().await?;
+    for store in [&here, &there, &again] {
+        expect_content(&**store, RECORD, b"two").await?;
+        let gone = store.read_opts(&path("/records/suite/gone")?, ReadOptions::new()).await?.into_file();
+        check(gone.is_none(), || format!("a removed record still exists: {gone:?}"))?;
+        expect_mismatch(&**store, remove(RECORD)?.require(path(RECORD)?, read_here.clone()), RECORD).await?;
+    }
+    Ok(())
 }
