@@ -107,7 +107,14 @@ fn visible(text: &str) -> String {
 #[derive(Debug)]
 pub(crate) enum CaseError {
     Failed(Box<Failure>),
-    Unsupported { need: Capability, reason: String },
+    Unsupported {
+        need: Capability,
+        reason: String,
+    },
+    /// The case cannot tell whether the backend has the fault.
+    NotTested {
+        reason: String,
+    },
 }
 
 impl CaseError {

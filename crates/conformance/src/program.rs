@@ -29,6 +29,8 @@ pub(crate) struct Program {
     running: Mutex<Running>,
     errors: Arc<StdMutex<Vec<u8>>>,
     answer_timeout: Duration,
+    /// The name of the pipe to which it responds, where the system has names for pipes.
+    output: Option<String>,
 }
 
 struct Running {
@@ -56,10 +58,11 @@ impl Program {
         let (Some(input), Some(output), Some(errors)) = pipes else {
             return Err(cannot_start("it has no standard streams").into());
         };
+        let output_name = name_of(&output);
         let kept = Arc::new(StdMutex::new(Vec::new()));
         let listening = tokio::spawn(keep_end(errors, Arc::clone(&kept)));
         let running = Running { child, input: Some(input), output: BufReader::new(output), listening, failure: None };
-        Ok(Self { running: Mutex::new(running), errors: kept, answer_timeout })
+        Ok(Self { running: Mutex::new(running), errors: kept, answer_timeout, output: output_name })
     }
 
     /// Sends lines and returns as many lines of responses, without the last line feed.
@@ -130,6 +133,23 @@ impl Session for Program {
         kill(&mut self.running.lock().await.child).await;
         Ok(())
     }
+
+    fn output(&self) -> Option<&str> {
+        self.output.as_deref()
+    }
+}
+
+#[cfg(unix)]
+fn name_of(pipe: &ChildStdout) -> Option<String> {
+    use std::os::fd::AsRawFd;
+
+    let name = std::fs::read_link(format!("/proc/self/fd/{}", pipe.as_raw_fd())).ok()?;
+    name.into_os_string().into_string().ok()
+}
+
+#[cfg(not(unix))]
+fn name_of(_: &ChildStdout) -> Option<String> {
+    None
 }
 
 fn parse(answer: &[u8]) -> Result<Value, Box<Failure>> {

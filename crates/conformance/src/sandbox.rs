@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::case::Capability;
@@ -16,13 +16,23 @@ const MOUNTS_OF_ITS_OWN: [&str; 6] = ["unshare", "--user", "--map-root-user", "-
 
 /// The system calls by which a change reaches the disk. `write` is not among them, because the program also responds
 /// with it. The question mark marks calls that not every machine has.
-const CALLS: &str = "fsync,fdatasync,ftruncate,fallocate,pwrite64,pwritev,linkat,mkdirat,renameat,renameat2,unlinkat,\
-                     ?link,?mkdir,?rename,?unlink";
+pub(crate) const CALLS: &str = "fsync,fdatasync,ftruncate,fallocate,pwrite64,pwritev,linkat,mkdirat,renameat,\
+                                renameat2,unlinkat,?link,?mkdir,?rename,?unlink";
 
-/// The system calls by which a program writes, flushes and names files.
-const RECORDED_CALLS: &str = "write,writev,pwrite64,pwritev,?pwritev2,?copy_file_range,?sendfile,ftruncate,\
-                              fsync,fdatasync,sync,syncfs,msync,?open,?creat,openat,?openat2,?rename,renameat,renameat2,?link,linkat,\
-                              ?unlink,unlinkat,?rmdir,?mkdir,mkdirat";
+/// The system calls between which a program may be in the middle of a change.
+pub(crate) const CALLS_TO_SIGNAL: &str = "write,writev,fsync,fdatasync,ftruncate,fallocate,pwrite64,pwritev,linkat,\
+                                          mkdirat,renameat,renameat2,unlinkat,openat,?open,?link,?mkdir,?rename,?rmdir,\
+                                          ?unlink";
+
+/// The system calls by which a program writes, flushes and names files, and by which it changes the meaning of relative
+/// paths.
+const RECORDED_CALLS: &str = "write,writev,pwrite64,pwritev,?pwritev2,?copy_file_range,?sendfile,ftruncate,fsync,\
+                              fdatasync,sync,syncfs,msync,?open,?creat,openat,?openat2,?rename,renameat,renameat2,\
+                              ?link,linkat,?unlink,unlinkat,?rmdir,?mkdir,mkdirat,chdir,fchdir,?fork,?vfork,clone,\
+                              ?clone3,?io_uring_enter";
+
+/// How much of a write is recorded.
+const RECORDED_BYTES: &str = "1048576";
 
 /// Adverse conditions for a program.
 pub(crate) enum Sandbox {
@@ -35,11 +45,13 @@ pub(crate) enum Sandbox {
     /// The directory is an empty disk of 1 MiB.
     SmallDisk(PathBuf),
     ReadOnly(PathBuf),
-    /// The calls by which changes reach the disk are recorded.
-    Traced(Trace),
+    /// These calls are recorded.
+    Traced(Trace, &'static str),
     /// The calls by which files are written, flushed and named are recorded, with their arguments.
     Recorded(Trace),
     FailingCall(Call, Trace),
+    /// The program gets a signal before it makes a call.
+    Signal(&'static str, Call, Trace),
 }
 
 impl Sandbox {
@@ -57,10 +69,13 @@ impl Sandbox {
                 let script = "mount --bind \"$0\" \"$0\" && mount -o remount,bind,ro \"$0\"";
                 after_mounting(script, directory.as_os_str(), program)
             }
-            Self::Traced(trace) => trace.around(CALLS, &[], program),
-            Self::Recorded(trace) => trace.around(RECORDED_CALLS, &["-y", "-s", "65536"], program),
+            Self::Traced(trace, calls) => trace.around(calls, &[], program),
+            Self::Recorded(trace) => trace.around(RECORDED_CALLS, &["-y", "-s", RECORDED_BYTES], program),
             Self::FailingCall(Call { name, number }, trace) => {
                 trace.around(CALLS, &["-e", &format!("inject={name}:error=EIO:when={number}")], program)
+            }
+            Self::Signal(signal, Call { name, number }, trace) => {
+                trace.around(CALLS_TO_SIGNAL, &["-e", &format!("inject={name}:signal={signal}:when={number}")], program)
             }
         }
     }
@@ -91,6 +106,8 @@ pub(crate) enum Event {
     Link { from: PathBuf, to: PathBuf },
     /// A file or directory lost a name.
     Unlink { path: PathBuf },
+    /// A call that may have done anything of this.
+    Unclear { call: String },
 }
 
 /// A system call: its name, and its number among the calls of that name by its thread.
@@ -127,12 +144,13 @@ impl Trace {
         Ok(calls.filter(|call| call.name.bytes().all(|byte| byte.is_ascii_alphanumeric())).collect())
     }
 
-    /// The recorded calls that succeeded, in the order in which they completed.
-    pub(crate) fn events(&self) -> io::Result<Vec<Event>> {
-        Ok(Events::default().of(&String::from_utf8_lossy(&fs::read(&self.0)?)))
+    /// The recorded calls that succeeded, in the order in which they completed. `output` is the pipe to which the
+    /// program responds.
+    pub(crate) fn events(&self, output: &str) -> io::Result<Vec<Event>> {
+        Ok(Events::default().of(&String::from_utf8_lossy(&fs::read(&self.0)?), output))
     }
 
-    /// Whether a call was made to fail.
+    /// Whether a call was made to fail, or was the moment of a signal.
     pub(crate) fn has_failed_call(&self) -> io::Result<bool> {
         Ok(fs::read_to_string(&self.0)?.contains("(INJECTED)"))
     }
@@ -148,18 +166,17 @@ struct Events {
     created: BTreeSet<PathBuf>,
     /// Whether the line of a response has begun and not ended. It may take several writes.
     is_responding: bool,
+    working_directories: WorkingDirectories,
+    /// The open files, by descriptor.
+    open: BTreeMap<String, PathBuf>,
 }
 
 impl Events {
-    fn of(mut self, recorded: &str) -> Vec<Event> {
+    fn of(mut self, recorded: &str, output: &str) -> Vec<Event> {
         let mut events = Vec::new();
         let calls = recorded.lines().filter_map(|line| line.split_once(' '));
-        let calls: Vec<_> = calls.map(|(thread, call)| (thread, call.trim_start())).collect();
-        // The program's child processes have other outputs, but only the program writes the last response.
-        let responses = calls.iter().rev().find_map(|(_, call)| written_to_output(call));
-        for (thread, call) in calls {
-            let is_start = !call.starts_with("<...");
-            if responses.is_some() && written_to_output(call) == responses {
+        for (thread, call) in calls.map(|(thread, call)| (thread, call.trim_start())) {
+            if written_to_pipe(call) == Some(output) {
                 if !self.is_responding {
                     events.push(Event::Response);
                 }
@@ -169,7 +186,7 @@ impl Events {
             let whole = if let Some(start) = call.strip_suffix(" <unfinished ...>") {
                 self.unfinished.insert(thread.to_owned(), start.to_owned());
                 continue;
-            } else if is_start {
+            } else if !call.starts_with("<...") {
                 call.to_owned()
             } else {
                 let rest = call.split_once(" resumed>").map_or("", |(_, rest)| rest);
@@ -178,63 +195,158 @@ impl Events {
                     None => continue,
                 }
             };
-            events.extend(self.event(&whole));
+            let parents = self.unfinished.iter().filter(|(_, call)| is_clone(call));
+            self.working_directories
+                .know(thread, parents.map(|(parent, call)| (parent.as_str(), call.as_str())).next());
+            events.extend(self.event(thread, &whole));
         }
         events
     }
 
-    fn event(&mut self, call: &str) -> Option<Event> {
+    fn event(&mut self, thread: &str, call: &str) -> Option<Event> {
         let (call, outcome) = call.rsplit_once(" = ")?;
         if outcome.starts_with(['-', '?']) {
             return None;
         }
         let (name, arguments) = call.trim_end().strip_suffix(')')?.split_once('(')?;
         let arguments = arguments_of(arguments);
-        let at = |number: usize| path_at(arguments.get(number)?, arguments.get(number + 1)?);
-        let alone = |number: usize| Some(PathBuf::from(unquoted(arguments.get(number)?)?));
-        match name {
+        if let Some(directory) = arguments.iter().find(|argument| argument.starts_with("AT_FDCWD<")) {
+            self.working_directories.change(thread, path_of_descriptor(directory));
+        }
+        let descriptor = |number: usize| arguments.get(number).and_then(|argument| path_of_descriptor(argument));
+        let alone = |number: usize| self.path_in(self.working_directories.of(thread), arguments.get(number)?);
+        let at = |number: usize| {
+            let directory = descriptor(number);
+            self.path_in(directory.as_deref(), arguments.get(number + 1)?)
+        };
+        let event = match name {
             "write" | "writev" | "pwrite64" | "pwritev" | "pwritev2" | "sendfile" | "ftruncate" => {
-                let path = path_of_descriptor(arguments.first()?)?;
+                let path = descriptor(0)?;
                 let is_synchronous = self.synchronous.contains(&path);
                 Some(Event::Write { path, data: arguments.get(1..)?.join(" "), is_synchronous })
             }
             "copy_file_range" => {
-                let path = path_of_descriptor(arguments.get(2)?)?;
+                let path = descriptor(2)?;
                 Some(Event::Write { is_synchronous: self.synchronous.contains(&path), path, data: String::new() })
             }
-            "fsync" | "fdatasync" => Some(Event::Flush { path: path_of_descriptor(arguments.first()?)? }),
+            "fsync" | "fdatasync" => Some(Event::Flush { path: descriptor(0)? }),
             "sync" | "syncfs" => Some(Event::FlushAll),
-            "msync" => call.contains("MS_SYNC").then_some(Event::FlushAll),
-            "open" | "creat" => self.opened(alone(0)?, call),
-            "openat" | "openat2" => self.opened(at(0)?, call),
-            "mkdir" => Some(Event::Mkdir { path: alone(0)? }),
-            "mkdirat" => Some(Event::Mkdir { path: at(0)? }),
-            "rename" => Some(Event::Rename { from: alone(0)?, to: alone(1)? }),
-            "renameat" | "renameat2" => Some(Event::Rename { from: at(0)?, to: at(2)? }),
-            "link" => Some(Event::Link { from: alone(0)?, to: alone(1)? }),
+            "msync" if call.contains("MS_SYNC") => Some(Event::FlushAll),
+            "open" | "creat" | "openat" | "openat2" => return self.opened(call, outcome),
+            "mkdir" => alone(0).map(|path| Event::Mkdir { path }),
+            "mkdirat" => at(0).map(|path| Event::Mkdir { path }),
+            "rename" => alone(0).zip(alone(1)).map(|(from, to)| Event::Rename { from, to }),
+            "renameat" | "renameat2" => at(0).zip(at(2)).map(|(from, to)| Event::Rename { from, to }),
+            "link" => alone(0).zip(alone(1)).map(|(from, to)| Event::Link { from, to }),
             "linkat" => {
-                let from = at(0).filter(|_| !call.contains("AT_EMPTY_PATH"));
-                Some(Event::Link { from: from.or_else(|| path_of_descriptor(arguments.first()?))?, to: at(2)? })
+                let from = if call.contains("AT_EMPTY_PATH") { descriptor(0) } else { at(0) };
+                from.zip(at(2)).map(|(from, to)| Event::Link { from, to })
             }
-            "unlink" | "rmdir" => Some(Event::Unlink { path: alone(0)? }),
-            "unlinkat" => Some(Event::Unlink { path: at(0)? }),
-            _ => None,
-        }
+            "unlink" | "rmdir" => alone(0).map(|path| Event::Unlink { path }),
+            "unlinkat" => at(0).map(|path| Event::Unlink { path }),
+            "io_uring_enter" => None,
+            "chdir" | "fchdir" => {
+                let directory = if name == "chdir" { alone(0) } else { descriptor(0) };
+                self.working_directories.change(thread, directory);
+                return None;
+            }
+            _ if is_clone(call) => {
+                self.working_directories.share(thread, outcome, call);
+                return None;
+            }
+            _ => return None,
+        };
+        Some(event.unwrap_or_else(|| Event::Unclear { call: name.to_owned() }))
     }
 
-    fn opened(&mut self, path: PathBuf, call: &str) -> Option<Event> {
+    /// The descriptor that the call returned tells the file, even if its path has links.
+    fn opened(&mut self, call: &str, outcome: &str) -> Option<Event> {
+        let is_created = call.starts_with("creat(") || call.contains("O_CREAT");
+        let Some(path) = path_of_descriptor(outcome) else {
+            return is_created.then(|| Event::Unclear { call: "open".to_owned() });
+        };
+        let descriptor = outcome.split('<').next().unwrap_or_default();
+        self.open.insert(descriptor.to_owned(), path.clone());
         if ["O_SYNC", "O_DSYNC"].iter().any(|flag| call.contains(flag)) {
             self.synchronous.insert(path.clone());
         }
-        let is_created = call.starts_with("creat(") || call.contains("O_CREAT");
         (is_created && self.created.insert(path.clone())).then_some(Event::Create { path })
+    }
+
+    /// The path of a quoted name in a directory. A relative one has no meaning without the directory.
+    fn path_in(&self, directory: Option<&Path>, name: &str) -> Option<PathBuf> {
+        let name = unquoted(name)?;
+        if let Some(descriptor) = name.strip_prefix("/proc/self/fd/") {
+            return self.open.get(descriptor).cloned();
+        }
+        let name = Path::new(&name);
+        let path = if name.is_absolute() { name.to_owned() } else { directory?.join(name) };
+        let (Some(above), Some(last)) = (path.parent(), path.file_name()) else { return path.canonicalize().ok() };
+        // Links above the name are followed, as far as they still exist.
+        let real = above.ancestors().find_map(|known| Some((known.canonicalize().ok()?, known)));
+        let (real, known) = real?;
+        let rest = above.strip_prefix(known).unwrap_or(Path::new(""));
+        let rest = rest.components().filter(|part| *part != Component::CurDir);
+        (!rest.clone().any(|part| part == Component::ParentDir))
+            .then(|| real.join(rest.collect::<PathBuf>()).join(last))
     }
 }
 
-/// The file to which a call writes, if it is standard output.
-fn written_to_output(call: &str) -> Option<&str> {
-    let arguments = ["write(1<", "writev(1<"].iter().find_map(|start| call.strip_prefix(start))?;
-    arguments.split_once('>').map(|(path, _)| path)
+/// The working directories of the threads of a program and its child processes.
+#[derive(Default)]
+struct WorkingDirectories {
+    /// Threads of a process share one.
+    of_threads: BTreeMap<String, usize>,
+    paths: Vec<Option<PathBuf>>,
+}
+
+impl WorkingDirectories {
+    /// Notes a thread. A new one may be recorded before the call that starts it completes.
+    fn know(&mut self, thread: &str, unfinished: Option<(&str, &str)>) {
+        if self.of_threads.contains_key(thread) {
+            return;
+        }
+        if let Some((parent, call)) = unfinished {
+            self.share(parent, thread, call);
+        } else {
+            self.of_threads.insert(thread.to_owned(), self.paths.len());
+            self.paths.push(None);
+        }
+    }
+
+    fn of(&self, thread: &str) -> Option<&Path> {
+        self.paths.get(*self.of_threads.get(thread)?)?.as_deref()
+    }
+
+    fn change(&mut self, thread: &str, path: Option<PathBuf>) {
+        if let Some(known) = self.of_threads.get(thread).and_then(|shared| self.paths.get_mut(*shared)) {
+            *known = path;
+        }
+    }
+
+    /// A call of a thread starts another one, which shares the working directory or gets a copy.
+    fn share(&mut self, thread: &str, other: &str, call: &str) {
+        let Some(&shared) = self.of_threads.get(thread).filter(|_| !self.of_threads.contains_key(other)) else {
+            return;
+        };
+        let own = self.paths.get(shared).cloned().flatten();
+        let number = if call.contains("CLONE_FS") { shared } else { self.paths.len() };
+        if number == self.paths.len() {
+            self.paths.push(own);
+        }
+        self.of_threads.insert(other.to_owned(), number);
+    }
+}
+
+fn is_clone(call: &str) -> bool {
+    ["clone(", "clone3(", "fork(", "vfork("].iter().any(|start| call.starts_with(start))
+}
+
+/// The pipe to which a call writes, such as `pipe:[7]`.
+fn written_to_pipe(call: &str) -> Option<&str> {
+    let arguments = ["write(", "writev("].iter().find_map(|start| call.strip_prefix(start))?;
+    let (_, file) = arguments.split_once('<')?;
+    file.split_once('>').map(|(path, _)| path)
 }
 
 /// Splits the arguments of a call. Commas in quotes, and in the brackets around paths and lists, do not separate.
@@ -260,23 +372,39 @@ fn arguments_of(text: &str) -> Vec<String> {
     arguments
 }
 
-/// The path in `3</path>`.
+/// The path in `3</path>`. Some versions of strace mark a deleted file in the path.
 fn path_of_descriptor(argument: &str) -> Option<PathBuf> {
     let (_, path) = argument.split_once('<')?;
     let (path, _) = path.rsplit_once('>')?;
-    path.starts_with('/').then(|| PathBuf::from(path))
+    path.starts_with('/').then(|| unescaped(path.strip_suffix(" (deleted)").unwrap_or(path)).into())
 }
 
-fn unquoted(argument: &str) -> Option<&str> {
-    argument.strip_prefix('"')?.strip_suffix('"')
+fn unquoted(argument: &str) -> Option<String> {
+    argument.strip_prefix('"')?.strip_suffix('"').map(unescaped)
 }
 
-/// The path of a directory's descriptor and a name in it.
-fn path_at(directory: &str, name: &str) -> Option<PathBuf> {
-    let name = unquoted(name)?;
-    let directory = path_of_descriptor(directory);
-    let joined = directory.map_or_else(|| PathBuf::from(name), |directory| directory.join(name));
-    Some(joined.components().filter(|part| *part != std::path::Component::CurDir).collect())
+/// Replaces the escapes of bytes, which are written as in C.
+fn unescaped(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let [first, after @ ..] = rest {
+        let octal = |digits: usize| u8::from_str_radix(str::from_utf8(after.get(..digits)?).ok()?, 8).ok();
+        let (byte, length) = match (first, after.first()) {
+            (b'\\', Some(b'0'..=b'7')) => {
+                [3, 2, 1].into_iter().find_map(|digits| Some((octal(digits)?, digits))).unwrap_or((b'?', 1))
+            }
+            (b'\\', Some(b'n')) => (b'\n', 1),
+            (b'\\', Some(b't')) => (b'\t', 1),
+            (b'\\', Some(b'r')) => (b'\r', 1),
+            (b'\\', Some(b'v')) => (0x0b, 1),
+            (b'\\', Some(b'f')) => (0x0c, 1),
+            (b'\\', Some(other)) => (*other, 1),
+            _ => (*first, 0),
+        };
+        bytes.push(byte);
+        rest = &after[length..];
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Runs a shell script that then executes the program.
@@ -318,7 +446,7 @@ pub(crate) async fn expect_mounts() -> Result<(), CaseError> {
 
 /// Fails if this machine cannot make system calls fail.
 pub(crate) async fn expect_tracing() -> Result<(), CaseError> {
-    let sandbox = Sandbox::Traced(Trace("/dev/null".into()));
+    let sandbox = Sandbox::Traced(Trace("/dev/null".into()), CALLS);
     let lack = || CaseError::unsupported(Capability::Tracing, "needs Linux with `strace`, and permission to trace");
     works(sandbox.around(&Command::new("true"))).await.then_some(()).ok_or_else(lack)
 }
@@ -333,18 +461,58 @@ async fn works(command: Command) -> bool {
 mod tests {
     use super::*;
 
+    fn events(recorded: &[&str]) -> Vec<Event> {
+        Events::default().of(&recorded.join("\n"), "pipe:[7]")
+    }
+
     #[test]
     fn responses_are_lines_to_the_output_of_the_program() {
-        let recorded = [
+        let found = events(&[
             r#"2 write(1<pipe:[8]>, "opened\n", 7) = 7"#,
             r#"1 write(5</d/a>, "text", 4) = 4"#,
             r#"1 write(1<pipe:[7]>, "{\"content\":", 11) = 11"#,
-            r#"1 write(1<pipe:[7]>, "1}\n", 3) = 3"#,
+            r#"1 write(6<pipe:[7]>, "1}\n", 3) = 3"#,
             r#"1 fsync(5</d/a>) = 0"#,
-            r#"1 write(1<pipe:[7]>, "{}\n", 3) = 3"#,
-        ];
-        let events = Events::default().of(&recorded.join("\n"));
+            r#"1 write(6<pipe:[7]>, "{}\n", 3) = 3"#,
+        ]);
         let other = Event::Write { path: "/d/a".into(), data: "\"text\" 4".to_owned(), is_synchronous: false };
-        assert_eq!(events, [other, Event::Response, Event::Flush { path: "/d/a".into() }, Event::Response]);
+        assert_eq!(found, [other, Event::Response, Event::Flush { path: "/d/a".into() }, Event::Response]);
+    }
+
+    #[test]
+    fn relative_paths_are_in_the_directory_of_their_thread() {
+        let found = events(&[
+            r#"1 mkdir("unclear", 0777) = 0"#,
+            r#"1 openat(AT_FDCWD</>, "x", O_RDONLY) = 3</x>"#,
+            r#"1 chdir("dev") = 0"#,
+            r#"1 mkdir("a", 0777) = 0"#,
+            r#"1 clone(child_stack=NULL, flags=SIGCHLD <unfinished ...>"#,
+            r#"2 chdir("..") = 0"#,
+            r#"2 mkdir("b", 0777) = 0"#,
+            r#"1 <... clone resumed>) = 2"#,
+            r#"1 clone3({flags=CLONE_FS|CLONE_THREAD}, 88) = 3"#,
+            r#"3 rename("a", "\303\251") = 0"#,
+            r#"3 fchdir(5</>) = 0"#,
+            r#"1 unlink("dev/./c") = 0"#,
+            r#"1 rename("nowhere/../c", "d") = 0"#,
+            r#"1 openat(4</dev>, "d", O_WRONLY|O_CREAT, 0600) = 5</elsewhere/d (deleted)>"#,
+            r#"1 linkat(AT_FDCWD</dev>, "/proc/self/fd/5", 4</dev>, "e", AT_SYMLINK_FOLLOW) = 0"#,
+            r#"1 io_uring_enter(3, 1, 1, 0, NULL, 8) = 1"#,
+        ]);
+        let unclear = |call: &str| Event::Unclear { call: call.to_owned() };
+        assert_eq!(
+            found,
+            [
+                unclear("mkdir"),
+                Event::Mkdir { path: "/dev/a".into() },
+                Event::Mkdir { path: "/b".into() },
+                Event::Rename { from: "/dev/a".into(), to: "/dev/é".into() },
+                Event::Unlink { path: "/dev/c".into() },
+                unclear("rename"),
+                Event::Create { path: "/elsewhere/d".into() },
+                Event::Link { from: "/elsewhere/d".into(), to: "/dev/e".into() },
+                unclear("io_uring_enter"),
+            ]
+        );
     }
 }

@@ -23,6 +23,11 @@ pub(crate) trait Session: Send + Sync {
 
     /// Kills the program as `kill -9` does.
     async fn kill(&self) -> Result<(), CaseError>;
+
+    /// The name of the pipe to which the program responds, such as `pipe:[7]`.
+    fn output(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// A session with a tool in this process.

@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::{Arguments, Completion, Trial};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -87,7 +87,12 @@ impl Suite {
         Self {
             runner: Runner {
                 factory: Arc::new(factory),
-                limits: RunLimits { answer_timeout: DEFAULT_ANSWER_TIMEOUT, races: DEFAULT_RACES, has_sessions: true },
+                limits: RunLimits {
+                    answer_timeout: DEFAULT_ANSWER_TIMEOUT,
+                    races: DEFAULT_RACES,
+                    has_sessions: true,
+                    has_tracing: true,
+                },
                 case_timeout: DEFAULT_CASE_TIMEOUT,
                 basis: Basis::Project,
             },
@@ -143,6 +148,7 @@ impl Suite {
     /// Declares that the backend lacks a capability. The cases that need it are ignored with this reason.
     pub fn lacks(mut self, need: Capability, reason: impl Into<String>) -> Self {
         self.runner.limits.has_sessions &= need != Capability::Sessions;
+        self.runner.limits.has_tracing &= need != Capability::Tracing;
         self.declared_lacks.of_needs.insert(need, reason.into());
         self
     }
@@ -236,15 +242,16 @@ impl Suite {
             let lack = lacks.of(&case);
             let kind = lack.map_or(clauses.clone(), |reason| format!("{clauses} ignored: {reason}"));
             let is_ignored = lack.is_some();
-            let trial = Trial::test(name, move || match runtime.block_on(runner.run(case, vector, &lacks)).outcome {
-                Outcome::Passed => Ok(()),
-                Outcome::Ignored { reason } => Err(reason.into()),
+            let run = move || match runtime.block_on(runner.run(case, vector, &lacks)).outcome {
+                Outcome::Passed => Ok(Completion::Completed),
+                Outcome::Ignored { reason } if is_ignored => Err(reason.into()),
+                Outcome::Ignored { reason } => Ok(Completion::ignored_with(reason)),
                 Outcome::Failed { failures } => {
                     let failures = failures.iter().map(ToString::to_string);
                     Err([reason].into_iter().chain(failures).collect::<Vec<_>>().join("\n").into())
                 }
-            });
-            trial.with_kind(kind).with_ignored_flag(is_ignored)
+            };
+            Trial::ignorable_test(name, run).with_kind(kind).with_ignored_flag(is_ignored)
         });
         trials.collect()
     }
@@ -369,9 +376,20 @@ impl Runner {
                 vec![Failure::new(format!("the case did not end within {seconds} s")).into()]
             }
         };
-        let failures = stops.into_iter().map(|stop| into_failure(case, stop));
+        let mut not_tested = None;
+        let failures = stops.into_iter().filter_map(|stop| match stop {
+            CaseError::NotTested { reason } => {
+                not_tested = Some(reason);
+                None
+            }
+            stop => Some(into_failure(case, stop)),
+        });
         let failures: Vec<_> = failures.filter(|failure| failure.basis.is_none_or(|of| of <= basis)).collect();
-        if failures.is_empty() { Outcome::Passed } else { Outcome::Failed { failures } }
+        match not_tested {
+            _ if !failures.is_empty() => Outcome::Failed { failures },
+            Some(reason) => Outcome::Ignored { reason },
+            None => Outcome::Passed,
+        }
     }
 }
 
@@ -388,6 +406,7 @@ impl IgnoreReasons {
 fn into_failure(case: &Case, stop: CaseError) -> Failure {
     let failure = match stop {
         CaseError::Failed(failure) => *failure,
+        CaseError::NotTested { reason } => Failure::new(reason),
         CaseError::Unsupported { need, reason } if case.needs.contains(&need) => {
             Failure::new(format!("the backend lacks {need}, although it was available before: {reason}"))
         }

@@ -26,6 +26,8 @@ pub(crate) struct RunLimits {
     pub(crate) races: usize,
     /// Whether the caller lets a case open the memory a second time without needing it.
     pub(crate) has_sessions: bool,
+    /// Whether the caller lets a case trace programs without needing it.
+    pub(crate) has_tracing: bool,
 }
 
 /// A memory under test, and the ways to access it. Methods fail if the backend does not support them.
@@ -226,7 +228,7 @@ impl Target {
         };
         match outcome {
             Err(CaseError::Unsupported { reason, .. }) => Some(reason),
-            Ok(()) | Err(CaseError::Failed(_)) => None,
+            Ok(()) | Err(CaseError::Failed(_) | CaseError::NotTested { .. }) => None,
         }
     }
 }

@@ -1,16 +1,13 @@
 //! Full, read-only and failing disks, and permissive umasks: commands fail clearly and leave no partial files.
 
-use std::collections::BTreeSet;
-
-use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::cases::interruption::{Interruption, States, large_text};
+use crate::cases::interruption::{Interruption, States, calls_of, large_text};
 use crate::cases::plain_memory::system;
 use crate::disk::{entries_under, on_disk};
 use crate::failure::{CaseError, Failure, check};
 use crate::read_back::expect_files;
-use crate::sandbox::{Call, Sandbox, Trace};
+use crate::sandbox::{CALLS, Sandbox, Trace};
 use crate::session::{create, delete, insert, rename, str_replace};
 use crate::target::Target;
 
@@ -141,7 +138,7 @@ async fn fail_each_call(target: &Target, interruption: &Interruption) -> Result<
     let before = interruption.look(&onlooker).await?;
     let directory = on_disk("make a directory", TempDir::new).await?;
     let trace = |name: &str| Trace(directory.path().join(name));
-    let calls = calls_of(target, &interruption.command, trace("all")).await?;
+    let calls = calls_of(target, &interruption.command, trace("all"), CALLS).await?;
     let after = interruption.look(&onlooker).await?;
     let mut failures = 0;
     for call in calls {
@@ -159,26 +156,4 @@ async fn fail_each_call(target: &Target, interruption: &Interruption) -> Result<
         failures += usize::from(on_disk("read a trace", move || one.has_failed_call()).await?);
     }
     check(failures > 0, || "no call that reaches the disk was made to fail".to_owned())
-}
-
-/// The system calls by which a program that runs the command reaches the disk.
-async fn calls_of(target: &Target, command: &Value, trace: Trace) -> Result<Vec<Call>, CaseError> {
-    let calls = || {
-        let trace = trace.clone();
-        on_disk("read a trace", move || trace.calls())
-    };
-    let client = target.process_client_under(&Sandbox::Traced(trace.clone()))?;
-    client.view("/memories").await?.text(false)?; // the program has started
-    let of_the_start = calls().await?.len();
-    client.send(command.clone()).await?.text(false)?;
-    let calls: BTreeSet<_> = calls().await?.into_iter().skip(of_the_start).collect();
-    let calls: Vec<_> = calls.into_iter().collect(); // sorted by name
-    Ok(calls.chunk_by(|left, right| left.name == right.name).flat_map(first_and_last).collect())
-}
-
-/// Drops the calls in the middle of a long series with one name, which are alike.
-fn first_and_last(calls: &[Call]) -> impl Iterator<Item = Call> {
-    const KEPT: usize = 4;
-    let numbered = calls.iter().cloned().enumerate();
-    numbered.filter(|(number, _)| *number < KEPT || *number + KEPT >= calls.len()).map(|(_, call)| call)
 }

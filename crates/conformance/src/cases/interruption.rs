@@ -1,9 +1,14 @@
 //! [`Interruption`]: a command during which the program is killed or its disk fails.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
+use crate::disk::on_disk;
 use crate::failure::{CaseError, Failure, excerpt};
+use crate::sandbox::{Call, Sandbox, Trace};
 use crate::session::{Client, create, delete, insert, rename, view, view_range};
+use crate::target::Target;
 
 /// About a megabyte of text, in lines so long that a view shows few of them.
 pub(super) fn large_text() -> String {
@@ -140,4 +145,31 @@ impl Interruption {
         };
         Err(failure.in_step(command).into())
     }
+}
+
+/// Runs the command in a program, and returns its system calls of the traced names.
+pub(super) async fn calls_of(
+    target: &Target,
+    command: &Value,
+    trace: Trace,
+    traced: &'static str,
+) -> Result<Vec<Call>, CaseError> {
+    let calls = || {
+        let trace = trace.clone();
+        on_disk("read a trace", move || trace.calls())
+    };
+    let client = target.process_client_under(&Sandbox::Traced(trace.clone(), traced))?;
+    client.view("/memories").await?.text(false)?; // the program has started
+    let of_the_start = calls().await?.len();
+    client.send(command.clone()).await?.text(false)?;
+    let calls: BTreeSet<_> = calls().await?.into_iter().skip(of_the_start).collect();
+    let calls: Vec<_> = calls.into_iter().collect(); // sorted by name
+    Ok(calls.chunk_by(|left, right| left.name == right.name).flat_map(first_and_last).collect())
+}
+
+/// Drops the calls in the middle of a long series with one name, which are alike.
+fn first_and_last(calls: &[Call]) -> impl Iterator<Item = Call> {
+    const KEPT: usize = 4;
+    let numbered = calls.iter().cloned().enumerate();
+    numbered.filter(|(number, _)| *number < KEPT || *number + KEPT >= calls.len()).map(|(_, call)| call)
 }

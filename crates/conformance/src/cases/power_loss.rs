@@ -30,9 +30,12 @@ cases! {
 
 async fn created(target: &Target) -> Result<(), CaseError> {
     let before = [create("/memories/d/other.txt", "text")];
-    for path in [format!("/memories/d/{NAME}"), format!("/memories/new/directory/{NAME}")] {
-        expect_flushed(target, &before, create(&path, MARK), MARK).await?;
-        target.client().delete(&path).await?.text(false)?;
+    let [there, new] = [format!("/memories/d/{NAME}"), format!("/memories/new/directory/{NAME}")];
+    // Written in several parts, or in one that is long.
+    let long = format!("{}{MARK}", "x".repeat(300_000));
+    for (path, text) in [(&there, MARK), (&new, MARK), (&there, &long)] {
+        expect_flushed(target, &before, create(path, text), MARK).await?;
+        target.client().delete(path).await?.text(false)?;
         target.client().delete("/memories/d").await?.text(false)?;
     }
     Ok(())
@@ -48,11 +51,15 @@ async fn edited(target: &Target) -> Result<(), CaseError> {
 }
 
 async fn renamed(target: &Target) -> Result<(), CaseError> {
-    for to in [format!("/memories/e/{NAME}"), format!("/memories/new/{NAME}")] {
-        let before = [create("/memories/d/old.txt", "text"), create("/memories/e/other.txt", "text")];
-        expect_flushed(target, &before, rename("/memories/d/old.txt", &to), NAME).await?;
-        target.client().delete(&to).await?.text(false)?;
+    let [there, new] = [format!("/memories/e/{NAME}"), format!("/memories/new/{NAME}")];
+    // The old directory goes with its last file, or stays.
+    for (to, neighbor) in [(&there, "/memories/e/2.txt"), (&new, "/memories/e/2.txt"), (&there, "/memories/d/2.txt")] {
+        let others = [create("/memories/e/other.txt", "text"), create(neighbor, "text")];
+        let before = [&[create("/memories/d/old.txt", "text")][..], &others].concat();
+        expect_flushed(target, &before, rename("/memories/d/old.txt", to), NAME).await?;
+        target.client().delete(to).await?.text(false)?;
         target.client().delete("/memories/e").await?.text(false)?;
+        target.client().delete_if_any("/memories/d").await?;
     }
     Ok(())
 }
@@ -60,7 +67,10 @@ async fn renamed(target: &Target) -> Result<(), CaseError> {
 async fn deleted(target: &Target) -> Result<(), CaseError> {
     let path = format!("/memories/d/{NAME}");
     let before = [create(&path, "text"), create("/memories/d/other.txt", "text")];
-    expect_flushed(target, &before, delete(&path), NAME).await
+    expect_flushed(target, &before, delete(&path), NAME).await?;
+    let directory = format!("/memories/d/e/{NAME}");
+    let before = [create(format!("{directory}/a.txt"), "text"), create("/memories/d/e/other.txt", "text")];
+    expect_flushed(target, &before, delete(&directory), NAME).await
 }
 
 /// Runs the command in a separate program, after others, and checks that its effect was flushed before the response.
@@ -80,9 +90,17 @@ async fn expect_flushed(target: &Target, before: &[Value], command: Value, mark:
     let existing: BTreeSet<_> = existing.into_iter().map(|(path, _)| path).collect();
     client.send(command.clone()).await?.text(false)?;
     client.kill().await?;
-    let events = on_disk("read a trace", move || trace.events()).await?;
+    let output = client.session.output().unwrap_or_default().to_owned();
+    let events = on_disk("read a trace", move || trace.events(&output)).await?;
     let mut of_each = events.split(|event| *event == Event::Response);
-    let events = of_each.nth(before.len()).unwrap_or_default().to_vec();
+    let Some(events) = of_each.nth(before.len()).map(<[Event]>::to_vec) else {
+        let reason = "the recorded calls do not show when the program responds".to_owned();
+        return Err(CaseError::NotTested { reason });
+    };
+    if let Some(Event::Unclear { call }) = events.iter().find(|event| matches!(event, Event::Unclear { .. })) {
+        let reason = format!("the recorded calls do not show which file a call of {call} concerns");
+        return Err(CaseError::NotTested { reason });
+    }
     let recording = Recording { events, existing, directory };
     recording.judge(mark).map_err(|stop| stop.in_step(excerpt(&command.to_string(), 0)))
 }
@@ -156,27 +174,41 @@ impl Recording {
     /// Whether the written file is flushed after the write, and found under its name.
     fn is_durable_write(&self, write: usize) -> bool {
         let Event::Write { path, is_synchronous, .. } = &self.events[write] else { return false };
-        let (mut path, mut is_flushed, mut named) = (path.clone(), *is_synchronous, None);
+        let (mut is_flushed, mut named) = (*is_synchronous, None);
+        // Its names, and the names under which it may be open.
+        let (mut names, mut open) = (BTreeSet::from([path.clone()]), BTreeSet::from([path.clone()]));
         // It may have got its name before.
-        if !self.existing.contains(&path) {
+        if !self.existing.contains(path) {
             named = (0..write).rev().find(|&event| match &self.events[event] {
-                Event::Create { path: made } | Event::Rename { to: made, .. } => *made == path,
+                Event::Create { path: made } | Event::Rename { to: made, .. } => made == path,
                 _ => false,
             });
         }
         for (number, event) in self.events.iter().enumerate().skip(write + 1) {
             match event {
-                Event::Flush { path: flushed } => is_flushed |= *flushed == path,
+                Event::Flush { path: flushed } => is_flushed |= open.contains(flushed),
                 Event::FlushAll => is_flushed = true,
-                Event::Rename { from, to } if path.starts_with(from) => {
-                    path = to.join(path.strip_prefix(from).unwrap_or(Path::new("")));
+                Event::Rename { from, to } => {
+                    let moved = |name: &PathBuf| Some(to.join(name.strip_prefix(from).ok()?));
+                    let renamed: BTreeSet<_> = names.iter().filter_map(moved).collect();
+                    if !renamed.is_empty() {
+                        names.retain(|name| !name.starts_with(from));
+                        open.extend(renamed.iter().cloned());
+                        names.extend(renamed);
+                        named = Some(number);
+                    }
+                }
+                Event::Link { from, to } if open.contains(from) => {
+                    names.insert(to.clone());
+                    open.insert(to.clone());
                     named = Some(number);
                 }
-                Event::Link { from, to } if *from == path => {
-                    path.clone_from(to);
-                    named = Some(number);
+                Event::Unlink { path: removed } => {
+                    names.remove(removed);
+                    if names.is_empty() {
+                        return false;
+                    }
                 }
-                Event::Unlink { path: removed } if *removed == path => return false,
                 _ => {}
             }
         }

@@ -1,5 +1,6 @@
 //! Programs that are killed at any moment: acknowledged changes survive, and no change is applied in part.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -7,16 +8,21 @@ use std::time::{Duration, Instant};
 use futures::future::{Either, select};
 use memory_tool_core::MemoryPath;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::task::{spawn_blocking, yield_now};
 
-use crate::cases::interruption::{Interruption, States};
+use crate::cases::interruption::{Interruption, States, calls_of};
+use crate::disk::on_disk;
 use crate::failure::{CaseError, Failure, check};
 use crate::read_back;
+use crate::sandbox::{self, CALLS_TO_SIGNAL, Call, Sandbox, Trace};
 use crate::session::{Client, create, delete, insert, rename, str_replace, view_range};
 use crate::target::Target;
 
 /// How often a program is killed during a command, each time a little later.
 const KILLS: u32 = 12;
+/// At how many system calls of a command a program is killed.
+const MOST_EXACT_KILLS: usize = 32;
 
 /// A file in the directory `/memories/d`, and one in a directory in it.
 const A: &str = "/memories/d/a.txt";
@@ -80,7 +86,8 @@ async fn acknowledged_changes_survive(target: &Target) -> Result<(), CaseError> 
     Ok(())
 }
 
-/// Kills a program at many moments during a command.
+/// Kills a program at many moments during a command: before each of its system calls if they can be traced, and after
+/// other delays.
 async fn kill_in_the_middle(target: &Target, interruption: &Interruption) -> Result<(), CaseError> {
     let mut client = target.process_client()?;
     interruption.prepare(&client).await?;
@@ -89,21 +96,53 @@ async fn kill_in_the_middle(target: &Target, interruption: &Interruption) -> Res
     client.send(interruption.command.clone()).await?.text(false)?;
     let course = start.elapsed();
     let after = interruption.look(&client).await?;
-    for kill in 0..KILLS {
+    let traces = on_disk("make a directory", TempDir::new).await?;
+    let trace = |name: &str| Trace(traces.path().join(name));
+    let mut moments = VecDeque::new();
+    if target.limits.has_tracing && sandbox::expect_tracing().await.is_ok() {
         interruption.clear(&client).await?;
         interruption.prepare(&client).await?;
-        let moment = match interruption.views.first() {
-            Some(view) if kill.is_multiple_of(2) => Moment::FirstSign { onlooker: target.client(), view: view.clone() },
-            _ => Moment::After(course * kill / KILLS),
+        let calls = calls_of(target, &interruption.command, trace("all"), CALLS_TO_SIGNAL).await?;
+        moments.extend(spread(calls).map(|call| Sandbox::Signal("KILL", call, trace("one"))).map(Some));
+    }
+    let kills = if moments.is_empty() { KILLS } else { KILLS / 4 };
+    moments.extend((0..kills).map(|_| None));
+    for (kill, exactly) in (0..).zip(moments) {
+        interruption.clear(&client).await?;
+        interruption.prepare(&client).await?;
+        let (doomed, event) = match &exactly {
+            Some(sandbox @ Sandbox::Signal(_, call, _)) => {
+                (target.process_client_under(sandbox)?, format!("when the program is killed before {call}"))
+            }
+            _ => (client, "when the program is killed during it".to_owned()),
         };
-        let is_acknowledged = send_and_kill(&client, &interruption.command, moment).await?;
+        let is_acknowledged = match (exactly, interruption.views.first()) {
+            // It may be killed sooner or later than the calls were counted.
+            (Some(_), _) => {
+                let answer = doomed.send(interruption.command.clone()).await;
+                doomed.kill().await?;
+                answer.is_ok_and(|answer| !answer.is_error())
+            }
+            (None, Some(view)) if kill % 2 == 0 => {
+                let moment = Moment::FirstSign { onlooker: target.client(), view: view.clone() };
+                send_and_kill(&doomed, &interruption.command, moment).await?
+            }
+            _ => send_and_kill(&doomed, &interruption.command, Moment::After(course * (kill % KILLS) / KILLS)).await?,
+        };
         client = target.process_client()?;
         fence(&client).await?;
         let found = interruption.look(&client).await?;
-        let states = States { before: &before, after: &after, found: &found };
-        interruption.judge("when the program is killed during it", is_acknowledged, &states)?;
+        interruption.judge(&event, is_acknowledged, &States { before: &before, after: &after, found: &found })?;
     }
     Ok(())
+}
+
+/// At most as many calls as a case kills programs, evenly spread, with the first and the last.
+fn spread(calls: Vec<Call>) -> impl Iterator<Item = Call> {
+    let most = calls.len().clamp(1, MOST_EXACT_KILLS);
+    let last = calls.len().saturating_sub(1);
+    let chosen: BTreeSet<_> = (0..most).map(|number| number * last / (most - 1).max(1)).collect();
+    calls.into_iter().enumerate().filter(move |(number, _)| chosen.contains(number)).map(|(_, call)| call)
 }
 
 /// Creates and deletes a hidden file. The storage may not have received the last request of a killed program yet. That

@@ -26,16 +26,17 @@ use tokio::time::sleep;
 use super::SERVE;
 
 faults! {
-    CachesFiles, DeletesFileByFile, DeletesRegularFilesOnly, EncodesNamesOnDisk, FailsOnForeignNames, FollowsLinks,
+    CachesFiles, DeletesFileByFile, DeletesRegularFilesOnly, EncodesNamesOnDisk, FailsOnForeignNames,
+    FlushesNoDeletedDirectory, FlushesNoEndOfTexts, FlushesNoRelativeNames, FlushesOneDirectory, FollowsLinks,
     HidesUnlistedItems, KeepsDeletedTexts, LeavesAPartOnAFullDisk, LeavesFilesAround, LeavesStagedFiles, ListsLinks,
     LogsForEverybody, LosesFilesToAFailingDisk, MovesFileByFile, NeedsItsDirectory, NeverFlushes, OpensSpecialFiles,
-    SaysDoneOnAFailingDisk, SaysDoneOnAReadOnlyDisk, ShowsEmptyDirectories, SizesOf32Bits, WidensModes,
-    WritesThroughHardLinks,
+    RemovesBeforeRenaming, SaysDoneOnAFailingDisk, SaysDoneOnAReadOnlyDisk, ShowsEmptyDirectories, SizesOf32Bits,
+    WidensModes, WritesThroughHardLinks,
 }
 
 pub(crate) fn all() -> Vec<(String, Suite)> {
     let suite = |fault| {
-        let suite = Suite::for_store(Fixture { fault: Some(fault) });
+        let suite = Suite::for_store(Fixture { fault: Some(fault), program: "" });
         // It waits forever for the other end of a pipe.
         if fault == Fault::OpensSpecialFiles { suite.case_timeout(Duration::from_secs(20)) } else { suite }
     };
@@ -43,13 +44,49 @@ pub(crate) fn all() -> Vec<(String, Suite)> {
 }
 
 pub(crate) fn without_fault() -> Suite {
-    Suite::for_store(Fixture { fault: None })
+    Suite::for_store(Fixture { fault: None, program: WITHOUT_FAULT })
+}
+
+const WITHOUT_FAULT: &str = "none";
+
+/// A program that changes files in its working directory, by relative names, and flushes them.
+const WORKS_IN_ITS_DIRECTORY: &str = "works-in-its-directory";
+
+pub(crate) fn in_their_directories() -> Suite {
+    Suite::for_store(Fixture { fault: None, program: WORKS_IN_ITS_DIRECTORY }).filter("power_loss.")
+}
+
+/// The flushes of a store that changes files itself.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Flushes {
+    Nothing,
+    OneDirectory,
+    NoEndOfTexts,
+    All,
+}
+
+impl Flushes {
+    fn of(fault: Option<Fault>) -> Option<Self> {
+        match fault? {
+            Fault::NeverFlushes | Fault::FlushesNoRelativeNames => Some(Self::Nothing),
+            Fault::FlushesOneDirectory => Some(Self::OneDirectory),
+            Fault::FlushesNoEndOfTexts => Some(Self::NoEndOfTexts),
+            Fault::RemovesBeforeRenaming => Some(Self::All),
+            _ => None,
+        }
+    }
 }
 
 /// The tool that a separate program serves.
 pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> Engine<DiskStore> {
-    let fault = Fault::ALL.iter().copied().find(|known| known.name() == fault);
-    let mut builder = Engine::builder(DiskStore::open(directory, fault).await.unwrap());
+    let known = Fault::ALL.iter().copied().find(|known| known.name() == fault);
+    let mut store = DiskStore::open(directory, known).await.unwrap();
+    if fault == WORKS_IN_ITS_DIRECTORY || known == Some(Fault::FlushesNoRelativeNames) {
+        std::env::set_current_dir(directory).unwrap();
+        store.base = ".".into();
+        store.flushes = store.flushes.or(Some(Flushes::All));
+    }
+    let mut builder = Engine::builder(store);
     let mut options = options.iter().map(String::as_str);
     while let Some(option) = options.next() {
         builder = match option {
@@ -66,6 +103,8 @@ pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> E
 
 struct Fixture {
     fault: Option<Fault>,
+    /// The name of a program without a fault.
+    program: &'static str,
 }
 
 #[async_trait]
@@ -83,7 +122,7 @@ impl StoreFixture for Fixture {
 
     fn program(&self, directory: &TempDir) -> Result<Command, FixtureError> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.args([SERVE, &self.fault.map_or("none".to_owned(), Fault::name)]).arg(directory.path());
+        command.args([SERVE, &self.fault.map_or(self.program.to_owned(), Fault::name)]).arg(directory.path());
         Ok(command)
     }
 
@@ -101,6 +140,7 @@ pub(crate) struct DiskStore {
     store: LocalStore,
     base: PathBuf,
     fault: Option<Fault>,
+    flushes: Option<Flushes>,
     /// The nodes that were read before, for [`Fault::CachesFiles`].
     cache: Mutex<BTreeMap<StorePath, Node>>,
     /// Whether a change was made, for [`Fault::NeedsItsDirectory`].
@@ -114,6 +154,7 @@ impl DiskStore {
             store,
             base: directory.to_owned(),
             fault,
+            flushes: Flushes::of(fault),
             cache: Mutex::default(),
             is_in_use: AtomicBool::new(false),
         })
@@ -188,8 +229,8 @@ impl DiskStore {
         options.create(true).append(true).mode(0o600).open(file)?.write_all(content)
     }
 
-    /// Changes a file like the store, but does not flush it. The lock is the only one between such changes.
-    async fn change_without_flush(&self, batch: Batch, change: &Change) -> Result<(), StoreError> {
+    /// Changes a file like the store, but does not flush all of it. The lock is the only one between such changes.
+    async fn change_by_hand(&self, batch: Batch, change: &Change, flushes: Flushes) -> Result<(), StoreError> {
         let lock = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(self.base.join(".lock"));
         let Ok(lock) = lock else { return self.store.apply(batch).await };
         while lock.try_lock().is_err() {
@@ -216,7 +257,7 @@ impl DiskStore {
         let changed = match change {
             _ if !is_simple => return self.store.apply(batch).await,
             Change::Write { path, content, .. } => self
-                .write_private(".staged", content)
+                .stage(content, flushes)
                 .and_then(|()| self.move_file(&self.base.join(".staged"), &self.on_disk(path))),
             Change::Remove { path } => fs::remove_file(self.on_disk(path)),
             Change::Rename { from, to } => self.move_file(&self.on_disk(from), &self.on_disk(to)),
@@ -225,11 +266,37 @@ impl DiskStore {
         for above in from.into_iter().flat_map(StorePath::parents).filter(|above| !above.is_root()) {
             let _ = fs::remove_dir(self.on_disk(&above)); // fails if it is not empty
         }
-        if changed.is_ok() { Ok(()) } else { self.store.apply(batch).await }
+        if changed.is_err() {
+            return self.store.apply(batch).await;
+        }
+        let from = from.filter(|_| flushes != Flushes::OneDirectory);
+        for path in [from, to].into_iter().flatten().filter(|_| flushes != Flushes::Nothing) {
+            let on_disk = self.on_disk(path);
+            for above in on_disk.ancestors().skip(1).take_while(|above| above.starts_with(&self.base)) {
+                let _ = fs::File::open(above).and_then(|directory| directory.sync_all());
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a content in two parts.
+    fn stage(&self, content: &[u8], flushes: Flushes) -> std::io::Result<()> {
+        let (start, end) = content.split_at(content.len() / 2);
+        self.write_private(".staged", start)?;
+        let staged = fs::File::open(self.base.join(".staged"))?;
+        if flushes == Flushes::NoEndOfTexts && content.len() > 100_000 {
+            staged.sync_all()?;
+            return self.write_private(".staged", end);
+        }
+        self.write_private(".staged", end)?;
+        if flushes == Flushes::Nothing { Ok(()) } else { staged.sync_all() }
     }
 
     fn move_file(&self, from: &Path, to: &Path) -> std::io::Result<()> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(to.parent().unwrap_or(&self.base))?;
+        if self.fault == Some(Fault::RemovesBeforeRenaming) {
+            let _ = fs::remove_file(to);
+        }
         fs::rename(from, to)
     }
 
@@ -337,9 +404,22 @@ impl Store for DiskStore {
                 let _ = fs::remove_file(self.base.join(name));
                 outcome
             }
-            (Some(Fault::NeverFlushes), [change]) if batch.quotas().is_empty() => {
+            (Some(Fault::FlushesNoDeletedDirectory), [Change::Remove { path }])
+                if !path.is_root() && self.on_disk(path).is_dir() && batch.preconditions().is_empty() =>
+            {
+                let trash = self.base.join(format!(".deleted-{}", std::process::id()));
+                if fs::rename(self.on_disk(path), &trash).is_err() {
+                    return self.store.apply(batch).await;
+                }
+                let _ = fs::remove_dir_all(&trash);
+                for above in path.parents().filter(|above| !above.is_root()) {
+                    let _ = fs::remove_dir(self.on_disk(&above)); // fails if it is not empty
+                }
+                Ok(())
+            }
+            (_, [change]) if self.flushes.is_some() && batch.quotas().is_empty() => {
                 let change = change.clone();
-                self.change_without_flush(batch, &change).await
+                self.change_by_hand(batch, &change, self.flushes.unwrap()).await
             }
             (Some(Fault::FollowsLinks), [Change::Write { path, content, .. }]) if self.is_behind_a_link(path) => {
                 let _ = fs::write(self.on_disk(path), content);
