@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex as StdMutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+#[cfg(unix)]
+use rustix::process::Signal;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout};
@@ -31,6 +33,8 @@ pub(crate) struct Program {
     answer_timeout: Duration,
     /// The name of the pipe to which it responds, where the system has names for pipes.
     output: Option<String>,
+    /// Its process group.
+    group: Option<u32>,
 }
 
 struct Running {
@@ -58,11 +62,11 @@ impl Program {
         let (Some(input), Some(output), Some(errors)) = pipes else {
             return Err(cannot_start("it has no standard streams").into());
         };
-        let output_name = name_of(&output);
+        let (output_name, group) = (name_of(&output), child.id());
         let kept = Arc::new(StdMutex::new(Vec::new()));
         let listening = tokio::spawn(keep_end(errors, Arc::clone(&kept)));
         let running = Running { child, input: Some(input), output: BufReader::new(output), listening, failure: None };
-        Ok(Self { running: Mutex::new(running), errors: kept, answer_timeout, output: output_name })
+        Ok(Self { running: Mutex::new(running), errors: kept, answer_timeout, output: output_name, group })
     }
 
     /// Sends lines and returns as many lines of responses, without the last line feed.
@@ -137,6 +141,14 @@ impl Session for Program {
     fn output(&self) -> Option<&str> {
         self.output.as_deref()
     }
+
+    fn pause(&self) {
+        signal_group(self.group, Signal::STOP);
+    }
+
+    fn resume(&self) {
+        signal_group(self.group, Signal::CONT);
+    }
 }
 
 #[cfg(unix)]
@@ -200,17 +212,32 @@ async fn kill(child: &mut Child) {
     let _ = child.kill().await; // fails if it has already ended
 }
 
-#[cfg(unix)]
 fn kill_group(id: Option<u32>) {
-    use rustix::process::{Pid, Signal, kill_process_group};
+    signal_group(id, Signal::KILL);
+}
+
+#[cfg(unix)]
+fn signal_group(id: Option<u32>, signal: Signal) {
+    use rustix::process::{Pid, kill_process_group};
 
     if let Some(group) = id.and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
-        let _ = kill_process_group(group, Signal::KILL); // fails if it has already ended
+        let _ = kill_process_group(group, signal); // fails if it has already ended
     }
 }
 
 #[cfg(not(unix))]
-fn kill_group(_: Option<u32>) {}
+fn signal_group(_: Option<u32>, _: Signal) {}
+
+/// No signals.
+#[cfg(not(unix))]
+struct Signal;
+
+#[cfg(not(unix))]
+impl Signal {
+    const CONT: Self = Self;
+    const KILL: Self = Self;
+    const STOP: Self = Self;
+}
 
 async fn keep_end(mut errors: impl AsyncRead + Unpin, kept: Arc<StdMutex<Vec<u8>>>) {
     let mut buffer = [0; 4096];

@@ -71,6 +71,22 @@ pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8
     }
 }
 
+/// The first line of each view that it takes to read a text file.
+pub(crate) async fn pages(client: &Client, path: &str) -> Result<Vec<usize>, CaseError> {
+    let mut pages = vec![1];
+    while let Some(&first) = pages.last() {
+        let answer = view_from(client, path, first).await?;
+        let mut lines = answer.text(false)?.lines().rev();
+        if !lines.next().is_some_and(|line| line.starts_with(NOTE)) {
+            break;
+        }
+        let last = lines.next().and_then(|line| line.split_once('\t')?.0.trim_start().parse::<usize>().ok());
+        let last = last.filter(|last| *last >= first);
+        pages.push(1 + last.ok_or_else(|| answer.wrong("expected numbered lines before the note"))?);
+    }
+    Ok(pages)
+}
+
 async fn view_from(client: &Client, path: &str, line: usize) -> Result<Answer, CaseError> {
     match line {
         1 => client.view(path).await,

@@ -28,6 +28,12 @@ pub(crate) trait Session: Send + Sync {
     fn output(&self) -> Option<&str> {
         None
     }
+
+    /// Stops the program, where the system can.
+    fn pause(&self) {}
+
+    /// Lets a stopped program continue.
+    fn resume(&self) {}
 }
 
 /// A session with a tool in this process.

@@ -3,17 +3,26 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use tempfile::TempDir;
 use tokio::sync::Barrier;
 use tokio::task::yield_now;
+use tokio::time::sleep;
 
 use crate::cases::Code;
+use crate::cases::interruption::calls_of;
 use crate::cases::threads::Threads;
+use crate::disk::on_disk;
 use crate::failure::{CaseError, Failure, check, expect_text};
 use crate::read_back;
-use crate::session::{Answer, Client, create, delete, rename, str_replace, view, view_range};
+use crate::sandbox::{self, CALLS_TO_SIGNAL, Sandbox, Trace};
+use crate::session::{Answer, Client, create, delete, insert, rename, str_replace, view, view_range};
 use crate::target::Target;
+
+/// How long a program is stopped, for each race: a second with the default number of races.
+const PAUSE_FOR_EACH_RACE: Duration = Duration::from_millis(10);
 
 /// Defines each race twice: for clients in this process, and for separate programs.
 macro_rules! races {
@@ -40,7 +49,7 @@ races! {
 
 cases! {
     |target| &target;
-    delete_against_creates;
+    delete_against_creates, stopped_process;
 }
 
 /// The kind of clients in a race.
@@ -370,17 +379,18 @@ async fn views_of_a_file(target: &Target, contenders: Contenders) -> Result<(), 
     let line = |letter: &str| letter.repeat(79) + "\n";
     let text = |letter: &str| line(letter).repeat(LINES);
     target.client().must_create(path, text("a")).await?;
-    // One view may show only the start, so the middle and the end are viewed separately.
-    let views = vec![view(path), view_range(path, LINES / 2, LINES as i64 / 2 + 1), view_range(path, LINES, -1)];
+    // One view shows only the start, so each page is viewed.
+    let pages = read_back::pages(&target.client(), path).await?;
+    let views: Vec<_> = pages.into_iter().map(|first| view_range(path, first, -1)).collect();
     let clients = contenders.clients(target, 2).await?;
     // With small commands, writing takes most of the time.
     target.client().insert(path, 0, "one").await?.text(false)?;
-    look_on(&clients, [str_replace(path, "one", "two"), str_replace(path, "two", "one")], 15, views.clone()).await?;
+    look_on(&clients, [str_replace(path, "one", "two"), str_replace(path, "two", "one")], 5, views.clone()).await?;
     // Another case tests edits across lines.
     if target.client().send(str_replace(path, &text("a"), &text("b"))).await?.is_error() {
         return Ok(());
     }
-    look_on(&clients, [str_replace(path, &text("b"), &text("a")), str_replace(path, &text("a"), &text("b"))], 1, views)
+    look_on(&clients, [str_replace(path, &text("b"), &text("a")), str_replace(path, &text("a"), &text("b"))], 3, views)
         .await
 }
 
@@ -462,6 +472,76 @@ async fn sees_others(target: &Target, contenders: Contenders) -> Result<(), Case
         reader.expect_text(&moved, "null\ntwo\n").await?;
         writer.delete(&moved).await?.text(false)?;
         reader.expect_absent(&moved).await?;
+    }
+    Ok(())
+}
+
+/// Stops a program in the middle of an edit while another one starts, and edits the same file. Later, the first one
+/// continues. Its edit must succeed, and the other one may only be refused because the file is in use.
+async fn stopped_process(target: &Target) -> Result<(), CaseError> {
+    let path = "/memories/d/large.txt";
+    let text = format!("{}\n", long_line()).repeat(20);
+    let looker = target.client();
+    looker.must_create(path, text.as_str()).await?;
+    let pause = PAUSE_FOR_EACH_RACE.saturating_mul(u32::try_from(target.limits.races).unwrap_or(u32::MAX));
+    let pause = pause.min(target.limits.answer_timeout / 2);
+    let traces = on_disk("make a directory", TempDir::new).await?;
+    let trace = |name: &str| Trace(traces.path().join(name));
+    let mut moments = Vec::new();
+    let started = Instant::now();
+    if target.limits.has_tracing && sandbox::expect_tracing().await.is_ok() {
+        let calls = calls_of(target, &insert(path, 0, "first"), trace("all"), CALLS_TO_SIGNAL).await?;
+        let last = |names: [&str; 2]| calls.iter().rfind(|call| names.iter().any(|name| call.name.starts_with(name)));
+        let [naming, writing] = [last(["rename", "link"]), last(["pwrite", "f"])];
+        moments
+            .extend(naming.into_iter().chain(writing).map(|call| Sandbox::Signal("STOP", call.clone(), trace("one"))));
+    } else {
+        let client = target.process_client()?;
+        client.insert(path, 0, "first").await?.text(false)?;
+    }
+    let course = started.elapsed();
+    let mut expected = format!("first\n{text}");
+    let rounds = moments.into_iter().map(Some).chain([None, None]).take(2);
+    for (round, moment) in rounds.enumerate() {
+        let stopped = match &moment {
+            Some(sandbox) => target.process_client_under(sandbox)?,
+            None => target.process_client()?,
+        };
+        stopped.view("/memories").await?.text(false)?;
+        let [own, others] = [format!("{round} of the stopped program"), format!("{round} of the other program")];
+        let edit = stopped.insert(path, 0, own.as_str());
+        let meanwhile = async {
+            // With a moment, the program stops itself.
+            if moment.is_none() {
+                sleep(course / 4).await;
+                stopped.session.pause();
+            }
+            let other = target.process_client()?;
+            let edited = async {
+                other.view("/memories").await?;
+                other.insert(path, 0, others.as_str()).await
+            };
+            let resumed = async {
+                sleep(pause).await;
+                stopped.session.resume();
+            };
+            let (edited, ()) = futures::future::join(edited, resumed).await;
+            edited
+        };
+        let (edit, edited) = futures::future::join(edit, meanwhile).await;
+        edit?.text(false)?;
+        let is_edited = !edited?.is_error();
+        let found = looker.text(path).await?;
+        let possible: Vec<_> = if is_edited {
+            vec![format!("{own}\n{others}\n{expected}"), format!("{others}\n{own}\n{expected}")]
+        } else {
+            vec![format!("{own}\n{expected}")]
+        };
+        if !possible.contains(&found) {
+            return expect_text(&possible[0], &found)
+                .map_err(|stop| stop.in_step("after a program was stopped while another one edited the same file"));
+        }
+        expected = found;
     }
     Ok(())
 }

@@ -30,7 +30,7 @@ const B: &str = "/memories/d/e/b.txt";
 
 cases! {
     |target| &target;
-    acknowledged_changes_survive, others_continue, bad_lines;
+    acknowledged_changes_survive, odd_files, others_continue, bad_lines;
     killed_while_creating = |target| kill_in_the_middle(&target, &Interruption::creating());
     killed_while_editing = |target| kill_in_the_middle(&target, &Interruption::editing());
     killed_while_renaming = |target| kill_in_the_middle(&target, &Interruption::renaming());
@@ -82,6 +82,88 @@ async fn acknowledged_changes_survive(target: &Target) -> Result<(), CaseError> 
             read_back::expect_files(&client, &[]).await
         };
         survived.await.map_err(|stop| stop.in_step(format!("after a kill after {last}")))?;
+    }
+    Ok(())
+}
+
+/// Names that a program may take for its own, or for leftovers of another one.
+const ODD_NAMES: &[&str] = &[
+    "a.tmp",
+    ".tmp",
+    "tmp",
+    ".tmp-1",
+    "tmp.1234",
+    "tmpab12cd",
+    "a.txt.tmp",
+    ".a.txt.swp",
+    "a~",
+    "~",
+    "~a",
+    "#a#",
+    ".#a",
+    "a.lock",
+    ".lock",
+    "lock",
+    "LOCK",
+    "a.bak",
+    "a.part",
+    "a.new",
+    "a.old",
+    "a.journal",
+    "a-wal",
+    "a.log",
+    "a.pid",
+    ".hidden",
+    ".git/HEAD",
+    ".git/index.lock",
+    ".DS_Store",
+    ".nfs0001",
+    "lost+found",
+    "node_modules/a.js",
+    "-a",
+    "-rf",
+    "a b",
+    "%41",
+    "a%",
+    "*",
+    "_",
+    "index",
+    "sequence",
+    "manifest.json",
+    "memory.db",
+    "memories",
+    "records/a",
+    "trash/a",
+    ".trash/a",
+    "é",
+    "日本",
+    "😀",
+];
+
+/// Files with odd names and contents are the same after the program is killed and started again.
+async fn odd_files(target: &Target) -> Result<(), CaseError> {
+    const TEXTS: [&str; 7] = ["", "a", "a\n", "\n", "a\r\nb\r\n", " \t", "\u{feff}a"];
+    let mut client = target.process_client()?;
+    let mut files = Vec::new();
+    for (name, text) in ODD_NAMES.iter().zip(TEXTS.into_iter().cycle()) {
+        let path: MemoryPath = format!("/memories/{name}").parse()?;
+        // Not every backend can store every name.
+        if !client.create(&path, text).await?.is_error() {
+            files.push((path, text));
+        }
+    }
+    check(files.len() > ODD_NAMES.len() / 2, || format!("only {} odd names are accepted", files.len()))?;
+    for _ in 0..2 {
+        client.kill().await?;
+        client = target.process_client()?;
+        let paths: Vec<_> = files.iter().map(|(path, _)| path.clone()).collect();
+        read_back::expect_files(&client, &paths).await?;
+        for (path, text) in &files {
+            client.expect_text(path, text).await?;
+            target.expect_content(path, text.as_bytes()).await?;
+        }
+        client.must_create("/memories/new", "text").await?;
+        client.delete("/memories/new").await?.text(false)?;
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ const LINES: usize = 65_536;
 
 cases! {
     |target| &target;
-    listing_of_thousands, rename_and_delete_of_thousands, file_of_4_mib, line_of_1_mib, listed;
+    listing_of_thousands, rename_and_delete_of_thousands, file_of_4_mib, line_of_1_mib, of_blocks, listed;
 }
 
 fn file_in(directory: &str, number: usize) -> String {
@@ -135,6 +135,33 @@ async fn line_of_1_mib(target: &Target) -> Result<(), CaseError> {
     client.expect_text(path, "one\nshort\ninserted\nthree").await?;
     client.str_replace(path, "short", &long).await?.text(false)?;
     expect_content(target, path, &format!("one\n{long}\ninserted\nthree")).await
+}
+
+/// Texts on both sides of the sizes of blocks are stored and edited.
+async fn of_blocks(target: &Target) -> Result<(), CaseError> {
+    const LINE: usize = 64;
+    let client = target.client();
+    for block in [1_usize << 16, 1 << 20] {
+        for size in block - 1..=block + 1 {
+            let path = format!("/memories/{size}.txt");
+            let lines = size / LINE;
+            let last = format!("{size}: the end");
+            let length = size - last.len();
+            let mut text: String = (0..lines).map(|number| format!("{number:0width$}\n", width = LINE - 1)).collect();
+            text.truncate(length - 1);
+            text = format!("{text}\n{last}");
+            let count = text.split('\n').count();
+            client.must_create(&path, text.as_str()).await?;
+            expect_lines(&client, &path, (count, -1), &[(count, &last)]).await?;
+            // One byte more, and one less.
+            client.str_replace(&path, ": the end", ":: the end").await?.text(false)?;
+            expect_lines(&client, &path, (count, -1), &[(count, &format!("{size}:: the end"))]).await?;
+            client.str_replace(&path, ":: the end", ": the end").await?.text(false)?;
+            expect_lines(&client, &path, (count, -1), &[(count, &last)]).await?;
+            expect_content(target, &path, &text).await?;
+        }
+    }
+    Ok(())
 }
 
 async fn listed(target: &Target) -> Result<(), CaseError> {

@@ -141,7 +141,15 @@ async fn large_file(store: &dyn Store) -> Result<(), CaseError> {
     // Not a power of two, and no two blocks are alike.
     let content: Vec<u8> = (0..5_000_003_u32).map(|index| (index % 251) as u8).collect();
     store.apply(write(FILE, content.clone())?).await?;
-    expect_content(store, FILE, &content).await
+    expect_content(store, FILE, &content).await?;
+    // On both sides of the sizes of blocks.
+    for size in [1 << 16, 1 << 20].into_iter().flat_map(|block| [block - 1, block, block + 1]) {
+        for place in [FILE, RECORD] {
+            store.apply(write(place, &content[..size])?).await?;
+            expect_content(store, place, &content[..size]).await?;
+        }
+    }
+    Ok(())
 }
 
 /// Applies the batches of each round, after which the file must have a version that belonged to no content before.
@@ -166,7 +174,20 @@ async fn expect_new_versions(
 }
 
 async fn version_of_other_content(store: &dyn Store) -> Result<(), CaseError> {
-    expect_new_versions(store, FILE, |content| Ok(vec![write(FILE, content)?])).await
+    expect_new_versions(store, FILE, |content| Ok(vec![write(FILE, content)?])).await?;
+    // A counter of 8 or 10 bits wraps around.
+    let mut versions = Vec::new();
+    for round in 0..1_100 {
+        store.apply(write(FILE, format!("{round:05}"))?).await?;
+        if round % 256 < 6 {
+            let version = version(store, FILE).await?;
+            check(!versions.contains(&version), || {
+                format!("the version after {round} writes belonged to another content before")
+            })?;
+            versions.push(version);
+        }
+    }
+    Ok(())
 }
 
 async fn version_after_recreation(store: &dyn Store) -> Result<(), CaseError> {

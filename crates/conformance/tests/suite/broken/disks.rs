@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
@@ -26,12 +26,13 @@ use tokio::time::sleep;
 use super::SERVE;
 
 faults! {
-    CachesFiles, DeletesFileByFile, DeletesRegularFilesOnly, EncodesNamesOnDisk, FailsOnForeignNames,
-    FlushesNoDeletedDirectory, FlushesNoEndOfTexts, FlushesNoRelativeNames, FlushesOneDirectory, FollowsLinks,
-    HidesUnlistedItems, KeepsDeletedTexts, LeavesAPartOnAFullDisk, LeavesFilesAround, LeavesStagedFiles, ListsLinks,
-    LogsForEverybody, LosesFilesToAFailingDisk, MovesFileByFile, NeedsItsDirectory, NeverFlushes, OpensSpecialFiles,
-    RemovesBeforeRenaming, SaysDoneOnAFailingDisk, SaysDoneOnAReadOnlyDisk, ShowsEmptyDirectories, SizesOf32Bits,
-    WidensModes, WritesThroughHardLinks,
+    BreaksOldLocks, CachesFiles, DeletesFileByFile, DeletesRegularFilesOnly, EncodesNamesOnDisk,
+    FailsOnForeignNames, FlushesNoDeletedDirectory, FlushesNoEndOfTexts, FlushesNoRelativeNames,
+    FlushesOneDirectory, FollowsLinks, HidesUnlistedItems, KeepsDeletedTexts, LeavesAPartOnAFullDisk,
+    LeavesFilesAround, LeavesStagedFiles, ListsLinks, LogsForEverybody, LosesFilesToAFailingDisk, MovesFileByFile,
+    NeedsItsDirectory, NeverFlushes, OpensSpecialFiles, RemovesBeforeRenaming, SaysDoneOnAFailingDisk,
+    SaysDoneOnAReadOnlyDisk, ShowsEmptyDirectories, SizesOf32Bits, SweepsAllAtTheStart, SweepsTmpAtTheStart,
+    ViewsInPieces, WidensModes, WritesThroughHardLinks,
 }
 
 pub(crate) fn all() -> Vec<(String, Suite)> {
@@ -71,7 +72,7 @@ impl Flushes {
             Fault::NeverFlushes | Fault::FlushesNoRelativeNames => Some(Self::Nothing),
             Fault::FlushesOneDirectory => Some(Self::OneDirectory),
             Fault::FlushesNoEndOfTexts => Some(Self::NoEndOfTexts),
-            Fault::RemovesBeforeRenaming => Some(Self::All),
+            Fault::RemovesBeforeRenaming | Fault::BreaksOldLocks | Fault::SweepsAllAtTheStart => Some(Self::All),
             _ => None,
         }
     }
@@ -80,6 +81,14 @@ impl Flushes {
 /// The tool that a separate program serves.
 pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> Engine<DiskStore> {
     let known = Fault::ALL.iter().copied().find(|known| known.name() == fault);
+    let is_leftover = |file: &PathBuf| match known {
+        Some(Fault::SweepsAllAtTheStart) => file.to_str().unwrap().contains("/.staged"),
+        Some(Fault::SweepsTmpAtTheStart) => file.extension().is_some_and(|extension| extension == "tmp"),
+        _ => false,
+    };
+    for leftover in DiskStore::walk(directory).iter().filter(|file| is_leftover(file)) {
+        let _ = fs::remove_file(leftover);
+    }
     let mut store = DiskStore::open(directory, known).await.unwrap();
     if fault == WORKS_IN_ITS_DIRECTORY || known == Some(Fault::FlushesNoRelativeNames) {
         std::env::set_current_dir(directory).unwrap();
@@ -223,19 +232,14 @@ impl DiskStore {
     }
 
     /// Writes a file outside the memory that only its owner can read.
-    fn write_private(&self, name: &str, content: &[u8]) -> std::io::Result<()> {
-        let file = self.base.join(name);
+    fn write_private(&self, file: &Path, content: &[u8]) -> std::io::Result<()> {
         let mut options = fs::OpenOptions::new();
         options.create(true).append(true).mode(0o600).open(file)?.write_all(content)
     }
 
     /// Changes a file like the store, but does not flush all of it. The lock is the only one between such changes.
     async fn change_by_hand(&self, batch: Batch, change: &Change, flushes: Flushes) -> Result<(), StoreError> {
-        let lock = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(self.base.join(".lock"));
-        let Ok(lock) = lock else { return self.store.apply(batch).await };
-        while lock.try_lock().is_err() {
-            sleep(Duration::from_micros(100)).await;
-        }
+        let Ok(_lock) = self.lock().await else { return self.store.apply(batch).await };
         let checks = batch.preconditions().iter();
         let checks = checks.fold(Batch::new(), |checks, (path, held)| checks.require(path.clone(), held.clone()));
         self.store.apply(checks).await?;
@@ -256,15 +260,18 @@ impl DiskStore {
         }
         let changed = match change {
             _ if !is_simple => return self.store.apply(batch).await,
-            Change::Write { path, content, .. } => self
-                .stage(content, flushes)
-                .and_then(|()| self.move_file(&self.base.join(".staged"), &self.on_disk(path))),
+            Change::Write { path, content, .. } => {
+                self.stage(content, flushes).and_then(|()| self.move_file(&self.staged(), &self.on_disk(path)))
+            }
             Change::Remove { path } => fs::remove_file(self.on_disk(path)),
             Change::Rename { from, to } => self.move_file(&self.on_disk(from), &self.on_disk(to)),
         };
-        let _ = fs::remove_file(self.base.join(".staged"));
+        let _ = fs::remove_file(self.staged());
         for above in from.into_iter().flat_map(StorePath::parents).filter(|above| !above.is_root()) {
             let _ = fs::remove_dir(self.on_disk(&above)); // fails if it is not empty
+        }
+        if changed.is_err() && self.fault == Some(Fault::SweepsAllAtTheStart) {
+            return Err(StoreError::failure(ErrorKind::Other, "writing a file", "the staged file is missing"));
         }
         if changed.is_err() {
             return self.store.apply(batch).await;
@@ -279,16 +286,52 @@ impl DiskStore {
         Ok(())
     }
 
+    /// The file for a new content.
+    fn staged(&self) -> PathBuf {
+        self.base.join(format!(".staged-{}", std::process::id()))
+    }
+
+    /// Waits for the lock, which ends when the returned file is dropped.
+    async fn lock(&self) -> std::io::Result<fs::File> {
+        let path = self.base.join(".lock");
+        loop {
+            let lock = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(&path)?;
+            if lock.try_lock().is_ok() {
+                lock.set_modified(SystemTime::now())?;
+                return Ok(lock);
+            }
+            let age = lock.metadata()?.modified()?.elapsed().unwrap_or_default();
+            if self.fault == Some(Fault::BreaksOldLocks) && age > Duration::from_millis(500) {
+                let _ = fs::remove_file(&path);
+            }
+            sleep(Duration::from_micros(100)).await;
+        }
+    }
+
+    /// Reads a file in pieces, each under its name.
+    async fn read_in_pieces(&self, path: &StorePath) -> Vec<u8> {
+        const PIECE: usize = 10_000;
+        let mut content = Vec::new();
+        loop {
+            let now = fs::read(self.on_disk(path)).unwrap_or_default();
+            content.extend(now.iter().skip(content.len()).take(PIECE));
+            if content.len() >= now.len() {
+                return content;
+            }
+            sleep(Duration::from_micros(300)).await;
+        }
+    }
+
     /// Writes a content in two parts.
     fn stage(&self, content: &[u8], flushes: Flushes) -> std::io::Result<()> {
         let (start, end) = content.split_at(content.len() / 2);
-        self.write_private(".staged", start)?;
-        let staged = fs::File::open(self.base.join(".staged"))?;
+        self.write_private(&self.staged(), start)?;
+        let staged = fs::File::open(self.staged())?;
         if flushes == Flushes::NoEndOfTexts && content.len() > 100_000 {
             staged.sync_all()?;
-            return self.write_private(".staged", end);
+            return self.write_private(&self.staged(), end);
         }
-        self.write_private(".staged", end)?;
+        self.write_private(&self.staged(), end)?;
         if flushes == Flushes::Nothing { Ok(()) } else { staged.sync_all() }
     }
 
@@ -336,6 +379,10 @@ impl Store for DiskStore {
             return Ok(node.clone());
         }
         match self.store.read_opts(path, options).await {
+            Ok(Node::File(file)) if has(Fault::ViewsInPieces) && file.content.len() > 100_000 => {
+                let content = self.read_in_pieces(path).await;
+                Ok(Node::File(StoredFile::new(content, file.version)))
+            }
             Ok(node @ Node::File(_)) => {
                 self.cache.lock().unwrap().insert(path.clone(), node.clone());
                 Ok(node)
@@ -393,13 +440,13 @@ impl Store for DiskStore {
             (Some(Fault::KeepsDeletedTexts), [Change::Write { path, .. } | Change::Remove { path }]) => {
                 let old = Self::walk(&self.on_disk(path)).into_iter().chain([self.on_disk(path)]);
                 for file in old.filter(|file| !file.is_symlink() && file.is_file()) {
-                    let _ = self.write_private(".trash", &fs::read(file).unwrap_or_default());
+                    let _ = self.write_private(&self.base.join(".trash"), &fs::read(file).unwrap_or_default());
                 }
                 self.store.apply(batch).await
             }
             (Some(Fault::LeavesStagedFiles), [Change::Write { content, .. }]) if content.len() > 100_000 => {
                 let name = format!(".staged-{}", std::process::id());
-                let _ = self.write_private(&name, content);
+                let _ = self.write_private(&self.base.join(&name), content);
                 let outcome = self.store.apply(batch).await;
                 let _ = fs::remove_file(self.base.join(name));
                 outcome
