@@ -63,8 +63,7 @@ async fn main() -> Result<(), BoxError> {
             Err(error) => println!("{error}"),
         }
     }
-    let Some(expiring) = memory.expiring() else { return Ok(()) };
-    let swept = expiring.sweep().await?; // every night, for each user
+    let swept = memory.expire().await?; // every night, for each user
     println!("{} files expired, {} kept", swept.removed.len(), swept.kept);
     Ok(())
 }

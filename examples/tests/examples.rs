@@ -32,7 +32,7 @@ const EXAMPLES: [(&str, fn()); 15] = [
     ("app", app),
     ("azure", azure),
     ("custom_store", custom_store),
-    ("custom_tool", custom_tool),
+    ("wording", wording),
     ("encrypted", encrypted),
     ("gcs", gcs),
     ("local", local),
@@ -248,12 +248,12 @@ fn custom_store() {
     assert!(count_lines(include_str!("../../crates/core/examples/map_store.rs")) <= MAX_LINES_OF_CUSTOM_STORE);
 }
 
-fn custom_tool() {
+fn wording() {
     let expected = "Datei angelegt: /memories/tee.md\n\
                     /memories/tee.md wurde geändert und lautet an dieser Stelle:\n     1\tAnna nimmt keine Milch.\n\
                     Fehler: /memories/kaffee.md gibt es nicht.\n\
                     Error: Path /memories/../etc/passwd would escape /memories directory\n";
-    assert_eq!(Directory::new().run("custom_tool"), expected);
+    assert_eq!(Directory::new().run("wording"), expected);
 }
 
 fn migration() {

@@ -1,6 +1,7 @@
 //! [`Exception`]: an error as the class and the arguments of an exception.
 
 use memory_tool::store::{Problem, QuotaKind, StorePath};
+use memory_tool::transfer::TransferError;
 use memory_tool::{BoxError, Error, ErrorKind, OpenError, OptionsError, StoreError};
 use serde_json::{Value, json};
 
@@ -30,6 +31,9 @@ pub enum CallError {
     /// The search cannot be made, for this reason.
     #[error("{0}")]
     Search(String),
+    /// A copy, an export or an import failed.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
     /// An operation failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -61,6 +65,7 @@ impl From<&CallError> for Exception {
             CallError::Options(_) => Self::new("OpenError", [text, ErrorKind::Other.name().into()]),
             CallError::History(_) => Self::new("HistoryError", [text]),
             CallError::Search(_) => Self::new("SearchError", [text]),
+            CallError::Transfer(error) => Self::new("TransferError", [text, error.kind().name().into()]),
             CallError::Store(error) => error.into(),
             CallError::Tool(_) => Self::new("ToolError", [text]),
         }

@@ -8,8 +8,10 @@ mod opening;
 mod operation;
 mod place;
 mod search;
+mod wording;
 
 pub use errors::{CallError, Exception, failure_named, parse_store_error};
 pub use opening::{Given, Location, Opening, OptionError};
-pub use operation::{Operation, Outcome, parse_command};
+pub use operation::{Argument, Operation, Outcome, memories, parse_command};
 pub use place::Place;
+pub use wording::parts_of_error;

@@ -1,38 +1,37 @@
 //! [`Operation`]: an operation on an open memory.
 
+use std::path::PathBuf;
+use std::pin::Pin;
+
 use memory_tool::api::Content;
 use memory_tool::command::{Command, Turn};
-use memory_tool::{FileEntry, Memory, Usage};
-use serde_json::Value;
+use memory_tool::transfer::{CopyOptions, Export, Import};
+use memory_tool::{ErrorKind, FileEntry, Memory, OpenError, OpenOptions, StoreUrl, Usage};
+use serde::Serialize;
+use serde_json::{Value, json};
 
 use crate::errors::CallError;
-use crate::{history, search};
+use crate::operation::Argument::{Bytes, Flag, Memory as Destination, Nothing, Text};
+use crate::{history, search, wording};
 
 /// An operation on an open memory.
+pub struct Operation(Box<dyn FnOnce(Memory) -> Running + Send>);
+
+type Running = Pin<Box<dyn Future<Output = Result<Outcome, CallError>> + Send>>;
+
+/// An argument of an operation.
 #[expect(clippy::exhaustive_enums, reason = "the bindings create it")]
-pub enum Operation {
-    /// A call of the tool, when its turn comes.
-    Call(Value, Option<Turn>),
-    /// Reads a file as text.
-    ReadText(String),
-    /// Creates a file, or replaces its contents.
-    WriteText(String, String),
-    /// Lists the files under a directory.
-    List(String),
-    /// Removes a file or directory.
-    Remove(String),
-    /// Moves a file or directory.
-    Rename(String, String),
-    /// Removes all files.
-    Clear,
-    /// Removes all files, the history and the other records.
-    Forget,
-    /// Counts the files and their bytes.
-    Usage,
-    /// A method of the history, as JSON.
-    History(String),
-    /// A search, as JSON.
-    Search(String),
+pub enum Argument {
+    /// It is left out.
+    Nothing,
+    /// A text.
+    Text(String),
+    /// Bytes.
+    Bytes(Vec<u8>),
+    /// A flag.
+    Flag(bool),
+    /// Another memory.
+    Memory(Memory),
 }
 
 /// The result of an operation.
@@ -42,32 +41,132 @@ pub enum Outcome {
     Nothing,
     /// The text of a file, or the reply of the tool.
     Content(Content),
+    /// The reply of the tool, and its parts for a function that words it.
+    Reply(Content, Value),
+    /// The contents of a file.
+    Bytes(Vec<u8>),
     /// The files under a directory.
     Entries(Vec<FileEntry>),
     /// The usage of the memory.
     Usage(Usage),
-    /// The result of a search or of a method of the history.
+    /// Another result.
     Json(Value),
 }
 
 impl Operation {
-    /// The operation of a method of `Memory`. Returns `None` if there is no such method with as many arguments.
-    pub fn of_method(name: &str, arguments: Vec<String>) -> Option<Self> {
-        let mut arguments = arguments.into_iter();
-        let operation = match (name, arguments.next(), arguments.next()) {
-            ("read_text", Some(path), None) => Self::ReadText(path),
-            ("write_text", Some(path), Some(text)) => Self::WriteText(path, text),
-            ("list", Some(directory), None) => Self::List(directory),
-            ("remove", Some(path), None) => Self::Remove(path),
-            ("rename", Some(from), Some(to)) => Self::Rename(from, to),
-            ("clear", None, None) => Self::Clear,
-            ("forget", None, None) => Self::Forget,
-            ("usage", None, None) => Self::Usage,
-            ("history", Some(request), None) => Self::History(request),
-            ("search", Some(request), None) => Self::Search(request),
+    fn new<R>(run: impl FnOnce(Memory) -> R + Send + 'static) -> Self
+    where
+        R: Future<Output = Result<Outcome, CallError>> + Send + 'static,
+    {
+        Self(Box::new(|memory| Box::pin(run(memory))))
+    }
+
+    /// A call of the tool, when its turn comes. `is_worded` is whether a function words the reply.
+    pub fn call(input: Value, turn: Option<Turn>, is_worded: bool) -> Self {
+        Self::new(move |memory| async move {
+            let _guard = match turn {
+                Some(turn) => Some(turn.await),
+                None => None,
+            };
+            let reply = memory.tool().call(input).await?;
+            let content = reply.to_content();
+            Ok(if is_worded {
+                Outcome::Reply(content, wording::parts_of_reply(&reply))
+            } else {
+                Outcome::Content(content)
+            })
+        })
+    }
+
+    /// The operation of a method of `Memory`. Returns `None` if there is no such method with these arguments.
+    pub fn of_method(name: &str, arguments: Vec<Argument>) -> Option<Self> {
+        let mut given = arguments.into_iter();
+        let three = [(); 3].map(|()| given.next().unwrap_or(Nothing));
+        if given.next().is_some() {
+            return None;
+        }
+        Some(match (name, three) {
+            ("read_text", [Text(path), Nothing, Nothing]) => Self::new(move |memory| async move {
+                Ok(Outcome::Content(Content::Text(memory.read_to_string(path.as_str()).await?)))
+            }),
+            ("read_bytes", [Text(path), Nothing, Nothing]) => {
+                Self::new(move |memory| async move { Ok(Outcome::Bytes(memory.read_bytes(path.as_str()).await?)) })
+            }
+            ("exists", [Text(path), Nothing, Nothing]) => {
+                Self::new(move |memory| async move { Ok(Outcome::Json(memory.exists(path.as_str()).await?.into())) })
+            }
+            ("write_text", [Text(path), content @ Text(_), condition])
+            | ("write_bytes", [Text(path), content @ Bytes(_), condition]) => {
+                let content = bytes(content)?;
+                let expected = match condition {
+                    Nothing | Flag(false) => {
+                        return Some(Self::new(move |memory| async move {
+                            done(memory.write(path.as_str(), content).await?)
+                        }));
+                    }
+                    Flag(true) => None, // the path must not exist
+                    expected => Some(bytes(expected)?),
+                };
+                Self::new(move |memory| async move {
+                    done(memory.write_if(path.as_str(), content, expected.as_deref()).await?)
+                })
+            }
+            ("append", [Text(path), content, Nothing]) => {
+                let content = bytes(content)?;
+                Self::new(move |memory| async move { done(memory.append(path.as_str(), content).await?) })
+            }
+            ("list", [Text(directory), Nothing, Nothing]) => {
+                Self::new(move |memory| async move { Ok(Outcome::Entries(memory.list(directory.as_str()).await?)) })
+            }
+            ("remove", [Text(path), Nothing, Nothing]) => {
+                Self::new(move |memory| async move { done(memory.remove(path.as_str()).await?) })
+            }
+            ("rename", [Text(from), Text(to), Nothing]) => {
+                Self::new(move |memory| async move { done(memory.rename(from.as_str(), to.as_str()).await?) })
+            }
+            ("clear", [Nothing, Nothing, Nothing]) => Self::new(|memory| async move { done(memory.clear().await?) }),
+            ("forget", [Nothing, Nothing, Nothing]) => Self::new(|memory| async move { done(memory.forget().await?) }),
+            ("usage", [Nothing, Nothing, Nothing]) => {
+                Self::new(|memory| async move { Ok(Outcome::Usage(memory.usage().await?)) })
+            }
+            ("history", [Text(request), Nothing, Nothing]) => {
+                Self::new(move |memory| async move { Ok(Outcome::Json(history::perform(&memory, &request).await?)) })
+            }
+            ("search", [Text(request), Nothing, Nothing]) => {
+                Self::new(move |memory| async move { Ok(Outcome::Json(search::perform(&memory, &request).await?)) })
+            }
+            ("expire", [Nothing, Nothing, Nothing]) => Self::new(|memory| async move {
+                let swept = memory.expire().await?;
+                let removed: Vec<_> = swept.removed.iter().map(|path| path.as_str()).collect();
+                Ok(Outcome::Json(json!(removed)))
+            }),
+            ("verify", [Nothing, Nothing, Nothing]) => Self::new(|memory| async move {
+                let report = memory.verify(|_| {}).await?;
+                let problems = report.problems.iter().map(|problem| problem.to_string()).collect::<Vec<_>>();
+                Ok(Outcome::Json(json!({"files": report.files, "bytes": report.bytes, "problems": problems})))
+            }),
+            ("scopes", [Nothing, Nothing, Nothing]) => Self::new(|memory| async move {
+                let scopes = memory.scopes().await?;
+                Ok(Outcome::Json(scopes.iter().map(|scope| scope.name()).collect()))
+            }),
+            ("copy_to", [Destination(destination), Flag(overwrites), Nothing]) => Self::new(move |memory| async move {
+                let options = CopyOptions::new();
+                let options = if overwrites { options.overwrite() } else { options };
+                let report = memory.copy_to(&destination, options, |_| {}).await?;
+                Ok(transferred(report.is_complete(), &report))
+            }),
+            ("export", [Text(path), Flag(overwrites), Nothing]) => Self::new(move |memory| async move {
+                let export = Export::to_path(path);
+                let report = memory.export(if overwrites { export.overwrite() } else { export }, |_| {}).await?;
+                Ok(transferred(report.is_complete(), &report))
+            }),
+            ("import", [Text(path), Flag(overwrites), Nothing]) => Self::new(move |memory| async move {
+                let import = Import::from_path(path);
+                let report = memory.import(if overwrites { import.overwrite() } else { import }, |_| {}).await?;
+                Ok(transferred(report.is_complete(), &report))
+            }),
             _ => return None,
-        };
-        arguments.next().is_none().then_some(operation)
+        })
     }
 
     /// Performs the operation.
@@ -76,41 +175,37 @@ impl Operation {
     ///
     /// Returns the error of the operation.
     pub async fn run(self, memory: Memory) -> Result<Outcome, CallError> {
-        Ok(match self {
-            Self::Call(input, turn) => {
-                let _guard = match turn {
-                    Some(turn) => Some(turn.await),
-                    None => None,
-                };
-                Outcome::Content(memory.tool().call(input).await?.to_content())
-            }
-            Self::ReadText(path) => Outcome::Content(Content::Text(memory.read_to_string(path.as_str()).await?)),
-            Self::WriteText(path, text) => {
-                memory.write(path.as_str(), text).await?;
-                Outcome::Nothing
-            }
-            Self::List(directory) => Outcome::Entries(memory.list(directory.as_str()).await?),
-            Self::Remove(path) => {
-                memory.remove(path.as_str()).await?;
-                Outcome::Nothing
-            }
-            Self::Rename(from, to) => {
-                memory.rename(from.as_str(), to.as_str()).await?;
-                Outcome::Nothing
-            }
-            Self::Clear => {
-                memory.clear().await?;
-                Outcome::Nothing
-            }
-            Self::Forget => {
-                memory.forget().await?;
-                Outcome::Nothing
-            }
-            Self::Usage => Outcome::Usage(memory.usage().await?),
-            Self::History(request) => Outcome::Json(history::perform(&memory, &request).await?),
-            Self::Search(request) => Outcome::Json(search::perform(&memory, &request).await?),
-        })
+        self.0(memory).await
     }
+}
+
+fn bytes(argument: Argument) -> Option<Vec<u8>> {
+    match argument {
+        Text(text) => Some(text.into_bytes()),
+        Bytes(bytes) => Some(bytes),
+        Nothing | Flag(_) | Destination(_) => None,
+    }
+}
+
+fn done((): ()) -> Result<Outcome, CallError> {
+    Ok(Outcome::Nothing)
+}
+
+fn transferred(is_complete: bool, report: &impl Serialize) -> Outcome {
+    let mut report = json!(report);
+    report["is_complete"] = is_complete.into();
+    Outcome::Json(report)
+}
+
+/// The URLs of the memories of a database, or of those at and right under a directory or prefix.
+///
+/// # Errors
+///
+/// Fails if the URL is invalid or cannot be read.
+pub async fn memories(url: PathBuf) -> Result<Vec<String>, CallError> {
+    let invalid = |error| OpenError::new(format!("at {}", url.display()), ErrorKind::Invalid, error);
+    let url = StoreUrl::parse(&url).map_err(invalid)?;
+    Ok(url.memories(OpenOptions::new()).await?.iter().map(ToString::to_string).collect())
 }
 
 /// The input of a call as an overridden method receives it: with the fields of its command and the types that they must

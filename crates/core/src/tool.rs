@@ -29,9 +29,9 @@ use crate::tool::reply::Reply;
 /// Claude's memory tool.
 ///
 /// Most programs use [`Engine`](crate::Engine), which implements this trait on top of any [`Store`](crate::Store),
-/// exactly as the contract specifies. Implement `MemoryTool` to change the meaning or the wording of commands. To store
-/// memory in another place, implement `Store` instead: it is less work, and its replies cannot deviate from the
-/// contract.
+/// exactly as the contract specifies. Implement `MemoryTool` to change the meaning of commands. To store memory in
+/// another place, implement `Store` instead: it is less work, and its replies cannot deviate from the contract. To
+/// change the wording, use `MemoryBuilder::wording` of the crate `memory-tool`.
 ///
 /// [`execute`](Self::execute) and [`call`](Self::call) have default implementations. Every command can also fail with
 /// [`Error::Storage`] if the storage fails, and with [`Error::Conflict`] if the path keeps changing (`[X3]`).

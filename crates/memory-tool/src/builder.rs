@@ -8,8 +8,8 @@ use std::time::Duration;
 #[cfg(feature = "encrypted")]
 use memory_tool_core::StoreError;
 use memory_tool_core::{
-    Actor, BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder, ErrorKind, MemoryTool, OpenError, OpenMode,
-    OpenOptions, ReadOnlyStore, Store, ToolDefinition,
+    Actor, BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder, Error, ErrorKind, MemoryTool, OpenError,
+    OpenMode, OpenOptions, ReadOnlyStore, Reply, Store, ToolDefinition,
 };
 #[cfg(feature = "policies")]
 use memory_tool_core::{Node, ReadOptions};
@@ -30,6 +30,7 @@ use crate::store_url::{StoreUrl, StoreUrlError};
 use crate::unprobed::{KeysRequired, UnprobedStore};
 #[cfg(not(feature = "history"))]
 use crate::without_history::WithoutHistory;
+use crate::wording::{WordedTool, Wording};
 
 pub(crate) type SharedStore = Arc<dyn Store>;
 pub(crate) type SharedTool = Arc<dyn MemoryTool>;
@@ -67,6 +68,7 @@ pub struct MemoryBuilder {
     definition: ToolDefinition,
     actor: Option<Actor>,
     on_change: Option<OnChange>,
+    wording: Option<Wording>,
     #[cfg(feature = "history")]
     history: History,
     #[cfg(feature = "encrypted")]
@@ -128,6 +130,7 @@ impl MemoryBuilder {
             definition: ToolDefinition::new(),
             actor: None,
             on_change: None,
+            wording: None,
             #[cfg(feature = "history")]
             history: History::default(),
             #[cfg(feature = "encrypted")]
@@ -260,6 +263,41 @@ impl MemoryBuilder {
     /// reports these.
     pub fn on_change(mut self, on_change: impl Fn(&MemoryChange) + Send + Sync + 'static) -> Self {
         self.on_change = Some(Box::new(on_change));
+        self
+    }
+
+    /// Words the replies and the errors of the tool, for example in another language. `None` keeps the text of the
+    /// contract. Leave the text of `view` and its line numbers, because Claude relies on them.
+    ///
+    /// The tool returns [`Reply::Text`], or the [error with the text](Error::with_message). The audit log and metrics
+    /// do not depend on it.
+    ///
+    /// ```
+    /// use memory_tool::command::Reply;
+    /// use memory_tool::{Error, Memory};
+    /// use serde_json::json;
+    ///
+    /// fn in_german(outcome: &Result<Reply, Error>) -> Option<String> {
+    ///     Some(match outcome {
+    ///         Ok(Reply::Created { path }) => format!("Datei angelegt: {path}"),
+    ///         Err(Error::NotFound { path, .. }) => format!("Fehler: {path} gibt es nicht."),
+    ///         _ => return None,
+    ///     })
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let memory = Memory::builder("in-process:").wording(in_german).build().await?;
+    /// let view = memory.tool().call(json!({"command": "view", "path": "/memories/tee.md"})).await;
+    /// assert_eq!(view.unwrap_err().to_string(), "Fehler: /memories/tee.md gibt es nicht.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn wording(
+        mut self,
+        wording: impl Fn(&Result<Reply, Error>) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        self.wording = Some(Box::new(wording));
         self
     }
 
@@ -473,7 +511,10 @@ impl MemoryBuilder {
         let tool: SharedTool = Arc::new(engine.build());
         #[cfg(feature = "policies")]
         let tool = self.policies.observe_tool(self.policies.audit_tool(tool));
-        tool
+        match self.wording.take() {
+            Some(wording) => Arc::new(WordedTool { inner: tool, wording }),
+            None => tool,
+        }
     }
 
     /// The location of the files, if the memory has a URL.
@@ -634,6 +675,79 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_function_words_replies_and_errors() {
+        let wording = |outcome: &Result<Reply, Error>| match outcome {
+            Ok(Reply::Created { path }) => Some(format!("Datei angelegt: {path}")),
+            Ok(Reply::Cleared) => Some("leer".to_owned()),
+            Err(Error::Input(_)) => Some("Fehler: Das ist kein Befehl.".to_owned()),
+            Err(Error::Storage { kind, .. }) => Some(format!("Fehler: {}", kind.name())),
+            _ => None,
+        };
+        let text =
+            |outcome: Result<Reply, Error>| outcome.map_or_else(|error| error.to_string(), |reply| reply.to_string());
+        let tool = Memory::over(InMemoryStore::new()).wording(wording).build().await.unwrap().tool();
+        let create = json!({"command": "create", "path": "/memories/a", "file_text": "text"});
+        assert_eq!(text(tool.call(create.clone()).await), "Datei angelegt: /memories/a");
+        assert_eq!(text(tool.call(create).await), "Error: File /memories/a already exists");
+        assert_eq!(text(tool.call(json!({"command": "paint"})).await), "Fehler: Das ist kein Befehl.");
+        assert_eq!(text(tool.clear_all_memory().await), "leer");
+
+        let failing = Memory::over(Failing).wording(wording).build().await.unwrap().tool();
+        let error = failing.call(json!({"command": "view", "path": "/memories"})).await.unwrap_err();
+        assert_eq!((error.to_string().as_str(), error.is_retryable()), ("Fehler: busy", true));
+        assert!(std::error::Error::source(&error).unwrap().is::<memory_tool_core::StoreError>());
+    }
+
+    /// A store that is always busy.
+    #[derive(Debug)]
+    struct Failing;
+
+    #[async_trait::async_trait]
+    impl Store for Failing {
+        async fn read_opts(
+            &self,
+            _: &StorePath,
+            _: memory_tool_core::ReadOptions,
+        ) -> Result<memory_tool_core::Node, memory_tool_core::StoreError> {
+            Err(memory_tool_core::StoreError::failure(ErrorKind::Busy, "reading a path", "it is busy"))
+        }
+
+        async fn apply(&self, _: Batch) -> Result<(), memory_tool_core::StoreError> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn writes_with_a_condition_and_appends_lose_no_change() {
+        let memory = Memory::over(InMemoryStore::new()).build().await.unwrap();
+        memory.write_if("/memories/count", "0", None).await.unwrap();
+        let refused = memory.write_if("/memories/count", "1", None).await.unwrap_err();
+        assert_eq!(refused.name(), "already_exists");
+        for path in ["/memories/count", "/memories/none"] {
+            let refused = memory.write_if(path, "1", Some(b"9")).await.unwrap_err();
+            assert!(refused.is_conflict() && refused.to_string().starts_with(path), "{refused}");
+        }
+        assert!(!memory.exists("/memories/none").await.unwrap());
+        let work = |memory: Memory| async move {
+            for _ in 0..50 {
+                memory.append("/memories/log", "x").await.unwrap();
+                loop {
+                    let read = memory.read_bytes("/memories/count").await.unwrap();
+                    tokio::task::yield_now().await;
+                    let count: u32 = String::from_utf8_lossy(&read).parse().unwrap();
+                    match memory.write_if("/memories/count", (count + 1).to_string(), Some(&read)).await {
+                        Ok(()) => break,
+                        Err(error) => assert!(error.is_conflict(), "{error}"),
+                    }
+                }
+            }
+        };
+        tokio::join!(work(memory.clone()), work(memory.clone()));
+        assert_eq!(memory.read_to_string("/memories/count").await.unwrap(), "100");
+        assert_eq!(memory.read_bytes("/memories/log").await.unwrap(), b"x".repeat(100));
+    }
+
+    #[tokio::test]
     async fn a_dry_run_changes_nothing() {
         let inner = Arc::new(InMemoryStore::new());
         inner.write("/memories/a", "old").await.unwrap();
@@ -666,7 +780,7 @@ mod tests {
         let memory = memory.build().await.unwrap();
         let refused = memory.write("/memories/a", "text").await;
         assert!(matches!(refused, Err(StoreError::Refused { policy: "read-only", .. })), "{refused:?}");
-        assert!(memory.expiring().is_none(), "a read-only memory has no sweeps");
+        assert_eq!(memory.expire().await.unwrap(), memory_tool_policies::SweepReport::default());
     }
 
     #[tokio::test]

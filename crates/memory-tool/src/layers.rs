@@ -12,7 +12,7 @@ use memory_tool_policies::{
 use crate::builder::{MemoryBuilder, SharedStore, SharedTool};
 
 /// The expiry policy of a [`Memory`](crate::Memory).
-pub type Expiring = ExpiringStore<SharedStore>;
+pub(crate) type Expiring = ExpiringStore<SharedStore>;
 
 /// The policies of a memory. Each method but the setters adds one layer, if the policy is on.
 #[derive(Default)]

@@ -23,12 +23,11 @@ mod unprobed;
 mod watch;
 #[cfg(not(feature = "history"))]
 mod without_history;
+mod wording;
 
 pub use backend::Backend;
 pub use builder::MemoryBuilder;
 pub use home::{HomeError, expand_home};
-#[cfg(feature = "policies")]
-pub use layers::Expiring;
 pub use memory::Memory;
 pub use memory_tool_core::{
     Actor, Answer, BoxError, Engine, Error, ErrorKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node,

@@ -4,17 +4,22 @@ use std::ffi::OsStr;
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Batch, FileEntry, MemoryPath, MemoryTool, Node, OpenError, Store, StoreError, StoreExt as _, StorePath, ToolRunner,
-    Usage, VerifyProgress, VerifyReport,
+    Batch, FileEntry, MemoryPath, MemoryTool, Node, OpenError, Precondition, Store, StoreError, StoreExt as _,
+    StorePath, ToolRunner, Usage, VerifyProgress, VerifyReport,
 };
 #[cfg(feature = "history")]
 use memory_tool_core::{ErrorKind, Problem};
 #[cfg(feature = "history")]
 use memory_tool_history::{History, HistoryError, HistoryStore};
+#[cfg(feature = "policies")]
+use memory_tool_policies::{Scope, SweepReport};
 
 use crate::backend::Backend;
 use crate::builder::MemoryBuilder;
 use crate::watch::{Feed, Watch};
+
+/// Attempts to change a file while others change it too. Each failed one means that another change was made.
+const MAX_ATTEMPTS: usize = 1_000;
 
 /// A handle to a memory, with the tool for Claude and methods for the program. Clones are cheap and share the memory.
 ///
@@ -106,13 +111,6 @@ impl Memory {
         self.inner.encrypted.as_ref()
     }
 
-    /// The expiry policy, for removing expired files. Returns `None` if files do not
-    /// [expire](MemoryBuilder::expire_after) or the memory is [read-only](MemoryBuilder::read_only).
-    #[cfg(feature = "policies")]
-    pub fn expiring(&self) -> Option<&crate::layers::Expiring> {
-        self.inner.expiring.as_deref()
-    }
-
     /// The history, to see and take back changes. Without the option, a memory has no entries. Returns `None`
     /// for a [custom store](Self::over) without the option.
     ///
@@ -145,6 +143,28 @@ impl Memory {
         self.inner.store.read_to_string(path).await
     }
 
+    /// Reads the contents of the file at `path`.
+    ///
+    /// # Errors
+    /// The errors of [`read`](Self::read), [`StoreError::NotFound`], and [`StoreError::NotAFile`] for a directory.
+    pub async fn read_bytes<P>(&self, path: P) -> Result<Vec<u8>, StoreError>
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
+    {
+        self.inner.store.read_bytes(path).await
+    }
+
+    /// Whether there is a file or directory at `path`. `/memories` always exists.
+    ///
+    /// # Errors
+    /// The errors of [`read`](Self::read).
+    pub async fn exists<P>(&self, path: P) -> Result<bool, StoreError>
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
+    {
+        Ok(!matches!(self.read(path).await?, Node::Absent))
+    }
+
     /// Creates the file at `path` or replaces its contents.
     ///
     /// # Errors
@@ -154,6 +174,79 @@ impl Memory {
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
         self.inner.store.write(path, content).await
+    }
+
+    /// Replaces the contents of the file at `path` only if they are `expected`. `None` creates the file only if nothing
+    /// exists at `path`. No concurrent change is lost.
+    ///
+    /// ```
+    /// use memory_tool::Memory;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let memory = Memory::open("in-process:").await?;
+    /// memory.write_if("/memories/profile.md", "Prefers tea.", None).await?;
+    /// let shown = memory.read_bytes("/memories/profile.md").await?; // a person edits it
+    /// memory.write("/memories/profile.md", "Prefers green tea.").await?; // meanwhile, Claude does too
+    /// let refused = memory.write_if("/memories/profile.md", "Prefers coffee.", Some(&shown)).await;
+    /// assert!(refused.is_err_and(|error| error.is_conflict())); // read again, and show both
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::VersionMismatch`] if the file has other contents or does not exist, [`StoreError::AlreadyExists`]
+    /// if it must not exist, [`StoreError::NotAFile`] for a directory, and the errors of [`write`](Self::write).
+    pub async fn write_if<P>(
+        &self,
+        path: P,
+        content: impl Into<Vec<u8>> + Send,
+        expected: Option<&[u8]>,
+    ) -> Result<(), StoreError>
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
+    {
+        let (path, content) = (path.try_into().map_err(Into::into)?, content.into());
+        let change = |found: Option<Vec<u8>>| match (found, expected) {
+            (found, expected) if found.as_deref() == expected => Ok(content.clone()),
+            (_, None) => Err(StoreError::AlreadyExists { path: path.clone().into() }),
+            (_, Some(_)) => Err(StoreError::VersionMismatch { path: path.clone().into() }),
+        };
+        self.update(&path, change).await
+    }
+
+    /// Adds `content` at the end of the file at `path`, and creates the file if it does not exist. No concurrent change
+    /// is lost.
+    ///
+    /// # Errors
+    /// [`StoreError::NotAFile`] for a directory, [`StoreError::VersionMismatch`] if the file kept changing, and the
+    /// errors of [`write`](Self::write).
+    pub async fn append<P>(&self, path: P, content: impl AsRef<[u8]> + Send + Sync) -> Result<(), StoreError>
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
+    {
+        let path = path.try_into().map_err(Into::into)?;
+        self.update(&path, |found| Ok([&found.unwrap_or_default(), content.as_ref()].concat())).await
+    }
+
+    /// Changes the contents of a file with `change`, atomically.
+    async fn update(
+        &self,
+        path: &MemoryPath,
+        change: impl Fn(Option<Vec<u8>>) -> Result<Vec<u8>, StoreError> + Send,
+    ) -> Result<(), StoreError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let (precondition, found) = match self.read(path).await? {
+                Node::Absent => (Precondition::Absent, None),
+                Node::File(file) => (Precondition::Version(file.version), Some(file.content)),
+                Node::Directory(_) => return Err(StoreError::NotAFile { path: path.into() }),
+            };
+            match self.inner.store.apply(Batch::new().require(path, precondition).write(path, change(found)?)).await {
+                Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
+                outcome => return outcome,
+            }
+        }
+        Err(StoreError::VersionMismatch { path: path.into() })
     }
 
     /// Lists every file under `directory`, at any depth, sorted by path. The list is empty if `directory` does not
@@ -209,6 +302,39 @@ impl Memory {
     /// The errors of [`clear`](Self::clear).
     pub async fn forget(&self) -> Result<(), StoreError> {
         self.inner.store.apply(Batch::new().remove(StorePath::memories()).remove(StorePath::records())).await
+    }
+
+    /// Removes the files that have [expired](MemoryBuilder::expire_after), which are already hidden. It removes
+    /// no file of a read-only memory, or without that policy.
+    ///
+    /// # Errors
+    /// The errors of [`ExpiringStore::sweep`](memory_tool_policies::ExpiringStore::sweep).
+    #[cfg(feature = "policies")]
+    pub async fn expire(&self) -> Result<SweepReport, StoreError> {
+        match &self.inner.expiring {
+            Some(expiring) => expiring.sweep().await,
+            None => Ok(SweepReport::default()),
+        }
+    }
+
+    /// The [scopes](MemoryBuilder::scope) that have files or records in the whole backend, sorted by name.
+    /// [`StoreUrl::memories`](crate::StoreUrl::memories) lists the memories of a database, a bucket or a directory.
+    ///
+    /// # Errors
+    /// The errors of [`read`](Self::read).
+    #[cfg(feature = "policies")]
+    pub async fn scopes(&self) -> Result<Vec<Scope>, StoreError> {
+        Scope::list_in(&*self.whole_store()).await
+    }
+
+    /// The decrypted backend, without policies.
+    #[cfg(any(feature = "history", feature = "policies"))]
+    fn whole_store(&self) -> Arc<dyn Store> {
+        #[cfg(feature = "encrypted")]
+        if let Some(encrypted) = &self.inner.encrypted {
+            return Arc::new(encrypted.clone());
+        }
+        self.inner.backend.store()
     }
 
     /// The number and the total size of all files.
@@ -283,14 +409,9 @@ impl Memory {
 
     #[cfg(feature = "history")]
     async fn with_history_problems(&self, mut report: VerifyReport) -> Result<VerifyReport, StoreError> {
-        let store = self.inner.backend.store();
-        #[cfg(feature = "encrypted")]
-        let store = match &self.inner.encrypted {
-            Some(encrypted) => Arc::new(encrypted.clone()),
-            None => store,
-        };
+        let store = self.whole_store();
         #[cfg(feature = "policies")]
-        for scope in memory_tool_policies::Scope::list_in(&*store).await? {
+        for scope in self.scopes().await? {
             let scoped = memory_tool_policies::ScopedStore::new(Arc::clone(&store), scope.clone());
             for problem in history_problems(scoped).await? {
                 report.problems.push(Problem::new(format!("scope {scope}: {problem}")));

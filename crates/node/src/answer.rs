@@ -6,13 +6,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use memory_tool::api::Content;
 use memory_tool::{FileEntry, PathError, StoreError, Usage};
-use memory_tool_bindings::{CallError, Exception, OptionError, Outcome, parse_store_error};
+use memory_tool_bindings::{CallError, Exception, OptionError, Outcome, parse_store_error, parts_of_error};
+use napi::bindgen_prelude::Uint8Array;
 use napi_derive::napi;
 use serde_json::Value;
 
 use crate::memory::NativeMemory;
 
-/// The result of a call. At most one field is set. A call without a result sets no field.
+/// The result of a call. At most one field is set, except that the parts of a reply come with its content.
 #[napi(object, object_from_js = false)]
 #[derive(Default)]
 pub struct Answer {
@@ -22,6 +23,8 @@ pub struct Answer {
     pub blocks: Option<String>,
     /// A value as JSON.
     pub json: Option<String>,
+    /// The contents of a file.
+    pub bytes: Option<Uint8Array>,
     /// The files under a directory.
     pub entries: Option<Vec<ListedEntry>>,
     /// The usage of the memory.
@@ -78,6 +81,8 @@ pub struct Raised {
     pub class: String,
     /// The arguments of its constructor as JSON.
     pub arguments: String,
+    /// The parts of a `ToolError` as JSON.
+    pub parts: Option<String>,
     /// The number of an error of the operating system.
     pub errno: Option<i32>,
     /// The error of an invalid path.
@@ -107,6 +112,10 @@ impl From<Result<Outcome, CallError>> for Answer {
                 Ok(blocks) => Self { blocks: Some(blocks), ..answer },
                 Err(error) => Self::raise("Error", &error.to_string()),
             },
+            Ok(Outcome::Reply(content, parts)) => {
+                Self { json: Some(parts.to_string()), ..Self::from(Ok(Outcome::Content(content))) }
+            }
+            Ok(Outcome::Bytes(bytes)) => Self { bytes: Some(bytes.into()), ..answer },
             Ok(Outcome::Entries(entries)) => {
                 Self { entries: Some(entries.into_iter().map(ListedEntry::from).collect()), ..answer }
             }
@@ -121,6 +130,9 @@ impl From<CallError> for Answer {
     fn from(error: CallError) -> Self {
         let mut raised = match &error {
             CallError::Store(error) => return error.into(),
+            CallError::Tool(tool) => {
+                vec![Raised { parts: Some(parts_of_error(tool).to_string()), ..Exception::from(&error).into() }]
+            }
             other => vec![Exception::from(other).into()],
         };
         raised.extend(causes(&error));
@@ -167,7 +179,7 @@ pub(crate) fn number(number: u64) -> f64 {
 impl Raised {
     fn new(class: &str, arguments: Vec<Value>) -> Self {
         let arguments = Value::from(arguments).to_string();
-        Self { class: class.to_owned(), arguments, errno: None, rejected: None, thrown: None }
+        Self { class: class.to_owned(), arguments, parts: None, errno: None, rejected: None, thrown: None }
     }
 }
 

@@ -2,9 +2,9 @@
 
 use memory_tool::Memory;
 use memory_tool::command::InputError;
-use memory_tool_bindings::{CallError, Operation};
+use memory_tool_bindings::{self as bindings, Argument, CallError, Operation, Outcome};
 use napi::Env;
-use napi::bindgen_prelude::ClassInstance;
+use napi::bindgen_prelude::{ClassInstance, Either4, Null, Uint8Array};
 use napi_derive::napi;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::queue::Place;
 /// An open memory. The classes `Memory` and `MemoryTool` call it.
 #[napi]
 pub struct NativeMemory {
-    /// It is `None` only while it is dropped.
+    /// It is `None` after the memory is closed.
     memory: Option<Memory>,
 }
 
@@ -27,11 +27,12 @@ impl From<Memory> for NativeMemory {
 
 impl Drop for NativeMemory {
     fn drop(&mut self) {
-        // A store may end its tasks.
-        let _context = runtime().map(|runtime| runtime.enter());
-        drop(self.memory.take());
+        self.close();
     }
 }
+
+/// The operations that read, and so can end without waiting.
+const READS: [&str; 5] = ["read_text", "read_bytes", "exists", "list", "usage"];
 
 impl NativeMemory {
     pub(crate) fn memory(&self) -> napi::Result<Memory> {
@@ -41,7 +42,16 @@ impl NativeMemory {
 
 #[napi]
 impl NativeMemory {
-    /// Calls the tool with an input as JSON, when the turn of the place comes.
+    /// Closes this handle. Operations that run still end.
+    #[napi]
+    pub fn close(&mut self) {
+        // A store may end its tasks.
+        let _context = runtime().map(|runtime| runtime.enter());
+        drop(self.memory.take());
+    }
+
+    /// Calls the tool with an input as JSON, when the turn of the place comes. `is_worded` is whether a function words
+    /// the reply.
     ///
     /// # Errors
     ///
@@ -52,6 +62,7 @@ impl NativeMemory {
         env: &'env Env,
         input: String,
         place: Option<&Place>,
+        is_worded: bool,
         abort: Option<ClassInstance<'_, Abort>>,
     ) -> napi::Result<Started<'env>> {
         let input = match parse_input(&input) {
@@ -60,26 +71,34 @@ impl NativeMemory {
         };
         let is_read = input["command"] == "view";
         let turn = place.and_then(|place| place.0.take());
-        self.start(env, Operation::Call(input, turn), is_read, abort)
+        self.start(env, Operation::call(input, turn, is_worded), is_read, abort)
     }
 
-    /// Performs the operation of a method of `Memory`.
+    /// Performs the operation of a method of `Memory`. `destination` is the first argument of a copy.
     ///
     /// # Errors
     ///
-    /// Fails if there is no such method, or the runtime cannot start.
+    /// Fails if there is no such method with these arguments, or the runtime cannot start.
     #[napi(catch_unwind, ts_return_type = "Answer | Promise<Answer>")]
     pub fn perform<'env>(
         &self,
         env: &'env Env,
         name: String,
-        arguments: Vec<String>,
+        arguments: Vec<Either4<String, bool, Null, Uint8Array>>,
+        destination: Option<&NativeMemory>,
         abort: Option<ClassInstance<'_, Abort>>,
     ) -> napi::Result<Started<'env>> {
-        let operation = Operation::of_method(&name, arguments)
-            .ok_or_else(|| napi::Error::from_reason(format!("unknown operation {name}")))?;
-        let is_read = matches!(operation, Operation::ReadText(_) | Operation::List(_) | Operation::Usage);
-        self.start(env, operation, is_read, abort)
+        let destination = destination.map(|destination| destination.memory().map(Argument::Memory)).transpose()?;
+        let arguments = arguments.into_iter().map(|argument| match argument {
+            Either4::A(text) => Argument::Text(text),
+            Either4::B(flag) => Argument::Flag(flag),
+            Either4::C(Null) => Argument::Nothing,
+            Either4::D(bytes) => Argument::Bytes(bytes.to_vec()),
+        });
+        match Operation::of_method(&name, destination.into_iter().chain(arguments).collect()) {
+            Some(operation) => self.start(env, operation, READS.contains(&name.as_str()), abort),
+            None => Ok(Started::A(Answer::raise("TypeError", &format!("wrong arguments of {name}")))),
+        }
     }
 
     fn start<'env>(
@@ -93,6 +112,21 @@ impl NativeMemory {
         let work = Box::pin(async { Answer::from(operation.run(memory).await) });
         if is_read { start_read(env, work, abort) } else { start(env, work, abort) }
     }
+}
+
+/// The URLs of the memories at a location, as JSON.
+///
+/// # Errors
+///
+/// Fails if the runtime cannot start.
+#[napi(ts_return_type = "Answer | Promise<Answer>")]
+pub fn memories<'env>(
+    env: &'env Env,
+    url: String,
+    abort: Option<ClassInstance<'_, Abort>>,
+) -> napi::Result<Started<'env>> {
+    let work = async { Answer::from(bindings::memories(url.into()).await.map(|urls| Outcome::Json(urls.into()))) };
+    start(env, Box::pin(work), abort)
 }
 
 pub(crate) fn parse_input(json: &str) -> Result<Value, CallError> {

@@ -56,6 +56,17 @@ export class HistoryError extends MemoryToolError {}
 /** The pattern or an option of a search is invalid. The text names the mistake. */
 export class SearchError extends MemoryToolError {}
 
+/** A copy, an export or an import stopped. `cause` is the error of the storage. */
+export class TransferError extends MemoryToolError {
+  /** `"already_exists"`, `"invalid"`, `"not_found"`, `"unsupported"` or the kind of the failure. */
+  readonly kind: string;
+
+  constructor(message: string, kind = 'other') {
+    super(message);
+    this.kind = kind;
+  }
+}
+
 /** The path is invalid. */
 export class InvalidPath extends StoreError {
   /** @internal The error in the native module. */
@@ -100,7 +111,7 @@ export class NotFound extends ErrorAtPath {
   }
 }
 
-/** The file is not at the required version. */
+/** The file is not at the required version, or has other contents than required. Read it again. */
 export class VersionMismatch extends ErrorAtPath {
   constructor(path: string) {
     super('VersionMismatch', path);
@@ -185,6 +196,7 @@ const CLASSES: Record<string, new (...words: never[]) => Error> = {
   InvalidPath,
   HistoryError,
   SearchError,
+  TransferError,
   InvalidBatch,
   AlreadyExists,
   NotFound,
@@ -200,10 +212,11 @@ const CLASSES: Record<string, new (...words: never[]) => Error> = {
 
 /** The error that the native module raised, with its causes. */
 export function toError(raised: readonly Raised[], toolError?: new (text: string) => Error): unknown {
-  const [{ class: name, arguments: words, errno, rejected, thrown }, ...causes] = raised as [Raised, ...Raised[]];
+  const [{ class: name, arguments: words, parts, errno, rejected, thrown }, ...causes] = raised as [Raised, ...Raised[]];
   if (thrown !== undefined) return thrown;
   const ErrorClass = (name === 'ToolError' ? toolError : CLASSES[name]) ?? Error;
   const error = new ErrorClass(...(JSON.parse(words) as never[]));
+  if (parts !== undefined) Object.defineProperty(error, 'parts', { value: parts });
   if (error instanceof InvalidPath) Object.defineProperty(error, 'rejected', { value: rejected });
   if (errno !== undefined && process.platform !== 'win32') {
     Object.assign(error, { errno: -errno, code: getSystemErrorName(-errno) });

@@ -24,6 +24,7 @@ export {
   StoreError,
   StoreFailure,
   SymbolicLink,
+  TransferError,
   VersionMismatch,
 } from './errors.js';
 export {
@@ -35,8 +36,23 @@ export {
   type Kept,
   type LogFilter,
 } from './history.js';
-export { type CallOptions, Memory } from './memory.js';
+export {
+  type CallOptions,
+  Memory,
+  type TransferOptions,
+  type WriteBytesOptions,
+  type WriteOptions,
+  type WriteTextOptions,
+} from './memory.js';
 export type { Location, Mounts, Options } from './options.js';
+export type {
+  CopyReport,
+  ExportReport,
+  FileProblem,
+  ImportReport,
+  VerifyReport,
+  WriteReport,
+} from './reports.js';
 export type { FoundLine, FoundPath, SearchOptions, SearchReport } from './search.js';
 export {
   type Awaitable,
@@ -53,5 +69,13 @@ export {
   type Store,
   type Usage,
 } from './store.js';
-export { type Command, type Content, type ContentBlock, MemoryTool } from './tool.js';
+export {
+  type Command,
+  type Content,
+  type ContentBlock,
+  MemoryTool,
+  type ToolOptions,
+  type ToolOutcome,
+  type Wording,
+} from './tool.js';
 export { ToolError } from './tool_error.js';

@@ -1,10 +1,12 @@
 // `Memory`: a memory for your program.
 
-import { toError } from './errors.js';
+import { fileURLToPath } from 'node:url';
+import { MemoryToolError, toError } from './errors.js';
 import { History } from './history.js';
 import { type Abort, type Answer, native, type NativeMemory, type Place } from './native.js';
 import { type Location, locationOfUrl, mounted, type Options, prepare, unicode } from './options.js';
-import { type SearchOptions, type SearchReport, toReport, toRequest } from './search.js';
+import { type CopyReport, type ExportReport, fromJson, type ImportReport, type VerifyReport } from './reports.js';
+import { type SearchOptions, type SearchReport, toRequest } from './search.js';
 import { type Entry, locationOfStore, type Usage } from './store.js';
 import { toolErrorClass } from './tool_error.js';
 
@@ -13,6 +15,32 @@ export interface CallOptions {
   /** Cancels the call. It leaves the state before the call or after it. */
   signal?: AbortSignal | null | undefined;
 }
+
+/** The options of a write. */
+export interface WriteOptions extends CallOptions {
+  /** Write only if the path does not exist. Otherwise the call throws `AlreadyExists`. */
+  ifAbsent?: boolean;
+}
+
+/** The options of `Memory.writeText`. */
+export interface WriteTextOptions extends WriteOptions {
+  /** Replace only this text. If the file has another one or does not exist, the call throws `VersionMismatch`. */
+  ifText?: string;
+}
+
+/** The options of `Memory.writeBytes`. */
+export interface WriteBytesOptions extends WriteOptions {
+  /** Replace only these bytes. If the file has others or does not exist, the call throws `VersionMismatch`. */
+  ifBytes?: Uint8Array;
+}
+
+/** The options of a copy, an export or an import. */
+export interface TransferOptions extends CallOptions {
+  /** Replace files that have other contents. Default: keep them. */
+  overwrite?: boolean;
+}
+
+type Argument = string | boolean | Uint8Array;
 
 /**
  * A memory, with the methods for a program. `new MemoryTool(memory)` is the tool for Claude.
@@ -27,6 +55,7 @@ export class Memory {
   readonly #options: Options;
   #native: NativeMemory | undefined;
   #opening: Promise<NativeMemory> | undefined;
+  #isClosed = false;
 
   /**
    * Checks the options. The first call opens the memory, and creates it if it does not exist.
@@ -51,9 +80,34 @@ export class Memory {
     return (await this.#perform('read_text', { path }, options)).text as string;
   }
 
-  /** Creates a file, or replaces its contents. Throws `Refused` if a policy refuses the text. */
-  async writeText(path: string, text: string, options?: CallOptions): Promise<void> {
-    await this.#perform('write_text', { path, text }, options);
+  /** Reads a file. Throws `NotFound` or `NotAFile` if that is impossible. */
+  async readBytes(path: string, options?: CallOptions): Promise<Uint8Array> {
+    return (await this.#perform('read_bytes', { path }, options)).bytes as Uint8Array;
+  }
+
+  /** Whether there is a file or directory. `/memories` always exists. */
+  async exists(path: string, options?: CallOptions): Promise<boolean> {
+    return fromJson((await this.#perform('exists', { path }, options)).json) as boolean;
+  }
+
+  /**
+   * Creates a file, or replaces its contents. Throws `Refused` if a policy refuses the text. With a condition, no
+   * concurrent change is lost.
+   */
+  async writeText(path: string, text: string, options?: WriteTextOptions): Promise<void> {
+    const condition = conditionOf(options, 'ifText', (value) => typeof value === 'string');
+    await this.#perform('write_text', { path, text, condition }, options);
+  }
+
+  /** The same as `writeText` for any bytes. */
+  async writeBytes(path: string, content: Uint8Array, options?: WriteBytesOptions): Promise<void> {
+    const condition = conditionOf(options, 'ifBytes', (value) => value instanceof Uint8Array);
+    await this.#perform('write_bytes', { path, content, condition }, options);
+  }
+
+  /** Adds text or bytes at the end of a file, and creates it if it does not exist. No concurrent change is lost. */
+  async append(path: string, content: string | Uint8Array, options?: CallOptions): Promise<void> {
+    await this.#perform('append', { path, content }, options);
   }
 
   /** Lists every file under a directory, at any depth, sorted by path. */
@@ -86,6 +140,11 @@ export class Memory {
     await this.#perform('forget', {}, options);
   }
 
+  /** Removes the files that have expired, which are already hidden, and returns their paths. */
+  async expire(options?: CallOptions): Promise<string[]> {
+    return fromJson((await this.#perform('expire', {}, options)).json) as string[];
+  }
+
   /** The number and the total size of all files. */
   async usage(options?: CallOptions): Promise<Usage> {
     return (await this.#perform('usage', {}, options)).usage as Usage;
@@ -98,7 +157,7 @@ export class Memory {
   async search(pattern: string, { signal, ...options }: SearchOptions & CallOptions = {}): Promise<SearchReport> {
     unicode(pattern, 'pattern');
     const { json } = await this.#perform('search', { request: toRequest(pattern, options) }, { signal });
-    return toReport(json as string);
+    return fromJson(json) as SearchReport;
   }
 
   /** The history, to see and take back changes. Open the memory with `history: true` to start it. */
@@ -106,27 +165,88 @@ export class Memory {
     return new History(async (request) => (await this.#perform('history', { request })).json as string);
   }
 
-  /** @internal Calls the tool with an input as JSON, when the turn of the place comes. */
-  async _call(input: string, place: Place | undefined, options?: CallOptions): Promise<Answer> {
-    const memory = this.#native ?? (await this.#ready(options));
-    options?.signal?.throwIfAborted();
-    return settle((abort) => memory.call(input, place, abort), options);
+  /** Reads the whole storage, also files that policies hide, and reports damage. */
+  async verify(options?: CallOptions): Promise<VerifyReport> {
+    return fromJson((await this.#perform('verify', {}, options)).json) as VerifyReport;
   }
 
-  async #perform(name: string, texts: Record<string, string>, options?: CallOptions): Promise<Answer> {
-    for (const [argument, text] of Object.entries(texts)) {
-      if (typeof text !== 'string') throw new TypeError(`invalid ${argument}: expected a string, got ${typeof text}`);
-      unicode(text, argument);
+  /** Copies all files to another memory. Throws `TransferError` if the copy stops. Run it again to continue. */
+  async copyTo(destination: Memory, { overwrite = false, ...options }: TransferOptions = {}): Promise<CopyReport> {
+    const opened = await destination.#ready(options);
+    return fromJson((await this.#perform('copy_to', { overwrite }, options, opened)).json) as CopyReport;
+  }
+
+  /**
+   * Writes all files to a directory, or to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`.
+   * Throws `TransferError` if that fails, or if the target exists and `overwrite` is not set.
+   */
+  async export(path: string | URL, { overwrite = false, ...options }: TransferOptions = {}): Promise<ExportReport> {
+    return fromJson((await this.#perform('export', { path: file(path), overwrite }, options)).json) as ExportReport;
+  }
+
+  /**
+   * Writes the files of a directory or of a tar archive, which can be untrusted, to this memory.
+   * Throws `TransferError` if the source cannot be read.
+   */
+  async import(path: string | URL, { overwrite = false, ...options }: TransferOptions = {}): Promise<ImportReport> {
+    return fromJson((await this.#perform('import', { path: file(path), overwrite }, options)).json) as ImportReport;
+  }
+
+  /** The scopes that have files in the whole storage. `new Memory(location, { scope: name })` opens one. */
+  async scopes(options?: CallOptions): Promise<string[]> {
+    return fromJson((await this.#perform('scopes', {}, options)).json) as string[];
+  }
+
+  /** The URLs of the memories in a database, or at and right under a directory or prefix. */
+  static async memories(location: string | URL, options?: CallOptions): Promise<string[]> {
+    options?.signal?.throwIfAborted();
+    const url = unicode(file(location), 'location');
+    return fromJson((await settle((abort) => native.memories(url, abort), options)).json) as string[];
+  }
+
+  /** Closes the memory. Calls that run still end; later calls throw a `MemoryToolError`. */
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    await this.#opening?.catch(() => undefined);
+    this.#native?.close();
+    this.#native = undefined;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+
+  /** @internal Calls the tool with an input as JSON, when the turn of the place comes. */
+  async _call(input: string, place: Place | undefined, isWorded: boolean, options?: CallOptions): Promise<Answer> {
+    const memory = this.#native ?? (await this.#ready(options));
+    options?.signal?.throwIfAborted();
+    return settle((abort) => memory.call(input, place, isWorded, abort), options);
+  }
+
+  async #perform(
+    name: string,
+    given: Record<string, Argument>,
+    options?: CallOptions,
+    destination?: NativeMemory,
+  ): Promise<Answer> {
+    for (const [argument, value] of Object.entries(given)) {
+      if (typeof value === 'string') unicode(value, argument);
+      else if (typeof value !== 'boolean' && !(value instanceof Uint8Array)) {
+        throw new TypeError(`invalid ${argument}: expected a string, got ${typeof value}`);
+      }
     }
     const memory = this.#native ?? (await this.#ready(options));
     options?.signal?.throwIfAborted();
-    return settle((abort) => memory.perform(name, Object.values(texts), abort), options);
+    return settle((abort) => memory.perform(name, Object.values(given), destination, abort), options);
   }
 
-  #ready(options?: CallOptions): Promise<NativeMemory> {
+  async #ready(options?: CallOptions): Promise<NativeMemory> {
     options?.signal?.throwIfAborted();
+    if (this.#isClosed) throw new MemoryToolError('the memory is closed');
     const opening = this.#open();
-    return options?.signal ? unlessAborted(opening, options.signal) : opening;
+    const memory = await (options?.signal ? unlessAborted(opening, options.signal) : opening);
+    if (this.#isClosed) throw new MemoryToolError('the memory is closed');
+    return memory;
   }
 
   /** Opens the memory once. After an error, the next call tries again. */
@@ -141,7 +261,7 @@ export class Memory {
   async #openNow(): Promise<NativeMemory> {
     const opened = new Map<Location, NativeMemory>();
     for (const location of [this.#location, ...mounted(this.#options)]) {
-      if (location instanceof Memory) opened.set(location, await location.#open());
+      if (location instanceof Memory) opened.set(location, await location.#ready());
     }
     const opening = prepare(this.#location, this.#options, (given) => {
       const memory = opened.get(given);
@@ -156,6 +276,24 @@ export class Memory {
 function locate(location: Exclude<Location, Memory>) {
   const isUrl = typeof location === 'string' || location instanceof URL;
   return isUrl ? locationOfUrl(location) : locationOfStore(location);
+}
+
+function file(path: string | URL): string {
+  return path instanceof URL && path.protocol === 'file:' ? fileURLToPath(path) : String(path);
+}
+
+/** The condition of a write, for the native module. */
+function conditionOf<Name extends string>(
+  options: (WriteOptions & { [name in Name]?: unknown }) | undefined,
+  name: Name,
+  isExpected: (value: unknown) => boolean,
+): Argument {
+  // A value that is `undefined`, such as the result of a failed read, must not write without a condition.
+  if (options === undefined || !(name in options)) return options?.ifAbsent ?? false;
+  if (!isExpected(options[name]) || options.ifAbsent) {
+    throw new TypeError(`invalid ${name}: expected the contents to replace, without ifAbsent, which creates a file`);
+  }
+  return options[name] as Argument;
 }
 
 /** Waits for the answer of a call, and throws its error. */

@@ -82,18 +82,6 @@ export function toRequest(pattern: string, options: SearchOptions): string {
   return JSON.stringify({ ...Object.fromEntries(given), pattern });
 }
 
-/** @internal The report from its JSON text. */
-export function toReport(json: string): SearchReport {
-  return JSON.parse(json, (_, value: unknown) => {
-    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-    return isObject ? Object.fromEntries(Object.entries(value).map(([name, item]) => [camel(name), item])) : value;
-  }) as SearchReport;
-}
-
 function snake(name: string): string {
   return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
-
-function camel(name: string): string {
-  return name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
 }

@@ -4,6 +4,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { type CallOptions, Memory, settle } from './memory.js';
 import { native, type Place } from './native.js';
 import type { Location, Options } from './options.js';
+import { fromJson } from './reports.js';
 import { toolErrorClass } from './tool_error.js';
 
 /** The commands of the tool, as in the SDK. */
@@ -24,6 +25,29 @@ export type ContentBlock =
 
 /** The content of a `tool_result`: text, or content blocks for an image. */
 export type Content = string | ContentBlock[];
+
+/** The reply or the error of a command, for a function that words it. */
+export interface ToolOutcome {
+  /**
+   * The reply: `"directory"`, `"file"`, `"image"`, `"created"`, `"replaced"`, `"inserted"`, `"deleted"` or `"renamed"`. Or
+   * the error, such as `"not_found"`, `"already_exists"`, `"no_match"`, `"multiple_matches"` or `"refused"`.
+   */
+  readonly kind: string;
+  readonly isError: boolean;
+  /** The text of the contract. */
+  readonly text: string;
+  /** What the text is about, such as `path`, `oldPath`, `command`, `snippet`, `oldStr`, `lines` or `reason`. */
+  readonly details: { readonly path?: string; readonly [name: string]: unknown };
+}
+
+/** Returns the text that Claude reads, or `undefined` for the text of the contract. */
+export type Wording = (outcome: ToolOutcome) => string | undefined;
+
+/** The options of a tool. */
+export interface ToolOptions extends Options {
+  /** Words replies and errors. */
+  wording?: Wording;
+}
 
 const COMMANDS = ['view', 'create', 'str_replace', 'insert', 'delete', 'rename'] as const;
 
@@ -50,14 +74,17 @@ export class MemoryTool {
   /** The same memory, for your program. */
   readonly memory: Memory;
   readonly #queue = new native.Queue();
+  readonly #wording: Wording | undefined;
   /** The methods that take a place in the queue for an overridden method. */
   readonly #queued = new Set<Method>();
   /** The place of the overridden method that runs, and so has the queue for itself. */
   #running: Place | undefined;
 
   /** `location` can also be a `Memory`. The first call opens it. */
-  constructor(location: Location, options?: Options) {
-    this.memory = location instanceof Memory && options === undefined ? location : new Memory(location, options);
+  constructor(location: Location, { wording, ...options }: ToolOptions = {}) {
+    const isOpen = location instanceof Memory && Object.keys(options).length === 0;
+    this.memory = isOpen ? location : new Memory(location, options);
+    this.#wording = wording;
     for (const name of COMMANDS) {
       if (!this.#isOverridden(name)) continue;
       // The SDK calls the method, which must take its place in the queue before it runs.
@@ -69,8 +96,8 @@ export class MemoryTool {
   }
 
   /** Opens the memory. Throws an `OpenError` if that fails. */
-  static async open(location: Location, options?: Options): Promise<MemoryTool> {
-    return new MemoryTool(await Memory.open(location, options));
+  static async open(location: Location, { wording, ...options }: ToolOptions = {}): Promise<MemoryTool> {
+    return new MemoryTool(await Memory.open(location, options), wording && { wording });
   }
 
   /** Runs the `input` of a `tool_use` block. Throws a `ToolError`, which Claude reads. */
@@ -123,10 +150,27 @@ export class MemoryTool {
     const name = commandOf(input);
     const place = isInside ? undefined : this.#queue.enter(typeof name === 'string' ? name : undefined);
     try {
-      const { text, blocks } = await this.memory._call(json, place, options);
-      return blocks === undefined ? (text as string) : (JSON.parse(blocks) as ContentBlock[]);
+      const { text, blocks, json: parts } = await this.memory._call(json, place, this.#wording !== undefined, options);
+      return this.#words(parts) ?? (blocks === undefined ? (text as string) : (JSON.parse(blocks) as ContentBlock[]));
+    } catch (error) {
+      const words = this.#words((error as { parts?: string }).parts);
+      if (words === undefined) throw error;
+      const worded = new (await toolErrorClass())(words);
+      const { cause } = error as Error;
+      throw cause === undefined ? worded : Object.defineProperty(worded, 'cause', { value: cause, configurable: true });
     } finally {
       place?.leave();
+    }
+  }
+
+  /** The text of the hook. If the hook throws, the text of the contract stays. */
+  #words(parts: string | undefined): string | undefined {
+    if (parts === undefined || this.#wording === undefined) return undefined;
+    try {
+      return this.#wording(fromJson(parts) as ToolOutcome);
+    } catch (error) {
+      process.emitWarning(`the function for the wording failed: ${error}`, { type: 'MemoryToolWarning' });
+      return undefined;
     }
   }
 

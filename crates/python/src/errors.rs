@@ -22,6 +22,8 @@ pub(crate) enum CallError {
     Runtime(#[source] io::Error),
     #[error("the memory was opened in the parent process: open it again after a fork")]
     Forked,
+    #[error("the memory is closed")]
+    Closed,
     #[error("the interpreter is exiting")]
     Exiting,
     #[error("the call ended without a result")]
@@ -52,6 +54,7 @@ impl CallError {
         let built = match self {
             Self::Python(error) => return error.clone_ref(py),
             Self::Exiting | Self::Aborted => return PyRuntimeError::new_err(self.to_string()),
+            Self::Closed => new(py, "MemoryToolError", (self.to_string(),)),
             Self::Forked => new(py, "ForkError", (self.to_string(),)),
             Self::Runtime(_) => new(py, "OpenError", (self.to_string(),)),
             Self::Call(bindings::CallError::Store(error)) => store_exception(py, error),
@@ -66,6 +69,11 @@ impl CallError {
             return error; // every other error of a handler must not replace the error of the call
         }
         exception.set_cause(py, cause);
+        if let Self::Call(bindings::CallError::Tool(error)) = self {
+            let parts = to_python(py, &bindings::parts_of_error(error));
+            // It fails only without memory. The error then keeps its text.
+            drop(parts.and_then(|parts| exception.value(py).setattr("_parts", parts)));
+        }
         exception
     }
 }

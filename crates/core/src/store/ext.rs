@@ -42,12 +42,11 @@ pub trait StoreExt: Store {
         async move { self.read_opts(&StorePath::from(path?), ReadOptions::new()).await }
     }
 
-    /// Reads the file at `path` as UTF-8 text.
+    /// Reads the contents of the file at `path`.
     ///
     /// # Errors
-    /// The errors of [`read`](Self::read), [`StoreError::NotFound`], [`StoreError::NotAFile`] for a directory, and
-    /// [`StoreError::NotText`].
-    fn read_to_string<P>(&self, path: P) -> impl Future<Output = Result<String, StoreError>> + Send
+    /// The errors of [`read`](Self::read), [`StoreError::NotFound`], and [`StoreError::NotAFile`] for a directory.
+    fn read_bytes<P>(&self, path: P) -> impl Future<Output = Result<Vec<u8>, StoreError>> + Send
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>>,
     {
@@ -55,10 +54,26 @@ pub trait StoreExt: Store {
         async move {
             let path = StorePath::from(path?);
             match self.read_opts(&path, ReadOptions::new()).await? {
-                Node::File(file) => String::from_utf8(file.content).map_err(|_| StoreError::NotText { path }),
+                Node::File(file) => Ok(file.content),
                 Node::Directory(_) => Err(StoreError::NotAFile { path }),
                 Node::Absent => Err(StoreError::NotFound { path }),
             }
+        }
+    }
+
+    /// Reads the file at `path` as UTF-8 text.
+    ///
+    /// # Errors
+    /// The errors of [`read_bytes`](Self::read_bytes), and [`StoreError::NotText`].
+    fn read_to_string<P>(&self, path: P) -> impl Future<Output = Result<String, StoreError>> + Send
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>>,
+    {
+        let path: Result<MemoryPath, StoreError> = path.try_into().map_err(Into::into);
+        async move {
+            let path = path?;
+            let content = self.read_bytes(&path).await?;
+            String::from_utf8(content).map_err(|_| StoreError::NotText { path: path.into() })
         }
     }
 

@@ -15,7 +15,7 @@ use crate::tool::lines::{InsertLine, ViewRange};
 ///
 /// `Display` returns the exact text of the contract, which the model reads. It never contains host paths, bucket names,
 /// keys or operating-system errors (`[W5]`). Those are in the [source chain](std::error::Error::source), for the
-/// operator. To use other wording or another language, match on the variants.
+/// operator. To use another language, match on the variants, and call [`with_message`](Self::with_message).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -227,6 +227,8 @@ pub enum Error {
     Other {
         /// The message for the model.
         message: String,
+        /// The kind.
+        kind: ErrorKind,
         /// The cause, for the operator.
         #[source]
         source: Option<BoxError>,
@@ -236,12 +238,25 @@ pub enum Error {
 impl Error {
     /// Creates an error with a message for the model.
     pub fn other(message: impl Into<String>) -> Self {
-        Self::Other { message: message.into(), source: None }
+        Self::Other { message: message.into(), kind: ErrorKind::Other, source: None }
     }
 
     /// Creates an error with a message for the model and a cause for the operator.
     pub fn other_with_source(message: impl Into<String>, source: impl Into<BoxError>) -> Self {
-        Self::Other { message: message.into(), source: Some(source.into()) }
+        Self::Other { message: message.into(), kind: ErrorKind::Other, source: Some(source.into()) }
+    }
+
+    /// Replaces the message for the model, for example by a translation. The error keeps its kind and, if the storage
+    /// failed, its cause.
+    #[must_use]
+    pub fn with_message(self, message: impl Into<String>) -> Self {
+        let (message, kind) = (message.into(), self.kind());
+        let source = match self {
+            Self::Storage { source, .. } => Some(source.into()),
+            Self::Other { source, .. } => source,
+            _ => None,
+        };
+        Self::Other { message, kind, source }
     }
 
     /// The kind of error.
@@ -251,8 +266,7 @@ impl Error {
             Self::AlreadyExists { .. } | Self::DestinationExists { .. } => ErrorKind::AlreadyExists,
             Self::Conflict { .. } => ErrorKind::Conflict,
             Self::Refused { .. } => ErrorKind::Refused,
-            Self::Storage { kind, .. } => *kind,
-            Self::Other { .. } => ErrorKind::Other,
+            Self::Storage { kind, .. } | Self::Other { kind, .. } => *kind,
             Self::Input(_)
             | Self::Path(_)
             | Self::SymbolicLink { .. }

@@ -13,8 +13,8 @@ use crate::tool::text::{Snippet, ViewCut, number_lines};
 
 /// The result of a successful command.
 ///
-/// `Display` and [`to_content`](Self::to_content) return the exact text of the contract. To use other wording or
-/// another language, match on the variants.
+/// `Display` and [`to_content`](Self::to_content) return the exact text of the contract. To use another language, match
+/// on the variants, and return [`Text`](Self::Text).
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]
 pub enum Reply {

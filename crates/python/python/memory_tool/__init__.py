@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         StoreError as StoreError,
         StoreFailure as StoreFailure,
         SymbolicLink as SymbolicLink,
+        TransferError as TransferError,
         VersionMismatch as VersionMismatch,
     )
     from .history import (
@@ -46,6 +47,13 @@ if TYPE_CHECKING:
     from .options import (
         Location as Location,
         Options as Options,
+    )
+    from .reports import (
+        CopyReport as CopyReport,
+        ExportReport as ExportReport,
+        FileProblem as FileProblem,
+        ImportReport as ImportReport,
+        VerifyReport as VerifyReport,
     )
     from .search import (
         FoundLine as FoundLine,
@@ -74,6 +82,7 @@ if TYPE_CHECKING:
         AsyncMemoryTool as AsyncMemoryTool,
         MemoryTool as MemoryTool,
         ToolError as ToolError,
+        ToolOutcome as ToolOutcome,
     )
 
 # Imported on first use: the tools import the SDK, which takes a second, and the stores `asyncio`.
@@ -97,6 +106,7 @@ _MODULES = {
         "StoreError",
         "StoreFailure",
         "SymbolicLink",
+        "TransferError",
         "VersionMismatch",
     ),
     "history": (
@@ -111,6 +121,13 @@ _MODULES = {
     "options": (
         "Location",
         "Options",
+    ),
+    "reports": (
+        "CopyReport",
+        "ExportReport",
+        "FileProblem",
+        "ImportReport",
+        "VerifyReport",
     ),
     "search": (
         "FoundLine",
@@ -139,6 +156,7 @@ _MODULES = {
         "AsyncMemoryTool",
         "MemoryTool",
         "ToolError",
+        "ToolOutcome",
     ),
 }
 

@@ -54,7 +54,7 @@ class NotFound(_AtPath):
 
 
 class VersionMismatch(_AtPath):
-    """The file is not at the required version."""
+    """The file is not at the required version, or has other contents than required. Read it again."""
 
 
 class NotADirectory(_AtPath):
@@ -118,6 +118,18 @@ class HistoryError(MemoryToolError):
 
 class SearchError(MemoryToolError):
     """The pattern or an option of a search is invalid. The text names the mistake."""
+
+
+class TransferError(MemoryToolError):
+    """A copy, an export or an import stopped. `__cause__` is the error of the storage."""
+
+    def __init__(self, text: str, kind: str = "other") -> None:
+        super().__init__(text, kind)
+        self.kind = kind
+        """`"already_exists"`, `"invalid"`, `"not_found"`, `"unsupported"` or the kind of the failure."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class StoreFailure(StoreError):

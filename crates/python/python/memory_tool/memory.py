@@ -8,14 +8,20 @@ from .options import to_native
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
+    import os
+    from types import TracebackType
     from typing import Any, Callable, List
 
     from typing_extensions import Self, Unpack
 
     from .history import AsyncHistory, History
     from .options import Location, Options
+    from .reports import CopyReport, ExportReport, ImportReport, VerifyReport
     from .search import SearchOptions, SearchReport
     from .store import Entry, Usage
+
+_UNCONDITIONAL: Any = object()
+"""The default of a condition: `None` can be the result of a failed read."""
 
 
 class Memory:
@@ -43,9 +49,33 @@ class Memory:
         """Reads a file as UTF-8 text. Raises `NotFound`, `NotAFile` or `NotText` if that is impossible."""
         return self._native.perform("read_text", path)
 
-    def write_text(self, path: str, text: str) -> None:
-        """Creates a file, or replaces its contents. Raises `Refused` if a policy refuses the text."""
-        self._native.perform("write_text", path, text)
+    def read_bytes(self, path: str) -> bytes:
+        """Reads a file. Raises `NotFound` or `NotAFile` if that is impossible."""
+        return self._native.perform("read_bytes", path)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is a file or directory. `/memories` always exists."""
+        return self._native.perform("exists", path)
+
+    def write_text(
+        self, path: str, text: str, *, if_text: str = _UNCONDITIONAL, if_absent: bool = False
+    ) -> None:
+        """Creates a file, or replaces its contents. Raises `Refused` if a policy refuses the text.
+
+        With `if_text`, it replaces only this text, and raises `VersionMismatch` if the file has another one or does not
+        exist. With `if_absent`, it raises `AlreadyExists` if the path exists. No concurrent change is lost.
+        """
+        self._native.perform("write_text", path, text, _condition("if_text", if_text, str, if_absent))
+
+    def write_bytes(
+        self, path: str, content: bytes, *, if_bytes: bytes = _UNCONDITIONAL, if_absent: bool = False
+    ) -> None:
+        """The same as `write_text` for any bytes."""
+        self._native.perform("write_bytes", path, content, _condition("if_bytes", if_bytes, bytes, if_absent))
+
+    def append(self, path: str, content: str | bytes) -> None:
+        """Adds text or bytes at the end of a file, and creates it if it does not exist. No concurrent change is lost."""
+        self._native.perform("append", path, content)
 
     def list(self, directory: str = "/memories") -> List[Entry]:
         """Lists every file under a directory, at any depth, sorted by path."""
@@ -67,6 +97,10 @@ class Memory:
         """Removes all files, the history, the access times and the other records in one step."""
         self._native.perform("forget")
 
+    def expire(self) -> List[str]:
+        """Removes the files that have expired, which are already hidden, and returns their paths."""
+        return self._native.perform("expire")
+
     def usage(self) -> Usage:
         """The number and the total size of all files."""
         return self._native.perform("usage")
@@ -85,6 +119,60 @@ class Memory:
         from .history import History  # here, because most programs never need it
 
         return History(lambda request: self._native.perform("history", request))
+
+    def verify(self) -> VerifyReport:
+        """Reads the whole storage, also files that policies hide, and reports damage."""
+        from .reports import VerifyReport, to_report
+
+        return to_report(VerifyReport, self._native.perform("verify"))
+
+    def copy_to(self, destination: Memory | AsyncMemory, *, overwrite: bool = False) -> CopyReport:
+        """Copies all files to another memory. A file with other contents is kept, unless `overwrite` is set.
+
+        Raises `TransferError` if the copy stops. Run it again to continue.
+        """
+        from .reports import CopyReport, to_report
+
+        return to_report(CopyReport, self._native.perform("copy_to", destination._native, overwrite))
+
+    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> ExportReport:
+        """Writes all files to a directory, or to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`.
+
+        Raises `TransferError` if that fails, or if the target exists and `overwrite` is not set.
+        """
+        from .reports import ExportReport, to_report
+
+        return to_report(ExportReport, self._native.perform("export", _path(path), overwrite))
+
+    def import_(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> ImportReport:
+        """Writes the files of a directory or of a tar archive, which can be untrusted, to this memory.
+
+        Raises `TransferError` if the source cannot be read.
+        """
+        from .reports import ImportReport, to_report
+
+        return to_report(ImportReport, self._native.perform("import", _path(path), overwrite))
+
+    def scopes(self) -> List[str]:
+        """The scopes that have files in the whole storage. `Memory(location, scope=name)` opens one."""
+        return self._native.perform("scopes")
+
+    @staticmethod
+    def memories(location: str | os.PathLike[str]) -> List[str]:
+        """The URLs of the memories in a database, or at and right under a directory or prefix."""
+        return _native.NativeMemory.memories(location)
+
+    def close(self) -> None:
+        """Closes the memory. Calls that run still end; later calls raise `MemoryToolError`."""
+        self._native.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 class AsyncMemory:
@@ -113,9 +201,33 @@ class AsyncMemory:
         """Reads a file as UTF-8 text. Raises `NotFound`, `NotAFile` or `NotText` if that is impossible."""
         return await _perform(self._native, "read_text", path)
 
-    async def write_text(self, path: str, text: str) -> None:
-        """Creates a file, or replaces its contents. Raises `Refused` if a policy refuses the text."""
-        await _perform(self._native, "write_text", path, text)
+    async def read_bytes(self, path: str) -> bytes:
+        """Reads a file. Raises `NotFound` or `NotAFile` if that is impossible."""
+        return await _perform(self._native, "read_bytes", path)
+
+    async def exists(self, path: str) -> bool:
+        """Whether there is a file or directory. `/memories` always exists."""
+        return await _perform(self._native, "exists", path)
+
+    async def write_text(
+        self, path: str, text: str, *, if_text: str = _UNCONDITIONAL, if_absent: bool = False
+    ) -> None:
+        """Creates a file, or replaces its contents. Raises `Refused` if a policy refuses the text.
+
+        With `if_text`, it replaces only this text, and raises `VersionMismatch` if the file has another one or does not
+        exist. With `if_absent`, it raises `AlreadyExists` if the path exists. No concurrent change is lost.
+        """
+        await _perform(self._native, "write_text", path, text, _condition("if_text", if_text, str, if_absent))
+
+    async def write_bytes(
+        self, path: str, content: bytes, *, if_bytes: bytes = _UNCONDITIONAL, if_absent: bool = False
+    ) -> None:
+        """The same as `write_text` for any bytes."""
+        await _perform(self._native, "write_bytes", path, content, _condition("if_bytes", if_bytes, bytes, if_absent))
+
+    async def append(self, path: str, content: str | bytes) -> None:
+        """Adds text or bytes at the end of a file, and creates it if it does not exist. No concurrent change is lost."""
+        await _perform(self._native, "append", path, content)
 
     async def list(self, directory: str = "/memories") -> List[Entry]:
         """Lists every file under a directory, at any depth, sorted by path."""
@@ -137,6 +249,10 @@ class AsyncMemory:
         """Removes all files, the history, the access times and the other records in one step."""
         await _perform(self._native, "forget")
 
+    async def expire(self) -> List[str]:
+        """Removes the files that have expired, which are already hidden, and returns their paths."""
+        return await _perform(self._native, "expire")
+
     async def usage(self) -> Usage:
         """The number and the total size of all files."""
         return await _perform(self._native, "usage")
@@ -155,6 +271,75 @@ class AsyncMemory:
         from .history import AsyncHistory
 
         return AsyncHistory(lambda request: _perform(self._native, "history", request))
+
+    async def verify(self) -> VerifyReport:
+        """Reads the whole storage, also files that policies hide, and reports damage."""
+        from .reports import VerifyReport, to_report
+
+        return to_report(VerifyReport, await _perform(self._native, "verify"))
+
+    async def copy_to(self, destination: Memory | AsyncMemory, *, overwrite: bool = False) -> CopyReport:
+        """Copies all files to another memory. A file with other contents is kept, unless `overwrite` is set.
+
+        Raises `TransferError` if the copy stops. Run it again to continue.
+        """
+        from .reports import CopyReport, to_report
+
+        return to_report(CopyReport, await _perform(self._native, "copy_to", destination._native, overwrite))
+
+    async def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> ExportReport:
+        """Writes all files to a directory, or to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`.
+
+        Raises `TransferError` if that fails, or if the target exists and `overwrite` is not set.
+        """
+        from .reports import ExportReport, to_report
+
+        return to_report(ExportReport, await _perform(self._native, "export", _path(path), overwrite))
+
+    async def import_(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> ImportReport:
+        """Writes the files of a directory or of a tar archive, which can be untrusted, to this memory.
+
+        Raises `TransferError` if the source cannot be read.
+        """
+        from .reports import ImportReport, to_report
+
+        return to_report(ImportReport, await _perform(self._native, "import", _path(path), overwrite))
+
+    async def scopes(self) -> List[str]:
+        """The scopes that have files in the whole storage. `Memory(location, scope=name)` opens one."""
+        return await _perform(self._native, "scopes")
+
+    @staticmethod
+    async def memories(location: str | os.PathLike[str]) -> List[str]:
+        """The URLs of the memories in a database, or at and right under a directory or prefix."""
+        return await _wait(lambda loop, future: _native.NativeMemory.start_memories(loop, future, location))
+
+    def close(self) -> None:
+        """Closes the memory. Calls that run still end; later calls raise `MemoryToolError`."""
+        self._native.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _condition(name: str, expected: object, kind: type, if_absent: bool) -> object:
+    """The condition of a write, for the native module."""
+    if expected is _UNCONDITIONAL:
+        return if_absent
+    if not isinstance(expected, kind) or if_absent:
+        raise TypeError(f"{name} must be {kind.__name__}, without if_absent, which creates a file")
+    return expected
+
+
+def _path(path: str | os.PathLike[str]) -> str:
+    from os import fspath
+
+    return fspath(path)
 
 
 async def _open(location: object, options: Options) -> _native.NativeMemory:

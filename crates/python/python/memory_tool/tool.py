@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional
 
 from . import _native
+from .errors import _log
 from .memory import AsyncMemory, Memory, _perform, _wait
 
 if TYPE_CHECKING:
-    from typing import Callable, Mapping
-
     from anthropic.lib.tools import BetaAbstractMemoryTool as _Tool
     from anthropic.lib.tools import BetaAsyncAbstractMemoryTool as _AsyncTool
     from anthropic.lib.tools import ToolError as ToolError
@@ -73,6 +74,29 @@ else:
 
 _COMMANDS = frozenset(("view", "create", "str_replace", "insert", "delete", "rename"))
 
+@dataclass(frozen=True)
+class ToolOutcome:
+    """The reply or the error of a command, for a function that words it."""
+
+    kind: str
+    """The reply: `"directory"`, `"file"`, `"image"`, `"created"`, `"replaced"`, `"inserted"`, `"deleted"`, `"renamed"`,
+    `"cleared"`. Or the error, such as `"not_found"`, `"already_exists"`, `"no_match"`, `"multiple_matches"` or
+    `"refused"`."""
+    is_error: bool
+    text: str
+    """The text of the contract."""
+    details: Mapping[str, Any]
+    """What the text is about, such as `path`, `old_path`, `command`, `snippet`, `old_str`, `lines` or `reason`."""
+
+    @property
+    def path(self) -> str:
+        """The path; the new one of a rename. It is empty if there is none."""
+        return self.details.get("path", "")
+
+
+Wording = Callable[[ToolOutcome], Optional[str]]
+"""Returns the text that Claude reads, or `None` for the text of the contract."""
+
 _places: ContextVar[tuple[_native.Place, ...]] = ContextVar("memory_tool_places", default=())
 """The places in queues of the overridden methods that this code runs in."""
 
@@ -104,12 +128,14 @@ class MemoryTool(_Tool):
         location: Location,
         *,
         cache_control: BetaCacheControlEphemeralParam | None = None,
+        wording: Wording | None = None,
         **options: Unpack[Options],
     ) -> None:
-        """Opens the memory, as `Memory` does. `location` can also be a `Memory`."""
+        """Opens the memory, as `Memory` does. `location` can also be a `Memory`. `wording` words replies and errors."""
         super().__init__(cache_control=cache_control)
         self.memory = location if isinstance(location, Memory) and not options else Memory(location, **options)
         self._queue = _native.Queue()
+        self._wording = wording
 
     def call(self, input: object) -> _Result:
         """Runs the `input` of a `tool_use` block. Returns text, or content blocks for an image."""
@@ -122,7 +148,10 @@ class MemoryTool(_Tool):
         return self._run(command) if method is None else self._run_override(method, command)
 
     def _run(self, command: Any) -> _Result:
-        return self.memory._native.perform("call", command, _queue_for(self, command))
+        with _worded_errors(self._wording):
+            is_worded = self._wording is not None
+            reply = self.memory._native.perform("call", command, _queue_for(self, command), is_worded)
+        return _worded(self._wording, reply)
 
     view = create = str_replace = insert = delete = rename = _run
 
@@ -145,7 +174,7 @@ class MemoryTool(_Tool):
     def clear_all_memory(self) -> _Result:
         """Removes all files."""
         self.memory.clear()
-        return "All memory cleared"
+        return _worded(self._wording, _CLEARED if self._wording else _CLEARED[0])
 
 
 class AsyncMemoryTool(_AsyncTool):
@@ -168,6 +197,7 @@ class AsyncMemoryTool(_AsyncTool):
         location: Location,
         *,
         cache_control: BetaCacheControlEphemeralParam | None = None,
+        wording: Wording | None = None,
         **options: Unpack[Options],
     ) -> None:
         """Opens the memory, and blocks the event loop until then. `await AsyncMemoryTool.open(...)` does not."""
@@ -176,6 +206,7 @@ class AsyncMemoryTool(_AsyncTool):
             location if isinstance(location, AsyncMemory) and not options else AsyncMemory(location, **options)
         )
         self._queue = _native.Queue()
+        self._wording = wording
 
     @classmethod
     async def open(
@@ -183,10 +214,11 @@ class AsyncMemoryTool(_AsyncTool):
         location: Location,
         *,
         cache_control: BetaCacheControlEphemeralParam | None = None,
+        wording: Wording | None = None,
         **options: Unpack[Options],
     ) -> Self:
         """Opens the memory. If `location` is a store with coroutines, they run on this event loop."""
-        return cls(await AsyncMemory.open(location, **options), cache_control=cache_control)
+        return cls(await AsyncMemory.open(location, **options), cache_control=cache_control, wording=wording)
 
     async def call(self, input: object) -> _Result:
         """Runs the `input` of a `tool_use` block. Returns text, or content blocks for an image."""
@@ -199,7 +231,10 @@ class AsyncMemoryTool(_AsyncTool):
         return await (self._run(command) if method is None else self._run_override(method, command))
 
     async def _run(self, command: Any) -> _Result:
-        return await _perform(self.memory._native, "call", command, _queue_for(self, command))
+        with _worded_errors(self._wording):
+            is_worded = self._wording is not None
+            reply = await _perform(self.memory._native, "call", command, _queue_for(self, command), is_worded)
+        return _worded(self._wording, reply)
 
     view = create = str_replace = insert = delete = rename = _run
 
@@ -222,7 +257,43 @@ class AsyncMemoryTool(_AsyncTool):
     async def clear_all_memory(self) -> _Result:
         """Removes all files."""
         await self.memory.clear()
-        return "All memory cleared"
+        return _worded(self._wording, _CLEARED if self._wording else _CLEARED[0])
+
+
+_CLEARED = (
+    "All memory cleared",
+    {"kind": "cleared", "is_error": False, "text": "All memory cleared", "details": {}},
+)
+
+
+def _text(wording: Wording, parts: dict[str, Any]) -> str | None:
+    """The text of the hook. If the hook raises an exception, the text of the contract stays."""
+    try:
+        return wording(ToolOutcome(**parts))
+    except Exception as error:
+        _log("the function for the wording failed", error)
+        return None
+
+
+def _worded(wording: Wording | None, reply: Any) -> Any:
+    """The reply, in the words of the hook if there is one. Then the parts come with the reply."""
+    if wording is None:
+        return reply
+    content, parts = reply
+    text = _text(wording, parts)
+    return content if text is None else text
+
+
+@contextmanager
+def _worded_errors(wording: Wording | None) -> Iterator[None]:
+    try:
+        yield
+    except ToolError as error:
+        parts = getattr(error, "_parts", None)
+        text = _text(wording, parts) if wording is not None and parts is not None else None
+        if text is None:
+            raise
+        raise ToolError(text) from error.__cause__
 
 
 _BASE = frozenset((MemoryTool.execute, MemoryTool._run, AsyncMemoryTool.execute, AsyncMemoryTool._run))

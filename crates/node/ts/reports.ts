@@ -1,0 +1,101 @@
+// The reports of `Memory.copyTo`, `export`, `import` and `verify`. Each list has at most 1,000 items.
+
+/** A file that was not transferred, and the reason, for you. */
+export interface FileProblem {
+  readonly path: string;
+  readonly reason: string;
+}
+
+/** The results of writing files to a memory. */
+export interface WriteReport {
+  /** Whether every file is in the destination. */
+  readonly isComplete: boolean;
+  /** Whether the changes were only simulated. */
+  readonly dryRun: boolean;
+  /** The number of new files. */
+  readonly copied: number;
+  /** The number of replaced files. */
+  readonly overwritten: number;
+  /** The total size of the new and replaced files. */
+  readonly bytes: number;
+  /** The number of files that already had the same contents. */
+  readonly unchanged: number;
+  /** The files that screening redacted. */
+  readonly redacted: readonly string[];
+  readonly moreRedacted: number;
+  /** The files that were not written because the path has other contents. */
+  readonly conflicts: readonly FileProblem[];
+  readonly moreConflicts: number;
+  /** The files that the destination refused. */
+  readonly refused: readonly FileProblem[];
+  readonly moreRefused: number;
+  /** The files whose contents differed or could not be read after the write. */
+  readonly unverified: readonly FileProblem[];
+  readonly moreUnverified: number;
+  /** The number of files that only the destination has. */
+  readonly onlyInDestination: number;
+}
+
+/** The result of `Memory.copyTo`. */
+export interface CopyReport extends WriteReport {
+  /** The files of the source that cannot be read. */
+  readonly unreadable: readonly FileProblem[];
+  readonly moreUnreadable: number;
+  /** The files that were removed from the source after they were copied. */
+  readonly removed: readonly string[];
+  readonly moreRemoved: number;
+  /** Whether the source still changed during the last attempt. */
+  readonly sourceStillChanging: boolean;
+}
+
+/** The result of `Memory.import`. */
+export interface ImportReport extends WriteReport {
+  /** Links, special files, invalid names and files over the size limit. */
+  readonly skipped: readonly FileProblem[];
+  readonly moreSkipped: number;
+  /** The reason why the archive could not be read completely. */
+  readonly archiveError: string | null;
+}
+
+/** The result of `Memory.export`. */
+export interface ExportReport {
+  /** Whether every file was exported. */
+  readonly isComplete: boolean;
+  /** The number of exported files. */
+  readonly exported: number;
+  /** Their total size. */
+  readonly bytes: number;
+  /** The files that the target does not support. */
+  readonly refused: readonly FileProblem[];
+  readonly moreRefused: number;
+  /** The files and directories that cannot be read. */
+  readonly unreadable: readonly FileProblem[];
+  readonly moreUnreadable: number;
+  /** The files that were removed from the memory during the export. */
+  readonly removed: readonly string[];
+  readonly moreRemoved: number;
+  /** The reason why the existing archive was kept and nothing was exported. */
+  readonly kept: string | null;
+}
+
+/** The result of `Memory.verify`. */
+export interface VerifyReport {
+  /** The number of intact files. */
+  readonly files: number;
+  /** Their total size. */
+  readonly bytes: number;
+  /** The damage, one line each. It is empty if the memory is intact. */
+  readonly problems: readonly string[];
+}
+
+/** @internal A value from its JSON text, with names as in TypeScript. */
+export function fromJson(json: string | undefined): unknown {
+  return JSON.parse(json as string, (_, value: unknown) => {
+    const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return isObject ? Object.fromEntries(Object.entries(value).map(([name, item]) => [camel(name), item])) : value;
+  });
+}
+
+function camel(name: string): string {
+  return name.replace(/_(.)/g, (_, letter: string) => letter.toUpperCase());
+}

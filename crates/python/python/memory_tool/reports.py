@@ -1,0 +1,118 @@
+"""The reports of `Memory.copy_to`, `export`, `import_` and `verify`. Each list has at most 1,000 items."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Optional, Sequence, TypeVar
+
+__all__ = ["CopyReport", "ExportReport", "FileProblem", "ImportReport", "VerifyReport"]
+
+
+@dataclass(frozen=True)
+class FileProblem:
+    """A file that was not transferred, and the reason, for you."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class _WriteReport:
+    is_complete: bool
+    """Whether every file is in the destination."""
+    dry_run: bool
+    """Whether the changes were only simulated."""
+    copied: int
+    """The number of new files."""
+    overwritten: int
+    """The number of replaced files."""
+    bytes: int
+    """The total size of the new and replaced files."""
+    unchanged: int
+    """The number of files that already had the same contents."""
+    redacted: Sequence[str]
+    """The files that screening redacted."""
+    more_redacted: int
+    conflicts: Sequence[FileProblem]
+    """The files that were not written because the path has other contents."""
+    more_conflicts: int
+    refused: Sequence[FileProblem]
+    """The files that the destination refused."""
+    more_refused: int
+    unverified: Sequence[FileProblem]
+    """The files whose contents differed or could not be read after the write."""
+    more_unverified: int
+    only_in_destination: int
+    """The number of files that only the destination has."""
+
+
+@dataclass(frozen=True)
+class CopyReport(_WriteReport):
+    """The result of `Memory.copy_to`."""
+
+    unreadable: Sequence[FileProblem]
+    """The files of the source that cannot be read."""
+    more_unreadable: int
+    removed: Sequence[str]
+    """The files that were removed from the source after they were copied."""
+    more_removed: int
+    source_still_changing: bool
+    """Whether the source still changed during the last attempt."""
+
+
+@dataclass(frozen=True)
+class ImportReport(_WriteReport):
+    """The result of `Memory.import_`."""
+
+    skipped: Sequence[FileProblem]
+    """Links, special files, invalid names and files over the size limit."""
+    more_skipped: int
+    archive_error: Optional[str]
+    """The reason why the archive could not be read completely."""
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    """The result of `Memory.export`."""
+
+    is_complete: bool
+    """Whether every file was exported."""
+    exported: int
+    """The number of exported files."""
+    bytes: int
+    """Their total size."""
+    refused: Sequence[FileProblem]
+    """The files that the target does not support."""
+    more_refused: int
+    unreadable: Sequence[FileProblem]
+    """The files and directories that cannot be read."""
+    more_unreadable: int
+    removed: Sequence[str]
+    """The files that were removed from the memory during the export."""
+    more_removed: int
+    kept: Optional[str]
+    """The reason why the existing archive was kept and nothing was exported."""
+
+
+@dataclass(frozen=True)
+class VerifyReport:
+    """The result of `Memory.verify`."""
+
+    files: int
+    """The number of intact files."""
+    bytes: int
+    """Their total size."""
+    problems: Sequence[str]
+    """The damage, one line each. It is empty if the memory is intact."""
+
+
+_Report = TypeVar("_Report")
+
+
+def to_report(kind: type[_Report], value: dict[str, Any]) -> _Report:
+    """The report from its JSON value."""
+
+    def item(given: object) -> object:
+        return FileProblem(**given) if isinstance(given, dict) else given
+
+    return kind(**{name: list(map(item, part)) if isinstance(part, list) else part for name, part in value.items()})
