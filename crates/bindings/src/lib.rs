@@ -2,6 +2,7 @@
 //! arguments of errors.
 
 mod bounded;
+mod changes;
 mod errors;
 mod history;
 mod opening;
@@ -10,6 +11,7 @@ mod place;
 mod search;
 mod wording;
 
+pub use changes::{Changes, OnChange};
 pub use errors::{CallError, Exception, failure_named, parse_store_error};
 pub use opening::{Given, Location, Opening, OptionError};
 pub use operation::{Argument, Operation, Outcome, memories, parse_command};

@@ -18,6 +18,7 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::bounded::Bounded;
+use crate::changes::{OnChange, describe_change};
 use crate::errors::CallError;
 
 /// A memory to open.
@@ -26,6 +27,7 @@ pub struct Opening {
     options: MemoryOptions,
     /// Stores that are mounted, in addition to the URLs in the options.
     mounts: Vec<(MemoryPath, Location, bool)>,
+    on_change: Option<OnChange>,
 }
 
 /// The location of a memory.
@@ -51,6 +53,8 @@ pub struct Given {
     pub old_keys: Vec<Vec<u8>>,
     /// Mounted memories: the path, the location, and whether it can only be read.
     pub mounts: Vec<(String, Location, bool)>,
+    /// Receives each change.
+    pub on_change: Option<OnChange>,
     /// How the language writes the name of an option, such as `max_files`.
     pub spelling: fn(&str) -> String,
 }
@@ -98,7 +102,7 @@ impl Opening {
             }
         }
         options.check().map_err(|error| OptionError::Value(spelled(&error.to_string(), spelling)))?;
-        Ok(Self { location, options, mounts })
+        Ok(Self { location, options, mounts, on_change: given.on_change })
     }
 
     /// Opens the memory.
@@ -113,6 +117,9 @@ impl Opening {
         for (point, location, is_read_only) in self.mounts {
             let store = location.builder(timeout).build().await?.store();
             builder = if is_read_only { builder.mount_read_only(point, store) } else { builder.mount(point, store) };
+        }
+        if let Some(on_change) = self.on_change {
+            builder = builder.on_change(move |change| on_change(describe_change(change)));
         }
         Ok(builder.build().await?)
     }

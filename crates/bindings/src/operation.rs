@@ -10,6 +10,7 @@ use memory_tool::{ErrorKind, FileEntry, Memory, OpenError, OpenOptions, StoreUrl
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::changes::Changes;
 use crate::errors::CallError;
 use crate::operation::Argument::{Bytes, Flag, Memory as Destination, Nothing, Text};
 use crate::{history, search, wording};
@@ -49,6 +50,8 @@ pub enum Outcome {
     Entries(Vec<FileEntry>),
     /// The usage of the memory.
     Usage(Usage),
+    /// The changes of the memory.
+    Changes(Changes),
     /// Another result.
     Json(Value),
 }
@@ -149,6 +152,9 @@ impl Operation {
                 let scopes = memory.scopes().await?;
                 Ok(Outcome::Json(scopes.iter().map(|scope| scope.name()).collect()))
             }),
+            ("watch", [Nothing, Nothing, Nothing]) => {
+                Self::new(|memory| async move { Ok(Outcome::Changes(Changes::new(memory.watch().await))) })
+            }
             ("copy_to", [Destination(destination), Flag(overwrites), Nothing]) => Self::new(move |memory| async move {
                 let options = CopyOptions::new();
                 let options = if overwrites { options.overwrite() } else { options };

@@ -12,6 +12,7 @@ use napi_derive::napi;
 use serde_json::Value;
 
 use crate::memory::NativeMemory;
+use crate::watch::NativeWatch;
 
 /// The result of a call. At most one field is set, except that the parts of a reply come with its content.
 #[napi(object, object_from_js = false)]
@@ -29,6 +30,8 @@ pub struct Answer {
     pub entries: Option<Vec<ListedEntry>>,
     /// The usage of the memory.
     pub usage: Option<CountedUsage>,
+    /// The changes of the memory.
+    pub watch: Option<NativeWatch>,
     /// An open memory.
     pub memory: Option<NativeMemory>,
     /// The report of a run of the conformance suite.
@@ -115,6 +118,7 @@ impl From<Result<Outcome, CallError>> for Answer {
             Ok(Outcome::Reply(content, parts)) => {
                 Self { json: Some(parts.to_string()), ..Self::from(Ok(Outcome::Content(content))) }
             }
+            Ok(Outcome::Changes(changes)) => Self { watch: Some(changes.into()), ..answer },
             Ok(Outcome::Bytes(bytes)) => Self { bytes: Some(bytes.into()), ..answer },
             Ok(Outcome::Entries(entries)) => {
                 Self { entries: Some(entries.into_iter().map(ListedEntry::from).collect()), ..answer }

@@ -9,6 +9,7 @@ pub mod memory;
 pub mod opening;
 pub mod queue;
 pub mod store;
+pub mod watch;
 
 use std::ffi::OsString;
 

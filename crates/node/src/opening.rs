@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use memory_tool_bindings::{self as bindings, Given, Opening};
 use napi::Env;
 use napi::bindgen_prelude::{ClassInstance, Function, Uint8Array};
+use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 
 use crate::answer::Answer;
@@ -60,6 +61,7 @@ impl NativeOpening {
             key: None,
             old_keys: Vec::new(),
             mounts: Vec::new(),
+            on_change: None,
             spelling: camel_case,
         })
     }
@@ -95,6 +97,21 @@ impl NativeOpening {
     #[napi]
     pub fn mount(&mut self, point: String, location: &Location, is_read_only: bool) {
         self.given().mounts.push((point, location.0.clone(), is_read_only));
+    }
+
+    /// Sets the function that receives each change as JSON. It never throws.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the function cannot be shared between threads.
+    #[napi]
+    pub fn set_on_change(&mut self, report: Function<'_, String, ()>) -> napi::Result<()> {
+        let builder = report.build_threadsafe_function::<String>().callee_handled::<false>().weak::<true>();
+        let report = builder.build_callback(|context| Ok(context.value))?;
+        self.given().on_change = Some(Box::new(move |change| {
+            report.call(change.to_string(), ThreadsafeFunctionCallMode::NonBlocking);
+        }));
+        Ok(())
     }
 
     /// Checks the options.

@@ -79,3 +79,4 @@ export {
   type Wording,
 } from './tool.js';
 export { ToolError } from './tool_error.js';
+export { type MemoryChange, Watch } from './watch.js';

@@ -3,12 +3,13 @@
 import { fileURLToPath } from 'node:url';
 import { MemoryToolError, toError } from './errors.js';
 import { History } from './history.js';
-import { type Abort, type Answer, native, type NativeMemory, type Place } from './native.js';
+import { type Abort, type Answer, native, type NativeMemory, type NativeWatch, type Place } from './native.js';
 import { type Location, locationOfUrl, mounted, type Options, prepare, unicode } from './options.js';
 import { type CopyReport, type ExportReport, fromJson, type ImportReport, type VerifyReport } from './reports.js';
 import { type SearchOptions, type SearchReport, toRequest } from './search.js';
 import { type Entry, locationOfStore, type Usage } from './store.js';
 import { toolErrorClass } from './tool_error.js';
+import { Watch } from './watch.js';
 
 /** The options of a call. */
 export interface CallOptions {
@@ -195,6 +196,11 @@ export class Memory {
   /** The scopes that have files in the whole storage. `new Memory(location, { scope: name })` opens one. */
   async scopes(options?: CallOptions): Promise<string[]> {
     return fromJson((await this.#perform('scopes', {}, options)).json) as string[];
+  }
+
+  /** The changes by anyone from now on: `for await (const change of await memory.watch())`. */
+  async watch(options?: CallOptions): Promise<Watch> {
+    return new Watch((await this.#perform('watch', {}, options)).watch as NativeWatch);
   }
 
   /** The URLs of the memories in a database, or at and right under a directory or prefix. */

@@ -4,7 +4,9 @@ import { fileURLToPath } from 'node:url';
 import { toError } from './errors.js';
 import type { Memory } from './memory.js';
 import { native, type Location as NativeLocation, type NativeOpening } from './native.js';
+import { fromJson } from './reports.js';
 import type { Store } from './store.js';
+import type { MemoryChange } from './watch.js';
 
 /**
  * A path, a URL, your own store, or another memory.
@@ -59,6 +61,9 @@ export interface Options {
 
   /** Keep a history of all changes. Later openings of the memory continue it without this option. */
   history?: boolean;
+
+  /** Called soon after each change through this memory. `Memory.watch` reports changes by other programs too. */
+  onChange?: (change: MemoryChange) => void;
 
   /** Hide files that are not read or written for this time. `memory-tool expire` removes them. */
   expireAfter?: number;
@@ -124,6 +129,9 @@ export function prepare(
     } else if (name === 'oldKeys') {
       if (!Array.isArray(value)) throw new TypeError(`invalid ${name}: expected a list`);
       for (const key of value) opening.addOldKey(keyOf(key, name));
+    } else if (name === 'onChange') {
+      if (typeof value !== 'function') throw new TypeError(`invalid ${name}: expected a function`);
+      opening.setOnChange(reporterTo(value as (change: MemoryChange) => void));
     } else if (name === 'mounts' || name === 'readOnlyMounts') {
       if (typeof value !== 'object') throw new TypeError(`invalid ${name}: expected memories by their paths`);
       for (const [point, mounted] of pairs(value as Mounts)) {
@@ -137,6 +145,17 @@ export function prepare(
   const { error } = opening.prepare(locate(location));
   if (error) throw toError(error);
   return opening;
+}
+
+/** Calls a function with each change. Its exceptions are warnings, because no call caused them. */
+function reporterTo(onChange: (change: MemoryChange) => void): (json: string) => void {
+  return (json) => {
+    try {
+      onChange(fromJson(json) as MemoryChange);
+    } catch (error) {
+      process.emitWarning(`the function for changes failed: ${error}`, { type: 'MemoryToolWarning' });
+    }
+  };
 }
 
 /** The locations of mounted memories. */

@@ -10,6 +10,7 @@ mod queue;
 mod runtime;
 mod store;
 mod tool;
+mod watch;
 
 use std::ffi::OsString;
 
@@ -31,6 +32,8 @@ mod _native {
     use super::runtime::{Call, shut_down};
     #[pymodule_export]
     use super::store::{Answer, Batch, ReadOptions, replace_prefix};
+    #[pymodule_export]
+    use super::watch::NativeWatch;
 }
 
 /// Runs the program `memory-tool` with these arguments, the name of the program included. Returns its exit status.

@@ -18,6 +18,7 @@ use crate::options;
 use crate::queue::Queue;
 use crate::runtime::{Call, Process, ToPython};
 use crate::tool;
+use crate::watch::NativeWatch;
 
 /// The operation of a tool. The others are methods of a memory.
 const CALL: &str = "call";
@@ -199,6 +200,7 @@ impl ToPython for Outcome {
                 let content = Self::Content(content).to_python(py)?;
                 (content, tool::to_python(py, &parts)?).into_pyobject(py)?.into_any().unbind()
             }
+            Self::Changes(changes) => Py::new(py, NativeWatch::from(changes))?.into_any(),
             Self::Bytes(bytes) => PyBytes::new(py, &bytes).into_any().unbind(),
             Self::Entries(entries) => {
                 let class = ENTRY.import(py, "memory_tool.store", "Entry")?;

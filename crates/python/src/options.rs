@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use memory_tool_bindings::{Given, Location, Opening, OptionError};
+use memory_tool_bindings::{Given, Location, OnChange, Opening, OptionError};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use serde_json::Value;
+use tokio::sync::mpsc::unbounded_channel;
 
 use crate::memory::NativeMemory;
 use crate::runtime::Process;
 use crate::store::PythonStore;
+use crate::tool;
 
 /// The options of a memory.
 #[derive(FromPyObject)]
@@ -19,6 +22,7 @@ pub(crate) struct Options<'py> {
     key: Option<Vec<u8>>,
     old_keys: Vec<Vec<u8>>,
     mounts: Vec<(String, Bound<'py, PyAny>, bool)>,
+    on_change: Option<Py<PyAny>>,
 }
 
 /// Reads the arguments of a memory. Methods of stores in Python that are coroutines run on `event_loop`, if there is
@@ -30,14 +34,39 @@ pub(crate) fn parse(
     event_loop: Option<&Py<PyAny>>,
 ) -> PyResult<Opening> {
     let located = |given: &Bound<'_, PyAny>| parse_location(given, process, event_loop);
-    let Options { data, key, old_keys, mounts } = options;
+    let Options { data, key, old_keys, mounts, on_change } = options;
+    let on_change = on_change
+        .map(|function| report_to(function, process, event_loop.map(|event_loop| event_loop.clone_ref(location.py()))));
     let mounts = mounts.into_iter().map(|(point, mounted, is_read_only)| Ok((point, located(&mounted)?, is_read_only)));
     let mounts = mounts.collect::<PyResult<_>>()?;
-    let given = Given { data, key, old_keys, mounts, spelling: str::to_owned };
+    let given = Given { data, key, old_keys, mounts, on_change, spelling: str::to_owned };
     Opening::parse(located(location)?, given).map_err(|error| match error {
         OptionError::Type(message) => PyTypeError::new_err(message),
         OptionError::Value(message) => PyValueError::new_err(message),
     })
+}
+
+/// Calls a function in Python with each change, one after another: on the event loop, or else on a thread of its own,
+/// so that no operation waits for it.
+fn report_to(function: Py<PyAny>, process: &'static Process, event_loop: Option<Py<PyAny>>) -> OnChange {
+    let (sender, mut changes) = unbounded_channel::<Value>();
+    let call = Arc::new((function, event_loop));
+    process.runtime.spawn(async move {
+        while let Some(change) = changes.recv().await {
+            let call = Arc::clone(&call);
+            let called = process.runtime.spawn_blocking(move || {
+                let _guard = process.enter().ok()?;
+                Python::try_attach(|py| {
+                    let report = py.import("memory_tool.changes")?.getattr("_report")?;
+                    report.call1((&call.0, &call.1, tool::to_python(py, &change)?)).map(drop)
+                })
+            });
+            // It fails only if the process ends: `_report` handles the exceptions of the function.
+            drop(called.await);
+        }
+    });
+    // It fails only if the process ends.
+    Box::new(move |change| drop(sender.send(change)))
 }
 
 fn parse_location(

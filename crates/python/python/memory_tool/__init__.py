@@ -13,6 +13,11 @@ from . import _native
 TYPE_CHECKING = False  # as in `typing`, which takes time to import
 if TYPE_CHECKING:
     from . import conformance as conformance
+    from .changes import (
+        AsyncWatch as AsyncWatch,
+        MemoryChange as MemoryChange,
+        Watch as Watch,
+    )
     from .errors import (
         AlreadyExists as AlreadyExists,
         ForkError as ForkError,
@@ -87,6 +92,11 @@ if TYPE_CHECKING:
 
 # Imported on first use: the tools import the SDK, which takes a second, and the stores `asyncio`.
 _MODULES = {
+    "changes": (
+        "AsyncWatch",
+        "MemoryChange",
+        "Watch",
+    ),
     "errors": (
         "AlreadyExists",
         "ForkError",

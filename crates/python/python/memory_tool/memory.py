@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Self, Unpack
 
+    from .changes import AsyncWatch, Watch
     from .history import AsyncHistory, History
     from .options import Location, Options
     from .reports import CopyReport, ExportReport, ImportReport, VerifyReport
@@ -156,6 +157,12 @@ class Memory:
     def scopes(self) -> List[str]:
         """The scopes that have files in the whole storage. `Memory(location, scope=name)` opens one."""
         return self._native.perform("scopes")
+
+    def watch(self) -> Watch:
+        """The changes by anyone from now on: `for change in memory.watch()`."""
+        from .changes import Watch
+
+        return Watch(self._native.perform("watch"))
 
     @staticmethod
     def memories(location: str | os.PathLike[str]) -> List[str]:
@@ -308,6 +315,12 @@ class AsyncMemory:
     async def scopes(self) -> List[str]:
         """The scopes that have files in the whole storage. `Memory(location, scope=name)` opens one."""
         return await _perform(self._native, "scopes")
+
+    async def watch(self) -> AsyncWatch:
+        """The changes by anyone from now on: `async for change in await memory.watch()`."""
+        from .changes import AsyncWatch
+
+        return AsyncWatch(await _perform(self._native, "watch"))
 
     @staticmethod
     async def memories(location: str | os.PathLike[str]) -> List[str]:

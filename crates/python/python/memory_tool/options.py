@@ -6,11 +6,12 @@ import json
 import os
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, Mapping, NamedTuple, Sequence, TypedDict, Union
+from typing import TYPE_CHECKING, Any, Callable, Literal, Mapping, NamedTuple, Sequence, TypedDict, Union
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from .changes import MemoryChange
     from .memory import AsyncMemory, Memory
     from .store import Store
 
@@ -65,6 +66,10 @@ class Options(TypedDict, total=False):
 
     history: bool
     """Keep a history of all changes. Later openings of the memory continue it without this option."""
+
+    on_change: Callable[[MemoryChange], object]
+    """Called soon after each change through this memory, on the event loop of `AsyncMemory.open`, or else on another
+    thread. `Memory.watch` reports changes by other programs too."""
 
     expire_after: timedelta | float
     """Hide files that are not read or written for this time. `memory-tool expire` removes them."""
@@ -125,17 +130,22 @@ class Given(NamedTuple):
     old_keys: list[bytes]
     mounts: list[tuple[str, Location, bool]]
     """The path, the location, and whether it can only be read."""
+    on_change: Callable[[MemoryChange], object] | None
 
 
 def to_native(options: Options) -> Given:
     """Converts options. Raises `TypeError` or `ValueError` if one cannot be converted."""
     data = []
-    given = Given(data, None, [], [])
+    given = Given(data, None, [], [], None)
     for name, value in options.items():
         if value is None and name != "max_view_characters":
             continue
         if name == "key":
             given = given._replace(key=_key(name, value))
+        elif name == "on_change":
+            if not callable(value):
+                raise TypeError(f"invalid {name}: expected a function, got {type(value).__name__}")
+            given = given._replace(on_change=value)
         elif name == "old_keys":
             given.old_keys.extend(_key(name, key) for key in _items(name, value))
         elif name in ("mounts", "read_only_mounts"):

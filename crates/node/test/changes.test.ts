@@ -1,0 +1,82 @@
+// `onChange` and `watch`.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { type Location, Memory, type MemoryChange, MemoryTool } from 'memory-tool';
+import { MapStore } from '../examples/map_store.js';
+import { newPlace } from './support.js';
+
+function testOnStores(name: string, run: (location: Location) => Promise<void>): void {
+  const stores: Record<string, () => Location> = {
+    local: () => join(newPlace(), 'memory'),
+    SQLite: () => `sqlite:${newPlace()}/memory.db`,
+    'in-process': () => 'in-process:',
+    custom: () => new MapStore(),
+  };
+  for (const [kind, location] of Object.entries(stores)) test(`${name} (${kind})`, () => run(location()));
+}
+
+const change = (operation: MemoryChange['operation'], path: string, rest: Partial<MemoryChange> = {}) => {
+  return { operation, path, oldPath: null, size: null, actor: null, ...rest };
+};
+
+testOnStores('a function receives changes', async (location) => {
+  const found: MemoryChange[] = [];
+  let received = () => {};
+  const onChange = (reported: MemoryChange) => {
+    found.push(reported);
+    received();
+    throw new Error('a fault of the function');
+  };
+  const tool = new MemoryTool(location, { onChange, actor: 'claude' });
+  const warned = once(process, 'warning');
+  await tool.call({ command: 'create', path: '/memories/a', file_text: 'tea' });
+  await tool.call({ command: 'str_replace', path: '/memories/a', old_str: 'tea', new_str: 'mate' });
+  await assert.rejects(tool.call({ command: 'str_replace', path: '/memories/a', old_str: 'none', new_str: '' }));
+  await tool.call({ command: 'rename', old_path: '/memories/a', new_path: '/memories/b' });
+  await tool.memory.remove('/memories/b');
+  while (found.length < 4) await new Promise<void>((resolve) => (received = resolve));
+  const actor = 'claude';
+  assert.deepEqual(found, [
+    change('write', '/memories/a', { size: 3, actor }),
+    change('edit', '/memories/a', { size: 4, actor }),
+    change('rename', '/memories/b', { oldPath: '/memories/a', actor }),
+    change('remove', '/memories/b'),
+  ]);
+  assert.match(String((await warned)[0]), /a fault of the function/);
+  assert.throws(() => new Memory(location, { onChange: 'print' as never }), /invalid onChange: expected a function/);
+});
+
+testOnStores('a watch reports changes and ends', async (location) => {
+  const memory = new Memory(location);
+  const found = [];
+  {
+    await using watch = await memory.watch();
+    const both = Promise.all([watch.next(), watch.next()]);
+    await memory.writeText('/memories/a', 'tea');
+    await memory.rename('/memories/a', '/memories/b');
+    found.push(...(await both).map(({ value }) => value));
+  }
+  const ended = await memory.watch();
+  const next = ended.next();
+  await ended.return();
+  assert.deepEqual(await next, { done: true, value: undefined });
+  for await (const _ of ended) assert.fail('the watch has ended');
+  assert.deepEqual(found, [
+    change('write', '/memories/a', { size: 3 }),
+    change('rename', '/memories/b', { oldPath: '/memories/a' }),
+  ]);
+});
+
+test('a watch reports the changes of others', async () => {
+  const place = join(newPlace(), 'memory');
+  const watch = await new Memory(place).watch();
+  await new Memory(place).writeText('/memories/a', 'tea');
+  for await (const reported of watch) {
+    assert.deepEqual(reported, change('write', '/memories/a', { size: 3 }));
+    break;
+  }
+  assert.deepEqual(await watch.next(), { done: true, value: undefined });
+});
