@@ -4,6 +4,7 @@
 
 mod auto_traits;
 mod differential;
+mod languages;
 mod memories;
 mod migration;
 mod open;

@@ -65,7 +65,7 @@ export interface Options {
   /** Called soon after each change through this memory. `Memory.watch` reports changes by other programs too. */
   onChange?: (change: MemoryChange) => void;
 
-  /** Hide files that are not read or written for this time. `memory-tool expire` removes them. */
+  /** Hide files that are not read or written for this time. `Memory.expire` removes them. */
   expireAfter?: number;
   /** Files and directories that never expire. */
   pins?: readonly string[];

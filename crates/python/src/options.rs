@@ -46,7 +46,7 @@ pub(crate) fn parse(
     })
 }
 
-/// Calls a function in Python with each change, one after another: on the event loop, or else on a thread of its own,
+/// Calls a function in Python with each change, one after another: on the event loop, or else on another thread,
 /// so that no operation waits for it.
 fn report_to(function: Py<PyAny>, process: &'static Process, event_loop: Option<Py<PyAny>>) -> OnChange {
     let (sender, mut changes) = unbounded_channel::<Value>();

@@ -72,7 +72,7 @@ class Options(TypedDict, total=False):
     thread. `Memory.watch` reports changes by other programs too."""
 
     expire_after: timedelta | float
-    """Hide files that are not read or written for this time. `memory-tool expire` removes them."""
+    """Hide files that are not read or written for this time. `Memory.expire` removes them."""
     pins: Sequence[str]
     """Files and directories that never expire."""
 
