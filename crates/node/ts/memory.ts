@@ -226,7 +226,7 @@ export class Memory {
   async _call(input: string, place: Place | undefined, isWorded: boolean, options?: CallOptions): Promise<Answer> {
     const memory = this.#native ?? (await this.#ready(options));
     options?.signal?.throwIfAborted();
-    return settle((abort) => memory.call(input, place, isWorded, abort), options);
+    return this.#settle((abort) => memory.call(input, place, isWorded, abort), options);
   }
 
   async #perform(
@@ -243,7 +243,18 @@ export class Memory {
     }
     const memory = this.#native ?? (await this.#ready(options));
     options?.signal?.throwIfAborted();
-    return settle((abort) => memory.perform(name, Object.values(given), destination, abort), options);
+    return this.#settle((abort) => memory.perform(name, Object.values(given), destination, abort), options);
+  }
+
+  /** Waits for the answer of a call, and until `onChange` has received its changes. */
+  async #settle(start: (abort?: Abort) => Answer | Promise<Answer>, options?: CallOptions): Promise<Answer> {
+    try {
+      return await settle(start, options);
+    } finally {
+      // The changes were queued before the answer, so the next turn of the event loop calls the function. This turn may
+      // have passed their queue.
+      for (let turn = 0; this.#options.onChange && turn < 2; turn++) await new Promise(setImmediate);
+    }
   }
 
   async #ready(options?: CallOptions): Promise<NativeMemory> {

@@ -62,7 +62,7 @@ export interface Options {
   /** Keep a history of all changes. Later openings of the memory continue it without this option. */
   history?: boolean;
 
-  /** Called soon after each change through this memory. `Memory.watch` reports changes by other programs too. */
+  /** Called after each change through this memory, before its call returns. `watch` reports changes by others too. */
   onChange?: (change: MemoryChange) => void;
 
   /** Hide files that are not read or written for this time. `Memory.expire` removes them. */

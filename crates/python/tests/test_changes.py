@@ -74,10 +74,12 @@ def test_a_watch_reports_the_changes_of_this_memory_and_ends(location):
     with memory.watch() as watch:
         memory.write_text("/memories/a", "tea")
         memory.rename("/memories/a", "/memories/b")
-        assert next(watch) == MemoryChange("write", "/memories/a", None, 3)
-        assert next(watch) == MemoryChange("rename", "/memories/b", "/memories/a")
+        found = [next(watch)]
+        while found[-1] != MemoryChange("rename", "/memories/b", "/memories/a"):
+            found.append(next(watch))  # a change may be reported twice
+        assert MemoryChange("write", "/memories/a", None, 3) in found
         threading.Timer(0.2, watch.close).start()
-        assert [change for change in watch if change.path != "/memories/b"] == []
+        assert {change.path for change in watch} <= {"/memories/a", "/memories/b"}
     assert list(watch) == []
 
 
@@ -101,11 +103,18 @@ def test_a_watch_of_coroutines_loses_no_change(location):
             waiting.cancel()
             async for change in watch:
                 break
-            both = asyncio.gather(watch.__anext__(), watch.__anext__())
+            found = {change.path}
+
+            async def read():
+                async for change in watch:
+                    found.add(change.path)  # a change may be reported twice
+                    if len(found) == 3:
+                        watch.close()  # ends the other reader too
+
+            reading = asyncio.gather(read(), read())
             await memory.write_text("/memories/b", "tea")
             await memory.write_text("/memories/c", "tea")
-            paths = [found.path for found in await both]
-        assert [change async for change in watch] == []
-        return [change.path, *sorted(paths)]
+            await reading
+        return sorted(found)
 
     assert asyncio.run(run()) == ["/memories/a", "/memories/b", "/memories/c"]

@@ -34,7 +34,7 @@ def test_the_table_has_every_public_name_and_no_other():
     assert methods == public_names(AsyncMemory)
     assert public_names(AsyncMemory) - public_names(Memory) == {"open"}
     assert public_names(Memory) <= methods
-    assert classes == {name for name in memory_tool.__all__ if re.fullmatch("(Async)?Memory(Tool)?", name)}
+    assert classes | {"AsyncMemory"} == {name for name in memory_tool.__all__ if re.fullmatch("(Async)?Memory(Tool)?", name)}
     assert {"on_change", "if_text"} <= options <= keywords()
     for name in ("__enter__", "__exit__"):
         assert hasattr(Memory, name) and hasattr(AsyncMemory, name.replace("__", "__a", 1))
