@@ -1,4 +1,5 @@
-# The program `memory-tool`, with every backend. Mount a volume at /data for stores on disk:
+# The program `memory-tool`, with every backend. Its memory is in the volume /data, unless --store or MEMORY_TOOL_STORE
+# names another one:
 #
 #     docker build -t memory-tool .
 #     docker run --rm -i -v memory:/data memory-tool run
@@ -15,6 +16,7 @@ COPY --from=build /source/LICENSE-APACHE /source/LICENSE-MIT /usr/share/doc/memo
 RUN useradd --uid 1000 --no-create-home memory && install --directory --owner memory --mode 0700 /data
 USER 1000
 WORKDIR /data
+ENV MEMORY_TOOL_STORE=/data
 VOLUME /data
 ENTRYPOINT ["memory-tool"]
 CMD ["--help"]
