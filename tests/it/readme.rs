@@ -1,4 +1,5 @@
-//! Checks the documentation: code blocks and figures of the README, links, and unreachable pages.
+//! Checks the documentation: code blocks and figures of the README, names of features, versions, links, and unreachable
+//! pages.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -89,6 +90,97 @@ fn every_page_is_linked_from_the_readme_or_the_index() {
 fn heading_anchors_match_github() {
     let page = "# A `page`: of [links](x.md), _and_ more\n```sh\n# a comment\n```\n## What to know\n## What to know\n";
     assert_eq!(anchors_of(page), ["a-page-of-links-_and_-more", "what-to-know", "what-to-know-1"]);
+}
+
+#[test]
+fn features_in_pages_exist() {
+    let all = features_of(&root().join("crates/memory-tool"));
+    let mut checked = 0;
+    for page in markdown_files(&root()) {
+        let own = features_of(page.parent().unwrap());
+        let known = if own.is_empty() { &all } else { &own };
+        for name in features_in(&fs::read_to_string(&page).unwrap()) {
+            assert!(known.contains(&name), "{}: there is no feature `{name}`", page.display());
+            checked += 1;
+        }
+    }
+    assert!(checked > 30, "{checked}");
+    let page = features_in(&fs::read_to_string(root().join("crates/memory-tool/README.md")).unwrap());
+    for name in all.iter().filter(|name| *name != "default") {
+        assert!(page.contains(name), "the page of memory-tool does not have the feature `{name}`");
+    }
+}
+
+#[test]
+fn features_are_found_in_tables_sentences_and_commands() {
+    let page = "| a | feature |\n|---|---|\n| `x` | `a`, `b` (default) |\n\nThe features `c`, `d` and `e` of `y`,\n\
+                the `f` feature, feature `g`.\n\ncargo add --git X memory-tool --features h,i tokio/macros\n";
+    assert_eq!(features_in(page), ["a", "b", "h", "i", "g", "c", "d", "e", "f"]);
+}
+
+#[test]
+fn versions_of_crates_in_pages_are_current() {
+    let names: Vec<_> =
+        published_crates().into_iter().map(|(_, manifest)| manifest.split('"').nth(1).unwrap().to_owned()).collect();
+    let version = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0;
+    let mut checked = 0;
+    for page in markdown_files(&root()) {
+        let text = fs::read_to_string(&page).unwrap();
+        for (name, rest) in text.lines().filter_map(|line| line.split_once(" = \"")) {
+            if name.starts_with("memory-tool") {
+                assert!(names.iter().any(|known| known == name), "{}: there is no crate {name}", page.display());
+                assert!(rest.starts_with(&format!("{version}\"")), "{}: {name} {rest}", page.display());
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 3, "{checked}");
+}
+
+/// Returns the features of the crate in a directory.
+fn features_of(directory: &Path) -> Vec<String> {
+    let manifest = fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
+    let Some((_, section)) = manifest.split_once("\n[features]\n") else { return Vec::new() };
+    let lines = section.lines().take_while(|line| !line.starts_with('['));
+    lines.filter_map(|line| line.split_once(" = [")).map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Returns the names of features in a page: in the column `feature` of tables, in sentences, and in commands.
+fn features_in(page: &str) -> Vec<String> {
+    let quoted = |text: &str| text.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let mut names = Vec::new();
+    let mut column = None;
+    let mut sentences = String::new();
+    for line in page.lines() {
+        let cells: Vec<_> = line.split('|').map(str::trim).collect();
+        if !line.starts_with('|') {
+            column = None;
+            sentences.extend([line, " "]);
+        } else if let Some(column) = column {
+            names.extend(quoted(cells[column]));
+        } else {
+            column = cells.iter().position(|cell| *cell == "feature");
+        }
+        if let Some((_, features)) = line.split_once("--features ").filter(|_| line.contains("memory-tool")) {
+            let list = features.split_whitespace().next().unwrap_or_default();
+            names.extend(list.split(',').map(|name| name.trim_matches('"').to_owned()));
+        }
+    }
+    for start in ["feature `", "features `"] {
+        for rest in sentences.split(start).skip(1) {
+            // The list ends with the first word between names that does not join them.
+            for (index, part) in rest.split('`').enumerate() {
+                match index % 2 {
+                    0 => names.push(part.to_owned()),
+                    _ if [", ", " and ", " or "].contains(&part) => {}
+                    _ => break,
+                }
+            }
+        }
+    }
+    let before = sentences.match_indices("` feature").map(|(at, _)| &sentences[..at]);
+    names.extend(before.filter_map(|text| text.rsplit('`').next()).map(str::to_owned));
+    names
 }
 
 /// Returns the README's first code block in a language.

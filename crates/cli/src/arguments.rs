@@ -5,6 +5,8 @@
 //!
 //! `-h` prints the first paragraph of a doc comment, in one line. `--help` prints all paragraphs.
 
+#[cfg(test)]
+mod documented;
 pub(crate) mod files;
 pub(crate) mod pages;
 pub(crate) mod search;
