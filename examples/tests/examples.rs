@@ -4,16 +4,23 @@
 
 #![cfg(test)]
 
+use std::collections::BTreeSet;
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use libtest_mimic::{Arguments, Trial};
 use memory_tool_test_servers::messages_api::{Answer, MessagesApi, call, text};
 use memory_tool_test_servers::{AzureServer, BUCKET, GcsServer, S3Server, Server};
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::trace::v1::Span;
+use prost::Message as _;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -27,7 +34,7 @@ const MAX_LINES_OF_CUSTOM_STORE: usize = 40;
 const MAX_LINES_OF_APP: usize = 60;
 
 /// Each example with its test. The package `customer_service` has separate tests.
-const EXAMPLES: [(&str, fn()); 15] = [
+const EXAMPLES: [(&str, fn()); 16] = [
     ("agent_loop", agent_loop),
     ("app", app),
     ("azure", azure),
@@ -37,6 +44,7 @@ const EXAMPLES: [(&str, fn()); 15] = [
     ("gcs", gcs),
     ("local", local),
     ("migration", migration),
+    ("monitoring", monitoring),
     ("multi_tenant", multi_tenant),
     ("production", production),
     ("program", program),
@@ -281,6 +289,96 @@ impl Drop for Process {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+fn monitoring() {
+    let (collector, requests) = collector();
+    let directory = Directory::new();
+    let mut command = directory.command("monitoring");
+    command
+        .arg("127.0.0.1:0")
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", collector)
+        .env("OTEL_BSP_SCHEDULE_DELAY", "100")
+        .stdout(Stdio::piped());
+    let mut process = Process(command.spawn().unwrap());
+    let mut lines = BufReader::new(process.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.next().unwrap().contains("/memories/coffee.md does not exist"));
+    let address = lines.next().unwrap().strip_prefix("listening on ").unwrap().to_owned();
+
+    let mut connection = TcpStream::connect(&address).unwrap();
+    write!(connection, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut scraped = String::new();
+    connection.read_to_string(&mut scraped).unwrap();
+    for line in [
+        "# TYPE memory_commands_total counter",
+        r#"memory_commands_total{store="users",command="create",outcome="done",error="none",policy="none"} 1"#,
+        r#"memory_commands_total{store="users",command="view",outcome="refused",error="not_found",policy="none"} 1"#,
+        "# TYPE memory_command_seconds histogram",
+        r#"memory_command_seconds_bucket{store="users",command="create",le="10"} 1"#,
+        r#"memory_command_seconds_count{store="users",command="create"} 1"#,
+        r#"memory_store_operations_total{store="users",operation="apply",outcome="done",error="none",policy="none"} 1"#,
+    ] {
+        assert!(scraped.lines().any(|found| found == line), "{line}: {scraped}");
+    }
+    let page = include_str!("../../docs/monitoring.md");
+    let words = page.split(|c: char| !c.is_ascii_lowercase() && c != '_');
+    let names: BTreeSet<_> = words.filter(|word| word.ends_with("_total") || word.ends_with("_bucket")).collect();
+    assert!(
+        names.len() == 4 && names.iter().all(|name| scraped.contains(&format!("\n{name}{{"))),
+        "{names:?}: {scraped}"
+    );
+    let source = include_str!("../monitoring.rs");
+    for block in page.split("```rust,ignore\n").skip(1).map(|rest| rest.split_once("```").unwrap().0) {
+        assert!(block.lines().all(|line| source.contains(&format!("\n    {line}\n"))), "{block}");
+    }
+
+    let mut spans = Vec::new();
+    while spans.iter().filter(|span: &&Span| span.name == "memory_command").count() < 2 {
+        let body = requests.recv_timeout(Duration::from_secs(60)).unwrap();
+        let [resource] = &ExportTraceServiceRequest::decode(&*body).unwrap().resource_spans[..] else {
+            panic!("{body:?}")
+        };
+        let service = &resource.resource.as_ref().unwrap().attributes;
+        assert!(format!("{service:?}").contains(r#""my-agent""#), "{service:?}");
+        spans.extend(resource.scope_spans.iter().flat_map(|scope| scope.spans.clone()));
+    }
+    let commands: Vec<_> = spans.iter().filter(|span| span.name == "memory_command").collect();
+    for (span, command, outcome) in [(commands[0], "create", "done"), (commands[1], "view", "refused")] {
+        assert!(format!("{:?}", span.attributes).contains(&format!("{command:?}")), "{span:?}");
+        assert!(format!("{:?}", span.events).contains(&format!("{outcome:?}")), "{span:?}");
+        let children = spans.iter().filter(|child| child.parent_span_id == span.span_id);
+        assert!(
+            children.clone().count() > 0 && children.clone().all(|child| child.name == "memory_store"),
+            "{spans:?}"
+        );
+    }
+    let names: BTreeSet<_> = spans.iter().map(|span| &*span.name).collect();
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), ["memory_command", "memory_store"]);
+    assert!(!format!("{spans:?}").contains("No milk"), "{spans:?}");
+}
+
+/// A collector of OpenTelemetry: its URL, and the bodies that it receives.
+fn collector() -> (String, mpsc::Receiver<Vec<u8>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || {
+        for mut connection in listener.incoming().map_while(Result::ok) {
+            let mut reader = BufReader::new(connection.try_clone().unwrap());
+            let head: Vec<_> =
+                reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+            assert_eq!(head[0], "POST /v1/traces HTTP/1.1");
+            let length =
+                head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            let mut body = vec![0; length.unwrap()];
+            reader.read_exact(&mut body).unwrap();
+            connection.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n").unwrap();
+            if sender.send(body).is_err() {
+                return; // the test is over
+            }
+        }
+    });
+    (url, receiver)
 }
 
 fn multi_tenant() {
