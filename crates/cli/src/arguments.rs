@@ -39,7 +39,7 @@ use memory_tool_bucket::DEFAULT_GRACE;
 use crate::arguments::files::{AppendArguments, CatArguments, EditArguments, LsArguments, MvArguments, RmArguments};
 use crate::arguments::search::SearchArguments;
 use crate::arguments::values::{
-    Age, AnswerTimeout, Point, ReportFormat, Side, ViewCap, WritingArgument, by_name, directory_of_a_case,
+    Age, AnswerTimeout, Point, Profile, ReportFormat, Side, ViewCap, WritingArgument, by_name, directory_of_a_case,
     directory_of_a_source, host_path, lack, memory_path, side,
 };
 use crate::encryption::{Encryption, SourceEncryption};
@@ -339,6 +339,12 @@ pub(crate) struct ConformanceArguments {
     #[arg(value_parser = host_path())]
     pub(crate) failed_from: Option<PathBuf>,
 
+    /// Run only cases for authors of a store
+    ///
+    /// The only PROFILE is `storage`: the cases that depend on the storage, without those of the engine above it.
+    #[arg(long, value_name = "PROFILE", value_enum, hide_possible_values = true)]
+    pub(crate) profile: Option<Profile>,
+
     /// Count only checks of BASIS or stronger
     ///
     /// From the strongest: `documentation` (Anthropic's), `recommendation` (it says only to consider it), `sdks` (the
@@ -348,8 +354,8 @@ pub(crate) struct ConformanceArguments {
 
     /// Expect the failures that FILE lists, and no others
     ///
-    /// Each line is an id and optionally a comment after `#`. The exit status is 1 if another case fails, or if one of
-    /// these passes.
+    /// Each line is an id, alone or with one of the checks of the case: its clause, step and variant. Lines may be
+    /// comments that start with `#`. The exit status is 1 if another check fails, or if one of these passes.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = host_path())]
     pub(crate) known_failures: Option<PathBuf>,
 

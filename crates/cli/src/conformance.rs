@@ -5,6 +5,7 @@ mod known_failures;
 mod printing;
 mod sandbox;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -14,6 +15,7 @@ use serde::Deserialize;
 use tokio::runtime::Runtime;
 
 use crate::arguments::ConformanceArguments;
+use crate::arguments::values::Profile;
 use crate::conformance::known_failures::KnownFailures;
 use crate::exit_status::ExitStatus;
 use crate::failure::{self, Context as _, Failure};
@@ -25,8 +27,15 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Runs the suite and prints the report, or lists the cases.
 pub(crate) fn run(arguments: &ConformanceArguments) -> Result<ExitStatus, Failure> {
     let filters = filters(arguments)?;
+    if selected(arguments, &filters).is_empty() {
+        return Err(Failure::new("no test case is selected: none has all of the given filter, basis and profile"));
+    }
+    let cases = listed(arguments, &filters);
+    if cases.is_empty() {
+        return Err(Failure::new("no program can run any of the selected test cases: they are for stores in Rust"));
+    }
     if arguments.list {
-        return printing::print_cases(&listed(arguments, &filters), arguments.format).map(|()| ExitStatus::Success);
+        return printing::print_cases(&cases, arguments.format).map(|()| ExitStatus::Success);
     }
     let known_failures = arguments.known_failures.as_deref().map(KnownFailures::read).transpose()?;
     let runtime = Runtime::new().context("cannot start")?;
@@ -108,14 +117,21 @@ fn failed_in(path: &Path) -> Result<Vec<String>, Failure> {
 
 /// The selected cases. With a program, these are the cases that programs can run.
 fn listed(arguments: &ConformanceArguments, filters: &[String]) -> Vec<Case> {
-    let mut cases = match &arguments.command_line {
-        Some(command_line) => Suite::for_command(command_line.clone()).cases(),
-        None => Suite::all_cases(),
-    };
+    let mut cases = selected(arguments, filters);
+    if let Some(command_line) = &arguments.command_line {
+        let possible: BTreeSet<_> =
+            Suite::for_command(command_line.clone()).cases().into_iter().map(|case| case.id).collect();
+        cases.retain(|case| possible.contains(&case.id));
+    }
+    cases
+}
+
+fn selected(arguments: &ConformanceArguments, filters: &[String]) -> Vec<Case> {
+    let mut cases = Suite::all_cases();
     cases.retain_mut(|case| {
         case.bases.retain(|basis| *basis <= arguments.basis);
         let is_meant = filters.is_empty() || filters.iter().any(|filter| case.matches(filter));
-        is_meant && !case.bases.is_empty()
+        is_meant && !case.bases.is_empty() && (arguments.profile.is_none() || case.is_of_storage())
     });
     cases
 }
@@ -125,6 +141,9 @@ fn configure(suite: Suite, arguments: &ConformanceArguments, filters: &[String])
     // A case waits for several replies, so a longer timeout for a reply extends that of a case.
     let case_timeout = DEFAULT_CASE_TIMEOUT.max(answer_timeout.saturating_mul(2));
     let mut suite = suite.answer_timeout(answer_timeout).case_timeout(case_timeout).basis(arguments.basis);
+    if let Some(Profile::Storage) = arguments.profile {
+        suite = suite.storage();
+    }
     if let Some(jobs) = arguments.jobs {
         suite = suite.jobs(jobs.get());
     }

@@ -158,7 +158,7 @@ impl<F: ToolFixture> Factory for Tools<F> {
     }
 
     fn missing_capabilities(&self) -> &'static [Capability] {
-        &[Capability::Store, Capability::StoredBytes, Capability::Scopes, Capability::Sealed]
+        &[Capability::Store, Capability::Scopes, Capability::Sealed]
     }
 }
 

@@ -77,12 +77,13 @@ impl CommandLine {
         self
     }
 
-    /// Starts the program like a case does, waits for its response to a command, and kills it.
+    /// Starts the program like a case does, waits for its response to a command, and kills it. Any `tool_result` block
+    /// will do.
     ///
     /// Requires a tokio runtime with timer and I/O enabled.
     ///
     /// # Errors
-    /// If it cannot be started, or does not respond with a line in time.
+    /// If it cannot be started, or does not respond with a `tool_result` block in time.
     pub async fn try_start(&self, answer_timeout: Duration) -> Result<(), Box<Failure>> {
         let failed = |error| Failure::new(format!("cannot create a directory for the case: {error}"));
         let directory = directory_for_a_case().map_err(failed)?;
@@ -134,7 +135,7 @@ impl Factory for CommandLine {
     }
 
     fn missing_capabilities(&self) -> &'static [Capability] {
-        &[Capability::Tool, Capability::Store, Capability::StoredBytes, Capability::Scopes, Capability::Sealed]
+        &[Capability::Tool, Capability::Store, Capability::Scopes, Capability::Sealed]
     }
 }
 
@@ -162,7 +163,7 @@ impl Access for CommandAccess {
     }
 
     fn plain_files(&self) -> Result<PathBuf, FixtureError> {
-        let reason = "the suite does not know where the program keeps plain files";
+        let reason = "needs `--plain-files`: the suite does not know where the program keeps plain files";
         let plain = self.command_line.plain_files.as_ref().ok_or_else(|| FixtureError::unsupported(reason))?;
         Ok(plain.replace(DIRECTORY, &self.directory.path().to_string_lossy()).into())
     }
@@ -170,7 +171,9 @@ impl Access for CommandAccess {
     fn directory(&self) -> Result<PathBuf, FixtureError> {
         match &self.command_line.plain_files {
             Some(plain) if plain.contains(DIRECTORY) => Ok(self.directory.path().to_owned()),
-            _ => Err(FixtureError::unsupported("the suite does not know that the program keeps its files in {dir}")),
+            _ => Err(FixtureError::unsupported(
+                "needs `--plain-files` with {dir}: the suite does not know where files are stored",
+            )),
         }
     }
 

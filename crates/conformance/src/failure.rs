@@ -55,6 +55,16 @@ impl Failure {
         self
     }
 
+    /// Which of the checks of its case failed, on one line: the clause, the number of the step and the variant, such as
+    /// `[C2] step 2 with text = "two"`. It stays the same as long as the case does.
+    pub fn check(&self) -> String {
+        let clause = self.clause.map(|clause| format!("[{clause}]"));
+        let number = self.step.as_ref().and_then(|step| step.strip_prefix("step ")?.split_once(':'));
+        let step = number.map(|(number, _)| format!("step {number}"));
+        let variant = self.variant.as_ref().map(|variant| format!("with {}", visible(variant)));
+        [clause, step, variant].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
+
     pub(crate) fn with_reply(mut self, result: &Value) -> Self {
         let content = &result["content"];
         let reply = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
@@ -75,12 +85,13 @@ impl fmt::Display for Failure {
             writeln!(f, "[{clause}] {}{basis}", clause.title())?;
         }
         if let Some(variant) = &self.variant {
-            writeln!(f, "with {variant}")?;
+            writeln!(f, "with {}", visible(variant))?;
         }
         if let Some(step) = &self.step {
-            writeln!(f, "{step}")?;
+            writeln!(f, "{}", visible(step))?;
         }
-        f.write_str(&self.message)?;
+        let lines: Vec<_> = self.message.split('\n').map(visible).collect();
+        f.write_str(&lines.join("\n"))?;
         if let Some(Difference { line, expected, got }) = &self.difference {
             write!(f, "\n@@ line {line} @@")?;
             for (sign, text) in [('-', expected), ('+', got)] {
@@ -94,7 +105,8 @@ impl fmt::Display for Failure {
     }
 }
 
-fn visible(text: &str) -> String {
+/// The text without unprintable characters, which are escaped.
+pub(crate) fn visible(text: &str) -> String {
     let escape = |character: char| match character {
         '\t' => "\\t".to_owned(),
         '\\' | '"' | '\'' => character.to_string(),

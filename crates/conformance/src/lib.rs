@@ -19,6 +19,7 @@ mod report;
 mod sandbox;
 mod serve;
 mod session;
+mod storage;
 mod suite;
 mod target;
 mod time_limit;

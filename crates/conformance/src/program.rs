@@ -85,13 +85,18 @@ impl Program {
         Err(self.post_mortem(running, &problem).await.into())
     }
 
-    /// Checks that the program responds to a command with any line, and kills it.
+    /// Checks that the program responds to a command with a `tool_result` block, right or wrong, and kills it.
     pub(crate) async fn try_out(&self) -> Result<(), Box<Failure>> {
         let view = view("/memories").to_string();
         let mut running = self.running.lock().await;
-        self.response(&mut running, &[view.as_bytes()], false).await?;
+        let response = self.response(&mut running, &[view.as_bytes()], false).await?;
         kill(&mut running.child).await;
-        Ok(())
+        let result = parse(&response)?;
+        if result["type"] == "tool_result" || result.get("content").is_some() {
+            return Ok(());
+        }
+        let got = excerpt(&result.to_string(), 0);
+        Err(Failure::new(format!("the program's response to {view} is not a `tool_result` block: {got}")).into())
     }
 
     /// Describes why a program does not respond.

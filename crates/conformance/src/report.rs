@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::case::{Basis, Case};
+use crate::case::{Basis, Capability, Case};
 use crate::clause::Clause;
-use crate::failure::Failure;
+use crate::failure::{Failure, visible};
 
 /// The results of a run of the suite.
 ///
@@ -22,6 +22,8 @@ pub struct Report {
     pub totals: Totals,
     /// The same for each basis: the cases that have such checks, and whether these checks passed.
     pub bases: BTreeMap<Basis, Totals>,
+    /// The number of selected cases that no backend of this kind can run, by the first capability that it lacks.
+    pub left_out: BTreeMap<Capability, usize>,
     /// The duration of the run in milliseconds.
     pub milliseconds: u64,
     /// The results of all selected cases, in the order of the table.
@@ -75,11 +77,11 @@ pub enum Outcome {
 }
 
 impl Report {
-    pub(crate) fn new(results: Vec<CaseResult>, milliseconds: u64) -> Self {
+    pub(crate) fn new(results: Vec<CaseResult>, left_out: BTreeMap<Capability, usize>, milliseconds: u64) -> Self {
         let mut totals = Totals::default();
         results.iter().for_each(|result| totals.add(&result.outcome));
         let suite_version = env!("CARGO_PKG_VERSION").to_owned();
-        Self { suite_version, totals, bases: by_basis(&results), milliseconds, results }
+        Self { suite_version, totals, bases: by_basis(&results), left_out, milliseconds, results }
     }
 
     /// Whether no case failed and at least one passed. A run with only ignored cases is not a success.
@@ -93,6 +95,15 @@ impl Report {
             Outcome::Failed { failures } => Some((&result.case, failures.as_slice())),
             Outcome::Passed | Outcome::Ignored { .. } => None,
         })
+    }
+
+    /// A sentence about the cases that are left out, if there are any.
+    pub fn left_out_note(&self) -> Option<String> {
+        let count: usize = self.left_out.values().sum();
+        let needs = self.left_out.iter().map(|(need, count)| format!("{need} ({count})"));
+        let needs = needs.collect::<Vec<_>>().join(", ");
+        (count > 0)
+            .then(|| format!("{count} cases are left out, which this kind of backend cannot run: they need {needs}"))
     }
 
     /// The ignored cases, by reason.
@@ -174,6 +185,7 @@ impl fmt::Display for Totals {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "conformance suite {}\n", self.suite_version)?;
         writeln!(f, "{:<8}{:<8}{:<44}{:>7}{:>7}{:>8}", "", "clause", "", "passed", "failed", "ignored")?;
         for (clause, totals) in self.by_clause() {
             let Totals { passed, failed, ignored } = totals;
@@ -193,7 +205,11 @@ impl fmt::Display for Report {
             }
         }
         for (reason, ids) in self.ignored() {
-            writeln!(f, "\nignored: {reason}\n{}", wrapped(&ids))?;
+            let cases = if ids.len() == 1 { "1 case".to_owned() } else { format!("{} cases", ids.len()) };
+            writeln!(f, "\nignored {cases}: {}\n{}", visible(reason), wrapped(&ids))?;
+        }
+        if let Some(note) = self.left_out_note() {
+            writeln!(f, "\n{note}")?;
         }
         write!(f, "\n{} in {:.1} s", self.totals, self.milliseconds as f64 / 1000.0)
     }

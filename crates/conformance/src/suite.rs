@@ -44,6 +44,7 @@ const JOBS_PER_PROCESSOR_OF_PROGRAMS: usize = 4;
 pub struct Suite {
     runner: Runner,
     filters: Vec<String>,
+    is_storage_only: bool,
     jobs: usize,
     declared_lacks: IgnoreReasons,
 }
@@ -97,6 +98,7 @@ impl Suite {
                 basis: Basis::Project,
             },
             filters: Vec::new(),
+            is_storage_only: false,
             jobs: processors(),
             declared_lacks: IgnoreReasons::default(),
         }
@@ -106,6 +108,13 @@ impl Suite {
     /// several filters, a case runs if one of them matches. Default: all cases.
     pub fn filter(mut self, filter: impl Into<String>) -> Self {
         self.filters.push(filter.into());
+        self
+    }
+
+    /// Selects the cases that depend on the storage, for authors of a [`Store`](memory_tool_core::Store): the engine
+    /// above it has its own tests. With filters, a case must also match one of them. Default: all cases.
+    pub fn storage(mut self) -> Self {
+        self.is_storage_only = true;
         self
     }
 
@@ -204,7 +213,7 @@ impl Suite {
             results.insert(result.case.id.clone(), result);
         }
         let results = order.iter().filter_map(|id| results.remove(id)).collect();
-        Report::new(results, milliseconds_since(started))
+        Report::new(results, self.left_out(), milliseconds_since(started))
     }
 
     /// Runs the cases as tests, as the `main` of a test target with `harness = false`. Accepts the usual test
@@ -258,13 +267,32 @@ impl Suite {
 
     /// The selected cases that this kind of backend can run, with the bases of the selected checks.
     fn entries(&self) -> Vec<(Case, Vector)> {
+        let mut selected = self.selected();
+        selected.retain(|(case, _)| self.missing_need(case).is_none());
+        selected
+    }
+
+    /// The number of selected cases that no backend of this kind can run, by the first capability that it lacks.
+    fn left_out(&self) -> BTreeMap<Capability, usize> {
+        let mut left_out = BTreeMap::new();
+        for need in self.selected().iter().filter_map(|(case, _)| self.missing_need(case)) {
+            *left_out.entry(need).or_default() += 1;
+        }
+        left_out
+    }
+
+    fn missing_need(&self, case: &Case) -> Option<Capability> {
         let missing = self.runner.factory.missing_capabilities();
+        case.needs.iter().copied().find(|need| missing.contains(need))
+    }
+
+    fn selected(&self) -> Vec<(Case, Vector)> {
         let selected = table().into_iter().filter_map(|mut entry| {
             let (case, _) = &mut entry;
             case.bases.retain(|basis| *basis <= self.runner.basis);
             let is_meant = self.filters.is_empty() || self.filters.iter().any(|filter| case.matches(filter));
-            let is_possible = !case.needs.iter().any(|need| missing.contains(need));
-            (is_meant && is_possible && !case.bases.is_empty()).then_some(entry)
+            let is_meant = is_meant && (!self.is_storage_only || case.is_of_storage());
+            (is_meant && !case.bases.is_empty()).then_some(entry)
         });
         selected.collect()
     }

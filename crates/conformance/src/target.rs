@@ -212,10 +212,9 @@ impl Target {
         let outcome = match need {
             Capability::Tool => self.tool().map(drop),
             Capability::Options => Ok(()),
-            Capability::ForeignFiles | Capability::StoredBytes => match (self.store(), self.plain_files()) {
-                (Ok(_), _) | (_, Ok(_)) => Ok(()),
-                _ => Err(CaseError::unsupported(need, "the files can be accessed only by commands")),
-            },
+            Capability::ForeignFiles | Capability::StoredBytes => {
+                self.store().map(drop).or_else(|_| self.plain_files().map(drop))
+            }
             Capability::Store => self.store().map(drop),
             Capability::Sessions => self.another_client().await.map(drop),
             Capability::Processes => self.program().map(drop),

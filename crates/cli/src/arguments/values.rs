@@ -131,6 +131,13 @@ pub(crate) enum ReportFormat {
     Markdown,
 }
 
+/// A selection of cases.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Profile {
+    /// Cases that depend on the storage.
+    Storage,
+}
+
 /// The timeout of a reply in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AnswerTimeout(pub(crate) Duration);

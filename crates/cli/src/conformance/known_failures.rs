@@ -1,55 +1,77 @@
-//! [`KnownFailures`]: the cases that are expected to fail.
+//! [`KnownFailures`]: the checks that are expected to fail.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use memory_tool::conformance::{Outcome, Report, Suite};
+use memory_tool::conformance::{CaseResult, Outcome, Report, Suite};
 
+use crate::escapes::on_one_line;
 use crate::failure::{Context as _, Failure, eprint_line};
 
-/// The ids of the cases that are expected to fail.
+/// The checks that are expected to fail: each is the id of a case, with the clause, the step and the variant. An id
+/// alone means any checks of its case.
 pub(crate) struct KnownFailures(BTreeSet<String>);
 
 impl KnownFailures {
-    /// Reads a file with an id on each line. `#` starts a comment.
+    /// Reads a file with a check on each line. A comment starts with `#`, and may follow an id without a check.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let text = fs::read_to_string(path).context(format!("cannot read {}", path.display()))?;
-        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
-        let ids: BTreeSet<_> = lines.filter(|id| !id.is_empty()).map(str::to_owned).collect();
-        let known: BTreeSet<_> = Suite::all_cases().into_iter().map(|case| case.id).collect();
-        match ids.difference(&known).next() {
+        let lines = text.lines().map(|line| match line.trim().split_once([' ', '\t']) {
+            Some((id, rest)) if rest.trim_start().starts_with('#') => id,
+            _ => line.trim(),
+        });
+        let known: BTreeSet<_> =
+            lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect();
+        let cases: BTreeSet<_> = Suite::all_cases().into_iter().map(|case| case.id).collect();
+        match known.iter().map(|line| id_of(line)).find(|id| !cases.contains(*id)) {
             Some(id) => Err(Failure::new(format!(
                 "{}: there is no test case {id:?}; `memory-tool conformance --list` lists all cases",
                 path.display()
             ))),
-            None => Ok(Self(ids)),
+            None => Ok(Self(known)),
         }
     }
 
-    /// Writes the failures of a report, each with its reason as a comment.
+    /// Writes the failed checks of a report, for each case with its reason as a comment.
     pub(crate) fn write(path: &Path, report: &Report) -> Result<(), Failure> {
-        let lines: String = report.failed().map(|(case, _)| format!("{} # {}\n", case.id, case.reason)).collect();
-        fs::write(path, lines).context(format!("cannot write {}", path.display()))
+        let of_case = |result: &CaseResult| {
+            let checks = failed_checks(result).into_iter().map(|check| check + "\n");
+            [format!("# {}\n", result.case.reason)].into_iter().chain(checks).collect::<String>()
+        };
+        let failed = report.results.iter().filter(|result| matches!(result.outcome, Outcome::Failed { .. }));
+        let lines: Vec<_> = failed.map(of_case).collect();
+        fs::write(path, lines.join("\n")).context(format!("cannot write {}", path.display()))
     }
 
     /// Whether exactly the known failures occurred, of the cases that ran. Differences are printed.
     pub(crate) fn match_report(&self, report: &Report) -> bool {
-        let mut has_run = false;
-        let mut matches = true;
-        for result in &report.results {
-            let is_known = self.0.contains(&result.case.id);
-            let surprise = match result.outcome {
-                Outcome::Failed { .. } if !is_known => Some("new failure"),
-                Outcome::Passed if is_known => Some("a known failure passes"),
-                Outcome::Failed { .. } | Outcome::Passed | Outcome::Ignored { .. } => None,
-            };
-            has_run |= !matches!(result.outcome, Outcome::Ignored { .. });
-            if let Some(surprise) = surprise {
-                matches = false;
-                eprint_line(&format!("memory-tool: {surprise}: {}", result.case.id));
-            }
+        let ran = || report.results.iter().filter(|result| !matches!(result.outcome, Outcome::Ignored { .. }));
+        let surprises: Vec<_> = ran().flat_map(|result| self.surprises(result)).collect();
+        for surprise in &surprises {
+            eprint_line(&format!("memory-tool: {}", on_one_line(surprise)));
         }
-        has_run && matches
+        ran().next().is_some() && surprises.is_empty()
     }
+
+    fn surprises(&self, result: &CaseResult) -> Vec<String> {
+        let failed = failed_checks(result);
+        if self.0.contains(&result.case.id) {
+            let passes = || format!("a known failure passes: {}", result.case.id);
+            return failed.is_empty().then(passes).into_iter().collect();
+        }
+        let known: BTreeSet<_> = self.0.iter().filter(|line| id_of(line) == result.case.id).cloned().collect();
+        let new = failed.difference(&known).map(|check| format!("new failure: {check}"));
+        new.chain(known.difference(&failed).map(|check| format!("a known failure passes: {check}"))).collect()
+    }
+}
+
+fn id_of(line: &str) -> &str {
+    line.split(' ').next().unwrap_or_default()
+}
+
+/// The failed checks of a case, each on one line.
+fn failed_checks(result: &CaseResult) -> BTreeSet<String> {
+    let Outcome::Failed { failures } = &result.outcome else { return BTreeSet::new() };
+    failures.iter().map(|failure| format!("{} {}", result.case.id, failure.check()).trim_end().to_owned()).collect()
 }

@@ -34,7 +34,8 @@ fn write(text: Vec<u8>) -> Result<(), Failure> {
 
 /// The report for pull requests and pages: a table of bases, the failures and the totals.
 fn to_markdown(report: &Report) -> String {
-    let mut text = String::from("| basis | | passed | failed | ignored |\n|---|---|--:|--:|--:|\n");
+    let mut text = format!("Conformance suite {}\n\n", report.suite_version);
+    text.push_str("| basis | | passed | failed | ignored |\n|---|---|--:|--:|--:|\n");
     for (basis, Totals { passed, failed, ignored, .. }) in &report.bases {
         let _ = writeln!(text, "| {basis} | {} | {passed} | {failed} | {ignored} |", basis.title());
     }
@@ -44,6 +45,9 @@ fn to_markdown(report: &Report) -> String {
         for line in failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n").lines() {
             let _ = writeln!(text, "    {line}");
         }
+    }
+    if let Some(note) = report.left_out_note() {
+        let _ = writeln!(text, "\n{note}");
     }
     let _ = write!(text, "\n{}", report.totals);
     text

@@ -142,7 +142,7 @@ fn an_existing_database_is_refused() {
 
 /// Whether only stores in this process can run the case.
 fn is_for_stores(case: &Value) -> bool {
-    ["tool", "store", "scopes", "sealed", "stored_bytes"].iter().any(|need| needs(case, need))
+    ["tool", "store", "scopes", "sealed"].iter().any(|need| needs(case, need))
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_declared_lack_is_the_reason_of_ignored_cases() {
     let table = test_store(&place.store(), &["--filter", "races.", "--lacks", "sessions=it locks = its directory"]);
     assert!(table.status.success());
     let table = text(&table.stdout);
-    assert!(table.contains("\nignored: it locks = its directory\n    races."), "{table}");
+    assert!(table.contains("\nignored 2 cases: it locks = its directory\n    races."), "{table}");
     let everything = test_store(&place.store(), &["--filter", "races.sees-others", "--lacks", "sessions=none"]);
     assert_eq!(everything.status.code(), Some(1), "a run without results fails");
 }
@@ -226,7 +226,7 @@ impl Script {
 
     fn fails(&self, problem: &str, timeout: &str) {
         let command = self.command();
-        let few = ["--filter", "races.creates", "--filter", "view.empty-store", "--timeout", timeout];
+        let few = ["--filter", "races.creates-of-processes", "--filter", "create.text", "--timeout", timeout];
         let output = conformance(&[&["--command", &command, "--format", "json"], few.as_slice()].concat());
         assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), ""));
         let report: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -287,7 +287,7 @@ fn a_program_that_never_responds_is_reported_in_one_line() {
 #[test]
 #[cfg(unix)]
 fn a_program_that_hangs_or_dies_later_fails_its_cases() {
-    let first = "read -r line; case $line in *'\"view\",\"path\":\"/memories\"}') echo '[]';; esac";
+    let first = "read -r line; case $line in *'\"view\",\"path\":\"/memories\"}') echo '{\"content\":[]}';; esac";
     for (end, timeout, problem) in [
         ("exit 3", "10", "it ended: exit status: 3"),
         ("sh -c 'sleep 1000; true' \"$0\"", "0.5", "the program did not respond within 0.5 s"),
@@ -303,8 +303,13 @@ fn a_program_that_hangs_or_dies_later_fails_its_cases() {
 #[test]
 #[cfg(unix)]
 fn a_program_that_prints_garbage_fails_its_cases() {
-    Script::new("while read -r line; do echo '<html>'; done").fails("the program's response is not JSON", "10");
-    Script::new("while read -r line; do echo '[]'; done").fails("expected ", "10");
+    let start = r#"read -r line; case $line in *'"view","path":"/memories"}')"#;
+    let first = format!(r#"{start} echo '{{"content":[]}}';; *) echo '<html>';; esac"#);
+    let always = |response: &str| format!("while read -r line; do echo '{response}'; done");
+    Script::new(&format!("{first}; {}", always("<html>"))).fails("the program's response is not JSON", "10");
+    Script::new(&always("{\"content\":[]}")).fails("expected ", "10");
+    Script::new(&always("<html>")).is_unusable("the program's response is not JSON", "10");
+    Script::new(&always("[]")).is_unusable("is not a `tool_result` block: []", "10");
 }
 
 #[test]
@@ -323,9 +328,11 @@ fn a_program_that_cannot_be_started_is_reported_in_one_line() {
 #[test]
 #[cfg(unix)]
 fn control_characters_of_a_program_are_escaped() {
-    let script = Script::new(r"while read -r line; do printf '\033[2J\342\200\256\n'; done"); // ends with U+202E
+    let garbage = r"printf '\033[2J\342\200\256\n'"; // ends with U+202E
+    let start = r#"read -r line; case $line in *'"view"'*) echo '{"content":[]}';; *)"#;
+    let script = Script::new(&format!("{start} {garbage};; esac; while read -r line; do {garbage}; done"));
     let command = script.command();
-    let options = |format| ["--command", &command, "--filter", "view.empty-store", "--format", format];
+    let options = |format| ["--command", &command, "--filter", "create.text", "--format", format];
     for format in ["table", "markdown"] {
         let output = conformance(&options(format));
         assert_eq!(output.status.code(), Some(1));
@@ -402,6 +409,42 @@ fn a_list_has_a_line_for_each_selected_case() {
 }
 
 #[test]
+fn a_selection_without_cases_is_an_error_in_one_line() {
+    let run = "cat {dir}";
+    for (arguments, problem) in [
+        (&["--command", run, "--filter", "store."][..], "no program can run any of the selected test cases"),
+        (&["--list", "--filter", "store.", "--basis", "documentation"], "no test case is selected"),
+        (&["--list", "--filter", "wire.numbers-outside-json", "--profile", "storage"], "no test case is selected"),
+        (&["--list", "--filter", "nonsense"], "no test case matches the filter"),
+    ] {
+        let output = conformance(arguments);
+        let errors = text(&output.stderr);
+        assert_eq!((output.status.code(), errors.lines().count()), (Some(2), 1), "{errors}");
+        assert!(errors.contains(problem), "{errors}");
+    }
+}
+
+#[test]
+fn a_profile_selects_the_cases_of_the_storage() {
+    let (all, storage) = (listed(&[]), listed(&["--profile", "storage"]));
+    assert!(storage.len() * 2 < all.len() + 20, "{}", storage.len());
+    let ids = ids(&storage);
+    for id in ["store.read", "records.names", "races.inserts", "create.text"] {
+        assert!(ids.contains(&id), "{id}");
+    }
+    assert!(!ids.contains(&"view.range"));
+}
+
+#[test]
+fn a_report_says_what_is_left_out() {
+    let table =
+        text(&test_run("", &["--filter", "sizes.listed", "--filter", "store.", "--filter", "view.size"]).stdout);
+    assert!(table.starts_with(concat!("conformance suite ", env!("CARGO_PKG_VERSION"), "\n")), "{table}");
+    assert!(table.contains("ignored 1 case: needs `--plain-files`: "), "{table}");
+    assert!(table.contains(" cases are left out, which this kind of backend cannot run: they need store ("), "{table}");
+}
+
+#[test]
 fn an_id_as_filter_selects_only_its_case() {
     assert_eq!(ids(&listed(&["--filter", "view.size"])), ["view.size"]);
     assert!(ids(&listed(&["--filter", "view.siz"])).contains(&"view.size-rounded"));
@@ -454,8 +497,10 @@ fn known_failures_are_expected_and_others_are_named() {
     let written = run(&[&filters[..], &["--write-known-failures", known_path]].concat());
     assert_eq!(written.status.code(), Some(0));
     let lines = fs::read_to_string(&known).unwrap();
-    let names: Vec<_> = lines.lines().map(|line| line.split(" # ").next().unwrap()).collect();
-    assert_eq!(names, ["create.text", "delete.file"]);
+    let checks: BTreeSet<_> = lines.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
+    let names: BTreeSet<_> = checks.iter().map(|check| check.split(' ').next().unwrap()).collect();
+    assert_eq!(names, BTreeSet::from(["create.text", "delete.file"]));
+    assert!(checks.iter().all(|check| check.contains(" [") && check.contains("] step ")), "{lines}");
 
     let expected = run(&[&filters[..], &["--known-failures", known_path, "--format", "json"]].concat());
     assert_eq!((expected.status.code(), text(&expected.stderr).as_str()), (Some(0), ""));
@@ -467,9 +512,18 @@ fn known_failures_are_expected_and_others_are_named() {
     fs::write(&known, "# none\ncreate.text # reason\ndelete.in-an-empty-store\n").unwrap();
     let surprising = run(&[&filters[..], &["--known-failures", known_path]].concat());
     assert_eq!(surprising.status.code(), Some(1));
-    let surprises = "memory-tool: new failure: delete.file\n\
-                     memory-tool: a known failure passes: delete.in-an-empty-store\n";
-    assert_eq!(text(&surprising.stderr), surprises);
+    let errors = text(&surprising.stderr);
+    let (passes, new): (Vec<_>, Vec<_>) = errors.lines().partition(|line| line.contains(" passes: "));
+    assert_eq!(passes, ["memory-tool: a known failure passes: delete.in-an-empty-store"]);
+    assert!(
+        !new.is_empty() && new.iter().all(|line| line.starts_with("memory-tool: new failure: delete.file [D1] step "))
+    );
+
+    // A check that fails in another step is new.
+    fs::write(&known, lines.replacen(" step ", " step 9", 1)).unwrap();
+    let surprising = run(&[&filters[..], &["--known-failures", known_path]].concat());
+    let errors = text(&surprising.stderr);
+    assert!(errors.contains("new failure: ") && errors.contains("a known failure passes: "), "{errors}");
 
     fs::write(&known, "nonsense\n").unwrap();
     let unknown = run(&["--known-failures", known_path]);
