@@ -39,7 +39,6 @@ const EXAMPLES: [(&str, fn()); 16] = [
     ("app", app),
     ("azure", azure),
     ("custom_store", custom_store),
-    ("wording", wording),
     ("encrypted", encrypted),
     ("gcs", gcs),
     ("local", local),
@@ -51,6 +50,7 @@ const EXAMPLES: [(&str, fn()); 16] = [
     ("quickstart", quickstart),
     ("s3", s3),
     ("sqlite", sqlite),
+    ("wording", wording),
 ];
 
 fn main() -> ExitCode {
