@@ -242,10 +242,12 @@ fn azure() {
 fn app() {
     let printed = Directory::new().run("app");
     let lines: Vec<_> = printed.lines().collect();
-    assert_eq!(lines[0], r#"changed: Written { path: MemoryPath("/memories/profile.md") }"#);
+    assert!(
+        lines[0].starts_with("changed: MemoryChange { operation: Write, path: MemoryPath(\"/memories/profile.md\")")
+    );
     assert!(lines[3].starts_with("to Claude: {") && lines[3].contains("coffee"), "{printed}");
     assert_eq!(lines[4..6], ["/memories/profile.md 15 bytes: Prefers coffee.", "1 files, 15 bytes"]);
-    assert!(lines[7].starts_with("changed: Removed"), "{printed}");
+    assert!(lines[7].starts_with("changed: MemoryChange { operation: Remove"), "{printed}");
     assert!(count_lines(include_str!("../app.rs")) < MAX_LINES_OF_APP);
 }
 
