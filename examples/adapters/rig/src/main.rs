@@ -2,9 +2,9 @@
 
 use memory_tool::policies::default_quota;
 use memory_tool::{BoxError, Memory, MemoryTool as _, ToolDefinition};
-use rig::prelude::*;
-use rig::providers::anthropic::Anthropic;
-use rig::tool::{ToolContext, ToolExecutionError};
+use rig_agent::prelude::*;
+use rig_agent::tool::{ToolContext, ToolExecutionError};
+use rig_core::providers::anthropic::Anthropic;
 use serde_json::Value;
 
 /// The tool for an agent. rig sends the schema of the commands, as it knows no tools that Anthropic defines.
