@@ -150,7 +150,12 @@ impl Trace {
         Ok(Events::default().of(&String::from_utf8_lossy(&fs::read(&self.0)?), output))
     }
 
-    /// Whether a call was made to fail, or was the moment of a signal.
+    /// Whether the program was stopped.
+    pub(crate) fn has_stop(&self) -> io::Result<bool> {
+        Ok(String::from_utf8_lossy(&fs::read(&self.0)?).contains("SIGSTOP"))
+    }
+
+    /// Whether a call was made to fail.
     pub(crate) fn has_failed_call(&self) -> io::Result<bool> {
         Ok(fs::read_to_string(&self.0)?.contains("(INJECTED)"))
     }

@@ -24,6 +24,10 @@ use crate::target::Target;
 /// How long a program is stopped, for each race: a second with the default number of races.
 const PAUSE_FOR_EACH_RACE: Duration = Duration::from_millis(10);
 
+/// The most checks of whether the program has stopped, and their interval.
+const STOP_CHECKS: u32 = 400;
+const BETWEEN_STOP_CHECKS: Duration = Duration::from_millis(5);
+
 /// Defines each race twice: for clients in this process, and for separate programs.
 macro_rules! races {
     ($($race:ident $of_processes:literal),+ $(,)?) => {
@@ -511,10 +515,17 @@ async fn stopped_process(target: &Target) -> Result<(), CaseError> {
         let [own, others] = [format!("{round} of the stopped program"), format!("{round} of the other program")];
         let edit = stopped.insert(path, 0, own.as_str());
         let meanwhile = async {
-            // With a moment, the program stops itself.
             if moment.is_none() {
                 sleep(course / 4).await;
                 stopped.session.pause();
+            }
+            // With a moment, the program stops itself.
+            for _ in 0..if moment.is_some() { STOP_CHECKS } else { 0 } {
+                let one = trace("one");
+                if on_disk("read a trace", move || one.has_stop()).await? {
+                    break;
+                }
+                sleep(BETWEEN_STOP_CHECKS).await;
             }
             let other = target.process_client()?;
             let edited = async {

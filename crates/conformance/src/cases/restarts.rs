@@ -22,7 +22,7 @@ use crate::target::Target;
 /// How often a program is killed during a command, each time a little later.
 const KILLS: u32 = 12;
 /// At how many system calls of a command a program is killed.
-const MOST_EXACT_KILLS: usize = 32;
+const MOST_EXACT_KILLS: usize = 15;
 
 /// A file in the directory `/memories/d`, and one in a directory in it.
 const A: &str = "/memories/d/a.txt";
@@ -185,7 +185,7 @@ async fn kill_in_the_middle(target: &Target, interruption: &Interruption) -> Res
         interruption.clear(&client).await?;
         interruption.prepare(&client).await?;
         let calls = calls_of(target, &interruption.command, trace("all"), CALLS_TO_SIGNAL).await?;
-        moments.extend(spread(calls).map(|call| Sandbox::Signal("KILL", call, trace("one"))).map(Some));
+        moments.extend(chosen(calls).map(|call| Sandbox::Signal("KILL", call, trace("one"))).map(Some));
     }
     let kills = if moments.is_empty() { KILLS } else { KILLS / 4 };
     moments.extend((0..kills).map(|_| None));
@@ -219,11 +219,20 @@ async fn kill_in_the_middle(target: &Target, interruption: &Interruption) -> Res
     Ok(())
 }
 
-/// At most as many calls as a case kills programs, evenly spread, with the first and the last.
-fn spread(calls: Vec<Call>) -> impl Iterator<Item = Call> {
-    let most = calls.len().clamp(1, MOST_EXACT_KILLS);
+/// At most [`MOST_EXACT_KILLS`] of the calls. Calls that change names come first, because they are steps of a change.
+fn chosen(calls: Vec<Call>) -> impl Iterator<Item = Call> {
+    let names = ["rename", "link", "unlink", "rmdir", "mkdir"];
+    let is_naming = |call: &Call| names.iter().any(|name| call.name.starts_with(name));
+    let (naming, others): (Vec<_>, Vec<_>) = calls.into_iter().partition(is_naming);
+    let naming: Vec<_> = spread(naming, MOST_EXACT_KILLS * 2 / 3).collect();
+    let others = spread(others, MOST_EXACT_KILLS - naming.len());
+    naming.into_iter().chain(others)
+}
+
+/// At most `most` of the calls, evenly spread, with the first and the last.
+fn spread(calls: Vec<Call>, most: usize) -> impl Iterator<Item = Call> {
     let last = calls.len().saturating_sub(1);
-    let chosen: BTreeSet<_> = (0..most).map(|number| number * last / (most - 1).max(1)).collect();
+    let chosen: BTreeSet<_> = (0..most).map(|number| number * last / most.saturating_sub(1).max(1)).collect();
     calls.into_iter().enumerate().filter(move |(number, _)| chosen.contains(number)).map(|(_, call)| call)
 }
 
