@@ -1,10 +1,12 @@
 //! Concurrent clients: no edit is lost, each race has one winner, and no client sees a partial change.
 
 use std::collections::BTreeMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use futures::future::{Either, join, select};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Barrier;
@@ -536,10 +538,20 @@ async fn stopped_process(target: &Target) -> Result<(), CaseError> {
                 sleep(pause).await;
                 stopped.session.resume();
             };
-            let (edited, ()) = futures::future::join(edited, resumed).await;
+            let (edited, ()) = join(edited, resumed).await;
             edited
         };
-        let (edit, edited) = futures::future::join(edit, meanwhile).await;
+        // On a busy machine, the program may stop only after it was resumed.
+        let resuming = async {
+            loop {
+                sleep(target.limits.answer_timeout / 4).await;
+                stopped.session.resume();
+            }
+        };
+        let (edit, edited) = match select(pin!(join(edit, meanwhile)), pin!(resuming)).await {
+            Either::Left((answers, _)) => answers,
+            Either::Right((never, _)) => never,
+        };
         edit?.text(false)?;
         let is_edited = !edited?.is_error();
         let found = looker.text(path).await?;
