@@ -4,7 +4,8 @@
 //
 // It builds first, with the variables of `build.mjs`. Version, license and address are those of Cargo.toml.
 
-import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { here, module, run, target } from './build.mjs'; // builds it
 import { PLATFORMS } from './platforms.mjs';
@@ -19,9 +20,7 @@ const { description, engines } = manifest;
 const origin = repository ? { repository: { type: 'git', url: `git+${repository}.git`, directory: 'crates/node' } } : {};
 
 function pack(manifest, readme, copies) {
-  const place = join(here, 'build', 'packages', manifest.name);
-  rmSync(place, { recursive: true, force: true });
-  mkdirSync(place, { recursive: true });
+  const place = mkdtempSync(join(tmpdir(), 'memory-tool-'));
   writeFileSync(join(place, 'package.json'), `${JSON.stringify({ ...manifest, ...origin }, null, 2)}\n`);
   writeFileSync(join(place, 'README.md'), readme);
   for (const license of ['LICENSE-APACHE', 'LICENSE-MIT']) cpSync(join(here, '..', '..', license), join(place, license));
@@ -29,6 +28,7 @@ function pack(manifest, readme, copies) {
   const shell = process.platform === 'win32'; // npm is a script there
   const packed = run('npm', ['pack', '--silent', '--pack-destination', folder], { cwd: place, shell });
   console.log(join(folder, packed.trim()));
+  rmSync(place, { recursive: true });
 }
 
 mkdirSync(folder, { recursive: true });
