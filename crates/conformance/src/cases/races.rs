@@ -497,10 +497,13 @@ async fn stopped_process(target: &Target) -> Result<(), CaseError> {
     let started = Instant::now();
     if target.limits.has_tracing && sandbox::expect_tracing().await.is_ok() {
         let calls = calls_of(target, &insert(path, 0, "first"), trace("all"), CALLS_TO_SIGNAL).await?;
-        let last = |names: [&str; 2]| calls.iter().rfind(|call| names.iter().any(|name| call.name.starts_with(name)));
-        let [naming, writing] = [last(["rename", "link"]), last(["pwrite", "f"])];
-        moments
-            .extend(naming.into_iter().chain(writing).map(|call| Sandbox::Signal("STOP", call.clone(), trace("one"))));
+        // A signal takes effect after the call. The first flush is usually that of a new file.
+        let of = |names: &'static [&'static str]| {
+            calls.iter().filter(move |call| names.iter().any(|name| call.name.starts_with(name)))
+        };
+        let writing = of(&["fsync", "fdatasync"]).chain(of(&["pwrite", "write"])).next();
+        let chosen = writing.into_iter().chain(of(&["rename", "link"]).next_back());
+        moments.extend(chosen.map(|call| Sandbox::Signal("STOP", call.clone(), trace("one"))));
     } else {
         let client = target.process_client()?;
         client.insert(path, 0, "first").await?.text(false)?;
