@@ -495,7 +495,8 @@ async fn stopped_process(target: &Target) -> Result<(), CaseError> {
     let trace = |name: &str| Trace(traces.path().join(name));
     let mut moments = Vec::new();
     let started = Instant::now();
-    if target.limits.has_tracing && sandbox::expect_tracing().await.is_ok() {
+    // The calls of a client of a server differ between runs.
+    if target.limits.has_tracing && target.directory().is_ok() && sandbox::expect_tracing().await.is_ok() {
         let calls = calls_of(target, &insert(path, 0, "first"), trace("all"), CALLS_TO_SIGNAL).await?;
         // A signal takes effect after the call. The first flush is usually that of a new file.
         let of = |names: &'static [&'static str]| {
@@ -516,9 +517,7 @@ async fn stopped_process(target: &Target) -> Result<(), CaseError> {
             Some(sandbox) => target.process_client_under(sandbox)?,
             None => target.process_client()?,
         };
-        stopped.view("/memories").await?.text(false)?;
         let [own, others] = [format!("{round} of the stopped program"), format!("{round} of the other program")];
-        let edit = stopped.insert(path, 0, own.as_str());
         let meanwhile = async {
             if moment.is_none() {
                 sleep(course / 4).await;
@@ -544,19 +543,24 @@ async fn stopped_process(target: &Target) -> Result<(), CaseError> {
             let (edited, ()) = join(edited, resumed).await;
             edited
         };
-        // On a busy machine, the program may stop only after it was resumed.
+        let acting = async {
+            stopped.view("/memories").await?.text(false)?;
+            let (edit, edited) = join(stopped.insert(path, 0, own.as_str()), meanwhile).await;
+            Ok::<_, CaseError>((edit?, edited?))
+        };
+        // It may stop before the edit, or on a busy machine only after it was resumed.
         let resuming = async {
             loop {
                 sleep(target.limits.answer_timeout / 4).await;
                 stopped.session.resume();
             }
         };
-        let (edit, edited) = match select(pin!(join(edit, meanwhile)), pin!(resuming)).await {
-            Either::Left((answers, _)) => answers,
+        let (edit, edited) = match select(pin!(acting), pin!(resuming)).await {
+            Either::Left((answers, _)) => answers?,
             Either::Right((never, _)) => never,
         };
-        edit?.text(false)?;
-        let is_edited = !edited?.is_error();
+        edit.text(false)?;
+        let is_edited = !edited.is_error();
         let found = looker.text(path).await?;
         let possible: Vec<_> = if is_edited {
             vec![format!("{own}\n{others}\n{expected}"), format!("{others}\n{own}\n{expected}")]
