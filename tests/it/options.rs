@@ -140,7 +140,7 @@ fn the_packages_declare_each_option() {
     let error = parse(json!({"?": 0})).unwrap_err();
     let (_, listed) = error.split_once("expected one of ").unwrap();
     let mut expected: Vec<_> = listed.split('`').skip(1).step_by(2).map(str::to_owned).collect();
-    expected.extend(["key", "old_keys"].map(str::to_owned)); // bytes are not data
+    expected.extend(["key", "old_keys", "on_change"].map(str::to_owned)); // bytes and functions are not data
     expected.sort();
 
     let python = include_str!("../../crates/python/python/memory_tool/options.py");
