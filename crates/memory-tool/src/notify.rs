@@ -102,9 +102,7 @@ impl Store for NotifyingStore {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        if self.on_change.is_none() && !self.feed.has_watches() {
-            return self.inner.apply(batch).await;
-        }
+        // Also without a watch, since one may begin before the end.
         let mut report = Report { changes: MemoryChange::in_batch(&batch), store: self };
         let applied = self.inner.apply(batch).await;
         if !matches!(applied, Ok(()) | Err(StoreError::Failure { kind: ErrorKind::OutcomeUnknown, .. })) {

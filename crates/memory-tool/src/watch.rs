@@ -80,13 +80,9 @@ impl fmt::Debug for Feed {
 }
 
 impl Feed {
-    pub(crate) fn has_watches(&self) -> bool {
-        self.sender.receiver_count() > 0
-    }
-
     /// Reports changes of this handle.
     pub(crate) fn report(&self, changes: Vec<MemoryChange>) {
-        if !self.has_watches() {
+        if self.sender.receiver_count() == 0 {
             return;
         }
         lock(&self.own.paths).extend(changes.iter().flat_map(MemoryChange::paths).cloned());
@@ -226,7 +222,6 @@ mod tests {
         }
         assert_eq!(second.next().await.unwrap(), everything());
         drop(second);
-        assert!(!memory.inner.feed.has_watches());
         assert!(lock(&memory.inner.feed.polling).upgrade().is_none(), "the task ends with the last watch");
     }
 
