@@ -187,7 +187,7 @@ impl Memory {
     /// let memory = Memory::open("in-process:").await?;
     /// memory.write_if("/memories/profile.md", "Prefers tea.", None).await?;
     /// let shown = memory.read_bytes("/memories/profile.md").await?; // a person edits it
-    /// memory.write("/memories/profile.md", "Prefers green tea.").await?; // meanwhile, Claude does too
+    /// memory.write("/memories/profile.md", "Prefers green tea.").await?; // Claude edits it, too
     /// let refused = memory.write_if("/memories/profile.md", "Prefers coffee.", Some(&shown)).await;
     /// assert!(refused.is_err_and(|error| error.is_conflict())); // read again, and show both
     /// # Ok(())

@@ -187,7 +187,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
-    use memory_tool_core::InMemoryStore;
+    use async_trait::async_trait;
+    use memory_tool_core::{Batch, InMemoryStore, Node, ReadOptions, StoreError};
 
     use super::*;
     use crate::Memory;
@@ -223,6 +224,40 @@ mod tests {
         assert_eq!(second.next().await.unwrap(), everything());
         drop(second);
         assert!(lock(&memory.inner.feed.polling).upgrade().is_none(), "the task ends with the last watch");
+    }
+
+    /// A store that applies a batch when it is told to.
+    #[derive(Debug, Default)]
+    struct WaitingStore {
+        inner: InMemoryStore,
+        go: Notify,
+    }
+
+    #[async_trait]
+    impl Store for WaitingStore {
+        async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+            self.inner.read_opts(path, options).await
+        }
+
+        async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+            self.go.notified().await;
+            self.inner.apply(batch).await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_change_that_began_before_the_watch_is_reported_at_once() {
+        let store = Arc::new(WaitingStore::default());
+        let memory = Memory::over(Arc::clone(&store)).build().await.unwrap();
+        let writer = memory.clone();
+        let writing = tokio::spawn(async move { writer.write("/memories/a", "1").await });
+        tokio::task::yield_now().await;
+        let mut watch = memory.watch().await;
+        let begun = Instant::now();
+        store.go.notify_one();
+        assert_eq!(summary(&watch.next().await.unwrap()), ["Write /memories/a Some(1)"]);
+        assert!(begun.elapsed() < INTERVAL, "the time is simulated, so only a listing takes any");
+        writing.await.unwrap().unwrap();
     }
 
     fn summary(changes: &[MemoryChange]) -> Vec<String> {
