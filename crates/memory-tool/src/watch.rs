@@ -226,7 +226,7 @@ mod tests {
         assert!(lock(&memory.inner.feed.polling).upgrade().is_none(), "the task ends with the last watch");
     }
 
-    /// A store that applies a batch when it is told to.
+    /// A store that applies a batch only after `go`.
     #[derive(Debug, Default)]
     struct WaitingStore {
         inner: InMemoryStore,
