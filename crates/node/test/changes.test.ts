@@ -5,25 +5,14 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
-import { type Location, Memory, type MemoryChange, MemoryTool } from 'memory-tool';
-import { MapStore } from '../examples/map_store.js';
-import { newPlace } from './support.js';
-
-function testOnStores(name: string, run: (location: Location) => Promise<void>): void {
-  const stores: Record<string, () => Location> = {
-    local: () => join(newPlace(), 'memory'),
-    SQLite: () => `sqlite:${newPlace()}/memory.db`,
-    'in-process': () => 'in-process:',
-    custom: () => new MapStore(),
-  };
-  for (const [kind, location] of Object.entries(stores)) test(`${name} (${kind})`, () => run(location()));
-}
+import { Memory, type MemoryChange, MemoryTool } from 'memory-tool';
+import { newPlace, testWithoutServer } from './support.js';
 
 const change = (operation: MemoryChange['operation'], path: string, rest: Partial<MemoryChange> = {}) => {
   return { operation, path, oldPath: null, size: null, actor: null, ...rest };
 };
 
-testOnStores('a function receives changes', async (location) => {
+testWithoutServer('a function receives changes', async (location) => {
   const found: MemoryChange[] = [];
   const onChange = (reported: MemoryChange) => {
     found.push(reported);
@@ -47,7 +36,7 @@ testOnStores('a function receives changes', async (location) => {
   assert.throws(() => new Memory(location, { onChange: 'print' as never }), /invalid onChange: expected a function/);
 });
 
-testOnStores('a watch reports changes and ends', async (location) => {
+testWithoutServer('a watch reports changes and ends', async (location) => {
   const memory = new Memory(location);
   const expected = [
     change('write', '/memories/a', { size: 3 }),

@@ -7,7 +7,6 @@ import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
 import {
   AlreadyExists,
-  type Location,
   Memory,
   MemoryTool,
   MemoryToolError,
@@ -19,20 +18,9 @@ import {
   TransferError,
   VersionMismatch,
 } from 'memory-tool';
-import { MapStore } from '../examples/map_store.js';
-import { newPlace } from './support.js';
+import { newPlace, testWithoutServer } from './support.js';
 
-function testOnStores(name: string, run: (location: Location) => Promise<void>): void {
-  const stores: Record<string, () => Location> = {
-    local: () => join(newPlace(), 'memory'),
-    SQLite: () => `sqlite:${newPlace()}/memory.db`,
-    'in-process': () => 'in-process:',
-    custom: () => new MapStore(),
-  };
-  for (const [kind, location] of Object.entries(stores)) test(`${name} (${kind})`, () => run(location()));
-}
-
-testOnStores('bytes, appends and existence', async (location) => {
+testWithoutServer('bytes, appends and existence', async (location) => {
   const memory = new Memory(location);
   const image = Uint8Array.of(0x89, 0x50, 0, 0xff);
   await memory.writeBytes('/memories/a/image', image);
@@ -52,7 +40,7 @@ testOnStores('bytes, appends and existence', async (location) => {
   assert.equal(await memory.exists('/memories/b'), false);
 });
 
-testOnStores('a write with a condition replaces only what was read', async (location) => {
+testWithoutServer('a write with a condition replaces only what was read', async (location) => {
   const memory = new Memory(location);
   await memory.writeText('/memories/a', 'one', { ifAbsent: true });
   await assert.rejects(memory.writeText('/memories/a', 'two', { ifAbsent: true }), (error) => {
@@ -71,7 +59,7 @@ testOnStores('a write with a condition replaces only what was read', async (loca
   assert.equal(await memory.readText('/memories/a'), 'three');
 });
 
-testOnStores('writers that race lose no edit', async (location) => {
+testWithoutServer('writers that race lose no edit', async (location) => {
   const memory = new Memory(location);
   await memory.writeText('/memories/count', '0');
   const increment = async (): Promise<void> => {
@@ -92,7 +80,7 @@ testOnStores('writers that race lose no edit', async (location) => {
   assert.equal(await memory.readText('/memories/log'), 'x'.repeat(50));
 });
 
-testOnStores('a copy, an export and an import', async (location) => {
+testWithoutServer('a copy, an export and an import', async (location) => {
   const [memory, other] = [new Memory(location), new Memory('in-process:')];
   await memory.writeText('/memories/a/b.md', 'tea');
   await other.writeText('/memories/a/b.md', 'coffee');
@@ -156,7 +144,7 @@ test('verify reports damage', async () => {
   assert.match(problems[0] as string, /\/memories\/a/);
 });
 
-testOnStores('a closed memory refuses calls', async (location) => {
+testWithoutServer('a closed memory refuses calls', async (location) => {
   const memory = new Memory(location);
   {
     await using used = memory;
@@ -181,7 +169,7 @@ function german({ kind, details }: ToolOutcome): string | undefined {
   return undefined;
 }
 
-testOnStores('a function words replies and errors', async (location) => {
+testWithoutServer('a function words replies and errors', async (location) => {
   const commands = [
     { command: 'create', path: '/memories/a', file_text: 'tea' },
     { command: 'view', path: '/memories/b' },

@@ -7,6 +7,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test, type TestContext } from 'node:test';
+import type { Location } from 'memory-tool';
+import { MapStore } from '../examples/map_store.js';
 
 const tier = process.env['MEMORY_TOOL_TESTS'] ?? '';
 export const isLong = tier === 'long';
@@ -27,6 +29,17 @@ export function newPlace(): string {
   const place = mkdtempSync(join(tmpdir(), 'memory-tool-'));
   places.push(place);
   return place;
+}
+
+/** Registers a test for each kind of store that needs no server. */
+export function testWithoutServer(name: string, run: (location: Location) => Promise<void>): void {
+  const stores: Record<string, () => Location> = {
+    local: () => join(newPlace(), 'memory'),
+    SQLite: () => `sqlite:${newPlace()}/memory.db`,
+    'in-process': () => 'in-process:',
+    custom: () => new MapStore(),
+  };
+  for (const [kind, location] of Object.entries(stores)) test(`${name} (${kind})`, () => run(location()));
 }
 
 /** Registers a test for local disk, and one for SQLite. */

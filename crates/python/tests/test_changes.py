@@ -5,7 +5,6 @@ import queue
 import threading
 
 import pytest
-from dict_store import DictStore
 
 from memory_tool import AsyncMemory, AsyncMemoryTool, Memory, MemoryChange, MemoryTool
 
@@ -22,16 +21,6 @@ CHANGES = [
     MemoryChange("rename", "/memories/b", "/memories/a", None, "claude"),
     MemoryChange("remove", "/memories/b", None, None, "claude"),
 ]
-
-
-@pytest.fixture(params=["local", "sqlite", "in-process", "custom"])
-def location(request, tmp_path):
-    return {
-        "local": str(tmp_path / "memory"),
-        "sqlite": f"sqlite:{tmp_path}/memory.db",
-        "in-process": "in-process:",
-        "custom": DictStore(),
-    }[request.param]
 
 
 def test_a_function_receives_changes(location, caplog):

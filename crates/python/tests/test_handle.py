@@ -8,7 +8,6 @@ import threading
 import time
 
 import pytest
-from dict_store import DictStore
 
 import memory_tool
 from memory_tool import AsyncMemory, AsyncMemoryTool, Memory, MemoryTool, ToolError, VersionMismatch
@@ -39,16 +38,6 @@ def opened(request):
     opening = AsyncMemory.open
     yield lambda *given, **options: Waiting(event_loop.run_until_complete(opening(*given, **options)), event_loop)
     event_loop.close()
-
-
-@pytest.fixture(params=["local", "sqlite", "in-process", "custom"])
-def location(request, tmp_path):
-    return {
-        "local": str(tmp_path / "memory"),
-        "sqlite": f"sqlite:{tmp_path}/memory.db",
-        "in-process": "in-process:",
-        "custom": DictStore(),
-    }[request.param]
 
 
 def test_bytes_appends_and_existence(location, opened):
