@@ -361,7 +361,7 @@ fn assert_valid(request: &Request) {
     let expected = ["POST /v1/messages HTTP/1.1", "POST /v1/messages?beta=true HTTP/1.1"];
     assert!(expected.contains(&request.line.as_str()), "{}", request.line);
     let version = request.header("anthropic-version");
-    // This project's version, and the version of the Python SDK 2.11.
+    // This project's version, and the version of the Python SDK.
     assert!(matches!(version, Some("2023-06-01" | "2026-10-21")), "{version:?}");
     assert_eq!(request.header("content-type"), Some("application/json"));
     assert!(request.body.to_string().matches("cache_control").count() <= 4, "{}", request.body);
