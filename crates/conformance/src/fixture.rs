@@ -35,8 +35,8 @@ impl FixtureError {
         Self::Failed(error.into())
     }
 
-    fn not_provided() -> Self {
-        Self::unsupported("the fixture does not provide it")
+    fn not_implemented(method: &str) -> Self {
+        Self::unsupported(format!("the fixture does not implement `{method}`"))
     }
 }
 
@@ -131,7 +131,7 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases with several sessions are ignored.
     async fn reopen(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
-        Err(FixtureError::not_provided())
+        Err(FixtureError::not_implemented("reopen"))
     }
 
     /// Returns a command that starts a program that serves the memory of a store.
@@ -145,7 +145,7 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases with processes, restarts and `kill -9` are ignored.
     fn program(&self, guard: &Self::Guard) -> Result<Command, FixtureError> {
-        Err(FixtureError::not_provided())
+        Err(FixtureError::not_implemented("program"))
     }
 
     /// Returns the directory that is `/memories`.
@@ -168,7 +168,7 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases of full and read-only disks are ignored.
     fn directory(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
-        Err(FixtureError::not_provided())
+        Err(FixtureError::not_implemented("directory"))
     }
 
     /// Opens a named memory that shares the storage of this store.
@@ -258,7 +258,7 @@ pub trait ToolFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default.
     async fn reopen(&self, guard: &Self::Guard) -> Result<Arc<dyn MemoryTool>, FixtureError> {
-        Err(FixtureError::not_provided())
+        Err(FixtureError::not_implemented("reopen"))
     }
 
     /// Returns a command that starts a program that serves the memory of a tool, see [`StoreFixture::program`].
@@ -266,7 +266,7 @@ pub trait ToolFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default.
     fn program(&self, guard: &Self::Guard) -> Result<Command, FixtureError> {
-        Err(FixtureError::not_provided())
+        Err(FixtureError::not_implemented("program"))
     }
 
     /// Returns the directory that is `/memories`, see [`StoreFixture::plain_files`].
@@ -282,7 +282,7 @@ pub trait ToolFixture: Send + Sync + 'static {
     /// # Errors
     /// [`FixtureError::Unsupported`] by default.
     fn directory(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
-        Err(FixtureError::not_provided())
+        Err(FixtureError::not_implemented("directory"))
     }
 
     /// Texts that no reply may contain, see [`StoreFixture::secrets`].
