@@ -295,11 +295,12 @@ def fails(report, of_basis):
     return [case["id"] for case in report["results"] if first_failure(case, of_basis)]
 
 
-def finding(report, cases):
-    """Whether a tool fails one of these cases for its reason, rather than by a leak in one of its replies."""
+def finding(report, cases, of_basis):
+    """Whether a tool fails such a check of one of these cases for its reason, rather than by a leak in a reply."""
     results = [by_id(report)[case] for case in cases if case in by_id(report)]
     ran = [result for result in results if result["outcome"] != "ignored"]
-    reasons = [f for result in ran for f in result.get("failures", []) if f.get("clause") in [None, *result["clauses"]]]
+    failures = [(result, f) for result in ran for f in result.get("failures", []) if basis(result, f) == of_basis]
+    reasons = [f for result, f in failures if f.get("clause") in [None, *result["clauses"]]]
     return "yes" if reasons else "no" if ran else "not run"
 
 
@@ -328,11 +329,11 @@ def totals(reports):
 
 
 def findings(reports):
-    rows = [
-        [text, expected_by(reports, cases), ", ".join(f"`{case}`" for case in cases)]
-        + [finding(report, cases) for report in reports]
-        for text, cases in FINDINGS
-    ]
+    rows = []
+    for text, cases in FINDINGS:
+        of_basis = expected_by(reports, cases)
+        shown = ", ".join(f"`{case}`" for case in cases)
+        rows.append([text, SOURCES[of_basis], shown, *(finding(report, cases, of_basis) for report in reports)])
     rows.sort(key=lambda row: list(SOURCES.values()).index(row[1]))
     return table(["difference", "expected by", "cases", *(driver.title for driver in ALL)], rows)
 
@@ -376,7 +377,7 @@ def expected_by(reports, cases):
     results = [by_id(report)[case] for report in reports for case in cases if case in by_id(report)]
     failed = [result for result in results if result["outcome"] == "failed"]
     bases = [strongest(failed)] if failed else [basis for result in results for basis in result["bases"]]
-    return SOURCES[min(bases, key=list(BASES).index, default="project")]
+    return min(bases, key=list(BASES).index, default="project")
 
 
 def program_of_cargo():
