@@ -3,6 +3,8 @@
 mod access;
 mod error;
 mod memories;
+#[expect(dead_code, reason = "the routes use it")]
+mod service;
 
 pub use access::{Caller, Grant, Right};
 pub use error::ApiError;
