@@ -1,7 +1,7 @@
 //! [`ApiError`]: an error response, in the form of Anthropic's API.
 
 use axum::Json;
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use memory_tool::{ErrorKind, StoreError};
 use serde_json::{Map, Value, json};
@@ -84,6 +84,11 @@ impl IntoResponse for ApiError {
         let mut error = self.details;
         error.insert("type".to_owned(), self.kind.into());
         error.insert("message".to_owned(), self.message.into());
-        (self.status, Json(json!({"type": "error", "error": error}))).into_response()
+        let mut response = (self.status, Json(json!({"type": "error", "error": error}))).into_response();
+        if self.status == StatusCode::CONFLICT {
+            // The SDKs would send the same request twice more.
+            response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
+        }
+        response
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use memory_tool::store::MemoryName;
 use memory_tool::{Memory, MemoryOptions, OpenOptions, StoreUrl};
 
+use crate::api::ApiState;
 use crate::error::ApiError;
 
 /// The memories of one store, by their names. The name is the id of the memory in the API.
@@ -24,6 +25,7 @@ pub struct OpenMemory {
     pub name: MemoryName,
     /// The memory, with its policies and history.
     pub memory: Memory,
+    pub(crate) api: ApiState,
 }
 
 impl Memories {
@@ -67,7 +69,7 @@ impl Memories {
         let mut options = self.options.clone();
         options.must_exist = must_exist;
         let memory = options.build(place).await.map_err(|_| ApiError::no_such_memory(name.as_str()))?;
-        let opened = Arc::new(OpenMemory { name: name.clone(), memory });
+        let opened = Arc::new(OpenMemory { name: name.clone(), memory, api: ApiState::default() });
         let mut all = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(Arc::clone(all.entry(name.clone()).or_insert(opened)))
     }
