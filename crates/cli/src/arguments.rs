@@ -303,10 +303,10 @@ pub(crate) struct HttpArguments {
 #[cfg(feature = "server")]
 #[derive(Args, Debug)]
 pub(crate) struct ServeArguments {
-    /// Serve HTTP at ADDRESS, such as 127.0.0.1:8809
+    /// Serve HTTP at ADDRESS [default: 127.0.0.1:8809]
     ///
     /// Port 0 selects a free port, which is printed to standard error.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8809")]
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8809", hide_default_value = true)]
     pub(crate) listen: SocketAddr,
 
     /// Accept the tokens in FILE, which `memory-tool token` writes

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use memory_tool::command::CommandQueue;
 use memory_tool::store::MemoryName;
 use memory_tool::{Memory, MemoryOptions, OpenOptions, OptionsError, StoreUrl};
 use tokio::sync::OnceCell;
@@ -50,6 +51,9 @@ pub struct OpenMemory {
     pub name: MemoryName,
     /// The memory, with its policies and history.
     pub memory: Memory,
+    /// The order of the commands of all clients. Without it, many clients that change one file would fail each other's
+    /// preconditions until some give up.
+    pub(crate) queue: CommandQueue,
 }
 
 impl OpenMemory {
@@ -114,7 +118,7 @@ impl Memories {
                 OptionsError::Open(open) if open.is_not_found() => ApiError::no_such_memory(name.as_str()),
                 _ => failed(&error),
             })?;
-            Ok(Arc::new(OpenMemory { name: name.clone(), memory }))
+            Ok(Arc::new(OpenMemory { name: name.clone(), memory, queue: CommandQueue::new() }))
         };
         let opened = cell.get_or_try_init(opening).await.cloned();
         drop(cell);

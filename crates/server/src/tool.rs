@@ -5,9 +5,10 @@ use std::sync::Arc;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
-use memory_tool::api::{ToolResult, ToolUse};
+use memory_tool::api::{RejectedToolUse, ToolResult, ToolUse};
+use memory_tool::command::CommandName;
 use memory_tool::store::MemoryName;
-use memory_tool::{Answer, MemoryTool as _};
+use memory_tool::{Answer, Memory, MemoryTool as _};
 use serde_json::{Value, json};
 
 use crate::access::{Caller, Right};
@@ -30,8 +31,10 @@ pub(crate) async fn call(
     let memory = open.by(&caller);
     // A client that goes away must not leave the later calls of its turn undone.
     let running = tokio::spawn(async move {
-        let _in_use = open;
-        match serde_json::from_slice::<Value>(&body) {
+        let body: Result<Value, _> = serde_json::from_slice(&body).map_err(|_| body);
+        let command = body.as_ref().ok().and_then(command);
+        let _turn = open.queue.enter(command).await;
+        match body {
             Ok(response) if response["content"].is_array() && response["type"] != "tool_use" => {
                 match memory.runner().answer(&response).await {
                     Answer::ToolResults { message, failures, .. } => {
@@ -45,14 +48,21 @@ pub(crate) async fn call(
                     _ => Err(ApiError::invalid("the body is not a response of the Messages API")),
                 }
             }
-            _ => Ok(json!({"content": [result(&memory, &body).await]})),
+            Ok(call) => Ok(json!({"content": [result(&memory, ToolUse::from_value(call)).await]})),
+            Err(invalid) => Ok(json!({"content": [result(&memory, ToolUse::parse(&invalid)).await]})),
         }
     });
     running.await.map_err(|_| ApiError::storage())?.map(Json)
 }
 
-async fn result(memory: &memory_tool::Memory, body: &[u8]) -> ToolResult {
-    match ToolUse::parse(body) {
+/// The command of a single call.
+fn command(body: &Value) -> Option<CommandName> {
+    let input = if body["type"] == "tool_use" { &body["input"] } else { body };
+    input["command"].as_str()?.parse().ok()
+}
+
+async fn result(memory: &Memory, call: Result<ToolUse, RejectedToolUse>) -> ToolResult {
+    match call {
         Ok(call) => {
             let outcome = memory.tool().call(call.input).await;
             outcome.as_ref().err().into_iter().for_each(log_failure);

@@ -123,7 +123,7 @@ fn a_turn_runs_in_order_and_its_actor_is_in_the_history() {
     assert_eq!(status, 200, "{body}");
     assert_eq!((&body["content"][0]["tool_use_id"], &body["content"][1]["tool_use_id"]), (&json!("a"), &json!("b")));
     let (_, body) = server.call("alice", &secret, &call("c", view("/memories/a.txt")));
-    assert!(body["content"][0]["content"].as_str().unwrap().ends_with("1\tone\n     2\ttwo"), "{body}");
+    assert!(body["content"][0]["content"].as_str().unwrap().contains("     1\tone\n     2\ttwo\n"), "{body}");
     let (_, body) = server.call("alice", &secret, &view("/memories/none"));
     assert_eq!(body["content"][0]["is_error"], true);
     let log = program().args(["log", "--store", &format!("{}?memory=alice", store(&place))]).output().unwrap();
