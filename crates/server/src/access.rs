@@ -1,14 +1,16 @@
-//! [`Caller`]: who sent a request, and what this caller may do.
+//! [`Caller`]: the sender of a request, and the rights of its token.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use memory_tool::Actor;
 use memory_tool::store::MemoryName;
+use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
 
-/// What a token allows in the memories that it reaches.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+/// A right of a token in the memories that it reaches.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Right {
     /// The six commands of the tool, by the agent.
@@ -21,16 +23,37 @@ pub enum Right {
     Admin,
 }
 
+impl Right {
+    /// All rights.
+    pub const ALL: [Self; 4] = [Self::Tool, Self::Read, Self::Write, Self::Admin];
+}
+
 /// The memories that a token reaches.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Grant {
     /// All memories.
     All,
     /// The memory with this name.
+    #[serde(with = "name")]
     Name(MemoryName),
     /// The memories whose names start with this text.
     Prefix(String),
+}
+
+mod name {
+    use memory_tool::store::MemoryName;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(name: &MemoryName, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(name.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MemoryName, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
 }
 
 impl Grant {
@@ -43,23 +66,36 @@ impl Grant {
     }
 }
 
-/// Who sent a request: the owner of a valid token.
+/// The sender of a request: the owner of a valid token.
 #[derive(Clone, Debug)]
 pub struct Caller {
     actor: Actor,
     grants: Vec<Grant>,
     rights: Vec<Right>,
+    creates: bool,
 }
 
 impl Caller {
     /// Creates a caller from the token's entry.
     pub fn new(actor: Actor, grants: Vec<Grant>, rights: Vec<Right>) -> Self {
-        Self { actor, grants, rights }
+        Self { actor, grants, rights, creates: false }
+    }
+
+    /// Allows the caller to create a memory that it reaches with its first command.
+    #[must_use]
+    pub fn creating(mut self, creates: bool) -> Self {
+        self.creates = creates;
+        self
     }
 
     /// The actor of this caller's changes.
     pub fn actor(&self) -> &Actor {
         &self.actor
+    }
+
+    /// Whether the first command of the caller creates a memory.
+    pub fn creates(&self) -> bool {
+        self.creates
     }
 
     /// Whether the caller knows of this memory. Another tenant's memory is reported as not found.

@@ -1,6 +1,7 @@
 //! [`ApiError`]: an error response, in the form of Anthropic's API.
 
 use axum::Json;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use memory_tool::{ErrorKind, StoreError};
@@ -53,7 +54,7 @@ impl ApiError {
             .with("conflicting_memory_id", memory_id)
     }
 
-    /// 409: the contents are not those that the caller has seen.
+    /// 409: the contents changed after the caller read them.
     pub fn precondition_failed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "memory_precondition_failed_error", message)
     }
@@ -63,32 +64,93 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "api_error", "the storage failed")
     }
 
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
+    /// 403: the header `Host` or `Origin` names another site.
+    pub(crate) fn other_site() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "permission_error", "the header Host or Origin names another site")
+    }
+
+    /// 405: the path has no such method.
+    pub(crate) fn method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", "the method is not allowed at this path")
+    }
+
+    /// 408: the body did not arrive in time.
+    pub(crate) fn too_slow() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout_error", "the body did not arrive in time")
+    }
+
+    /// 413: the body is too large.
+    pub(crate) fn too_large(limit: usize) -> Self {
+        let message = format!("the body is longer than the limit of {limit} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
+    }
+
+    /// 429: the token has too many requests at the same time.
+    pub(crate) fn too_many_requests() -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", "the token has too many concurrent requests")
+    }
+
+    /// 503: the server or the storage is busy.
+    pub(crate) fn busy() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded_error", "the server is busy; try again")
+    }
+
+    /// The response with the id of the request.
+    pub(crate) fn response(&self, request_id: Option<&str>) -> Response {
+        let mut error = self.details.clone();
+        error.insert("type".to_owned(), self.kind.into());
+        error.insert("message".to_owned(), self.message.as_str().into());
+        let mut body = json!({"type": "error", "error": error});
+        if let Some(id) = request_id {
+            body["request_id"] = id.into();
+        }
+        let mut response = (self.status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        match self.status {
+            StatusCode::UNAUTHORIZED => _ = headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            // The official SDKs would repeat the request twice without success.
+            StatusCode::CONFLICT => _ = headers.insert("x-should-retry", HeaderValue::from_static("false")),
+            _ => {}
+        }
+        response
+    }
+
     fn with(mut self, name: &str, value: &str) -> Self {
         self.details.insert(name.to_owned(), value.into());
         self
     }
 }
 
-/// Only the kind of the error is told, because its text can name a place of the host.
+/// Only the kind of the error is reported, because its text can name a place of the host.
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
-        match error.kind() {
+        error.kind().into()
+    }
+}
+
+/// The error of opening a memory.
+impl From<ErrorKind> for ApiError {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
             ErrorKind::NotFound => Self::not_found("it does not exist"),
+            ErrorKind::Busy => Self::busy(),
             _ => Self::storage(),
         }
     }
 }
 
+/// The layer of request ids writes the error again, with the id.
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        let mut error = self.details;
-        error.insert("type".to_owned(), self.kind.into());
-        error.insert("message".to_owned(), self.message.into());
-        let mut response = (self.status, Json(json!({"type": "error", "error": error}))).into_response();
-        if self.status == StatusCode::CONFLICT {
-            // The SDKs would send the same request twice more.
-            response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
-        }
+        let mut response = self.response(None);
+        response.extensions_mut().insert(self);
         response
     }
 }

@@ -1,13 +1,18 @@
 #![doc = include_str!("../README.md")]
 
 mod access;
+mod admission;
 mod api;
 mod error;
+mod hosts;
 mod memories;
-#[expect(dead_code, reason = "the routes use it")]
+mod server;
 mod service;
+mod tokens;
+mod tool;
 
 pub use access::{Caller, Grant, Right};
-pub use api::memory_stores;
 pub use error::ApiError;
 pub use memories::{Memories, OpenMemory};
+pub use server::Server;
+pub use tokens::{TokenEntry, TokenFile};

@@ -19,10 +19,9 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 
 use crate::error::ApiError;
-use crate::memories::Memories;
 use crate::service::Service;
 
-pub(crate) use state::ApiState;
+pub(crate) use state::{ApiState, refuse_archived};
 
 const BETAS: [&str; 2] = ["agent-memory-2026-07-22", "managed-agents-2026-04-01"];
 
@@ -30,23 +29,17 @@ const BETAS: [&str; 2] = ["agent-memory-2026-07-22", "managed-agents-2026-04-01"
 pub(crate) fn routes() -> Router<Arc<Service>> {
     Router::new()
         .route("/v1/memory_stores", get(stores::list).post(stores::create))
-        .route("/v1/memory_stores/{store}", get(stores::read).post(stores::update).delete(stores::delete))
-        .route("/v1/memory_stores/{store}/archive", post(stores::archive))
-        .route("/v1/memory_stores/{store}/memories", get(memories::list).post(memories::create))
+        .route("/v1/memory_stores/{id}", get(stores::read).post(stores::update).delete(stores::delete))
+        .route("/v1/memory_stores/{id}/archive", post(stores::archive))
+        .route("/v1/memory_stores/{id}/memories", get(memories::list).post(memories::create))
         .route(
-            "/v1/memory_stores/{store}/memories/{memory}",
+            "/v1/memory_stores/{id}/memories/{memory}",
             get(memories::read).post(memories::update).patch(memories::update).delete(memories::delete),
         )
-        .route("/v1/memory_stores/{store}/memory_versions", get(versions::list))
-        .route("/v1/memory_stores/{store}/memory_versions/{version}", get(versions::read))
-        .route("/v1/memory_stores/{store}/memory_versions/{version}/redact", post(versions::redact))
+        .route("/v1/memory_stores/{id}/memory_versions", get(versions::list))
+        .route("/v1/memory_stores/{id}/memory_versions/{version}", get(versions::read))
+        .route("/v1/memory_stores/{id}/memory_versions/{version}/redact", post(versions::redact))
         .layer(middleware::from_fn(check_betas))
-}
-
-/// The Memory Stores API for a server that authenticates by itself, and puts a [`Caller`](crate::Caller) into the
-/// extensions of each request.
-pub fn memory_stores(memories: Memories) -> Router {
-    routes().with_state(Arc::new(Service { memories }))
 }
 
 /// The SDKs append the new version of the API to what their caller passes, so both together mean the new one only if

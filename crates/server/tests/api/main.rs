@@ -146,6 +146,8 @@ async fn conflicts_and_preconditions_are_refused() {
         assert_eq!(server.refused("POST", &memories, Some(large)).await.0, 400);
         server.post(&format!("{store}/archive"), json!({})).await;
         assert_eq!(server.refused("POST", &one, Some(json!({"content": "two"}))).await.0, 400);
+        let call = json!({"command": "create", "path": "/memories/x", "file_text": "x"});
+        assert_eq!(server.refused("POST", &format!("{store}/tool"), Some(call)).await.0, 400);
         assert_eq!(server.send("DELETE", &store, None, &[]).await.0, 200);
         assert_eq!(server.refused("GET", &store, None).await.0, 404);
         assert_eq!(server.get("/v1/memory_stores?include_archived=true").await["data"], json!([]));
@@ -174,7 +176,15 @@ async fn lists_have_pages_of_their_own() {
         let below = server.get(&format!("{store}/memories?path_prefix=/b/&view=full")).await;
         assert_eq!((below["data"].as_array().unwrap().len(), below["data"][0]["content"].as_str()), (2, Some("/b/c")));
         let name = other.rsplit('/').next().unwrap();
-        let header = format!("x-api-key: only-{name}");
+        let header = server.only(name);
+        tokio::time::timeout(std::time::Duration::from_secs(60), async {
+            // The server follows its file of tokens.
+            while server.send("GET", "/v1/memory_stores", None, &[&header]).await.0 == 401 {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        })
+        .await
+        .unwrap();
         let seen = server.send("GET", "/v1/memory_stores", None, &[&header]).await.1;
         assert_eq!((seen["data"].as_array().unwrap().len(), seen["data"][0]["id"].as_str()), (1, Some(name)));
         assert_eq!(server.send("GET", &store, None, &[&header]).await.0, 404);
@@ -212,7 +222,7 @@ async fn run_client(program: &Path, script: &str, directory: &Path) {
         let server = Server::start(&place).await;
         let url = format!("http://{}", server.address);
         let mut client = Command::new(program);
-        client.arg(script).arg(url).current_dir(directory);
+        client.arg(script).arg(url).arg(&server.token).current_dir(directory);
         let output = tokio::task::spawn_blocking(move || client.output().unwrap()).await.unwrap();
         let printed = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{printed}");

@@ -1,16 +1,16 @@
 //! A server of the API on a socket, and a plain client.
 
-use axum::extract::Request;
-use axum::middleware;
-use memory_tool::store::MemoryName;
 use memory_tool::{Actor, MemoryOptions};
-use memory_tool_server::{Caller, Grant, Memories, Right, memory_stores};
+use memory_tool_server::{Grant, Memories, Right, TokenEntry, TokenFile};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 
 pub(crate) struct Server {
     pub(crate) address: String,
+    pub(crate) token: String,
+    tokens: TokenFile,
+    _directory: tempfile::TempDir,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -21,34 +21,33 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// The header `x-api-key` names the actor. An actor `only-…` reaches only the memory with that name.
     pub(crate) async fn start(place: &str) -> Self {
         let mut options = MemoryOptions::new();
         options.history = true;
         let memories = Memories::new(place.parse().unwrap(), options);
-        let router = memory_stores(memories).layer(middleware::map_request(async |mut request: Request| {
-            let key = request.headers().get("x-api-key").map_or("key", |key| key.to_str().unwrap()).to_owned();
-            let grant = match key.strip_prefix("only-") {
-                Some(name) => Grant::Name(name.parse::<MemoryName>().unwrap()),
-                None => Grant::All,
-            };
-            let rights = vec![Right::Read, Right::Write, Right::Admin];
-            let actor = Actor::from_trusted_name(&key).unwrap();
-            request.extensions_mut().insert(Caller::new(actor, vec![grant], rights));
-            request
-        }));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let task = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
-        Self { address, task }
+        let directory = tempfile::tempdir().unwrap();
+        let tokens = TokenFile::new(directory.path().join("tokens"));
+        let token = add_token(&tokens, Grant::All);
+        let address = "127.0.0.1:0".parse().unwrap();
+        let other = TokenFile::new(directory.path().join("tokens"));
+        let server = memory_tool_server::Server::listen(address, &[], other, memories).await.unwrap();
+        let address = server.address().to_string();
+        let task = tokio::spawn(server.serve(std::future::pending()));
+        Self { address, token, tokens, _directory: directory, task }
+    }
+
+    /// The header of a token for one memory.
+    pub(crate) fn only(&self, name: &str) -> String {
+        format!("x-api-key: {}", add_token(&self.tokens, Grant::Name(name.parse().unwrap())))
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, body: Option<Value>, headers: &[&str]) -> (u16, Value) {
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let mut stream = TcpStream::connect(&self.address).await.unwrap();
         let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
-        let length = body.len();
-        let head = format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n");
+        let (length, address) = (body.len(), &self.address);
+        let key = if headers.contains("x-api-key") { String::new() } else { format!("x-api-key: {}\r\n", self.token) };
+        let head = format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n{key}");
         let request = format!("{head}{headers}content-length: {length}\r\n\r\n{body}");
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut response = String::new();
@@ -79,4 +78,12 @@ impl Server {
         assert!(status >= 400, "{body}");
         (status, body["error"]["type"].as_str().unwrap_or_default().to_owned())
     }
+}
+
+fn add_token(tokens: &TokenFile, grant: Grant) -> String {
+    let rights = vec![Right::Read, Right::Write, Right::Admin, Right::Tool];
+    let actor = Actor::from_trusted_name("key").unwrap();
+    let (entry, token) = TokenEntry::generate(actor, vec![grant], rights).unwrap();
+    tokens.add(entry).unwrap();
+    token
 }
