@@ -237,3 +237,10 @@ async fn python_sdk_works() {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/client.py");
     run_client(&peers.join("bin/python"), script, &peers).await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the TypeScript SDK"]
+async fn typescript_sdk_works() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/client.mjs");
+    run_client(Path::new("node"), script, &peers().unwrap()).await;
+}
