@@ -126,7 +126,7 @@ pub enum FileChange {
     /// The change was [redacted](crate::History::redact_change).
     #[non_exhaustive]
     Redacted {
-        /// The contents before, which are those of an earlier change.
+        /// The contents before. An earlier change wrote them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<Kept>,
     },

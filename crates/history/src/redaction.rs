@@ -32,7 +32,7 @@ pub(crate) async fn redact<S: Store>(
     Ok(store.commit(batch, &Origin::Redaction(redacted)).await?)
 }
 
-/// Removes the path, size and hash of one change, and the kept contents of others, which are those that it wrote.
+/// Removes the path, size and hash of one change, and the contents that other changes keep.
 pub(crate) async fn redact_change<S: Store>(
     store: &HistoryStore<S>,
     tip: &Arc<Tip>,

@@ -4,12 +4,11 @@
 //!
 //! - The id of a file is a hash of the entry and the change that created it, and of the entry's time. It follows
 //!   renames of the file and of directories above it.
-//! - A file that another program wrote has no such entry. Its id is a hash of its path, as it was before the renames in
-//!   the log.
+//! - A file that another program wrote has no such entry. Its id is a hash of its path before the renames in the log.
 //! - A version is a change of an entry: `memver_{number}_{index}`. A rename of a directory is one version of each file
 //!   in it, with a part of the file's id at the end.
 //!
-//! Limits remove old entries, at least 64 newer ones stay. So a record keeps the ids of all files as of an entry, and
+//! Limits remove old entries, at least 64 newer ones stay. So a record keeps the ids of all files after an entry, and
 //! is written again after [`RENEWED_AFTER`] more entries.
 
 use std::collections::{BTreeMap, HashMap};
@@ -70,13 +69,16 @@ pub(super) enum Operation {
     Deleted,
 }
 
-/// Who made a change.
+/// The author of a change.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(tag = "type", rename_all = "snake_case")]
+#[serde(tag = "type")]
 pub(super) enum ActorRef {
-    ApiActor { api_key_id: String },
-    SessionActor { session_id: String },
-    UserActor { user_id: String },
+    #[serde(rename = "api_actor")]
+    Api { api_key_id: String },
+    #[serde(rename = "session_actor")]
+    Session { session_id: String },
+    #[serde(rename = "user_actor")]
+    User { user_id: String },
 }
 
 impl ActorRef {
@@ -84,14 +86,14 @@ impl ActorRef {
     fn of(entry: &Entry) -> Option<Self> {
         let name = entry.actor.clone()?;
         Some(match entry.command.as_deref() {
-            Some(command) if command.starts_with(COMMAND_PREFIX) => Self::ApiActor { api_key_id: name },
-            Some("create" | "str_replace" | "insert" | "delete" | "rename") => Self::SessionActor { session_id: name },
-            _ => Self::UserActor { user_id: name },
+            Some(command) if command.starts_with(COMMAND_PREFIX) => Self::Api { api_key_id: name },
+            Some("create" | "str_replace" | "insert" | "delete" | "rename") => Self::Session { session_id: name },
+            _ => Self::User { user_id: name },
         })
     }
 }
 
-/// When and by whom a version was redacted, and what is not redacted of it.
+/// The redaction of a version, with the fields that stay.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Redacted {
     pub(super) memory_id: Arc<str>,
@@ -119,7 +121,7 @@ pub(super) struct Version {
     pub(super) redacted: Option<Redacted>,
 }
 
-/// A file, or one that existed.
+/// A file that exists or was removed.
 #[derive(Clone, Debug)]
 pub(super) struct File {
     pub(super) id: Arc<str>,
@@ -233,7 +235,7 @@ impl Index {
         file
     }
 
-    /// The file with this path. One that the log has not created gets its id from its path.
+    /// The file with this path. If no entry created it, its id is made from its path.
     fn known(&mut self, path: &StorePath) -> usize {
         if let Some(file) = self.live.get(path) {
             return *file;

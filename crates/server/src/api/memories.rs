@@ -120,7 +120,7 @@ impl Opened {
         Ok(id().unwrap_or_default())
     }
 
-    /// The memory that occupies a path: at it, above it or below it. `None` if it is gone.
+    /// The memory that occupies a path: at it, above it or below it. `None` if no memory does.
     async fn conflict(&self, path: &StorePath) -> Result<Option<ApiError>, ApiError> {
         let occupied = match self.store.read_opts(path, ReadOptions::new()).await? {
             Node::File(_) => Some(path.clone()),

@@ -1,7 +1,7 @@
 //! The Memory Stores API of Anthropic, over the memories of the server. `docs/memory-stores.md` lists the choices.
 //!
-//! A store is a memory. What only the API knows of it are two records of that memory: [`state`] keeps its name and the
-//! like, and [`index`] the ids of its files. Versions are entries of its history. There is no other database.
+//! A store is a memory. The API keeps two records in that memory: [`state`] has its display name and metadata, and
+//! [`index`] the ids of its files. Versions are entries of its history. There is no other database.
 
 mod index;
 mod memories;

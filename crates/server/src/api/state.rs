@@ -1,4 +1,4 @@
-//! [`Opened`]: a memory that a request is about, with what the API knows of it.
+//! [`Opened`]: the memory of a request, with its record.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::service::Service;
 /// Attempts of a change while others change the same memory.
 pub(super) const MAX_ATTEMPTS: usize = 100;
 
-/// What the API keeps in this process of an open memory.
+/// The index of an open memory, in this process.
 #[derive(Debug, Default)]
 pub(crate) struct ApiState(Mutex<Option<Index>>);
 
@@ -115,7 +115,7 @@ impl Opened {
         self.memory.name.as_str()
     }
 
-    /// Requires in a batch that the store is not archived at that moment.
+    /// Makes a batch fail if the store is archived.
     pub(super) fn require_unarchived(&self, batch: Batch) -> Result<Batch, ApiError> {
         if self.record.archived_at.is_some() {
             return Err(archived());

@@ -23,13 +23,13 @@ fn no_such_version(id: &str) -> ApiError {
     ApiError::not_found(format!("there is no memory version {id:?} in this store"))
 }
 
-/// A version, and where its contents are.
+/// A version, and the places of its contents.
 struct Found {
     id: VersionId,
     version: Version,
     memory_id: Arc<str>,
     keeper: Option<(u64, usize)>,
-    /// The present path of the file, if its contents are those of the version.
+    /// The present path of the file, if no later version changed its contents.
     present: Option<StorePath>,
 }
 
@@ -43,7 +43,7 @@ impl Found {
 }
 
 impl Opened {
-    /// The contents of a version. `None` if it has none, or nothing has them any more.
+    /// The contents of a version. `None` if it is a removal, or if they are not kept.
     async fn content(&self, found: &Found) -> Result<Option<Vec<u8>>, ApiError> {
         let version = &found.version;
         if version.operation == Operation::Deleted || version.redacted.is_some() {
@@ -142,8 +142,8 @@ pub(super) async fn list(
     let is_by = |version: &Version| {
         let by = |name: &str, id: Option<&String>| asked.get(name).is_none_or(|asked| id.is_some_and(|id| id == asked));
         let (session, key) = match &version.actor {
-            Some(ActorRef::SessionActor { session_id }) => (Some(session_id), None),
-            Some(ActorRef::ApiActor { api_key_id }) => (None, Some(api_key_id)),
+            Some(ActorRef::Session { session_id }) => (Some(session_id), None),
+            Some(ActorRef::Api { api_key_id }) => (None, Some(api_key_id)),
             _ => (None, None),
         };
         by("session_id", session) && by("api_key_id", key) && by("service_account_id", None)
@@ -192,7 +192,7 @@ pub(super) async fn redact(
         } else {
             ids.iter().filter_map(|id| index.keeper(id)).collect()
         };
-        let by = ActorRef::ApiActor { api_key_id: caller.actor().name().to_owned() };
+        let by = ActorRef::Api { api_key_id: caller.actor().name().to_owned() };
         let redacted = ids.into_iter().filter_map(|id| {
             let version = index.versions.get(&id)?;
             let memory_id = Arc::clone(&index.files[version.file].id);

@@ -128,7 +128,7 @@ pub(super) fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     serde_json::from_slice(bytes).map_err(|error| ApiError::invalid(format!("the body is not valid: {error}")))
 }
 
-/// Tells a field that is null from one that is missing.
+/// Parses a field that can be missing, null or a value.
 pub(super) fn nullable<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
@@ -139,7 +139,7 @@ pub(super) fn nullable<'de, D: serde::Deserializer<'de>, T: Deserialize<'de>>(
 pub(super) fn parse_path(given: &str) -> Result<StorePath, ApiError> {
     let refuse = |reason: &str| ApiError::invalid(format!("path: {given:?} {reason}"));
     let Some(names) = given.strip_prefix('/') else { return Err(refuse("does not start with /")) };
-    if given.chars().any(|character| is_unprintable(character)) {
+    if given.chars().any(is_unprintable) {
         return Err(refuse("has a control or format character"));
     }
     let names: Vec<_> = names.split('/').collect();
