@@ -152,17 +152,17 @@ fn a_token_reaches_its_memories_only_with_its_rights() {
         ("alice", "memtok_wrong", 401),
         ("alice", "", 401),
         ("team-1/../alice", &team, 404),
-        ("team-1%2F..%2Falice", &team, 200), // a name of its own in a database
+        ("team-1%2F..%2Falice", &team, 200), // a database may have such a name
     ] {
         let (status, body) = server.call(memory, token, &view("/memories"));
         assert_eq!(status, expected, "{memory}: {body}");
     }
-    // The memory of another tenant and one that does not exist cannot be told apart.
-    let messages = ["alice", "nobody"].map(|memory| {
-        let (_, body) = server.call(memory, &reader.replace(&reader, &alice), &view("/memories"));
+    // A missing memory has the same error as the memory of another tenant.
+    let messages = ["alice", "missing"].map(|memory| {
+        let (_, body) = server.call(memory, &alice, &view("/memories"));
         body["error"]["message"].as_str().map(str::to_owned)
     });
-    assert_eq!(messages, [None, Some("there is no memory store \"nobody\"".to_owned())]);
+    assert_eq!(messages, [None, Some("there is no memory store \"missing\"".to_owned())]);
 }
 
 #[test]
