@@ -320,7 +320,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) allow_host: Vec<String>,
 
-    /// Keep no history of memories that have none
+    /// Do not start histories
     #[arg(long, conflicts_with = "history")]
     pub(crate) no_history: bool,
 

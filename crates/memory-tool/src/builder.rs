@@ -504,7 +504,7 @@ impl MemoryBuilder {
         }
     }
 
-    /// What makes the tool over a store, for an actor other than that of the audit log.
+    /// Returns a function that makes the tool over a store. Default actor: the actor of the audit log.
     fn into_tool_over(self) -> ToolOver {
         let Self { create_overwrites, max_view_characters, definition, wording, .. } = self;
         let wording = wording.map(Arc::new);

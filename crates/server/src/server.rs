@@ -32,7 +32,7 @@ const MAX_CONNECTIONS: usize = 2_048;
 /// The time in which a client must send the head of a request. An idle connection is closed after it.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The time for requests to finish after the end was asked for.
+/// The time for running requests to finish after a signal.
 const GRACE: Duration = Duration::from_secs(30);
 
 /// The delay after a failed `accept`, for example without free file descriptors.
@@ -48,8 +48,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on an address. `hosts` are names of the server in the header `Host`, in addition to those of the address
-    /// and of this machine.
+    /// Listens on an address. `hosts` are more names of the server in the header `Host`.
     ///
     /// # Errors
     /// If the tokens cannot be read, or the address is not free.

@@ -1,6 +1,6 @@
 //! [`TokenFile`]: the tokens of callers, kept as hashes in a file.
 //!
-//! A token has 256 random bits, so nobody can find it from its SHA-256 by guessing. A slow hash as for passwords would
+//! A token has 256 random bits, so guesses cannot find it from its SHA-256. A slow hash as for passwords would
 //! only make requests slow.
 
 use std::fs::{self, File};
@@ -21,7 +21,7 @@ const PREFIX: &str = "memtok_";
 
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// The delay between two looks whether the file changed.
+/// The interval of the checks for changes of the file.
 const RELOAD: Duration = Duration::from_millis(500);
 
 /// A token in the file, without its secret.
@@ -63,7 +63,7 @@ mod actor {
 }
 
 impl TokenEntry {
-    /// Creates a token. Returns its entry, and its secret, which is nowhere else.
+    /// Creates a token. Returns its entry, and its secret, which the entry does not contain.
     ///
     /// # Errors
     /// If the system has no random numbers.
@@ -109,7 +109,7 @@ impl TokenFile {
         Self(path.into())
     }
 
-    /// The entries. A missing file has none.
+    /// The entries. A missing file is empty.
     ///
     /// # Errors
     /// If the file cannot be read, is not valid, or other users can access it.
@@ -127,7 +127,7 @@ impl TokenFile {
     /// Adds an entry.
     ///
     /// # Errors
-    /// Those of [`entries`](Self::entries), and of writing the file.
+    /// The errors of [`entries`](Self::entries), or the file cannot be written.
     pub fn add(&self, entry: TokenEntry) -> io::Result<()> {
         self.change(|tokens| tokens.push(entry))
     }
@@ -135,7 +135,7 @@ impl TokenFile {
     /// Removes the entry with this id. Returns whether there was one.
     ///
     /// # Errors
-    /// Those of [`add`](Self::add).
+    /// The errors of [`add`](Self::add).
     pub fn revoke(&self, id: &str) -> io::Result<bool> {
         let mut found = false;
         self.change(|tokens| {
@@ -207,7 +207,7 @@ impl Tokens {
         Some((entry.caller(), entry.id.clone()))
     }
 
-    /// Reads the file again whenever it changes. A file that cannot be read leaves the tokens as they are.
+    /// Reads the file again whenever it changes. If it cannot be read, the tokens stay unchanged.
     pub(crate) async fn follow(self: Arc<Self>) {
         let mut last = None;
         loop {
@@ -230,7 +230,7 @@ impl Tokens {
     }
 }
 
-/// What changes with each replacement of the file.
+/// The metadata that each replacement of the file changes.
 fn state(metadata: &fs::Metadata) -> (Option<SystemTime>, u64, u64) {
     #[cfg(unix)]
     let file = std::os::unix::fs::MetadataExt::ino(metadata);
