@@ -14,7 +14,7 @@ mod usage_error;
 pub(crate) mod values;
 
 use std::ffi::{OsStr, OsString};
-#[cfg(feature = "mcp")]
+#[cfg(any(feature = "mcp", feature = "server"))]
 use std::net::SocketAddr;
 #[cfg(feature = "chat")]
 use std::num::NonZeroU32;
@@ -22,7 +22,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-#[cfg(any(feature = "chat", feature = "mcp"))]
+#[cfg(any(feature = "chat", feature = "mcp", feature = "server"))]
 use clap::builder::NonEmptyStringValueParser;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -94,10 +94,11 @@ pub(crate) fn command() -> Command {
 }
 
 /// The commands whose `-h` prints the options of encryption and policies too.
-const FOR_OPERATORS: [&str; 14] = [
+const FOR_OPERATORS: [&str; 15] = [
     "run",
     "chat",
     "mcp",
+    "serve",
     "conformance",
     "verify",
     "gc",
@@ -119,6 +120,10 @@ pub(crate) enum Action {
     Chat(ChatArguments),
     #[cfg(feature = "mcp")]
     Mcp(Box<McpArguments>),
+    #[cfg(feature = "server")]
+    Serve(Box<ServeArguments>),
+    #[cfg(feature = "server")]
+    Token(TokenArguments),
     Conformance(ConformanceArguments),
     Verify(VerifyArguments),
     Gc(GcArguments),
@@ -292,6 +297,123 @@ pub(crate) struct HttpArguments {
     /// 127.0.0.1 and ::1. HOST may end with a port. Web pages of the same hosts are accepted, and no others.
     #[arg(long, value_name = "HOST", requires = "listen", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) allow_host: Vec<String>,
+}
+
+/// The arguments of `serve`.
+#[cfg(feature = "server")]
+#[derive(Args, Debug)]
+pub(crate) struct ServeArguments {
+    /// Serve HTTP at ADDRESS [default: 127.0.0.1:8809]
+    ///
+    /// Port 0 selects a free port, which is printed to standard error.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8809", hide_default_value = true)]
+    pub(crate) listen: SocketAddr,
+
+    /// Accept the tokens in FILE, which `memory-tool token` writes
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = host_path())]
+    pub(crate) tokens: PathBuf,
+
+    /// Accept HOST in the header `Host`; may be repeated
+    ///
+    /// Without this option, only the address of --listen and the names of this machine are accepted: localhost,
+    /// 127.0.0.1 and ::1. HOST may end with a port. Web pages of the same hosts are accepted, and no others.
+    #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) allow_host: Vec<String>,
+
+    /// Do not start histories
+    #[arg(long, conflicts_with = "history")]
+    pub(crate) no_history: bool,
+
+    /// Check the options, the tokens and the store, and exit
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    #[command(flatten)]
+    pub(crate) serving: RunArguments,
+}
+
+/// The arguments of `token`.
+#[cfg(feature = "server")]
+#[derive(Args, Debug)]
+pub(crate) struct TokenArguments {
+    #[command(subcommand)]
+    pub(crate) action: TokenAction,
+}
+
+/// The subcommands of `token`.
+#[cfg(feature = "server")]
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenAction {
+    /// Create a token and print it
+    New(NewTokenArguments),
+    /// Print all tokens without their secrets, one JSON value per line
+    List(TokensArgument),
+    /// Revoke a token
+    Revoke(RevokeArguments),
+}
+
+/// The file of the tokens.
+#[cfg(feature = "server")]
+#[derive(Args, Debug)]
+pub(crate) struct TokensArgument {
+    /// The file of the tokens
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = host_path())]
+    pub(crate) tokens: PathBuf,
+}
+
+/// The arguments of `token new`.
+#[cfg(feature = "server")]
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("reached").args(["admin", "memory", "memory_prefix", "all_memories"])
+    .required(true).multiple(true))]
+pub(crate) struct NewTokenArguments {
+    #[command(flatten)]
+    pub(crate) file: TokensArgument,
+
+    /// The name of the user or agent in histories and audit logs
+    #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name)]
+    pub(crate) actor: Actor,
+
+    /// Allow everything in all memories
+    #[arg(long, conflicts_with_all = ["memory", "memory_prefix", "all_memories", "right"])]
+    pub(crate) admin: bool,
+
+    /// Reach the memory NAME; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = memory_tool::store::MemoryName::parse)]
+    pub(crate) memory: Vec<memory_tool::store::MemoryName>,
+
+    /// Reach all memories whose names start with TEXT; may be repeated
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) memory_prefix: Vec<String>,
+
+    /// Reach all memories
+    #[arg(long)]
+    pub(crate) all_memories: bool,
+
+    /// Give a right: tool, read, write or admin; may be repeated
+    #[arg(long, value_name = "RIGHT", value_parser = by_name::<memory_tool_server::Right>)]
+    #[arg(required_unless_present = "admin")]
+    pub(crate) right: Vec<memory_tool_server::Right>,
+
+    /// End the token after AGE, such as 90d
+    #[arg(long, value_name = "AGE")]
+    pub(crate) expires_in: Option<Age>,
+
+    /// Create a memory that the token reaches with its first command
+    #[arg(long)]
+    pub(crate) create: bool,
+}
+
+/// The arguments of `token revoke`.
+#[cfg(feature = "server")]
+#[derive(Args, Debug)]
+pub(crate) struct RevokeArguments {
+    #[command(flatten)]
+    pub(crate) file: TokensArgument,
+
+    /// The id, as `memory-tool token list` prints it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
 }
 
 /// The arguments of `conformance`.

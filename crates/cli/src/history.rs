@@ -248,7 +248,7 @@ fn change_text(colors: Colors, change: &FileChange) -> String {
         FileChange::Rename { from, to, .. } => {
             format!("{} {} -> {}", colors.paint("35", "R"), path(from), path(to))
         }
-        other => path(other.path()),
+        other => other.path().map_or_else(|| "redacted".to_owned(), path),
     }
 }
 

@@ -42,6 +42,10 @@ mod rekey;
 mod rm;
 mod run;
 mod search;
+#[cfg(feature = "server")]
+mod serve;
+#[cfg(feature = "server")]
+mod token;
 mod transfer;
 mod verify;
 mod warnings;
@@ -101,6 +105,10 @@ fn perform(action: Action) -> Result<ExitStatus, Failure> {
         Action::Chat(arguments) => chat::run(&arguments),
         #[cfg(feature = "mcp")]
         Action::Mcp(arguments) => mcp::run(&arguments),
+        #[cfg(feature = "server")]
+        Action::Serve(arguments) => serve::run(&arguments),
+        #[cfg(feature = "server")]
+        Action::Token(arguments) => token::run(&arguments).map(done),
         Action::Conformance(arguments) => conformance::run(&arguments),
         Action::Verify(arguments) => verify::run(&arguments),
         Action::Gc(arguments) => gc::run(&arguments).map(done),

@@ -41,8 +41,8 @@ pub(crate) fn scoped(url: &StoreUrl, scope: Option<&Scope>) -> MemoryBuilder {
 
 /// Opens the memory at a URL.
 pub(crate) async fn open(url: &StoreUrl, options: &MemoryOptions) -> Result<Memory, Failure> {
-    if let Some(detail) = options.log {
-        start_log(detail);
+    if options.log.is_some() {
+        start_log(options.log);
     }
     print_warnings();
     options.build(url.clone()).await.map_err(failed_options)
@@ -56,9 +56,13 @@ pub(crate) fn failed_options(error: OptionsError) -> Failure {
     }
 }
 
-/// Starts logging to standard error.
-fn start_log(detail: LogDetail) {
-    let level = if detail == LogDetail::Operations { LevelFilter::DEBUG } else { LevelFilter::INFO };
+/// Starts logging to standard error. Without a detail, only errors are logged.
+pub(crate) fn start_log(detail: Option<LogDetail>) {
+    let level = match detail {
+        None => LevelFilter::ERROR,
+        Some(LogDetail::Operations) => LevelFilter::DEBUG,
+        Some(_) => LevelFilter::INFO,
+    };
     let lines = tracing_subscriber::fmt::layer().json().with_writer(io::stderr).with_target(false);
     // rmcp logs whole messages, which contain the contents of files.
     let log = tracing_subscriber::registry()

@@ -27,7 +27,8 @@ pub struct Entry {
     pub origin: Origin,
     /// The changes of files, in the order of the batch.
     pub changes: Vec<FileChange>,
-    /// Whether the changes were [redacted](crate::History::redact). Then the list is empty.
+    /// Whether changes were [redacted](crate::History::redact). Then the list is empty, or has them as
+    /// [`FileChange::Redacted`].
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_redacted: bool,
 }
@@ -122,22 +123,40 @@ pub enum FileChange {
         /// The new path.
         to: StorePath,
     },
+    /// The change was [redacted](crate::History::redact_change).
+    #[non_exhaustive]
+    Redacted {
+        /// The contents before. An earlier change wrote them.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        before: Option<Kept>,
+    },
 }
 
 impl FileChange {
-    /// The path after the change, or the removed path.
-    pub fn path(&self) -> &StorePath {
+    /// The path after the change, or the removed path. `None` if it was redacted.
+    pub fn path(&self) -> Option<&StorePath> {
         match self {
-            Self::Write { path, .. } | Self::Remove { path, .. } | Self::Rename { to: path, .. } => path,
+            Self::Write { path, .. } | Self::Remove { path, .. } | Self::Rename { to: path, .. } => Some(path),
+            Self::Redacted { .. } => None,
         }
     }
 
     /// The contents that the change replaced or removed.
     pub fn before(&self) -> Option<&Kept> {
         match self {
-            Self::Write { before, .. } => before.as_ref(),
+            Self::Write { before, .. } | Self::Redacted { before } => before.as_ref(),
             Self::Remove { before, .. } => Some(before),
             Self::Rename { .. } => None,
+        }
+    }
+
+    /// Removes the contents before the change.
+    pub(crate) fn forget_before(&mut self) {
+        match self {
+            Self::Write { before: Some(before), .. }
+            | Self::Redacted { before: Some(before) }
+            | Self::Remove { before, .. } => before.digest = None,
+            Self::Write { before: None, .. } | Self::Redacted { before: None } | Self::Rename { .. } => {}
         }
     }
 
@@ -150,6 +169,7 @@ impl FileChange {
             // An old path has the length of a path that existed, so that it is legal.
             Self::Rename { from, to } if to == path || path.is_under(to) => path.replace_prefix(to, from).ok(),
             Self::Rename { from, to } => (from.overlaps(path) || to.is_under(path)).then(|| path.clone()),
+            Self::Redacted { .. } => None,
         }
     }
 }

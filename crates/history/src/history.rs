@@ -239,6 +239,37 @@ impl<S: Store> History<S> {
         }
     }
 
+    /// Reads the contents that a change of an entry, named by its number and index, replaced or removed.
+    ///
+    /// # Errors
+    /// [`HistoryError::NotKept`] if the change keeps no contents, and the errors of [`entry`](Self::entry).
+    pub async fn replaced_by(&self, number: u64, index: usize) -> Result<Vec<u8>, HistoryError> {
+        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        loop {
+            let tip = log.load().await?;
+            match redaction::kept_contents(log, &tip, (number, index)).await {
+                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// Redacts one change of an entry: its path, size and hash become [`FileChange::Redacted`](crate::FileChange). The
+    /// contents that it wrote are kept by later changes of the file: `keeping` names those, which lose what they keep.
+    ///
+    /// # Errors
+    /// The errors of [`entry`](Self::entry).
+    pub async fn redact_change(&self, change: (u64, usize), keeping: &[(u64, usize)]) -> Result<Entry, HistoryError> {
+        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        loop {
+            let tip = log.load().await?;
+            match redaction::redact_change(&self.store, &tip, change, keeping, self.actor.as_ref()).await {
+                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// Removes the whole history, even if it is damaged. The next change starts a new one, if the store does.
     ///
     /// # Errors

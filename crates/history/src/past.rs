@@ -67,6 +67,9 @@ impl Files {
                 }
                 FileChange::Write { path, before: None, .. } => _ = self.0.remove(path),
                 FileChange::Rename { from, to } => self.rename(to, from),
+                FileChange::Redacted { before } => {
+                    _ = before.as_ref().and_then(|it| it.digest).and_then(|_| kept.next());
+                }
             }
         }
     }

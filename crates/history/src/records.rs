@@ -265,8 +265,9 @@ impl IndexedBlock {
                 moved.extend([hash(from), hash(to)]);
                 paths.extend(from.parents().map(|path| hash(&path)));
             }
-            paths.push(hash(change.path()));
-            paths.extend(change.path().parents().map(|path| hash(&path)));
+            let Some(path) = change.path() else { continue };
+            paths.push(hash(path));
+            paths.extend(path.parents().map(|path| hash(&path)));
         }
         for hashes in [&mut paths, &mut moved] {
             hashes.sort_unstable();
@@ -285,7 +286,7 @@ impl IndexedBlock {
     pub(crate) fn has(&self, entry: &Entry) -> bool {
         let has_path = |change: &FileChange| {
             let from = if let FileChange::Rename { from, .. } = change { Some(from) } else { None };
-            from.into_iter().chain([change.path()]).all(|path| self.may_concern(path))
+            from.into_iter().chain(change.path()).all(|path| self.may_concern(path))
         };
         entry.is_large() == self.large.contains(&entry.number) && entry.changes.iter().all(has_path)
     }

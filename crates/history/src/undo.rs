@@ -132,7 +132,7 @@ impl<S: Store> Planning<'_, S> {
                 match self.state(&files, change).await? {
                     State::Same(required) => batch = required.into_iter().fold(batch, require),
                     State::Changed if force == Force::Yes => {}
-                    State::Changed => in_the_way.push(change.path().clone()),
+                    State::Changed => in_the_way.extend(change.path().cloned()),
                 }
             }
             files.take_back(entry);
@@ -153,6 +153,7 @@ impl<S: Store> Planning<'_, S> {
         };
         let is_same = match change {
             FileChange::Remove { path, .. } => is_free(path),
+            FileChange::Redacted { .. } => false,
             FileChange::Rename { from, to } => is_free(from) && files.under(to).next().is_some(),
             FileChange::Write { path, after, .. } => match files.0.get(path) {
                 None => false,
@@ -230,6 +231,6 @@ fn only_renames(entry: &Entry) -> bool {
 fn rename_back(entry: &Entry) -> Batch {
     entry.changes.iter().fold(Batch::new(), |batch, change| match change {
         FileChange::Rename { from, to } => batch.rename(to, from),
-        FileChange::Write { .. } | FileChange::Remove { .. } => batch,
+        FileChange::Write { .. } | FileChange::Remove { .. } | FileChange::Redacted { .. } => batch,
     })
 }

@@ -22,7 +22,7 @@ use crate::backend::Backend;
 use crate::dry_run::DryRunStore;
 #[cfg(feature = "policies")]
 use crate::layers::Policies;
-use crate::memory::{Inner, Memory};
+use crate::memory::{Inner, Memory, ToolOver};
 use crate::notify::{MemoryChange, NotifyingStore, OnChange};
 use crate::redaction::redact_credentials;
 use crate::store_url::{StoreUrl, StoreUrlError};
@@ -324,22 +324,27 @@ impl MemoryBuilder {
         let store = self.add_layers(store).map_err(|error| self.error(ErrorKind::Invalid, error))?;
         let feed = Arc::default();
         let store: SharedStore = Arc::new(NotifyingStore::new(store, self.on_change.take(), Arc::clone(&feed)));
-        let tool = self.tool_over(Arc::clone(&store));
+        let actor = self.actor.take();
+        #[cfg(feature = "policies")]
+        let expiring = self.policies.expiring.take().filter(|_| !self.is_read_only());
+        #[cfg(feature = "history")]
+        let history = self.history.store.take();
+        let tool_over = self.into_tool_over();
+        let tool = tool_over(Arc::clone(&store), actor.as_ref());
         let inner = Inner {
             backend,
             #[cfg(feature = "encrypted")]
             encrypted,
             #[cfg(feature = "history")]
-            history: self.history.store.take(),
+            history,
             #[cfg(feature = "policies")]
-            expiring: self.policies.expiring.take().filter(|_| !self.is_read_only()),
-            store,
+            expiring,
             feed,
-            tool,
+            tool_over,
             #[cfg(feature = "transfer")]
             transfer,
         };
-        Ok(Memory { inner: Arc::new(inner) })
+        Ok(Memory { inner: Arc::new(inner), store, tool, actor: None })
     }
 
     async fn open_backend(&self) -> Result<Backend, OpenError> {
@@ -499,22 +504,28 @@ impl MemoryBuilder {
         }
     }
 
-    fn tool_over(&mut self, store: SharedStore) -> SharedTool {
-        let engine = Engine::builder(store)
-            .create_overwrites(self.create_overwrites)
-            .max_view_characters(self.max_view_characters)
-            .definition(self.definition.clone());
-        let actor = self.actor.take();
+    /// Returns a function that makes the tool over a store. Default actor: the actor of the audit log.
+    fn into_tool_over(self) -> ToolOver {
+        let Self { create_overwrites, max_view_characters, definition, wording, .. } = self;
+        let wording = wording.map(Arc::new);
         #[cfg(feature = "policies")]
-        let actor = actor.or_else(|| self.policies.audit.as_ref().map(|(_, actor)| actor.clone()));
-        let engine = actor.into_iter().fold(engine, EngineBuilder::actor);
-        let tool: SharedTool = Arc::new(engine.build());
-        #[cfg(feature = "policies")]
-        let tool = self.policies.observe_tool(self.policies.audit_tool(tool));
-        match self.wording.take() {
-            Some(wording) => Arc::new(WordedTool { inner: tool, wording }),
-            None => tool,
-        }
+        let policies = self.policies;
+        Box::new(move |store, actor| {
+            let engine = Engine::builder(store)
+                .create_overwrites(create_overwrites)
+                .max_view_characters(max_view_characters)
+                .definition(definition.clone());
+            #[cfg(feature = "policies")]
+            let actor = actor.or_else(|| policies.audit.as_ref().map(|(_, actor)| actor));
+            let engine = actor.cloned().into_iter().fold(engine, EngineBuilder::actor);
+            let tool: SharedTool = Arc::new(engine.build());
+            #[cfg(feature = "policies")]
+            let tool = policies.observe_tool(policies.audit_tool(tool, actor));
+            match &wording {
+                Some(wording) => Arc::new(WordedTool { inner: tool, wording: Arc::clone(wording) }),
+                None => tool,
+            }
+        })
     }
 
     /// The location of the files, if the memory has a URL.

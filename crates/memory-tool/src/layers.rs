@@ -154,9 +154,10 @@ impl Policies {
         Arc::new(ScreenedStore::new(store, Arc::clone(screen)))
     }
 
-    pub(crate) fn audit_tool(&self, tool: SharedTool) -> SharedTool {
-        let Some((log, actor)) = &self.audit else { return tool };
-        let audited = AuditedTool::new(tool, Arc::clone(log), actor.clone());
+    /// `actor` is recorded, or else the actor of the log.
+    pub(crate) fn audit_tool(&self, tool: SharedTool, actor: Option<&Actor>) -> SharedTool {
+        let Some((log, of_log)) = &self.audit else { return tool };
+        let audited = AuditedTool::new(tool, Arc::clone(log), actor.unwrap_or(of_log).clone());
         Arc::new(if self.audits_views { audited.with_views() } else { audited })
     }
 

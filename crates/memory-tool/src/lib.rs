@@ -2,6 +2,7 @@
 #![doc(test(attr(deny(warnings))))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod actor_store;
 mod backend;
 mod builder;
 mod command_queue;

@@ -1,10 +1,11 @@
 //! [`Memory`]: a handle to a memory.
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Batch, FileEntry, MemoryPath, MemoryTool, Node, OpenError, Precondition, Store, StoreError, StoreExt as _,
+    Actor, Batch, FileEntry, MemoryPath, MemoryTool, Node, OpenError, Precondition, Store, StoreError, StoreExt as _,
     StorePath, ToolRunner, Usage, VerifyProgress, VerifyReport,
 };
 #[cfg(feature = "history")]
@@ -14,6 +15,7 @@ use memory_tool_history::{History, HistoryError, HistoryStore};
 #[cfg(feature = "policies")]
 use memory_tool_policies::{Scope, SweepReport};
 
+use crate::actor_store::ActorStore;
 use crate::backend::Backend;
 use crate::builder::MemoryBuilder;
 use crate::watch::{Feed, Watch};
@@ -46,10 +48,16 @@ const MAX_ATTEMPTS: usize = 1_000;
 #[derive(Clone, Debug)]
 pub struct Memory {
     pub(crate) inner: Arc<Inner>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) tool: Arc<dyn MemoryTool>,
+    /// The actor of [`by`](Self::by).
+    pub(crate) actor: Option<Actor>,
 }
 
+/// Makes the tool over a store, for an actor.
+pub(crate) type ToolOver = Box<dyn Fn(Arc<dyn Store>, Option<&Actor>) -> Arc<dyn MemoryTool> + Send + Sync>;
+
 /// The state that the clones of a memory share.
-#[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) backend: Backend,
     #[cfg(feature = "encrypted")]
@@ -58,11 +66,16 @@ pub(crate) struct Inner {
     pub(crate) history: Option<HistoryStore<Arc<dyn Store>>>,
     #[cfg(feature = "policies")]
     pub(crate) expiring: Option<Arc<crate::layers::Expiring>>,
-    pub(crate) store: Arc<dyn Store>,
     pub(crate) feed: Arc<Feed>,
-    pub(crate) tool: Arc<dyn MemoryTool>,
+    pub(crate) tool_over: ToolOver,
     #[cfg(feature = "transfer")]
     pub(crate) transfer: crate::transfer::TransferContext,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inner").field("backend", &self.backend).finish_non_exhaustive()
+    }
 }
 
 impl Memory {
@@ -84,9 +97,31 @@ impl Memory {
         MemoryBuilder::over(Arc::new(store))
     }
 
+    /// A handle on the same memory whose changes are made by `actor`: those of its tool, its methods, its store and its
+    /// history. It is cheap, so a server makes one for each request.
+    ///
+    /// ```
+    /// use memory_tool::{Actor, Memory};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let memory = Memory::open("in-process:").await?;
+    /// let mut watch = memory.watch().await;
+    /// memory.by(Actor::from_trusted_name("user/42")?).write("/memories/profile.md", "Prefers tea.").await?;
+    /// let changes = watch.next().await.unwrap_or_default();
+    /// assert_eq!(changes[0].actor.as_ref().map(Actor::name), Some("user/42"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn by(&self, actor: Actor) -> Self {
+        let store: Arc<dyn Store> = Arc::new(ActorStore { inner: Arc::clone(&self.store), actor: actor.clone() });
+        let tool = (self.inner.tool_over)(Arc::clone(&store), Some(&actor));
+        Self { inner: Arc::clone(&self.inner), store, tool, actor: Some(actor) }
+    }
+
     /// The tool, for an agent loop.
     pub fn tool(&self) -> Arc<dyn MemoryTool> {
-        Arc::clone(&self.inner.tool)
+        Arc::clone(&self.tool)
     }
 
     /// A runner of the tool, which answers a response of the Messages API.
@@ -96,7 +131,7 @@ impl Memory {
 
     /// The store, including all policies.
     pub fn store(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.inner.store)
+        Arc::clone(&self.store)
     }
 
     /// The backend, without policies and encryption.
@@ -117,7 +152,8 @@ impl Memory {
     /// It is below the policies, so limits and screening do not apply to restored files.
     #[cfg(feature = "history")]
     pub fn history(&self) -> Option<History<Arc<dyn Store>>> {
-        self.inner.history.as_ref().map(HistoryStore::history)
+        let history = self.inner.history.as_ref().map(HistoryStore::history)?;
+        Some(self.actor.iter().cloned().fold(history, History::by))
     }
 
     /// Reads the file or lists the directory at `path`.
@@ -128,7 +164,7 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.inner.store.read(path).await
+        self.store.read(path).await
     }
 
     /// Reads the file at `path` as UTF-8 text.
@@ -140,7 +176,7 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.inner.store.read_to_string(path).await
+        self.store.read_to_string(path).await
     }
 
     /// Reads the contents of the file at `path`.
@@ -151,7 +187,7 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.inner.store.read_bytes(path).await
+        self.store.read_bytes(path).await
     }
 
     /// Whether there is a file or directory at `path`. `/memories` always exists.
@@ -173,7 +209,7 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.inner.store.write(path, content).await
+        self.store.write(path, content).await
     }
 
     /// Replaces the contents of the file at `path` only if they are `expected`. `None` creates the file only if nothing
@@ -241,7 +277,7 @@ impl Memory {
                 Node::File(file) => (Precondition::Version(file.version), Some(file.content)),
                 Node::Directory(_) => return Err(StoreError::NotAFile { path: path.into() }),
             };
-            match self.inner.store.apply(Batch::new().require(path, precondition).write(path, change(found)?)).await {
+            match self.store.apply(Batch::new().require(path, precondition).write(path, change(found)?)).await {
                 Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
                 outcome => return outcome,
             }
@@ -258,7 +294,7 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.inner.store.list(directory).await
+        self.store.list(directory).await
     }
 
     /// Moves the file or directory at `from` to `to`, which must not exist.
@@ -270,7 +306,7 @@ impl Memory {
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
         Q: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.inner.store.rename(from, to).await
+        self.store.rename(from, to).await
     }
 
     /// Removes the file at `path`, or the directory and every file under it.
@@ -281,7 +317,7 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.inner.store.remove(path).await
+        self.store.remove(path).await
     }
 
     /// Removes all files. Their access times are removed too, if the memory was opened with
@@ -292,7 +328,7 @@ impl Memory {
     /// The errors of [`Store::apply`], and [`StoreError::Refused`] if a [mounted](MemoryBuilder::mount) store contains
     /// files. Open the memory without mounts to clear it.
     pub async fn clear(&self) -> Result<(), StoreError> {
-        self.inner.store.remove(MemoryPath::root()).await
+        self.store.remove(MemoryPath::root()).await
     }
 
     /// Removes all files of this memory, its history, its access times and the records of other policies, in one step.
@@ -301,7 +337,7 @@ impl Memory {
     /// # Errors
     /// The errors of [`clear`](Self::clear).
     pub async fn forget(&self) -> Result<(), StoreError> {
-        self.inner.store.apply(Batch::new().remove(StorePath::memories()).remove(StorePath::records())).await
+        self.store.apply(Batch::new().remove(StorePath::memories()).remove(StorePath::records())).await
     }
 
     /// Removes the files that have [expired](MemoryBuilder::expire_after), which are already hidden. It removes
@@ -342,7 +378,7 @@ impl Memory {
     /// # Errors
     /// The errors of [`read`](Self::read).
     pub async fn usage(&self) -> Result<Usage, StoreError> {
-        self.inner.store.usage().await
+        self.store.usage().await
     }
 
     /// Reports all changes after the return. Changes through this memory are reported at once. To detect those of other
@@ -364,7 +400,7 @@ impl Memory {
     /// # }
     /// ```
     pub async fn watch(&self) -> Watch {
-        self.inner.feed.watch(&self.inner.store).await
+        self.inner.feed.watch(&self.store).await
     }
 
     /// Finds words or a regular expression in the names and lines of all files that the policies show.
@@ -390,7 +426,7 @@ impl Memory {
         &self,
         search: &memory_tool_core::Search,
     ) -> Result<memory_tool_core::SearchReport, memory_tool_core::SearchError> {
-        search.run(&self.inner.store).await
+        search.run(&self.store).await
     }
 
     /// Checks the whole backend for damage, including files that policies hide, with the histories of all scopes. The

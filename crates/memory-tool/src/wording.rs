@@ -1,6 +1,7 @@
 //! [`WordedTool`]: a tool whose replies and errors a function words.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use memory_tool_core::{
@@ -16,7 +17,7 @@ pub(crate) type Wording = Box<dyn Fn(&Result<Reply, Error>) -> Option<String> + 
 /// A tool whose replies and errors a function words.
 pub(crate) struct WordedTool {
     pub(crate) inner: SharedTool,
-    pub(crate) wording: Wording,
+    pub(crate) wording: Arc<Wording>,
 }
 
 impl WordedTool {

@@ -16,10 +16,10 @@ macro_rules! pages {
 }
 
 /// The pages by the names of the commands.
-const PAGES: [(&str, &str); 38] = pages! {
-    "memory-tool" "run" "chat" "mcp" "conformance" "verify" "gc" "expire" "keygen" "rekey" "copy" "export" "import"
-    "memories" "forget" "migrate" "ls" "cat" "edit" "append" "mv" "rm" "search" "log" "show" "diff" "undo" "redo"
-    "restore" "redact"
+const PAGES: [(&str, &str); 40] = pages! {
+    "memory-tool" "run" "chat" "mcp" "serve" "token" "conformance" "verify" "gc" "expire" "keygen" "rekey" "copy"
+    "export" "import" "memories" "forget" "migrate" "ls" "cat" "edit" "append" "mv" "rm" "search" "log" "show" "diff"
+    "undo" "redo" "restore" "redact"
     "view" "create" "str_replace" "insert" "delete" "rename" "completions" "man"
 };
 

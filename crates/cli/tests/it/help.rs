@@ -10,7 +10,7 @@ const HEADINGS: [&str; 8] =
     ["Usage:", "Arguments:", "Options:", "Store:", "Encryption of SRC:", "Encryption:", "Policies:", "Exit status:"];
 
 /// The commands that work on one store, which may be the default store.
-const COMMANDS_WITH_STORE: [&str; 32] = [
+const COMMANDS_WITH_STORE: [&str; 33] = [
     "append",
     "cat",
     "chat",
@@ -38,6 +38,7 @@ const COMMANDS_WITH_STORE: [&str; 32] = [
     "rm",
     "run",
     "search",
+    "serve",
     "show",
     "str_replace",
     "undo",
@@ -45,7 +46,7 @@ const COMMANDS_WITH_STORE: [&str; 32] = [
     "view",
 ];
 
-const COMMANDS_WITHOUT_STORE: [&str; 5] = ["completions", "conformance", "copy", "keygen", "man"];
+const COMMANDS_WITHOUT_STORE: [&str; 6] = ["completions", "conformance", "copy", "keygen", "man", "token"];
 
 fn commands() -> impl Iterator<Item = &'static str> + Clone {
     COMMANDS_WITH_STORE.into_iter().chain(COMMANDS_WITHOUT_STORE)

@@ -34,6 +34,8 @@ mod protocol;
 #[cfg(unix)]
 mod readme;
 mod search;
+#[cfg(all(feature = "server", unix))]
+mod serve;
 mod stores;
 #[cfg(unix)]
 mod terminal;

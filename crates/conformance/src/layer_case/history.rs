@@ -165,7 +165,7 @@ async fn entries_are_in_order(store: Arc<dyn Store>) -> Outcome {
     }
     let history = first.history();
     let entries = history.entries(&LogFilter::new()).await?;
-    let paths = |entry: &Entry| entry.changes.iter().map(|change| change.path().clone()).collect::<Vec<_>>();
+    let paths = |entry: &Entry| entry.changes.iter().filter_map(|change| change.path().cloned()).collect::<Vec<_>>();
     let found: Vec<_> = entries.iter().map(|entry| (entry.number, paths(entry))).collect();
     let expected = |number: usize| Ok::<_, BoxError>((number as u64 + 1, vec![file(&number.to_string())?]));
     expect_equal("the log", found, (0..sessions.len()).rev().map(expected).collect::<Result<_, _>>()?)?;

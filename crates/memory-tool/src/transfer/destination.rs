@@ -207,7 +207,7 @@ impl Destination {
         is_expected: impl Fn(&StorePath) -> bool,
     ) -> Result<WriteReport, TransferError> {
         self.finish().await?;
-        let listed = self.memory.inner.store.list(StorePath::memories()).await.map_err(TransferError::Writing)?;
+        let listed = self.memory.store.list(StorePath::memories()).await.map_err(TransferError::Writing)?;
         let is_other = |path: &StorePath| !self.outcomes.contains_key(path) && !is_expected(path);
         let only_in_destination = listed.iter().filter(|entry| is_other(&entry.path)).count() as u64;
         let dry_run = self.memory.inner.transfer.is_dry_run;
@@ -233,7 +233,7 @@ impl Writing {
         let mut attempted = None;
         let mut unknown_outcome = None;
         for _ in 0..MAX_ATTEMPTS {
-            let (expected, outcome) = match self.memory.inner.store.read(&self.path).await {
+            let (expected, outcome) = match self.memory.store.read(&self.path).await {
                 Ok(Node::Absent) => (Precondition::Absent, Outcome::Copied { bytes }),
                 Ok(Node::File(there)) if there.content == self.content => {
                     self.known_version = Some(there.version);
@@ -251,7 +251,7 @@ impl Writing {
             };
             let batch = Batch::new().require(self.path.clone(), expected);
             let batch = batch.write_with_times(self.path.clone(), self.content.clone(), self.times);
-            match self.memory.inner.store.apply(batch).await {
+            match self.memory.store.apply(batch).await {
                 Ok(()) => return self.read_back(outcome).await,
                 // Another program changed the file.
                 Err(StoreError::AlreadyExists { .. } | StoreError::VersionMismatch { .. }) => {}
@@ -269,7 +269,7 @@ impl Writing {
     }
 
     async fn read_back(&mut self, outcome: Outcome) -> Result<Outcome, TransferError> {
-        match self.memory.inner.store.read(&self.path).await {
+        match self.memory.store.read(&self.path).await {
             Ok(Node::File(there)) if there.content == self.content => {
                 self.known_version = Some(there.version);
                 Ok(outcome)

@@ -1,0 +1,309 @@
+//! `memory-tool serve` and `memory-tool token`, as processes over real sockets.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Instant;
+
+use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
+use serde_json::{Value, json};
+
+const LARGEST: usize = 16 * 1024 * 1024;
+
+/// Runs `memory-tool token`, and returns its lines.
+fn token(place: &Place, arguments: &[&str]) -> Vec<String> {
+    let mut command = program();
+    command.args(["token", arguments[0], "--tokens"]).arg(place.outside("tokens.json")).args(&arguments[1..]);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// Creates a token. Returns it, and its id.
+fn new_token(place: &Place, arguments: &[&str]) -> (String, String) {
+    let lines = token(place, &[&["new", "--actor", "user/42"], arguments].concat());
+    (lines[1].clone(), lines[0].strip_prefix("id: ").unwrap().to_owned())
+}
+
+/// A server of a database. It is killed on drop.
+struct Server {
+    process: Child,
+    address: String,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Both fail if the process has exited.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Server {
+    fn start(place: &Place) -> Self {
+        let mut command = program();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--store"]).arg(store(place));
+        command.arg("--tokens").arg(place.outside("tokens.json"));
+        let mut process = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim_end().strip_prefix("memory-tool: listening on http://");
+        Self { address: address.unwrap_or_else(|| panic!("{line}")).to_owned(), process }
+    }
+
+    fn head(&self, path: &str, headers: &[(&str, &str)], length: usize) -> TcpStream {
+        let host = headers.iter().find(|(name, _)| *name == "host").map_or(self.address.as_str(), |(_, host)| host);
+        let mut head =
+            format!("POST {path} HTTP/1.1\r\nhost: {host}\r\ncontent-length: {length}\r\nconnection: close\r\n");
+        for (name, value) in headers.iter().filter(|(name, _)| *name != "host") {
+            head += &format!("{name}: {value}\r\n");
+        }
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+        stream
+    }
+
+    /// The status and the body of the response to a call of the tool.
+    fn call(&self, memory: &str, token: &str, body: &Value) -> (u16, Value) {
+        let authorization = format!("Bearer {token}");
+        let path = format!("/v1/memory_stores/{memory}/tool");
+        let body = body.to_string();
+        let mut stream = self.head(&path, &[("authorization", &authorization)], body.len());
+        stream.write_all(body.as_bytes()).unwrap();
+        response(stream)
+    }
+
+    fn signal(&self, signal: &str) {
+        assert!(Command::new("kill").args([signal, &self.process.id().to_string()]).status().unwrap().success());
+    }
+}
+
+fn store(place: &Place) -> String {
+    format!("sqlite:{}", place.outside("memory.db").display())
+}
+
+fn response(mut stream: TcpStream) -> (u16, Value) {
+    let mut response = Vec::new();
+    // The server closes a connection whose body it has not read.
+    let _ = stream.read_to_end(&mut response);
+    let response = String::from_utf8(response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no response: {response:?}"));
+    let body: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {response}"));
+    let id = head.lines().find_map(|line| line.strip_prefix("request-id: ")).unwrap();
+    if body["type"] == "error" {
+        assert_eq!(body["request_id"], id);
+    }
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body)
+}
+
+fn create(path: &str) -> Value {
+    json!({"command": "create", "path": path, "file_text": "one\n"})
+}
+
+fn view(path: &str) -> Value {
+    json!({"command": "view", "path": path})
+}
+
+#[test]
+fn a_turn_runs_in_order_and_its_actor_is_in_the_history() {
+    let place = Place::new();
+    let (secret, _) = new_token(&place, &["--all-memories", "--right", "tool", "--create"]);
+    let server = Server::start(&place);
+    let call = |id: &str, input: Value| json!({"type": "tool_use", "id": id, "name": "memory", "input": input});
+    let turn = json!({"role": "assistant", "stop_reason": "tool_use", "content": [
+        {"type": "text", "text": "I'll note it."},
+        call("a", create("/memories/a.txt")),
+        call("b", json!({"command": "insert", "path": "/memories/a.txt", "insert_line": 1, "insert_text": "two"})),
+    ]});
+    let (status, body) = server.call("alice", &secret, &turn);
+    assert_eq!(status, 200, "{body}");
+    assert_eq!((&body["content"][0]["tool_use_id"], &body["content"][1]["tool_use_id"]), (&json!("a"), &json!("b")));
+    let (_, body) = server.call("alice", &secret, &call("c", view("/memories/a.txt")));
+    assert!(body["content"][0]["content"].as_str().unwrap().contains("     1\tone\n     2\ttwo\n"), "{body}");
+    let (_, body) = server.call("alice", &secret, &view("/memories/none"));
+    assert_eq!(body["content"][0]["is_error"], true);
+    let log = program().args(["log", "--store", &format!("{}?memory=alice", store(&place))]).output().unwrap();
+    let log = String::from_utf8(log.stdout).unwrap();
+    assert_eq!(log.matches("user/42").count(), 2, "{log}");
+}
+
+#[test]
+fn a_token_reaches_its_memories_only_with_its_rights() {
+    let place = Place::new();
+    let (all, _) = new_token(&place, &["--admin"]);
+    let (alice, _) = new_token(&place, &["--memory", "alice", "--right", "tool"]);
+    let (team, _) = new_token(&place, &["--memory-prefix", "team-", "--right", "tool", "--create"]);
+    let (reader, _) = new_token(&place, &["--memory", "alice", "--right", "read"]);
+    let (expired, _) = new_token(&place, &["--memory", "alice", "--right", "tool", "--expires-in", "0s"]);
+    let server = Server::start(&place);
+    assert_eq!(server.call("alice", &all, &create("/memories/a")).0, 200);
+    for (memory, token, expected) in [
+        ("alice", alice.as_str(), 200),
+        ("bob", &alice, 404),
+        ("alice2", &alice, 404),
+        ("team-1", &team, 200),
+        ("alice", &team, 404),
+        ("alice", &reader, 403),
+        ("alice", &expired, 401),
+        ("alice", "memtok_wrong", 401),
+        ("alice", "", 401),
+        ("team-1/../alice", &team, 404),
+        ("team-1%2F..%2Falice", &team, 200), // a database may have such a name
+    ] {
+        let (status, body) = server.call(memory, token, &view("/memories"));
+        assert_eq!(status, expected, "{memory}: {body}");
+    }
+    // A missing memory has the same error as the memory of another tenant.
+    let messages = ["alice", "missing"].map(|memory| {
+        let (_, body) = server.call(memory, &alice, &view("/memories"));
+        body["error"]["message"].as_str().map(str::to_owned)
+    });
+    assert_eq!(messages, [None, Some("there is no memory store \"missing\"".to_owned())]);
+}
+
+#[test]
+fn a_revoked_token_stops_working() {
+    let place = Place::new();
+    let (secret, id) = new_token(&place, &["--admin"]);
+    let server = Server::start(&place);
+    assert_eq!(server.call("alice", &secret, &view("/memories")).0, 200);
+    assert!(token(&place, &["list"])[0].contains(&id));
+    token(&place, &["revoke", &id]);
+    let start = Instant::now();
+    while server.call("alice", &secret, &view("/memories")).0 != 401 {
+        assert!(start.elapsed() < PATIENCE);
+    }
+}
+
+#[test]
+fn the_file_has_only_hashes_and_concurrent_changes_are_all_kept() {
+    let place = Place::new();
+    let secrets: Vec<_> = thread::scope(|scope| {
+        let new = || scope.spawn(|| new_token(&place, &["--memory", "alice", "--right", "tool"]).0);
+        let running: Vec<_> = (0..16).map(|_| new()).collect();
+        running.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let file = place.outside("tokens.json");
+    let text = fs::read_to_string(&file).unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(secrets.iter().all(|secret| !text.contains(secret) && secret.len() == 71));
+    assert_eq!(token(&place, &["list"]).len(), 16);
+}
+
+/// The body never arrives: a response proves that the server does not wait for it.
+#[test]
+fn a_request_is_refused_before_its_body_arrives() {
+    let place = Place::new();
+    let (secret, _) = new_token(&place, &["--admin"]);
+    let server = Server::start(&place);
+    let authorization = format!("Bearer {secret}");
+    let valid = ("authorization", authorization.as_str());
+    for (headers, length, expected) in [
+        (&[valid, ("host", "evil.example")][..], 100, 403),
+        (&[valid, ("origin", "http://evil.example")], 100, 403),
+        (&[], 100, 401),
+        (&[("x-api-key", "memtok_wrong")], 100, 401),
+        (&[valid, ("x-api-key", "memtok_other")], 100, 401),
+        (&[valid], LARGEST + 1, 413),
+    ] {
+        let stream = server.head("/v1/memory_stores/alice/tool", headers, length);
+        assert_eq!(response(stream).0, expected, "{headers:?}");
+    }
+    let mut stream = server.head("/v1/memory_stores/alice/tool", &[("x-api-key", &secret)], 2);
+    stream.write_all(b"{}").unwrap();
+    assert_eq!(response(stream).0, 200);
+}
+
+#[test]
+fn idle_and_cut_connections_keep_nobody_out() {
+    let place = Place::new();
+    let (secret, _) = new_token(&place, &["--admin"]);
+    let server = Server::start(&place);
+    let authorization = format!("Bearer {secret}");
+    let idle: Vec<_> = (0..300).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    for _ in 0..100 {
+        drop(server.head("/v1/memory_stores/alice/tool", &[("authorization", &authorization)], 100));
+    }
+    assert_eq!(server.call("alice", &secret, &view("/memories")).0, 200);
+    drop(idle);
+}
+
+/// Runs clients that insert lines, and returns the number of replies of success.
+fn insert(server: &Server, secret: &str, clients: usize, lines: usize, stop: impl FnOnce() + Send) -> usize {
+    thread::scope(|scope| {
+        let insert = move || {
+            let insert = json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "x\n"});
+            let mut kept = 0;
+            for _ in 0..lines {
+                let path = "/v1/memory_stores/alice/tool";
+                let Ok(mut stream) = TcpStream::connect(&server.address) else { return kept };
+                let body = insert.to_string();
+                let head =
+                    format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nx-api-key: {secret}\r\nconnection: close\r\n");
+                let _ = write!(stream, "{head}content-length: {}\r\n\r\n{body}", body.len());
+                let mut reply = String::new();
+                let _ = stream.read_to_string(&mut reply);
+                kept += usize::from(reply.starts_with("HTTP/1.1 200") && !reply.contains("is_error"));
+            }
+            kept
+        };
+        let running: Vec<_> = (0..clients).map(|_| scope.spawn(insert)).collect();
+        stop();
+        running.into_iter().map(|thread| thread.join().unwrap()).sum()
+    })
+}
+
+/// The lines in the file, which a view would cut.
+fn lines(place: &Place) -> usize {
+    let store = format!("{}?memory=alice", store(place));
+    let output = program().args(["cat", "--store", &store, "/memories/a"]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().filter(|line| *line == "x").count()
+}
+
+#[test]
+fn concurrent_inserts_are_all_kept() {
+    let place = Place::new();
+    let (secret, _) = new_token(&place, &["--admin"]);
+    let server = Server::start(&place);
+    server.call("alice", &secret, &create("/memories/a"));
+    assert_eq!(insert(&server, &secret, 64, 50, || ()), 64 * 50);
+    assert_eq!(lines(&place), 64 * 50);
+}
+
+#[test]
+fn a_server_that_ends_under_load_loses_nothing_acknowledged() {
+    for (signal, status) in [("-KILL", None), ("-TERM", Some(143))] {
+        let place = Place::new();
+        let (secret, _) = new_token(&place, &["--admin"]);
+        let mut server = Server::start(&place);
+        server.call("alice", &secret, &create("/memories/a"));
+        let kept = insert(&server, &secret, 16, 50, || {
+            while lines(&place) < 20 {}
+            server.signal(signal);
+        });
+        assert_eq!(wait_for_end(&mut server.process).code(), status);
+        let found = lines(&place);
+        assert!(kept >= 20 && found >= kept, "{signal}: {found} of {kept}");
+    }
+}
+
+#[test]
+fn the_check_reports_tokens_that_others_can_read() {
+    let place = Place::new();
+    new_token(&place, &["--admin"]);
+    let check = || {
+        let mut command = program();
+        command.args(["serve", "--check", "--store", &store(&place), "--tokens"]).arg(place.outside("tokens.json"));
+        command.output().unwrap()
+    };
+    assert_eq!(check().status.code(), Some(0));
+    fs::set_permissions(place.outside("tokens.json"), fs::Permissions::from_mode(0o644)).unwrap();
+    let output = check();
+    assert_eq!(output.status.code(), Some(2));
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.contains("mode 644 gives other users access"), "{errors}");
+}

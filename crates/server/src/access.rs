@@ -1,0 +1,128 @@
+//! [`Caller`]: the sender of a request, and the rights of its token.
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use memory_tool::Actor;
+use memory_tool::store::MemoryName;
+use serde::{Deserialize, Serialize};
+
+use crate::error::ApiError;
+
+/// A right of a token in the memories that it reaches.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Right {
+    /// The six commands of the tool, by the agent.
+    Tool,
+    /// Reads and listings of files and versions.
+    Read,
+    /// Changes of files, and their redaction.
+    Write,
+    /// Creation, change, archive and removal of memories.
+    Admin,
+}
+
+impl Right {
+    /// All rights.
+    pub const ALL: [Self; 4] = [Self::Tool, Self::Read, Self::Write, Self::Admin];
+}
+
+/// The memories that a token reaches.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Grant {
+    /// All memories.
+    All,
+    /// The memory with this name.
+    #[serde(with = "name")]
+    Name(MemoryName),
+    /// The memories whose names start with this text.
+    Prefix(String),
+}
+
+mod name {
+    use memory_tool::store::MemoryName;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(name: &MemoryName, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(name.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MemoryName, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Grant {
+    fn reaches(&self, memory: &MemoryName) -> bool {
+        match self {
+            Self::All => true,
+            Self::Name(name) => name == memory,
+            Self::Prefix(prefix) => memory.as_str().starts_with(prefix.as_str()),
+        }
+    }
+}
+
+/// The sender of a request: the owner of a valid token.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    actor: Actor,
+    grants: Vec<Grant>,
+    rights: Vec<Right>,
+    creates: bool,
+}
+
+impl Caller {
+    /// Creates a caller from the token's entry.
+    pub fn new(actor: Actor, grants: Vec<Grant>, rights: Vec<Right>) -> Self {
+        Self { actor, grants, rights, creates: false }
+    }
+
+    /// Allows the caller to create a memory that it reaches with its first command.
+    #[must_use]
+    pub fn creating(mut self, creates: bool) -> Self {
+        self.creates = creates;
+        self
+    }
+
+    /// The actor of this caller's changes.
+    pub fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// Whether the first command of the caller creates a memory.
+    pub fn creates(&self) -> bool {
+        self.creates
+    }
+
+    /// Whether the caller knows of this memory. Another tenant's memory is reported as not found.
+    pub fn reaches(&self, memory: &MemoryName) -> bool {
+        self.grants.iter().any(|grant| grant.reaches(memory))
+    }
+
+    /// Checks a right, in a memory or for all of them.
+    ///
+    /// # Errors
+    /// [`ApiError`] 404 if the caller does not reach the memory, 403 if the right is missing.
+    pub fn check(&self, right: Right, memory: Option<&MemoryName>) -> Result<(), ApiError> {
+        if let Some(memory) = memory
+            && !self.reaches(memory)
+        {
+            return Err(ApiError::no_such_memory(memory.as_str()));
+        }
+        if self.rights.contains(&right) { Ok(()) } else { Err(ApiError::permission()) }
+    }
+}
+
+/// The layer of authentication puts the caller into each request, so its absence is a fault of this program.
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        std::future::ready(caller.ok_or_else(ApiError::authentication)).await
+    }
+}

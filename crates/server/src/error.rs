@@ -1,0 +1,156 @@
+//! [`ApiError`]: an error response, in the form of Anthropic's API.
+
+use axum::Json;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use memory_tool::{ErrorKind, StoreError};
+use serde_json::{Map, Value, json};
+
+/// An error response, in the form of Anthropic's API. Its text never names a place of the host.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    status: StatusCode,
+    kind: &'static str,
+    message: String,
+    details: Map<String, Value>,
+}
+
+impl ApiError {
+    fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+        Self { status, kind, message: message.into(), details: Map::new() }
+    }
+
+    /// 400: the request is invalid. The message names the mistake.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message)
+    }
+
+    /// 401: there is no valid token.
+    pub fn authentication() -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, "authentication_error", "the token is missing or not valid")
+    }
+
+    /// 403: the token has not the right.
+    pub fn permission() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "permission_error", "the token does not allow this")
+    }
+
+    /// 404: the named thing does not exist, or the caller must not know of it.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found_error", message)
+    }
+
+    /// 404 for a memory.
+    pub fn no_such_memory(name: &str) -> Self {
+        Self::not_found(format!("there is no memory store {name:?}"))
+    }
+
+    /// 409: another file has the path.
+    pub fn path_conflict(path: &str, memory_id: &str) -> Self {
+        Self::new(StatusCode::CONFLICT, "memory_path_conflict_error", format!("{path} is taken by another memory"))
+            .with("conflicting_path", path)
+            .with("conflicting_memory_id", memory_id)
+    }
+
+    /// 409: the contents changed after the caller read them.
+    pub fn precondition_failed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, "memory_precondition_failed_error", message)
+    }
+
+    /// 500: the storage failed. The log has the reason.
+    pub fn storage() -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "api_error", "the storage failed")
+    }
+
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.status == StatusCode::NOT_FOUND
+    }
+
+    /// 403: the header `Host` or `Origin` names another site.
+    pub(crate) fn other_site() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "permission_error", "the header Host or Origin names another site")
+    }
+
+    /// 405: the path has no such method.
+    pub(crate) fn method() -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "invalid_request_error", "the method is not allowed at this path")
+    }
+
+    /// 408: the body did not arrive in time.
+    pub(crate) fn too_slow() -> Self {
+        Self::new(StatusCode::REQUEST_TIMEOUT, "timeout_error", "the body did not arrive in time")
+    }
+
+    /// 413: the body is too large.
+    pub(crate) fn too_large(limit: usize) -> Self {
+        let message = format!("the body is longer than the limit of {limit} bytes");
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
+    }
+
+    /// 429: the token has too many requests at the same time.
+    pub(crate) fn too_many_requests() -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", "the token has too many concurrent requests")
+    }
+
+    /// 503: the server or the storage is busy.
+    pub(crate) fn busy() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded_error", "the server is busy; try again")
+    }
+
+    /// The response with the id of the request.
+    pub(crate) fn response(&self, request_id: Option<&str>) -> Response {
+        let mut error = self.details.clone();
+        error.insert("type".to_owned(), self.kind.into());
+        error.insert("message".to_owned(), self.message.as_str().into());
+        let mut body = json!({"type": "error", "error": error});
+        if let Some(id) = request_id {
+            body["request_id"] = id.into();
+        }
+        let mut response = (self.status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        match self.status {
+            StatusCode::UNAUTHORIZED => _ = headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer")),
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            // The official SDKs would repeat the request twice without success.
+            StatusCode::CONFLICT => _ = headers.insert("x-should-retry", HeaderValue::from_static("false")),
+            _ => {}
+        }
+        response
+    }
+
+    fn with(mut self, name: &str, value: &str) -> Self {
+        self.details.insert(name.to_owned(), value.into());
+        self
+    }
+}
+
+/// Only the kind of the error is reported, because its text can name a place of the host.
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        error.kind().into()
+    }
+}
+
+/// The error of opening a memory.
+impl From<ErrorKind> for ApiError {
+    fn from(kind: ErrorKind) -> Self {
+        match kind {
+            ErrorKind::NotFound => Self::not_found("it does not exist"),
+            ErrorKind::Busy => Self::busy(),
+            _ => Self::storage(),
+        }
+    }
+}
+
+/// The layer of request ids writes the error again, with the id.
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut response = self.response(None);
+        response.extensions_mut().insert(self);
+        response
+    }
+}

@@ -1,0 +1,80 @@
+//! [`Hosts`]: the names of this server, against DNS rebinding and web pages of other sites.
+
+use std::net::SocketAddr;
+
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, Uri};
+
+/// The names of this server.
+#[derive(Debug)]
+pub(crate) struct Hosts {
+    names: Vec<Authority>,
+    port: u16,
+}
+
+impl Hosts {
+    /// The names of this machine, the address, and those given, which may end with a port.
+    pub(crate) fn new(address: SocketAddr, given: &[String]) -> Self {
+        let own = match address {
+            SocketAddr::V4(address) => address.ip().to_string(),
+            SocketAddr::V6(address) => format!("[{}]", address.ip()),
+        };
+        let local = ["localhost", "127.0.0.1", "[::1]", &own].map(str::to_owned);
+        let names = local.iter().chain(given).filter_map(|name| name.parse().ok()).collect();
+        Self { names, port: address.port() }
+    }
+
+    /// Whether a request is for this server, and comes from no other web site.
+    pub(crate) fn allow(&self, headers: &HeaderMap) -> bool {
+        let mut hosts = headers.get_all(HOST).iter();
+        let host = match (hosts.next(), hosts.next()) {
+            (Some(host), None) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
+            _ => None,
+        };
+        let is_own = host.is_some_and(|host| self.names.iter().any(|name| is_same(name, &host)));
+        is_own && headers.get_all(ORIGIN).iter().all(|origin| origin.to_str().is_ok_and(|origin| self.has_page(origin)))
+    }
+
+    fn has_page(&self, origin: &str) -> bool {
+        let Ok(uri) = origin.parse::<Uri>() else { return false };
+        let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return false };
+        // Another program may serve pages at another port of this machine.
+        let is_local =
+            |name: &Authority| scheme == "http" && authority.port_u16() == Some(self.port) && is_same(name, authority);
+        let (local, given) = self.names.split_at(self.names.len().min(4));
+        local.iter().any(is_local) || given.iter().any(|name| is_same(name, authority))
+    }
+}
+
+fn is_same(name: &Authority, given: &Authority) -> bool {
+    name.host().eq_ignore_ascii_case(given.host()) && name.port_u16().is_none_or(|port| given.port_u16() == Some(port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_own_names_and_pages_are_allowed() {
+        let hosts = Hosts::new(SocketAddr::from(([127, 0, 0, 1], 8808)), &["memory.example".to_owned()]);
+        let allows = |host: &str, origin: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, host.parse().unwrap());
+            origin.into_iter().for_each(|origin| _ = headers.insert(ORIGIN, origin.parse().unwrap()));
+            hosts.allow(&headers)
+        };
+        for host in ["localhost", "127.0.0.1:8808", "[::1]:8808", "LOCALHOST:1", "memory.example:443"] {
+            assert!(allows(host, None), "{host}");
+        }
+        for host in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "192.0.2.1", "a@b@c"] {
+            assert!(!allows(host, None), "{host}");
+        }
+        for origin in ["http://localhost:8808", "https://memory.example"] {
+            assert!(allows("localhost", Some(origin)), "{origin}");
+        }
+        for origin in ["null", "http://localhost:1", "https://localhost", "http://evil.example", "x", ""] {
+            assert!(!allows("localhost", Some(origin)), "{origin}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+
+mod access;
+mod admission;
+mod api;
+mod error;
+mod hosts;
+mod memories;
+mod server;
+mod service;
+mod tokens;
+mod tool;
+
+pub use access::{Caller, Grant, Right};
+pub use error::ApiError;
+pub use memories::{Memories, OpenMemory};
+pub use server::Server;
+pub use tokens::{TokenEntry, TokenFile};

@@ -1,0 +1,240 @@
+//! [`TokenFile`]: the tokens of callers, kept as hashes in a file.
+//!
+//! A token has 256 random bits, so guesses cannot find it from its SHA-256. A slow hash as for passwords would
+//! only make requests slow.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use memory_tool::Actor;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use tokio::task::spawn_blocking;
+
+use crate::access::{Caller, Grant, Right};
+
+/// The start of each token, for tools that find secrets in texts.
+const PREFIX: &str = "memtok_";
+
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// The interval of the checks for changes of the file.
+const RELOAD: Duration = Duration::from_millis(500);
+
+/// A token in the file, without its secret.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TokenEntry {
+    /// The id, to revoke the token.
+    pub id: String,
+    /// The SHA-256 of the token in hexadecimal.
+    hash: String,
+    /// The actor of changes with this token.
+    #[serde(with = "actor")]
+    pub actor: Actor,
+    /// The memories that it reaches.
+    pub memories: Vec<Grant>,
+    /// The rights in these memories.
+    pub rights: Vec<Right>,
+    /// The end, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+    /// Whether its first command creates a memory that it reaches.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub create: bool,
+}
+
+mod actor {
+    use memory_tool::Actor;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(actor: &Actor, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(actor.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Actor, D::Error> {
+        Actor::from_trusted_name(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+impl TokenEntry {
+    /// Creates a token. Returns its entry, and its secret, which the entry does not contain.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub fn generate(actor: Actor, memories: Vec<Grant>, rights: Vec<Right>) -> io::Result<(Self, String)> {
+        let (mut id, mut secret) = ([0; 6], [0; 32]);
+        getrandom::fill(&mut id).and_then(|()| getrandom::fill(&mut secret)).map_err(io::Error::other)?;
+        let secret = format!("{PREFIX}{}", hexadecimal(&secret));
+        let (id, hash) = (hexadecimal(&id), hash_of(&secret));
+        Ok((Self { id, hash, actor, memories, rights, expires: None, create: false }, secret))
+    }
+
+    fn is_valid(&self) -> bool {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::MAX).as_secs();
+        self.expires.is_none_or(|end| now < end)
+    }
+
+    fn caller(&self) -> Caller {
+        Caller::new(self.actor.clone(), self.memories.clone(), self.rights.clone()).creating(self.create)
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn hash_of(token: &str) -> String {
+    hexadecimal(&Sha256::digest(token.as_bytes()))
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    tokens: Vec<TokenEntry>,
+}
+
+/// The file of the tokens. Its methods block.
+#[derive(Clone, Debug)]
+pub struct TokenFile(PathBuf);
+
+impl TokenFile {
+    /// The file at a path.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// The entries. A missing file is empty.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is not valid, or other users can access it.
+    pub fn entries(&self) -> io::Result<Vec<TokenEntry>> {
+        let file = match File::open(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            opened => opened?,
+        };
+        refuse_others(&file.metadata()?)?;
+        let mut content = Vec::new();
+        file.take(MAX_FILE_BYTES).read_to_end(&mut content)?;
+        Ok(serde_json::from_slice::<Content>(&content)?.tokens)
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// The errors of [`entries`](Self::entries), or the file cannot be written.
+    pub fn add(&self, entry: TokenEntry) -> io::Result<()> {
+        self.change(|tokens| tokens.push(entry))
+    }
+
+    /// Removes the entry with this id. Returns whether there was one.
+    ///
+    /// # Errors
+    /// The errors of [`add`](Self::add).
+    pub fn revoke(&self, id: &str) -> io::Result<bool> {
+        let mut found = false;
+        self.change(|tokens| {
+            found = tokens.iter().any(|entry| entry.id == id);
+            tokens.retain(|entry| entry.id != id);
+        })?;
+        Ok(found)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<TokenEntry>)) -> io::Result<()> {
+        // The file itself is replaced, so another one is locked.
+        let mut lock_name = self.0.clone().into_os_string();
+        lock_name.push(".lock");
+        let lock = File::options().create(true).append(true).open(lock_name)?;
+        lock.lock()?;
+        let mut tokens = self.entries()?;
+        change(&mut tokens);
+        let directory = self.0.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let mut new = tempfile::NamedTempFile::new_in(directory)?; // with mode 0600
+        serde_json::to_writer_pretty(&mut new, &Content { tokens })?;
+        new.write_all(b"\n")?;
+        new.as_file().sync_all()?;
+        new.persist(&self.0)?;
+        Ok(())
+    }
+}
+
+/// Refuses a file that other users can access.
+#[cfg(unix)]
+fn refuse_others(metadata: &fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let mode = metadata.permissions().mode() & 0o777;
+    if mode & 0o077 != 0 {
+        let message = format!("mode {mode:03o} gives other users access: run `chmod 600` on it");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    Ok(())
+}
+
+/// Without file modes, the permissions are inherited from the directory.
+#[cfg(not(unix))]
+fn refuse_others(_: &fs::Metadata) -> io::Result<()> {
+    Ok(())
+}
+
+/// The tokens of a running server.
+#[derive(Debug)]
+pub(crate) struct Tokens {
+    file: TokenFile,
+    entries: Mutex<Arc<Vec<TokenEntry>>>,
+}
+
+impl Tokens {
+    pub(crate) fn load(file: TokenFile) -> io::Result<Self> {
+        let entries = Mutex::new(Arc::new(file.entries()?));
+        Ok(Self { file, entries })
+    }
+
+    fn entries(&self) -> Arc<Vec<TokenEntry>> {
+        Arc::clone(&self.entries.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The caller with this token, and the id of the token.
+    pub(crate) fn caller(&self, token: &str) -> Option<(Caller, String)> {
+        let hash = hash_of(token);
+        let entries = self.entries();
+        let entry = entries.iter().find(|entry| entry.hash == hash).filter(|entry| entry.is_valid())?;
+        Some((entry.caller(), entry.id.clone()))
+    }
+
+    /// Reads the file again whenever it changes. If it cannot be read, the tokens stay unchanged.
+    pub(crate) async fn follow(self: Arc<Self>) {
+        let mut last = None;
+        loop {
+            let file = self.file.clone();
+            let seen = spawn_blocking(move || fs::metadata(&file.0).ok().map(|found| (state(&found), file))).await;
+            let current = seen.ok().flatten().map(|(state, _)| state);
+            if current != last {
+                let file = self.file.clone();
+                match spawn_blocking(move || file.entries()).await {
+                    Ok(Ok(entries)) => {
+                        *self.entries.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(entries);
+                        last = current;
+                    }
+                    Ok(Err(error)) => tracing::error!(%error, "cannot read the tokens"),
+                    Err(_) => {}
+                }
+            }
+            tokio::time::sleep(RELOAD).await;
+        }
+    }
+}
+
+/// The metadata that each replacement of the file changes.
+fn state(metadata: &fs::Metadata) -> (Option<SystemTime>, u64, u64) {
+    #[cfg(unix)]
+    let file = std::os::unix::fs::MetadataExt::ino(metadata);
+    #[cfg(not(unix))]
+    let file = 0;
+    (metadata.modified().ok(), metadata.len(), file)
+}

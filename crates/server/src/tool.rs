@@ -1,0 +1,82 @@
+//! `POST /v1/memory_stores/{id}/tool`: the six commands.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use memory_tool::api::{RejectedToolUse, ToolResult, ToolUse};
+use memory_tool::command::CommandName;
+use memory_tool::store::MemoryName;
+use memory_tool::{Answer, Memory, MemoryTool as _};
+use serde_json::{Value, json};
+
+use crate::access::{Caller, Right};
+use crate::api::refuse_archived;
+use crate::error::ApiError;
+use crate::service::Service;
+
+/// Runs a `tool_use` block, its bare input, or all calls of a response of the Messages API, in order (`[X5]`).
+pub(crate) async fn call(
+    State(service): State<Arc<Service>>,
+    Path(id): Path<String>,
+    caller: Caller,
+    body: Bytes,
+) -> Result<Json<Value>, ApiError> {
+    let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(&id))?;
+    caller.check(Right::Tool, Some(&name))?;
+    let open = match service.memories.open(&name).await {
+        Err(error) if caller.creates() && error.is_not_found() => service.memories.create(&name).await?,
+        opened => opened?,
+    };
+    refuse_archived(&open).await?;
+    let memory = open.by(&caller);
+    // A client that goes away must not leave the later calls of its turn undone.
+    let running = tokio::spawn(async move {
+        let body: Result<Value, _> = serde_json::from_slice(&body).map_err(|_| body);
+        let command = body.as_ref().ok().and_then(command);
+        let _turn = open.queue.enter(command).await;
+        match body {
+            Ok(response) if response["content"].is_array() && response["type"] != "tool_use" => {
+                match memory.runner().answer(&response).await {
+                    Answer::ToolResults { message, failures, .. } => {
+                        failures.iter().for_each(|failure| log_failure(&failure.error));
+                        Ok(json!({"content": message["content"]}))
+                    }
+                    Answer::Done => Ok(json!({"content": []})),
+                    Answer::Stopped { stop_reason, .. } => {
+                        Err(ApiError::invalid(format!("the response is incomplete: stop_reason is {stop_reason:?}")))
+                    }
+                    _ => Err(ApiError::invalid("the body is not a response of the Messages API")),
+                }
+            }
+            Ok(call) => Ok(json!({"content": [result(&memory, ToolUse::from_value(call)).await]})),
+            Err(invalid) => Ok(json!({"content": [result(&memory, ToolUse::parse(&invalid)).await]})),
+        }
+    });
+    running.await.map_err(|_| ApiError::storage())?.map(Json)
+}
+
+/// The command of a single call.
+fn command(body: &Value) -> Option<CommandName> {
+    let input = if body["type"] == "tool_use" { &body["input"] } else { body };
+    input["command"].as_str()?.parse().ok()
+}
+
+async fn result(memory: &Memory, call: Result<ToolUse, RejectedToolUse>) -> ToolResult {
+    match call {
+        Ok(call) => {
+            let outcome = memory.tool().call(call.input).await;
+            outcome.as_ref().err().into_iter().for_each(log_failure);
+            ToolResult::new(call.id, &outcome)
+        }
+        Err(rejected) => rejected.into(),
+    }
+}
+
+/// Logs the causes of a failure of the storage, which no reply contains (`[W5]`).
+fn log_failure(error: &memory_tool::Error) {
+    if std::error::Error::source(error).is_some() {
+        tracing::error!(error = error as &dyn std::error::Error, "a command failed");
+    }
+}

@@ -1,0 +1,246 @@
+//! The Memory Stores API, by plain HTTP and by the official SDKs.
+
+#![cfg(test)]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod server;
+
+use std::path::Path;
+use std::process::Command;
+
+use memory_tool::Memory;
+use serde_json::{Value, json};
+use server::Server;
+
+fn places() -> (tempfile::TempDir, [String; 2]) {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = directory.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let database = directory.path().join("memory.db");
+    let places = [disk.display().to_string(), format!("sqlite:{}", database.display())];
+    (directory, places)
+}
+
+async fn new_store(server: &Server) -> String {
+    let store = server.post("/v1/memory_stores", json!({"name": "Notes"})).await;
+    format!("/v1/memory_stores/{}", store["id"].as_str().unwrap())
+}
+
+async fn new_memory(server: &Server, store: &str, path: &str, content: &str) -> Value {
+    server.post(&format!("{store}/memories"), json!({"path": path, "content": content})).await
+}
+
+fn id(object: &Value) -> &str {
+    object["id"].as_str().unwrap()
+}
+
+#[tokio::test]
+async fn ids_stay_over_renames_restarts_and_a_truncated_log() {
+    let (_directory, places) = places();
+    for place in places {
+        let server = Server::start(&place).await;
+        let store = new_store(&server).await;
+        let memory = new_memory(&server, &store, "/a/b.md", "one").await;
+        let one = format!("{store}/memories/{}", id(&memory));
+        let moved = server.post(&one, json!({"path": "/c/d.md", "content": "two"})).await;
+        assert_eq!((id(&moved), moved["path"].as_str()), (id(&memory), Some("/c/d.md")));
+        let name = store.rsplit('/').next().unwrap();
+        let url =
+            if place.starts_with("sqlite:") { format!("{place}?memory={name}") } else { format!("{place}/{name}") };
+        let other = Memory::builder(&url)
+            .history_limits(memory_tool::history::Limits::new().changes(64))
+            .build()
+            .await
+            .unwrap();
+        other.rename("/memories/c", "/memories/e").await.unwrap();
+        let second = Server::start(&place).await;
+        for server in [&server, &second] {
+            let found = server.get(&one).await;
+            assert_eq!((found["path"].as_str(), found["content"].as_str()), (Some("/e/d.md"), Some("two")));
+            assert_eq!(found["created_at"], memory["created_at"]);
+        }
+        for number in 0..300 {
+            other.write("/memories/other.md", number.to_string()).await.unwrap();
+            if number % 30 == 0 {
+                server.get(&one).await;
+            }
+        }
+        let third = Server::start(&place).await;
+        let found = third.get(&one).await;
+        assert_eq!(
+            (found["path"].as_str(), found["created_at"].clone()),
+            (Some("/e/d.md"), memory["created_at"].clone())
+        );
+        assert_eq!(server.get(&one).await, found);
+        let head = found["memory_version_id"].as_str().unwrap();
+        let version = third.get(&format!("{store}/memory_versions/{head}")).await;
+        assert_eq!((version["content"].as_str(), version["operation"].as_str()), (Some("two"), Some("modified")));
+    }
+}
+
+#[tokio::test]
+async fn versions_keep_their_contents_until_they_are_redacted() {
+    let (_directory, places) = places();
+    for place in places {
+        let server = Server::start(&place).await;
+        let store = new_store(&server).await;
+        let memory = new_memory(&server, &store, "/a.md", "clean").await;
+        let one = format!("{store}/memories/{}", id(&memory));
+        let secret = server.post(&one, json!({"content": "secret"})).await;
+        let secret = format!("{store}/memory_versions/{}", secret["memory_version_id"].as_str().unwrap());
+        assert_eq!(server.refused("POST", &format!("{secret}/redact"), None).await.0, 400);
+        server.post(&one, json!({"content": "clean again"})).await;
+        server.post(&one, json!({"content": "clean again"})).await;
+        let redacted = server.post(&format!("{secret}/redact"), json!({})).await;
+        for field in ["content", "path", "content_sha256", "content_size_bytes"] {
+            assert_eq!(redacted[field], Value::Null, "{redacted}");
+        }
+        assert_eq!(
+            (redacted["memory_id"].as_str(), redacted["operation"].as_str()),
+            (Some(id(&memory)), Some("modified"))
+        );
+        let (status, _) = server.send("DELETE", &one, None, &[]).await;
+        assert_eq!(status, 200);
+        for server in [&server, &Server::start(&place).await] {
+            let versions = server.get(&format!("{store}/memory_versions?view=full&memory_id={}", id(&memory))).await;
+            let column =
+                |name: &str| versions["data"].as_array().unwrap().iter().map(|it| it[name].clone()).collect::<Vec<_>>();
+            assert_eq!(column("operation"), ["deleted", "modified", "modified", "created"]);
+            assert_eq!(column("content"), [Value::Null, json!("clean again"), Value::Null, json!("clean")]);
+            assert_eq!(column("path"), [json!("/a.md"), json!("/a.md"), Value::Null, json!("/a.md")]);
+            assert_eq!(versions["data"][0]["created_by"], json!({"type": "api_actor", "api_key_id": "key"}));
+        }
+    }
+}
+
+#[tokio::test]
+async fn conflicts_and_preconditions_are_refused() {
+    let (_directory, places) = places();
+    for place in places {
+        let server = Server::start(&place).await;
+        let store = new_store(&server).await;
+        let memories = format!("{store}/memories");
+        let memory = new_memory(&server, &store, "/notes/todo.md", "one").await;
+        for path in ["/notes", "/notes/todo.md", "/notes/todo.md/x"] {
+            let (status, body) =
+                server.send("POST", &memories, Some(json!({"path": path, "content": "two"})), &[]).await;
+            assert_eq!((status, body["error"]["type"].as_str()), (409, Some("memory_path_conflict_error")));
+            assert_eq!(body["error"]["conflicting_path"], "/notes/todo.md");
+            assert_eq!(body["error"]["conflicting_memory_id"], memory["id"]);
+        }
+        let again = Some(json!({"path": "/notes/todo.md", "content": "one"}));
+        assert_eq!(server.send("POST", &memories, again.clone(), &[]).await.0, 409);
+        let (status, retried) = server.send("POST", &memories, again, &["x-stainless-retry-count: 1"]).await;
+        assert_eq!((status, &retried["id"]), (200, &memory["id"]));
+        let one = format!("{memories}/{}", id(&memory));
+        let wrong = json!({"type": "content_sha256", "content_sha256": "0".repeat(64)});
+        let refused = server.refused("POST", &one, Some(json!({"path": "/x", "precondition": wrong}))).await;
+        assert_eq!(refused, (409, "memory_precondition_failed_error".to_owned()));
+        let refused =
+            server.refused("DELETE", &format!("{one}?expected_content_sha256={}", "0".repeat(64)), None).await;
+        assert_eq!(refused.0, 409);
+        for path in ["a", "/", "/a//b", "/../a", "/a\u{200b}", &"/a".repeat(21), "/e\u{301}"] {
+            assert_eq!(server.refused("POST", &memories, Some(json!({"path": path, "content": ""}))).await.0, 400);
+        }
+        let large = json!({"path": "/large", "content": "a".repeat(102_401)});
+        assert_eq!(server.refused("POST", &memories, Some(large)).await.0, 400);
+        server.post(&format!("{store}/archive"), json!({})).await;
+        assert_eq!(server.refused("POST", &one, Some(json!({"content": "two"}))).await.0, 400);
+        let call = json!({"command": "create", "path": "/memories/x", "file_text": "x"});
+        assert_eq!(server.refused("POST", &format!("{store}/tool"), Some(call)).await.0, 400);
+        assert_eq!(server.send("DELETE", &store, None, &[]).await.0, 200);
+        assert_eq!(server.refused("GET", &store, None).await.0, 404);
+        assert_eq!(server.get("/v1/memory_stores?include_archived=true").await["data"], json!([]));
+    }
+}
+
+#[tokio::test]
+async fn lists_have_pages_of_their_own() {
+    let (_directory, places) = places();
+    for place in places {
+        let server = Server::start(&place).await;
+        let (store, other) = (new_store(&server).await, new_store(&server).await);
+        for path in ["/a", "/b/c", "/b/d/e", "/f"] {
+            new_memory(&server, &store, path, path).await;
+        }
+        let page = server.get(&format!("{store}/memories?depth=1&limit=2")).await;
+        assert_eq!(page["data"][1], json!({"type": "memory_prefix", "path": "/b/"}));
+        let next = page["next_page"].as_str().unwrap();
+        let last = server.get(&format!("{store}/memories?depth=1&limit=2&page={next}")).await;
+        assert_eq!((last["data"][0]["path"].as_str(), &last["next_page"]), (Some("/f"), &Value::Null));
+        for list in
+            [format!("{other}/memories?depth=1"), format!("{store}/memories?depth=0"), "/v1/memory_stores?".into()]
+        {
+            assert_eq!(server.refused("GET", &format!("{list}&page={next}"), None).await.0, 400, "{list}");
+        }
+        let below = server.get(&format!("{store}/memories?path_prefix=/b/&view=full")).await;
+        assert_eq!((below["data"].as_array().unwrap().len(), below["data"][0]["content"].as_str()), (2, Some("/b/c")));
+        let name = other.rsplit('/').next().unwrap();
+        let header = server.only(name);
+        tokio::time::timeout(std::time::Duration::from_secs(60), async {
+            // The server follows its file of tokens.
+            while server.send("GET", "/v1/memory_stores", None, &[&header]).await.0 == 401 {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        })
+        .await
+        .unwrap();
+        let seen = server.send("GET", "/v1/memory_stores", None, &[&header]).await.1;
+        assert_eq!((seen["data"].as_array().unwrap().len(), seen["data"][0]["id"].as_str()), (1, Some(name)));
+        assert_eq!(server.send("GET", &store, None, &[&header]).await.0, 404);
+    }
+}
+
+#[tokio::test]
+async fn files_of_the_tool_are_listed_even_if_the_api_cannot_carry_them() {
+    let (_directory, places) = places();
+    let memory = Memory::open(format!("{}/plain", places[0])).await.unwrap();
+    memory.write("/memories/image", vec![0xff_u8; 10]).await.unwrap();
+    memory.write("/memories/text", "text").await.unwrap();
+    let server = Server::start(&places[0]).await;
+    let store = "/v1/memory_stores/plain";
+    assert_eq!(server.get("/v1/memory_stores").await["data"][0]["name"], "plain");
+    let listed = server.get(&format!("{store}/memories")).await;
+    assert_eq!(listed["data"][0]["content_size_bytes"], 10);
+    let image = format!("{store}/memories/{}", id(&listed["data"][0]));
+    assert_eq!(server.refused("GET", &image, None).await.0, 400);
+    assert_eq!(server.get(&format!("{store}/memories?view=full")).await["data"][0]["content"], "text");
+    let text = format!("{store}/memories/{}", id(&listed["data"][1]));
+    let renamed = server.post(&text, json!({"path": "/renamed"})).await;
+    assert_eq!(id(&renamed), id(&listed["data"][1]));
+    let second = Server::start(&places[0]).await;
+    assert_eq!(second.get(&text).await["path"], "/renamed");
+}
+
+fn peers() -> Option<std::path::PathBuf> {
+    std::env::var_os("CARGO_TARGET_DIR").map(|target| Path::new(&target).join("peers")).filter(|peers| peers.is_dir())
+}
+
+async fn run_client(program: &Path, script: &str, directory: &Path) {
+    let (_directory, places) = places();
+    for place in places {
+        let server = Server::start(&place).await;
+        let url = format!("http://{}", server.address);
+        let mut client = Command::new(program);
+        client.arg(script).arg(url).arg(&server.token).current_dir(directory);
+        let output = tokio::task::spawn_blocking(move || client.output().unwrap()).await.unwrap();
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{printed}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "passed", "{printed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the Python SDK"]
+async fn python_sdk_works() {
+    let peers = peers().unwrap();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/client.py");
+    run_client(&peers.join("bin/python"), script, &peers).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs the TypeScript SDK"]
+async fn typescript_sdk_works() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/client.mjs");
+    run_client(Path::new("node"), script, &peers().unwrap()).await;
+}
