@@ -103,17 +103,17 @@ impl Caller {
         self.grants.iter().any(|grant| grant.reaches(memory))
     }
 
-    /// Checks a right, in a memory or for all of them.
+    /// Checks a right, in a memory or for all of them. Only a token that reaches all memories has a right for all.
     ///
     /// # Errors
     /// [`ApiError`] 404 if the caller does not reach the memory, 403 if the right is missing.
     pub fn check(&self, right: Right, memory: Option<&MemoryName>) -> Result<(), ApiError> {
-        if let Some(memory) = memory
-            && !self.reaches(memory)
-        {
-            return Err(ApiError::no_such_memory(memory.as_str()));
+        match memory {
+            Some(memory) if !self.reaches(memory) => Err(ApiError::no_such_memory(memory.as_str())),
+            None if !self.grants.contains(&Grant::All) => Err(ApiError::permission()),
+            _ if self.rights.contains(&right) => Ok(()),
+            _ => Err(ApiError::permission()),
         }
-        if self.rights.contains(&right) { Ok(()) } else { Err(ApiError::permission()) }
     }
 }
 
@@ -124,5 +124,28 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let caller = parts.extensions.get::<Self>().cloned();
         std::future::ready(caller.ok_or_else(ApiError::authentication)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_right_for_all_memories_needs_a_token_that_reaches_all() {
+        let alice: MemoryName = "alice".parse().unwrap();
+        let caller = |grant, right| Caller::new(Actor::from_trusted_name("ops").unwrap(), vec![grant], vec![right]);
+        for (grant, in_alice, for_all) in [
+            (Grant::All, true, true),
+            (Grant::Name(alice.clone()), true, false),
+            (Grant::Prefix("ali".to_owned()), true, false),
+            (Grant::Prefix(String::new()), true, false),
+            (Grant::Prefix("bob".to_owned()), false, false),
+        ] {
+            let admin = caller(grant.clone(), Right::Admin);
+            assert_eq!(admin.check(Right::Admin, Some(&alice)).is_ok(), in_alice, "{grant:?}");
+            assert_eq!(admin.check(Right::Admin, None).is_ok(), for_all, "{grant:?}");
+        }
+        assert!(caller(Grant::All, Right::Read).check(Right::Admin, None).is_err());
     }
 }

@@ -29,7 +29,7 @@ pub(crate) async fn identify(request: Request, next: Next) -> Response {
         .chars()
         .chain(random.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).map(char::from))
         .collect();
-    let (method, path, start) = (request.method().clone(), request.uri().path().to_owned(), Instant::now());
+    let (method, path, start) = (request.method().clone(), shown(request.uri().path()), Instant::now());
     let mut response = next.run(request).await;
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         response = error.response(Some(&id));
@@ -40,6 +40,11 @@ pub(crate) async fn identify(request: Request, next: Next) -> Response {
         response.headers_mut().insert("request-id", value);
     }
     response
+}
+
+/// A path for the log. hyper accepts no ASCII control characters in it, but all others.
+fn shown(path: &str) -> String {
+    path.escape_debug().to_string()
 }
 
 /// Admits requests with a token to this server, and reads their bodies.
@@ -92,4 +97,16 @@ fn token(headers: &HeaderMap) -> Option<&str> {
 fn bearer(value: &str) -> Option<&str> {
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;
     scheme.eq_ignore_ascii_case("Bearer ").then(|| token.trim_ascii())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_in_the_log_has_no_control_characters() {
+        for (path, expected) in [("/v1/é%0a", "/v1/é%0a"), ("/\u{9b}2J", r"/\u{9b}2J"), ("/\u{202e}", r"/\u{202e}")] {
+            assert_eq!(shown(path), expected);
+        }
+    }
 }

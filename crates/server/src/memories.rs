@@ -88,7 +88,10 @@ impl Memories {
             Err(error) if error.is_not_found() => Vec::new(),
             found => found.map_err(|error| failed(&error.into()))?,
         };
-        let mut names: Vec<_> = found.iter().filter_map(|url| url.name()?.parse().ok()).collect();
+        // A store at the place itself is also found, but has no name in it.
+        let is_child = |url: &StoreUrl, name: &str| self.place.child(name).as_ref() == Some(url);
+        let names = found.iter().filter_map(|url| url.name().filter(|name| is_child(url, name))?.parse().ok());
+        let mut names: Vec<_> = names.collect();
         names.sort_unstable();
         Ok(names)
     }
@@ -167,5 +170,21 @@ fn failed(error: &OptionsError) -> ApiError {
     match error {
         OptionsError::Open(error) => error.kind().into(),
         _ => ApiError::storage(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn only_children_of_the_place_have_names() {
+        let place = tempfile::tempdir().unwrap();
+        for memory in ["memories", "bob/memories", "alice/memories", "other"] {
+            std::fs::create_dir_all(place.path().join(memory)).unwrap();
+        }
+        let url = StoreUrl::Local(place.path().to_owned());
+        let names = Memories::new(url, MemoryOptions::default()).names().await.unwrap();
+        assert_eq!(names.iter().map(MemoryName::as_str).collect::<Vec<_>>(), ["alice", "bob"]);
     }
 }

@@ -159,8 +159,20 @@ impl TokenFile {
         new.write_all(b"\n")?;
         new.as_file().sync_all()?;
         new.persist(&self.0)?;
-        Ok(())
+        sync_directory(directory)
     }
+}
+
+/// Makes a new name in the directory survive a loss of power.
+#[cfg(unix)]
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Other systems cannot open a directory as a file.
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// Refuses a file that other users can access.

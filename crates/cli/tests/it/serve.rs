@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
+use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
 use serde_json::{Value, json};
 
@@ -306,4 +307,18 @@ fn the_check_reports_tokens_that_others_can_read() {
     assert_eq!(output.status.code(), Some(2));
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.contains("mode 644 gives other users access"), "{errors}");
+}
+
+/// Each case has its own memory in one server. The long tier runs the whole suite.
+#[test]
+fn the_conformance_suite_passes_through_the_endpoint() {
+    let place = Place::new();
+    let (secret, _) = new_token(&place, &["--all-memories", "--right", "tool", "--create"]);
+    let server = Server::start(&place);
+    let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drivers/server.py");
+    let command = format!("python3 -SEI '{driver}' http://{} {secret} {{dir}}", server.address);
+    let part = by_tier(&["--filter", "view."][..], &[]);
+    let output =
+        program().args(["conformance", "--timeout", "120", "--command", &command]).args(part).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
