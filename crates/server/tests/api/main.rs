@@ -1,25 +1,13 @@
-//! The Memory Stores API, by plain HTTP and by the official SDKs.
+//! The Memory Stores API by plain HTTP. The tests in `downloads` use the official SDKs.
 
 #![cfg(test)]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod server;
 
-use std::path::Path;
-use std::process::Command;
-
 use memory_tool::Memory;
 use serde_json::{Value, json};
-use server::Server;
-
-fn places() -> (tempfile::TempDir, [String; 2]) {
-    let directory = tempfile::tempdir().unwrap();
-    let disk = directory.path().join("disk");
-    std::fs::create_dir(&disk).unwrap();
-    let database = directory.path().join("memory.db");
-    let places = [disk.display().to_string(), format!("sqlite:{}", database.display())];
-    (directory, places)
-}
+use server::{Server, places};
 
 async fn new_store(server: &Server) -> String {
     let store = server.post("/v1/memory_stores", json!({"name": "Notes"})).await;
@@ -210,37 +198,4 @@ async fn files_of_the_tool_are_listed_even_if_the_api_cannot_carry_them() {
     assert_eq!(id(&renamed), id(&listed["data"][1]));
     let second = Server::start(&places[0]).await;
     assert_eq!(second.get(&text).await["path"], "/renamed");
-}
-
-fn peers() -> Option<std::path::PathBuf> {
-    std::env::var_os("CARGO_TARGET_DIR").map(|target| Path::new(&target).join("peers")).filter(|peers| peers.is_dir())
-}
-
-async fn run_client(program: &Path, script: &str, directory: &Path) {
-    let (_directory, places) = places();
-    for place in places {
-        let server = Server::start(&place).await;
-        let url = format!("http://{}", server.address);
-        let mut client = Command::new(program);
-        client.arg(script).arg(url).arg(&server.token).current_dir(directory);
-        let output = tokio::task::spawn_blocking(move || client.output().unwrap()).await.unwrap();
-        let printed = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{printed}");
-        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "passed", "{printed}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the Python SDK"]
-async fn python_sdk_works() {
-    let peers = peers().unwrap();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/client.py");
-    run_client(&peers.join("bin/python"), script, &peers).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the TypeScript SDK"]
-async fn typescript_sdk_works() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/client.mjs");
-    run_client(Path::new("node"), script, &peers().unwrap()).await;
 }

@@ -6,6 +6,16 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+/// A directory, with the URLs of stores on local disk and in SQLite.
+pub(crate) fn places() -> (tempfile::TempDir, [String; 2]) {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = directory.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let database = directory.path().join("memory.db");
+    let places = [disk.display().to_string(), format!("sqlite:{}", database.display())];
+    (directory, places)
+}
+
 pub(crate) struct Server {
     pub(crate) address: String,
     pub(crate) token: String,
