@@ -230,7 +230,7 @@ fn entry_text(colors: Colors, entry: &Entry) -> String {
         (_, command) => command.clone().unwrap_or_default(),
     };
     let changes = entry.changes.iter().map(|change| format!("    {}\n", change_text(colors, change)));
-    let redacted = entry.is_redacted.then(|| "    redacted\n".to_owned());
+    let redacted = (entry.is_redacted && entry.changes.is_empty()).then(|| "    redacted\n".to_owned());
     let head = format!("{number}\n{}Date:    {date}\nCommand: {action}\n", actor.collect::<String>());
     head + &changes.chain(redacted).collect::<String>()
 }

@@ -36,6 +36,14 @@ pub enum HistoryError {
         /// The entry that replaced the contents.
         number: u64,
     },
+    /// The entry has no change with this index.
+    #[error("entry {number} has no change with the index {index}")]
+    NoChange {
+        /// The number of the entry.
+        number: u64,
+        /// The index.
+        index: usize,
+    },
     /// No change is left to undo.
     #[error("there is nothing to undo")]
     NothingToUndo,

@@ -242,7 +242,8 @@ impl<S: Store> History<S> {
     /// Reads the contents that a change of an entry, named by its number and index, replaced or removed.
     ///
     /// # Errors
-    /// [`HistoryError::NotKept`] if the change keeps no contents, and the errors of [`entry`](Self::entry).
+    /// [`HistoryError::NoChange`], [`HistoryError::NotKept`] if the change keeps no contents, and those of
+    /// [`entry`](Self::entry).
     pub async fn replaced_by(&self, number: u64, index: usize) -> Result<Vec<u8>, HistoryError> {
         let (log, mut attempts) = (self.store.log(), Attempts::default());
         loop {
@@ -258,7 +259,7 @@ impl<S: Store> History<S> {
     /// contents that it wrote are kept by later changes of the file: `keeping` names those, which lose what they keep.
     ///
     /// # Errors
-    /// The errors of [`entry`](Self::entry).
+    /// [`HistoryError::NoChange`], and the errors of [`entry`](Self::entry).
     pub async fn redact_change(&self, change: (u64, usize), keeping: &[(u64, usize)]) -> Result<Entry, HistoryError> {
         let (log, mut attempts) = (self.store.log(), Attempts::default());
         loop {

@@ -47,6 +47,9 @@ pub(crate) async fn redact_change<S: Store>(
     let mut changed = Vec::new();
     for number_of_entry in numbers {
         let stored = log.entry(tip, number_of_entry).await?;
+        if number_of_entry == number {
+            change_of(&stored.entry, index)?;
+        }
         let contents = log.contents(&stored).await?;
         let mut edited = Stored::clone(&stored);
         let mut kept = stored.entry.kept();
@@ -85,15 +88,19 @@ pub(crate) async fn kept_contents<S: Store>(
     check(tip, &BTreeSet::from([number]))?;
     let stored = log.entry(tip, number).await?;
     let has_kept = |change: &FileChange| change.before().is_some_and(|before| before.digest.is_some());
-    let changes = &stored.entry.changes;
-    if !changes.get(index).is_some_and(has_kept) {
-        let path = changes.get(index).and_then(FileChange::path).cloned().unwrap_or_else(StorePath::memories);
+    let (change, changes) = (change_of(&stored.entry, index)?, &stored.entry.changes);
+    if !has_kept(change) {
+        let path = change.path().cloned().unwrap_or_else(StorePath::memories);
         return Err(HistoryError::NotKept { path, number });
     }
     let position = changes[..index].iter().filter(|change| has_kept(change)).count();
     let contents = log.contents(&stored).await?;
     let content = stored.entry.kept().nth(position).and_then(|kept| kept.of(&contents).map(<[u8]>::to_vec));
     content.ok_or_else(|| crate::past::differing_contents(number).into())
+}
+
+fn change_of(entry: &Entry, index: usize) -> Result<&FileChange, HistoryError> {
+    entry.changes.get(index).ok_or(HistoryError::NoChange { number: entry.number, index })
 }
 
 /// Replaces entries by edited ones with all their contents. Each comes with whether the stored contents are large.

@@ -113,6 +113,15 @@ pub fn python_with_anthropic() -> Result<PathBuf, Error> {
     from_python("anthropic", include_str!("../requirements/anthropic.txt"), "python")
 }
 
+/// Installs Anthropic's TypeScript SDK and returns the directory that contains its `node_modules`.
+///
+/// # Errors
+/// [`Error::Missing`] or [`Error::Install`] if the SDK cannot be installed.
+pub fn node_with_anthropic() -> Result<PathBuf, Error> {
+    let package = include_str!("../../../examples/drivers/typescript/package.json");
+    from_npm("anthropic-sdk", package, include_str!("../../../examples/drivers/typescript/package-lock.json"))
+}
+
 fn from_python(name: &str, requirements: &str, program: &str) -> Result<PathBuf, Error> {
     let path = once(name, requirements, |path| {
         run(Command::new("python3").args(["-m", "venv"]).arg(path), PYTHON, PYTHON)?;

@@ -17,6 +17,8 @@
 //!
 //! [`McpClients`] and [`python_with_mcp`] are clients of the Model Context Protocol.
 //!
+//! [`python_with_anthropic`] and [`node_with_anthropic`] have Anthropic's SDKs.
+//!
 //! [`messages_api`] has a server that sends scripted responses to an agent.
 //!
 //! [`PostgresServer`] starts the PostgreSQL of the system's packages on a separate port, and [`PgBouncer`] a pooler in
@@ -58,7 +60,7 @@ pub use azure::AzureServer;
 pub use error::Error;
 pub use gcs::GcsServer;
 #[cfg(unix)]
-pub use install::{McpClients, python_with_anthropic, python_with_mcp};
+pub use install::{McpClients, node_with_anthropic, python_with_anthropic, python_with_mcp};
 #[cfg(target_os = "linux")]
 pub use pgbouncer::PgBouncer;
 #[cfg(target_os = "linux")]

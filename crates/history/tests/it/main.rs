@@ -5,3 +5,4 @@
 mod cases;
 mod log;
 mod model;
+mod redacted_changes;

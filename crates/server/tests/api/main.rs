@@ -1,25 +1,14 @@
-//! The Memory Stores API, by plain HTTP and by the official SDKs.
+//! The Memory Stores API by plain HTTP. The tests in `downloads` use the official SDKs.
 
 #![cfg(test)]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod server;
 
-use std::path::Path;
-use std::process::Command;
-
 use memory_tool::Memory;
+use memory_tool_server::{Grant, Right};
 use serde_json::{Value, json};
-use server::Server;
-
-fn places() -> (tempfile::TempDir, [String; 2]) {
-    let directory = tempfile::tempdir().unwrap();
-    let disk = directory.path().join("disk");
-    std::fs::create_dir(&disk).unwrap();
-    let database = directory.path().join("memory.db");
-    let places = [disk.display().to_string(), format!("sqlite:{}", database.display())];
-    (directory, places)
-}
+use server::{Server, places};
 
 async fn new_store(server: &Server) -> String {
     let store = server.post("/v1/memory_stores", json!({"name": "Notes"})).await;
@@ -176,15 +165,7 @@ async fn lists_have_pages_of_their_own() {
         let below = server.get(&format!("{store}/memories?path_prefix=/b/&view=full")).await;
         assert_eq!((below["data"].as_array().unwrap().len(), below["data"][0]["content"].as_str()), (2, Some("/b/c")));
         let name = other.rsplit('/').next().unwrap();
-        let header = server.only(name);
-        tokio::time::timeout(std::time::Duration::from_secs(60), async {
-            // The server follows its file of tokens.
-            while server.send("GET", "/v1/memory_stores", None, &[&header]).await.0 == 401 {
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
-        })
-        .await
-        .unwrap();
+        let header = server.with_token(Grant::Name(name.parse().unwrap()), &Right::ALL, false).await;
         let seen = server.send("GET", "/v1/memory_stores", None, &[&header]).await.1;
         assert_eq!((seen["data"].as_array().unwrap().len(), seen["data"][0]["id"].as_str()), (1, Some(name)));
         assert_eq!(server.send("GET", &store, None, &[&header]).await.0, 404);
@@ -212,35 +193,48 @@ async fn files_of_the_tool_are_listed_even_if_the_api_cannot_carry_them() {
     assert_eq!(second.get(&text).await["path"], "/renamed");
 }
 
-fn peers() -> Option<std::path::PathBuf> {
-    std::env::var_os("CARGO_TARGET_DIR").map(|target| Path::new(&target).join("peers")).filter(|peers| peers.is_dir())
-}
-
-async fn run_client(program: &Path, script: &str, directory: &Path) {
+#[tokio::test]
+async fn tokens_without_a_right_are_refused_and_those_of_other_memories_find_nothing() {
     let (_directory, places) = places();
     for place in places {
         let server = Server::start(&place).await;
-        let url = format!("http://{}", server.address);
-        let mut client = Command::new(program);
-        client.arg(script).arg(url).arg(&server.token).current_dir(directory);
-        let output = tokio::task::spawn_blocking(move || client.output().unwrap()).await.unwrap();
-        let printed = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{printed}");
-        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "passed", "{printed}");
+        let store = new_store(&server).await;
+        let memory = new_memory(&server, &store, "/a.md", "one").await;
+        let name = store.rsplit('/').next().unwrap();
+        let one = format!("{store}/memories/{}", id(&memory));
+        let version = format!("{store}/memory_versions/{}", memory["memory_version_id"].as_str().unwrap());
+        let reads = [store.clone(), format!("{store}/memories"), one.clone()];
+        let reads = [&reads[..], &[format!("{store}/memory_versions"), version.clone()]].concat();
+        let call = json!({"command": "create", "path": "/memories/x", "file_text": "x"});
+        let changes = [
+            ("POST", store.clone(), json!({"name": "x"})),
+            ("POST", format!("{store}/archive"), json!({})),
+            ("POST", format!("{store}/memories"), json!({"path": "/x", "content": "x"})),
+            ("POST", one.clone(), json!({"content": "x"})),
+            ("PATCH", one.clone(), json!({"content": "x"})),
+            ("DELETE", one.clone(), Value::Null),
+            ("POST", format!("{version}/redact"), json!({})),
+            ("POST", format!("{store}/tool"), call),
+            ("DELETE", store.clone(), Value::Null),
+        ];
+        let reading = server.with_token(Grant::Name(name.parse().unwrap()), &[Right::Read], false).await;
+        let stranger = server.with_token(Grant::Name("other".parse().unwrap()), &Right::ALL, true).await;
+        for path in &reads {
+            assert_eq!(server.send("GET", path, None, &[&reading]).await.0, 200, "{path}");
+            let (status, body) = server.send("GET", path, None, &[&stranger]).await;
+            assert_eq!((status, &body["error"]["type"]), (404, &json!("not_found_error")), "{path}");
+        }
+        for (method, path, body) in &changes {
+            for (header, status, error) in [(&reading, 403, "permission_error"), (&stranger, 404, "not_found_error")] {
+                let (found, reply) = server.send(method, path, Some(body.clone()), &[header]).await;
+                assert_eq!((found, reply["error"]["type"].as_str()), (status, Some(error)), "{method} {path}: {reply}");
+            }
+        }
+        let create = || Some(json!({"name": "x"}));
+        assert_eq!(server.send("POST", "/v1/memory_stores", create(), &[&reading]).await.0, 403);
+        assert_eq!(server.send("POST", "/v1/memory_stores", create(), &[&stranger]).await.0, 403);
+        assert_eq!(server.send("GET", "/v1/memory_stores", None, &[&stranger]).await.1["data"], json!([]));
+        assert_eq!(server.get("/v1/memory_stores").await["data"].as_array().unwrap().len(), 1);
+        assert_eq!(server.get(&format!("{one}?view=full")).await["content"], "one");
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the Python SDK"]
-async fn python_sdk_works() {
-    let peers = peers().unwrap();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/client.py");
-    run_client(&peers.join("bin/python"), script, &peers).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the TypeScript SDK"]
-async fn typescript_sdk_works() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/api/client.mjs");
-    run_client(Path::new("node"), script, &peers().unwrap()).await;
 }

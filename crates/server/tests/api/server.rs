@@ -6,6 +6,16 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+/// A directory, with the URLs of stores on local disk and in SQLite.
+pub(crate) fn places() -> (tempfile::TempDir, [String; 2]) {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = directory.path().join("disk");
+    std::fs::create_dir(&disk).unwrap();
+    let database = directory.path().join("memory.db");
+    let places = [disk.display().to_string(), format!("sqlite:{}", database.display())];
+    (directory, places)
+}
+
 pub(crate) struct Server {
     pub(crate) address: String,
     pub(crate) token: String,
@@ -27,7 +37,7 @@ impl Server {
         let memories = Memories::new(place.parse().unwrap(), options);
         let directory = tempfile::tempdir().unwrap();
         let tokens = TokenFile::new(directory.path().join("tokens"));
-        let token = add_token(&tokens, Grant::All);
+        let token = add_token(&tokens, Grant::All, &Right::ALL, false);
         let address = "127.0.0.1:0".parse().unwrap();
         let other = TokenFile::new(directory.path().join("tokens"));
         let server = memory_tool_server::Server::listen(address, &[], other, memories).await.unwrap();
@@ -36,9 +46,17 @@ impl Server {
         Self { address, token, tokens, _directory: directory, task }
     }
 
-    /// The header of a token for one memory.
-    pub(crate) fn only(&self, name: &str) -> String {
-        format!("x-api-key: {}", add_token(&self.tokens, Grant::Name(name.parse().unwrap())))
+    /// The header of a new token, once the server has read it from its file.
+    pub(crate) async fn with_token(&self, grant: Grant, rights: &[Right], creates: bool) -> String {
+        let header = format!("x-api-key: {}", add_token(&self.tokens, grant, rights, creates));
+        tokio::time::timeout(std::time::Duration::from_secs(60), async {
+            while self.send("GET", "/v1/memory_stores", None, &[&header]).await.0 == 401 {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        })
+        .await
+        .unwrap();
+        header
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, body: Option<Value>, headers: &[&str]) -> (u16, Value) {
@@ -80,10 +98,10 @@ impl Server {
     }
 }
 
-fn add_token(tokens: &TokenFile, grant: Grant) -> String {
-    let rights = vec![Right::Read, Right::Write, Right::Admin, Right::Tool];
+fn add_token(tokens: &TokenFile, grant: Grant, rights: &[Right], creates: bool) -> String {
     let actor = Actor::from_trusted_name("key").unwrap();
-    let (entry, token) = TokenEntry::generate(actor, vec![grant], rights).unwrap();
+    let (mut entry, token) = TokenEntry::generate(actor, vec![grant], rights.to_vec()).unwrap();
+    entry.create = creates;
     tokens.add(entry).unwrap();
     token
 }

@@ -1,0 +1,178 @@
+//! The redaction of one change of an entry.
+
+use std::sync::Arc;
+
+use memory_tool_core::{Batch, InMemoryStore, ReadOptions, Store, StoreExt, StorePath};
+use memory_tool_history::{Entry, FileChange, History, HistoryError, HistoryStore, LogFilter, Origin};
+use memory_tool_local::LocalStore;
+use memory_tool_sqlite::SqliteStore;
+use memory_tool_test_fixtures::{directory_in_ram, path, record};
+use serde_json::json;
+
+type Shared = Arc<dyn Store>;
+
+/// More than an entry keeps beside its line.
+const LARGE: usize = 100_000;
+
+/// Two files are created in one batch (1), replaced in one batch (2), and one is removed (3).
+async fn write_and_replace(store: &HistoryStore<Shared>, (secret, public): (&str, &str)) {
+    let write = |a: &str, b: &str| Batch::new().write(path("/memories/a"), a).write(path("/memories/b"), b);
+    store.apply(write("old a", "old b")).await.unwrap();
+    store.apply(write(secret, public)).await.unwrap();
+    store.apply(write("new a", "new b")).await.unwrap();
+}
+
+async fn fill_a_block(store: &HistoryStore<Shared>) {
+    for number in 0..70 {
+        store.write("/memories/other", number.to_string()).await.unwrap();
+    }
+}
+
+/// Every history of this store is as after the redaction of the first change of entry 2, which entry 3 kept.
+async fn expect_redacted(inner: &Shared, public: &str) {
+    let history = HistoryStore::new(Arc::clone(inner)).history();
+    let Entry { changes, is_redacted, .. } = history.entry(2).await.unwrap();
+    assert!(is_redacted);
+    assert!(matches!(&changes[0], FileChange::Redacted { before: Some(_), .. }), "{changes:?}");
+    assert_eq!((changes.len(), changes[1].path()), (2, Some(&path("/memories/b"))));
+    for (index, content) in ["old a", "old b"].into_iter().enumerate() {
+        assert_eq!(history.replaced_by(2, index).await.unwrap(), content.as_bytes());
+    }
+    assert_eq!(history.replaced_by(3, 1).await.unwrap(), public.as_bytes());
+    let refused = history.replaced_by(3, 0).await.unwrap_err();
+    assert!(matches!(refused, HistoryError::NotKept { number: 3, .. }), "{refused}");
+    assert_eq!(history.verify().await.unwrap().damage, Vec::<String>::new());
+}
+
+async fn redact_secret(history: &History<Shared>) {
+    let entry = history.redact_change((2, 0), &[(3, 0)]).await.unwrap();
+    assert_eq!((entry.origin, entry.changes.len()), (Origin::Redaction(vec![2]), 0));
+}
+
+#[tokio::test]
+async fn other_changes_of_the_entry_stay_also_in_a_block() {
+    let directory = directory_in_ram().unwrap();
+    let (secret, public) = ("s".repeat(LARGE), "p".repeat(LARGE));
+    for contents in [("secret", "public"), (&secret, &public), (&secret, "public"), ("secret", &public)] {
+        for is_in_block in [false, true] {
+            let place = new_directory(directory.path());
+            let stores: [Shared; 3] = [
+                Arc::new(InMemoryStore::new()),
+                Arc::new(LocalStore::open(place.join("local")).await.unwrap()),
+                Arc::new(SqliteStore::open(place.join("memory.db")).await.unwrap()),
+            ];
+            for inner in stores {
+                let store = HistoryStore::new(Arc::clone(&inner));
+                let other = HistoryStore::new(Arc::clone(&inner));
+                write_and_replace(&store, contents).await;
+                if is_in_block {
+                    fill_a_block(&store).await;
+                }
+                other.write("/memories/c", "c").await.unwrap(); // this session knows the entries
+                redact_secret(&store.history()).await;
+                expect_redacted(&inner, contents.1).await;
+                fill_a_block(&other).await;
+                expect_redacted(&inner, contents.1).await;
+            }
+        }
+    }
+}
+
+fn new_directory(directory: &std::path::Path) -> std::path::PathBuf {
+    let count = std::fs::read_dir(directory).unwrap().count();
+    let place = directory.join(count.to_string());
+    std::fs::create_dir(&place).unwrap();
+    place
+}
+
+#[tokio::test]
+async fn no_record_contains_the_redacted_contents_or_path() {
+    let inner: Shared = Arc::new(InMemoryStore::new());
+    let store = HistoryStore::new(Arc::clone(&inner));
+    store.write("/memories/private-name", "a secret").await.unwrap();
+    store.rename("/memories/private-name", "/memories/a").await.unwrap();
+    store.write("/memories/a", "public").await.unwrap();
+    store.history().redact_change((1, 0), &[(3, 0)]).await.unwrap();
+    store.history().redact_change((2, 0), &[]).await.unwrap();
+    let records = inner.read_opts(&StorePath::records(), ReadOptions::new()).await.unwrap().into_listing();
+    assert!(records.files.iter().any(|file| file.path == record("history/head")));
+    for file in records.files {
+        let content = inner.read_opts(&file.path, ReadOptions::new()).await.unwrap().into_file().unwrap().content;
+        let text = String::from_utf8_lossy(&content);
+        assert!(!text.contains("a secret") && !text.contains("private-name"), "{}: {text}", file.path);
+    }
+}
+
+#[tokio::test]
+async fn operations_over_a_redacted_change_are_refused_and_later_ones_work() {
+    let inner: Shared = Arc::new(InMemoryStore::new());
+    let store = HistoryStore::new(Arc::clone(&inner));
+    write_and_replace(&store, ("secret", "public")).await;
+    let history = store.history();
+    redact_secret(&history).await; // 4
+    let root = StorePath::memories();
+    let refused = [
+        history.restore(&root, 1).await.map(drop),
+        history.diff(1, 3, &root).await.map(drop),
+        history.revert(&[2]).await.map(drop),
+        history.read(&path("/memories/b"), 1).await.map(drop),
+    ];
+    for refused in refused {
+        assert!(matches!(refused, Err(HistoryError::Redacted { number: 2 })), "{refused:?}");
+    }
+    let refused = history.undo(1).await; // entry 3, which lost what it replaced
+    assert!(matches!(refused, Err(HistoryError::NotKept { number: 3, .. })), "{refused:?}");
+    assert_eq!(history.read(&path("/memories/b"), 2).await.unwrap(), b"public");
+    store.write("/memories/a", "newer a").await.unwrap(); // 5
+    let differences = history.diff(3, 5, &root).await.unwrap();
+    assert_eq!((differences.len(), differences[0].before.as_deref()), (1, Some(&b"new a"[..])));
+    history.undo(1).await.unwrap();
+    assert_eq!(store.read("/memories/a").await.unwrap().into_file().unwrap().content, b"new a");
+    history.restore(&path("/memories/a"), 5).await.unwrap();
+    assert_eq!(store.read("/memories/a").await.unwrap().into_file().unwrap().content, b"newer a");
+    let of_b = history.entries(&LogFilter::new().path(path("/memories/b"))).await.unwrap();
+    assert_eq!(of_b.iter().map(|entry| entry.number).collect::<Vec<_>>(), [3, 2, 1]);
+}
+
+#[tokio::test]
+async fn a_missing_change_is_refused_and_nothing_is_redacted() {
+    let store = HistoryStore::new(Arc::new(InMemoryStore::new()) as Shared);
+    write_and_replace(&store, ("secret", "public")).await;
+    let history = store.history();
+    let refused = history.redact_change((2, 2), &[(3, 0)]).await.unwrap_err();
+    assert!(matches!(refused, HistoryError::NoChange { number: 2, index: 2 }), "{refused}");
+    let refused = history.replaced_by(2, 2).await.unwrap_err();
+    assert!(matches!(refused, HistoryError::NoChange { number: 2, index: 2 }), "{refused}");
+    let refused = history.redact_change((4, 0), &[]).await.unwrap_err();
+    assert!(matches!(refused, HistoryError::NoEntry { number: 4, newest: 3 }), "{refused}");
+    assert_eq!((history.newest().await.unwrap(), history.replaced_by(3, 0).await.unwrap()), (3, b"secret".to_vec()));
+}
+
+/// The records are those of a program that knew only the redaction of whole entries.
+#[tokio::test]
+async fn a_log_without_redacted_changes_is_read() {
+    let inner: Shared = Arc::new(InMemoryStore::new());
+    let limits = json!({"age": null, "changes": null, "bytes": null});
+    let head = json!({"format": 1, "first": 1, "blocks_end": 1, "revision": 1, "limits": limits});
+    let after = json!({"size": 3, "sha256": "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"});
+    let entries = [
+        json!({"number": 1, "time": 1, "changes": [], "is_redacted": true}),
+        json!({"number": 2, "time": 2, "command": "create",
+            "changes": [{"change": "write", "path": "/memories/a", "after": after}]}),
+        json!({"number": 3, "time": 3, "origin": {"redaction": [1]}, "changes": []}),
+    ];
+    let mut batch = Batch::new().write(record("history/head"), head.to_string()).write(path("/memories/a"), "one");
+    for entry in &entries {
+        let record = record(&format!("history/log/{:020}", entry["number"].as_u64().unwrap()));
+        batch = batch.write(record, format!("{entry}\n"));
+    }
+    inner.apply(batch).await.unwrap();
+    let store = HistoryStore::new(Arc::clone(&inner));
+    let (history, file) = (store.history(), path("/memories/a"));
+    assert!(history.entry(1).await.unwrap().is_redacted);
+    store.write("/memories/a", "two").await.unwrap();
+    assert_eq!((history.newest().await.unwrap(), history.read(&file, 2).await.unwrap()), (4, b"one".to_vec()));
+    assert_eq!(history.verify().await.unwrap().damage, Vec::<String>::new());
+    history.redact_change((2, 0), &[(4, 0)]).await.unwrap();
+    assert!(matches!(history.entry(2).await.unwrap().changes[..], [FileChange::Redacted { before: None, .. }]));
+}
