@@ -242,7 +242,7 @@ impl<S: Store> History<S> {
     /// Reads the contents that a change of an entry, named by its number and index, replaced or removed.
     ///
     /// # Errors
-    /// [`HistoryError::NoChange`], [`HistoryError::NotKept`] if the change keeps no contents, and those of
+    /// [`HistoryError::NoChange`], [`HistoryError::NotKept`] if the change keeps no contents, and the errors of
     /// [`entry`](Self::entry).
     pub async fn replaced_by(&self, number: u64, index: usize) -> Result<Vec<u8>, HistoryError> {
         let (log, mut attempts) = (self.store.log(), Attempts::default());

@@ -103,6 +103,11 @@ impl Caller {
         self.grants.iter().any(|grant| grant.reaches(memory))
     }
 
+    /// Whether the caller has a right in the memories that it reaches.
+    pub fn has(&self, right: Right) -> bool {
+        self.rights.contains(&right)
+    }
+
     /// Checks a right, in a memory or for all of them. Only a token that reaches all memories has a right for all.
     ///
     /// # Errors

@@ -55,7 +55,7 @@ pub struct OpenMemory {
     /// The order of the commands of all clients. Without it, many clients that change one file would fail each other's
     /// preconditions until some give up.
     pub(crate) queue: CommandQueue,
-    /// What the Memory Stores API knows of the memory.
+    /// The state of the memory for the Memory Stores API.
     pub(crate) api: ApiState,
 }
 

@@ -12,8 +12,9 @@ use memory_tool::{Answer, Memory, MemoryTool as _};
 use serde_json::{Value, json};
 
 use crate::access::{Caller, Right};
-use crate::api::refuse_archived;
+use crate::api::{exists, refuse_archived};
 use crate::error::ApiError;
+use crate::memories::OpenMemory;
 use crate::service::Service;
 
 /// Runs a `tool_use` block, its bare input, or all calls of a response of the Messages API, in order (`[X5]`).
@@ -25,7 +26,7 @@ pub(crate) async fn call(
 ) -> Result<Json<Value>, ApiError> {
     let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(&id))?;
     caller.check(Right::Tool, Some(&name))?;
-    let open = match service.memories.open(&name).await {
+    let open = match open_existing(&service, &name).await {
         Err(error) if caller.creates() && error.is_not_found() => service.memories.create(&name).await?,
         opened => opened?,
     };
@@ -55,6 +56,12 @@ pub(crate) async fn call(
         }
     });
     running.await.map_err(|_| ApiError::storage())?.map(Json)
+}
+
+/// Something can remain in the storage of a memory that was deleted.
+async fn open_existing(service: &Service, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
+    let open = service.memories.open(name).await?;
+    if exists(&open).await? { Ok(open) } else { Err(ApiError::no_such_memory(name.as_str())) }
 }
 
 /// The command of a single call.

@@ -14,7 +14,7 @@ type Shared = Arc<dyn Store>;
 /// More than an entry keeps beside its line.
 const LARGE: usize = 100_000;
 
-/// Two files are created in one batch (1), replaced in one batch (2), and one is removed (3).
+/// The first batch creates two files, the second replaces both, and the third removes the first file.
 async fn write_and_replace(store: &HistoryStore<Shared>, (secret, public): (&str, &str)) {
     let write = |a: &str, b: &str| Batch::new().write(path("/memories/a"), a).write(path("/memories/b"), b);
     store.apply(write("old a", "old b")).await.unwrap();
@@ -148,7 +148,7 @@ async fn a_missing_change_is_refused_and_nothing_is_redacted() {
     assert_eq!((history.newest().await.unwrap(), history.replaced_by(3, 0).await.unwrap()), (3, b"secret".to_vec()));
 }
 
-/// The records are those of a program that knew only the redaction of whole entries.
+/// An earlier program wrote these records. It could only redact whole entries.
 #[tokio::test]
 async fn a_log_without_redacted_changes_is_read() {
     let inner: Shared = Arc::new(InMemoryStore::new());

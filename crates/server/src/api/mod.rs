@@ -21,7 +21,7 @@ use axum::routing::{get, post};
 use crate::error::ApiError;
 use crate::service::Service;
 
-pub(crate) use state::{ApiState, refuse_archived};
+pub(crate) use state::{ApiState, exists, refuse_archived};
 
 const BETAS: [&str; 2] = ["agent-memory-2026-07-22", "managed-agents-2026-04-01"];
 

@@ -1,6 +1,7 @@
 //! [`Opened`]: the memory of a request, with its record.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use memory_tool::history::{Entry, History, LogFilter};
@@ -19,7 +20,11 @@ pub(super) const MAX_ATTEMPTS: usize = 100;
 
 /// The index of an open memory, in this process.
 #[derive(Debug, Default)]
-pub(crate) struct ApiState(Mutex<Option<Index>>);
+pub(crate) struct ApiState {
+    index: Mutex<Option<Index>>,
+    /// Whether the memory was found to exist, so that not every command looks.
+    exists: AtomicBool,
+}
 
 /// The record of a store.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -52,6 +57,16 @@ async fn read_record<T: for<'a> Deserialize<'a>>(
         }
         _ => Ok((None, Precondition::Absent)),
     }
+}
+
+/// Whether a memory has files, a history or a record.
+pub(crate) async fn exists(memory: &Arc<OpenMemory>) -> Result<bool, ApiError> {
+    if memory.api.exists.load(Ordering::Acquire) {
+        return Ok(true);
+    }
+    let exists = Opened::new(Arc::clone(memory)).await?.is_some();
+    memory.api.exists.store(exists, Ordering::Release);
+    Ok(exists)
 }
 
 /// Refuses changes of an archived store.
@@ -158,11 +173,17 @@ impl Opened {
     }
 
     fn index(&self) -> std::sync::MutexGuard<'_, Option<Index>> {
-        self.memory.api.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.memory.api.index.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn forget_index(&self) {
         *self.index() = None;
+    }
+
+    /// Forgets everything about a memory that was deleted.
+    pub(super) fn forget_all(&self) {
+        self.forget_index();
+        self.memory.api.exists.store(false, Ordering::Release);
     }
 
     /// Uses the index after [`refresh`](Self::refresh).

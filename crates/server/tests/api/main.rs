@@ -194,6 +194,43 @@ async fn files_of_the_tool_are_listed_even_if_the_api_cannot_carry_them() {
 }
 
 #[tokio::test]
+async fn a_deleted_store_is_not_listed_and_a_token_can_create_it_again() {
+    let (_directory, places) = places();
+    for place in places {
+        let server = Server::start(&place).await;
+        let (store, kept) = (new_store(&server).await, new_store(&server).await);
+        let memory = new_memory(&server, &store, "/a.md", "old").await;
+        let name = store.rsplit('/').next().unwrap();
+        let creating = server.with_token(Grant::Name(name.parse().unwrap()), &Right::ALL, true).await;
+        let (status, deleted) = server.send("DELETE", &store, None, &[]).await;
+        assert_eq!((status, deleted), (200, json!({"id": name, "type": "memory_store_deleted"})));
+        let call = json!({"command": "create", "path": "/memories/b.md", "file_text": "new"});
+        for server in [&server, &Server::start(&place).await] {
+            let listed = server.get("/v1/memory_stores?include_archived=true").await;
+            assert_eq!(listed["data"].as_array().unwrap().len(), 1, "{place}: {listed}");
+            assert!(kept.ends_with(id(&listed["data"][0])));
+            for path in [store.clone(), format!("{store}/memories"), format!("{store}/memory_versions")] {
+                assert_eq!(server.refused("GET", &path, None).await.0, 404, "{place}: {path}");
+            }
+            // Without permission to create, a command does not bring the store back.
+            assert_eq!(server.refused("POST", &format!("{store}/tool"), Some(call.clone())).await.0, 404);
+        }
+        let (status, reply) = server.send("POST", &format!("{store}/tool"), Some(call), &[&creating]).await;
+        assert_eq!((status, &reply["content"][0]["is_error"]), (200, &Value::Null), "{place}: {reply}");
+        for server in [&server, &Server::start(&place).await] {
+            let listed = server.get("/v1/memory_stores").await;
+            assert_eq!(listed["data"].as_array().unwrap().len(), 2, "{place}: {listed}");
+            let found = server.get(&format!("{store}/memories?view=full")).await;
+            assert_eq!(found["data"].as_array().unwrap().len(), 1, "{place}: {found}");
+            assert_eq!((&found["data"][0]["path"], &found["data"][0]["content"]), (&json!("/b.md"), &json!("new")));
+            assert_ne!(found["data"][0]["id"], memory["id"]);
+            let versions = server.get(&format!("{store}/memory_versions")).await;
+            assert_eq!(versions["data"].as_array().unwrap().len(), 1, "{place}: {versions}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn tokens_without_a_right_are_refused_and_those_of_other_memories_find_nothing() {
     let (_directory, places) = places();
     for place in places {
