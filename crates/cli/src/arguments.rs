@@ -1350,7 +1350,7 @@ mod tests {
             let store = command.get_arguments().find(|argument| argument.get_id() == "store");
             let variable = store.and_then(Arg::get_env);
             let expected = match command.get_name() {
-                "completions" | "conformance" | "copy" | "keygen" | "man" => None,
+                "completions" | "conformance" | "copy" | "keygen" | "man" | "token" => None,
                 _ => Some(OsStr::new("MEMORY_TOOL_STORE")),
             };
             assert_eq!(variable, expected, "{}", command.get_name());
