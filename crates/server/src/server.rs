@@ -1,39 +1,30 @@
 //! [`Server`]: the memories of a store over HTTP.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::admission;
-use crate::api;
 use crate::error::ApiError;
-use crate::hosts::Hosts;
-use crate::memories::Memories;
+use crate::listener::{BoxedStream, Listener, Peer, encrypt};
+use crate::metrics::Metrics;
+use crate::options::{Listen, ServerOptions};
 use crate::service::Service;
-use crate::tokens::{TokenFile, Tokens};
-use crate::tool;
-
-/// The connections at the same time. Each needs a file descriptor.
-const MAX_CONNECTIONS: usize = 2_048;
-
-/// The time in which a client must send the head of a request. An idle connection is closed after it.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The time for running requests to finish after a signal.
-const GRACE: Duration = Duration::from_secs(30);
+use crate::tls::{self, Certificate};
+use crate::{admission, api, health, tool, upkeep};
 
 /// The delay after a failed `accept`, for example without free file descriptors.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
@@ -41,58 +32,81 @@ const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 /// The memories of a store over HTTP.
 #[derive(Debug)]
 pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
-    tokens: Arc<Tokens>,
-    router: Router,
+    options: ServerOptions,
+    listener: Listener,
+    address: Listen,
+    certificate: Option<Arc<Certificate>>,
+    service: Arc<Service>,
 }
 
 impl Server {
-    /// Listens on an address. `hosts` are more names of the server in the header `Host`.
+    /// Reads the tokens and the certificate, and listens.
     ///
     /// # Errors
-    /// If the tokens cannot be read, or the address is not free.
-    pub async fn listen(
-        address: SocketAddr,
-        hosts: &[String],
-        tokens: TokenFile,
-        memories: Memories,
-    ) -> io::Result<Self> {
-        let tokens = Arc::new(Tokens::load(tokens)?);
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
-        let service = Service::new(memories, Arc::clone(&tokens), Hosts::new(address, hosts));
-        Ok(Self { listener, address, tokens, router: router(Arc::new(service)) })
+    /// If one of them cannot be read, or the address is not free.
+    pub async fn listen(options: ServerOptions) -> io::Result<Self> {
+        Self::listen_with(options, None).await
     }
 
-    /// The address, with the port that the system selected.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// [`listen`](Self::listen), with a function that renders the metrics of this process for `/metrics`. The server
+    /// records its metrics with the crate `metrics`; their names start with `memory_`.
+    ///
+    /// # Errors
+    /// The errors of [`listen`](Self::listen).
+    pub async fn listen_with_metrics(
+        options: ServerOptions,
+        render: impl Fn() -> String + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        Self::listen_with(options, Some(Metrics(Arc::new(render)))).await
+    }
+
+    async fn listen_with(options: ServerOptions, metrics: Option<Metrics>) -> io::Result<Self> {
+        let certificate = options.tls.as_ref().map(tls::load).transpose()?.map(Arc::new);
+        let (listener, address) = Listener::bind(&options.listen).await?;
+        let service = Arc::new(Service::new(&options, &address, metrics)?);
+        Ok(Self { options, listener, address, certificate, service })
+    }
+
+    /// The address, with the port that the system selected: `http://…`, `https://…` or `unix:…`.
+    pub fn url(&self) -> String {
+        match &self.address {
+            Listen::Tcp(address) if self.certificate.is_some() => format!("https://{address}"),
+            Listen::Tcp(address) => format!("http://{address}"),
+            #[cfg(unix)]
+            address @ Listen::Unix(_) => address.to_string(),
+        }
     }
 
     /// Serves requests until `end` completes. Requests that have begun are finished.
     pub async fn serve(self, end: impl Future<Output = ()>) {
-        let following = tokio::spawn(Arc::clone(&self.tokens).follow());
-        let (graceful, room) = (GracefulShutdown::new(), Arc::new(Semaphore::new(MAX_CONNECTIONS)));
+        let limits = self.options.limits;
+        let (graceful, room) = (GracefulShutdown::new(), Arc::new(Semaphore::new(limits.connections)));
+        // They end with this function.
+        let mut background = JoinSet::new();
+        background.spawn(Arc::clone(&self.service.tokens.0).follow());
+        self.certificate.iter().for_each(|certificate| _ = background.spawn(Arc::clone(certificate).follow()));
+        if self.options.memory.expire_after.is_some() {
+            background.spawn(upkeep::run(Arc::clone(&self.service)));
+        }
+        let router = router(&self.service);
         let accepting = async {
             loop {
                 let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
-                let Ok((stream, _)) = self.listener.accept().await else {
+                let Ok((stream, peer)) = self.listener.accept().await else {
                     sleep(ACCEPT_DELAY).await;
                     continue;
                 };
-                // Responses are small, and each is sent at once.
-                let _ = stream.set_nodelay(true);
-                let service = TowerToHyperService::new(self.router.clone());
-                let serving = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(HEADER_TIMEOUT)
-                    .serve_connection(TokioIo::new(stream), service);
-                let serving = graceful.watch(serving);
+                let (router, certificate) = (TowerToHyperService::new(router.clone()), self.certificate.clone());
+                let watcher = graceful.watcher();
                 tokio::spawn(async move {
                     let _permit = permit;
+                    let Some(stream) = open(stream, certificate, limits.head_time).await else { return };
+                    let serving = http1::Builder::new()
+                        .timer(TokioTimer::new())
+                        .header_read_timeout(limits.head_time)
+                        .serve_connection(TokioIo::new(stream), from(peer, router));
                     // An error is of the client, such as a malformed request.
-                    let _ = serving.await;
+                    let _ = watcher.watch(serving).await;
                 });
             }
         };
@@ -102,20 +116,104 @@ impl Server {
             () = accepting => {}
         }
         drop(self.listener);
-        let _ = timeout(GRACE, graceful.shutdown()).await;
-        following.abort();
+        #[cfg(unix)]
+        if let Listen::Unix(path) = &self.address {
+            let _ = std::fs::remove_file(path);
+        }
+        let _ = timeout(limits.end_time, graceful.shutdown()).await;
     }
 }
 
-fn router(service: Arc<Service>) -> Router {
-    let admitted = Router::new()
-        .route("/v1/memory_stores/{id}/tool", post(tool::call))
-        .merge(api::routes())
+/// Starts TLS, if there is a certificate. A client that does not finish is left.
+async fn open(stream: BoxedStream, certificate: Option<Arc<Certificate>>, limit: Duration) -> Option<BoxedStream> {
+    match certificate {
+        Some(certificate) => timeout(limit, encrypt(stream, &certificate)).await.ok()?.ok(),
+        None => Some(stream),
+    }
+}
+
+/// The service of a connection, whose requests carry the address of the client.
+fn from(
+    peer: Peer,
+    router: TowerToHyperService<Router>,
+) -> impl hyper::service::Service<
+    Request<Incoming>,
+    Response = axum::response::Response,
+    Error = std::convert::Infallible,
+    Future: Send,
+> {
+    service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        router.call(request)
+    })
+}
+
+/// Paths and their methods.
+pub(crate) type Routes = Vec<(&'static str, MethodRouter<Arc<Service>>)>;
+
+/// All paths that need a token.
+fn routes() -> Routes {
+    let tool = ("/v1/memory_stores/{id}/tool", post(tool::call));
+    let api = api::routes().into_iter().map(|(path, methods)| (path, methods.layer(from_fn(api::check_betas))));
+    health::routes().into_iter().chain([tool]).chain(api).collect()
+}
+
+fn router(service: &Arc<Service>) -> Router {
+    let admitted = routes().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods));
+    let admitted = admitted
         .method_not_allowed_fallback(async || ApiError::method())
         .fallback(async || ApiError::not_found("there is no such path"))
         .layer(DefaultBodyLimit::disable()) // `admit` limits it
-        .layer(from_fn_with_state(Arc::clone(&service), admission::admit))
-        .with_state(service);
-    let open = Router::new().route("/healthz", get(async || "ok\n")).route("/readyz", get(async || "ok\n"));
-    open.merge(admitted).layer(from_fn(admission::identify))
+        .layer(from_fn_with_state(Arc::clone(service), admission::admit))
+        .with_state(Arc::clone(service));
+    let open = Router::new().route("/healthz", get(async || "ok\n"));
+    open.merge(admitted).layer(from_fn_with_state(Arc::clone(service), admission::identify))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use axum::body::Body;
+    use axum::http::header::{ALLOW, HOST};
+    use memory_tool::{Actor, StoreUrl};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::access::{Grant, Right};
+    use crate::tokens::{TokenEntry, TokenFile};
+
+    /// A service without memories, and an admin token.
+    fn service(directory: &tempfile::TempDir) -> (Arc<Service>, String) {
+        let tokens = directory.path().join("tokens");
+        let actor = Actor::from_trusted_name("ops").unwrap();
+        let (entry, token) = TokenEntry::generate(actor, vec![Grant::All], Right::ALL.to_vec()).unwrap();
+        TokenFile::new(&tokens).add(entry).unwrap();
+        let options = ServerOptions::new(StoreUrl::Local(directory.path().to_owned()), tokens);
+        (Arc::new(Service::new(&options, &options.listen, None).unwrap()), token)
+    }
+
+    #[tokio::test]
+    async fn the_document_has_all_routes_and_their_methods() {
+        let directory = tempfile::tempdir().unwrap();
+        let (service, token) = service(&directory);
+        let document: Value = serde_json::from_str(health::OPENAPI).unwrap();
+        let documented: BTreeMap<_, _> = document["paths"].as_object().unwrap().iter().collect();
+        let paths: Vec<_> = routes().into_iter().map(|(path, _)| path).chain(["/healthz"]).collect();
+        assert_eq!(documented.len(), paths.len());
+        let router = TowerToHyperService::new(router(&service));
+        for path in paths {
+            let methods = documented.get(&path.to_owned()).unwrap_or_else(|| panic!("{path} is not documented"));
+            let path = path.replace(['{', '}'], "");
+            let request = Request::builder().method("TRACE").uri(&path).header(HOST, "localhost");
+            let request = request.header("x-api-key", &token).body(Body::empty()).unwrap();
+            let response = router.call(request).await.unwrap();
+            let allowed = response.headers()[ALLOW].to_str().unwrap().to_lowercase();
+            let mut allowed: Vec<_> = allowed.split(',').filter(|method| *method != "head").collect();
+            let mut methods: Vec<_> = methods.as_object().unwrap().keys().collect();
+            allowed.sort_unstable();
+            methods.sort_unstable();
+            assert_eq!(allowed, methods, "{path}");
+        }
+    }
 }

@@ -1,32 +1,46 @@
 //! [`Service`]: the state that all handlers share.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::io;
+use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::Semaphore;
 
 use crate::error::ApiError;
 use crate::hosts::Hosts;
 use crate::memories::Memories;
+use crate::metrics::Metrics;
+use crate::options::{Listen, ServerLimits, ServerOptions};
+use crate::proxies::Proxies;
 use crate::tokens::Tokens;
-
-/// The concurrent requests of all tokens, and of one.
-const MAX_REQUESTS: usize = 256;
-const MAX_REQUESTS_OF_TOKEN: usize = 128;
 
 /// The state that all handlers share.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) memories: Memories,
-    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) tokens: Tokens,
     pub(crate) hosts: Hosts,
+    pub(crate) proxies: Proxies,
+    pub(crate) limits: ServerLimits,
+    /// The metrics of this process, if it has a recorder.
+    pub(crate) metrics: Option<Metrics>,
     requests: Semaphore,
     of_tokens: Mutex<HashMap<String, usize>>,
 }
 
 impl Service {
-    pub(crate) fn new(memories: Memories, tokens: Arc<Tokens>, hosts: Hosts) -> Self {
-        Self { memories, tokens, hosts, requests: Semaphore::new(MAX_REQUESTS), of_tokens: Mutex::default() }
+    /// The service at an address. Reads the tokens.
+    pub(crate) fn new(options: &ServerOptions, address: &Listen, metrics: Option<Metrics>) -> io::Result<Self> {
+        Ok(Self {
+            memories: Memories::new(options),
+            tokens: Tokens::load(options.tokens.clone())?,
+            hosts: Hosts::new(address, &options.allow_hosts),
+            proxies: Proxies(options.proxies.clone()),
+            limits: options.limits,
+            metrics,
+            requests: Semaphore::new(options.limits.requests),
+            of_tokens: Mutex::default(),
+        })
     }
 
     /// Counts a request until the result is dropped.
@@ -34,7 +48,7 @@ impl Service {
         let permit = self.requests.try_acquire().map_err(|_| ApiError::busy())?;
         let mut of_tokens = self.of_tokens.lock().unwrap_or_else(PoisonError::into_inner);
         let count = of_tokens.entry(token.clone()).or_default();
-        if *count >= MAX_REQUESTS_OF_TOKEN {
+        if *count >= self.limits.requests_of_token {
             return Err(ApiError::too_many_requests());
         }
         *count += 1;

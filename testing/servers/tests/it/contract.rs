@@ -76,8 +76,7 @@ pub(crate) async fn has_one_creator(bucket: Bucket, rounds: usize) {
     }
 }
 
-/// Defines the tests of a server. `$bucket` returns a client with a prefix, and `$rounds` is the number of races of eight
-/// creations.
+/// Defines the tests of a server. `$bucket` returns a client with a prefix, and `$rounds` is the number of races.
 macro_rules! contract {
     ($bucket:expr, $rounds:expr) => {
         use $crate::contract::{self, Bucket};
