@@ -85,7 +85,7 @@ impl Server {
         let mut background = JoinSet::new();
         background.spawn(Arc::clone(&self.service.tokens.0).follow());
         self.certificate.iter().for_each(|certificate| _ = background.spawn(Arc::clone(certificate).follow()));
-        if self.options.memory.expire_after.is_some() {
+        if self.options.memory.expire_after.is_some() || self.options.memory.history_age.is_some() {
             background.spawn(upkeep::run(Arc::clone(&self.service)));
         }
         let router = router(&self.service);
