@@ -11,8 +11,7 @@ mod service;
 mod tokens;
 mod tool;
 
-pub use access::{Caller, Grant, Right};
-pub use error::ApiError;
-pub use memories::{Memories, OpenMemory};
+pub use access::{Grant, Right};
+pub use memories::Memories;
 pub use server::Server;
 pub use tokens::{TokenEntry, TokenFile};

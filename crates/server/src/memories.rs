@@ -46,12 +46,11 @@ impl Slot {
 
 /// An open memory.
 #[derive(Debug)]
-#[non_exhaustive]
-pub struct OpenMemory {
+pub(crate) struct OpenMemory {
     /// The name, which is also the id.
-    pub name: MemoryName,
+    pub(crate) name: MemoryName,
     /// The memory, with its policies and history.
-    pub memory: Memory,
+    pub(crate) memory: Memory,
     /// The order of the commands of all clients. Without it, many clients that change one file would fail each other's
     /// preconditions until some give up.
     pub(crate) queue: CommandQueue,
@@ -61,7 +60,7 @@ pub struct OpenMemory {
 
 impl OpenMemory {
     /// The memory for one request: its changes name the caller.
-    pub fn by(&self, caller: &Caller) -> Memory {
+    pub(crate) fn by(&self, caller: &Caller) -> Memory {
         self.memory.by(caller.actor().clone())
     }
 }
@@ -83,7 +82,7 @@ impl Memories {
     ///
     /// # Errors
     /// [`ApiError`] if the storage fails.
-    pub async fn names(&self) -> Result<Vec<MemoryName>, ApiError> {
+    pub(crate) async fn names(&self) -> Result<Vec<MemoryName>, ApiError> {
         let found = match self.place.memories(OpenOptions::new()).await {
             Err(error) if error.is_not_found() => Vec::new(),
             found => found.map_err(|error| failed(&error.into()))?,
@@ -100,7 +99,7 @@ impl Memories {
     ///
     /// # Errors
     /// [`ApiError`] 404 if it does not exist, 503 if the storage is busy, 500 if it fails.
-    pub async fn open(&self, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
+    pub(crate) async fn open(&self, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
         self.open_with(name, true).await
     }
 
@@ -108,7 +107,7 @@ impl Memories {
     ///
     /// # Errors
     /// [`ApiError`] if the storage is busy or fails.
-    pub async fn create(&self, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
+    pub(crate) async fn create(&self, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
         self.open_with(name, false).await
     }
 
@@ -146,10 +145,12 @@ impl Memories {
             slot.last_use = last_use;
             return Arc::clone(&slot.memory);
         }
-        if open.memories.len() >= self.max_open {
+        // More of them were in use at a time than may stay open.
+        while open.memories.len() >= self.max_open {
             let idle = open.memories.iter().filter(|(_, slot)| !slot.is_in_use());
             let oldest = idle.min_by_key(|(_, slot)| slot.last_use).map(|(name, _)| name.clone());
-            oldest.and_then(|oldest| open.memories.remove(&oldest));
+            let Some(oldest) = oldest else { break };
+            open.memories.remove(&oldest);
         }
         let memory = Arc::default();
         open.memories.insert(name.clone(), Slot { memory: Arc::clone(&memory), last_use });
@@ -175,16 +176,101 @@ fn failed(error: &OptionsError) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Weak;
+
+    use memory_tool_test_fixtures::by_tier;
+    use memory_tool_test_fixtures::session::Place;
+
     use super::*;
+
+    /// Memories in RAM, as the tests open thousands.
+    fn memories(place: &Place) -> Memories {
+        let mut options = MemoryOptions::default();
+        options.history = true;
+        Memories::new(StoreUrl::Local(place.outside("memories")), options)
+    }
+
+    fn name(text: &str) -> MemoryName {
+        text.parse().unwrap()
+    }
 
     #[tokio::test]
     async fn only_children_of_the_place_have_names() {
-        let place = tempfile::tempdir().unwrap();
+        let place = Place::in_memory();
         for memory in ["memories", "bob/memories", "alice/memories", "other"] {
-            std::fs::create_dir_all(place.path().join(memory)).unwrap();
+            std::fs::create_dir_all(place.outside("memories").join(memory)).unwrap();
         }
-        let url = StoreUrl::Local(place.path().to_owned());
-        let names = Memories::new(url, MemoryOptions::default()).names().await.unwrap();
+        let names = memories(&place).names().await.unwrap();
         assert_eq!(names.iter().map(MemoryName::as_str).collect::<Vec<_>>(), ["alice", "bob"]);
+    }
+
+    #[tokio::test]
+    async fn the_number_of_open_memories_is_bounded() {
+        let place = Place::in_memory();
+        let memories = memories(&place);
+        let mut opened: Vec<Weak<OpenMemory>> = Vec::new();
+        for number in 0..by_tier(600, 10_000) {
+            let memory = memories.create(&name(&format!("m{number}"))).await.unwrap();
+            opened.push(Arc::downgrade(&memory));
+        }
+        let open: Vec<_> = opened.iter().map(|memory| memory.strong_count() > 0).collect();
+        let (closed, kept) = open.split_at(open.len() - DEFAULT_MAX_OPEN);
+        assert!(!closed.contains(&true) && !kept.contains(&false), "the last {DEFAULT_MAX_OPEN} stay open");
+    }
+
+    #[tokio::test]
+    async fn the_least_recently_used_memory_is_closed() {
+        let place = Place::in_memory();
+        let memories = memories(&place).max_open(2);
+        let open = async |text: &str| Arc::downgrade(&memories.create(&name(text)).await.unwrap());
+        let (a, b) = (open("a").await, open("b").await);
+        assert!(a.ptr_eq(&open("a").await));
+        open("c").await;
+        assert_eq!((a.strong_count(), b.strong_count()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn a_memory_in_use_is_never_closed() {
+        let place = Place::in_memory();
+        let memories = memories(&place).max_open(2);
+        let mut used = Vec::new();
+        for number in 0..5 {
+            used.push(memories.create(&name(&format!("used{number}"))).await.unwrap());
+            memories.create(&name(&format!("other{number}"))).await.unwrap();
+        }
+        for memory in &used {
+            assert!(Arc::ptr_eq(memory, &memories.open(&memory.name).await.unwrap()));
+        }
+        drop(used);
+        memories.create(&name("last")).await.unwrap();
+        assert_eq!(memories.open.lock().unwrap().memories.len(), 2);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn concurrent_requests_share_one_opening() {
+        let place = Place::in_memory();
+        let memories = Arc::new(memories(&place).max_open(4));
+        for round in 0..20 {
+            let opening: Vec<_> = (0..64)
+                .map(|_| {
+                    let memories = Arc::clone(&memories);
+                    tokio::spawn(async move { memories.create(&name(&format!("m{round}"))).await.unwrap() })
+                })
+                .collect();
+            let mut opened = Vec::new();
+            for opening in opening {
+                opened.push(opening.await.unwrap());
+            }
+            assert!(opened.iter().all(|memory| Arc::ptr_eq(memory, &opened[0])));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_memory_takes_no_place() {
+        let place = Place::in_memory();
+        let memories = memories(&place).max_open(1);
+        let kept = Arc::downgrade(&memories.create(&name("kept")).await.unwrap());
+        assert!(memories.open(&name("missing")).await.is_err());
+        assert_eq!(memories.open.lock().unwrap().memories.len() + kept.strong_count(), 0);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::ApiError;
 use crate::hosts::Hosts;
@@ -14,6 +14,11 @@ use crate::tokens::Tokens;
 const MAX_REQUESTS: usize = 256;
 const MAX_REQUESTS_OF_TOKEN: usize = 128;
 
+/// The bodies of all requests together, and the part of each that is not counted: large bodies must not keep out small
+/// ones.
+const MAX_BODIES_KIB: usize = 128 * 1024;
+const UNCOUNTED_KIB: usize = 64;
+
 /// The state that all handlers share.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -21,12 +26,14 @@ pub(crate) struct Service {
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) hosts: Hosts,
     requests: Semaphore,
+    bodies_kib: Semaphore,
     of_tokens: Mutex<HashMap<String, usize>>,
 }
 
 impl Service {
     pub(crate) fn new(memories: Memories, tokens: Arc<Tokens>, hosts: Hosts) -> Self {
-        Self { memories, tokens, hosts, requests: Semaphore::new(MAX_REQUESTS), of_tokens: Mutex::default() }
+        let (requests, bodies_kib) = (Semaphore::new(MAX_REQUESTS), Semaphore::new(MAX_BODIES_KIB));
+        Self { memories, tokens, hosts, requests, bodies_kib, of_tokens: Mutex::default() }
     }
 
     /// Counts a request until the result is dropped.
@@ -38,7 +45,7 @@ impl Service {
             return Err(ApiError::too_many_requests());
         }
         *count += 1;
-        Ok(Running { service: self, token, _permit: permit })
+        Ok(Running { service: self, token, body: None, _permit: permit })
     }
 }
 
@@ -46,7 +53,23 @@ impl Service {
 pub(crate) struct Running<'a> {
     service: &'a Service,
     token: String,
-    _permit: tokio::sync::SemaphorePermit<'a>,
+    body: Option<SemaphorePermit<'a>>,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Running<'_> {
+    /// Counts a body that now has this length.
+    pub(crate) fn count_body(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let held = self.body.as_ref().map_or(0, SemaphorePermit::num_permits);
+        let more = bytes.div_ceil(1024).saturating_sub(UNCOUNTED_KIB + held);
+        let more = u32::try_from(more).map_err(|_| ApiError::busy())?;
+        let permit = self.service.bodies_kib.try_acquire_many(more).map_err(|_| ApiError::busy())?;
+        match &mut self.body {
+            Some(body) => body.merge(permit),
+            None => self.body = Some(permit),
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Running<'_> {

@@ -25,7 +25,7 @@ pub(crate) use state::{ApiState, exists, refuse_archived};
 
 const BETAS: [&str; 2] = ["agent-memory-2026-07-22", "managed-agents-2026-04-01"];
 
-/// The routes of the API. Authentication puts the [`Caller`](crate::Caller) into each request.
+/// The routes of the API. Authentication puts the [`Caller`](crate::access::Caller) into each request.
 pub(crate) fn routes() -> Router<Arc<Service>> {
     Router::new()
         .route("/v1/memory_stores", get(stores::list).post(stores::create))

@@ -3,6 +3,9 @@
 #![cfg(test)]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod contention;
+mod requests;
+mod security;
 mod server;
 
 use memory_tool::Memory;
@@ -10,16 +13,16 @@ use memory_tool_server::{Grant, Right};
 use serde_json::{Value, json};
 use server::{Server, places};
 
-async fn new_store(server: &Server) -> String {
+pub(crate) async fn new_store(server: &Server) -> String {
     let store = server.post("/v1/memory_stores", json!({"name": "Notes"})).await;
     format!("/v1/memory_stores/{}", store["id"].as_str().unwrap())
 }
 
-async fn new_memory(server: &Server, store: &str, path: &str, content: &str) -> Value {
+pub(crate) async fn new_memory(server: &Server, store: &str, path: &str, content: &str) -> Value {
     server.post(&format!("{store}/memories"), json!({"path": path, "content": content})).await
 }
 
-fn id(object: &Value) -> &str {
+pub(crate) fn id(object: &Value) -> &str {
     object["id"].as_str().unwrap()
 }
 
