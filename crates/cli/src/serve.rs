@@ -9,6 +9,10 @@ use crate::failure::{Context as _, Failure, eprint_line};
 use crate::interruption::Interruption;
 use crate::memory;
 
+/// The open files of 2,048 connections and 256 memories.
+#[cfg(unix)]
+const FILES: u64 = 4_096;
+
 /// Serves the memories until a signal arrives.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
@@ -23,6 +27,7 @@ async fn serve(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
     options.check().map_err(memory::failed_options)?;
     options.history |= !arguments.no_history;
     memory::start_log(options.log);
+    allow_files()?;
     let tokens = TokenFile::new(&arguments.tokens);
     let mut interruption = Interruption::listen().context("cannot start")?;
     if arguments.check {
@@ -39,4 +44,25 @@ async fn serve(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
     let mut status = 0;
     server.serve(async { status = interruption.status().await }).await;
     Ok(ExitStatus::Interrupted { status })
+}
+
+/// Raises the limit of open files, which is often 1,024, for connections and memories.
+#[cfg(unix)]
+fn allow_files() -> Result<(), Failure> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+    let read = getrlimit(Resource::RLIMIT_NOFILE);
+    let (limit, most) = read.map_err(std::io::Error::from).context("cannot read the limit of open files")?;
+    if limit >= FILES {
+        return Ok(());
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, FILES, most).map_err(|_| {
+        let message = format!("the limit of open files is {most}, but the server needs {FILES}");
+        Failure::new(format!("{message}: raise the hard limit, for example with `ulimit -n {FILES}`"))
+    })
+}
+
+#[cfg(not(unix))]
+fn allow_files() -> Result<(), Failure> {
+    Ok(())
 }

@@ -4,6 +4,8 @@ mod access;
 mod admission;
 mod api;
 mod error;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod hosts;
 mod memories;
 mod server;

@@ -107,7 +107,7 @@ impl Server {
     }
 }
 
-fn router(service: Arc<Service>) -> Router {
+pub(crate) fn router(service: Arc<Service>) -> Router {
     let admitted = Router::new()
         .route("/v1/memory_stores/{id}/tool", post(tool::call))
         .merge(api::routes())

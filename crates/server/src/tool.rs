@@ -37,7 +37,9 @@ pub(crate) async fn call(
         if !creates && !exists(&open).await? {
             return Err(ApiError::no_such_memory(open.name.as_str()));
         }
-        refuse_archived(&open).await?;
+        if command != Some(CommandName::View) {
+            refuse_archived(&open).await?;
+        }
         match body {
             Ok(response) if response["content"].is_array() && response["type"] != "tool_use" => {
                 match memory.runner().answer(&response).await {

@@ -140,6 +140,7 @@ async fn conflicts_and_preconditions_are_refused() {
         assert_eq!(server.refused("POST", &one, Some(json!({"content": "two"}))).await.0, 400);
         let call = json!({"command": "create", "path": "/memories/x", "file_text": "x"});
         assert_eq!(server.refused("POST", &format!("{store}/tool"), Some(call)).await.0, 400);
+        server.post(&format!("{store}/tool"), json!({"command": "view", "path": "/memories"})).await;
         assert_eq!(server.send("DELETE", &store, None, &[]).await.0, 200);
         assert_eq!(server.refused("GET", &store, None).await.0, 404);
         assert_eq!(server.get("/v1/memory_stores?include_archived=true").await["data"], json!([]));
