@@ -64,8 +64,8 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "api_error", "the storage failed")
     }
 
-    pub(crate) fn is_not_found(&self) -> bool {
-        self.status == StatusCode::NOT_FOUND
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
     }
 
     /// 403: the header `Host` or `Origin` names another site.

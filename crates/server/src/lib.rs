@@ -5,6 +5,8 @@ mod admission;
 mod api;
 mod error;
 mod followed;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod health;
 mod hosts;
 mod listener;

@@ -158,7 +158,7 @@ fn routes() -> Routes {
     health::routes().into_iter().chain([tool]).chain(api).collect()
 }
 
-fn router(service: &Arc<Service>) -> Router {
+pub(crate) fn router(service: &Arc<Service>) -> Router {
     let admitted = routes().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods));
     let admitted = admitted
         .method_not_allowed_fallback(async || ApiError::method())

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::ApiError;
 use crate::hosts::Hosts;
@@ -13,6 +13,11 @@ use crate::metrics::Metrics;
 use crate::options::{Listen, ServerLimits, ServerOptions};
 use crate::proxies::Proxies;
 use crate::tokens::Tokens;
+
+/// The bodies of all requests together, and the part of each that is not counted: large bodies must not keep out small
+/// ones.
+const MAX_BODIES_KIB: usize = 128 * 1024;
+const UNCOUNTED_KIB: usize = 64;
 
 /// The state that all handlers share.
 #[derive(Debug)]
@@ -25,6 +30,7 @@ pub(crate) struct Service {
     /// The metrics of this process, if it has a recorder.
     pub(crate) metrics: Option<Metrics>,
     requests: Semaphore,
+    bodies_kib: Semaphore,
     of_tokens: Mutex<HashMap<String, usize>>,
 }
 
@@ -39,6 +45,7 @@ impl Service {
             limits: options.limits,
             metrics,
             requests: Semaphore::new(options.limits.requests),
+            bodies_kib: Semaphore::new(MAX_BODIES_KIB),
             of_tokens: Mutex::default(),
         })
     }
@@ -52,7 +59,7 @@ impl Service {
             return Err(ApiError::too_many_requests());
         }
         *count += 1;
-        Ok(Running { service: self, token, _permit: permit })
+        Ok(Running { service: self, token, body: None, _permit: permit })
     }
 }
 
@@ -60,7 +67,23 @@ impl Service {
 pub(crate) struct Running<'a> {
     service: &'a Service,
     token: String,
-    _permit: tokio::sync::SemaphorePermit<'a>,
+    body: Option<SemaphorePermit<'a>>,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Running<'_> {
+    /// Counts a body that now has this length.
+    pub(crate) fn count_body(&mut self, bytes: usize) -> Result<(), ApiError> {
+        let held = self.body.as_ref().map_or(0, SemaphorePermit::num_permits);
+        let more = bytes.div_ceil(1024).saturating_sub(UNCOUNTED_KIB + held);
+        let more = u32::try_from(more).map_err(|_| ApiError::busy())?;
+        let permit = self.service.bodies_kib.try_acquire_many(more).map_err(|_| ApiError::busy())?;
+        match &mut self.body {
+            Some(body) => body.merge(permit),
+            None => self.body = Some(permit),
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Running<'_> {

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use crate::access::{Caller, Right};
 use crate::api::{exists, refuse_archived};
 use crate::error::ApiError;
-use crate::memories::OpenMemory;
 use crate::service::Service;
 
 /// Runs a `tool_use` block, its bare input, or all calls of a response of the Messages API, in order (`[X5]`).
@@ -26,17 +25,21 @@ pub(crate) async fn call(
 ) -> Result<Json<Value>, ApiError> {
     let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(&id))?;
     caller.check(Right::Tool, Some(&name))?;
-    let open = match open_existing(&service, &name).await {
-        Err(error) if caller.creates() && error.is_not_found() => service.memories.create(&name).await?,
-        opened => opened?,
-    };
-    refuse_archived(&open).await?;
+    let creates = caller.creates();
+    let open = if creates { service.memories.create(&name).await? } else { service.memories.open(&name).await? };
     let memory = open.by(&caller);
     // A client that goes away must not leave the later calls of its turn undone.
     let running = tokio::spawn(async move {
         let body: Result<Value, _> = serde_json::from_slice(&body).map_err(|_| body);
         let command = body.as_ref().ok().and_then(command);
         let _turn = open.queue.enter(command).await;
+        // Something can remain in the storage of a memory that was deleted.
+        if !creates && !exists(&open).await? {
+            return Err(ApiError::no_such_memory(open.name.as_str()));
+        }
+        if command != Some(CommandName::View) {
+            refuse_archived(&open).await?;
+        }
         match body {
             Ok(response) if response["content"].is_array() && response["type"] != "tool_use" => {
                 match memory.runner().answer(&response).await {
@@ -56,12 +59,6 @@ pub(crate) async fn call(
         }
     });
     running.await.map_err(|_| ApiError::storage())?.map(Json)
-}
-
-/// Something can remain in the storage of a memory that was deleted.
-async fn open_existing(service: &Service, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
-    let open = service.memories.open(name).await?;
-    if exists(&open).await? { Ok(open) } else { Err(ApiError::no_such_memory(name.as_str())) }
 }
 
 /// The command of a single call.

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
 const LARGEST: usize = 16 * 1024 * 1024;
@@ -45,13 +46,17 @@ impl Drop for Server {
 
 impl Server {
     fn start(place: &Place) -> Self {
-        let (store, tokens) = (store(place), place.outside("tokens.json"));
-        let listen = ["--listen", "127.0.0.1:0"];
-        Self::start_with(&[&listen[..], &["--store", &store, "--tokens", tokens.to_str().unwrap()]].concat())
+        Self::start_at(place, &store(place))
+    }
+
+    fn start_at(place: &Place, store: &str) -> Self {
+        let tokens = place.outside("tokens.json");
+        let arguments = ["--listen", "127.0.0.1:0", "--store", store, "--tokens", tokens.to_str().unwrap()];
+        Self::start_with(&arguments)
     }
 
     fn start_with(arguments: &[&str]) -> Self {
-        let mut command = program();
+        let mut command = with_files(256, "-S");
         let mut process =
             command.arg("serve").args(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
@@ -97,6 +102,14 @@ impl Server {
     fn signal(&self, signal: &str) {
         assert!(Command::new("kill").args([signal, &self.process.id().to_string()]).status().unwrap().success());
     }
+}
+
+/// The program with a limit of open files.
+fn with_files(limit: u64, kind: &str) -> Command {
+    let mut command = Command::new("sh");
+    let script = format!("ulimit {kind} -n {limit} && exec \"$0\" \"$@\"");
+    command.args(["-c", &script]).arg(program().get_program()).env_remove("MEMORY_TOOL_STORE");
+    command
 }
 
 fn store(place: &Place) -> String {
@@ -241,12 +254,55 @@ fn idle_and_cut_connections_keep_nobody_out() {
     let (secret, _) = new_token(&place, &["--admin"]);
     let server = Server::start(&place);
     let authorization = format!("Bearer {secret}");
-    let idle: Vec<_> = (0..300).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    allow_files(1_500);
+    let idle: Vec<_> = (0..1_000).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
     for _ in 0..100 {
         drop(server.head("/v1/memory_stores/alice/tool", &[("authorization", &authorization)], 100));
     }
     assert_eq!(server.call("alice", &secret, &view("/memories")).0, 200);
     drop(idle);
+}
+
+/// Raises the limit of open files of this process.
+fn allow_files(files: u64) {
+    let (limit, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    if limit < files {
+        assert!(most >= files, "the limit of open files is {most}, but this test needs {files}: raise the hard limit");
+        setrlimit(Resource::RLIMIT_NOFILE, files, most).unwrap();
+    }
+}
+
+#[test]
+fn a_low_limit_of_open_files_is_reported() {
+    let place = Place::new();
+    new_token(&place, &["--admin"]);
+    let mut command = with_files(1_000, "");
+    command.args(["serve", "--check", "--store", &store(&place), "--tokens"]).arg(place.outside("tokens.json"));
+    let output = command.output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("the limit of open files is 1000, but the server needs 4096"), "{errors}");
+}
+
+/// The server keeps 256 memories open.
+#[test]
+fn open_files_do_not_grow_with_the_number_of_memories() {
+    let place = Place::in_memory();
+    let (secret, _) = new_token(&place, &["--admin"]);
+    for store in [store(&place), place.outside("memories").display().to_string()] {
+        let server = Server::start_at(&place, &store);
+        let files = || fs::read_dir(format!("/proc/{}/fd", server.process.id())).unwrap().count();
+        let mut counts = Vec::new();
+        for number in 1..=by_tier(600, 10_000) {
+            let (status, body) = server.call(&format!("m{number}"), &secret, &create("/memories/a"));
+            assert_eq!(status, 200, "{body}");
+            if number % 300 == 0 {
+                counts.push(files());
+            }
+        }
+        // A few connections may not be closed yet.
+        assert!(counts.iter().all(|count| *count <= counts[0] + 16 && *count < 1_024), "{store}: {counts:?}");
+    }
 }
 
 /// Runs clients that insert lines, and returns the number of replies of success.
