@@ -1,5 +1,6 @@
 //! [`Target`]: the memory under test, for every kind of backend.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use crate::fixture::{FixtureError, ToolOptions};
 use crate::program::Program;
 use crate::read_back;
 use crate::sandbox::{self, Sandbox};
-use crate::session::{Client, FirstLeak, InProcess, Session, sorted_lines};
+use crate::session::{Client, FirstLeak, InProcess, Session, delete, sorted_lines};
 
 /// Limits on the time and repetitions of a case.
 #[derive(Clone, Copy)]
@@ -205,6 +206,16 @@ impl Target {
         let files = files.map_err(|error| Failure::new(format!("the store cannot be listed: {}", causes(&error))))?;
         let files = files.into_iter().map(|file| MemoryPath::try_from(file.path)).collect::<Result<_, _>>()?;
         expect_text(&expected_lines, &sorted_lines(files))
+    }
+
+    /// Empties the memory of a program, because starting another one takes longer. Returns `false` if that is not
+    /// certain, and for other backends.
+    pub(crate) async fn is_emptied(&self, paths: &BTreeSet<MemoryPath>) -> bool {
+        let names: BTreeSet<_> = paths.iter().filter_map(|path| path.segments().next()).collect();
+        let deletes: Vec<_> = names.into_iter().map(|name| delete(format!("/memories/{name}")).to_string()).collect();
+        self.tool.is_none()
+            && (deletes.is_empty() || self.client().exchange_together(deletes).await.is_ok())
+            && self.expect_files(&[]).await.is_ok()
     }
 
     /// The reason why the target lacks a capability, if it does.
