@@ -25,6 +25,8 @@ pub(crate) struct RunLimits {
     pub(crate) answer_timeout: Duration,
     /// The number of races between the same clients.
     pub(crate) races: usize,
+    /// How long a program is stopped, if the caller chose it.
+    pub(crate) stop: Option<Duration>,
     /// Whether the caller lets a case open the memory a second time without needing it.
     pub(crate) has_sessions: bool,
     /// Whether the caller lets a case trace programs without needing it.
@@ -262,7 +264,9 @@ fn session_of(opened: Opened, limits: RunLimits) -> Result<Arc<dyn Session>, Cas
     Ok(match opened {
         Opened::Store(store) => Arc::new(InProcess(tool_over(&store, &ToolOptions::default()))),
         Opened::Tool(tool) => Arc::new(InProcess(tool)),
-        Opened::Program(command) => Arc::new(Program::start(command, limits.answer_timeout)?),
+        Opened::Program(command) => {
+            Arc::new(Program::start(command, limits.answer_timeout + limits.stop.unwrap_or_default())?)
+        }
     })
 }
 
