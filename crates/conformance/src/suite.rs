@@ -93,6 +93,7 @@ impl Suite {
                     races: DEFAULT_RACES,
                     stop: None,
                     has_sessions: true,
+                    has_concurrency: true,
                     has_tracing: true,
                 },
                 case_timeout: DEFAULT_CASE_TIMEOUT,
@@ -165,7 +166,8 @@ impl Suite {
 
     /// Declares that the backend lacks a capability. The cases that need it are ignored with this reason.
     pub fn lacks(mut self, need: Capability, reason: impl Into<String>) -> Self {
-        self.runner.limits.has_sessions &= need != Capability::Sessions;
+        self.runner.limits.has_concurrency &= need != Capability::Concurrency;
+        self.runner.limits.has_sessions &= !matches!(need, Capability::Sessions | Capability::Concurrency);
         self.runner.limits.has_tracing &= need != Capability::Tracing;
         self.declared_lacks.of_needs.insert(need, reason.into());
         self

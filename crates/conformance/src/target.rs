@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::access::{Access, Factory, NO_STORE, Opened};
 use crate::case::Capability;
 use crate::disk::{entries_under, on_disk, read_file, write_file};
+use crate::exclusive_store::ExclusiveStore;
 use crate::failure::{CaseError, Failure, causes, expect_bytes, expect_text};
 use crate::fixture::{FixtureError, ToolOptions};
 use crate::program::Program;
@@ -29,6 +30,8 @@ pub(crate) struct RunLimits {
     pub(crate) stop: Option<Duration>,
     /// Whether the caller lets a case open the memory a second time without needing it.
     pub(crate) has_sessions: bool,
+    /// Whether several sessions and programs can use the memory at once.
+    pub(crate) has_concurrency: bool,
     /// Whether the caller lets a case trace programs without needing it.
     pub(crate) has_tracing: bool,
 }
@@ -39,11 +42,13 @@ pub(crate) struct Target {
     session: Arc<dyn Session>,
     tool: Option<Arc<dyn MemoryTool>>,
     store: Option<Arc<dyn Store>>,
+    /// The same store, if only one process can open it.
+    exclusive: Option<Arc<ExclusiveStore>>,
     pub(crate) limits: RunLimits,
     /// The first reply to a client that contained one of the secrets.
     pub(crate) first_leak: FirstLeak,
     // The last field, because it holds the resources of the others.
-    access: Box<dyn Access>,
+    access: Arc<dyn Access>,
 }
 
 impl Target {
@@ -53,7 +58,13 @@ impl Target {
         options: &ToolOptions,
         limits: RunLimits,
     ) -> Result<Arc<Self>, CaseError> {
-        let (opened, access) = needing(Capability::Options, factory.fresh(options).await)?;
+        let (mut opened, access) = needing(Capability::Options, factory.fresh(options).await)?;
+        let access: Arc<dyn Access> = access.into();
+        let mut exclusive = None;
+        if let (Opened::Store(store), false) = (&opened, limits.has_concurrency) {
+            let store = exclusive.insert(Arc::new(ExclusiveStore::new(Arc::clone(store), Arc::clone(&access))));
+            opened = Opened::Store(Arc::<ExclusiveStore>::clone(store));
+        }
         let (tool, store) = match &opened {
             Opened::Store(store) => (Some(tool_over(store, options)), Some(Arc::clone(store))),
             Opened::Tool(tool) => (Some(Arc::clone(tool)), None),
@@ -63,7 +74,7 @@ impl Target {
             Some(tool) => Arc::new(InProcess(Arc::clone(tool))),
             None => session_of(opened, limits)?,
         };
-        Ok(Arc::new(Self { session, tool, store, limits, first_leak: FirstLeak::default(), access }))
+        Ok(Arc::new(Self { session, tool, store, exclusive, limits, first_leak: FirstLeak::default(), access }))
     }
 
     /// A client of the first session.
@@ -77,13 +88,22 @@ impl Target {
     }
 
     /// A client of a separate program on the same memory.
-    pub(crate) fn process_client(&self) -> Result<Client, CaseError> {
-        Ok(self.client_of(session_of(Opened::Program(self.program()?), self.limits)?))
+    pub(crate) async fn process_client(&self) -> Result<Client, CaseError> {
+        self.client_of_program(self.program()?).await
     }
 
     /// A client of a separate program on the same memory, which runs in this sandbox.
-    pub(crate) fn process_client_under(&self, sandbox: &Sandbox) -> Result<Client, CaseError> {
-        Ok(self.client_of(session_of(Opened::Program(sandbox.around(&self.program()?)), self.limits)?))
+    pub(crate) async fn process_client_under(&self, sandbox: &Sandbox) -> Result<Client, CaseError> {
+        self.client_of_program(sandbox.around(&self.program()?)).await
+    }
+
+    async fn client_of_program(&self, command: Command) -> Result<Client, CaseError> {
+        let start = || session_of(Opened::Program(command), self.limits);
+        let session = match &self.exclusive {
+            Some(store) => store.lend(start).await?,
+            None => start()?,
+        };
+        Ok(self.client_of(session))
     }
 
     fn client_of(&self, session: Arc<dyn Session>) -> Client {
@@ -91,10 +111,18 @@ impl Target {
     }
 
     async fn reopened(&self) -> Result<Opened, CaseError> {
-        needing(Capability::Sessions, self.access.reopen().await)
+        let reopened = match &self.exclusive {
+            Some(store) => store.reopen().await.map(|()| Opened::Store(Arc::<ExclusiveStore>::clone(store))),
+            None => self.access.reopen().await,
+        };
+        needing(Capability::Sessions, reopened)
     }
 
     fn program(&self) -> Result<Command, CaseError> {
+        if !self.limits.has_concurrency && self.exclusive.is_none() {
+            let reason = "only a `Store` is closed before another program starts";
+            return Err(CaseError::unsupported(Capability::Processes, reason));
+        }
         needing(Capability::Processes, self.access.program())
     }
 
@@ -224,7 +252,7 @@ impl Target {
     pub(crate) async fn lack(&self, need: Capability) -> Option<String> {
         let outcome = match need {
             Capability::Tool => self.tool().map(drop),
-            Capability::Options => Ok(()),
+            Capability::Options | Capability::Concurrency => Ok(()),
             Capability::ForeignFiles | Capability::StoredBytes => {
                 self.store().map(drop).or_else(|_| self.plain_files().map(drop))
             }

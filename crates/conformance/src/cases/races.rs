@@ -81,7 +81,7 @@ impl Contenders {
                 };
                 [target.client(), other].into_iter().cycle().take(count).collect()
             }
-            Self::Processes => vec![target.process_client()?, target.process_client()?],
+            Self::Processes => vec![target.process_client().await?, target.process_client().await?],
         };
         for client in &clients {
             client.view("/memories").await?; // waits until a program has started, so that no client has a head start
@@ -507,7 +507,7 @@ async fn stopped_process(target: &Target) -> Result<(), CaseError> {
         let chosen = writing.into_iter().chain(of(&["rename", "link"]).next_back());
         moments.extend(chosen.map(|call| Sandbox::Signal("STOP", call.clone(), trace("one"))));
     } else {
-        let client = target.process_client()?;
+        let client = target.process_client().await?;
         client.insert(path, 0, "first").await?.text(false)?;
     }
     let course = started.elapsed();
@@ -515,8 +515,8 @@ async fn stopped_process(target: &Target) -> Result<(), CaseError> {
     let rounds = moments.into_iter().map(Some).chain([None, None]).take(2);
     for (round, moment) in rounds.enumerate() {
         let stopped = match &moment {
-            Some(sandbox) => target.process_client_under(sandbox)?,
-            None => target.process_client()?,
+            Some(sandbox) => target.process_client_under(sandbox).await?,
+            None => target.process_client().await?,
         };
         let [own, others] = [format!("{round} of the stopped program"), format!("{round} of the other program")];
         let meanwhile = async {
@@ -532,7 +532,7 @@ async fn stopped_process(target: &Target) -> Result<(), CaseError> {
                 }
                 sleep(BETWEEN_STOP_CHECKS).await;
             }
-            let other = target.process_client()?;
+            let other = target.process_client().await?;
             let edited = async {
                 other.view("/memories").await?;
                 other.insert(path, 0, others.as_str()).await

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_conformance::{Capability, FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
     Batch, BoxError, Change, Engine, ErrorKind, FileEntry, Listing, Node, ReadOptions, Stat, Store, StoreError,
     StoreExt, StorePath, StoredFile, Version,
@@ -70,6 +70,28 @@ pub(crate) fn with_leases() -> Suite {
     suite.filter("races.stopped-process").stop_for(LEASE * 3 / 2)
 }
 
+/// Programs on a store that only one process can open. The second one keeps everything in memory until it ends.
+const ONE_PROCESS: &str = "one-process";
+pub(crate) const FORGETS_WHEN_KILLED: &str = "forgets-when-killed";
+
+pub(crate) fn of_one_process(program: &'static str) -> Suite {
+    Suite::for_store(Fixture { fault: None, program }).lacks(Capability::Concurrency, "it locks its directory")
+}
+
+pub(crate) fn without_concurrency() -> Suite {
+    of_one_process(ONE_PROCESS)
+}
+
+/// Locks the directory if only one process can open the store.
+fn lock_for(program: &str, directory: &Path) -> Result<Option<fs::File>, FixtureError> {
+    if ![ONE_PROCESS, FORGETS_WHEN_KILLED].contains(&program) {
+        return Ok(None);
+    }
+    let lock = fs::File::open(directory)?;
+    lock.try_lock().map_err(FixtureError::failed)?;
+    Ok(Some(lock))
+}
+
 /// The flushes of a store that changes files itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flushes {
@@ -106,6 +128,7 @@ pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> E
         let _ = fs::remove_file(leftover);
     }
     let mut store = DiskStore::open(directory, known).await.unwrap();
+    store.only = lock_for(fault, directory).unwrap();
     if fault == WORKS_IN_ITS_DIRECTORY || known == Some(Fault::FlushesNoRelativeNames) {
         std::env::set_current_dir(directory).unwrap();
         store.base = ".".into();
@@ -145,7 +168,8 @@ impl StoreFixture for Fixture {
     }
 
     async fn reopen(&self, directory: &TempDir) -> Result<Arc<dyn Store>, FixtureError> {
-        Ok(Arc::new(DiskStore::open(directory.path(), self.fault).await?))
+        let only = lock_for(self.program, directory.path())?;
+        Ok(Arc::new(DiskStore { only, ..DiskStore::open(directory.path(), self.fault).await? }))
     }
 
     fn program(&self, directory: &TempDir) -> Result<Command, FixtureError> {
@@ -172,6 +196,8 @@ pub(crate) struct DiskStore {
     /// How long its lock is valid, if it ends.
     lease: Option<Duration>,
     checks_its_lease: bool,
+    /// The lock while it is open, if only one process can open it.
+    only: Option<fs::File>,
     /// The nodes that were read before, for [`Fault::CachesFiles`].
     cache: Mutex<BTreeMap<StorePath, Node>>,
     /// Whether a change was made, for [`Fault::NeedsItsDirectory`].
@@ -192,6 +218,7 @@ impl DiskStore {
                 _ => None,
             },
             checks_its_lease: false,
+            only: None,
             cache: Mutex::default(),
             is_in_use: AtomicBool::new(false),
         })

@@ -73,6 +73,8 @@ pub(crate) fn without_fault() -> Vec<(&'static str, Suite)> {
         #[cfg(unix)]
         ("without-fault::lease", disks::with_leases()),
         #[cfg(unix)]
+        ("without-fault::one-process", disks::without_concurrency()),
+        #[cfg(unix)]
         ("without-fault::program", programs::without_fault()),
         #[cfg(unix)]
         ("without-fault::program-that-lands-late", programs::landing_late()),
