@@ -331,7 +331,8 @@ impl MemoryOptions {
         if let Some(scope) = &self.scope {
             builder = builder.scope(scope.clone());
         }
-        if let Some(quota) = self.quota() {
+        let quota = self.quota();
+        if quota != Quota::new() {
             builder = builder.limits(quota);
         }
         if let Some(idle_time) = self.expire_after {
@@ -355,13 +356,14 @@ impl MemoryOptions {
         if self.log_paths { builder.observe_paths() } else { builder }
     }
 
-    fn quota(&self) -> Option<Quota> {
+    /// The limits of the memory. Without limits, all are `None`.
+    pub fn quota(&self) -> Quota {
         let mut quota = if self.limits { default_quota() } else { Quota::new() };
         quota.file_bytes = self.max_file_bytes.or(quota.file_bytes);
         quota.files = self.max_files.or(quota.files);
         quota.bytes = self.max_bytes.or(quota.bytes);
         quota.depth = self.max_depth.or(quota.depth);
-        (quota != Quota::new()).then_some(quota)
+        quota
     }
 
     fn screening(&self) -> Option<SensitiveData> {

@@ -26,6 +26,16 @@ pub enum Right {
 impl Right {
     /// All rights.
     pub const ALL: [Self; 4] = [Self::Tool, Self::Read, Self::Write, Self::Admin];
+
+    /// The name in the file of tokens.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Admin => "admin",
+        }
+    }
 }
 
 /// The memories that a token reaches.

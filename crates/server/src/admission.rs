@@ -16,6 +16,7 @@ use crate::error::ApiError;
 use crate::listener::Peer;
 use crate::metrics::record_request;
 use crate::options::ServerLimits;
+use crate::page::Visitor;
 use crate::service::{Running, Service};
 
 /// Gives each request an id, and logs and counts it without contents and tokens.
@@ -60,25 +61,49 @@ fn shown(path: &str) -> String {
 
 /// Admits requests with a token to this server, and reads their bodies.
 pub(crate) async fn admit(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    match prepare(&service, request).await {
+    let identify = |headers: &HeaderMap| service.tokens.caller(token(headers)?);
+    match prepare(&service, request, identify).await {
         Ok((request, _running)) => next.run(request).await,
         Err(error) => error.into_response(),
     }
 }
 
-async fn prepare(service: &Service, mut request: Request) -> Result<(Request, Running<'_>), ApiError> {
+/// Admits requests of the page with a session, or of its open parts.
+pub(crate) async fn admit_visitor(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let identify = |headers: &HeaderMap| Visitor::of(&service, headers);
+    match prepare(&service, request, identify).await {
+        Ok((request, _running)) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+/// Admits requests of the open parts of the page.
+pub(crate) async fn admit_anyone(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    match prepare(&service, request, |_| Some((Anyone, "anyone".to_owned()))).await {
+        Ok((request, _running)) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+#[derive(Clone)]
+struct Anyone;
+
+/// Reads the body of a request, and adds its sender, whom `identify` returns with the id of the token.
+async fn prepare<'a, T: Clone + Send + Sync + 'static>(
+    service: &'a Service,
+    mut request: Request,
+    identify: impl Fn(&HeaderMap) -> Option<(T, String)>,
+) -> Result<(Request, Running<'a>), ApiError> {
     if !service.hosts.allow(request.headers()) {
         return Err(ApiError::other_site());
     }
-    let token = token(request.headers()).ok_or_else(ApiError::authentication)?;
-    let (_, id) = service.tokens.caller(token).ok_or_else(ApiError::authentication)?;
-    let token = token.to_owned();
+    let (_, id) = identify(request.headers()).ok_or_else(ApiError::authentication)?;
     let mut running = service.begin(id)?;
     let (parts, body) = request.into_parts();
     request = Request::from_parts(parts, Body::from(read(body, &service.limits, &mut running).await?));
     // The token may have ended while the body arrived.
-    let (caller, _) = service.tokens.caller(&token).ok_or_else(ApiError::authentication)?;
-    request.extensions_mut().insert(caller);
+    let (sender, _) = identify(request.headers()).ok_or_else(ApiError::authentication)?;
+    request.extensions_mut().insert(sender);
     Ok((request, running))
 }
 

@@ -13,6 +13,7 @@ mod listener;
 mod memories;
 mod metrics;
 mod options;
+mod page;
 mod proxies;
 mod server;
 mod service;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use memory_tool::command::CommandQueue;
 use memory_tool::store::MemoryName;
-use memory_tool::{Memory, MemoryOptions, OpenOptions, OptionsError, StoreUrl};
+use memory_tool::{Memory, MemoryOptions, OpenOptions, OptionsError, Quota, StoreUrl};
 use tokio::sync::OnceCell;
 
 use crate::access::Caller;
@@ -49,6 +49,8 @@ pub(crate) struct OpenMemory {
     pub(crate) name: MemoryName,
     /// The memory, with its policies and history.
     pub(crate) memory: Memory,
+    /// The limits of the memory.
+    pub(crate) quota: Quota,
     /// The order of the commands of all clients. Without it, many clients that change one file would fail each other's
     /// preconditions until some give up.
     pub(crate) queue: CommandQueue,
@@ -106,6 +108,7 @@ impl Memories {
             Ok(Arc::new(OpenMemory {
                 name: name.clone(),
                 memory,
+                quota: self.options.quota(),
                 queue: CommandQueue::new(),
                 api: ApiState::default(),
             }))
@@ -177,7 +180,7 @@ mod tests {
         ServerOptions::new(StoreUrl::Local(place.outside("memories")), "tokens")
     }
 
-    /// [`memories`], of which few stay open.
+    /// The same with a lower bound.
     fn few_memories(place: &Place, max_open: usize) -> Memories {
         let mut options = options(place);
         options.max_open_memories = max_open;

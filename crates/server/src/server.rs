@@ -24,7 +24,7 @@ use crate::metrics::Metrics;
 use crate::options::{Listen, ServerOptions};
 use crate::service::Service;
 use crate::tls::{self, Certificate};
-use crate::{admission, api, health, tool, upkeep};
+use crate::{admission, api, health, page, tool, upkeep};
 
 /// The delay after a failed `accept`, for example without free file descriptors.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
@@ -158,16 +158,28 @@ fn routes() -> Routes {
     health::routes().into_iter().chain([tool]).chain(api).collect()
 }
 
+/// The paths of the page, which have their own sign-in and errors.
+fn pages(service: &Arc<Service>) -> Router<Arc<Service>> {
+    let service = || Arc::clone(service);
+    let for_visitors = with(page::routes()).layer(from_fn_with_state(service(), admission::admit_visitor));
+    let for_anyone = with(page::open_routes()).layer(from_fn_with_state(service(), admission::admit_anyone));
+    for_visitors.merge(for_anyone).layer(DefaultBodyLimit::disable()).layer(from_fn(page::protect))
+}
+
+fn with(routes: Routes) -> Router<Arc<Service>> {
+    routes.into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods))
+}
+
 pub(crate) fn router(service: &Arc<Service>) -> Router {
-    let admitted = routes().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods));
-    let admitted = admitted
+    let admitted = with(routes())
         .method_not_allowed_fallback(async || ApiError::method())
         .fallback(async || ApiError::not_found("there is no such path"))
         .layer(DefaultBodyLimit::disable()) // `admit` limits it
         .layer(from_fn_with_state(Arc::clone(service), admission::admit))
         .with_state(Arc::clone(service));
     let open = Router::new().route("/healthz", get(async || "ok\n"));
-    open.merge(admitted).layer(from_fn_with_state(Arc::clone(service), admission::identify))
+    let pages = pages(service).with_state(Arc::clone(service));
+    open.merge(pages).merge(admitted).layer(from_fn_with_state(Arc::clone(service), admission::identify))
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use axum::http::HeaderMap;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::error::ApiError;
@@ -11,6 +13,7 @@ use crate::hosts::Hosts;
 use crate::memories::Memories;
 use crate::metrics::Metrics;
 use crate::options::{Listen, ServerLimits, ServerOptions};
+use crate::page::Sessions;
 use crate::proxies::Proxies;
 use crate::tokens::Tokens;
 
@@ -18,6 +21,9 @@ use crate::tokens::Tokens;
 /// ones.
 const MAX_BODIES_KIB: usize = 128 * 1024;
 const UNCOUNTED_KIB: usize = 64;
+
+/// The pages that wait for changes at the same time.
+const MAX_LIVE: usize = 512;
 
 /// The state that all handlers share.
 #[derive(Debug)]
@@ -29,6 +35,13 @@ pub(crate) struct Service {
     pub(crate) limits: ServerLimits,
     /// The metrics of this process, if it has a recorder.
     pub(crate) metrics: Option<Metrics>,
+    /// The file that operators change on the page.
+    pub(crate) token_file: PathBuf,
+    /// The people who signed in on the page.
+    pub(crate) sessions: Sessions,
+    /// The pages that wait for changes.
+    pub(crate) live: Arc<Semaphore>,
+    has_tls: bool,
     requests: Semaphore,
     bodies_kib: Semaphore,
     of_tokens: Mutex<HashMap<String, usize>>,
@@ -44,10 +57,20 @@ impl Service {
             proxies: Proxies(options.proxies.clone()),
             limits: options.limits,
             metrics,
+            token_file: options.tokens.clone(),
+            sessions: Sessions::default(),
+            live: Arc::new(Semaphore::new(MAX_LIVE)),
+            has_tls: options.tls.is_some(),
             requests: Semaphore::new(options.limits.requests),
             bodies_kib: Semaphore::new(MAX_BODIES_KIB),
             of_tokens: Mutex::default(),
         })
+    }
+
+    /// Whether the browser of a request uses TLS, as far as is known.
+    pub(crate) fn is_secure(&self, headers: &HeaderMap) -> bool {
+        // A client that claims it only harms its own cookie.
+        self.has_tls || headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
     }
 
     /// Counts a request until the result is dropped.

@@ -100,7 +100,7 @@ impl TokenEntry {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -194,6 +194,12 @@ impl Tokens {
     pub(crate) fn load(file: PathBuf) -> io::Result<Self> {
         let read = |files: &[PathBuf]| TokenFile::new(&files[0]).entries();
         Followed::load(vec![file], read).map(|entries| Self(Arc::new(entries)))
+    }
+
+    /// The caller whose token has this id.
+    pub(crate) fn caller_with_id(&self, id: &str) -> Option<Caller> {
+        let entries = self.0.get();
+        entries.iter().find(|entry| entry.id == id).filter(|entry| entry.is_valid()).map(TokenEntry::caller)
     }
 
     /// The caller with this token, and the id of the token.

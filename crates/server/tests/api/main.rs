@@ -5,6 +5,7 @@
 
 mod contention;
 mod listening;
+mod page;
 mod requests;
 mod security;
 mod server;

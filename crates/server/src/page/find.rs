@@ -1,0 +1,78 @@
+//! Search, as `memory-tool search` does it.
+
+use std::ops::Range;
+
+use askama::Template;
+use axum::extract::{Path, Query, State};
+use memory_tool::search::{Search, SearchError};
+use serde::Deserialize;
+
+use super::text::visible;
+use super::{App, Frame, Opened, Page, Visitor, render};
+use crate::access::Right;
+
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    #[serde(default)]
+    q: String,
+    #[serde(default)]
+    regex: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "search.html")]
+struct Results {
+    frame: Frame,
+    query: String,
+    is_regex: bool,
+    found: Vec<Found>,
+    notes: Vec<String>,
+    problem: String,
+}
+
+struct Found {
+    path: String,
+    name: Vec<(bool, String)>,
+    lines: Vec<(usize, Vec<(bool, String)>)>,
+}
+
+/// Splits a text at its matches.
+fn parts(text: &str, matches: &[Range<usize>]) -> Vec<(bool, String)> {
+    let mut parts = Vec::new();
+    let mut end = 0;
+    for range in matches {
+        parts.push((false, visible(&text[end..range.start])));
+        parts.push((true, visible(&text[range.clone()])));
+        end = range.end;
+    }
+    parts.push((false, visible(&text[end..])));
+    parts
+}
+
+pub(super) async fn search(
+    State(service): App,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Query(asked): Query<Asked>,
+) -> Page {
+    let opened = Opened::find(&service, &visitor, &id, Right::Read).await?;
+    let search = Search::new(&asked.q);
+    let search = if asked.regex.is_some() { search.regex() } else { search };
+    let (mut found, mut notes, mut problem) = (Vec::new(), Vec::new(), String::new());
+    if !asked.q.is_empty() {
+        match opened.memory.search(&search).await {
+            Ok(report) => {
+                notes = report.notes();
+                found.extend(report.results.iter().map(|found| Found {
+                    path: found.path.to_string(),
+                    name: parts(found.path.as_str(), &found.name_matches),
+                    lines: found.lines.iter().map(|line| (line.number, parts(&line.text, &line.matches))).collect(),
+                }));
+            }
+            Err(SearchError::Store(error)) => return Err(error.into()),
+            Err(error) => problem = visible(&error.to_string()),
+        }
+    }
+    let frame = Frame::of(&visitor, &opened, "Search");
+    render(&Results { frame, query: asked.q, is_regex: asked.regex.is_some(), found, notes, problem })
+}

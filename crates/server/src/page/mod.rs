@@ -1,0 +1,308 @@
+//! The page at `/`, where people look into memories and correct them.
+//!
+//! Everything is rendered here, from the templates in `templates/`, which escape all values. Every action is a link or
+//! a form. The only script updates pages that others change at the same time.
+
+mod change;
+mod diff;
+mod find;
+mod live;
+mod look;
+mod markdown;
+mod operate;
+mod past;
+mod session;
+mod text;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Form, FromRequest, FromRequestParts, Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use memory_tool::history::HistoryError;
+use memory_tool::store::{MemoryName, StorePath};
+use memory_tool::{Memory, MemoryPath, StoreError};
+
+use crate::access::{Caller, Right};
+use crate::api::{exists, refuse_archived};
+use crate::error::ApiError;
+use crate::memories::OpenMemory;
+use crate::server::Routes;
+use crate::service::Service;
+
+pub(crate) use session::Sessions;
+
+/// A page loads nothing from another host, contains no style or script, and cannot be in a frame.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The pages that need a session.
+pub(crate) fn routes() -> Routes {
+    vec![
+        ("/", get(look::memories)),
+        ("/memory/{id}", get(look::show)),
+        ("/memory/{id}/raw", get(look::raw)),
+        ("/memory/{id}/live", get(live::changes)),
+        ("/memory/{id}/search", get(find::search)),
+        ("/memory/{id}/new", get(change::new).post(change::create)),
+        ("/memory/{id}/edit", get(change::edit).post(change::save)),
+        ("/memory/{id}/rename", get(change::name).post(change::rename)),
+        ("/memory/{id}/delete", get(change::confirm).post(change::delete)),
+        ("/memory/{id}/log", get(past::log)),
+        ("/memory/{id}/change/{number}", get(past::show)),
+        ("/memory/{id}/undo", post(past::undo)),
+        ("/memory/{id}/restore", post(past::restore)),
+        ("/memory/{id}/redact", get(past::confirm).post(past::redact)),
+        ("/memory/{id}/operate", get(operate::memory).post(operate::act)),
+        ("/tokens", get(operate::tokens).post(operate::new_token)),
+        ("/tokens/revoke", post(operate::revoke)),
+        ("/sign-out", post(session::sign_out)),
+    ]
+}
+
+/// The pages and files without a session.
+pub(crate) fn open_routes() -> Routes {
+    let file = |content_type: &'static str, content: &'static str| {
+        get(async move || ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, "max-age=3600")], content))
+    };
+    vec![
+        ("/sign-in", get(session::form).post(session::sign_in)),
+        ("/style.css", file("text/css; charset=utf-8", include_str!("../../templates/style.css"))),
+        ("/icon.svg", file("image/svg+xml", include_str!("../../templates/icon.svg"))),
+        ("/live.js", file("text/javascript; charset=utf-8", include_str!("../../templates/live.js"))),
+    ]
+}
+
+/// Adds the headers that protect a page.
+pub(crate) async fn protect(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        response = if error.status() == StatusCode::UNAUTHORIZED {
+            Redirect::to("/sign-in").into_response()
+        } else {
+            PageError::from(error).into_response()
+        };
+    }
+    let headers = response.headers_mut();
+    let mut add = |name: HeaderName, value| {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    };
+    add(CONTENT_SECURITY_POLICY, POLICY);
+    add(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    add(X_FRAME_OPTIONS, "DENY");
+    // Without a referrer, browsers send `Origin: null` with forms.
+    add(REFERRER_POLICY, "same-origin");
+    add(CACHE_CONTROL, "no-store");
+    add(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    add(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    response
+}
+
+/// The person at a page.
+#[derive(Clone, Debug)]
+pub(crate) struct Visitor {
+    pub(crate) caller: Caller,
+    /// The secret of the session's forms, which no other site can read.
+    pub(crate) form: Arc<str>,
+}
+
+impl Visitor {
+    /// The visitor whose session the cookie names, and the id of the token.
+    pub(crate) fn of(service: &Service, headers: &HeaderMap) -> Option<(Self, String)> {
+        let (token, form) = service.sessions.find(session::cookie(headers)?)?;
+        Some((Self { caller: service.tokens.caller_with_id(&token)?, form }, token))
+    }
+
+    fn is_operator(&self) -> bool {
+        self.caller.check(Right::Admin, None).is_ok()
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Visitor {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let visitor = parts.extensions.get::<Self>().cloned();
+        std::future::ready(visitor.ok_or_else(ApiError::authentication)).await
+    }
+}
+
+/// The fields of a form of this session.
+pub(super) struct Posted(HashMap<String, String>);
+
+impl Posted {
+    fn take(&mut self, name: &str) -> String {
+        self.0.remove(name).unwrap_or_default()
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Posted {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let form = request.extensions().get::<Visitor>().map(|visitor| Arc::clone(&visitor.form));
+        let posted = Form::<HashMap<String, String>>::from_request(request, state).await;
+        let Form(fields) = posted.map_err(|_| ApiError::invalid("the form is incomplete"))?;
+        match form {
+            Some(form) if fields.get("form").is_some_and(|given| **given == *form) => Ok(Self(fields)),
+            _ => Err(ApiError::invalid("the form is too old: go back, reload the page, and try again")),
+        }
+    }
+}
+
+/// The common part of all pages.
+pub(super) struct Frame {
+    title: String,
+    form: Arc<str>,
+    actor: String,
+    is_operator: bool,
+    /// The memory of the page.
+    memory: Option<String>,
+    /// The file or directory of the page.
+    path: String,
+    /// Its directories, from the top, with their names.
+    crumbs: Vec<(String, String)>,
+    can_write: bool,
+}
+
+impl Frame {
+    fn new(visitor: &Visitor, title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            form: Arc::clone(&visitor.form),
+            actor: text::visible(visitor.caller.actor().name()),
+            is_operator: visitor.is_operator(),
+            memory: None,
+            path: "/memories".to_owned(),
+            crumbs: Vec::new(),
+            can_write: false,
+        }
+    }
+
+    fn of(visitor: &Visitor, opened: &Opened, title: impl Into<String>) -> Self {
+        let can_write = visitor.caller.has(Right::Write);
+        Self { memory: Some(opened.open.name.to_string()), can_write, ..Self::new(visitor, title) }
+    }
+
+    fn at(mut self, path: &MemoryPath) -> Self {
+        let full = path.as_str();
+        let ends = full.match_indices('/').skip(1).map(|(at, _)| at).chain([full.len()]);
+        self.crumbs = ends.map(|end| (full[..end].to_owned(), text::name_of(&full[..end]))).collect();
+        self.path = full.to_owned();
+        self
+    }
+}
+
+/// A memory that the visitor may use.
+pub(super) struct Opened {
+    open: Arc<OpenMemory>,
+    memory: Memory,
+}
+
+impl Opened {
+    async fn find(service: &Service, visitor: &Visitor, id: &str, right: Right) -> Result<Self, PageError> {
+        let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(id))?;
+        visitor.caller.check(right, Some(&name))?;
+        let open = service.memories.open(&name).await?;
+        if !exists(&open).await? {
+            return Err(ApiError::no_such_memory(id).into());
+        }
+        let memory = open.by(&visitor.caller);
+        Ok(Self { open, memory })
+    }
+
+    /// [`find`](Self::find), to change something.
+    async fn find_to_change(service: &Service, visitor: &Visitor, id: &str) -> Result<Self, PageError> {
+        let opened = Self::find(service, visitor, id, Right::Write).await?;
+        refuse_archived(&opened.open).await?;
+        Ok(opened)
+    }
+}
+
+fn path(given: Option<&str>) -> Result<MemoryPath, PageError> {
+    let given = given.filter(|given| !given.is_empty()).unwrap_or("/memories");
+    MemoryPath::parse(given).map_err(|error| PageError::new(StatusCode::BAD_REQUEST, error.to_string()))
+}
+
+/// The page of something in a memory.
+fn address(memory: &str, page: &str, path: &str) -> String {
+    let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+    format!("/memory/{}{page}?path={}", encode(memory), encode(path))
+}
+
+fn changed(memory: &str, number: u64, done: &str) -> Redirect {
+    Redirect::to(&format!("/memory/{memory}/change/{number}?done={done}"))
+}
+
+fn render(template: &impl Template) -> Result<Response, PageError> {
+    let html = template.render().map_err(|_| ApiError::storage())?;
+    Ok(Html(html).into_response())
+}
+
+/// The page of an error.
+#[derive(Debug)]
+pub(super) struct PageError {
+    status: StatusCode,
+    message: String,
+}
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorTemplate<'a> {
+    message: &'a str,
+}
+
+impl PageError {
+    fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+}
+
+impl From<ApiError> for PageError {
+    fn from(error: ApiError) -> Self {
+        Self::new(error.status(), error.to_string())
+    }
+}
+
+impl From<StoreError> for PageError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Failure { .. } => ApiError::from(error).into(),
+            StoreError::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, error.to_string()),
+            _ => Self::new(StatusCode::CONFLICT, error.to_string()),
+        }
+    }
+}
+
+impl From<HistoryError> for PageError {
+    fn from(error: HistoryError) -> Self {
+        match error {
+            HistoryError::Store(error) => error.into(),
+            HistoryError::NoEntry { .. } => Self::new(StatusCode::NOT_FOUND, error.to_string()),
+            _ => Self::new(StatusCode::CONFLICT, error.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        let html = ErrorTemplate { message: &text::visible(&self.message) }.render().unwrap_or_default();
+        (self.status, Html(html)).into_response()
+    }
+}
+
+type Page = Result<Response, PageError>;
+type App = State<Arc<Service>>;
+
+fn store_path(path: &MemoryPath) -> StorePath {
+    path.into()
+}

@@ -1,0 +1,141 @@
+//! [`Sessions`]: people who signed in with their tokens.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use askama::Template;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::header::{COOKIE, SET_COOKIE};
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+
+use super::{App, Page, Posted, render};
+use crate::error::ApiError;
+use crate::tokens::hexadecimal;
+
+const NAME: &str = "memory-tool";
+
+/// The end of a session, also in use.
+const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// The sessions that are kept. If there are more, the oldest ends.
+const MAX_SESSIONS: usize = 10_000;
+
+/// People who signed in. Another process does not know them: after a restart, they sign in again.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(Mutex<HashMap<String, Session>>);
+
+struct Session {
+    /// The id of the token.
+    token: String,
+    form: Arc<str>,
+    end: Instant,
+}
+
+/// Without the secret of the forms.
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("token", &self.token).finish_non_exhaustive()
+    }
+}
+
+impl Sessions {
+    fn start(&self, token: String) -> Result<String, ApiError> {
+        let (id, form) = (random()?, random()?.into());
+        let now = Instant::now();
+        let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        sessions.retain(|_, session| session.end > now);
+        if sessions.len() >= MAX_SESSIONS {
+            let oldest = sessions.iter().min_by_key(|(_, session)| session.end).map(|(id, _)| id.clone());
+            oldest.and_then(|oldest| sessions.remove(&oldest));
+        }
+        sessions.insert(id.clone(), Session { token, form, end: now + LIFETIME });
+        Ok(id)
+    }
+
+    /// The id of the token of a session, and the secret of its forms.
+    pub(super) fn find(&self, id: &str) -> Option<(String, Arc<str>)> {
+        let sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = sessions.get(id).filter(|session| session.end > Instant::now())?;
+        Some((session.token.clone(), Arc::clone(&session.form)))
+    }
+
+    fn end(&self, id: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+}
+
+fn random() -> Result<String, ApiError> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|_| ApiError::storage())?;
+    Ok(hexadecimal(&bytes))
+}
+
+/// The session that a request names.
+pub(super) fn cookie(headers: &HeaderMap) -> Option<&str> {
+    let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(name, _)| *name == NAME).map(|(_, value)| value)
+}
+
+/// A header that sets the cookie for some seconds.
+fn set_cookie(value: &str, seconds: u64, is_secure: bool) -> String {
+    let secure = if is_secure { "; Secure" } else { "" };
+    format!("{NAME}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}")
+}
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignIn {
+    problem: &'static str,
+}
+
+pub(super) async fn form() -> Page {
+    std::future::ready(render(&SignIn { problem: "" })).await
+}
+
+/// The form has one field. It is parsed by hand, because this request has no session.
+pub(super) async fn sign_in(State(service): App, headers: HeaderMap, body: Bytes) -> Response {
+    let token = form_urlencoded::parse(&body).find(|(name, _)| name == "token").map(|(_, token)| token);
+    let token = token.as_deref().map(str::trim).and_then(|token| service.tokens.caller(token));
+    let Some((_, id)) = token else {
+        let page = SignIn { problem: "This token is not valid. It may have ended." }.render().unwrap_or_default();
+        return (StatusCode::FORBIDDEN, Html(page)).into_response();
+    };
+    match service.sessions.start(id) {
+        Ok(session) => {
+            let cookie = set_cookie(&session, LIFETIME.as_secs(), service.is_secure(&headers));
+            ([(SET_COOKIE, cookie)], Redirect::to("/")).into_response()
+        }
+        Err(error) => error.into_response(),
+    }
+}
+
+pub(super) async fn sign_out(State(service): App, headers: HeaderMap, _: Posted) -> Response {
+    cookie(&headers).into_iter().for_each(|id| service.sessions.end(id));
+    let cookie = set_cookie("", 0, service.is_secure(&headers));
+    std::future::ready(([(SET_COOKIE, cookie)], Redirect::to("/sign-in")).into_response()).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sessions_are_bounded_and_end() {
+        let sessions = Sessions::default();
+        let first = sessions.start("a".to_owned()).unwrap();
+        assert_eq!(sessions.find(&first).unwrap().0, "a");
+        for _ in 0..MAX_SESSIONS {
+            sessions.start("b".to_owned()).unwrap();
+        }
+        assert!(sessions.find(&first).is_none());
+        assert_eq!(sessions.0.lock().unwrap().len(), MAX_SESSIONS);
+        let last = sessions.start("c".to_owned()).unwrap();
+        sessions.0.lock().unwrap().get_mut(&last).unwrap().end = Instant::now();
+        assert!(sessions.find(&last).is_none());
+        assert!(!format!("{sessions:?}").contains("form"));
+    }
+}
