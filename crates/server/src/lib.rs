@@ -8,6 +8,7 @@ mod error;
 pub mod fuzzing;
 mod hosts;
 mod memories;
+mod path;
 mod server;
 mod service;
 mod tokens;
