@@ -107,6 +107,9 @@ pub struct MemoryOptions {
     pub audit_views: bool,
     /// Waits until each audit record is on the disk.
     pub audit_sync: bool,
+    /// The name of the memory in the audit log, if the file has records of several memories. A server sets it.
+    #[serde(skip)]
+    pub audit_memory: Option<String>,
 
     /// Emits events for each command and operation of the store. The program decides where they go, and at which level.
     pub log: Option<LogDetail>,
@@ -318,7 +321,11 @@ impl MemoryOptions {
 
     async fn open_audit_log(&self, builder: MemoryBuilder) -> Result<MemoryBuilder, OptionsError> {
         let (Some(file), Some(actor), false) = (&self.audit_log, &self.actor, self.dry_run) else { return Ok(builder) };
-        let log = JsonLinesLog::builder(file).sync(self.audit_sync).open().await.map_err(OptionsError::AuditLog)?;
+        let mut log = JsonLinesLog::builder(file).sync(self.audit_sync);
+        if let Some(name) = &self.audit_memory {
+            log = log.memory(name);
+        }
+        let log = log.open().await.map_err(OptionsError::AuditLog)?;
         let builder = builder.audit(log, actor.clone());
         Ok(if self.audit_views { builder.audit_views() } else { builder })
     }

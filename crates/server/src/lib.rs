@@ -14,6 +14,7 @@ mod memories;
 mod metrics;
 mod options;
 mod page;
+mod path;
 mod proxies;
 mod server;
 mod service;

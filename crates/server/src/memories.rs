@@ -101,6 +101,7 @@ impl Memories {
         let opening = async || {
             let mut options = self.options.clone();
             options.must_exist |= must_exist;
+            options.audit_memory = Some(name.to_string());
             let memory = options.build(place).await.map_err(|error| match &error {
                 OptionsError::Open(open) if open.is_not_found() => ApiError::no_such_memory(name.as_str()),
                 _ => failed(&error),

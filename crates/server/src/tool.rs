@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use memory_tool::api::{RejectedToolUse, ToolResult, ToolUse};
 use memory_tool::command::CommandName;
 use memory_tool::store::MemoryName;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use crate::access::{Caller, Right};
 use crate::api::{exists, refuse_archived};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::service::Service;
 
 /// Runs a `tool_use` block, its bare input, or all calls of a response of the Messages API, in order (`[X5]`).

@@ -33,7 +33,7 @@ impl RecordFields {
     /// Creates a record with the current time.
     pub(super) fn record(&self, event: AuditEvent) -> AuditRecord {
         let Self { id, actor, command } = self.clone();
-        AuditRecord { format: FORMAT, id, time: time::now(), actor, command, event }
+        AuditRecord { format: FORMAT, id, time: time::now(), memory: None, actor, command, event }
     }
 
     fn outcome_of(&self, result: &Result<(), StoreError>) -> AuditRecord {

@@ -46,6 +46,7 @@ use crate::audit::record::AuditRecord;
 #[derive(Clone, Debug)]
 pub struct JsonLinesLog {
     lines: mpsc::Sender<Line>,
+    memory: Option<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -73,11 +74,14 @@ impl JsonLinesLog {
 
     /// Returns a builder for a log in `file`.
     pub fn builder(file: impl Into<PathBuf>) -> JsonLinesLogBuilder {
-        JsonLinesLogBuilder { path: file.into(), sync: false }
+        JsonLinesLogBuilder { path: file.into(), sync: false, memory: None }
     }
 
     fn send(&self, record: &AuditRecord, receiver: Receiver) -> Result<(), AuditError> {
-        let bytes = line_of(record)?;
+        let bytes = match &self.memory {
+            Some(memory) => line_of(&AuditRecord { memory: Some(memory.to_string()), ..record.clone() })?,
+            None => line_of(record)?,
+        };
         self.lines.send(Line { bytes, receiver }).map_err(|_| appending(thread_stopped()))
     }
 }
@@ -117,9 +121,16 @@ impl AuditLog for JsonLinesLog {
 pub struct JsonLinesLogBuilder {
     path: PathBuf,
     sync: bool,
+    memory: Option<Arc<str>>,
 }
 
 impl JsonLinesLogBuilder {
+    /// Sets the name of the memory in each record, for a file with records of several memories.
+    pub fn memory(mut self, name: &str) -> Self {
+        self.memory = Some(name.into());
+        self
+    }
+
     /// Sets whether each record is flushed to the disk before `append` returns. Concurrent records share a flush. An
     /// edit has two records, so it takes longer by two flushes. Default: `false`.
     pub fn sync(mut self, sync: bool) -> Self {
@@ -132,7 +143,7 @@ impl JsonLinesLogBuilder {
     /// # Errors
     /// Returns [`AuditError`] if the file cannot be opened for appending.
     pub async fn open(self) -> Result<JsonLinesLog, AuditError> {
-        let Self { path, sync } = self;
+        let Self { path, sync, memory } = self;
         let (lines, received) = mpsc::channel();
         let (sender, opened) = oneshot::channel();
         let work = move || match open_file(&path, sync) {
@@ -145,7 +156,7 @@ impl JsonLinesLogBuilder {
         let failed = |error| AuditError::new("opening the audit log", error);
         thread::Builder::new().name("audit-log".to_owned()).spawn(work).map_err(failed)?;
         opened.await.unwrap_or_else(|_| Err(thread_stopped())).map_err(failed)?;
-        Ok(JsonLinesLog { lines })
+        Ok(JsonLinesLog { lines, memory })
     }
 }
 
@@ -299,6 +310,7 @@ mod tests {
             format: FORMAT,
             id: "0".to_owned(),
             time: UNIX_EPOCH,
+            memory: None,
             actor: actor.to_owned(),
             command: "create".to_owned(),
             event: AuditEvent::Outcome { outcome: AuditOutcome::Done, error: None, policy: None },

@@ -46,6 +46,9 @@ pub struct AuditRecord {
     /// The time by the clock of the machine that made the record, to the microsecond.
     #[serde(with = "time")]
     pub time: SystemTime,
+    /// The name of the memory, if the log is of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
     /// The name of the actor.
     pub actor: String,
     /// The command, `clear_all_memory`, `apply` for a batch outside of a command, or `none` for an invalid input.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use memory_tool::store::{Batch, Precondition, ReadOptions, StorePath, StoredFile};
 use memory_tool::{Node, StoreError};
 use serde::Deserialize;
@@ -16,6 +16,7 @@ use super::state::{MAX_ATTEMPTS, Opened};
 use super::wire::{Asked, MAX_CONTENT_BYTES, View, api_path, body, format_time, nullable, page_after, parse_path};
 use crate::access::{Caller, Right};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::service::Service;
 
 type Reply = Result<Json<Value>, ApiError>;

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use memory_tool::store::MemoryName;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use super::state::{Opened, StoreRecord, archived, failed};
 use super::wire::{Asked, View, body, format_time, nullable, page_after};
 use crate::access::{Caller, Right};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::service::Service;
 
 type Reply = Result<Json<Value>, ApiError>;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use axum::Json;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use memory_tool::history::{Digest, HistoryError};
 use memory_tool::store::{ReadOptions, StorePath};
 use serde_json::{Value, json};
@@ -15,6 +15,7 @@ use super::state::{Opened, failed};
 use super::wire::{Asked, View, api_path, format_time, page_after};
 use crate::access::{Caller, Right};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::service::Service;
 
 type Reply = Result<Json<Value>, ApiError>;

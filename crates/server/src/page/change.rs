@@ -1,7 +1,7 @@
 //! The forms that create, edit, rename and delete files.
 
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use memory_tool::{MemoryPath, Node, StoreError};
@@ -12,6 +12,7 @@ use super::diff::{self, Line};
 use super::text::name_of;
 use super::{App, Frame, Opened, Page, PageError, Posted, Visitor, address, changed, past, path, render};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::tokens::hexadecimal;
 
 /// The largest text that a form edits.

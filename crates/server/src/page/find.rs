@@ -3,13 +3,14 @@
 use std::ops::Range;
 
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use memory_tool::search::{Search, SearchError};
 use serde::Deserialize;
 
 use super::text::visible;
 use super::{App, Frame, Opened, Page, Visitor, render};
 use crate::access::Right;
+use crate::path::Path;
 
 #[derive(Deserialize)]
 pub(super) struct Asked {
@@ -36,7 +37,7 @@ struct Found {
     lines: Vec<(usize, Vec<(bool, String)>)>,
 }
 
-/// Splits a text at its matches.
+/// Splits a line at its matches.
 fn parts(text: &str, matches: &[Range<usize>]) -> Vec<(bool, String)> {
     let mut parts = Vec::new();
     let mut end = 0;

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse as _, Response};
@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::{App, Opened, Page, Visitor};
 use crate::access::Right;
 use crate::error::ApiError;
+use crate::path::Path;
 
 /// The time after which the session is checked again. The event keeps the connection open.
 const CHECK: Duration = Duration::from_secs(10);

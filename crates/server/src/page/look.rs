@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse as _;
@@ -15,6 +15,7 @@ use super::text::{name_of, size, time, visible};
 use super::{App, Frame, Opened, Page, PageError, Visitor, markdown, past, path, render, store_path};
 use crate::access::Right;
 use crate::error::ApiError;
+use crate::path::Path;
 
 /// The rows of a page.
 const MEMORIES: usize = 50;

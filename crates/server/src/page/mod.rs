@@ -92,6 +92,11 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
             PageError::from(error).into_response()
         };
     }
+    // The extractors of axum refuse an address with plain text.
+    let content_type = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if response.status().is_client_error() && content_type.is_some_and(|given| given.starts_with(b"text/plain")) {
+        response = PageError::new(response.status(), "The address is not valid").into_response();
+    }
     let headers = response.headers_mut();
     let mut add = |name: HeaderName, value| {
         headers.entry(name).or_insert(HeaderValue::from_static(value));

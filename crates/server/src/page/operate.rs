@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::response::{IntoResponse as _, Redirect};
 use memory_tool::Actor;
 use tokio::task::spawn_blocking;
@@ -12,6 +12,7 @@ use super::text::{size, time, visible};
 use super::{App, Frame, Opened, Page, PageError, Posted, Visitor, render};
 use crate::access::{Grant, Right};
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::tokens::{TokenEntry, TokenFile};
 
 const DAY: u64 = 24 * 60 * 60;

@@ -1,7 +1,7 @@
 //! The log of a memory, its differences, and the actions that take changes back.
 
 use askama::Template;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Query, State};
 use axum::response::IntoResponse as _;
 use memory_tool::history::{Entry, FileChange, HistoryError, LogFilter, Origin};
 use memory_tool::store::StorePath;
@@ -14,6 +14,7 @@ use super::text::{time, visible};
 use super::{App, Frame, Opened, Page, PageError, Posted, Visitor, changed, path, render, store_path};
 use crate::access::Right;
 use crate::error::ApiError;
+use crate::path::Path;
 
 type History = memory_tool::history::History<Arc<dyn Store>>;
 

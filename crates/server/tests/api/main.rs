@@ -281,3 +281,28 @@ async fn tokens_without_a_right_are_refused_and_those_of_other_memories_find_not
         assert_eq!(server.get(&format!("{one}?view=full")).await["content"], "one");
     }
 }
+
+#[tokio::test]
+async fn records_of_the_audit_log_name_the_memory() {
+    let (directory, places) = places();
+    for (number, place) in places.into_iter().enumerate() {
+        let log = directory.path().join(format!("audit{number}"));
+        let server = Server::start_with(&place, |options| {
+            options.memory.audit_log = Some(log.clone());
+            options.memory.actor = Some(memory_tool::Actor::from_trusted_name("server").unwrap());
+        })
+        .await;
+        let creating = server.with_token(Grant::All, &Right::ALL, true).await;
+        for name in ["alice", "bob"] {
+            let call = json!({"command": "create", "path": "/memories/a", "file_text": "x"});
+            let path = format!("/v1/memory_stores/{name}/tool");
+            assert_eq!(server.send("POST", &path, Some(call), &[&creating]).await.0, 200);
+        }
+        let log = std::fs::read_to_string(log).unwrap();
+        let records: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let creations = records.iter().filter(|record| record["command"] == "create");
+        let named: Vec<_> = creations.map(|record| (&record["memory"], &record["actor"])).collect();
+        let (alice, bob, key) = (json!("alice"), json!("bob"), json!("key"));
+        assert_eq!(named, [(&alice, &key), (&alice, &key), (&bob, &key), (&bob, &key)]);
+    }
+}

@@ -326,6 +326,10 @@ async fn every_page_is_protected() {
             assert!(!page.text.contains(inline), "{path}: {inline}");
         }
     }
+    for wrong in ["/memory/alice?from=x", "/memory/alice/change/x", "/memory/%ff", "/memory/alice/log?before=-1"] {
+        let page = browser.get(wrong).await;
+        assert!(page.status == 400 && page.text.contains("not valid"), "{wrong}: {}", page.text);
+    }
     let raw = browser.get("/memory/alice/raw?path=/memories/a").await;
     assert_eq!(raw.headers["content-type"], "text/plain; charset=utf-8");
     assert!(raw.headers["content-security-policy"].contains("sandbox"), "{:?}", raw.headers);

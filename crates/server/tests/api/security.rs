@@ -238,6 +238,16 @@ async fn hostile_ids_and_paths_reach_nothing_of_others() {
             let reply = server.raw(format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())).await;
             let status = reply.split(' ').nth(1).unwrap_or_else(|| panic!("{method} {path}: {reply}"));
             assert!(status.starts_with(['2', '4']), "{method} {path} {body}: {reply}");
+            let (head, content) = reply.split_once("\r\n\r\n").unwrap();
+            if head.contains("request-id: ") {
+                let content: Value =
+                    serde_json::from_str(content).unwrap_or_else(|_| panic!("{method} {path}: {reply}"));
+                assert_eq!(
+                    content["error"]["message"].is_string(),
+                    status.starts_with('4'),
+                    "{method} {path}: {reply}"
+                );
+            } // or else hyper refuses the request
             assert!(!reply.contains(SECRET) && (!reply.contains(&place) || is_echo), "{method} {path} {body}: {reply}");
             assert!(
                 !reply.contains(bob["id"].as_str().unwrap()) || path.contains(bob["id"].as_str().unwrap()),
