@@ -11,7 +11,11 @@ if (live) {
       if (!response.ok || response.redirected) return;
       const page = new DOMParser().parseFromString(await response.text(), 'text/html');
       const [now, next] = [document.querySelector('[data-live]'), page.querySelector('[data-live]')];
-      if (now && next && !now.contains(document.activeElement)) now.replaceWith(document.adoptNode(next));
+      if (!now || !next) return;
+      // The part has only links. The focus stays on the same one.
+      const focused = now.contains(document.activeElement) && document.activeElement.getAttribute('href');
+      now.replaceWith(document.adoptNode(next));
+      if (focused) [...next.querySelectorAll('a')].find((link) => link.getAttribute('href') === focused)?.focus();
     } finally {
       pending = false;
     }

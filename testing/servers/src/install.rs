@@ -122,6 +122,15 @@ pub fn node_with_anthropic() -> Result<PathBuf, Error> {
     from_npm("anthropic-sdk", package, include_str!("../../../examples/drivers/typescript/package-lock.json"))
 }
 
+/// Installs a driver of browsers and a checker of accessibility, and returns the directory that contains their
+/// `node_modules`. The browser is Chromium of the system.
+///
+/// # Errors
+/// [`Error::Missing`] or [`Error::Install`] if they cannot be installed.
+pub fn browser() -> Result<PathBuf, Error> {
+    from_npm("browser", include_str!("../browser/package.json"), include_str!("../browser/package-lock.json"))
+}
+
 fn from_python(name: &str, requirements: &str, program: &str) -> Result<PathBuf, Error> {
     let path = once(name, requirements, |path| {
         run(Command::new("python3").args(["-m", "venv"]).arg(path), PYTHON, PYTHON)?;

@@ -60,7 +60,7 @@ pub use azure::AzureServer;
 pub use error::Error;
 pub use gcs::GcsServer;
 #[cfg(unix)]
-pub use install::{McpClients, node_with_anthropic, python_with_anthropic, python_with_mcp};
+pub use install::{McpClients, browser, node_with_anthropic, python_with_anthropic, python_with_mcp};
 #[cfg(target_os = "linux")]
 pub use pgbouncer::PgBouncer;
 #[cfg(target_os = "linux")]

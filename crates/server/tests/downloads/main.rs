@@ -4,6 +4,7 @@
 #![cfg(test)]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod page;
 mod sdks;
 #[path = "../api/server.rs"]
 #[allow(dead_code, reason = "these tests use a part of it")]
@@ -16,8 +17,11 @@ use memory_tool_test_fixtures::Tier;
 use memory_tool_test_fixtures::faults::trial;
 
 fn main() -> ExitCode {
-    let tests: [(&str, fn()); 2] =
-        [("python_sdk_works", sdks::python_works), ("typescript_sdk_works", sdks::typescript_works)];
+    let tests: [(&str, fn()); 3] = [
+        ("python_sdk_works", sdks::python_works),
+        ("typescript_sdk_works", sdks::typescript_works),
+        ("the_page_works_in_a_browser", page::the_page_works_in_a_browser),
+    ];
     let is_full = Tier::current() >= Tier::Full;
     let trials = tests.map(|(name, test)| trial(name, is_full, "the full tier", test));
     libtest_mimic::run(&Arguments::from_args(), trials.into()).exit_code()
