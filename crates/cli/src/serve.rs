@@ -32,9 +32,13 @@ async fn serve(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
             _ => Ok(ExitStatus::Success),
         };
     }
+    #[cfg(feature = "mcp")]
+    let mcp = memory_tool_server::Mcp::new(&options).separate_tools(arguments.separate_tools);
     let memories = Memories::new(store.clone(), options);
     let listening = Server::listen(arguments.listen, &arguments.allow_host, tokens, memories).await;
     let server = listening.context(format!("cannot listen on {}", arguments.listen))?;
+    #[cfg(feature = "mcp")]
+    let server = server.mcp(mcp);
     eprint_line(&format!("memory-tool: listening on http://{}", server.address()));
     let mut status = 0;
     server.serve(async { status = interruption.status().await }).await;

@@ -1,22 +1,26 @@
 //! The layers around all handlers: request ids, authentication and limits.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::{Frame, SizeHint};
 use tokio::time::timeout;
 
+use crate::connections::{Activity, Connection};
 use crate::error::ApiError;
-use crate::service::Service;
+use crate::service::{Running, Service};
 
 /// The limit of a body, for a turn with several large files.
-const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
 
 /// The time in which a body must arrive.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -50,30 +54,59 @@ fn shown(path: &str) -> String {
 /// Admits requests with a token to this server, and reads their bodies.
 pub(crate) async fn admit(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     match prepare(&service, request).await {
-        Ok((request, _running)) => next.run(request).await,
+        Ok((request, running)) => next.run(request).await.map(|body| Body::new(Answer { body, _running: running })),
         Err(error) => error.into_response(),
     }
 }
 
-async fn prepare(service: &Service, mut request: Request) -> Result<(Request, crate::service::Running<'_>), ApiError> {
+async fn prepare(service: &Service, mut request: Request) -> Result<(Request, Arc<Running>), ApiError> {
     if !service.hosts.allow(request.headers()) {
         return Err(ApiError::other_site());
     }
     let token = token(request.headers()).ok_or_else(ApiError::authentication)?;
     let (_, id) = service.tokens.caller(token).ok_or_else(ApiError::authentication)?;
     let token = token.to_owned();
-    let running = service.begin(id)?;
+    let permit = service.begin(&id)?;
     let (parts, body) = request.into_parts();
     request = Request::from_parts(parts, Body::from(read(body).await?));
     // The token may have ended while the body arrived.
     let (caller, _) = service.tokens.caller(&token).ok_or_else(ApiError::authentication)?;
+    let connection = request.extensions_mut().remove::<Arc<Connection>>();
+    let running = Arc::new(Running::new(permit, connection.map(|connection| connection.begin(Activity::Answering))));
     request.extensions_mut().insert(caller);
+    request.extensions_mut().insert(Arc::clone(&running));
     Ok((request, running))
 }
 
-async fn read(body: Body) -> Result<axum::body::Bytes, ApiError> {
+/// The body of a response. The request is running until all of it is sent.
+struct Answer {
+    body: Body,
+    _running: Arc<Running>,
+}
+
+impl HttpBody for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+async fn read(body: Body) -> Result<Bytes, ApiError> {
     let too_large = || ApiError::too_large(MAX_BODY_BYTES);
-    if axum::body::HttpBody::size_hint(&body).lower() > MAX_BODY_BYTES as u64 {
+    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
         return Err(too_large());
     }
     match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await {

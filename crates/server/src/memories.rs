@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use crate::access::Caller;
 use crate::api::ApiState;
-use crate::error::ApiError;
+use crate::error::{ApiError, log_failure};
 
 /// The number of memories that stay open without being in use.
 pub(crate) const DEFAULT_MAX_OPEN: usize = 256;
@@ -166,7 +166,7 @@ impl Memories {
 
 /// Logs the causes, which no response contains.
 fn failed(error: &OptionsError) -> ApiError {
-    tracing::error!(error = error as &dyn std::error::Error, "cannot open a memory");
+    log_failure(error);
     match error {
         OptionsError::Open(error) => error.kind().into(),
         _ => ApiError::storage(),

@@ -3,8 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+#[cfg(feature = "mcp")]
+use crate::connections::Activity;
+use crate::connections::Busy;
 use crate::error::ApiError;
 use crate::hosts::Hosts;
 use crate::memories::Memories;
@@ -14,49 +17,133 @@ use crate::tokens::Tokens;
 const MAX_REQUESTS: usize = 256;
 const MAX_REQUESTS_OF_TOKEN: usize = 128;
 
+/// The streams of notifications of all tokens, and of one.
+#[cfg(feature = "mcp")]
+const MAX_STREAMS: usize = 1_024;
+#[cfg(feature = "mcp")]
+const MAX_STREAMS_OF_TOKEN: usize = 128;
+
 /// The state that all handlers share.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) memories: Memories,
     pub(crate) tokens: Arc<Tokens>,
     pub(crate) hosts: Hosts,
-    requests: Semaphore,
-    of_tokens: Mutex<HashMap<String, usize>>,
+    requests: Arc<Limit>,
+    #[cfg(feature = "mcp")]
+    streams: Arc<Limit>,
+    /// Whether the server is ending.
+    #[cfg(feature = "mcp")]
+    ending: tokio::sync::watch::Sender<bool>,
 }
 
 impl Service {
     pub(crate) fn new(memories: Memories, tokens: Arc<Tokens>, hosts: Hosts) -> Self {
-        Self { memories, tokens, hosts, requests: Semaphore::new(MAX_REQUESTS), of_tokens: Mutex::default() }
+        Self {
+            memories,
+            tokens,
+            hosts,
+            requests: Limit::new(MAX_REQUESTS, MAX_REQUESTS_OF_TOKEN),
+            #[cfg(feature = "mcp")]
+            streams: Limit::new(MAX_STREAMS, MAX_STREAMS_OF_TOKEN),
+            #[cfg(feature = "mcp")]
+            ending: tokio::sync::watch::Sender::default(),
+        }
     }
 
-    /// Counts a request until the result is dropped.
-    pub(crate) fn begin(&self, token: String) -> Result<Running<'_>, ApiError> {
-        let permit = self.requests.try_acquire().map_err(|_| ApiError::busy())?;
+    /// Counts a request with the token of this id until the result is dropped.
+    pub(crate) fn begin(&self, token: &str) -> Result<Permit, ApiError> {
+        self.requests.take(token)
+    }
+
+    /// Ends all streams of notifications.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn end_streams(&self) {
+        self.ending.send_replace(true);
+    }
+
+    /// Completes when the streams with the token of this id must end.
+    #[cfg(feature = "mcp")]
+    pub(crate) async fn streams_ended(&self, token: &str) {
+        tokio::select! {
+            () = self.tokens.ended(token) => {}
+            _ = async { self.ending.subscribe().wait_for(|is_ending| *is_ending).await.map(drop) } => {}
+        }
+    }
+}
+
+/// A limit on all tokens together, and on each.
+#[derive(Debug)]
+struct Limit {
+    all: Arc<Semaphore>,
+    max_of_token: usize,
+    of_tokens: Mutex<HashMap<Arc<str>, usize>>,
+}
+
+impl Limit {
+    fn new(max: usize, max_of_token: usize) -> Arc<Self> {
+        Arc::new(Self { all: Arc::new(Semaphore::new(max)), max_of_token, of_tokens: Mutex::default() })
+    }
+
+    fn take(self: &Arc<Self>, token: &str) -> Result<Permit, ApiError> {
+        let permit = Arc::clone(&self.all).try_acquire_owned().map_err(|_| ApiError::busy())?;
         let mut of_tokens = self.of_tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = of_tokens.entry(token.clone()).or_default();
-        if *count >= MAX_REQUESTS_OF_TOKEN {
+        let token: Arc<str> = token.into();
+        let count = of_tokens.entry(Arc::clone(&token)).or_default();
+        if *count >= self.max_of_token {
             return Err(ApiError::too_many_requests());
         }
         *count += 1;
-        Ok(Running { service: self, token, _permit: permit })
+        Ok(Permit { limit: Arc::clone(self), token, _permit: permit })
     }
 }
 
-/// A request that is being answered.
-pub(crate) struct Running<'a> {
-    service: &'a Service,
-    token: String,
-    _permit: tokio::sync::SemaphorePermit<'a>,
+/// A part of a limit, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Permit {
+    limit: Arc<Limit>,
+    token: Arc<str>,
+    _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Running<'_> {
+impl Drop for Permit {
     fn drop(&mut self) {
-        let mut of_tokens = self.service.of_tokens.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut of_tokens = self.limit.of_tokens.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = of_tokens.get_mut(&self.token) {
             *count -= 1;
             if *count == 0 {
                 of_tokens.remove(&self.token);
             }
         }
+    }
+}
+
+/// A request that is being answered.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "mcp"), expect(dead_code, reason = "only streams look into it"))]
+pub(crate) struct Running {
+    permit: Mutex<Permit>,
+    busy: Option<Busy>,
+}
+
+impl Running {
+    pub(crate) fn new(permit: Permit, busy: Option<Busy>) -> Self {
+        Self { permit: Mutex::new(permit), busy }
+    }
+}
+
+#[cfg(feature = "mcp")]
+impl Running {
+    /// The id of the token.
+    pub(crate) fn token(&self) -> Arc<str> {
+        Arc::clone(&self.permit.lock().unwrap_or_else(PoisonError::into_inner).token)
+    }
+
+    /// Counts the request as a stream of notifications instead, because it lasts until the client ends it.
+    pub(crate) fn become_stream(&self, service: &Service) -> Result<(), ApiError> {
+        let stream = service.streams.take(&self.token())?;
+        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = stream;
+        self.busy.iter().for_each(|busy| busy.change(Activity::Notifying));
+        Ok(())
     }
 }

@@ -6,12 +6,13 @@
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use memory_tool::Actor;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use crate::access::{Caller, Grant, Right};
@@ -75,9 +76,11 @@ impl TokenEntry {
         Ok((Self { id, hash, actor, memories, rights, expires: None, create: false }, secret))
     }
 
-    fn is_valid(&self) -> bool {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::MAX).as_secs();
-        self.expires.is_none_or(|end| now < end)
+    /// The time until its end. `None` if it has ended.
+    fn remaining(&self) -> Option<Duration> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::MAX);
+        let left = self.expires.map_or(Duration::MAX, |end| Duration::from_secs(end).saturating_sub(now));
+        (!left.is_zero()).then_some(left)
     }
 
     fn caller(&self) -> Caller {
@@ -198,25 +201,37 @@ fn refuse_others(_: &fs::Metadata) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Tokens {
     file: TokenFile,
-    entries: Mutex<Arc<Vec<TokenEntry>>>,
+    entries: watch::Sender<Arc<Vec<TokenEntry>>>,
 }
 
 impl Tokens {
     pub(crate) fn load(file: TokenFile) -> io::Result<Self> {
-        let entries = Mutex::new(Arc::new(file.entries()?));
+        let entries = watch::Sender::new(Arc::new(file.entries()?));
         Ok(Self { file, entries })
     }
 
     fn entries(&self) -> Arc<Vec<TokenEntry>> {
-        Arc::clone(&self.entries.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.entries.borrow())
     }
 
     /// The caller with this token, and the id of the token.
     pub(crate) fn caller(&self, token: &str) -> Option<(Caller, String)> {
         let hash = hash_of(token);
         let entries = self.entries();
-        let entry = entries.iter().find(|entry| entry.hash == hash).filter(|entry| entry.is_valid())?;
+        let entry = entries.iter().find(|entry| entry.hash == hash).filter(|entry| entry.remaining().is_some())?;
         Some((entry.caller(), entry.id.clone()))
+    }
+
+    /// Completes when the token with this id is revoked or ends.
+    #[cfg(feature = "mcp")]
+    pub(crate) async fn ended(&self, id: &str) {
+        let mut changes = self.entries.subscribe();
+        loop {
+            let entries = Arc::clone(&changes.borrow_and_update());
+            let found = entries.iter().find(|entry| entry.id == id);
+            let Some(left) = found.and_then(TokenEntry::remaining) else { return };
+            let _ = tokio::time::timeout(left, changes.changed()).await;
+        }
     }
 
     /// Reads the file again whenever it changes. If it cannot be read, the tokens stay unchanged.
@@ -230,7 +245,7 @@ impl Tokens {
                 let file = self.file.clone();
                 match spawn_blocking(move || file.entries()).await {
                     Ok(Ok(entries)) => {
-                        *self.entries.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(entries);
+                        self.entries.send_replace(Arc::new(entries));
                         last = current;
                     }
                     Ok(Err(error)) => tracing::error!(%error, "cannot read the tokens"),
