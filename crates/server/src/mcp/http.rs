@@ -33,7 +33,7 @@ pub(crate) fn routes(mcp: &Mcp) -> Router<Arc<Service>> {
     Router::new().route("/mcp", get(handle).post(handle).delete(handle)).layer(Extension(Arc::new(Endpoint::new(mcp))))
 }
 
-/// What all requests share.
+/// The state that all requests share.
 struct Endpoint {
     sessions: Arc<Sessions>,
     strangers: Strangers,

@@ -1,4 +1,4 @@
-//! Messages of the protocol. Those of clients are untrusted.
+//! Messages of the protocol, which clients may forge.
 
 use axum::body::Bytes;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcError, RequestId};

@@ -105,7 +105,7 @@ enum Line {
     TooLong,
 }
 
-/// Reads lines until the input ends or nobody takes them.
+/// Reads lines until the input ends or the receiver is dropped.
 async fn read_lines(input: impl AsyncRead, lines: Sender<io::Result<Line>>) {
     let mut input = pin!(BufReader::new(input));
     loop {
