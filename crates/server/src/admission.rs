@@ -1,8 +1,6 @@
 //! The layers around all handlers: request ids, authentication and limits.
 
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -12,7 +10,6 @@ use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
-use hyper::body::{Frame, SizeHint};
 use tokio::time::timeout;
 
 use crate::connections::{Activity, Connection};
@@ -54,7 +51,7 @@ fn shown(path: &str) -> String {
 /// Admits requests with a token to this server, and reads their bodies.
 pub(crate) async fn admit(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     match prepare(&service, request).await {
-        Ok((request, running)) => next.run(request).await.map(|body| Body::new(Answer { body, _running: running })),
+        Ok((request, _running)) => next.run(request).await,
         Err(error) => error.into_response(),
     }
 }
@@ -76,32 +73,6 @@ async fn prepare(service: &Service, mut request: Request) -> Result<(Request, Ar
     request.extensions_mut().insert(caller);
     request.extensions_mut().insert(Arc::clone(&running));
     Ok((request, running))
-}
-
-/// The body of a response. The request is running until all of it is sent.
-struct Answer {
-    body: Body,
-    _running: Arc<Running>,
-}
-
-impl HttpBody for Answer {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 async fn read(body: Body) -> Result<Bytes, ApiError> {

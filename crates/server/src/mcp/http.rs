@@ -107,7 +107,12 @@ async fn handle(
         *reply.status_mut() = StatusCode::NO_CONTENT;
     }
     // Each message is one frame.
-    let reply = reply.map(|body| body.map_frame(|frame| frame.map_data(escape_line_separators)));
+    let reply = reply.map(|body| {
+        body.map_frame(move |frame| {
+            let _until_the_end_of_the_body = &running;
+            frame.map_data(escape_line_separators)
+        })
+    });
     Ok(if is_stream {
         let end = async move { service.streams_ended(&token).await };
         reply.map(|body| Body::from_stream(body.into_data_stream().take_until(end)))

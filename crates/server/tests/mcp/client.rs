@@ -76,8 +76,8 @@ pub(crate) fn start(place: &Place, store: &str) -> Running {
     options.history = true;
     let runtime = Runtime::new().unwrap();
     let (mcp, memories) = (Mcp::new(&options), Memories::new(store.parse().unwrap(), options));
-    let (address, hosts) = ("127.0.0.1:0".parse().unwrap(), ["memory.example".to_owned()]);
-    let server = runtime.block_on(Server::listen(address, &hosts, place.tokens.clone(), memories)).unwrap();
+    let address = "127.0.0.1:0".parse().unwrap();
+    let server = runtime.block_on(Server::listen(address, &[], place.tokens.clone(), memories)).unwrap();
     let address = server.address().to_string();
     runtime.spawn(server.mcp(mcp).serve(std::future::pending()));
     Running { address, runtime: std::sync::Arc::new(runtime) }
