@@ -14,8 +14,6 @@ mod usage_error;
 pub(crate) mod values;
 
 use std::ffi::{OsStr, OsString};
-#[cfg(feature = "server")]
-use std::net::SocketAddr;
 #[cfg(feature = "chat")]
 use std::num::NonZeroU32;
 use std::num::NonZeroUsize;
@@ -84,6 +82,8 @@ pub(crate) fn command() -> Command {
     // A key without a store would be ignored.
     let program = Arguments::command()
         .mut_subcommand("conformance", |command| command.mut_group("key", |group| group.requires("store")));
+    #[cfg(feature = "server")]
+    let program = program.mut_subcommand("serve", configured_by_file);
     pages::with_pages(program).mut_subcommands(|command| {
         let is_for_operators = FOR_OPERATORS.contains(&command.get_name());
         command.mut_args(|argument| {
@@ -271,13 +271,15 @@ pub(crate) struct McpArguments {
 pub(crate) struct ServeArguments {
     /// Serve HTTP at ADDRESS [default: 127.0.0.1:8809]
     ///
-    /// Port 0 selects a free port, which is printed to standard error.
-    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8809", hide_default_value = true)]
-    pub(crate) listen: SocketAddr,
+    /// ADDRESS is an address and port, or unix:PATH for a Unix socket. Port 0 selects a free port, which is printed to
+    /// standard error.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<memory_tool_server::Listen>,
 
     /// Accept the tokens in FILE, which `memory-tool token` writes
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = host_path())]
-    pub(crate) tokens: PathBuf,
+    #[arg(required_unless_present = "config")]
+    pub(crate) tokens: Option<PathBuf>,
 
     /// Accept HOST in the header `Host`; may be repeated
     ///
@@ -295,12 +297,32 @@ pub(crate) struct ServeArguments {
     #[arg(long)]
     pub(crate) separate_tools: bool,
 
-    /// Check the options, the tokens and the store, and exit
+    /// Read all settings from FILE in TOML, in place of other options
+    ///
+    /// It also sets TLS, proxies and limits. `memory-tool serve --help` shows an example.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = host_path())]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Check the settings, the tokens and the store, and exit
     #[arg(long)]
     pub(crate) check: bool,
 
     #[command(flatten)]
     pub(crate) serving: RunArguments,
+}
+
+/// Lets `--config` replace the other options of `serve`.
+#[cfg(feature = "server")]
+fn configured_by_file(serve: Command) -> Command {
+    let is_other = |argument: &&clap::Arg| !["config", "check", "help", "store"].contains(&argument.get_id().as_str());
+    let mut others: Vec<_> = serve.get_arguments().filter(is_other).map(|other| other.get_id().clone()).collect();
+    if std::env::var_os(STORE_VARIABLE).is_none() {
+        others.push("store".into());
+    }
+    serve.mut_arg("config", |config| config.conflicts_with_all(others)).mut_arg("store", |store| {
+        let store = store.required(false).required_unless_present("config");
+        store.default_value_if("config", clap::builder::ArgPredicate::IsPresent, "in-process:") // not used
+    })
 }
 
 /// The arguments of `token`.

@@ -63,6 +63,12 @@ pub(crate) struct Policies {
     #[arg(long)]
     history: bool,
 
+    /// Keep a history, and remove its entries after AGE, such as 90d
+    ///
+    /// Entries are removed 64 at once, with later changes.
+    #[arg(long, value_name = "AGE")]
+    history_age: Option<Age>,
+
     /// Hide files that are not read or written for AGE, such as 90d
     ///
     /// AGE is a whole number with a unit, such as 90s, 15m, 24h or 90d. `memory-tool expire` removes the files.
@@ -168,6 +174,7 @@ impl Policies {
         options.max_bytes = self.max_bytes;
         options.max_depth = self.max_depth;
         options.history = self.history;
+        options.history_age = self.history_age.map(|age| age.0);
         options.expire_after = self.expire_after.map(|age| age.0);
         options.pins.clone_from(&self.pin);
         options.screen = self.screen;

@@ -1,7 +1,13 @@
 //! `memory-tool serve`: the memories of a store over HTTP.
 
-use memory_tool::OpenOptions;
-use memory_tool_server::{Memories, Server, TokenFile};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use memory_tool::{LogDetail, OpenOptions};
+use memory_tool_server::{Server, ServerOptions, TokenFile};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use tokio::time::sleep;
 
 use crate::arguments::ServeArguments;
 use crate::exit_status::ExitStatus;
@@ -9,37 +15,72 @@ use crate::failure::{Context as _, Failure, eprint_line};
 use crate::interruption::Interruption;
 use crate::memory;
 
+/// The buckets of durations in seconds.
+const BUCKETS: [f64; 6] = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0];
+
+const UPKEEP: Duration = Duration::from_secs(60);
+
 /// Serves the memories until a signal arrives.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
+    let options = options(arguments)?;
+    memory::refuse_temporary(&options.store)?;
+    options.memory.check().map_err(memory::failed_options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
-    let ended = runtime.block_on(serve(arguments));
+    let ended = runtime.block_on(async { if arguments.check { check(&options).await } else { serve(options).await } });
     runtime.shutdown_background();
     ended
 }
 
-async fn serve(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
-    let (store, mut options) = (&arguments.serving.memory.store.url, arguments.serving.options());
-    memory::refuse_temporary(store)?;
-    options.check().map_err(memory::failed_options)?;
-    options.history |= !arguments.no_history;
-    memory::start_log(options.log);
-    let tokens = TokenFile::new(&arguments.tokens);
-    let mut interruption = Interruption::listen().context("cannot start")?;
-    if arguments.check {
-        tokens.entries().context(format!("cannot read {}", arguments.tokens.display()))?;
-        return match store.memories(OpenOptions::new()).await {
-            Err(error) if !error.is_not_found() => Err(memory::failure(error)),
-            _ => Ok(ExitStatus::Success),
-        };
+fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
+    if let Some(file) = &arguments.config {
+        let text = fs::read_to_string(file).context(format!("cannot read {}", file.display()))?;
+        return ServerOptions::from_toml(&text).context(format!("invalid settings in {}", file.display()));
     }
+    // Required without a file.
+    let tokens = arguments.tokens.as_deref().unwrap_or(Path::new(""));
+    let mut options = ServerOptions::new(arguments.serving.memory.store.url.clone(), tokens);
+    options.memory = arguments.serving.options();
+    options.listen = arguments.listen.clone().unwrap_or_default();
+    options.allow_hosts.clone_from(&arguments.allow_host);
+    options.history = !arguments.no_history;
     #[cfg(feature = "mcp")]
-    let mcp = memory_tool_server::Mcp::new(&options).separate_tools(arguments.separate_tools);
-    let memories = Memories::new(store.clone(), options);
-    let listening = Server::listen(arguments.listen, &arguments.allow_host, tokens, memories).await;
-    let server = listening.context(format!("cannot listen on {}", arguments.listen))?;
-    #[cfg(feature = "mcp")]
-    let server = server.mcp(mcp);
-    eprint_line(&format!("memory-tool: listening on http://{}", server.address()));
+    {
+        options.separate_tools = arguments.separate_tools;
+    }
+    Ok(options)
+}
+
+async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
+    let ServerOptions { tokens, store, .. } = options;
+    TokenFile::new(tokens).entries().context(format!("cannot read {}", tokens.display()))?;
+    if let Some(tls) = &options.tls {
+        tls.check().context("cannot use the certificate")?;
+    }
+    match store.memories(OpenOptions::new()).await {
+        Err(error) if !error.is_not_found() => Err(memory::failure(error)),
+        _ => Ok(ExitStatus::Success),
+    }
+}
+
+async fn serve(mut options: ServerOptions) -> Result<ExitStatus, Failure> {
+    memory::start_log(options.memory.log);
+    // Without a log, the events of commands are only counted.
+    options.memory.log.get_or_insert(LogDetail::Commands);
+    let recorder = PrometheusBuilder::new().set_buckets(&BUCKETS).and_then(PrometheusBuilder::install_recorder);
+    let recorder = recorder.context("cannot start")?;
+    let upkeep = recorder.clone();
+    // Durations stay in memory until it.
+    tokio::spawn(async move {
+        loop {
+            sleep(UPKEEP).await;
+            upkeep.run_upkeep();
+        }
+    });
+    let mut interruption = Interruption::listen().context("cannot start")?;
+    let address = options.listen.to_string();
+    let server = Server::listen_with_metrics(options, move || recorder.render()).await;
+    let server = server.context(format!("cannot serve at {address}"))?;
+    eprint_line(&format!("memory-tool: listening on {}", server.url()));
     let mut status = 0;
     server.serve(async { status = interruption.status().await }).await;
     Ok(ExitStatus::Interrupted { status })

@@ -271,6 +271,21 @@ impl<S: Store> History<S> {
         }
     }
 
+    /// Removes the entries that exceed the [limits](crate::Limits), as each 64th change does. Returns their number.
+    ///
+    /// # Errors
+    /// [`HistoryError::Store`].
+    pub async fn trim(&self) -> Result<u64, HistoryError> {
+        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        loop {
+            let tip = log.load().await?;
+            match log.trim(&tip).await {
+                Err(error) => attempts.again(&tip, error)?,
+                Ok(removed) => return Ok(removed),
+            }
+        }
+    }
+
     /// Removes the whole history, even if it is damaged. The next change starts a new one, if the store does.
     ///
     /// # Errors

@@ -258,16 +258,36 @@ impl<S: Store> Log<S> {
             index => index?,
         };
         index.push(IndexedBlock::new(block.len() as u64, &entries));
-        let sizes: Vec<_> = index.iter().map(|block| (block.until, block.bytes)).collect();
-        let dropped = head.limits.exceeded(&sizes, (self.clock)());
-        for block in index.drain(..dropped) {
-            batch = batch.remove(records::block(block.first));
-            batch = block.large.into_iter().fold(batch, |batch, number| batch.remove(records::large(number)));
-        }
-        head.first = index.first().map_or(tip.next + 1, |block| block.first);
+        batch = self.remove_exceeding(batch, &mut head, &mut index);
         head.blocks_end = tip.next + 1;
         let batch = batch.remove(records::log()).write(records::block(first), block);
         Ok((batch.write(records::index(), records::index_to_bytes(&index)?), head))
+    }
+
+    /// Removes the blocks that exceed the limits. The newest one stays.
+    fn remove_exceeding(&self, mut batch: Batch, head: &mut Head, index: &mut Vec<IndexedBlock>) -> Batch {
+        let sizes: Vec<_> = index.iter().map(|block| (block.until, block.bytes)).collect();
+        for block in index.drain(..head.limits.exceeded(&sizes, (self.clock)())) {
+            batch = batch.remove(records::block(block.first));
+            batch = block.large.into_iter().fold(batch, |batch, number| batch.remove(records::large(number)));
+        }
+        head.first = index.first().map_or(head.first, |block| block.first);
+        batch
+    }
+
+    /// Removes the blocks that exceed the limits. Returns the number of their entries.
+    pub(crate) async fn trim(&self, tip: &Tip) -> Result<u64, StoreError> {
+        let mut head = Head { limits: self.limits.unwrap_or(tip.head.limits), ..tip.head.clone() };
+        let mut index = self.index(tip).await?;
+        let batch = self.remove_exceeding(tip.require(Batch::new()), &mut head, &mut index);
+        let removed = head.first - tip.head.first;
+        if removed > 0 {
+            let batch = batch.write(records::index(), records::index_to_bytes(&index)?);
+            let applied = self.store.apply(batch.write(records::head(), head.to_bytes()?)).await;
+            self.replace_tip(tip, None);
+            applied?;
+        }
+        Ok(removed)
     }
 
     /// Reads all blocks in place of a damaged index.

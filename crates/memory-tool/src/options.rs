@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use memory_tool_core::{Actor, MemoryPath, OpenError, Quota};
 use memory_tool_encrypted::{KeyProvider, KeyRing, KeySourceError, Padding, Passphrase, RawKey};
+use memory_tool_history::Limits;
 use memory_tool_policies::{AuditError, Detector, JsonLinesLog, Scope, SensitiveData, default_quota};
 use serde::de::{Deserialize, Deserializer, Error as _};
 
@@ -80,6 +81,9 @@ pub struct MemoryOptions {
 
     /// Keeps a history of all changes. Later openings of the memory continue it without this option.
     pub history: bool,
+    /// Starts a history too, and removes its entries after this time, 64 at once.
+    #[serde(deserialize_with = "seconds")]
+    pub history_age: Option<Duration>,
 
     /// Hides files that are not read or written for this time.
     #[serde(deserialize_with = "seconds")]
@@ -338,6 +342,9 @@ impl MemoryOptions {
         }
         if self.history {
             builder = builder.history();
+        }
+        if let Some(age) = self.history_age {
+            builder = builder.history_limits(Limits::new().age(age));
         }
         if let Some(actor) = &self.actor {
             builder = builder.actor(actor.clone());

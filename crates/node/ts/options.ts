@@ -61,6 +61,8 @@ export interface Options {
 
   /** Keep a history of all changes. Later openings of the memory continue it without this option. */
   history?: boolean;
+  /** Start a history too, and remove its entries after this number of seconds, 64 at once. */
+  historyAge?: number;
 
   /** Called after each change through this memory, before its call returns. `watch` reports changes by others too. */
   onChange?: (change: MemoryChange) => void;

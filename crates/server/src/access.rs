@@ -68,7 +68,7 @@ impl Grant {
 
 /// The sender of a request: the owner of a valid token.
 #[derive(Clone, Debug)]
-pub struct Caller {
+pub(crate) struct Caller {
     actor: Actor,
     grants: Vec<Grant>,
     rights: Vec<Right>,
@@ -77,24 +77,24 @@ pub struct Caller {
 
 impl Caller {
     /// Creates a caller from the token's entry.
-    pub fn new(actor: Actor, grants: Vec<Grant>, rights: Vec<Right>) -> Self {
+    pub(crate) fn new(actor: Actor, grants: Vec<Grant>, rights: Vec<Right>) -> Self {
         Self { actor, grants, rights, creates: false }
     }
 
     /// Allows the caller to create a memory that it reaches with its first command.
     #[must_use]
-    pub fn creating(mut self, creates: bool) -> Self {
+    pub(crate) fn creating(mut self, creates: bool) -> Self {
         self.creates = creates;
         self
     }
 
     /// The actor of this caller's changes.
-    pub fn actor(&self) -> &Actor {
+    pub(crate) fn actor(&self) -> &Actor {
         &self.actor
     }
 
     /// Whether the first command of the caller creates a memory.
-    pub fn creates(&self) -> bool {
+    pub(crate) fn creates(&self) -> bool {
         self.creates
     }
 
@@ -107,20 +107,17 @@ impl Caller {
     }
 
     /// Whether the caller knows of this memory. Another tenant's memory is reported as not found.
-    pub fn reaches(&self, memory: &MemoryName) -> bool {
+    pub(crate) fn reaches(&self, memory: &MemoryName) -> bool {
         self.grants.iter().any(|grant| grant.reaches(memory))
     }
 
     /// Whether the caller has a right in the memories that it reaches.
-    pub fn has(&self, right: Right) -> bool {
+    pub(crate) fn has(&self, right: Right) -> bool {
         self.rights.contains(&right)
     }
 
     /// Checks a right, in a memory or for all of them. Only a token that reaches all memories has a right for all.
-    ///
-    /// # Errors
-    /// [`ApiError`] 404 if the caller does not reach the memory, 403 if the right is missing.
-    pub fn check(&self, right: Right, memory: Option<&MemoryName>) -> Result<(), ApiError> {
+    pub(crate) fn check(&self, right: Right, memory: Option<&MemoryName>) -> Result<(), ApiError> {
         match memory {
             Some(memory) if !self.reaches(memory) => Err(ApiError::no_such_memory(memory.as_str())),
             None if !self.grants.contains(&Grant::All) => Err(ApiError::permission()),

@@ -1,12 +1,12 @@
 //! The layers around all handlers: request ids, authentication and limits.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::body::{Body, Bytes, HttpBody};
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::AUTHORIZATION;
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -14,16 +14,17 @@ use tokio::time::timeout;
 
 use crate::connections::{Activity, Connection};
 use crate::error::ApiError;
+use crate::listener::Peer;
+use crate::metrics::record_request;
+use crate::options::ServerLimits;
 use crate::service::{Running, Service};
 
-/// The limit of a body, for a turn with several large files.
-pub(crate) const MAX_BODY_BYTES: usize = 16 * 1024 * 1024;
-
-/// The time in which a body must arrive.
-const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-
-/// Gives each request an id, and logs it without contents and tokens.
-pub(crate) async fn identify(request: Request, next: Next) -> Response {
+/// Gives each request an id, and logs and counts it without contents and tokens.
+pub(crate) async fn identify(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
+    let peer = request.extensions().get().copied().unwrap_or(Peer(None));
+    let client = service.proxies.client(peer, request.headers()).map(tracing::field::display);
+    service.proxies.restore_host(peer, request.headers_mut());
+    let route = request.extensions().get::<MatchedPath>().cloned();
     let mut random = [0; 12];
     let _ = getrandom::fill(&mut random);
     let id: String = "req_"
@@ -35,12 +36,22 @@ pub(crate) async fn identify(request: Request, next: Next) -> Response {
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         response = error.response(Some(&id));
     }
-    let milliseconds = start.elapsed().as_secs_f64() * 1_000.0;
-    tracing::info!(%method, path, status = response.status().as_u16(), milliseconds, request_id = id, "request");
+    let (status, duration) = (response.status().as_u16(), start.elapsed());
+    let milliseconds = duration.as_secs_f64() * 1_000.0;
+    tracing::info!(%method, path, status, milliseconds, client, request_id = id, "request");
+    record_request(route.as_ref().map_or("none", MatchedPath::as_str), method_name(&method), status, duration);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("request-id", value);
     }
     response
+}
+
+/// A method for metrics. A client can invent others, and each would be a time series.
+fn method_name(method: &Method) -> &str {
+    match *method {
+        Method::GET | Method::POST | Method::PATCH | Method::DELETE => method.as_str(),
+        _ => "other",
+    }
 }
 
 /// A path for the log. hyper accepts no ASCII control characters in it, but all others.
@@ -65,7 +76,7 @@ async fn prepare(service: &Service, mut request: Request) -> Result<(Request, Ar
     let token = token.to_owned();
     let permit = service.begin(&id)?;
     let (parts, body) = request.into_parts();
-    request = Request::from_parts(parts, Body::from(read(body).await?));
+    request = Request::from_parts(parts, Body::from(read(body, &service.limits).await?));
     // The token may have ended while the body arrived.
     let (caller, _) = service.tokens.caller(&token).ok_or_else(ApiError::authentication)?;
     let connection = request.extensions_mut().remove::<Arc<Connection>>();
@@ -75,12 +86,12 @@ async fn prepare(service: &Service, mut request: Request) -> Result<(Request, Ar
     Ok((request, running))
 }
 
-async fn read(body: Body) -> Result<Bytes, ApiError> {
-    let too_large = || ApiError::too_large(MAX_BODY_BYTES);
-    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
+async fn read(body: Body, limits: &ServerLimits) -> Result<Bytes, ApiError> {
+    let too_large = || ApiError::too_large(limits.body_bytes);
+    if body.size_hint().lower() > limits.body_bytes as u64 {
         return Err(too_large());
     }
-    match timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await {
+    match timeout(limits.body_time, Limited::new(body, limits.body_bytes).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(ApiError::invalid("the body is incomplete")),

@@ -8,9 +8,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-/// The limit that keeps clients from exhausting the RAM.
-const MAX_CONNECTIONS: usize = 2_048;
-
 /// The time to answer a request. After it, the client does not read the response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -19,8 +16,9 @@ const DELAY: Duration = Duration::from_millis(100);
 
 /// The connections. At the limit, a new connection takes the place of the one that has waited longest for a request, or
 /// else of the oldest stream of notifications. Their clients connect again.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Connections {
+    max: usize,
     open: Mutex<HashMap<u64, Open>>,
     next: AtomicU64,
 }
@@ -45,9 +43,13 @@ pub(crate) enum Activity {
 }
 
 impl Connections {
+    pub(crate) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, open: Mutex::default(), next: AtomicU64::default() })
+    }
+
     /// Registers a connection once there is room for it.
     pub(crate) async fn add(self: &Arc<Self>) -> Arc<Connection> {
-        while self.lock().len() >= MAX_CONNECTIONS && !self.evict() {
+        while self.lock().len() >= self.max && !self.evict() {
             sleep(DELAY).await;
         }
         let (id, close) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::default());
@@ -134,9 +136,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_new_connection_takes_the_place_of_the_longest_idle_one() {
-        let connections = Arc::new(Connections::default());
+        let connections = Connections::new(10);
         let mut all = Vec::new();
-        for _ in 0..MAX_CONNECTIONS {
+        for _ in 0..10 {
             all.push(connections.add().await);
         }
         let _answering = all[0].begin(Activity::Answering);
@@ -159,6 +161,6 @@ mod tests {
         connections.lock().get_mut(&0).unwrap().since -= 2 * ANSWER_TIMEOUT;
         let _newest = connections.add().await;
         assert!(is_closed(&all[0]).await);
-        assert_eq!(connections.lock().len(), MAX_CONNECTIONS);
+        assert_eq!(connections.lock().len(), 10);
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 /// An error response, in the form of Anthropic's API. Its text never names a place of the host.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
-pub struct ApiError {
+pub(crate) struct ApiError {
     status: StatusCode,
     kind: &'static str,
     message: String,
@@ -24,44 +24,44 @@ impl ApiError {
     }
 
     /// 400: the request is invalid. The message names the mistake.
-    pub fn invalid(message: impl Into<String>) -> Self {
+    pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "invalid_request_error", message)
     }
 
     /// 401: there is no valid token.
-    pub fn authentication() -> Self {
+    pub(crate) fn authentication() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "authentication_error", "the token is missing or not valid")
     }
 
     /// 403: the token has not the right.
-    pub fn permission() -> Self {
+    pub(crate) fn permission() -> Self {
         Self::new(StatusCode::FORBIDDEN, "permission_error", "the token does not allow this")
     }
 
     /// 404: the named thing does not exist, or the caller must not know of it.
-    pub fn not_found(message: impl Into<String>) -> Self {
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(StatusCode::NOT_FOUND, "not_found_error", message)
     }
 
     /// 404 for a memory.
-    pub fn no_such_memory(name: &str) -> Self {
+    pub(crate) fn no_such_memory(name: &str) -> Self {
         Self::not_found(format!("there is no memory store {name:?}"))
     }
 
     /// 409: another file has the path.
-    pub fn path_conflict(path: &str, memory_id: &str) -> Self {
+    pub(crate) fn path_conflict(path: &str, memory_id: &str) -> Self {
         Self::new(StatusCode::CONFLICT, "memory_path_conflict_error", format!("{path} is taken by another memory"))
             .with("conflicting_path", path)
             .with("conflicting_memory_id", memory_id)
     }
 
     /// 409: the contents changed after the caller read them.
-    pub fn precondition_failed(message: impl Into<String>) -> Self {
+    pub(crate) fn precondition_failed(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "memory_precondition_failed_error", message)
     }
 
     /// 500: the storage failed. The log has the reason.
-    pub fn storage() -> Self {
+    pub(crate) fn storage() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "api_error", "the storage failed")
     }
 

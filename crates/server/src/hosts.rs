@@ -1,28 +1,36 @@
 //! [`Hosts`]: the names of this server, against DNS rebinding and web pages of other sites.
 
-use std::net::SocketAddr;
-
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri};
+
+use crate::options::Listen;
 
 /// The names of this server.
 #[derive(Debug)]
 pub(crate) struct Hosts {
     names: Vec<Authority>,
-    port: u16,
+    /// How many of them are of this machine.
+    local: usize,
+    port: Option<u16>,
 }
 
 impl Hosts {
     /// The names of this machine, the address, and those given, which may end with a port.
-    pub(crate) fn new(address: SocketAddr, given: &[String]) -> Self {
-        let own = match address {
-            SocketAddr::V4(address) => address.ip().to_string(),
-            SocketAddr::V6(address) => format!("[{}]", address.ip()),
+    pub(crate) fn new(address: &Listen, given: &[String]) -> Self {
+        let mut names = ["localhost", "127.0.0.1", "[::1]"].map(Authority::from_static).to_vec();
+        let port = match address {
+            Listen::Tcp(address) => {
+                let host = address.to_string();
+                names.extend(host.rsplit_once(':').and_then(|(host, _)| host.parse().ok()));
+                Some(address.port())
+            }
+            #[cfg(unix)]
+            Listen::Unix(_) => None,
         };
-        let local = ["localhost", "127.0.0.1", "[::1]", &own].map(str::to_owned);
-        let names = local.iter().chain(given).filter_map(|name| name.parse().ok()).collect();
-        Self { names, port: address.port() }
+        let local = names.len();
+        names.extend(given.iter().filter_map(|name| name.parse().ok()));
+        Self { names, local, port }
     }
 
     /// Whether a request is for this server, and comes from no other web site.
@@ -40,9 +48,12 @@ impl Hosts {
         let Ok(uri) = origin.parse::<Uri>() else { return false };
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return false };
         // Another program may serve pages at another port of this machine.
-        let is_local =
-            |name: &Authority| scheme == "http" && authority.port_u16() == Some(self.port) && is_same(name, authority);
-        let (local, given) = self.names.split_at(self.names.len().min(4));
+        let is_local = |name: &Authority| {
+            scheme == "http"
+                && self.port.is_some_and(|port| authority.port_u16() == Some(port))
+                && is_same(name, authority)
+        };
+        let (local, given) = self.names.split_at(self.local);
         local.iter().any(is_local) || given.iter().any(|name| is_same(name, authority))
     }
 }
@@ -57,7 +68,7 @@ mod tests {
 
     #[test]
     fn only_own_names_and_pages_are_allowed() {
-        let hosts = Hosts::new(SocketAddr::from(([127, 0, 0, 1], 8808)), &["memory.example".to_owned()]);
+        let hosts = Hosts::new(&"127.0.0.1:8808".parse().unwrap(), &["memory.example".to_owned()]);
         let allows = |host: &str, origin: Option<&str>| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, host.parse().unwrap());

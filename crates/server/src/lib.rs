@@ -5,19 +5,26 @@ mod admission;
 mod api;
 mod connections;
 mod error;
+mod followed;
+mod health;
 mod hosts;
+mod listener;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod memories;
+mod metrics;
+mod options;
+mod proxies;
 mod server;
 mod service;
+mod tls;
 mod tokens;
 mod tool;
+mod upkeep;
 
-pub use access::{Caller, Grant, Right};
-pub use error::ApiError;
+pub use access::{Grant, Right};
 #[cfg(feature = "mcp")]
 pub use mcp::{Mcp, McpError};
-pub use memories::{Memories, OpenMemory};
+pub use options::{ConfigurationError, Listen, Network, ServerLimits, ServerOptions, TlsFiles};
 pub use server::Server;
 pub use tokens::{TokenEntry, TokenFile};

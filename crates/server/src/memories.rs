@@ -11,13 +11,11 @@ use tokio::sync::OnceCell;
 use crate::access::Caller;
 use crate::api::ApiState;
 use crate::error::{ApiError, log_failure};
-
-/// The number of memories that stay open without being in use.
-pub(crate) const DEFAULT_MAX_OPEN: usize = 256;
+use crate::options::ServerOptions;
 
 /// The memories of one store, by their names. The name is the id of the memory in the API.
 #[derive(Debug)]
-pub struct Memories {
+pub(crate) struct Memories {
     place: StoreUrl,
     options: MemoryOptions,
     max_open: usize,
@@ -46,12 +44,11 @@ impl Slot {
 
 /// An open memory.
 #[derive(Debug)]
-#[non_exhaustive]
-pub struct OpenMemory {
+pub(crate) struct OpenMemory {
     /// The name, which is also the id.
-    pub name: MemoryName,
+    pub(crate) name: MemoryName,
     /// The memory, with its policies and history.
-    pub memory: Memory,
+    pub(crate) memory: Memory,
     /// The order of the commands of all clients. Without it, many clients that change one file would fail each other's
     /// preconditions until some give up.
     pub(crate) queue: CommandQueue,
@@ -61,29 +58,19 @@ pub struct OpenMemory {
 
 impl OpenMemory {
     /// The memory for one request: its changes name the caller.
-    pub fn by(&self, caller: &Caller) -> Memory {
+    pub(crate) fn by(&self, caller: &Caller) -> Memory {
         self.memory.by(caller.actor().clone())
     }
 }
 
 impl Memories {
-    /// The memories at a place, opened with these options.
-    pub fn new(place: StoreUrl, options: MemoryOptions) -> Self {
-        Self { place, options, max_open: DEFAULT_MAX_OPEN, open: Mutex::default() }
-    }
-
-    /// Limits the number of memories that stay open. A memory in use is never closed. Default: 256.
-    #[must_use]
-    pub fn max_open(mut self, max_open: usize) -> Self {
-        self.max_open = max_open;
-        self
+    pub(crate) fn new(options: &ServerOptions) -> Self {
+        let (place, max_open) = (options.store.clone(), options.max_open_memories);
+        Self { place, options: options.memory(), max_open, open: Mutex::default() }
     }
 
     /// The names of all memories, sorted.
-    ///
-    /// # Errors
-    /// [`ApiError`] if the storage fails.
-    pub async fn names(&self) -> Result<Vec<MemoryName>, ApiError> {
+    pub(crate) async fn names(&self) -> Result<Vec<MemoryName>, ApiError> {
         let found = match self.place.memories(OpenOptions::new()).await {
             Err(error) if error.is_not_found() => Vec::new(),
             found => found.map_err(|error| failed(&error.into()))?,
@@ -97,18 +84,12 @@ impl Memories {
     }
 
     /// Opens a memory that exists.
-    ///
-    /// # Errors
-    /// [`ApiError`] 404 if it does not exist, 503 if the storage is busy, 500 if it fails.
-    pub async fn open(&self, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
+    pub(crate) async fn open(&self, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
         self.open_with(name, true).await
     }
 
     /// Creates a memory, or opens it if it exists.
-    ///
-    /// # Errors
-    /// [`ApiError`] if the storage is busy or fails.
-    pub async fn create(&self, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
+    pub(crate) async fn create(&self, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
         self.open_with(name, false).await
     }
 
@@ -153,6 +134,7 @@ impl Memories {
         }
         let memory = Arc::default();
         open.memories.insert(name.clone(), Slot { memory: Arc::clone(&memory), last_use });
+        metrics::gauge!("memory_server_open_memories").set(open.memories.len() as f64);
         memory
     }
 
@@ -184,7 +166,7 @@ mod tests {
             std::fs::create_dir_all(place.path().join(memory)).unwrap();
         }
         let url = StoreUrl::Local(place.path().to_owned());
-        let names = Memories::new(url, MemoryOptions::default()).names().await.unwrap();
+        let names = Memories::new(&ServerOptions::new(url, "tokens")).names().await.unwrap();
         assert_eq!(names.iter().map(MemoryName::as_str).collect::<Vec<_>>(), ["alice", "bob"]);
     }
 }

@@ -1,38 +1,30 @@
 //! [`Server`]: the memories of a store over HTTP.
 
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::admission;
-use crate::api;
 use crate::connections::{Connection, Connections};
 use crate::error::ApiError;
-use crate::hosts::Hosts;
-use crate::memories::Memories;
+use crate::listener::{BoxedStream, Listener, Peer, encrypt};
+use crate::metrics::Metrics;
+use crate::options::{Listen, ServerOptions};
 use crate::service::Service;
-use crate::tokens::{TokenFile, Tokens};
-use crate::tool;
-
-/// The time in which a client must send the head of a request. An idle connection is closed after it.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The time for running requests to finish after a signal.
-const GRACE: Duration = Duration::from_secs(30);
+use crate::tls::{self, Certificate};
+use crate::{admission, api, health, tool, upkeep};
 
 /// The delay after a failed `accept`, for example without free file descriptors.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
@@ -40,64 +32,89 @@ const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 /// The memories of a store over HTTP.
 #[derive(Debug)]
 pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
+    options: ServerOptions,
+    listener: Listener,
+    address: Listen,
+    certificate: Option<Arc<Certificate>>,
     service: Arc<Service>,
-    #[cfg(feature = "mcp")]
-    mcp: Option<crate::mcp::Mcp>,
 }
 
 impl Server {
-    /// Listens on an address. `hosts` are more names of the server in the header `Host`.
+    /// Reads the tokens and the certificate, and listens.
     ///
     /// # Errors
-    /// If the tokens cannot be read, or the address is not free.
-    pub async fn listen(
-        address: SocketAddr,
-        hosts: &[String],
-        tokens: TokenFile,
-        memories: Memories,
+    /// If one of them cannot be read, or the address is not free.
+    pub async fn listen(options: ServerOptions) -> io::Result<Self> {
+        Self::listen_with(options, None).await
+    }
+
+    /// [`listen`](Self::listen), with a function that renders the metrics of this process for `/metrics`. The server
+    /// records its metrics with the crate `metrics`; their names start with `memory_`.
+    ///
+    /// # Errors
+    /// The errors of [`listen`](Self::listen).
+    pub async fn listen_with_metrics(
+        options: ServerOptions,
+        render: impl Fn() -> String + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let tokens = Arc::new(Tokens::load(tokens)?);
-        let listener = TcpListener::bind(address).await?;
-        let address = listener.local_addr()?;
-        let service = Arc::new(Service::new(memories, tokens, Hosts::new(address, hosts)));
-        Ok(Self {
-            listener,
-            address,
-            service,
-            #[cfg(feature = "mcp")]
-            mcp: None,
-        })
+        Self::listen_with(options, Some(Metrics(Arc::new(render)))).await
     }
 
-    /// Also serves clients of the Model Context Protocol, at `/mcp`.
-    #[cfg(feature = "mcp")]
-    #[must_use]
-    pub fn mcp(mut self, mcp: crate::mcp::Mcp) -> Self {
-        self.mcp = Some(mcp);
-        self
+    async fn listen_with(options: ServerOptions, metrics: Option<Metrics>) -> io::Result<Self> {
+        let certificate = options.tls.as_ref().map(tls::load).transpose()?.map(Arc::new);
+        let (listener, address) = Listener::bind(&options.listen).await?;
+        let service = Arc::new(Service::new(&options, &address, metrics)?);
+        Ok(Self { options, listener, address, certificate, service })
     }
 
-    /// The address, with the port that the system selected.
-    pub fn address(&self) -> SocketAddr {
-        self.address
+    /// The address, with the port that the system selected: `http://…`, `https://…` or `unix:…`.
+    pub fn url(&self) -> String {
+        match &self.address {
+            Listen::Tcp(address) if self.certificate.is_some() => format!("https://{address}"),
+            Listen::Tcp(address) => format!("http://{address}"),
+            #[cfg(unix)]
+            address @ Listen::Unix(_) => address.to_string(),
+        }
     }
 
     /// Serves requests until `end` completes. Requests that have begun are finished, and streams end.
     pub async fn serve(self, end: impl Future<Output = ()>) {
-        let router = TowerToHyperService::new(self.router());
-        let following = tokio::spawn(Arc::clone(&self.service.tokens).follow());
-        let (graceful, connections) = (GracefulShutdown::new(), Arc::new(Connections::default()));
+        let limits = self.options.limits;
+        let (graceful, connections) = (GracefulShutdown::new(), Connections::new(limits.connections));
+        // They end with this function.
+        let mut background = JoinSet::new();
+        background.spawn(Arc::clone(&self.service.tokens.0).follow());
+        self.certificate.iter().for_each(|certificate| _ = background.spawn(Arc::clone(certificate).follow()));
+        if self.options.memory.expire_after.is_some() || self.options.memory.history_age.is_some() {
+            background.spawn(upkeep::run(Arc::clone(&self.service)));
+        }
+        let router = router(&self.service);
         let accepting = async {
             loop {
-                if let Ok((stream, _)) = self.listener.accept().await {
-                    serve_connection(stream, connections.add().await, router.clone(), &graceful);
-                } else {
+                let Ok((stream, peer)) = self.listener.accept().await else {
                     // There may be no free file descriptor.
                     connections.evict();
                     sleep(ACCEPT_DELAY).await;
-                }
+                    continue;
+                };
+                let connection = connections.add().await;
+                let (router, certificate) = (TowerToHyperService::new(router.clone()), self.certificate.clone());
+                let (watcher, service) = (graceful.watcher(), from(peer, Arc::clone(&connection), router));
+                let serving = async move {
+                    let Some(stream) = open(stream, certificate, limits.head_time).await else { return };
+                    let serving = http1::Builder::new()
+                        .timer(TokioTimer::new())
+                        .header_read_timeout(limits.head_time)
+                        .serve_connection(TokioIo::new(stream), service);
+                    // An error is of the client, such as a malformed request.
+                    let _ = watcher.watch(serving).await;
+                };
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = serving => {}
+                        () = connection.evicted() => {}
+                    }
+                });
             }
         };
         tokio::select! {
@@ -106,53 +123,110 @@ impl Server {
             () = accepting => {}
         }
         drop(self.listener);
+        #[cfg(unix)]
+        if let Listen::Unix(path) = &self.address {
+            let _ = std::fs::remove_file(path);
+        }
         #[cfg(feature = "mcp")]
         self.service.end_streams();
-        let _ = timeout(GRACE, graceful.shutdown()).await;
-        following.abort();
-    }
-
-    fn router(&self) -> Router {
-        let admitted = Router::new().route("/v1/memory_stores/{id}/tool", post(tool::call)).merge(api::routes());
-        #[cfg(feature = "mcp")]
-        let admitted = match &self.mcp {
-            Some(mcp) => admitted.merge(crate::mcp::routes(mcp)),
-            None => admitted,
-        };
-        let admitted = admitted
-            .method_not_allowed_fallback(async || ApiError::method())
-            .fallback(async || ApiError::not_found("there is no such path"))
-            .layer(DefaultBodyLimit::disable()) // `admit` limits it
-            .layer(from_fn_with_state(Arc::clone(&self.service), admission::admit))
-            .with_state(Arc::clone(&self.service));
-        let open = Router::new().route("/healthz", get(async || "ok\n")).route("/readyz", get(async || "ok\n"));
-        open.merge(admitted).layer(from_fn(admission::identify))
+        let _ = timeout(limits.end_time, graceful.shutdown()).await;
     }
 }
 
-fn serve_connection(
-    stream: TcpStream,
+/// Starts TLS, if there is a certificate. A client that does not finish is left.
+async fn open(stream: BoxedStream, certificate: Option<Arc<Certificate>>, limit: Duration) -> Option<BoxedStream> {
+    match certificate {
+        Some(certificate) => timeout(limit, encrypt(stream, &certificate)).await.ok()?.ok(),
+        None => Some(stream),
+    }
+}
+
+/// The service of a connection, whose requests carry it and the address of the client.
+fn from(
+    peer: Peer,
     connection: Arc<Connection>,
     router: TowerToHyperService<Router>,
-    graceful: &GracefulShutdown,
-) {
-    // Responses are small, and each is sent at once.
-    let _ = stream.set_nodelay(true);
-    let answering = Arc::clone(&connection);
-    let respond = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Arc::clone(&answering));
+) -> impl hyper::service::Service<
+    Request<Incoming>,
+    Response = axum::response::Response,
+    Error = std::convert::Infallible,
+    Future: Send,
+> {
+    service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(Arc::clone(&connection));
         router.call(request)
-    });
-    let serving = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEADER_TIMEOUT)
-        .serve_connection(TokioIo::new(stream), respond);
-    let serving = graceful.watch(serving);
-    tokio::spawn(async move {
-        tokio::select! {
-            // An error is of the client, such as a malformed request.
-            _ = serving => {}
-            () = connection.evicted() => {}
+    })
+}
+
+/// Paths and their methods.
+pub(crate) type Routes = Vec<(&'static str, MethodRouter<Arc<Service>>)>;
+
+/// All paths that need a token.
+fn routes() -> Routes {
+    let tool = ("/v1/memory_stores/{id}/tool", post(tool::call));
+    let api = api::routes().into_iter().map(|(path, methods)| (path, methods.layer(from_fn(api::check_betas))));
+    health::routes().into_iter().chain([tool]).chain(api).collect()
+}
+
+fn router(service: &Arc<Service>) -> Router {
+    let admitted = routes().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods));
+    #[cfg(feature = "mcp")]
+    let admitted = admitted.merge(crate::mcp::routes(&service.mcp));
+    let admitted = admitted
+        .method_not_allowed_fallback(async || ApiError::method())
+        .fallback(async || ApiError::not_found("there is no such path"))
+        .layer(DefaultBodyLimit::disable()) // `admit` limits it
+        .layer(from_fn_with_state(Arc::clone(service), admission::admit))
+        .with_state(Arc::clone(service));
+    let open = Router::new().route("/healthz", get(async || "ok\n"));
+    open.merge(admitted).layer(from_fn_with_state(Arc::clone(service), admission::identify))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use axum::body::Body;
+    use axum::http::header::{ALLOW, HOST};
+    use memory_tool::{Actor, StoreUrl};
+    use serde_json::Value;
+
+    use super::*;
+    use crate::access::{Grant, Right};
+    use crate::tokens::{TokenEntry, TokenFile};
+
+    /// A service without memories, and an admin token.
+    fn service(directory: &tempfile::TempDir) -> (Arc<Service>, String) {
+        let tokens = directory.path().join("tokens");
+        let actor = Actor::from_trusted_name("ops").unwrap();
+        let (entry, token) = TokenEntry::generate(actor, vec![Grant::All], Right::ALL.to_vec()).unwrap();
+        TokenFile::new(&tokens).add(entry).unwrap();
+        let options = ServerOptions::new(StoreUrl::Local(directory.path().to_owned()), tokens);
+        (Arc::new(Service::new(&options, &options.listen, None).unwrap()), token)
+    }
+
+    #[tokio::test]
+    async fn the_document_has_all_routes_and_their_methods() {
+        let directory = tempfile::tempdir().unwrap();
+        let (service, token) = service(&directory);
+        let document: Value = serde_json::from_str(health::OPENAPI).unwrap();
+        let documented: BTreeMap<_, _> = document["paths"].as_object().unwrap().iter().collect();
+        let paths: Vec<_> = routes().into_iter().map(|(path, _)| path).chain(["/healthz"]).collect();
+        assert_eq!(documented.len(), paths.len());
+        let router = TowerToHyperService::new(router(&service));
+        for path in paths {
+            let methods = documented.get(&path.to_owned()).unwrap_or_else(|| panic!("{path} is not documented"));
+            let path = path.replace(['{', '}'], "");
+            let request = Request::builder().method("TRACE").uri(&path).header(HOST, "localhost");
+            let request = request.header("x-api-key", &token).body(Body::empty()).unwrap();
+            let response = router.call(request).await.unwrap();
+            let allowed = response.headers()[ALLOW].to_str().unwrap().to_lowercase();
+            let mut allowed: Vec<_> = allowed.split(',').filter(|method| *method != "head").collect();
+            let mut methods: Vec<_> = methods.as_object().unwrap().keys().collect();
+            allowed.sort_unstable();
+            methods.sort_unstable();
+            assert_eq!(allowed, methods, "{path}");
         }
-    });
+    }
 }

@@ -1,6 +1,7 @@
 //! [`Service`]: the state that all handlers share.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -11,24 +12,23 @@ use crate::connections::Busy;
 use crate::error::ApiError;
 use crate::hosts::Hosts;
 use crate::memories::Memories;
+use crate::metrics::Metrics;
+use crate::options::{Listen, ServerLimits, ServerOptions};
+use crate::proxies::Proxies;
 use crate::tokens::Tokens;
-
-/// The concurrent requests of all tokens, and of one.
-const MAX_REQUESTS: usize = 256;
-const MAX_REQUESTS_OF_TOKEN: usize = 128;
-
-/// The streams of notifications of all tokens, and of one.
-#[cfg(feature = "mcp")]
-const MAX_STREAMS: usize = 1_024;
-#[cfg(feature = "mcp")]
-const MAX_STREAMS_OF_TOKEN: usize = 128;
 
 /// The state that all handlers share.
 #[derive(Debug)]
 pub(crate) struct Service {
     pub(crate) memories: Memories,
-    pub(crate) tokens: Arc<Tokens>,
+    pub(crate) tokens: Tokens,
     pub(crate) hosts: Hosts,
+    pub(crate) proxies: Proxies,
+    pub(crate) limits: ServerLimits,
+    /// The metrics of this process, if it has a recorder.
+    pub(crate) metrics: Option<Metrics>,
+    #[cfg(feature = "mcp")]
+    pub(crate) mcp: crate::mcp::Mcp,
     requests: Arc<Limit>,
     #[cfg(feature = "mcp")]
     streams: Arc<Limit>,
@@ -38,17 +38,24 @@ pub(crate) struct Service {
 }
 
 impl Service {
-    pub(crate) fn new(memories: Memories, tokens: Arc<Tokens>, hosts: Hosts) -> Self {
-        Self {
-            memories,
-            tokens,
-            hosts,
-            requests: Limit::new(MAX_REQUESTS, MAX_REQUESTS_OF_TOKEN),
+    /// The service at an address. Reads the tokens.
+    pub(crate) fn new(options: &ServerOptions, address: &Listen, metrics: Option<Metrics>) -> io::Result<Self> {
+        let limits = options.limits;
+        Ok(Self {
+            memories: Memories::new(options),
+            tokens: Tokens::load(options.tokens.clone())?,
+            hosts: Hosts::new(address, &options.allow_hosts),
+            proxies: Proxies(options.proxies.clone()),
+            limits,
+            metrics,
             #[cfg(feature = "mcp")]
-            streams: Limit::new(MAX_STREAMS, MAX_STREAMS_OF_TOKEN),
+            mcp: crate::mcp::Mcp::new(&options.memory).separate_tools(options.separate_tools),
+            requests: Limit::new(limits.requests, limits.requests_of_token),
+            #[cfg(feature = "mcp")]
+            streams: Limit::new(limits.streams, limits.streams_of_token),
             #[cfg(feature = "mcp")]
             ending: tokio::sync::watch::Sender::default(),
-        }
+        })
     }
 
     /// Counts a request with the token of this id until the result is dropped.

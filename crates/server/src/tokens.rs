@@ -3,7 +3,7 @@
 //! A token has 256 random bits, so guesses cannot find it from its SHA-256. A slow hash as for passwords would
 //! only make requests slow.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,18 +12,14 @@ use std::time::{Duration, SystemTime};
 use memory_tool::Actor;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::watch;
-use tokio::task::spawn_blocking;
 
 use crate::access::{Caller, Grant, Right};
+use crate::followed::{Followed, refuse_others};
 
 /// The start of each token, for tools that find secrets in texts.
 const PREFIX: &str = "memtok_";
 
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
-
-/// The interval of the checks for changes of the file.
-const RELOAD: Duration = Duration::from_millis(500);
 
 /// A token in the file, without its secret.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -178,46 +174,20 @@ fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Refuses a file that other users can access.
-#[cfg(unix)]
-fn refuse_others(metadata: &fs::Metadata) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
-        let message = format!("mode {mode:03o} gives other users access: run `chmod 600` on it");
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
-    }
-    Ok(())
-}
-
-/// Without file modes, the permissions are inherited from the directory.
-#[cfg(not(unix))]
-fn refuse_others(_: &fs::Metadata) -> io::Result<()> {
-    Ok(())
-}
-
 /// The tokens of a running server.
 #[derive(Debug)]
-pub(crate) struct Tokens {
-    file: TokenFile,
-    entries: watch::Sender<Arc<Vec<TokenEntry>>>,
-}
+pub(crate) struct Tokens(pub(crate) Arc<Followed<Vec<TokenEntry>>>);
 
 impl Tokens {
-    pub(crate) fn load(file: TokenFile) -> io::Result<Self> {
-        let entries = watch::Sender::new(Arc::new(file.entries()?));
-        Ok(Self { file, entries })
-    }
-
-    fn entries(&self) -> Arc<Vec<TokenEntry>> {
-        Arc::clone(&self.entries.borrow())
+    pub(crate) fn load(file: PathBuf) -> io::Result<Self> {
+        let read = |files: &[PathBuf]| TokenFile::new(&files[0]).entries();
+        Followed::load(vec![file], read).map(|entries| Self(Arc::new(entries)))
     }
 
     /// The caller with this token, and the id of the token.
     pub(crate) fn caller(&self, token: &str) -> Option<(Caller, String)> {
         let hash = hash_of(token);
-        let entries = self.entries();
+        let entries = self.0.get();
         let entry = entries.iter().find(|entry| entry.hash == hash).filter(|entry| entry.remaining().is_some())?;
         Some((entry.caller(), entry.id.clone()))
     }
@@ -225,7 +195,7 @@ impl Tokens {
     /// Completes when the token with this id is revoked or ends.
     #[cfg(feature = "mcp")]
     pub(crate) async fn ended(&self, id: &str) {
-        let mut changes = self.entries.subscribe();
+        let mut changes = self.0.value.subscribe();
         loop {
             let entries = Arc::clone(&changes.borrow_and_update());
             let found = entries.iter().find(|entry| entry.id == id);
@@ -233,35 +203,4 @@ impl Tokens {
             let _ = tokio::time::timeout(left, changes.changed()).await;
         }
     }
-
-    /// Reads the file again whenever it changes. If it cannot be read, the tokens stay unchanged.
-    pub(crate) async fn follow(self: Arc<Self>) {
-        let mut last = None;
-        loop {
-            let file = self.file.clone();
-            let seen = spawn_blocking(move || fs::metadata(&file.0).ok().map(|found| (state(&found), file))).await;
-            let current = seen.ok().flatten().map(|(state, _)| state);
-            if current != last {
-                let file = self.file.clone();
-                match spawn_blocking(move || file.entries()).await {
-                    Ok(Ok(entries)) => {
-                        self.entries.send_replace(Arc::new(entries));
-                        last = current;
-                    }
-                    Ok(Err(error)) => tracing::error!(%error, "cannot read the tokens"),
-                    Err(_) => {}
-                }
-            }
-            tokio::time::sleep(RELOAD).await;
-        }
-    }
-}
-
-/// The metadata that each replacement of the file changes.
-fn state(metadata: &fs::Metadata) -> (Option<SystemTime>, u64, u64) {
-    #[cfg(unix)]
-    let file = std::os::unix::fs::MetadataExt::ino(metadata);
-    #[cfg(not(unix))]
-    let file = 0;
-    (metadata.modified().ok(), metadata.len(), file)
 }

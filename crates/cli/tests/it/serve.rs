@@ -39,6 +39,17 @@ impl Server {
         stream.write_all(body.as_bytes()).unwrap();
         response(stream)
     }
+
+    /// The text at a path.
+    fn get(&self, path: &str, token: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let address = &self.address;
+        let head = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\nx-api-key: {token}\r\nconnection: close\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        response
+    }
 }
 
 fn response(mut stream: TcpStream) -> (u16, Value) {
@@ -263,7 +274,7 @@ fn an_address_in_use_is_reported() {
     command.args(["serve", "--listen", &address, "--store", &store(&place), "--tokens"]);
     let output = command.arg(place.outside("tokens.json")).output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
-    assert!(errors.starts_with(&format!("memory-tool: cannot listen on {address}: ")), "{errors}");
+    assert!(errors.starts_with(&format!("memory-tool: cannot serve at {address}: ")), "{errors}");
 }
 
 /// Runs clients that insert lines, and returns the number of replies of success.
@@ -354,4 +365,54 @@ fn the_conformance_suite_passes_through_the_endpoint() {
     let output =
         program().args(["conformance", "--timeout", "120", "--command", &command]).args(part).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+/// Runs `serve --config` with a file. Returns the exit status and standard error.
+fn configured(place: &Place, settings: &str, more: &[&str]) -> (Option<i32>, String) {
+    let file = place.outside("server.toml");
+    fs::write(&file, settings).unwrap();
+    let output = program().args(["serve", "--config"]).arg(file).args(more).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[test]
+fn a_file_has_all_settings() {
+    let place = Place::new();
+    let (secret, _) = new_token(&place, &["--all-memories", "--right", "tool", "--right", "read", "--create"]);
+    let (store, tokens) = (store(&place), place.outside("tokens.json"));
+    let required = format!("store = {store:?}\ntokens = {tokens:?}\nlisten = \"127.0.0.1:0\"\n");
+    let settings = format!("{required}[limits]\nbody_bytes = 1000\n[memory]\nmax_files = 1\n");
+    assert_eq!(configured(&place, &settings, &["--check"]), (Some(0), String::new()));
+    let server = Server::spawn(program().args(["serve", "--config"]).arg(place.outside("server.toml")));
+    let (status, body) = server.call("alice", &secret, &create("/memories/a.txt"));
+    assert_eq!((status, &body["content"][0]["is_error"]), (200, &Value::Null), "{body}");
+    let (_, body) = server.call("alice", &secret, &create("/memories/b.txt"));
+    assert_eq!(body["content"][0]["is_error"], true, "{body}");
+    let long = json!({"command": "view", "path": "x".repeat(1_000)});
+    assert_eq!(server.call("alice", &secret, &long).0, 413);
+
+    let metrics = server.get("/metrics", &secret);
+    for metric in [
+        r#"memory_server_requests_total{route="/v1/memory_stores/{id}/tool",method="POST",status="200"} 2"#,
+        r#"memory_server_requests_total{route="/v1/memory_stores/{id}/tool",method="POST",status="413"} 1"#,
+        r#"memory_commands_total{store="memory",command="create",outcome="done",error="none",policy="none"} 1"#,
+        r#"memory_commands_total{store="memory",command="create",outcome="refused",error="refused",policy="limits"} 1"#,
+        "memory_server_open_memories 1",
+    ] {
+        assert!(metrics.contains(metric), "{metric}: {metrics}");
+    }
+
+    for (wrong, named) in [
+        ("", "line 1: missing field `store`"),
+        (&format!("{required}listen = 1\n"), "line 4: duplicate key"),
+        (&format!("{required}colour = 'red'\n"), "line 4: unknown field `colour`"),
+        (&format!("{required}[memory]\nexpire_after = -1\n"), "line 5: expected a number of seconds, not negative"),
+        (&format!("{required}[memory]\naudit_log = 'a'\n"), "audit_log requires actor"),
+        (&format!("{required}[tls]\ncertificate = 'no.pem'\nkey = 'no.pem'\n"), "cannot use the certificate: no.pem"),
+    ] {
+        let (status, message) = configured(&place, wrong, &["--check"]);
+        assert!(status == Some(2) && message.contains(named), "{named}: {message}");
+    }
+    let (status, message) = configured(&place, &settings, &["--no-history"]);
+    assert!(status == Some(2) && message.contains("'--config <FILE>' cannot be used with"), "{message}");
 }

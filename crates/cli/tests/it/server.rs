@@ -45,7 +45,10 @@ impl Server {
 
     /// Adds the address and the tokens to the options of a command.
     pub(crate) fn start_as(command: &mut Command, place: &Place) -> Self {
-        command.args(["--listen", "127.0.0.1:0", "--tokens"]).arg(place.outside("tokens.json"));
+        Self::spawn(command.args(["--listen", "127.0.0.1:0", "--tokens"]).arg(place.outside("tokens.json")))
+    }
+
+    pub(crate) fn spawn(command: &mut Command) -> Self {
         let mut process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let (mut errors, mut line) = (BufReader::new(process.stderr.take().unwrap()), String::new());
         errors.read_line(&mut line).unwrap();

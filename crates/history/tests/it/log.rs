@@ -101,6 +101,22 @@ async fn limits_on_the_age_and_the_size_remove_the_oldest_entries() {
 }
 
 #[tokio::test]
+async fn old_entries_are_removed_without_a_change() {
+    let (inner, store) = store();
+    write_many(&store, 200).await;
+    assert_eq!(store.history().trim().await.unwrap(), 0);
+    tokio::time::sleep(Duration::from_millis(2)).await;
+    let aged = HistoryStore::with_limits(inner, Limits::new().age(Duration::ZERO)).history();
+    assert_eq!(aged.trim().await.unwrap(), 128);
+    assert_eq!(aged.trim().await.unwrap(), 0);
+    // The other session continues at the new beginning.
+    assert_eq!(store.history().entries(&LogFilter::new()).await.unwrap().len(), 72);
+    store.write("/memories/b.txt", "b").await.unwrap();
+    let report = aged.verify().await.unwrap();
+    assert_eq!((report.entries, report.damage.len()), (73, 0), "{report:?}");
+}
+
+#[tokio::test]
 async fn damage_is_found_and_does_not_hide_other_entries() {
     let (inner, store) = store();
     write_many(&store, 200).await;

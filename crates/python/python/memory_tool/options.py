@@ -66,6 +66,8 @@ class Options(TypedDict, total=False):
 
     history: bool
     """Keep a history of all changes. Later openings of the memory continue it without this option."""
+    history_age: timedelta | float
+    """Start a history too, and remove its entries after this time, 64 at once."""
 
     on_change: Callable[[MemoryChange], object]
     """Called soon after each change through this memory, on the event loop of `AsyncMemory.open`, or else on another

@@ -10,41 +10,38 @@ mod stores;
 mod versions;
 mod wire;
 
-use std::sync::Arc;
-
-use axum::Router;
 use axum::extract::Request;
-use axum::middleware::{self, Next};
+use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 
 use crate::error::ApiError;
-use crate::service::Service;
+use crate::server::Routes;
 
 pub(crate) use state::{ApiState, exists, refuse_archived};
 
 const BETAS: [&str; 2] = ["agent-memory-2026-07-22", "managed-agents-2026-04-01"];
 
-/// The routes of the API. Authentication puts the [`Caller`](crate::Caller) into each request.
-pub(crate) fn routes() -> Router<Arc<Service>> {
-    Router::new()
-        .route("/v1/memory_stores", get(stores::list).post(stores::create))
-        .route("/v1/memory_stores/{id}", get(stores::read).post(stores::update).delete(stores::delete))
-        .route("/v1/memory_stores/{id}/archive", post(stores::archive))
-        .route("/v1/memory_stores/{id}/memories", get(memories::list).post(memories::create))
-        .route(
+/// The routes of the API.
+pub(crate) fn routes() -> Routes {
+    vec![
+        ("/v1/memory_stores", get(stores::list).post(stores::create)),
+        ("/v1/memory_stores/{id}", get(stores::read).post(stores::update).delete(stores::delete)),
+        ("/v1/memory_stores/{id}/archive", post(stores::archive)),
+        ("/v1/memory_stores/{id}/memories", get(memories::list).post(memories::create)),
+        (
             "/v1/memory_stores/{id}/memories/{memory}",
             get(memories::read).post(memories::update).patch(memories::update).delete(memories::delete),
-        )
-        .route("/v1/memory_stores/{id}/memory_versions", get(versions::list))
-        .route("/v1/memory_stores/{id}/memory_versions/{version}", get(versions::read))
-        .route("/v1/memory_stores/{id}/memory_versions/{version}/redact", post(versions::redact))
-        .layer(middleware::from_fn(check_betas))
+        ),
+        ("/v1/memory_stores/{id}/memory_versions", get(versions::list)),
+        ("/v1/memory_stores/{id}/memory_versions/{version}", get(versions::read)),
+        ("/v1/memory_stores/{id}/memory_versions/{version}/redact", post(versions::redact)),
+    ]
 }
 
 /// The SDKs append the new version of the API to what their caller passes, so both together mean the new one only if
 /// the new one is last, as the SDKs send it.
-async fn check_betas(request: Request, next: Next) -> Response {
+pub(crate) async fn check_betas(request: Request, next: Next) -> Response {
     let values = request.headers().get_all("anthropic-beta").into_iter().filter_map(|value| value.to_str().ok());
     let betas: Vec<_> = values.flat_map(|value| value.split(',')).map(str::trim).collect();
     let known: Vec<_> = betas.iter().filter(|beta| BETAS.contains(beta)).collect();

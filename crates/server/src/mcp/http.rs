@@ -15,7 +15,6 @@ use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 
 use crate::access::{Caller, Right};
-use crate::admission::MAX_BODY_BYTES;
 use crate::error::ApiError;
 use crate::mcp::Mcp;
 use crate::mcp::handler::{Handler, Target};
@@ -42,9 +41,9 @@ struct Endpoint {
 
 impl Endpoint {
     fn new(mcp: &Mcp) -> Self {
-        // Admission checked `Host` and `Origin`.
+        // Admission checked `Host`, `Origin` and the length.
         let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
-        config.max_request_body_bytes = MAX_BODY_BYTES;
+        config.max_request_body_bytes = usize::MAX;
         let (sessions, tools) = (Arc::new(Sessions::new()), Arc::new(Tools::new(mcp)));
         let handler = move || Ok(Handler::new(Arc::clone(&tools), None));
         let service = StreamableHttpService::new(handler, Arc::clone(&sessions), config);

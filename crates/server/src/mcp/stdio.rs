@@ -21,14 +21,13 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
-use crate::admission::MAX_BODY_BYTES;
 use crate::mcp::handler::Handler;
 use crate::mcp::message::escape_line_separators;
 use crate::mcp::order::Order;
 use crate::mcp::{McpError, lock, message};
 
 /// The maximum length of a line in bytes, without its line feed.
-const MAX_LINE_BYTES: usize = MAX_BODY_BYTES;
+const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The number of responses that wait until the client reads them.
 const MAX_UNREAD: usize = 16;

@@ -3,6 +3,7 @@
 #![cfg(test)]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod listening;
 mod server;
 
 use memory_tool::Memory;

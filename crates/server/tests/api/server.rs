@@ -1,7 +1,7 @@
 //! A server of the API on a socket, and a plain client.
 
-use memory_tool::{Actor, MemoryOptions};
-use memory_tool_server::{Grant, Memories, Right, TokenEntry, TokenFile};
+use memory_tool::Actor;
+use memory_tool_server::{Grant, Right, ServerOptions, TokenEntry, TokenFile};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -32,16 +32,19 @@ impl Drop for Server {
 
 impl Server {
     pub(crate) async fn start(place: &str) -> Self {
-        let mut options = MemoryOptions::new();
-        options.history = true;
-        let memories = Memories::new(place.parse().unwrap(), options);
+        Self::start_with(place, |_| ()).await
+    }
+
+    pub(crate) async fn start_with(place: &str, set: impl FnOnce(&mut ServerOptions)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let tokens = TokenFile::new(directory.path().join("tokens"));
         let token = add_token(&tokens, Grant::All, &Right::ALL, false);
-        let address = "127.0.0.1:0".parse().unwrap();
-        let other = TokenFile::new(directory.path().join("tokens"));
-        let server = memory_tool_server::Server::listen(address, &[], other, memories).await.unwrap();
-        let address = server.address().to_string();
+        let mut options = ServerOptions::new(place.parse().unwrap(), directory.path().join("tokens"));
+        options.listen = "127.0.0.1:0".parse().unwrap();
+        set(&mut options);
+        let server = memory_tool_server::Server::listen_with_metrics(options, || "metrics".to_owned()).await.unwrap();
+        let url = server.url();
+        let address = url.split_once("://").map_or(url.as_str(), |(_, address)| address).to_owned();
         let task = tokio::spawn(server.serve(std::future::pending()));
         Self { address, token, tokens, _directory: directory, task }
     }

@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use memory_tool::{Actor, MemoryOptions};
-use memory_tool_server::{Grant, Mcp, Memories, Right, Server, TokenEntry, TokenFile};
+use memory_tool::Actor;
+use memory_tool_server::{Grant, Right, Server, ServerOptions, TokenEntry, TokenFile};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -72,14 +72,12 @@ pub(crate) fn started() -> (Place, Client) {
 }
 
 pub(crate) fn start(place: &Place, store: &str) -> Running {
-    let mut options = MemoryOptions::new();
-    options.history = true;
+    let mut options = ServerOptions::new(store.parse().unwrap(), place.path("tokens.json"));
+    options.listen = "127.0.0.1:0".parse().unwrap();
     let runtime = Runtime::new().unwrap();
-    let (mcp, memories) = (Mcp::new(&options), Memories::new(store.parse().unwrap(), options));
-    let address = "127.0.0.1:0".parse().unwrap();
-    let server = runtime.block_on(Server::listen(address, &[], place.tokens.clone(), memories)).unwrap();
-    let address = server.address().to_string();
-    runtime.spawn(server.mcp(mcp).serve(std::future::pending()));
+    let server = runtime.block_on(Server::listen(options)).unwrap();
+    let address = server.url().strip_prefix("http://").unwrap().to_owned();
+    runtime.spawn(server.serve(std::future::pending()));
     Running { address, runtime: std::sync::Arc::new(runtime) }
 }
 

@@ -18,7 +18,11 @@ pub(crate) struct Bucket {
 
 impl Bucket {
     pub(crate) fn of(server: &dyn Server, prefix: &'static str) -> Self {
-        Self { store: server.client(server.url(), no_retries()).unwrap(), prefix }
+        Self::new(server.client(server.url(), no_retries()).unwrap(), prefix)
+    }
+
+    pub(crate) fn new(store: Arc<dyn ObjectStore>, prefix: &'static str) -> Self {
+        Self { store, prefix }
     }
 
     fn path(&self, key: &str) -> Path {
@@ -72,19 +76,19 @@ pub(crate) async fn has_one_creator(bucket: Bucket, rounds: usize) {
     }
 }
 
-/// Defines the tests of a server. `$rounds` is the number of races between eight creations.
+/// Defines the tests of a server. `$bucket` returns a client with a prefix, and `$rounds` is the number of races.
 macro_rules! contract {
-    ($server:expr, $rounds:expr) => {
+    ($bucket:expr, $rounds:expr) => {
         use $crate::contract::{self, Bucket};
 
         #[tokio::test]
         async fn lists_more_than_a_page() {
-            contract::lists_more_than_a_page(Bucket::of($server, "pages")).await;
+            contract::lists_more_than_a_page(($bucket)("pages")).await;
         }
 
         #[tokio::test]
         async fn has_one_creator() {
-            contract::has_one_creator(Bucket::of($server, "creators"), $rounds).await;
+            contract::has_one_creator(($bucket)("creators"), $rounds).await;
         }
     };
 }

@@ -11,7 +11,7 @@ use crate::no_retries;
 
 static SERVER: LazyLock<GcsServer> = LazyLock::new(|| GcsServer::start().unwrap());
 
-crate::contract::contract!(&*SERVER, 20);
+crate::contract::contract!(|prefix| Bucket::of(&*SERVER, prefix), 20);
 
 #[tokio::test]
 async fn writes_within_the_pause_are_refused() {

@@ -1,0 +1,25 @@
+//! [`Metrics`]: the metrics of this process for Prometheus.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Renders the metrics of this process in the text format of Prometheus.
+#[derive(Clone)]
+pub(crate) struct Metrics(pub(crate) Arc<dyn Fn() -> String + Send + Sync>);
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+/// Counts a request. The route has the names of its parameters, not their values.
+pub(crate) fn record_request(route: &str, method: &str, status: u16, duration: Duration) {
+    let (route, method) = (route.to_owned(), method.to_owned());
+    metrics::counter!(
+        "memory_server_requests_total", "route" => route.clone(), "method" => method, "status" => status.to_string()
+    )
+    .increment(1);
+    metrics::histogram!("memory_server_request_seconds", "route" => route).record(duration);
+}
