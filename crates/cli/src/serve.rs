@@ -20,6 +20,10 @@ const BUCKETS: [f64; 6] = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0];
 
 const UPKEEP: Duration = Duration::from_secs(60);
 
+/// The open files of 2,048 connections and 256 memories.
+#[cfg(unix)]
+const FILES: u64 = 4_096;
+
 /// Serves the memories until a signal arrives.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
     let options = options(arguments)?;
@@ -64,6 +68,7 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
 
 async fn serve(mut options: ServerOptions) -> Result<ExitStatus, Failure> {
     memory::start_log(options.memory.log);
+    allow_files()?;
     // Without a log, the events of commands are only counted.
     options.memory.log.get_or_insert(LogDetail::Commands);
     let recorder = PrometheusBuilder::new().set_buckets(&BUCKETS).and_then(PrometheusBuilder::install_recorder);
@@ -84,4 +89,25 @@ async fn serve(mut options: ServerOptions) -> Result<ExitStatus, Failure> {
     let mut status = 0;
     server.serve(async { status = interruption.status().await }).await;
     Ok(ExitStatus::Interrupted { status })
+}
+
+/// Raises the limit of open files, which is often 1,024, for connections and memories.
+#[cfg(unix)]
+fn allow_files() -> Result<(), Failure> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+    let read = getrlimit(Resource::RLIMIT_NOFILE);
+    let (limit, most) = read.map_err(std::io::Error::from).context("cannot read the limit of open files")?;
+    if limit >= FILES {
+        return Ok(());
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, FILES, most).map_err(|_| {
+        let message = format!("the limit of open files is {most}, but the server needs {FILES}");
+        Failure::new(format!("{message}: raise the hard limit, for example with `ulimit -n {FILES}`"))
+    })
+}
+
+#[cfg(not(unix))]
+fn allow_files() -> Result<(), Failure> {
+    Ok(())
 }

@@ -84,6 +84,8 @@ pub enum Capability {
     Sessions,
     /// Programs that serve the same memory can be started and killed.
     Processes,
+    /// Several sessions and programs can use the same memory at once. Only the caller declares that a store lacks it.
+    Concurrency,
     /// The files of the memory are plain files with the same names under a directory.
     PlainFiles,
     /// Everything is stored under a directory.

@@ -33,10 +33,10 @@ pub enum InvalidCommandLine {
 
 /// A command that starts a program that serves a memory over its standard input and output, as `memory-tool run` does.
 ///
-/// The suite starts the program for each case, in the current directory and without a shell. Words are separated by
-/// spaces, and quotes and backslashes have their usual meaning. `{dir}` is replaced by a directory that is new and
-/// empty for each case. `{options}` is replaced by the options of the case: `--create-overwrites`, `--max-view-chars N`
-/// or `--max-view-chars none`. Without `{options}`, cases that set options are ignored.
+/// The suite starts the program at least once per case, in the current directory and without a shell. Words are
+/// separated by spaces, and quotes and backslashes have their usual meaning. `{dir}` is replaced by a directory that is
+/// new and empty at the start. `{options}` is replaced by the options of the case: `--create-overwrites`,
+/// `--max-view-chars N` or `--max-view-chars none`. Without `{options}`, cases that set options are ignored.
 ///
 /// ```
 /// use memory_tool_conformance::{CommandLine, InvalidCommandLine};

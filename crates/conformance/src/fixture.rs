@@ -127,6 +127,8 @@ pub trait StoreFixture: Send + Sync + 'static {
     ///
     /// # Behavior
     /// 1. The two instances share nothing except the stored data, like two sessions or two machines.
+    /// 2. If [`Suite::lacks`](crate::Suite::lacks) declares that [`Capability::Concurrency`](crate::Capability) is
+    ///    missing, the other instance has been dropped and no program runs.
     ///
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases with several sessions are ignored.
@@ -140,7 +142,8 @@ pub trait StoreFixture: Send + Sync + 'static {
     /// 1. The program reads one JSON value per line from standard input and writes one `tool_result` block per line to
     ///    standard output, like `memory-tool run`. [`serve`](crate::serve) implements this. A test binary may start
     ///    itself as the program.
-    /// 2. Several instances run concurrently, and are killed at any moment.
+    /// 2. Several instances run concurrently, and are killed at any moment. Without
+    ///    [`Capability::Concurrency`](crate::Capability), it is only one, and the store has been dropped.
     ///
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases with processes, restarts and `kill -9` are ignored.

@@ -8,6 +8,7 @@ mod cases;
 mod clause;
 mod command_line;
 mod disk;
+mod exclusive_store;
 mod failure;
 mod faults;
 mod fixture;

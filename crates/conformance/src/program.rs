@@ -12,6 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufRead
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 use crate::failure::{CaseError, Failure, excerpt};
 use crate::session::{Session, view};
@@ -25,6 +26,9 @@ const KEPT_ERROR_BYTES: usize = 2_000;
 
 /// The timeout for reading the rest of standard error after the program ended.
 const STDERR_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The timeout for the end of the child processes of a killed program. Nobody may collect them.
+const GROUP_TIMEOUT: Duration = Duration::from_millis(50);
 
 /// A running program, which is killed on drop.
 pub(crate) struct Program {
@@ -211,10 +215,18 @@ impl Drop for Running {
     }
 }
 
-/// Kills the program and its child processes, and waits until it has ended.
+/// Kills the program and its child processes, and waits until they have ended.
 async fn kill(child: &mut Child) {
-    kill_group(child.id());
+    let group = child.id();
+    kill_group(group);
     let _ = child.kill().await; // fails if it has already ended
+    // A traced program can end after its tracer.
+    let ended = async {
+        while is_group(group) {
+            sleep(Duration::from_millis(1)).await;
+        }
+    };
+    within(GROUP_TIMEOUT, ended).await;
 }
 
 fn kill_group(id: Option<u32>) {
@@ -228,6 +240,19 @@ fn signal_group(id: Option<u32>, signal: Signal) {
     if let Some(group) = id.and_then(|id| Pid::from_raw(id.try_into().ok()?)) {
         let _ = kill_process_group(group, signal); // fails if it has already ended
     }
+}
+
+#[cfg(unix)]
+fn is_group(id: Option<u32>) -> bool {
+    use rustix::process::{Pid, test_kill_process_group};
+
+    let group = id.and_then(|id| Pid::from_raw(id.try_into().ok()?));
+    group.is_some_and(|group| test_kill_process_group(group).is_ok())
+}
+
+#[cfg(not(unix))]
+fn is_group(_: Option<u32>) -> bool {
+    false
 }
 
 #[cfg(not(unix))]

@@ -106,8 +106,8 @@ impl Report {
             .then(|| format!("{count} cases are left out, which this kind of backend cannot run: they need {needs}"))
     }
 
-    /// The ignored cases, by reason.
-    fn ignored(&self) -> BTreeMap<&str, Vec<&str>> {
+    /// The ids of the ignored cases, by reason.
+    pub fn ignored(&self) -> BTreeMap<&str, Vec<&str>> {
         let mut ignored: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for result in &self.results {
             if let Outcome::Ignored { reason } = &result.outcome {

@@ -91,7 +91,9 @@ impl Suite {
                 limits: RunLimits {
                     answer_timeout: DEFAULT_ANSWER_TIMEOUT,
                     races: DEFAULT_RACES,
+                    stop: None,
                     has_sessions: true,
+                    has_concurrency: true,
                     has_tracing: true,
                 },
                 case_timeout: DEFAULT_CASE_TIMEOUT,
@@ -147,6 +149,14 @@ impl Suite {
         self
     }
 
+    /// Sets how long `races.stopped-process` stops a program. Choose a time above every timeout and lease of the
+    /// backend: then the stopped command may fail, but no acknowledged change may be lost. Timeouts are extended.
+    /// Default: 10 ms for each race, after which the command must succeed.
+    pub fn stop_for(mut self, stop: Duration) -> Self {
+        self.runner.limits.stop = Some(stop);
+        self
+    }
+
     /// Sets the timeout for a case. Time in which a busy machine does not run the suite does not count. Default:
     /// [`DEFAULT_CASE_TIMEOUT`].
     pub fn case_timeout(mut self, case_timeout: Duration) -> Self {
@@ -156,7 +166,8 @@ impl Suite {
 
     /// Declares that the backend lacks a capability. The cases that need it are ignored with this reason.
     pub fn lacks(mut self, need: Capability, reason: impl Into<String>) -> Self {
-        self.runner.limits.has_sessions &= need != Capability::Sessions;
+        self.runner.limits.has_concurrency &= need != Capability::Concurrency;
+        self.runner.limits.has_sessions &= !matches!(need, Capability::Sessions | Capability::Concurrency);
         self.runner.limits.has_tracing &= need != Capability::Tracing;
         self.declared_lacks.of_needs.insert(need, reason.into());
         self
@@ -194,9 +205,10 @@ impl Suite {
     pub async fn run_observed(&self, mut observe: impl FnMut(&Progress<'_>)) -> Report {
         let started = Instant::now();
         let lacks = Arc::new(self.find_lacks().await);
-        let entries = self.entries();
+        let mut entries = self.entries();
         let total = entries.len();
         let order: Vec<_> = entries.iter().map(|(case, _)| case.id.clone()).collect();
+        entries.sort_by_key(|(_, vector)| vector.has_steps()); // those with code take longest
         let permits = Arc::new(Semaphore::new(self.jobs));
         let mut running = JoinSet::new();
         for (case, vector) in entries {
@@ -392,6 +404,7 @@ impl Runner {
 
     async fn judge(self, case: &Case, vector: Vector) -> Outcome {
         let Self { factory, limits, case_timeout, basis } = self;
+        let case_timeout = case_timeout + 3 * limits.stop.unwrap_or_default();
         // Run in a separate task, so that a panic of the backend fails only this case.
         let mut task = JoinSet::new();
         task.spawn(async move { vector.run(&*factory, limits).await });

@@ -1,5 +1,6 @@
 //! [`Target`]: the memory under test, for every kind of backend.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -11,12 +12,13 @@ use serde_json::json;
 use crate::access::{Access, Factory, NO_STORE, Opened};
 use crate::case::Capability;
 use crate::disk::{entries_under, on_disk, read_file, write_file};
+use crate::exclusive_store::ExclusiveStore;
 use crate::failure::{CaseError, Failure, causes, expect_bytes, expect_text};
 use crate::fixture::{FixtureError, ToolOptions};
 use crate::program::Program;
 use crate::read_back;
 use crate::sandbox::{self, Sandbox};
-use crate::session::{Client, FirstLeak, InProcess, Session, sorted_lines};
+use crate::session::{Client, FirstLeak, InProcess, Session, delete, sorted_lines};
 
 /// Limits on the time and repetitions of a case.
 #[derive(Clone, Copy)]
@@ -24,8 +26,12 @@ pub(crate) struct RunLimits {
     pub(crate) answer_timeout: Duration,
     /// The number of races between the same clients.
     pub(crate) races: usize,
+    /// How long a program is stopped, if the caller chose it.
+    pub(crate) stop: Option<Duration>,
     /// Whether the caller lets a case open the memory a second time without needing it.
     pub(crate) has_sessions: bool,
+    /// Whether several sessions and programs can use the memory at once.
+    pub(crate) has_concurrency: bool,
     /// Whether the caller lets a case trace programs without needing it.
     pub(crate) has_tracing: bool,
 }
@@ -36,11 +42,13 @@ pub(crate) struct Target {
     session: Arc<dyn Session>,
     tool: Option<Arc<dyn MemoryTool>>,
     store: Option<Arc<dyn Store>>,
+    /// The same store, if only one process can open it.
+    exclusive: Option<Arc<ExclusiveStore>>,
     pub(crate) limits: RunLimits,
     /// The first reply to a client that contained one of the secrets.
     pub(crate) first_leak: FirstLeak,
     // The last field, because it holds the resources of the others.
-    access: Box<dyn Access>,
+    access: Arc<dyn Access>,
 }
 
 impl Target {
@@ -50,7 +58,13 @@ impl Target {
         options: &ToolOptions,
         limits: RunLimits,
     ) -> Result<Arc<Self>, CaseError> {
-        let (opened, access) = needing(Capability::Options, factory.fresh(options).await)?;
+        let (mut opened, access) = needing(Capability::Options, factory.fresh(options).await)?;
+        let access: Arc<dyn Access> = access.into();
+        let mut exclusive = None;
+        if let (Opened::Store(store), false) = (&opened, limits.has_concurrency) {
+            let store = exclusive.insert(Arc::new(ExclusiveStore::new(Arc::clone(store), Arc::clone(&access))));
+            opened = Opened::Store(Arc::<ExclusiveStore>::clone(store));
+        }
         let (tool, store) = match &opened {
             Opened::Store(store) => (Some(tool_over(store, options)), Some(Arc::clone(store))),
             Opened::Tool(tool) => (Some(Arc::clone(tool)), None),
@@ -60,7 +74,7 @@ impl Target {
             Some(tool) => Arc::new(InProcess(Arc::clone(tool))),
             None => session_of(opened, limits)?,
         };
-        Ok(Arc::new(Self { session, tool, store, limits, first_leak: FirstLeak::default(), access }))
+        Ok(Arc::new(Self { session, tool, store, exclusive, limits, first_leak: FirstLeak::default(), access }))
     }
 
     /// A client of the first session.
@@ -74,13 +88,22 @@ impl Target {
     }
 
     /// A client of a separate program on the same memory.
-    pub(crate) fn process_client(&self) -> Result<Client, CaseError> {
-        Ok(self.client_of(session_of(Opened::Program(self.program()?), self.limits)?))
+    pub(crate) async fn process_client(&self) -> Result<Client, CaseError> {
+        self.client_of_program(self.program()?).await
     }
 
     /// A client of a separate program on the same memory, which runs in this sandbox.
-    pub(crate) fn process_client_under(&self, sandbox: &Sandbox) -> Result<Client, CaseError> {
-        Ok(self.client_of(session_of(Opened::Program(sandbox.around(&self.program()?)), self.limits)?))
+    pub(crate) async fn process_client_under(&self, sandbox: &Sandbox) -> Result<Client, CaseError> {
+        self.client_of_program(sandbox.around(&self.program()?)).await
+    }
+
+    async fn client_of_program(&self, command: Command) -> Result<Client, CaseError> {
+        let start = || session_of(Opened::Program(command), self.limits);
+        let session = match &self.exclusive {
+            Some(store) => store.lend(start).await?,
+            None => start()?,
+        };
+        Ok(self.client_of(session))
     }
 
     fn client_of(&self, session: Arc<dyn Session>) -> Client {
@@ -88,10 +111,18 @@ impl Target {
     }
 
     async fn reopened(&self) -> Result<Opened, CaseError> {
-        needing(Capability::Sessions, self.access.reopen().await)
+        let reopened = match &self.exclusive {
+            Some(store) => store.reopen().await.map(|()| Opened::Store(Arc::<ExclusiveStore>::clone(store))),
+            None => self.access.reopen().await,
+        };
+        needing(Capability::Sessions, reopened)
     }
 
     fn program(&self) -> Result<Command, CaseError> {
+        if !self.limits.has_concurrency && self.exclusive.is_none() {
+            let reason = "only a `Store` is closed before another program starts";
+            return Err(CaseError::unsupported(Capability::Processes, reason));
+        }
         needing(Capability::Processes, self.access.program())
     }
 
@@ -207,11 +238,21 @@ impl Target {
         expect_text(&expected_lines, &sorted_lines(files))
     }
 
+    /// Empties the memory of a program, because starting another one takes longer. Returns `false` if that is not
+    /// certain, and for other backends.
+    pub(crate) async fn is_emptied(&self, paths: &BTreeSet<MemoryPath>) -> bool {
+        let names: BTreeSet<_> = paths.iter().filter_map(|path| path.segments().next()).collect();
+        let deletes: Vec<_> = names.into_iter().map(|name| delete(format!("/memories/{name}")).to_string()).collect();
+        self.tool.is_none()
+            && (deletes.is_empty() || self.client().exchange_together(deletes).await.is_ok())
+            && self.expect_files(&[]).await.is_ok()
+    }
+
     /// The reason why the target lacks a capability, if it does.
     pub(crate) async fn lack(&self, need: Capability) -> Option<String> {
         let outcome = match need {
             Capability::Tool => self.tool().map(drop),
-            Capability::Options => Ok(()),
+            Capability::Options | Capability::Concurrency => Ok(()),
             Capability::ForeignFiles | Capability::StoredBytes => {
                 self.store().map(drop).or_else(|_| self.plain_files().map(drop))
             }
@@ -251,7 +292,9 @@ fn session_of(opened: Opened, limits: RunLimits) -> Result<Arc<dyn Session>, Cas
     Ok(match opened {
         Opened::Store(store) => Arc::new(InProcess(tool_over(&store, &ToolOptions::default()))),
         Opened::Tool(tool) => Arc::new(InProcess(tool)),
-        Opened::Program(command) => Arc::new(Program::start(command, limits.answer_timeout)?),
+        Opened::Program(command) => {
+            Arc::new(Program::start(command, limits.answer_timeout + limits.stop.unwrap_or_default())?)
+        }
     })
 }
 

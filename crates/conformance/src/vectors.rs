@@ -147,17 +147,21 @@ impl Vector {
         }
     }
 
-    /// Runs each variant on a fresh target.
+    /// Runs each variant on a fresh target, or on the emptied one of the variant before it.
     async fn run_variants(&self, factory: &dyn Factory, limits: RunLimits) -> Vec<CaseError> {
         let plain = [Map::new()];
         let variants = if self.for_each.is_empty() { plain.as_slice() } else { &self.for_each };
         let mut failed = Vec::new();
         let mut stopped = 0;
+        let mut last = None;
         for variables in variants {
             let mut failures = Vec::new();
-            if let Err(stop) = self.run_variant(factory, limits, variables, &mut failures).await {
-                failures.push(stop);
-                stopped += 1;
+            match self.run_variant(factory, limits, variables, last.take(), &mut failures).await {
+                Ok(used) => last = Some(used).filter(|_| failures.is_empty()),
+                Err(stop) => {
+                    failures.push(stop);
+                    stopped += 1;
+                }
             }
             failed.extend(failures.into_iter().map(|failure| name_variant(failure, variables)));
             if stopped == MAX_STOPPED_VARIANTS {
@@ -168,25 +172,32 @@ impl Vector {
         failed
     }
 
-    /// Runs the steps, and collects the failed checks, until a step cannot be carried out.
+    /// Runs the steps, and collects the failed checks, until a step cannot be carried out. Returns the target and the
+    /// paths in the steps.
     async fn run_variant(
         &self,
         factory: &dyn Factory,
         limits: RunLimits,
         variables: &Map<String, Value>,
+        last: Option<UsedTarget>,
         failures: &mut Vec<CaseError>,
-    ) -> Result<(), CaseError> {
+    ) -> Result<UsedTarget, CaseError> {
         let variables = variables.iter().map(|(name, value)| (name.clone(), resolve(value))).collect();
         let name = self.name.as_ref().map(|name| substitute_in_text(name, &variables));
-        let target = Target::fresh(factory, &self.options, limits).await?;
+        let target = match last {
+            Some((target, paths)) if self.begins_with_a_file() && target.is_emptied(&paths).await => target,
+            _ => Target::fresh(factory, &self.options, limits).await?,
+        };
+        let mut paths = BTreeSet::new();
         if let Some(path) = name.as_ref().and_then(Value::as_str).filter(|path| !factory.can_store(path)) {
-            return expect_refusal(&target, path).await;
+            return expect_refusal(&target, path).await.map(|()| (target, paths));
         }
         for (number, step) in (1..).zip(&self.steps) {
             let fields: Map<_, _> =
                 step.fields.iter().map(|(name, value)| (name.clone(), substitute(value, &variables))).collect();
             let outcomes = async { Step::parse(&fields)?.run(&target).await }.await;
             let shown = Value::Object(fields);
+            add_paths(&resolve(&shown), &mut paths);
             match outcomes {
                 Ok(failed) => failures.extend(failed.into_iter().map(|(check, failure)| {
                     let (clause, basis) = (self.clause_of(step, &check), Some(self.basis_of(step, &check)));
@@ -200,7 +211,28 @@ impl Vector {
             }
             failures.extend(target.first_leak.take().map(|leak| leak.in_step_of_data(number, &shown)));
         }
-        Ok(())
+        Ok((target, paths))
+    }
+
+    /// Whether the first step stores a file, so that a memory that was never used makes no difference to the others.
+    fn begins_with_a_file(&self) -> bool {
+        let first = self.steps.first().map(|step| &step.fields);
+        first.is_some_and(|step| {
+            step.contains_key("put") || step.get("input").is_some_and(|it| it["command"] == "create")
+        })
+    }
+}
+
+/// The target of a variant, and the paths that its steps name.
+type UsedTarget = (Arc<Target>, BTreeSet<MemoryPath>);
+
+/// Adds all paths in a value.
+fn add_paths(value: &Value, paths: &mut BTreeSet<MemoryPath>) {
+    match value {
+        Value::String(text) => paths.extend(text.parse::<MemoryPath>().ok().filter(|path| !path.is_root())),
+        Value::Array(items) => items.iter().for_each(|item| add_paths(item, paths)),
+        Value::Object(fields) => fields.values().for_each(|field| add_paths(field, paths)),
+        _ => {}
     }
 }
 

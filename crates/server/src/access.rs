@@ -117,6 +117,9 @@ impl Caller {
     }
 
     /// Checks a right, in a memory or for all of them. Only a token that reaches all memories has a right for all.
+    ///
+    /// # Errors
+    /// [`ApiError`] 404 if the caller does not reach the memory, 403 if the right is missing.
     pub(crate) fn check(&self, right: Right, memory: Option<&MemoryName>) -> Result<(), ApiError> {
         match memory {
             Some(memory) if !self.reaches(memory) => Err(ApiError::no_such_memory(memory.as_str())),

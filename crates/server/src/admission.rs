@@ -3,21 +3,20 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
 use crate::connections::{Activity, Connection};
 use crate::error::ApiError;
 use crate::listener::Peer;
 use crate::metrics::record_request;
-use crate::options::ServerLimits;
-use crate::service::{Running, Service};
+use crate::service::{Permit, Running, Service};
 
 /// Gives each request an id, and logs and counts it without contents and tokens.
 pub(crate) async fn identify(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
@@ -74,9 +73,9 @@ async fn prepare(service: &Service, mut request: Request) -> Result<(Request, Ar
     let token = token(request.headers()).ok_or_else(ApiError::authentication)?;
     let (_, id) = service.tokens.caller(token).ok_or_else(ApiError::authentication)?;
     let token = token.to_owned();
-    let permit = service.begin(&id)?;
+    let mut permit = service.begin(&id)?;
     let (parts, body) = request.into_parts();
-    request = Request::from_parts(parts, Body::from(read(body, &service.limits).await?));
+    request = Request::from_parts(parts, Body::from(read(body, service, &mut permit).await?));
     // The token may have ended while the body arrived.
     let (caller, _) = service.tokens.caller(&token).ok_or_else(ApiError::authentication)?;
     let connection = request.extensions_mut().remove::<Arc<Connection>>();
@@ -86,17 +85,26 @@ async fn prepare(service: &Service, mut request: Request) -> Result<(Request, Ar
     Ok((request, running))
 }
 
-async fn read(body: Body, limits: &ServerLimits) -> Result<Bytes, ApiError> {
+async fn read(mut body: Body, service: &Service, permit: &mut Permit) -> Result<Vec<u8>, ApiError> {
+    let limits = &service.limits;
     let too_large = || ApiError::too_large(limits.body_bytes);
     if body.size_hint().lower() > limits.body_bytes as u64 {
         return Err(too_large());
     }
-    match timeout(limits.body_time, Limited::new(body, limits.body_bytes).collect()).await {
-        Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(ApiError::invalid("the body is incomplete")),
-        Err(_) => Err(ApiError::too_slow()),
-    }
+    let collecting = async {
+        let mut content = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| ApiError::invalid("the body is incomplete"))?;
+            let Ok(data) = frame.into_data() else { continue };
+            if content.len() + data.len() > limits.body_bytes {
+                return Err(too_large());
+            }
+            permit.count_body(service, content.len() + data.len())?;
+            content.extend_from_slice(&data);
+        }
+        Ok(content)
+    };
+    timeout(limits.body_time, collecting).await.unwrap_or_else(|_| Err(ApiError::too_slow()))
 }
 
 /// The token of a request. Several different ones are ambiguous.

@@ -65,14 +65,8 @@ impl ApiError {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "api_error", "the storage failed")
     }
 
-    /// Whether the request was at fault.
-    #[cfg(feature = "mcp")]
-    pub(crate) fn is_of_client(&self) -> bool {
-        self.status.is_client_error()
-    }
-
-    pub(crate) fn is_not_found(&self) -> bool {
-        self.status == StatusCode::NOT_FOUND
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
     }
 
     /// 403: MCP serves one memory, and the token reaches several.

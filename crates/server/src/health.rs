@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
 use axum::routing::get;
@@ -30,7 +31,7 @@ pub(crate) fn routes() -> Routes {
 async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, ApiError> {
     let probe: MemoryName = PROBE.parse().map_err(|_| ApiError::storage())?;
     match service.memories.open(&probe).await {
-        Err(error) if !error.is_not_found() => Err(ApiError::busy()),
+        Err(error) if error.status() != StatusCode::NOT_FOUND => Err(ApiError::busy()),
         _ => Ok("ok\n"),
     }
 }

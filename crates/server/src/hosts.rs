@@ -40,6 +40,7 @@ impl Hosts {
             (Some(host), None) => host.to_str().ok().and_then(|host| host.parse::<Authority>().ok()),
             _ => None,
         };
+        let host = host.filter(|host| !host.as_str().contains('@')); // RFC 9110 allows no user in it
         let is_own = host.is_some_and(|host| self.names.iter().any(|name| is_same(name, &host)));
         is_own && headers.get_all(ORIGIN).iter().all(|origin| origin.to_str().is_ok_and(|origin| self.has_page(origin)))
     }
@@ -78,7 +79,15 @@ mod tests {
         for host in ["localhost", "127.0.0.1:8808", "[::1]:8808", "LOCALHOST:1", "memory.example:443"] {
             assert!(allows(host, None), "{host}");
         }
-        for host in ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "192.0.2.1", "a@b@c"] {
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example",
+            "192.0.2.1",
+            "a@b@c",
+            "a@localhost",
+        ] {
             assert!(!allows(host, None), "{host}");
         }
         for origin in ["http://localhost:8808", "https://memory.example"] {

@@ -6,6 +6,8 @@ mod api;
 mod connections;
 mod error;
 mod followed;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod health;
 mod hosts;
 mod listener;

@@ -127,10 +127,12 @@ impl Memories {
             slot.last_use = last_use;
             return Arc::clone(&slot.memory);
         }
-        if open.memories.len() >= self.max_open {
+        // More of them were in use at a time than may stay open.
+        while open.memories.len() >= self.max_open {
             let idle = open.memories.iter().filter(|(_, slot)| !slot.is_in_use());
             let oldest = idle.min_by_key(|(_, slot)| slot.last_use).map(|(name, _)| name.clone());
-            oldest.and_then(|oldest| open.memories.remove(&oldest));
+            let Some(oldest) = oldest else { break };
+            open.memories.remove(&oldest);
         }
         let memory = Arc::default();
         open.memories.insert(name.clone(), Slot { memory: Arc::clone(&memory), last_use });
@@ -157,16 +159,112 @@ fn failed(error: &OptionsError) -> ApiError {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Weak;
+
+    use memory_tool_test_fixtures::by_tier;
+    use memory_tool_test_fixtures::session::Place;
+
     use super::*;
+
+    const MAX_OPEN: usize = 256;
+
+    /// Memories in RAM, as the tests open thousands.
+    fn memories(place: &Place) -> Memories {
+        Memories::new(&options(place))
+    }
+
+    fn options(place: &Place) -> ServerOptions {
+        ServerOptions::new(StoreUrl::Local(place.outside("memories")), "tokens")
+    }
+
+    /// [`memories`]. Few of them stay open.
+    fn few_memories(place: &Place, max_open: usize) -> Memories {
+        let mut options = options(place);
+        options.max_open_memories = max_open;
+        Memories::new(&options)
+    }
+
+    fn name(text: &str) -> MemoryName {
+        text.parse().unwrap()
+    }
 
     #[tokio::test]
     async fn only_children_of_the_place_have_names() {
-        let place = tempfile::tempdir().unwrap();
+        let place = Place::in_memory();
         for memory in ["memories", "bob/memories", "alice/memories", "other"] {
-            std::fs::create_dir_all(place.path().join(memory)).unwrap();
+            std::fs::create_dir_all(place.outside("memories").join(memory)).unwrap();
         }
-        let url = StoreUrl::Local(place.path().to_owned());
-        let names = Memories::new(&ServerOptions::new(url, "tokens")).names().await.unwrap();
+        let names = memories(&place).names().await.unwrap();
         assert_eq!(names.iter().map(MemoryName::as_str).collect::<Vec<_>>(), ["alice", "bob"]);
+    }
+
+    #[tokio::test]
+    async fn the_number_of_open_memories_is_bounded() {
+        let place = Place::in_memory();
+        let memories = memories(&place);
+        let mut opened: Vec<Weak<OpenMemory>> = Vec::new();
+        for number in 0..by_tier(600, 10_000) {
+            let memory = memories.create(&name(&format!("m{number}"))).await.unwrap();
+            opened.push(Arc::downgrade(&memory));
+        }
+        let open: Vec<_> = opened.iter().map(|memory| memory.strong_count() > 0).collect();
+        let (closed, kept) = open.split_at(open.len() - MAX_OPEN);
+        assert!(!closed.contains(&true) && !kept.contains(&false), "the last {MAX_OPEN} stay open");
+    }
+
+    #[tokio::test]
+    async fn the_least_recently_used_memory_is_closed() {
+        let place = Place::in_memory();
+        let memories = few_memories(&place, 2);
+        let open = async |text: &str| Arc::downgrade(&memories.create(&name(text)).await.unwrap());
+        let (a, b) = (open("a").await, open("b").await);
+        assert!(a.ptr_eq(&open("a").await));
+        open("c").await;
+        assert_eq!((a.strong_count(), b.strong_count()), (1, 0));
+    }
+
+    #[tokio::test]
+    async fn a_memory_in_use_is_never_closed() {
+        let place = Place::in_memory();
+        let memories = few_memories(&place, 2);
+        let mut used = Vec::new();
+        for number in 0..5 {
+            used.push(memories.create(&name(&format!("used{number}"))).await.unwrap());
+            memories.create(&name(&format!("other{number}"))).await.unwrap();
+        }
+        for memory in &used {
+            assert!(Arc::ptr_eq(memory, &memories.open(&memory.name).await.unwrap()));
+        }
+        drop(used);
+        memories.create(&name("last")).await.unwrap();
+        assert_eq!(memories.open.lock().unwrap().memories.len(), 2);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn concurrent_requests_share_one_opening() {
+        let place = Place::in_memory();
+        let memories = Arc::new(few_memories(&place, 4));
+        for round in 0..20 {
+            let opening: Vec<_> = (0..64)
+                .map(|_| {
+                    let memories = Arc::clone(&memories);
+                    tokio::spawn(async move { memories.create(&name(&format!("m{round}"))).await.unwrap() })
+                })
+                .collect();
+            let mut opened = Vec::new();
+            for opening in opening {
+                opened.push(opening.await.unwrap());
+            }
+            assert!(opened.iter().all(|memory| Arc::ptr_eq(memory, &opened[0])));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_missing_memory_takes_no_place() {
+        let place = Place::in_memory();
+        let memories = few_memories(&place, 1);
+        let kept = Arc::downgrade(&memories.create(&name("kept")).await.unwrap());
+        assert!(memories.open(&name("missing")).await.is_err());
+        assert_eq!(memories.open.lock().unwrap().memories.len() + kept.strong_count(), 0);
     }
 }

@@ -169,7 +169,7 @@ fn routes() -> Routes {
     health::routes().into_iter().chain([tool]).chain(api).collect()
 }
 
-fn router(service: &Arc<Service>) -> Router {
+pub(crate) fn router(service: &Arc<Service>) -> Router {
     let admitted = routes().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods));
     #[cfg(feature = "mcp")]
     let admitted = admitted.merge(crate::mcp::routes(&service.mcp));

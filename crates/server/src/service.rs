@@ -17,6 +17,11 @@ use crate::options::{Listen, ServerLimits, ServerOptions};
 use crate::proxies::Proxies;
 use crate::tokens::Tokens;
 
+/// The bodies of all requests together, and the part of each that is not counted: large bodies must not keep out small
+/// ones.
+const MAX_BODIES_KIB: usize = 128 * 1024;
+const UNCOUNTED_KIB: usize = 64;
+
 /// The state that all handlers share.
 #[derive(Debug)]
 pub(crate) struct Service {
@@ -30,6 +35,7 @@ pub(crate) struct Service {
     #[cfg(feature = "mcp")]
     pub(crate) mcp: crate::mcp::Mcp,
     requests: Arc<Limit>,
+    bodies_kib: Arc<Semaphore>,
     #[cfg(feature = "mcp")]
     streams: Arc<Limit>,
     /// Whether the server is ending.
@@ -51,6 +57,7 @@ impl Service {
             #[cfg(feature = "mcp")]
             mcp: crate::mcp::Mcp::new(&options.memory).separate_tools(options.separate_tools),
             requests: Limit::new(limits.requests, limits.requests_of_token),
+            bodies_kib: Arc::new(Semaphore::new(MAX_BODIES_KIB)),
             #[cfg(feature = "mcp")]
             streams: Limit::new(limits.streams, limits.streams_of_token),
             #[cfg(feature = "mcp")]
@@ -101,7 +108,7 @@ impl Limit {
             return Err(ApiError::too_many_requests());
         }
         *count += 1;
-        Ok(Permit { limit: Arc::clone(self), token, _permit: permit })
+        Ok(Permit { limit: Arc::clone(self), token, body: None, _permit: permit })
     }
 }
 
@@ -110,7 +117,23 @@ impl Limit {
 pub(crate) struct Permit {
     limit: Arc<Limit>,
     token: Arc<str>,
+    body: Option<OwnedSemaphorePermit>,
     _permit: OwnedSemaphorePermit,
+}
+
+impl Permit {
+    /// Counts a body that now has this length.
+    pub(crate) fn count_body(&mut self, service: &Service, bytes: usize) -> Result<(), ApiError> {
+        let held = self.body.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let more = bytes.div_ceil(1024).saturating_sub(UNCOUNTED_KIB + held);
+        let more = u32::try_from(more).map_err(|_| ApiError::busy())?;
+        let permit = Arc::clone(&service.bodies_kib).try_acquire_many_owned(more).map_err(|_| ApiError::busy())?;
+        match &mut self.body {
+            Some(body) => body.merge(permit),
+            None => self.body = Some(permit),
+        }
+        Ok(())
+    }
 }
 
 impl Drop for Permit {

@@ -3,6 +3,7 @@
 //! A token has 256 random bits, so guesses cannot find it from its SHA-256. A slow hash as for passwords would
 //! only make requests slow.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ pub struct TokenEntry {
     /// The id, to revoke the token.
     pub id: String,
     /// The SHA-256 of the token in hexadecimal.
-    hash: String,
+    hash: Hash,
     /// The actor of changes with this token.
     #[serde(with = "actor")]
     pub actor: Actor,
@@ -43,6 +44,23 @@ pub struct TokenEntry {
     /// Whether its first command creates a memory that it reaches.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub create: bool,
+}
+
+/// The SHA-256 of a token in hexadecimal.
+#[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
+struct Hash(String);
+
+impl Hash {
+    fn of(token: &str) -> Self {
+        Self(hexadecimal(&Sha256::digest(token.as_bytes())))
+    }
+}
+
+/// Logs must not have it.
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hash")
+    }
 }
 
 mod actor {
@@ -68,7 +86,7 @@ impl TokenEntry {
         let (mut id, mut secret) = ([0; 6], [0; 32]);
         getrandom::fill(&mut id).and_then(|()| getrandom::fill(&mut secret)).map_err(io::Error::other)?;
         let secret = format!("{PREFIX}{}", hexadecimal(&secret));
-        let (id, hash) = (hexadecimal(&id), hash_of(&secret));
+        let (id, hash) = (hexadecimal(&id), Hash::of(&secret));
         Ok((Self { id, hash, actor, memories, rights, expires: None, create: false }, secret))
     }
 
@@ -86,10 +104,6 @@ impl TokenEntry {
 
 fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn hash_of(token: &str) -> String {
-    hexadecimal(&Sha256::digest(token.as_bytes()))
 }
 
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -186,7 +200,7 @@ impl Tokens {
 
     /// The caller with this token, and the id of the token.
     pub(crate) fn caller(&self, token: &str) -> Option<(Caller, String)> {
-        let hash = hash_of(token);
+        let hash = Hash::of(token);
         let entries = self.0.get();
         let entry = entries.iter().find(|entry| entry.hash == hash).filter(|entry| entry.remaining().is_some())?;
         Some((entry.caller(), entry.id.clone()))

@@ -32,7 +32,7 @@ pub(crate) async fn call(
         let body: Result<Value, _> = serde_json::from_slice(&body).map_err(|_| body);
         let command = body.as_ref().ok().and_then(command);
         let _turn = open.queue.enter(command).await;
-        refuse_archived(&open, command).await?;
+        admit(&open, caller.creates(), command).await?;
         match body {
             Ok(response) if response["content"].is_array() && response["type"] != "tool_use" => {
                 match memory.runner().answer(&response).await {
@@ -57,16 +57,16 @@ pub(crate) async fn call(
 /// Opens a memory for the commands of a caller, or creates it if the caller may.
 pub(crate) async fn open(service: &Service, caller: &Caller, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
     caller.check(Right::Tool, Some(name))?;
-    match open_existing(service, name).await {
-        Err(error) if caller.creates() && error.is_not_found() => service.memories.create(name).await,
-        opened => opened,
-    }
+    if caller.creates() { service.memories.create(name).await } else { service.memories.open(name).await }
 }
 
-/// Something can remain in the storage of a memory that was deleted.
-async fn open_existing(service: &Service, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
-    let open = service.memories.open(name).await?;
-    if exists(&open).await? { Ok(open) } else { Err(ApiError::no_such_memory(name.as_str())) }
+/// Refuses a command of a memory that does not exist, and a change of an archived one, in the turn of the command.
+pub(crate) async fn admit(open: &Arc<OpenMemory>, creates: bool, command: Option<CommandName>) -> Result<(), ApiError> {
+    // Something can remain in the storage of a memory that was deleted.
+    if !creates && !exists(open).await? {
+        return Err(ApiError::no_such_memory(open.name.as_str()));
+    }
+    refuse_archived(open, command).await
 }
 
 /// The command of a single call.

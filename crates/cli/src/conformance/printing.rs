@@ -6,7 +6,7 @@ use std::io;
 use memory_tool::conformance::{Case, Report, Totals};
 
 use crate::arguments::values::ReportFormat;
-use crate::escapes::escape_except_line_feeds;
+use crate::escapes::{escape_except_line_feeds, on_one_line};
 use crate::failure::Failure;
 use crate::output::{to_pretty_json, write_line};
 
@@ -32,7 +32,7 @@ fn write(text: Vec<u8>) -> Result<(), Failure> {
     write_line(&mut io::stdout().lock(), text).map(|_| ())
 }
 
-/// The report for pull requests and pages: a table of bases, the failures and the totals.
+/// The report for pull requests and pages: a table of bases, the failures, the reasons of ignored cases and the totals.
 fn to_markdown(report: &Report) -> String {
     let mut text = format!("Conformance suite {}\n\n", report.suite_version);
     text.push_str("| basis | | passed | failed | ignored |\n|---|---|--:|--:|--:|\n");
@@ -46,7 +46,11 @@ fn to_markdown(report: &Report) -> String {
             let _ = writeln!(text, "    {line}");
         }
     }
-    if let Some(note) = report.left_out_note() {
+    let ignored = report.ignored().into_iter();
+    let mut notes: Vec<_> =
+        ignored.map(|(reason, ids)| format!("{} ignored: {}", ids.len(), on_one_line(reason))).collect();
+    notes.extend(report.left_out_note());
+    for note in notes {
         let _ = writeln!(text, "\n{note}");
     }
     let _ = write!(text, "\n{}", report.totals);

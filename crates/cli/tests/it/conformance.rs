@@ -190,8 +190,11 @@ fn a_declared_lack_is_the_reason_of_ignored_cases() {
     assert!(table.status.success());
     let table = text(&table.stdout);
     assert!(table.contains("\nignored 2 cases: it locks = its directory\n    races."), "{table}");
-    let everything = test_store(&place.store(), &["--filter", "races.sees-others", "--lacks", "sessions=none"]);
+    let only = ["--filter", "races.sees-others", "--lacks", "sessions=none\nat all", "--format", "markdown"];
+    let everything = test_store(&place.store(), &only);
     assert_eq!(everything.status.code(), Some(1), "a run without results fails");
+    let report = text(&everything.stdout);
+    assert!(report.contains("|\n\n1 ignored: none\\nat all\n\n0 passed,"), "{report}");
 }
 
 /// A shell script as program under test. `$1` is the directory of the case.
@@ -322,6 +325,24 @@ fn a_program_that_cannot_be_started_is_reported_in_one_line() {
             assert!(errors.starts_with(&format!("memory-tool: cannot start {program}: ")), "{errors}");
             assert_eq!(errors.lines().count(), 1, "{errors}");
         }
+    }
+}
+
+/// The first two starts are probes. The case has 27 variants.
+#[test]
+#[cfg(unix)]
+fn variants_share_a_program_whose_memory_can_be_emptied() {
+    let run = format!("'{}' run --store \"$1\"", env!("CARGO_BIN_EXE_memory-tool"));
+    let keeps_files =
+        r#"while read -r line; do case $line in *'"delete"'*) line='""';; esac; printf '%s\n' "$line"; done | "#;
+    for (script, starts) in [(format!("exec {run}"), 3), (format!("{keeps_files}{run}"), 29)] {
+        let script = Script::new(&script);
+        let report =
+            json(&conformance(&["--command", &script.command(), "--filter", "create.exact-text", "--format", "json"]));
+        assert_eq!(report["totals"]["passed"], 1, "{report}");
+        let started = fs::read_to_string(script.log()).unwrap();
+        assert_eq!(started.lines().count(), starts, "{started}");
+        script.leaves_nothing();
     }
 }
 

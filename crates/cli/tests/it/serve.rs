@@ -4,15 +4,15 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::session::{PATIENCE, Place, program};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
-use super::server::{Server, new_token, store, token};
+use super::server::{Server, new_token, store, token, with_files};
 
 const LARGEST: usize = 16 * 1024 * 1024;
 
@@ -190,28 +190,13 @@ fn idle_and_cut_connections_keep_nobody_out() {
     let (secret, _) = new_token(&place, &["--admin"]);
     let server = Server::start(&place);
     let authorization = format!("Bearer {secret}");
-    let idle: Vec<_> = (0..300).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
+    allow_files(1_500);
+    let idle: Vec<_> = (0..1_000).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
     for _ in 0..100 {
         drop(server.head("/v1/memory_stores/alice/tool", &[("authorization", &authorization)], 100));
     }
     assert_eq!(server.call("alice", &secret, &view("/memories")).0, 200);
     drop(idle);
-}
-
-/// Silent connections use all file descriptors: the server closes the oldest ones.
-#[test]
-fn a_server_without_free_file_descriptors_still_serves() {
-    let place = Place::new();
-    let (secret, _) = new_token(&place, &["--admin"]);
-    let mut limited = Command::new("sh");
-    limited.args(["-c", "ulimit -n 100; exec \"$0\" \"$@\""]).arg(program().get_program());
-    let server = Server::start_as(limited.args(["serve", "--store", &store(&place)]), &place);
-    assert_eq!(server.call("alice", &secret, &create("/memories/a")).0, 200);
-    let mut silent: Vec<_> = (0..200).map(|_| TcpStream::connect(&server.address).unwrap()).collect();
-    assert_eq!(server.call("alice", &secret, &view("/memories")).0, 200);
-    // The server did not wait until it may close all of them.
-    silent[199].set_read_timeout(Some(Duration::from_millis(1))).unwrap();
-    silent[199].read(&mut [0; 16]).unwrap_err();
 }
 
 #[test]
@@ -265,6 +250,15 @@ fn a_signal_ends_the_server_while_a_stream_of_mcp_is_open() {
     }
 }
 
+/// Raises the limit of open files of this process.
+fn allow_files(files: u64) {
+    let (limit, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    if limit < files {
+        assert!(most >= files, "the limit of open files is {most}, but this test needs {files}: raise the hard limit");
+        setrlimit(Resource::RLIMIT_NOFILE, files, most).unwrap();
+    }
+}
+
 #[test]
 fn an_address_in_use_is_reported() {
     let place = Place::new();
@@ -275,6 +269,39 @@ fn an_address_in_use_is_reported() {
     let output = command.arg(place.outside("tokens.json")).output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.starts_with(&format!("memory-tool: cannot serve at {address}: ")), "{errors}");
+}
+
+#[test]
+fn a_low_limit_of_open_files_is_reported() {
+    let place = Place::new();
+    new_token(&place, &["--admin"]);
+    let mut command = with_files(1_000, "");
+    command.args(["serve", "--check", "--store", &store(&place), "--tokens"]).arg(place.outside("tokens.json"));
+    let output = command.output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("the limit of open files is 1000, but the server needs 4096"), "{errors}");
+}
+
+/// The server keeps 256 memories open.
+#[test]
+fn open_files_do_not_grow_with_the_number_of_memories() {
+    let place = Place::in_memory();
+    let (secret, _) = new_token(&place, &["--admin"]);
+    for store in [store(&place), place.outside("memories").display().to_string()] {
+        let server = Server::start_at(&place, &store);
+        let files = || fs::read_dir(format!("/proc/{}/fd", server.process.id())).unwrap().count();
+        let mut counts = Vec::new();
+        for number in 1..=by_tier(600, 10_000) {
+            let (status, body) = server.call(&format!("m{number}"), &secret, &create("/memories/a"));
+            assert_eq!(status, 200, "{body}");
+            if number % 300 == 0 {
+                counts.push(files());
+            }
+        }
+        // A few connections may not be closed yet.
+        assert!(counts.iter().all(|count| *count <= counts[0] + 16 && *count < 1_024), "{store}: {counts:?}");
+    }
 }
 
 /// Runs clients that insert lines, and returns the number of replies of success.

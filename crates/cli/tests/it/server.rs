@@ -40,7 +40,11 @@ impl Drop for Server {
 impl Server {
     /// Starts a server of a database.
     pub(crate) fn start(place: &Place) -> Self {
-        Self::start_as(program().args(["serve", "--store", &store(place)]), place)
+        Self::start_at(place, &store(place))
+    }
+
+    pub(crate) fn start_at(place: &Place, store: &str) -> Self {
+        Self::start_as(with_files(256, "-S").args(["serve", "--store", store]), place)
     }
 
     /// Adds the address and the tokens to the options of a command.
@@ -70,6 +74,14 @@ impl Server {
     pub(crate) fn finish(&mut self) -> (Option<i32>, String) {
         (wait_for_end(&mut self.process).code(), self.errors.take().unwrap().join().unwrap())
     }
+}
+
+/// The program with a limit of open files.
+pub(crate) fn with_files(limit: u64, kind: &str) -> Command {
+    let mut command = Command::new("sh");
+    let script = format!("ulimit {kind} -n {limit} && exec \"$0\" \"$@\"");
+    command.args(["-c", &script]).arg(program().get_program()).env_remove("MEMORY_TOOL_STORE");
+    command
 }
 
 pub(crate) fn store(place: &Place) -> String {

@@ -21,7 +21,7 @@ cases! {
 }
 
 async fn umask(target: &Target) -> Result<(), CaseError> {
-    let client = target.process_client_under(&Sandbox::OpenUmask)?;
+    let client = target.process_client_under(&Sandbox::OpenUmask).await?;
     client.must_create("/memories/a/b/c.txt", "text").await?;
     client.insert("/memories/a/b/c.txt", 0, "line").await?.text(false)?;
     client.rename("/memories/a/b/c.txt", "/memories/d/e/f.txt").await?.text(false)?;
@@ -42,7 +42,7 @@ async fn umask(target: &Target) -> Result<(), CaseError> {
 }
 
 async fn file_size_limit(target: &Target) -> Result<(), CaseError> {
-    let client = target.process_client_under(&Sandbox::SmallFiles)?;
+    let client = target.process_client_under(&Sandbox::SmallFiles).await?;
     client.must_create("/memories/a.txt", "text\n").await?;
     let large = large_text();
     client.create("/memories/large.txt", large.as_str()).await?.text(true)?;
@@ -56,7 +56,7 @@ async fn file_size_limit(target: &Target) -> Result<(), CaseError> {
 async fn descriptor_limit(target: &Target) -> Result<(), CaseError> {
     /// Enough for the program itself.
     const LIMIT: usize = 64;
-    let client = target.process_client_under(&Sandbox::FewDescriptors(LIMIT))?;
+    let client = target.process_client_under(&Sandbox::FewDescriptors(LIMIT)).await?;
     let [file, other, moved] = ["/memories/d/e/a.txt", "/memories/d/b.txt", "/memories/f/g/a.txt"];
     for _ in 0..LIMIT {
         client.must_create(file, "text").await?;
@@ -81,7 +81,7 @@ async fn descriptor_limit(target: &Target) -> Result<(), CaseError> {
 async fn full(target: &Target) -> Result<(), CaseError> {
     /// More files than fit on a disk of 1 MiB.
     const FILES: usize = 50;
-    let client = target.process_client_under(&Sandbox::SmallDisk(target.directory()?))?;
+    let client = target.process_client_under(&Sandbox::SmallDisk(target.directory()?)).await?;
     let text = |number: usize| format!("{number} of the files\n").repeat(2_500);
     let path = |number: usize| format!("/memories/d/{number}.txt");
     let mut created = Vec::new();
@@ -110,7 +110,7 @@ async fn full(target: &Target) -> Result<(), CaseError> {
 async fn read_only(target: &Target) -> Result<(), CaseError> {
     let path = "/memories/d/a.txt";
     target.client().must_create(path, "text\n").await?;
-    let client = target.process_client_under(&Sandbox::ReadOnly(target.directory()?))?;
+    let client = target.process_client_under(&Sandbox::ReadOnly(target.directory()?)).await?;
     client.expect_text(path, "text\n").await?;
     for change in [
         create("/memories/b.txt", "text"),
@@ -126,7 +126,7 @@ async fn read_only(target: &Target) -> Result<(), CaseError> {
     client.expect_text(path, "text\n").await?;
     client.expect_absent("/memories/b.txt").await?;
     // Once the disk is writable again, commands work as before.
-    let client = target.process_client()?;
+    let client = target.process_client().await?;
     client.insert(path, 0, "line").await?.text(false)?;
     client.expect_text(path, "line\ntext\n").await
 }
@@ -145,7 +145,7 @@ async fn fail_each_call(target: &Target, interruption: &Interruption) -> Result<
         interruption.clear(&onlooker).await?;
         interruption.prepare(&onlooker).await?;
         let event = format!("when {call} fails");
-        let client = target.process_client_under(&Sandbox::FailingCall(call, trace("one")))?;
+        let client = target.process_client_under(&Sandbox::FailingCall(call, trace("one"))).await?;
         // The injected failure may also end the program.
         let answer = client.send(interruption.command.clone()).await;
         let is_acknowledged = answer.is_ok_and(|answer| !answer.is_error());

@@ -158,7 +158,7 @@ pub(super) async fn calls_of(
         let trace = trace.clone();
         on_disk("read a trace", move || trace.calls())
     };
-    let client = target.process_client_under(&Sandbox::Traced(trace.clone(), traced))?;
+    let client = target.process_client_under(&Sandbox::Traced(trace.clone(), traced)).await?;
     client.view("/memories").await?.text(false)?; // the program has started
     let of_the_start = calls().await?.len();
     client.send(command.clone()).await?.text(false)?;

@@ -76,7 +76,7 @@ async fn of_killed_programs(target: &Target) -> Result<(), CaseError> {
     let mark = "the text that a killed program was writing";
     let text = format!("{mark}\n").repeat(20_000);
     let command = create(path, text);
-    let mut client = target.process_client()?;
+    let mut client = target.process_client().await?;
     fence(&client).await?;
     let start = Instant::now();
     client.send(command.clone()).await?.text(false)?;
@@ -85,7 +85,7 @@ async fn of_killed_programs(target: &Target) -> Result<(), CaseError> {
     let (usual, _) = search(target, mark).await?;
     for kill in 0..KILLS {
         send_and_kill(&client, &command, Moment::After(course * kill / KILLS)).await?;
-        client = target.process_client()?;
+        client = target.process_client().await?;
         fence(&client).await?;
         client.delete_if_any(path).await?;
         let (tree, found) = search(target, mark).await?;

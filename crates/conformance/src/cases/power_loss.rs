@@ -77,7 +77,7 @@ async fn deleted(target: &Target) -> Result<(), CaseError> {
 async fn expect_flushed(target: &Target, before: &[Value], command: Value, mark: &str) -> Result<(), CaseError> {
     let traces = on_disk("make a directory", TempDir::new).await?;
     let trace = Trace(traces.path().join("trace"));
-    let client = target.process_client_under(&Sandbox::Recorded(trace.clone()))?;
+    let client = target.process_client_under(&Sandbox::Recorded(trace.clone())).await?;
     for command in before {
         client.send(command.clone()).await?.text(false)?;
     }

@@ -55,7 +55,7 @@ async fn acknowledged_changes_survive(target: &Target) -> Result<(), CaseError> 
         commands.push(command);
         commands
     };
-    let mut client = target.process_client()?;
+    let mut client = target.process_client().await?;
     for (commands, files) in [
         (vec![create(A, "one\ntwo\n")], &[(A, "one\ntwo\n")][..]),
         (vec![create(A, "one\n"), str_replace(A, "one", "two")], &[(A, "two\n")]),
@@ -73,7 +73,7 @@ async fn acknowledged_changes_survive(target: &Target) -> Result<(), CaseError> 
             client.send(command).await?.text(false)?;
         }
         client.kill().await?;
-        client = target.process_client()?;
+        client = target.process_client().await?;
         let survived = async {
             expect_files(&client, files).await?;
             for (path, _) in files {
@@ -143,7 +143,7 @@ const ODD_NAMES: &[&str] = &[
 /// Files with odd names and contents are the same after the program is killed and started again.
 async fn odd_files(target: &Target) -> Result<(), CaseError> {
     const TEXTS: [&str; 7] = ["", "a", "a\n", "\n", "a\r\nb\r\n", " \t", "\u{feff}a"];
-    let mut client = target.process_client()?;
+    let mut client = target.process_client().await?;
     let mut files = Vec::new();
     for (name, text) in ODD_NAMES.iter().zip(TEXTS.into_iter().cycle()) {
         let path: MemoryPath = format!("/memories/{name}").parse()?;
@@ -155,12 +155,14 @@ async fn odd_files(target: &Target) -> Result<(), CaseError> {
     check(files.len() > ODD_NAMES.len() / 2, || format!("only {} odd names are accepted", files.len()))?;
     for _ in 0..2 {
         client.kill().await?;
-        client = target.process_client()?;
+        for (path, text) in &files {
+            target.expect_content(path, text.as_bytes()).await?;
+        }
+        client = target.process_client().await?;
         let paths: Vec<_> = files.iter().map(|(path, _)| path.clone()).collect();
         read_back::expect_files(&client, &paths).await?;
         for (path, text) in &files {
             client.expect_text(path, text).await?;
-            target.expect_content(path, text.as_bytes()).await?;
         }
         client.must_create("/memories/new", "text").await?;
         client.delete("/memories/new").await?.text(false)?;
@@ -171,7 +173,7 @@ async fn odd_files(target: &Target) -> Result<(), CaseError> {
 /// Kills a program at many moments during a command: before each of its system calls if they can be traced, and after
 /// other delays.
 async fn kill_in_the_middle(target: &Target, interruption: &Interruption) -> Result<(), CaseError> {
-    let mut client = target.process_client()?;
+    let mut client = target.process_client().await?;
     interruption.prepare(&client).await?;
     let before = interruption.look(&client).await?;
     let start = Instant::now();
@@ -185,6 +187,7 @@ async fn kill_in_the_middle(target: &Target, interruption: &Interruption) -> Res
         interruption.clear(&client).await?;
         interruption.prepare(&client).await?;
         let calls = calls_of(target, &interruption.command, trace("all"), CALLS_TO_SIGNAL).await?;
+        client = target.process_client().await?; // a store for one process ends the programs before
         moments.extend(chosen(calls).map(|call| Sandbox::Signal("KILL", call, trace("one"))).map(Some));
     }
     let kills = if moments.is_empty() { KILLS } else { KILLS / 4 };
@@ -194,7 +197,7 @@ async fn kill_in_the_middle(target: &Target, interruption: &Interruption) -> Res
         interruption.prepare(&client).await?;
         let (doomed, event) = match &exactly {
             Some(sandbox @ Sandbox::Signal(_, call, _)) => {
-                (target.process_client_under(sandbox)?, format!("when the program is killed before {call}"))
+                (target.process_client_under(sandbox).await?, format!("when the program is killed before {call}"))
             }
             _ => (client, "when the program is killed during it".to_owned()),
         };
@@ -205,13 +208,13 @@ async fn kill_in_the_middle(target: &Target, interruption: &Interruption) -> Res
                 doomed.kill().await?;
                 answer.is_ok_and(|answer| !answer.is_error())
             }
-            (None, Some(view)) if kill % 2 == 0 => {
+            (None, Some(view)) if kill % 2 == 0 && target.limits.has_concurrency => {
                 let moment = Moment::FirstSign { onlooker: target.client(), view: view.clone() };
                 send_and_kill(&doomed, &interruption.command, moment).await?
             }
             _ => send_and_kill(&doomed, &interruption.command, Moment::After(course * (kill % KILLS) / KILLS)).await?,
         };
-        client = target.process_client()?;
+        client = target.process_client().await?;
         fence(&client).await?;
         let found = interruption.look(&client).await?;
         interruption.judge(&event, is_acknowledged, &States { before: &before, after: &after, found: &found })?;
@@ -300,7 +303,7 @@ async fn others_continue(target: &Target) -> Result<(), CaseError> {
     let mut kills = "none".to_owned();
     let mut edits = 0;
     for kill in 0..KILLS {
-        let program = target.process_client()?;
+        let program = target.process_client().await?;
         program.view("/memories").await?.text(false)?;
         let delay = Duration::from_micros(3_000 + u64::from(kill) * 7_919 % 11_000);
         let acknowledged = edit_until_killed(&program, path, edits, delay).await?;
@@ -345,7 +348,7 @@ async fn edit_until_killed(program: &Client, path: &str, start: u64, delay: Dura
 }
 
 async fn bad_lines(target: &Target) -> Result<(), CaseError> {
-    let client = target.process_client()?;
+    let client = target.process_client().await?;
     client.must_create("/memories/a.txt", "text").await?;
     let long = "x".repeat(5_000_000);
     for line in [

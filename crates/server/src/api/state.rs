@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memory_tool::command::CommandName;
+use memory_tool::command::{CommandName, TurnGuard};
 use memory_tool::history::{Entry, History, LogFilter};
 use memory_tool::store::{Batch, MemoryName, Precondition, ReadOptions, StorePath};
 use memory_tool::{FileEntry, Node, Store, StoreError};
@@ -94,19 +94,25 @@ pub(super) struct Opened {
     pub(super) record: StoreRecord,
     /// The state of the record.
     required: Precondition,
+    #[expect(dead_code, reason = "held, so that other changes wait")]
+    turn: Option<TurnGuard>,
 }
 
 impl Opened {
     pub(super) async fn open(service: &Service, caller: &Caller, id: &str, right: Right) -> Result<Self, ApiError> {
         let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(id))?;
         caller.check(right, Some(&name))?;
-        Self::new(service.memories.open(&name).await?).await?.ok_or_else(|| ApiError::no_such_memory(id))
+        let memory = service.memories.open(&name).await?;
+        // A store must not change, be archived or be deleted between a check and the change that it allows.
+        let turn = if right == Right::Read { None } else { Some(memory.queue.enter(None).await) };
+        let opened = Self::new(memory).await?.ok_or_else(|| ApiError::no_such_memory(id))?;
+        Ok(Self { turn, ..opened })
     }
 
     pub(super) async fn create(service: &Service, name: &MemoryName) -> Result<Self, ApiError> {
         let memory = service.memories.create(name).await?;
         let store = memory.memory.store();
-        Ok(Self { memory, store, record: StoreRecord::default(), required: Precondition::Absent })
+        Ok(Self { memory, store, record: StoreRecord::default(), required: Precondition::Absent, turn: None })
     }
 
     /// `None` if the memory has no files and no record, so that it does not exist. Directories can remain of it.
@@ -127,7 +133,7 @@ impl Opened {
                 StoreRecord { name: memory.name.to_string(), created_at, updated_at: created_at, ..Default::default() }
             }
         };
-        Ok(Some(Self { memory, store, record, required }))
+        Ok(Some(Self { memory, store, record, required, turn: None }))
     }
 
     pub(super) fn id(&self) -> &str {
@@ -144,8 +150,11 @@ impl Opened {
 
     pub(super) async fn reload(&mut self) -> Result<(), ApiError> {
         let (found, required) = read_record(&*self.store, "store").await?;
-        if let Some(found) = found {
-            self.record = found;
+        match (found, &self.required) {
+            (Some(found), _) => self.record = found,
+            // Another server deleted it.
+            (None, Precondition::Version(_)) => return Err(ApiError::no_such_memory(self.id())),
+            (None, _) => {}
         }
         self.required = required;
         Ok(())

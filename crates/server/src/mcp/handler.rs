@@ -18,13 +18,13 @@ use rmcp::{Peer, RoleServer, ServerHandler};
 use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
-use crate::api::refuse_archived;
 use crate::mcp::changes::{self, Subscriptions};
 use crate::mcp::order::Place;
 use crate::mcp::search::{self, SearchFailure};
 use crate::mcp::tools::Tools;
 use crate::mcp::{prompts, resources, tools};
 use crate::memories::OpenMemory;
+use crate::tool;
 
 /// The name of the server for its clients.
 const NAME: &str = "memory-tool";
@@ -53,6 +53,8 @@ pub(super) struct Target {
     pub(super) memory: Memory,
     /// The memory of a server with several clients.
     pub(super) open: Option<Arc<OpenMemory>>,
+    /// Whether its first command creates it.
+    pub(super) creates: bool,
 }
 
 /// The requests of one client, or one request without a session.
@@ -197,7 +199,7 @@ impl ServerHandler for Handler {
         }
         let input = self.tools.input(request)?;
         if let Some(open) = &target.open
-            && let Err(error) = refuse_archived(open, command).await
+            && let Err(error) = tool::admit(open, target.creates, command).await
         {
             return Ok(tools::refused(&error).into());
         }

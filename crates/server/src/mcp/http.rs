@@ -84,7 +84,11 @@ async fn handle(
             Ok(ClientJsonRpcMessage::Request(request)) => {
                 is_stream = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
                 let open = tool::open(&service, &caller, name).await?;
-                parts.extensions.insert(Target { memory: open.by(&caller), open: Some(open) });
+                parts.extensions.insert(Target {
+                    memory: open.by(&caller),
+                    open: Some(open),
+                    creates: caller.creates(),
+                });
                 let order = session.unwrap_or_else(|| endpoint.strangers.order(&token, &request.id));
                 if let Some(place) = order.enter_by_id(&request).await {
                     parts.extensions.insert(place);

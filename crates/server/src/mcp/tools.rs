@@ -178,7 +178,7 @@ pub(super) fn search_result(outcome: Result<SearchReport, SearchFailure>) -> Cal
 
 /// The result of a change that the server refuses.
 pub(super) fn refused(error: &ApiError) -> CallToolResult {
-    let kind = if error.is_of_client() { ErrorKind::Refused } else { ErrorKind::Other };
+    let kind = if error.status().is_client_error() { ErrorKind::Refused } else { ErrorKind::Other };
     failure(format!("Error: {error}"), kind, false)
 }
 

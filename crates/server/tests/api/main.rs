@@ -3,7 +3,10 @@
 #![cfg(test)]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod contention;
 mod listening;
+mod requests;
+mod security;
 mod server;
 
 use memory_tool::Memory;
@@ -11,16 +14,16 @@ use memory_tool_server::{Grant, Right};
 use serde_json::{Value, json};
 use server::{Server, places};
 
-async fn new_store(server: &Server) -> String {
+pub(crate) async fn new_store(server: &Server) -> String {
     let store = server.post("/v1/memory_stores", json!({"name": "Notes"})).await;
     format!("/v1/memory_stores/{}", store["id"].as_str().unwrap())
 }
 
-async fn new_memory(server: &Server, store: &str, path: &str, content: &str) -> Value {
+pub(crate) async fn new_memory(server: &Server, store: &str, path: &str, content: &str) -> Value {
     server.post(&format!("{store}/memories"), json!({"path": path, "content": content})).await
 }
 
-fn id(object: &Value) -> &str {
+pub(crate) fn id(object: &Value) -> &str {
     object["id"].as_str().unwrap()
 }
 
@@ -138,6 +141,7 @@ async fn conflicts_and_preconditions_are_refused() {
         assert_eq!(server.refused("POST", &one, Some(json!({"content": "two"}))).await.0, 400);
         let call = json!({"command": "create", "path": "/memories/x", "file_text": "x"});
         assert_eq!(server.refused("POST", &format!("{store}/tool"), Some(call)).await.0, 400);
+        server.post(&format!("{store}/tool"), json!({"command": "view", "path": "/memories"})).await;
         assert_eq!(server.send("DELETE", &store, None, &[]).await.0, 200);
         assert_eq!(server.refused("GET", &store, None).await.0, 404);
         assert_eq!(server.get("/v1/memory_stores?include_archived=true").await["data"], json!([]));

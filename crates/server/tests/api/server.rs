@@ -1,10 +1,15 @@
 //! A server of the API on a socket, and a plain client.
 
+use std::time::Duration;
+
 use memory_tool::Actor;
 use memory_tool_server::{Grant, Right, ServerOptions, TokenEntry, TokenFile};
+use memory_tool_test_fixtures::session::PATIENCE;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 /// A directory, with the URLs of stores on local disk and in SQLite.
 pub(crate) fn places() -> (tempfile::TempDir, [String; 2]) {
@@ -38,7 +43,7 @@ impl Server {
     pub(crate) async fn start_with(place: &str, set: impl FnOnce(&mut ServerOptions)) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let tokens = TokenFile::new(directory.path().join("tokens"));
-        let token = add_token(&tokens, Grant::All, &Right::ALL, false);
+        let token = add_token(&tokens, Grant::All, &Right::ALL, false, None);
         let mut options = ServerOptions::new(place.parse().unwrap(), directory.path().join("tokens"));
         options.listen = "127.0.0.1:0".parse().unwrap();
         set(&mut options);
@@ -51,15 +56,43 @@ impl Server {
 
     /// The header of a new token, once the server has read it from its file.
     pub(crate) async fn with_token(&self, grant: Grant, rights: &[Right], creates: bool) -> String {
-        let header = format!("x-api-key: {}", add_token(&self.tokens, grant, rights, creates));
-        tokio::time::timeout(std::time::Duration::from_secs(60), async {
-            while self.send("GET", "/v1/memory_stores", None, &[&header]).await.0 == 401 {
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        let [header] = self.with_tokens([(grant, rights, creates, None)]).await;
+        header
+    }
+
+    /// The headers of new tokens that end at a time, once the server has read them from its file.
+    pub(crate) async fn with_tokens<const N: usize>(&self, new: [NewToken<'_>; N]) -> [String; N] {
+        let add = |(grant, rights, creates, end)| add_token(&self.tokens, grant, rights, creates, end);
+        let headers = new.map(|new| format!("x-api-key: {}", add(new)));
+        let last = format!("x-api-key: {}", add((Grant::All, &Right::ALL, false, None)));
+        self.wait_for(&last, |status| status != 401).await;
+        headers
+    }
+
+    /// Revokes the token in a header.
+    pub(crate) async fn revoke(&self, header: &str) {
+        let entries = self.tokens.entries().unwrap();
+        let hash = sha256(header.strip_prefix("x-api-key: ").unwrap());
+        let is_it = |entry: &&TokenEntry| serde_json::to_value(entry).unwrap()["hash"] == hash;
+        assert!(self.tokens.revoke(&entries.iter().find(is_it).unwrap().id).unwrap());
+        self.wait_for(header, |status| status == 401).await;
+    }
+
+    async fn wait_for(&self, header: &str, is_done: impl Fn(u16) -> bool) {
+        timeout(PATIENCE, async {
+            while !is_done(self.send("GET", "/v1/memory_stores", None, &[header]).await.0) {
+                tokio::time::sleep(Duration::from_millis(50)).await;
             }
         })
         .await
         .unwrap();
-        header
+    }
+
+    /// Sends bytes, and returns what arrives until the server closes the connection.
+    pub(crate) async fn raw(&self, bytes: impl AsRef<[u8]>) -> String {
+        let mut stream = TcpStream::connect(&self.address).await.unwrap();
+        stream.write_all(bytes.as_ref()).await.unwrap();
+        rest(stream).await
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, body: Option<Value>, headers: &[&str]) -> (u16, Value) {
@@ -101,10 +134,24 @@ impl Server {
     }
 }
 
-fn add_token(tokens: &TokenFile, grant: Grant, rights: &[Right], creates: bool) -> String {
+/// Reads until the server closes the connection. It may reset it, if it did not read all of a request.
+pub(crate) async fn rest(mut stream: TcpStream) -> String {
+    let mut response = Vec::new();
+    let _ = timeout(PATIENCE, stream.read_to_end(&mut response)).await.unwrap();
+    String::from_utf8(response).unwrap()
+}
+
+pub(crate) fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The memories and rights of a token, whether it creates memories, and its end in seconds since 1970.
+pub(crate) type NewToken<'a> = (Grant, &'a [Right], bool, Option<u64>);
+
+fn add_token(tokens: &TokenFile, grant: Grant, rights: &[Right], creates: bool, end: Option<u64>) -> String {
     let actor = Actor::from_trusted_name("key").unwrap();
     let (mut entry, token) = TokenEntry::generate(actor, vec![grant], rights.to_vec()).unwrap();
-    entry.create = creates;
+    (entry.create, entry.expires) = (creates, end);
     tokens.add(entry).unwrap();
     token
 }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_conformance::{Capability, FixtureError, StoreFixture, Suite};
 use memory_tool_core::{
     Batch, BoxError, Change, Engine, ErrorKind, FileEntry, Listing, Node, ReadOptions, Stat, Store, StoreError,
     StoreExt, StorePath, StoredFile, Version,
@@ -32,14 +32,18 @@ faults! {
     LeavesFilesAround, LeavesStagedFiles, ListsLinks, LogsForEverybody, LosesFilesToAFailingDisk, MovesFileByFile,
     NeedsItsDirectory, NeverFlushes, OpensSpecialFiles, RemovesBeforeRenaming, SaysDoneOnAFailingDisk,
     SaysDoneOnAReadOnlyDisk, ShowsEmptyDirectories, SizesOf32Bits, SweepsAllAtTheStart, SweepsTmpAtTheStart,
-    ViewsInPieces, WidensModes, WritesThroughHardLinks,
+    TrustsItsLease, ViewsInPieces, WidensModes, WritesThroughHardLinks,
 }
 
 pub(crate) fn all() -> Vec<(String, Suite)> {
     let suite = |fault| {
         let suite = Suite::for_store(Fixture { fault: Some(fault), program: "" });
-        // It waits forever for the other end of a pipe.
-        if fault == Fault::OpensSpecialFiles { suite.case_timeout(Duration::from_secs(20)) } else { suite }
+        match fault {
+            // It waits forever for the other end of a pipe.
+            Fault::OpensSpecialFiles => suite.case_timeout(Duration::from_secs(20)),
+            Fault::TrustsItsLease => suite.stop_for(LEASE * 3 / 2),
+            _ => suite,
+        }
     };
     Fault::ALL.iter().map(|&fault| (fault.name(), suite(fault))).collect()
 }
@@ -57,6 +61,37 @@ pub(crate) fn in_their_directories() -> Suite {
     Suite::for_store(Fixture { fault: None, program: WORKS_IN_ITS_DIRECTORY }).filter("power_loss.")
 }
 
+/// A program whose lock is a lease. It fails if the lease has ended.
+const CHECKS_ITS_LEASE: &str = "checks-its-lease";
+const LEASE: Duration = Duration::from_secs(2);
+
+pub(crate) fn with_leases() -> Suite {
+    let suite = Suite::for_store(Fixture { fault: None, program: CHECKS_ITS_LEASE });
+    suite.filter("races.stopped-process").stop_for(LEASE * 3 / 2)
+}
+
+/// Programs on a store that only one process can open. The second one keeps everything in memory until it ends.
+const ONE_PROCESS: &str = "one-process";
+pub(crate) const FORGETS_WHEN_KILLED: &str = "forgets-when-killed";
+
+pub(crate) fn of_one_process(program: &'static str) -> Suite {
+    Suite::for_store(Fixture { fault: None, program }).lacks(Capability::Concurrency, "it locks its directory")
+}
+
+pub(crate) fn without_concurrency() -> Suite {
+    of_one_process(ONE_PROCESS)
+}
+
+/// Locks the directory if only one process can open the store.
+fn lock_for(program: &str, directory: &Path) -> Result<Option<fs::File>, FixtureError> {
+    if ![ONE_PROCESS, FORGETS_WHEN_KILLED].contains(&program) {
+        return Ok(None);
+    }
+    let lock = fs::File::open(directory)?;
+    lock.try_lock().map_err(FixtureError::failed)?;
+    Ok(Some(lock))
+}
+
 /// The flushes of a store that changes files itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Flushes {
@@ -72,7 +107,10 @@ impl Flushes {
             Fault::NeverFlushes | Fault::FlushesNoRelativeNames => Some(Self::Nothing),
             Fault::FlushesOneDirectory => Some(Self::OneDirectory),
             Fault::FlushesNoEndOfTexts => Some(Self::NoEndOfTexts),
-            Fault::RemovesBeforeRenaming | Fault::BreaksOldLocks | Fault::SweepsAllAtTheStart => Some(Self::All),
+            Fault::RemovesBeforeRenaming
+            | Fault::BreaksOldLocks
+            | Fault::SweepsAllAtTheStart
+            | Fault::TrustsItsLease => Some(Self::All),
             _ => None,
         }
     }
@@ -90,10 +128,14 @@ pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> E
         let _ = fs::remove_file(leftover);
     }
     let mut store = DiskStore::open(directory, known).await.unwrap();
+    store.only = lock_for(fault, directory).unwrap();
     if fault == WORKS_IN_ITS_DIRECTORY || known == Some(Fault::FlushesNoRelativeNames) {
         std::env::set_current_dir(directory).unwrap();
         store.base = ".".into();
         store.flushes = store.flushes.or(Some(Flushes::All));
+    }
+    if fault == CHECKS_ITS_LEASE {
+        (store.flushes, store.lease, store.checks_its_lease) = (Some(Flushes::All), Some(LEASE), true);
     }
     let mut builder = Engine::builder(store);
     let mut options = options.iter().map(String::as_str);
@@ -126,7 +168,8 @@ impl StoreFixture for Fixture {
     }
 
     async fn reopen(&self, directory: &TempDir) -> Result<Arc<dyn Store>, FixtureError> {
-        Ok(Arc::new(DiskStore::open(directory.path(), self.fault).await?))
+        let only = lock_for(self.program, directory.path())?;
+        Ok(Arc::new(DiskStore { only, ..DiskStore::open(directory.path(), self.fault).await? }))
     }
 
     fn program(&self, directory: &TempDir) -> Result<Command, FixtureError> {
@@ -150,6 +193,11 @@ pub(crate) struct DiskStore {
     base: PathBuf,
     fault: Option<Fault>,
     flushes: Option<Flushes>,
+    /// How long its lock is valid, if it ends.
+    lease: Option<Duration>,
+    checks_its_lease: bool,
+    /// The lock while it is open, if only one process can open it.
+    only: Option<fs::File>,
     /// The nodes that were read before, for [`Fault::CachesFiles`].
     cache: Mutex<BTreeMap<StorePath, Node>>,
     /// Whether a change was made, for [`Fault::NeedsItsDirectory`].
@@ -164,6 +212,13 @@ impl DiskStore {
             base: directory.to_owned(),
             fault,
             flushes: Flushes::of(fault),
+            lease: match fault {
+                Some(Fault::BreaksOldLocks) => Some(Duration::from_millis(500)),
+                Some(Fault::TrustsItsLease) => Some(LEASE),
+                _ => None,
+            },
+            checks_its_lease: false,
+            only: None,
             cache: Mutex::default(),
             is_in_use: AtomicBool::new(false),
         })
@@ -199,6 +254,13 @@ impl DiskStore {
     fn is_behind_a_link(&self, path: &StorePath) -> bool {
         let steps = self.on_disk(path);
         steps.ancestors().take_while(|step| **step != *self.base).any(Path::is_symlink)
+    }
+
+    /// Whether this is a directory with files, and without links and special files.
+    fn has_only_regular_files(&self, directory: &StorePath) -> bool {
+        let files = Self::walk(&self.on_disk(directory));
+        let is_regular = |file: &PathBuf| !file.is_symlink() && file.is_file();
+        !files.is_empty() && files.iter().all(is_regular) && !self.is_behind_a_link(directory)
     }
 
     /// Whether a file under a directory has a name that no path has.
@@ -239,7 +301,9 @@ impl DiskStore {
 
     /// Changes a file like the store, but does not flush all of it. The lock is the only one between such changes.
     async fn change_by_hand(&self, batch: Batch, change: &Change, flushes: Flushes) -> Result<(), StoreError> {
-        let Ok(_lock) = self.lock().await else { return self.store.apply(batch).await };
+        let Ok(lock) = self.lock().await else { return self.store.apply(batch).await };
+        let inode = |file: std::io::Result<fs::Metadata>| file.map(|file| file.ino()).ok();
+        let is_lost = || inode(fs::metadata(self.base.join(".lock"))) != inode(lock.metadata());
         let checks = batch.preconditions().iter();
         let checks = checks.fold(Batch::new(), |checks, (path, held)| checks.require(path.clone(), held.clone()));
         self.store.apply(checks).await?;
@@ -261,7 +325,11 @@ impl DiskStore {
         let changed = match change {
             _ if !is_simple => return self.store.apply(batch).await,
             Change::Write { path, content, .. } => {
-                self.stage(content, flushes).and_then(|()| self.move_file(&self.staged(), &self.on_disk(path)))
+                let staged = self.stage(content, flushes);
+                if self.checks_its_lease && is_lost() {
+                    return Err(StoreError::failure(ErrorKind::Busy, "writing a file", "the lease has ended"));
+                }
+                staged.and_then(|()| self.move_file(&self.staged(), &self.on_disk(path)))
             }
             Change::Remove { path } => fs::remove_file(self.on_disk(path)),
             Change::Rename { from, to } => self.move_file(&self.on_disk(from), &self.on_disk(to)),
@@ -301,7 +369,7 @@ impl DiskStore {
                 return Ok(lock);
             }
             let age = lock.metadata()?.modified()?.elapsed().unwrap_or_default();
-            if self.fault == Some(Fault::BreaksOldLocks) && age > Duration::from_millis(500) {
+            if self.lease.is_some_and(|lease| age > lease) {
                 let _ = fs::remove_file(&path);
             }
             sleep(Duration::from_micros(100)).await;
@@ -452,7 +520,7 @@ impl Store for DiskStore {
                 outcome
             }
             (Some(Fault::FlushesNoDeletedDirectory), [Change::Remove { path }])
-                if !path.is_root() && self.on_disk(path).is_dir() && batch.preconditions().is_empty() =>
+                if !path.is_root() && batch.preconditions().is_empty() && self.has_only_regular_files(path) =>
             {
                 let trash = self.base.join(format!(".deleted-{}", std::process::id()));
                 if fs::rename(self.on_disk(path), &trash).is_err() {
@@ -464,7 +532,8 @@ impl Store for DiskStore {
                 }
                 Ok(())
             }
-            (_, [change]) if self.flushes.is_some() && batch.quotas().is_empty() => {
+            // Only of commands, because changes by hand do not keep the times of files.
+            (_, [change]) if self.flushes.is_some() && batch.quotas().is_empty() && batch.command().is_some() => {
                 let change = change.clone();
                 self.change_by_hand(batch, &change, self.flushes.unwrap()).await
             }

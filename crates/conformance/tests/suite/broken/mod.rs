@@ -71,6 +71,10 @@ pub(crate) fn without_fault() -> Vec<(&'static str, Suite)> {
         #[cfg(unix)]
         ("without-fault::program-in-its-directory", disks::in_their_directories()),
         #[cfg(unix)]
+        ("without-fault::lease", disks::with_leases()),
+        #[cfg(unix)]
+        ("without-fault::one-process", disks::without_concurrency()),
+        #[cfg(unix)]
         ("without-fault::program", programs::without_fault()),
         #[cfg(unix)]
         ("without-fault::program-that-lands-late", programs::landing_late()),

@@ -112,6 +112,7 @@ pub(crate) fn all() -> Vec<(String, Suite)> {
         .map(|fault| (fault.to_owned(), patient(fault)))
         .collect();
     // Without plain files, because not seeing the files of other programs is a different fault.
+    suites.push((disks::FORGETS_WHEN_KILLED.to_owned(), disks::of_one_process(disks::FORGETS_WHEN_KILLED)));
     suites.push((SAVES_AT_EXIT.to_owned(), Suite::for_command(command_line(SAVES_AT_EXIT))));
     suites
 }
@@ -197,7 +198,7 @@ pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCo
         return ExitCode::SUCCESS;
     }
     let in_memory = Engine::new(InMemoryStore::new());
-    let saves_at_exit = fault == SAVES_AT_EXIT && options.is_empty();
+    let saves_at_exit = [SAVES_AT_EXIT, disks::FORGETS_WHEN_KILLED].contains(&fault) && options.is_empty();
     if saves_at_exit {
         runtime.block_on(copy(on_disk.store(), in_memory.store())).unwrap();
     }
