@@ -18,7 +18,6 @@ import urllib.request
 
 program = str(pathlib.Path(sys.argv[1]).resolve())
 root = pathlib.Path(__file__).resolve().parent.parent
-TOKEN = "a-token-of-the-tests"
 INITIALIZE = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
     "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}
 
@@ -35,7 +34,7 @@ def one(pattern, page):
 
 def status(port, token):
     headers = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
-    headers |= {"host": "127.0.0.1:8808"} | ({"authorization": f"Bearer {token}"} if token else {})
+    headers |= {"host": "127.0.0.1:8809"} | ({"authorization": f"Bearer {token}"} if token else {})
     request = urllib.request.Request(f"http://127.0.0.1:{port}/mcp", json.dumps(INITIALIZE).encode(), headers)
     try:
         with urllib.request.urlopen(request, timeout=30) as reply:
@@ -44,17 +43,21 @@ def status(port, token):
         return error.code
 
 
-def serve(name, words, environment):
+def serve(name, page, words, environment, data, directory):
+    directory.mkdir()
+    moved = lambda words: [word.replace(data, str(directory)) for word in words]
+    new = moved(shlex.split(one(r"memory-tool (token new .*)$", page)))
+    token = subprocess.run([program, *new], env=environment, text=True, check=True, capture_output=True).stdout.split()[-1]
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    words = [re.sub(r"^(127\.0\.0\.1|0\.0\.0\.0):8808$", rf"\1:{port}", word) for word in words]
-    words += ["--allow-host", "127.0.0.1:8808"]  # a client of the port in the file
+    words = [re.sub(r"^(127\.0\.0\.1|0\.0\.0\.0):8809$", rf"\1:{port}", word) for word in moved(words)]
+    words += ["--allow-host", "127.0.0.1:8809"]  # a client of the port in the file
     process = subprocess.Popen([program, *words], env=environment)
     try:
         for _ in range(300):
             try:
-                found = [status(port, None), status(port, TOKEN)]
+                found = [status(port, None), status(port, token)]
                 break
             except urllib.error.URLError:
                 assert process.poll() is None, f"{name}: the server ended with status {process.returncode}"
@@ -79,10 +82,10 @@ with tempfile.TemporaryDirectory() as place:
     print("Dockerfile: the command of its comment creates a file")
 
     unit = text("examples/deploy/memory-tool.service")
-    variable, store = one(r"^Environment=(\w+)=(\S+)$", unit)
-    assert store == "/var/lib/" + one(r"^StateDirectory=(\S+)$", unit)
+    data = "/var/lib/" + one(r"^StateDirectory=(\S+)$", unit)
     words = shlex.split(one(r"^ExecStart=\S+ (.*)$", unit))
-    serve("memory-tool.service", words, base | {variable: f"{place}/unit", "MEMORY_TOOL_TOKEN": TOKEN})
+    serve("memory-tool.service", unit, words, base, data, pathlib.Path(place, "unit"))
 
-    words = json.loads(one(r"^    command: (\[[^]]*\])$", text("examples/deploy/compose.yaml")))
-    serve("compose.yaml", words, container | {"MEMORY_TOOL_TOKEN": TOKEN})
+    compose = text("examples/deploy/compose.yaml")
+    words = json.loads(one(r"^    command: (\[[^]]*\])$", compose))
+    serve("compose.yaml", compose, words, container, store, pathlib.Path(place, "compose"))

@@ -14,15 +14,13 @@ mod usage_error;
 pub(crate) mod values;
 
 use std::ffi::{OsStr, OsString};
-#[cfg(any(feature = "mcp", feature = "server"))]
-use std::net::SocketAddr;
 #[cfg(feature = "chat")]
 use std::num::NonZeroU32;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-#[cfg(any(feature = "chat", feature = "mcp", feature = "server"))]
+#[cfg(any(feature = "chat", feature = "server"))]
 use clap::builder::NonEmptyStringValueParser;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -264,41 +262,7 @@ pub(crate) struct McpArguments {
     pub(crate) separate_tools: bool,
 
     #[command(flatten)]
-    pub(crate) http: HttpArguments,
-
-    #[command(flatten)]
     pub(crate) serving: RunArguments,
-}
-
-/// The arguments of `mcp` for HTTP.
-#[cfg(feature = "mcp")]
-#[derive(Args, Debug)]
-#[group(skip)]
-pub(crate) struct HttpArguments {
-    /// Serve HTTP at ADDRESS, such as 127.0.0.1:8808
-    ///
-    /// This replaces standard input and output. The endpoint is /mcp, without TLS. Port 0 selects a free port, which is
-    /// printed to standard error. An address that other machines can reach needs a token.
-    #[arg(long, value_name = "ADDRESS")]
-    pub(crate) listen: Option<SocketAddr>,
-
-    /// Require the bearer token in FILE
-    ///
-    /// A token has at least 16 characters from ! to ~. FILE is refused if other users can read or write it.
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, requires = "listen", group = "token")]
-    #[arg(value_parser = host_path())]
-    pub(crate) token_file: Option<PathBuf>,
-
-    /// Require the bearer token in the environment variable NAME
-    #[arg(long, value_name = "NAME", requires = "listen", group = "token")]
-    pub(crate) token_env: Option<String>,
-
-    /// Accept HOST in the header `Host`; may be repeated
-    ///
-    /// Without this option, only the address of --listen and the names of this machine are accepted: localhost,
-    /// 127.0.0.1 and ::1. HOST may end with a port. Web pages of the same hosts are accepted, and no others.
-    #[arg(long, value_name = "HOST", requires = "listen", value_parser = NonEmptyStringValueParser::new())]
-    pub(crate) allow_host: Vec<String>,
 }
 
 /// The arguments of `serve`.
@@ -327,6 +291,11 @@ pub(crate) struct ServeArguments {
     /// Do not start histories
     #[arg(long, conflicts_with = "history")]
     pub(crate) no_history: bool,
+
+    /// Offer the six commands as separate tools at /mcp
+    #[cfg(feature = "mcp")]
+    #[arg(long)]
+    pub(crate) separate_tools: bool,
 
     /// Read all settings from FILE in TOML, in place of other options
     ///

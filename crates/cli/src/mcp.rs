@@ -1,28 +1,11 @@
-//! `memory-tool mcp`: the memory as a server of the Model Context Protocol.
+//! `memory-tool mcp`: the memory as a server of the Model Context Protocol on standard input and output.
 
-mod arguments;
-mod changes;
-mod connections;
-mod http;
-mod message;
-mod order;
-mod prompts;
-mod resources;
-mod search;
-mod server;
-mod sessions;
-mod stdio;
-mod token;
-mod tools;
-
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use memory_tool_server::{Mcp, McpError};
 
 use crate::arguments::McpArguments;
 use crate::exit_status::ExitStatus;
-use crate::failure::{Context as _, Failure};
+use crate::failure::{Context as _, Failure, eprint_error};
 use crate::interruption::Interruption;
-use crate::mcp::http::Endpoint;
-use crate::mcp::server::SharedMemory;
 use crate::run::{open_or_create, start_runtime};
 
 /// Serves the memory until the input ends or a signal arrives.
@@ -35,21 +18,20 @@ pub(crate) fn run(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
 }
 
 async fn serve(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
-    // The address and the token are checked first: if one is invalid, nothing is created.
-    let endpoint = Endpoint::listen(&arguments.http).await?;
     let mut interruption = Interruption::listen().context("cannot start")?;
     let memory = match interruption.or(open_or_create(&arguments.serving)).await {
         Ok(memory) => memory?,
         Err(status) => return Ok(ExitStatus::Interrupted { status }),
     };
-    let memory = Arc::new(SharedMemory::new(&memory, tools::definitions(arguments)));
-    match endpoint {
-        Some(endpoint) => Ok(endpoint.serve(memory, &mut interruption).await),
-        None => stdio::serve(memory, &mut interruption).await,
+    let mcp = Mcp::new(&arguments.serving.options()).separate_tools(arguments.separate_tools).on_failure(eprint_error);
+    let mut signal = None;
+    let end = async { signal = Some(interruption.status().await) };
+    let served = mcp.serve(&memory, tokio::io::stdin(), tokio::io::stdout(), end).await;
+    match (signal, served) {
+        (Some(status), _) => Ok(ExitStatus::Interrupted { status }),
+        (None, Ok(())) => Ok(ExitStatus::Success),
+        (None, Err(McpError::Input(error))) => Err(error).context("cannot read standard input"),
+        (None, Err(McpError::Output(error))) => Err(Failure::Output(error)),
+        (None, Err(error)) => Err(Failure::other(error)),
     }
-}
-
-/// Locks a value that is valid even if a lock holder panicked.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -192,12 +192,6 @@ impl Policies {
         self.actor.as_ref()
     }
 
-    /// Whether every change is refused.
-    #[cfg(feature = "mcp")]
-    pub(crate) fn is_read_only(&self) -> bool {
-        self.read_only
-    }
-
     /// Returns an error if files would be written to an in-process store.
     pub(crate) fn refuse_temporary(&self, url: &StoreUrl) -> Result<(), Failure> {
         self.mount.iter().map(|mount| &mount.url).chain([url]).try_for_each(memory::refuse_temporary)

@@ -1,14 +1,9 @@
-//! [`read_line`]: reads the lines of input of `run`, `chat` and `mcp`.
+//! [`read_line`]: reads the lines of input of `run` and `chat`.
 
 use std::io::{self, BufRead, Read as _};
 
-#[cfg(feature = "mcp")]
-use bytes::Bytes;
-#[cfg(any(feature = "chat", feature = "mcp"))]
+#[cfg(feature = "chat")]
 use tokio::sync::mpsc::{Receiver, channel};
-
-#[cfg(feature = "mcp")]
-use crate::output::{escape_in_json, is_line_separator};
 
 /// The maximum length of a line in bytes, without its line feed.
 pub(crate) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -40,7 +35,7 @@ pub(crate) fn read_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
 }
 
 /// Starts a thread that reads the lines of standard input, one ahead, and ends with the process.
-#[cfg(any(feature = "chat", feature = "mcp"))]
+#[cfg(feature = "chat")]
 pub(crate) fn lines_of_standard_input() -> Receiver<io::Result<Line>> {
     let (sender, lines) = channel(1);
     std::thread::spawn(move || {
@@ -54,31 +49,9 @@ pub(crate) fn lines_of_standard_input() -> Receiver<io::Result<Line>> {
     lines
 }
 
-/// Escapes U+2028 and U+2029 in JSON (`[W2]`). Some clients split lines there.
-#[cfg(feature = "mcp")]
-pub(crate) fn escape_line_separators(json: Bytes) -> Bytes {
-    match str::from_utf8(&json) {
-        Ok(text) if text.contains(is_line_separator) => escape_in_json(text, is_line_separator).into(),
-        _ => json,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[cfg(feature = "mcp")]
-    #[test]
-    fn line_separators_are_escaped() {
-        for (json, escaped) in [
-            ("", ""),
-            (r#"{"a":"b"}"#, r#"{"a":"b"}"#),
-            ("\"\u{2028}\"", r#""\u2028""#),
-            ("\"a\u{2029}\u{2028}é\u{2027}\"", "\"a\\u2029\\u2028é\u{2027}\""),
-        ] {
-            assert_eq!(escape_line_separators(json.into()), escaped);
-        }
-    }
 
     fn lines(input: &[u8]) -> Vec<Line> {
         let mut input = input;

@@ -29,6 +29,7 @@ pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
     let options = options(arguments)?;
     memory::refuse_temporary(&options.store)?;
     options.memory.check().map_err(memory::failed_options)?;
+    allow_files()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     let ended = runtime.block_on(async { if arguments.check { check(&options).await } else { serve(options).await } });
     runtime.shutdown_background();
@@ -47,6 +48,10 @@ fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
     options.listen = arguments.listen.clone().unwrap_or_default();
     options.allow_hosts.clone_from(&arguments.allow_host);
     options.history = !arguments.no_history;
+    #[cfg(feature = "mcp")]
+    {
+        options.separate_tools = arguments.separate_tools;
+    }
     Ok(options)
 }
 
@@ -64,7 +69,6 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
 
 async fn serve(mut options: ServerOptions) -> Result<ExitStatus, Failure> {
     memory::start_log(options.memory.log);
-    allow_files()?;
     // Without a log, the events of commands are only counted.
     options.memory.log.get_or_insert(LogDetail::Commands);
     let recorder = PrometheusBuilder::new().set_buckets(&BUCKETS).and_then(PrometheusBuilder::install_recorder);

@@ -108,6 +108,14 @@ impl Caller {
         self.creates
     }
 
+    /// The memory, if the token names a single one.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn only_memory(&self) -> Option<&MemoryName> {
+        let mut names = self.grants.iter().map(|grant| if let Grant::Name(name) = grant { Some(name) } else { None });
+        let first = names.next()??;
+        names.all(|name| name == Some(first)).then_some(first)
+    }
+
     /// Whether the caller knows of this memory. Another tenant's memory is reported as not found.
     pub(crate) fn reaches(&self, memory: &MemoryName) -> bool {
         self.grants.iter().any(|grant| grant.reaches(memory))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue, Method};
@@ -12,12 +12,12 @@ use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use tokio::time::timeout;
 
+use crate::connections::{Activity, Connection};
 use crate::error::ApiError;
 use crate::listener::Peer;
 use crate::metrics::record_request;
-use crate::options::ServerLimits;
 use crate::page::Visitor;
-use crate::service::{Running, Service};
+use crate::service::{Permit, Running, Service};
 
 /// Gives each request an id, and logs and counts it without contents and tokens.
 pub(crate) async fn identify(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
@@ -68,7 +68,7 @@ pub(crate) async fn admit(State(service): State<Arc<Service>>, request: Request,
     }
 }
 
-/// Admits requests of the page with a session, or of its open parts.
+/// Admits requests of the page with a session.
 pub(crate) async fn admit_visitor(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let identify = |headers: &HeaderMap| Visitor::of(&service, headers);
     match prepare(&service, request, identify).await {
@@ -89,27 +89,31 @@ pub(crate) async fn admit_anyone(State(service): State<Arc<Service>>, request: R
 struct Anyone;
 
 /// Reads the body of a request, and adds its sender, whom `identify` returns with the id of the token.
-async fn prepare<'a, T: Clone + Send + Sync + 'static>(
-    service: &'a Service,
+async fn prepare<T: Clone + Send + Sync + 'static>(
+    service: &Service,
     mut request: Request,
     identify: impl Fn(&HeaderMap) -> Option<(T, String)>,
-) -> Result<(Request, Running<'a>), ApiError> {
+) -> Result<(Request, Arc<Running>), ApiError> {
     if !service.hosts.allow(request.headers()) {
         return Err(ApiError::other_site());
     }
     let (_, id) = identify(request.headers()).ok_or_else(ApiError::authentication)?;
-    let mut running = service.begin(id)?;
+    let mut permit = service.begin(&id)?;
     let (parts, body) = request.into_parts();
-    request = Request::from_parts(parts, Body::from(read(body, &service.limits, &mut running).await?));
+    request = Request::from_parts(parts, Body::from(read(body, service, &mut permit).await?));
     // The token may have ended while the body arrived.
     let (sender, _) = identify(request.headers()).ok_or_else(ApiError::authentication)?;
+    let connection = request.extensions_mut().remove::<Arc<Connection>>();
+    let running = Arc::new(Running::new(permit, connection.map(|connection| connection.begin(Activity::Answering))));
     request.extensions_mut().insert(sender);
+    request.extensions_mut().insert(Arc::clone(&running));
     Ok((request, running))
 }
 
-async fn read(mut body: Body, limits: &ServerLimits, running: &mut Running<'_>) -> Result<Vec<u8>, ApiError> {
+async fn read(mut body: Body, service: &Service, permit: &mut Permit) -> Result<Vec<u8>, ApiError> {
+    let limits = &service.limits;
     let too_large = || ApiError::too_large(limits.body_bytes);
-    if axum::body::HttpBody::size_hint(&body).lower() > limits.body_bytes as u64 {
+    if body.size_hint().lower() > limits.body_bytes as u64 {
         return Err(too_large());
     }
     let collecting = async {
@@ -120,7 +124,7 @@ async fn read(mut body: Body, limits: &ServerLimits, running: &mut Running<'_>) 
             if content.len() + data.len() > limits.body_bytes {
                 return Err(too_large());
             }
-            running.count_body(content.len() + data.len())?;
+            permit.count_body(service, content.len() + data.len())?;
             content.extend_from_slice(&data);
         }
         Ok(content)

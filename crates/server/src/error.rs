@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use memory_tool::store::Problem;
 use memory_tool::{ErrorKind, StoreError};
 use serde_json::{Map, Value, json};
 
@@ -68,6 +69,14 @@ impl ApiError {
         self.status
     }
 
+    /// 403: MCP serves one memory, and the token reaches several.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn several_memories() -> Self {
+        let message =
+            "MCP needs a token for one memory: create it with `memory-tool token new --memory NAME --right tool`";
+        Self::new(StatusCode::FORBIDDEN, "permission_error", message)
+    }
+
     /// 403: the header `Host` or `Origin` names another site.
     pub(crate) fn other_site() -> Self {
         Self::new(StatusCode::FORBIDDEN, "permission_error", "the header Host or Origin names another site")
@@ -128,9 +137,12 @@ impl ApiError {
     }
 }
 
-/// Only the kind of the error is reported, because its text can name a place of the host.
+/// Only the kind of the error is reported, because its text can name a place of the host. The log has its causes.
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
+        if std::error::Error::source(&error).is_some() {
+            log_failure(&error);
+        }
         error.kind().into()
     }
 }
@@ -153,4 +165,9 @@ impl IntoResponse for ApiError {
         response.extensions_mut().insert(self);
         response
     }
+}
+
+/// Logs an error with its causes, which no reply contains (`[W5]`).
+pub(crate) fn log_failure(error: &dyn std::error::Error) {
+    tracing::error!(error = Problem::of(error).message, "the storage failed");
 }

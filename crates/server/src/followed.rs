@@ -3,9 +3,10 @@
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
 
@@ -17,17 +18,17 @@ const INTERVAL: Duration = Duration::from_millis(500);
 pub(crate) struct Followed<T> {
     files: Vec<PathBuf>,
     read: fn(&[PathBuf]) -> io::Result<T>,
-    value: Mutex<Arc<T>>,
+    pub(crate) value: watch::Sender<Arc<T>>,
 }
 
 impl<T: Send + Sync + 'static> Followed<T> {
     pub(crate) fn load(files: Vec<PathBuf>, read: fn(&[PathBuf]) -> io::Result<T>) -> io::Result<Self> {
-        let value = Mutex::new(Arc::new(read(&files)?));
+        let value = watch::Sender::new(Arc::new(read(&files)?));
         Ok(Self { files, read, value })
     }
 
     pub(crate) fn get(&self) -> Arc<T> {
-        Arc::clone(&self.value.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.value.borrow())
     }
 
     /// Reads the files again whenever one changes. If they cannot be read, the value stays unchanged.
@@ -42,7 +43,7 @@ impl<T: Send + Sync + 'static> Followed<T> {
             });
             match change.await {
                 Ok(Some((now, Ok(value)))) => {
-                    *self.value.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
+                    self.value.send_replace(Arc::new(value));
                     last = Some(now);
                 }
                 Ok(Some((_, Err(error)))) => tracing::error!(%error, "cannot read {}", self.files[0].display()),

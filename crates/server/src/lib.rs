@@ -3,6 +3,7 @@
 mod access;
 mod admission;
 mod api;
+mod connections;
 mod error;
 mod followed;
 #[cfg(fuzzing)]
@@ -10,6 +11,8 @@ pub mod fuzzing;
 mod health;
 mod hosts;
 mod listener;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod memories;
 mod metrics;
 mod options;
@@ -24,6 +27,8 @@ mod tool;
 mod upkeep;
 
 pub use access::{Grant, Right};
+#[cfg(feature = "mcp")]
+pub use mcp::{Mcp, McpError};
 pub use options::{ConfigurationError, Listen, Network, ServerLimits, ServerOptions, TlsFiles};
 pub use server::Server;
 pub use tokens::{TokenEntry, TokenFile};

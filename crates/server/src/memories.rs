@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use crate::access::Caller;
 use crate::api::ApiState;
-use crate::error::ApiError;
+use crate::error::{ApiError, log_failure};
 use crate::options::ServerOptions;
 
 /// The memories of one store, by their names. The name is the id of the memory in the API.
@@ -154,7 +154,7 @@ impl Memories {
 
 /// Logs the causes, which no response contains.
 fn failed(error: &OptionsError) -> ApiError {
-    tracing::error!(error = error as &dyn std::error::Error, "cannot open a memory");
+    log_failure(error);
     match error {
         OptionsError::Open(error) => error.kind().into(),
         _ => ApiError::storage(),
@@ -181,7 +181,7 @@ mod tests {
         ServerOptions::new(StoreUrl::Local(place.outside("memories")), "tokens")
     }
 
-    /// The same with a lower bound.
+    /// [`memories`]. Few of them stay open.
     fn few_memories(place: &Place, max_open: usize) -> Memories {
         let mut options = options(place);
         options.max_open_memories = max_open;

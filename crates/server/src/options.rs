@@ -63,6 +63,9 @@ pub struct ServerOptions {
     /// The memories that stay open without being in use. A memory in use is never closed. Default: 256.
     #[serde(default = "max_open_memories")]
     pub max_open_memories: usize,
+    /// Whether MCP offers each command as a separate tool. Default: false.
+    #[serde(default)]
+    pub separate_tools: bool,
     /// The limits of connections and requests.
     #[serde(default)]
     pub limits: ServerLimits,
@@ -82,6 +85,10 @@ pub struct ServerLimits {
     pub requests: usize,
     /// The requests of one token at the same time. Default: 128.
     pub requests_of_token: usize,
+    /// The streams of notifications of MCP at the same time. Default: 1,024.
+    pub streams: usize,
+    /// The streams of one token at the same time. Default: 128.
+    pub streams_of_token: usize,
     /// The size of a body in bytes. Default: 16 MiB, for a turn with several large files.
     pub body_bytes: usize,
     /// The time in which a client must send the head of a request. An idle connection is closed after it. Default:
@@ -102,6 +109,8 @@ impl Default for ServerLimits {
             connections: 2_048,
             requests: 256,
             requests_of_token: 128,
+            streams: 1_024,
+            streams_of_token: 128,
             body_bytes: 16 * 1024 * 1024,
             head_time: Duration::from_secs(30),
             body_time: Duration::from_secs(60),
@@ -215,6 +224,7 @@ impl ServerOptions {
             tls: None,
             history: true,
             max_open_memories: max_open_memories(),
+            separate_tools: false,
             limits: ServerLimits::default(),
             memory: MemoryOptions::new(),
         }

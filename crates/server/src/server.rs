@@ -14,10 +14,10 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
-use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
+use crate::connections::{Connection, Connections};
 use crate::error::ApiError;
 use crate::listener::{BoxedStream, Listener, Peer, encrypt};
 use crate::metrics::Metrics;
@@ -77,10 +77,10 @@ impl Server {
         }
     }
 
-    /// Serves requests until `end` completes. Requests that have begun are finished.
+    /// Serves requests until `end` completes. Requests that have begun are finished, and streams end.
     pub async fn serve(self, end: impl Future<Output = ()>) {
         let limits = self.options.limits;
-        let (graceful, room) = (GracefulShutdown::new(), Arc::new(Semaphore::new(limits.connections)));
+        let (graceful, connections) = (GracefulShutdown::new(), Connections::new(limits.connections));
         // They end with this function.
         let mut background = JoinSet::new();
         background.spawn(Arc::clone(&self.service.tokens.0).follow());
@@ -91,22 +91,29 @@ impl Server {
         let router = router(&self.service);
         let accepting = async {
             loop {
-                let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
                 let Ok((stream, peer)) = self.listener.accept().await else {
+                    // There may be no free file descriptor.
+                    connections.evict();
                     sleep(ACCEPT_DELAY).await;
                     continue;
                 };
+                let connection = connections.add().await;
                 let (router, certificate) = (TowerToHyperService::new(router.clone()), self.certificate.clone());
-                let watcher = graceful.watcher();
-                tokio::spawn(async move {
-                    let _permit = permit;
+                let (watcher, service) = (graceful.watcher(), from(peer, Arc::clone(&connection), router));
+                let serving = async move {
                     let Some(stream) = open(stream, certificate, limits.head_time).await else { return };
                     let serving = http1::Builder::new()
                         .timer(TokioTimer::new())
                         .header_read_timeout(limits.head_time)
-                        .serve_connection(TokioIo::new(stream), from(peer, router));
+                        .serve_connection(TokioIo::new(stream), service);
                     // An error is of the client, such as a malformed request.
                     let _ = watcher.watch(serving).await;
+                };
+                tokio::spawn(async move {
+                    tokio::select! {
+                        () = serving => {}
+                        () = connection.evicted() => {}
+                    }
                 });
             }
         };
@@ -120,6 +127,7 @@ impl Server {
         if let Listen::Unix(path) = &self.address {
             let _ = std::fs::remove_file(path);
         }
+        self.service.end_streams();
         let _ = timeout(limits.end_time, graceful.shutdown()).await;
     }
 }
@@ -132,9 +140,10 @@ async fn open(stream: BoxedStream, certificate: Option<Arc<Certificate>>, limit:
     }
 }
 
-/// The service of a connection, whose requests carry the address of the client.
+/// The service of a connection, whose requests carry it and the address of the client.
 fn from(
     peer: Peer,
+    connection: Arc<Connection>,
     router: TowerToHyperService<Router>,
 ) -> impl hyper::service::Service<
     Request<Incoming>,
@@ -144,6 +153,7 @@ fn from(
 > {
     service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
+        request.extensions_mut().insert(Arc::clone(&connection));
         router.call(request)
     })
 }
@@ -171,7 +181,10 @@ fn with(routes: Routes) -> Router<Arc<Service>> {
 }
 
 pub(crate) fn router(service: &Arc<Service>) -> Router {
-    let admitted = with(routes())
+    let admitted = with(routes());
+    #[cfg(feature = "mcp")]
+    let admitted = admitted.merge(crate::mcp::routes(&service.mcp));
+    let admitted = admitted
         .method_not_allowed_fallback(async || ApiError::method())
         .fallback(async || ApiError::not_found("there is no such path"))
         .layer(DefaultBodyLimit::disable()) // `admit` limits it

@@ -90,9 +90,11 @@ impl TokenEntry {
         Ok((Self { id, hash, actor, memories, rights, expires: None, create: false }, secret))
     }
 
-    fn is_valid(&self) -> bool {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::MAX).as_secs();
-        self.expires.is_none_or(|end| now < end)
+    /// The time until its end. `None` if it has ended.
+    fn remaining(&self) -> Option<Duration> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::MAX);
+        let left = self.expires.map_or(Duration::MAX, |end| Duration::from_secs(end).saturating_sub(now));
+        (!left.is_zero()).then_some(left)
     }
 
     fn caller(&self) -> Caller {
@@ -199,14 +201,25 @@ impl Tokens {
     /// The caller whose token has this id.
     pub(crate) fn caller_with_id(&self, id: &str) -> Option<Caller> {
         let entries = self.0.get();
-        entries.iter().find(|entry| entry.id == id).filter(|entry| entry.is_valid()).map(TokenEntry::caller)
+        entries.iter().find(|entry| entry.id == id).filter(|entry| entry.remaining().is_some()).map(TokenEntry::caller)
     }
 
     /// The caller with this token, and the id of the token.
     pub(crate) fn caller(&self, token: &str) -> Option<(Caller, String)> {
         let hash = Hash::of(token);
         let entries = self.0.get();
-        let entry = entries.iter().find(|entry| entry.hash == hash).filter(|entry| entry.is_valid())?;
+        let entry = entries.iter().find(|entry| entry.hash == hash).filter(|entry| entry.remaining().is_some())?;
         Some((entry.caller(), entry.id.clone()))
+    }
+
+    /// Completes when the token with this id is revoked or ends.
+    pub(crate) async fn ended(&self, id: &str) {
+        let mut changes = self.0.value.subscribe();
+        loop {
+            let entries = Arc::clone(&changes.borrow_and_update());
+            let found = entries.iter().find(|entry| entry.id == id);
+            let Some(left) = found.and_then(TokenEntry::remaining) else { return };
+            let _ = tokio::time::timeout(left, changes.changed()).await;
+        }
     }
 }

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 
 use crate::access::{Caller, Right};
 use crate::api::{exists, refuse_archived};
-use crate::error::ApiError;
+use crate::error::{ApiError, log_failure};
+use crate::memories::OpenMemory;
 use crate::path::Path;
 use crate::service::Service;
 
@@ -25,27 +26,19 @@ pub(crate) async fn call(
     body: Bytes,
 ) -> Result<Json<Value>, ApiError> {
     let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(&id))?;
-    caller.check(Right::Tool, Some(&name))?;
-    let creates = caller.creates();
-    let open = if creates { service.memories.create(&name).await? } else { service.memories.open(&name).await? };
+    let open = open(&service, &caller, &name).await?;
     let memory = open.by(&caller);
     // A client that goes away must not leave the later calls of its turn undone.
     let running = tokio::spawn(async move {
         let body: Result<Value, _> = serde_json::from_slice(&body).map_err(|_| body);
         let command = body.as_ref().ok().and_then(command);
         let _turn = open.queue.enter(command).await;
-        // Something can remain in the storage of a memory that was deleted.
-        if !creates && !exists(&open).await? {
-            return Err(ApiError::no_such_memory(open.name.as_str()));
-        }
-        if command != Some(CommandName::View) {
-            refuse_archived(&open).await?;
-        }
+        admit(&open, caller.creates(), command).await?;
         match body {
             Ok(response) if response["content"].is_array() && response["type"] != "tool_use" => {
                 match memory.runner().answer(&response).await {
                     Answer::ToolResults { message, failures, .. } => {
-                        failures.iter().for_each(|failure| log_failure(&failure.error));
+                        failures.iter().for_each(|failure| report(&failure.error));
                         Ok(json!({"content": message["content"]}))
                     }
                     Answer::Done => Ok(json!({"content": []})),
@@ -62,6 +55,21 @@ pub(crate) async fn call(
     running.await.map_err(|_| ApiError::storage())?.map(Json)
 }
 
+/// Opens a memory for the commands of a caller, or creates it if the caller may.
+pub(crate) async fn open(service: &Service, caller: &Caller, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
+    caller.check(Right::Tool, Some(name))?;
+    if caller.creates() { service.memories.create(name).await } else { service.memories.open(name).await }
+}
+
+/// Refuses a command of a memory that does not exist, and a change of an archived one, in the turn of the command.
+pub(crate) async fn admit(open: &Arc<OpenMemory>, creates: bool, command: Option<CommandName>) -> Result<(), ApiError> {
+    // Something can remain in the storage of a memory that was deleted.
+    if !creates && !exists(open).await? {
+        return Err(ApiError::no_such_memory(open.name.as_str()));
+    }
+    refuse_archived(open, command).await
+}
+
 /// The command of a single call.
 fn command(body: &Value) -> Option<CommandName> {
     let input = if body["type"] == "tool_use" { &body["input"] } else { body };
@@ -72,16 +80,16 @@ async fn result(memory: &Memory, call: Result<ToolUse, RejectedToolUse>) -> Tool
     match call {
         Ok(call) => {
             let outcome = memory.tool().call(call.input).await;
-            outcome.as_ref().err().into_iter().for_each(log_failure);
+            outcome.as_ref().err().into_iter().for_each(report);
             ToolResult::new(call.id, &outcome)
         }
         Err(rejected) => rejected.into(),
     }
 }
 
-/// Logs the causes of a failure of the storage, which no reply contains (`[W5]`).
-fn log_failure(error: &memory_tool::Error) {
+/// Logs a failure of the storage. Other errors are of the client.
+fn report(error: &memory_tool::Error) {
     if std::error::Error::source(error).is_some() {
-        tracing::error!(error = error as &dyn std::error::Error, "a command failed");
+        log_failure(error);
     }
 }

@@ -1,9 +1,10 @@
 """Runs the tool `memory` of an MCP server over standard input and output.
 
 Usage: driver.py PROGRAM [ARGUMENT]...
+       driver.py URL TOKEN
 
-PROGRAM serves MCP on its standard streams. Each input line is a `tool_use` block or only its `input`, in JSON. Each
-output line is a `tool_result` block.
+PROGRAM serves MCP on its standard streams, and URL over streamable HTTP. Each input line is a `tool_use` block or only
+its `input`, in JSON. Each output line is a `tool_result` block.
 """
 
 import asyncio
@@ -11,13 +12,19 @@ import json
 import sys
 
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 
 NAME = "memory"
 NO_CALL = "Error: The driver takes a tool_use block with id, name and an input object, or the input object alone"
 
 
 async def main():
-    server = StdioServerParameters(command=sys.argv[1], args=sys.argv[2:])
+    target, *arguments = sys.argv[1:]
+    if target.startswith("http"):
+        authorized = create_mcp_http_client({"authorization": f"Bearer {arguments[0]}"})
+        server = streamable_http_client(target, http_client=authorized)
+    else:
+        server = StdioServerParameters(command=target, args=arguments)
     async with Client(server) as client:
         # Binary mode, because text mode also splits lines at carriage returns.
         while line := await asyncio.to_thread(sys.stdin.buffer.readline):

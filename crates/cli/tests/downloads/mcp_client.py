@@ -1,7 +1,7 @@
 """Uses the memory with the official Python client, over standard input and output and over HTTP, with the newest
 revision of the protocol and with the one before it. Prints the observations as JSON.
 
-    client.py PROGRAM STORE URL
+    client.py PROGRAM STORE URL TOKEN
 """
 
 import asyncio
@@ -10,11 +10,12 @@ import sys
 import warnings
 
 from mcp import Client, MCPError, StdioServerParameters, types
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
 from mcp.client.subscriptions import ResourceUpdated
 
 warnings.simplefilter("ignore")  # the methods of older revisions are deprecated
 
-PROGRAM, STORE, URL = sys.argv[1:]
+PROGRAM, STORE, URL, TOKEN = sys.argv[1:]
 PATH = "/memories/a b.txt"
 FILE = "memory:///a%20b.txt"
 
@@ -97,7 +98,9 @@ async def main():
     observations = {"stdio": {}, "http": {}}
     for mode in ["auto", "legacy"]:
         stdio = StdioServerParameters(command=PROGRAM, args=["mcp", "--store", STORE])
-        for transport, target in [("stdio", stdio), ("http", URL)]:
+        authorized = create_mcp_http_client({"authorization": f"Bearer {TOKEN}"})
+        http = streamable_http_client(URL, http_client=authorized)
+        for transport, target in [("stdio", stdio), ("http", http)]:
             updated = asyncio.Queue()
             observations[transport][mode] = await observe(target, mode)
     print(json.dumps(observations))

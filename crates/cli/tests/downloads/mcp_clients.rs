@@ -9,14 +9,20 @@ use memory_tool_test_fixtures::session::{Place, program};
 use memory_tool_test_servers::{McpClients, python_with_mcp};
 use serde_json::{Value, json};
 
-use crate::http_server::{self, HttpServer, TOKEN};
+use crate::server::{Server, new_token};
 
 const PAGE: &str = include_str!("../../../../docs/mcp.md");
 
-impl HttpServer {
+impl Server {
     fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
+}
+
+/// A server whose memory is the store of a place, and a token for it.
+fn start(place: &Place) -> (Server, String) {
+    let (token, _) = new_token(place, &["--memory", "store", "--right", "tool", "--create"]);
+    (Server::start_as(program().args(["serve", "--store"]).arg(place.outside("")), place), token)
 }
 
 fn succeed(command: &mut Command) -> String {
@@ -41,9 +47,12 @@ fn scenarios(heading: &str) -> BTreeSet<String> {
 
 pub(crate) fn conformance_suite_passes_as_the_page_reports() {
     let place = Place::new();
-    let server = HttpServer::start(&place, &[]);
+    let (server, token) = start(&place);
     let clients = McpClients::install().unwrap();
     let mut suite = clients.conformance();
+    // The suite has no option for a token.
+    let authorize = concat!("--import=", env!("CARGO_MANIFEST_DIR"), "/tests/downloads/authorize.mjs");
+    suite.env("NODE_OPTIONS", authorize).env("TOKEN", token);
     suite.args(["server", "--suite", "all", "--url", &server.url()]).current_dir(place.outside(""));
     let output = suite.output().unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
@@ -61,7 +70,7 @@ pub(crate) fn conformance_suite_passes_as_the_page_reports() {
 pub(crate) fn inspector_finds_no_mistake() {
     let place = Place::new();
     let clients = McpClients::install().unwrap();
-    let server = HttpServer::start(&place, &[]);
+    let (server, token) = start(&place);
     let inspect = |target: &[&str], words: &[&str]| -> Value {
         let mut inspector = clients.inspector(&place.outside("home"));
         let printed = succeed(inspector.arg("--cli").args(target).args(words));
@@ -72,7 +81,8 @@ pub(crate) fn inspector_finds_no_mistake() {
     let over_stdio = [program, "mcp", "--store", store.to_str().unwrap()];
     let separate = [&over_stdio[..], &["--separate-tools"]].concat();
     let url = server.url();
-    let over_http = [url.as_str(), "--transport", "http"];
+    let header = format!("Authorization: Bearer {token}");
+    let over_http = [url.as_str(), "--transport", "http", "--header", &header];
     // Problems of the schemas for other clients are errors.
     let tools = inspect(&over_stdio, &["--method", "tools/list", "--strict"]);
     assert_eq!(tools["tools"].as_array().unwrap().len(), 2);
@@ -92,21 +102,16 @@ pub(crate) fn inspector_finds_no_mistake() {
         let prompt = inspect(target, &["--method", "prompts/get", "--prompt-name", "tidy_memory"]);
         assert_eq!(prompt["messages"][0]["role"], "user");
     }
-    let options = ["--listen", "127.0.0.1:0", "--token-env", "MCP_TOKEN"];
-    let server = HttpServer::start_as(http_server::server(&place, &options).env("MCP_TOKEN", TOKEN));
-    let header = format!("Authorization: Bearer {TOKEN}");
-    let target = [&server.url(), "--transport", "http", "--header", &header];
-    assert_eq!(inspect(&target, &["--method", "tools/list"])["tools"][0]["name"], "memory");
 }
 
 pub(crate) fn python_client_works() {
     let place = Place::new();
-    let server = HttpServer::start(&place, &[]);
+    let (server, token) = start(&place);
     let script = place.outside("client.py");
     fs::write(&script, include_str!("mcp_client.py")).unwrap();
     let program = program();
     let mut python = Command::new(python_with_mcp().unwrap());
-    python.arg(script).arg(program.get_program()).arg(place.outside("other")).arg(server.url());
+    python.arg(script).arg(program.get_program()).arg(place.outside("other")).arg(server.url()).arg(token);
     let results: Value = serde_json::from_str(&succeed(&mut python)).unwrap();
     for transport in ["stdio", "http"] {
         for (mode, revision) in [("auto", "2026-07-28"), ("legacy", "2025-11-25")] {
@@ -144,14 +149,30 @@ const CASES: [&str; 10] = [
 ];
 
 pub(crate) fn server_passes_the_suite_of_memory_tools() {
+    let server = format!("'{DRIVER}' '{}' mcp --store {{dir}} {{options}}", env!("CARGO_BIN_EXE_memory-tool"));
+    passes(&server, &["--plain-files", "{dir}/memories"], &CASES[..by_tier(3, CASES.len())]);
+}
+
+/// Each case has its own memory in one server, and its own token.
+pub(crate) fn http_passes_the_suite_of_memory_tools() {
+    let place = Place::new();
+    new_token(&place, &["--admin"]); // the server requires a file
+    let server = Server::start(&place);
+    let connect = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/downloads/mcp_token.py");
+    let (program, tokens) = (env!("CARGO_BIN_EXE_memory-tool"), place.outside("tokens.json"));
+    let arguments = format!("'{connect}' '{program}' '{}' {} {{dir}} '{DRIVER}'", tokens.display(), server.url());
+    passes(&arguments, &[], &CASES[3..by_tier(6, CASES.len())]);
+}
+
+const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drivers/mcp/driver.py");
+
+/// Runs cases of the conformance suite for memory tools by Python with these arguments.
+fn passes(arguments: &str, options: &[&str], cases: &[&str]) {
     let python = python_with_mcp().unwrap();
-    let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drivers/mcp/driver.py");
-    let server = format!("'{}' mcp --store {{dir}} {{options}}", env!("CARGO_BIN_EXE_memory-tool"));
-    let command = format!("'{}' -B '{driver}' {server}", python.display());
+    let command = format!("'{}' -B {arguments}", python.display());
     let mut suite = program();
     // The client takes a second to start.
-    suite.args(["conformance", "--timeout", "120", "--plain-files", "{dir}/memories", "--command", &command]);
-    let cases = &CASES[..by_tier(3, CASES.len())];
+    suite.args(["conformance", "--timeout", "120", "--command", &command]).args(options);
     let printed = succeed(suite.args(cases.iter().map(|case| format!("--filter={case}"))));
     assert!(printed.contains(&format!("\n{} passed, 0 failed, 0 ignored", cases.len())), "{printed}");
 }

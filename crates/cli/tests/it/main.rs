@@ -36,6 +36,8 @@ mod readme;
 mod search;
 #[cfg(all(feature = "server", unix))]
 mod serve;
+#[cfg(all(feature = "server", unix))]
+mod server;
 mod stores;
 #[cfg(unix)]
 mod terminal;

@@ -1,16 +1,22 @@
 //! `memory-tool mcp`: the server of the Model Context Protocol.
 
 mod changes;
-mod http;
-mod http_server;
 mod order;
 mod page;
 mod schema;
 mod stdio;
 
+use std::process::Command;
+
+use memory_tool_test_fixtures::session::{Place, program};
 use serde_json::{Value, json};
 
-use http_server::server;
+/// A command that serves the store of a place with these options.
+fn server(place: &Place, options: &[&str]) -> Command {
+    let mut server = program();
+    server.arg("mcp").arg("--store").arg(place.store()).args(options);
+    server
+}
 
 fn request(id: u64, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})

@@ -1,70 +1,22 @@
 //! `memory-tool serve` and `memory-tool token`, as processes over real sockets.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
 use memory_tool_test_fixtures::by_tier;
-use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
+use memory_tool_test_fixtures::session::{PATIENCE, Place, program};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use serde_json::{Value, json};
 
+use super::server::{Server, new_token, store, token, with_files};
+
 const LARGEST: usize = 16 * 1024 * 1024;
 
-/// Runs `memory-tool token`, and returns its lines.
-fn token(place: &Place, arguments: &[&str]) -> Vec<String> {
-    let mut command = program();
-    command.args(["token", arguments[0], "--tokens"]).arg(place.outside("tokens.json")).args(&arguments[1..]);
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
-}
-
-/// Creates a token. Returns it, and its id.
-fn new_token(place: &Place, arguments: &[&str]) -> (String, String) {
-    let lines = token(place, &[&["new", "--actor", "user/42"], arguments].concat());
-    (lines[1].clone(), lines[0].strip_prefix("id: ").unwrap().to_owned())
-}
-
-/// A server of a database. It is killed on drop.
-struct Server {
-    process: Child,
-    address: String,
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // Both fail if the process has exited.
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
 impl Server {
-    fn start(place: &Place) -> Self {
-        Self::start_at(place, &store(place))
-    }
-
-    fn start_at(place: &Place, store: &str) -> Self {
-        let tokens = place.outside("tokens.json");
-        let arguments = ["--listen", "127.0.0.1:0", "--store", store, "--tokens", tokens.to_str().unwrap()];
-        Self::start_with(&arguments)
-    }
-
-    fn start_with(arguments: &[&str]) -> Self {
-        let mut command = with_files(256, "-S");
-        let mut process =
-            command.arg("serve").args(arguments).stdin(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stderr.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim_end().strip_prefix("memory-tool: listening on http://");
-        Self { address: address.unwrap_or_else(|| panic!("{line}")).to_owned(), process }
-    }
-
     fn head(&self, path: &str, headers: &[(&str, &str)], length: usize) -> TcpStream {
         let host = headers.iter().find(|(name, _)| *name == "host").map_or(self.address.as_str(), |(_, host)| host);
         let mut head =
@@ -98,22 +50,6 @@ impl Server {
         stream.read_to_string(&mut response).unwrap();
         response
     }
-
-    fn signal(&self, signal: &str) {
-        assert!(Command::new("kill").args([signal, &self.process.id().to_string()]).status().unwrap().success());
-    }
-}
-
-/// The program with a limit of open files.
-fn with_files(limit: u64, kind: &str) -> Command {
-    let mut command = Command::new("sh");
-    let script = format!("ulimit {kind} -n {limit} && exec \"$0\" \"$@\"");
-    command.args(["-c", &script]).arg(program().get_program()).env_remove("MEMORY_TOOL_STORE");
-    command
-}
-
-fn store(place: &Place) -> String {
-    format!("sqlite:{}", place.outside("memory.db").display())
 }
 
 fn response(mut stream: TcpStream) -> (u16, Value) {
@@ -263,6 +199,57 @@ fn idle_and_cut_connections_keep_nobody_out() {
     drop(idle);
 }
 
+#[test]
+fn causes_of_failures_are_in_the_log_only() {
+    let place = Place::new();
+    let (secret, _) = new_token(&place, &["--memory", "store", "--right", "tool"]);
+    place.session().close();
+    place.break_storage();
+    let directory = place.outside("");
+    let mut server = Server::start_as(program().args(["serve", "--store"]).arg(&directory), &place);
+    let (status, body) = server.call("store", &secret, &view("/memories"));
+    assert!(status == 500 && body["error"]["message"] == "the storage failed", "{body}");
+    server.signal("-TERM");
+    let (status, errors) = server.finish();
+    assert!(status == Some(143) && errors.contains("lock"), "{errors}");
+}
+
+#[cfg(feature = "mcp")]
+#[test]
+fn a_signal_ends_the_server_while_a_stream_of_mcp_is_open() {
+    let place = Place::new();
+    let (secret, _) = new_token(&place, &["--memory", "alice", "--right", "tool", "--create"]);
+    let authorization = format!("Bearer {secret}");
+    let headers = [
+        ("authorization", authorization.as_str()),
+        ("accept", "application/json, text/event-stream"),
+        ("content-type", "application/json"),
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "subscriptions/listen"),
+    ];
+    let listen = json!({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
+        "notifications": {"resourcesListChanged": true},
+        "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }});
+    let listen = listen.to_string();
+    for (signal, status) in [("-INT", 130), ("-TERM", 143)] {
+        let mut server = Server::start(&place);
+        let mut stream = server.head("/mcp", &headers, listen.len());
+        stream.write_all(listen.as_bytes()).unwrap();
+        let mut start = [0; 12];
+        stream.read_exact(&mut start).unwrap();
+        assert_eq!(&start, b"HTTP/1.1 200");
+        let idle = TcpStream::connect(&server.address).unwrap();
+        server.signal(signal);
+        assert_eq!(server.finish(), (Some(status), String::new()));
+        drop(idle);
+    }
+}
+
 /// Raises the limit of open files of this process.
 fn allow_files(files: u64) {
     let (limit, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
@@ -270,6 +257,18 @@ fn allow_files(files: u64) {
         assert!(most >= files, "the limit of open files is {most}, but this test needs {files}: raise the hard limit");
         setrlimit(Resource::RLIMIT_NOFILE, files, most).unwrap();
     }
+}
+
+#[test]
+fn an_address_in_use_is_reported() {
+    let place = Place::new();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let mut command = program();
+    command.args(["serve", "--listen", &address, "--store", &store(&place), "--tokens"]);
+    let output = command.arg(place.outside("tokens.json")).output().unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert!(errors.starts_with(&format!("memory-tool: cannot serve at {address}: ")), "{errors}");
 }
 
 #[test]
@@ -358,7 +357,7 @@ fn a_server_that_ends_under_load_loses_nothing_acknowledged() {
             while lines(&place) < 20 {}
             server.signal(signal);
         });
-        assert_eq!(wait_for_end(&mut server.process).code(), status);
+        assert_eq!(server.finish().0, status);
         let found = lines(&place);
         assert!(kept >= 20 && found >= kept, "{signal}: {found} of {kept}");
     }
@@ -411,7 +410,7 @@ fn a_file_has_all_settings() {
     let required = format!("store = {store:?}\ntokens = {tokens:?}\nlisten = \"127.0.0.1:0\"\n");
     let settings = format!("{required}[limits]\nbody_bytes = 1000\n[memory]\nmax_files = 1\n");
     assert_eq!(configured(&place, &settings, &["--check"]), (Some(0), String::new()));
-    let server = Server::start_with(&["--config", place.outside("server.toml").to_str().unwrap()]);
+    let server = Server::spawn(program().args(["serve", "--config"]).arg(place.outside("server.toml")));
     let (status, body) = server.call("alice", &secret, &create("/memories/a.txt"));
     assert_eq!((status, &body["content"][0]["is_error"]), (200, &Value::Null), "{body}");
     let (_, body) = server.call("alice", &secret, &create("/memories/b.txt"));

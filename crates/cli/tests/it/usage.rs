@@ -243,7 +243,7 @@ fn other_forms_of_a_shell_are_refused_in_each_option_that_takes_a_path() {
             &["import", "--store=b", path],
             &["keygen", "--output", path],
             &["man", "--directory", path],
-            &["mcp", "--store=b", "--listen=127.0.0.1:0", "--token-file", path],
+            &["serve", "--store=b", "--tokens", path],
         ] {
             let (status, _, errors) = at_home(&place, arguments);
             assert!(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memory_tool::command::TurnGuard;
+use memory_tool::command::{CommandName, TurnGuard};
 use memory_tool::history::{Entry, History, LogFilter};
 use memory_tool::store::{Batch, MemoryName, Precondition, ReadOptions, StorePath};
 use memory_tool::{FileEntry, Node, Store, StoreError};
@@ -70,11 +70,14 @@ pub(crate) async fn exists(memory: &Arc<OpenMemory>) -> Result<bool, ApiError> {
     Ok(exists)
 }
 
-/// Refuses changes of an archived store.
+/// Refuses a command that may change an archived store.
 ///
 /// # Errors
 /// [`ApiError`] 400 if it is archived.
-pub(crate) async fn refuse_archived(memory: &OpenMemory) -> Result<(), ApiError> {
+pub(crate) async fn refuse_archived(memory: &OpenMemory, command: Option<CommandName>) -> Result<(), ApiError> {
+    if command == Some(CommandName::View) {
+        return Ok(());
+    }
     let (found, _) = read_record::<StoreRecord>(&*memory.memory.store(), "store").await?;
     if found.is_some_and(|found| found.archived_at.is_some()) { Err(archived()) } else { Ok(()) }
 }

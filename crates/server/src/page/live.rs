@@ -4,38 +4,44 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
+use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
+use axum::response::IntoResponse as _;
 use axum::response::sse::{Event, Sse};
-use axum::response::{IntoResponse as _, Response};
 use futures::stream;
-use tokio::time::timeout;
+use tokio::time::sleep;
 
 use super::{App, Opened, Page, Visitor};
 use crate::access::Right;
-use crate::error::ApiError;
 use crate::path::Path;
+use crate::service::Running;
 
 /// The time after which the session is checked again. The event keeps the connection open.
 const CHECK: Duration = Duration::from_secs(10);
 
-pub(super) async fn changes(State(service): App, visitor: Visitor, Path(id): Path<String>, headers: HeaderMap) -> Page {
+pub(super) async fn changes(
+    State(service): App,
+    visitor: Visitor,
+    Path(id): Path<String>,
+    Extension(running): Extension<Arc<Running>>,
+    headers: HeaderMap,
+) -> Page {
     let opened = Opened::find(&service, &visitor, &id, Right::Read).await?;
-    let permit = Arc::clone(&service.live).try_acquire_owned().map_err(|_| ApiError::busy())?;
+    running.become_stream(&service)?;
     let watch = opened.memory.watch().await;
-    let events = stream::unfold((watch, permit, opened), move |(mut watch, permit, opened)| {
+    let events = stream::unfold((watch, opened, running), move |(mut watch, opened, running)| {
         let (service, headers) = (Arc::clone(&service), headers.clone());
         async move {
-            let event = match timeout(CHECK, watch.next()).await {
-                Ok(Some(_)) => Event::default().event("change").data(""),
-                Ok(None) => return None,
-                Err(_) => Event::default().comment(""),
+            let token = running.token();
+            let event = tokio::select! {
+                changes = watch.next() => changes.map(|_| Event::default().event("change").data(""))?,
+                () = sleep(CHECK) => Event::default().comment(""),
+                () = service.streams_ended(&token) => return None,
             };
             let (visitor, _) = Visitor::of(&service, &headers)?;
             visitor.caller.check(Right::Read, Some(&opened.open.name)).ok()?;
-            Some((Ok::<_, Infallible>(event), (watch, permit, opened)))
+            Some((Ok::<_, Infallible>(event), (watch, opened, running)))
         }
     });
-    let response: Response = Sse::new(events).into_response();
-    Ok(response)
+    Ok(Sse::new(events).into_response())
 }

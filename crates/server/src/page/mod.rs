@@ -228,7 +228,7 @@ impl Opened {
     /// [`find`](Self::find), to change something.
     async fn find_to_change(service: &Service, visitor: &Visitor, id: &str) -> Result<Self, PageError> {
         let opened = Self::find(service, visitor, id, Right::Write).await?;
-        refuse_archived(&opened.open).await?;
+        refuse_archived(&opened.open, None).await?;
         Ok(opened)
     }
 }

@@ -76,7 +76,7 @@ pub(super) async fn act(State(service): App, visitor: Visitor, Path(id): Path<St
             std::iter::once(summary).chain(problems.take(100)).collect()
         }
         "expire" => {
-            crate::api::refuse_archived(&opened.open).await?;
+            crate::api::refuse_archived(&opened.open, None).await?;
             let report = opened.memory.expire().await?;
             let removed = report.removed.iter().take(100).map(|path| visible(path.as_str()));
             std::iter::once(format!("Removed {} expired files.", report.removed.len())).chain(removed).collect()

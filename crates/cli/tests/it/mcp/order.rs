@@ -1,7 +1,5 @@
 //! Commands that a client sends without waiting for replies (`[X5]`).
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
 use std::process::Command;
 
 use memory_tool_test_fixtures::by_tier;
@@ -9,8 +7,6 @@ use memory_tool_test_fixtures::session::{Place, Session, program};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use super::http::Response;
-use super::http_server::HttpServer;
 use super::{call, create, initialize, initialized, request, text};
 
 /// A server of a directory and one of a database.
@@ -107,34 +103,6 @@ fn next_response(session: &mut Session) -> Value {
     std::iter::repeat_with(|| session.receive()).find(|message| message.get("id").is_some()).unwrap()
 }
 
-/// Parallel requests use several connections, on which a later one may arrive first.
-#[test]
-fn commands_over_http_take_effect_in_the_order_in_which_they_were_sent() {
-    let place = Place::new();
-    for mut command in commands(&place) {
-        let server = HttpServer::start_as(command.args(["--listen", "127.0.0.1:0"]));
-        let id = server.session();
-        let mut last_id = 0;
-        check(|inputs| {
-            let first = last_id + 1;
-            last_id += inputs.len() as u64;
-            let bodies: Vec<_> = (first..).zip(inputs).map(|(id, input)| call(id, input.clone()).to_string()).collect();
-            let connect = |body: &String| server.connect("/mcp", "POST", &[("mcp-session-id", &id)], body.len());
-            let mut streams: Vec<TcpStream> = bodies.iter().map(connect).collect();
-            for (stream, body) in streams.iter_mut().zip(&bodies).rev() {
-                stream.write_all(body.as_bytes()).unwrap();
-            }
-            streams.into_iter().map(|stream| response(stream).message()).collect()
-        });
-    }
-}
-
-fn response(mut stream: TcpStream) -> Response {
-    let mut response = Vec::new();
-    stream.read_to_end(&mut response).unwrap();
-    Response::parse(&response)
-}
-
 /// Keeps commands that change the memory waiting until the result is dropped.
 fn busy_database(place: &Place) -> Connection {
     let connection = Connection::open(place.database()).unwrap();
@@ -167,29 +135,4 @@ fn a_slow_command_stops_no_ping_and_a_cancelled_one_gives_up_its_place() {
         assert_eq!(listed.contains(name), is_there, "{listed}");
     }
     assert!(session.finish().1.success());
-}
-
-#[test]
-fn a_slow_command_over_http_stops_no_ping_and_no_other_session() {
-    let place = Place::new();
-    let [_, mut command] = commands(&place);
-    let server = HttpServer::start_as(command.args(["--listen", "127.0.0.1:0"]));
-    let (slow, other) = (server.session(), server.session());
-    let post = |session: &str, message: &Value| server.post(&[("mcp-session-id", session)], message).message();
-    post(&slow, &call(1, create("/memories/first", "")));
-    let busy = busy_database(&place);
-    let send = |message: Value| {
-        let body = message.to_string();
-        let mut stream = server.connect("/mcp", "POST", &[("mcp-session-id", &slow)], body.len());
-        stream.write_all(body.as_bytes()).unwrap();
-        stream
-    };
-    let create = send(call(2, create("/memories/slow", "")));
-    let view = send(call(3, json!({"command": "view", "path": "/memories/slow"})));
-    assert_eq!(post(&slow, &request(4, "ping", json!({})))["result"], json!({}));
-    let listed = post(&other, &call(1, json!({"command": "view", "path": "/memories"})));
-    assert!(text(&listed).contains("/memories/first") && !text(&listed).contains("slow"));
-    drop(busy);
-    assert_eq!(text(&response(create).message()), "File created successfully at: /memories/slow");
-    assert!(text(&response(view).message()).starts_with("Here's the content of /memories/slow"));
 }

@@ -7,32 +7,35 @@ use memory_tool::{Error, ErrorKind, ToolDefinition};
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use crate::arguments::McpArguments;
+use crate::error::ApiError;
 use crate::mcp::arguments::{self, COMMAND, fields, is_optional};
 use crate::mcp::search::{self, SearchFailure};
+use crate::mcp::{Mcp, Report};
 
 /// The tools of a server.
 #[derive(Debug)]
 pub(super) struct Tools {
     pub(super) list: Vec<Tool>,
     pub(super) is_read_only: bool,
+    /// Reports failures of the storage.
+    pub(super) report: Report,
 }
 
-/// The definitions of the tools.
-pub(super) fn definitions(arguments: &McpArguments) -> Tools {
-    let is_read_only = arguments.serving.memory.policies.is_read_only();
-    let create_overwrites = arguments.serving.overwrites.create_overwrites;
-    let annotated = |tool: Tool, command: Option<CommandName>| {
-        let annotations = annotations(command, create_overwrites);
-        tool.with_annotations(if is_read_only { annotations.read_only(true).destructive(false) } else { annotations })
-    };
-    let mut list = if arguments.separate_tools {
-        CommandName::ALL.map(|command| annotated(separate_tool(command), Some(command))).to_vec()
-    } else {
-        vec![annotated(single_tool(), None)]
-    };
-    list.push(search::definition());
-    Tools { list, is_read_only }
+impl Tools {
+    pub(super) fn new(mcp: &Mcp) -> Self {
+        let Mcp { separate_tools, create_overwrites, read_only, report } = *mcp;
+        let annotated = |tool: Tool, command: Option<CommandName>| {
+            let annotations = annotations(command, create_overwrites);
+            tool.with_annotations(if read_only { annotations.read_only(true).destructive(false) } else { annotations })
+        };
+        let mut list = if separate_tools {
+            CommandName::ALL.map(|command| annotated(separate_tool(command), Some(command))).to_vec()
+        } else {
+            vec![annotated(single_tool(), None)]
+        };
+        list.push(search::definition());
+        Self { list, is_read_only: read_only, report }
+    }
 }
 
 fn single_tool() -> Tool {
@@ -171,6 +174,12 @@ pub(super) fn search_result(outcome: Result<SearchReport, SearchFailure>) -> Cal
         Err(SearchFailure::Invalid(message)) => failure(message, ErrorKind::Invalid, false),
         Err(SearchFailure::Command(error)) => result(&Err(error)),
     }
+}
+
+/// The result of a change that the server refuses.
+pub(super) fn refused(error: &ApiError) -> CallToolResult {
+    let kind = if error.status().is_client_error() { ErrorKind::Refused } else { ErrorKind::Other };
+    failure(format!("Error: {error}"), kind, false)
 }
 
 fn failure(message: String, kind: ErrorKind, is_retryable: bool) -> CallToolResult {

@@ -1,11 +1,10 @@
 //! [`Order`]: the commands of one client take effect in the order in which it sent them (`[X5]`).
 
 use std::collections::{BTreeSet, VecDeque};
-use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hyper::http::request::Parts;
+use axum::http::request::Parts;
 use memory_tool::command::{CommandName, CommandQueue, Turn};
 use rmcp::model::{ClientRequest, Extensions, GetExtensions as _, JsonRpcRequest, RequestId};
 use tokio::sync::Notify;
@@ -166,18 +165,18 @@ impl Ids {
     }
 }
 
-/// The orders of clients without sessions, such as clients of the revision 2026-07-28. Only the address and the ids of
+/// The orders of clients without sessions, such as clients of the revision 2026-07-28. Only the token and the ids of
 /// their requests tell them apart.
 #[derive(Debug, Default)]
-pub(super) struct Strangers(Mutex<VecDeque<(IpAddr, Arc<Order>)>>);
+pub(super) struct Strangers(Mutex<VecDeque<(Arc<str>, Arc<Order>)>>);
 
 impl Strangers {
     /// The order of the client that sent a request.
-    pub(super) fn order(&self, address: IpAddr, id: &RequestId) -> Arc<Order> {
+    pub(super) fn order(&self, token: &Arc<str>, id: &RequestId) -> Arc<Order> {
         let RequestId::Number(id) = id else { return Arc::new(Order::new(0)) };
         let mut orders = lock(&self.0);
         let ahead = |order: &Order| id.checked_sub(lock(&order.ids).next).filter(|ahead| (0..64).contains(ahead));
-        let candidates = orders.iter().enumerate().filter(|(_, (given, _))| *given == address);
+        let candidates = orders.iter().enumerate().filter(|(_, (given, _))| given == token);
         let nearest = candidates.filter_map(|(index, (_, order))| Some((ahead(order)?, index))).min();
         // The order that was used last is the last one.
         let order = nearest
@@ -186,7 +185,7 @@ impl Strangers {
         if orders.len() >= MAX_CLIENTS {
             orders.pop_front();
         }
-        orders.push_back((address, Arc::clone(&order)));
+        orders.push_back((Arc::clone(token), Arc::clone(&order)));
         order
     }
 }
@@ -202,8 +201,6 @@ fn command(request: &ClientRequest) -> Option<Option<CommandName>> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::Ipv4Addr;
-
     use rmcp::model::ClientJsonRpcMessage;
     use serde_json::json;
 
@@ -290,22 +287,21 @@ mod tests {
 
     #[test]
     fn clients_without_sessions_are_told_apart() {
-        let (strangers, other) = (Strangers::default(), IpAddr::from([192, 0, 2, 1]));
-        let local = IpAddr::from(Ipv4Addr::LOCALHOST);
-        let order = |address, id| {
-            let order = strangers.order(address, &RequestId::Number(id));
+        let (strangers, token, other) = (Strangers::default(), Arc::from("a"), Arc::from("b"));
+        let order = |token, id| {
+            let order = strangers.order(token, &RequestId::Number(id));
             drop(Arrival { order: &order, id });
             order
         };
-        let first = order(local, 1);
-        assert!(Arc::ptr_eq(&first, &order(local, 2)));
-        let second = order(local, 1);
+        let first = order(&token, 1);
+        assert!(Arc::ptr_eq(&first, &order(&token, 2)));
+        let second = order(&token, 1);
         assert!(!Arc::ptr_eq(&first, &second));
-        assert!(Arc::ptr_eq(&first, &order(local, 3)) && Arc::ptr_eq(&second, &order(local, 2)));
-        assert!(!Arc::ptr_eq(&first, &order(other, 4)));
+        assert!(Arc::ptr_eq(&first, &order(&token, 3)) && Arc::ptr_eq(&second, &order(&token, 2)));
+        assert!(!Arc::ptr_eq(&first, &order(&other, 4)));
         // A request overtook the one before it.
-        assert!(Arc::ptr_eq(&first, &order(local, 5)));
-        (0..10_000).for_each(|id| _ = order(other, id * 100));
+        assert!(Arc::ptr_eq(&first, &order(&token, 5)));
+        (0..10_000).for_each(|id| _ = order(&other, id * 100));
         assert!(lock(&strangers.0).len() <= MAX_CLIENTS);
     }
 }

@@ -1,11 +1,12 @@
-//! The server on standard input and output, with one message per line.
+//! One client over a pair of streams, such as standard input and output, with one message per line.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use bytes::Bytes;
+use axum::body::Bytes;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta as _, ProtocolVersion, RequestId,
@@ -13,19 +14,20 @@ use rmcp::model::{
 };
 use rmcp::transport::Transport;
 use serde::Serialize;
+use tokio::io::{
+    AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufReader,
+};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use crate::exit_status::ExitStatus;
-use crate::failure::{Context as _, Failure};
-use crate::interruption::Interruption;
+use crate::mcp::handler::Handler;
+use crate::mcp::message::escape_line_separators;
 use crate::mcp::order::Order;
-use crate::mcp::server::{Server, SharedMemory};
-use crate::mcp::{lock, message};
-use crate::output::{ReaderState, write_line};
-use crate::protocol::{Line, MAX_LINE_BYTES, escape_line_separators, lines_of_standard_input};
+use crate::mcp::{McpError, lock, message};
+
+/// The maximum length of a line in bytes, without its line feed.
+const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 
 /// The number of responses that wait until the client reads them.
 const MAX_UNREAD: usize = 16;
@@ -34,49 +36,126 @@ const MAX_UNREAD: usize = 16;
 const MAX_UNANSWERED: usize = 256;
 const MAX_UNANSWERED_BYTES: usize = 4 * MAX_LINE_BYTES;
 
-/// The time for running commands to finish after a signal.
+/// The time for running commands to finish after the end.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Serves one client until the input ends, the output is closed, or a signal arrives.
-pub(super) async fn serve(memory: Arc<SharedMemory>, interruption: &mut Interruption) -> Result<ExitStatus, Failure> {
-    let (output, responses) = channel(MAX_UNREAD);
-    let writing = spawn_blocking(|| write_lines(responses));
+/// Serves one client until the input ends, the output is closed, or `end` completes.
+pub(super) async fn serve(
+    handler: Handler,
+    input: impl AsyncRead,
+    output: impl AsyncWrite,
+    end: impl Future<Output = ()>,
+) -> Result<(), McpError> {
+    let (read, lines) = channel(1);
+    let (responses, written) = channel(MAX_UNREAD);
     let input_error = Arc::default();
     let transport = Stdio {
-        lines: lines_of_standard_input(),
-        output,
+        lines,
+        output: responses,
         rejection: None,
         order: Order::new(0),
         unanswered: Arc::default(),
         is_started: false,
         input_error: Arc::clone(&input_error),
     };
-    let starting = match interruption.or(rmcp::serve_server(Server::new(memory), transport)).await {
-        Ok(starting) => starting,
-        Err(status) => return Ok(ExitStatus::Interrupted { status }),
+    let stop = Notify::new();
+    let serving = async {
+        tokio::join!(respond(handler, transport, &stop), read_lines(input, read), write_lines(output, written))
     };
-    // It fails if the input ends before the first request.
-    if let Ok(running) = starting {
-        let stop = running.cancellation_token();
-        let mut ending = std::pin::pin!(running.waiting());
-        if let Err(status) = interruption.or(&mut ending).await {
-            stop.cancel();
-            let _ = timeout(GRACE, ending).await;
-            return Ok(ExitStatus::Interrupted { status });
+    let mut serving = pin!(serving);
+    tokio::select! {
+        biased;
+        () = end => {
+            stop.notify_one();
+            let _ = timeout(GRACE, serving).await;
+            Ok(())
         }
-    }
-    writing.await.map_err(|error| Failure::Output(error.into()))??;
-    match lock(&input_error).take() {
-        Some(error) => Err(error).context("cannot read standard input"),
-        None => Ok(ExitStatus::Success),
+        ((), (), output) = &mut serving => {
+            output.map_err(McpError::Output)?;
+            lock(&input_error).take().map_or(Ok(()), |error| Err(McpError::Input(error)))
+        }
     }
 }
 
+/// Responds to the messages of the client.
+async fn respond(handler: Handler, transport: Stdio, stop: &Notify) {
+    let running = tokio::select! {
+        biased;
+        () = stop.notified() => return,
+        running = rmcp::serve_server(handler, transport) => running,
+    };
+    // It fails if the input ends before the first request.
+    let Ok(running) = running else { return };
+    let cancel = running.cancellation_token();
+    let mut ending = pin!(running.waiting());
+    tokio::select! {
+        _ = &mut ending => {}
+        () = stop.notified() => {
+            cancel.cancel();
+            let _ = ending.await;
+        }
+    }
+}
+
+/// One line of the input, without its line feed. The last one may lack it.
+enum Line {
+    Whole(Vec<u8>),
+    /// A line longer than [`MAX_LINE_BYTES`], which was skipped.
+    TooLong,
+}
+
+/// Reads lines until the input ends or the receiver is dropped.
+async fn read_lines(input: impl AsyncRead, lines: Sender<io::Result<Line>>) {
+    let mut input = pin!(BufReader::new(input));
+    loop {
+        let line = tokio::select! {
+            line = read_line(&mut input) => line.transpose(),
+            () = lines.closed() => return,
+        };
+        let Some(line) = line else { return };
+        let is_last = line.is_err();
+        if lines.send(line).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// Reads the next line. Returns `None` at the end of the input.
+async fn read_line(mut input: impl AsyncBufRead + Unpin) -> io::Result<Option<Line>> {
+    let mut line = Vec::new();
+    // One byte more, for the line feed.
+    (&mut input).take(MAX_LINE_BYTES as u64 + 1).read_until(b'\n', &mut line).await?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if line.len() > MAX_LINE_BYTES {
+        drop(line);
+        loop {
+            let buffer = input.fill_buf().await?;
+            let (length, end) = (buffer.len(), buffer.iter().position(|byte| *byte == b'\n'));
+            input.consume(end.map_or(length, |end| end + 1));
+            if end.is_some() || length == 0 {
+                return Ok(Some(Line::TooLong));
+            }
+        }
+    }
+    Ok(Some(Line::Whole(line)))
+}
+
 /// Writes lines until there are no more, or the output is closed.
-fn write_lines(mut lines: Receiver<Bytes>) -> Result<(), Failure> {
-    while let Some(line) = lines.blocking_recv() {
-        if write_line(&mut io::stdout().lock(), line.into())? == ReaderState::Gone {
-            break;
+async fn write_lines(output: impl AsyncWrite, mut lines: Receiver<Bytes>) -> io::Result<()> {
+    let mut output = pin!(output);
+    while let Some(line) = lines.recv().await {
+        let write = async {
+            output.write_all(&line).await?;
+            output.write_all(b"\n").await?;
+            output.flush().await
+        };
+        match write.await {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => break,
+            written => written?,
         }
     }
     Ok(())

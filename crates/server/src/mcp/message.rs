@@ -1,5 +1,6 @@
-//! [`parse`]: parses a message of the protocol, which is untrusted.
+//! Messages of the protocol, which clients may forge.
 
+use axum::body::Bytes;
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcError, RequestId};
 use serde::Deserialize;
 use serde_json::error::Category;
@@ -14,7 +15,7 @@ const MAX_VALUES: usize = 10_000;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Parses a message. The error is the response to send.
-pub(crate) fn parse(json: &[u8]) -> Result<ClientJsonRpcMessage, JsonRpcError> {
+pub(super) fn parse(json: &[u8]) -> Result<ClientJsonRpcMessage, JsonRpcError> {
     let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
     if has_more_values_than(MAX_VALUES, json) {
         return Err(invalid(json, format!("Invalid request: the message has more than {MAX_VALUES} values")));
@@ -29,7 +30,7 @@ pub(crate) fn parse(json: &[u8]) -> Result<ClientJsonRpcMessage, JsonRpcError> {
 }
 
 /// The response to a message that is too long to be parsed.
-pub(crate) fn too_long(limit: usize) -> JsonRpcError {
+pub(super) fn too_long(limit: usize) -> JsonRpcError {
     let message = format!("Invalid request: the message is longer than {limit} bytes");
     JsonRpcError::new(None, ErrorData::invalid_request(message, None))
 }
@@ -63,9 +64,31 @@ fn has_more_values_than(limit: usize, json: &[u8]) -> bool {
     false
 }
 
+/// Escapes U+2028 and U+2029 in JSON (`[W2]`). Some clients split lines there.
+pub(super) fn escape_line_separators(json: Bytes) -> Bytes {
+    match str::from_utf8(&json) {
+        Ok(text) if text.contains(['\u{2028}', '\u{2029}']) => {
+            text.replace('\u{2028}', r"\u2028").replace('\u{2029}', r"\u2029").into()
+        }
+        _ => json,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn line_separators_are_escaped() {
+        for (json, escaped) in [
+            ("", ""),
+            (r#"{"a":"b"}"#, r#"{"a":"b"}"#),
+            ("\"\u{2028}\"", r#""\u2028""#),
+            ("\"a\u{2029}\u{2028}é\u{2027}\"", "\"a\\u2029\\u2028é\u{2027}\""),
+        ] {
+            assert_eq!(escape_line_separators(json.into()), escaped);
+        }
+    }
 
     fn refused(json: &str) -> (Option<RequestId>, i32) {
         let error = parse(json.as_bytes()).unwrap_err();

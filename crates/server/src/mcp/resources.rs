@@ -6,12 +6,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use memory_tool::command::{ImageView, Reply, ViewCommand};
 use memory_tool::store::StorePath;
-use memory_tool::{Error, FileEntry, MemoryPath, MemoryTool, Node, Store, StoreError, StoreExt as _};
+use memory_tool::{Error, FileEntry, MemoryPath, MemoryTool as _, Node, StoreError, StoreExt as _};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::model::{ErrorData, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
-use crate::failure;
+use crate::mcp::Report;
+use crate::mcp::handler::Target;
 
 /// The authority is empty.
 const PREFIX: &str = "memory:///";
@@ -63,13 +64,13 @@ pub(super) fn template() -> ResourceTemplate {
 
 /// One page of the list of files, and the cursor of the next page.
 pub(super) async fn list(
-    tool: &dyn MemoryTool,
-    store: &dyn Store,
+    target: &Target,
     cursor: Option<&str>,
+    report: Report,
 ) -> Result<(Vec<Resource>, Option<String>), ErrorData> {
     let last = cursor.map(path_of).transpose().map_err(|_| ErrorData::invalid_params("Invalid cursor", None))?;
-    record(tool, &MemoryPath::root()).await.map_err(|error| refusal(&error))?;
-    let files = store.list(MemoryPath::root()).await.map_err(|error| failed_read(&error))?;
+    record(target, &MemoryPath::root()).await.map_err(|error| refusal(&error, report))?;
+    let files = target.memory.store().list(MemoryPath::root()).await.map_err(|error| failed_read(&error, report))?;
     let is_later = |file: &FileEntry| last.as_ref().is_none_or(|last| file.path > **last);
     let mut listed: Vec<_> =
         files.into_iter().filter(|file| is_later(file) && !is_hidden(&file.path)).take(PAGE + 1).collect();
@@ -101,16 +102,16 @@ fn media_type(path: &StorePath) -> &'static str {
 }
 
 /// The contents of the file that a URI names.
-pub(super) async fn read(tool: &dyn MemoryTool, store: &dyn Store, uri: &str) -> Result<ResourceContents, ErrorData> {
+pub(super) async fn read(target: &Target, uri: &str, report: Report) -> Result<ResourceContents, ErrorData> {
     let path = path_of(uri)?;
-    match record(tool, &path).await {
+    match record(target, &path).await {
         Ok(Reply::Directory(_)) => return Err(not_found(uri, format!("{path} is a directory, not a file"))),
         Ok(Reply::Image(ImageView { media_type, content, .. })) => return Ok(blob(&content, uri, media_type)),
         Ok(_) | Err(Error::NotText { .. }) => {}
         Err(error @ Error::NotFound { .. }) => return Err(not_found(uri, error.to_string())),
-        Err(error) => return Err(refusal(&error)),
+        Err(error) => return Err(refusal(&error, report)),
     }
-    match store.read(&path).await.map_err(|error| failed_read(&error))? {
+    match target.memory.store().read(&path).await.map_err(|error| failed_read(&error, report))? {
         Node::File(file) => Ok(match String::from_utf8(file.content) {
             // No text of a reply holds U+0000 (`[W2]`).
             Ok(text) if text.contains('\0') => blob(text.as_bytes(), uri, "application/octet-stream"),
@@ -122,8 +123,8 @@ pub(super) async fn read(tool: &dyn MemoryTool, store: &dyn Store, uri: &str) ->
 }
 
 /// Views the first line, so that policies for commands, such as the audit log of views, also apply to resources.
-async fn record(tool: &dyn MemoryTool, path: &MemoryPath) -> Result<Reply, Error> {
-    tool.view(&ViewCommand::new(path.clone()).with_view_range(1..=1)).await
+async fn record(target: &Target, path: &MemoryPath) -> Result<Reply, Error> {
+    target.memory.tool().view(&ViewCommand::new(path.clone()).with_view_range(1..=1)).await
 }
 
 fn blob(content: &[u8], uri: &str, media_type: &str) -> ResourceContents {
@@ -135,8 +136,10 @@ fn not_found(uri: &str, message: String) -> ErrorData {
 }
 
 /// The error of a command for a client. Its causes go to the operator only (`[W5]`).
-fn refusal(error: &Error) -> ErrorData {
-    failure::eprint_causes(error);
+fn refusal(error: &Error, report: Report) -> ErrorData {
+    if error.source().is_some() {
+        report(error);
+    }
     match error {
         Error::Storage { .. } => ErrorData::internal_error(error.to_string(), None),
         _ => ErrorData::invalid_params(error.to_string(), None),
@@ -144,9 +147,9 @@ fn refusal(error: &Error) -> ErrorData {
 }
 
 /// The error of a store for a client. Its own text names only paths of the memory.
-fn failed_read(error: &StoreError) -> ErrorData {
+fn failed_read(error: &StoreError, report: Report) -> ErrorData {
     if error.source().is_some() {
-        failure::eprint_error(error);
+        report(error);
     }
     ErrorData::internal_error(format!("Error: {error}"), None)
 }

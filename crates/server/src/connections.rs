@@ -1,16 +1,12 @@
-//! [`Connections`]: the connections of the HTTP server, which are limited.
+//! [`Connections`]: the connections of the server, which are limited.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
-
-use crate::mcp::lock;
-
-/// The limit that keeps clients from exhausting the RAM and the file descriptors.
-const MAX_CONNECTIONS: usize = 256;
 
 /// The time to answer a request. After it, the client does not read the response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
@@ -20,9 +16,11 @@ const DELAY: Duration = Duration::from_millis(100);
 
 /// The connections. At the limit, a new connection takes the place of the one that has waited longest for a request, or
 /// else of the oldest stream of notifications. Their clients connect again.
-#[derive(Debug, Default)]
-pub(super) struct Connections {
+#[derive(Debug)]
+pub(crate) struct Connections {
+    max: usize,
     open: Mutex<HashMap<u64, Open>>,
+    next: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -34,7 +32,7 @@ struct Open {
 
 /// The activities of connections. The first ones are closed first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub(super) enum Activity {
+pub(crate) enum Activity {
     /// It waits for a request, or for the rest of one.
     Waiting,
     /// It sends notifications until the client closes it.
@@ -44,36 +42,38 @@ pub(super) enum Activity {
 }
 
 impl Connections {
-    /// Registers a connection once there is room for it.
-    pub(super) async fn add(self: &Arc<Self>, id: u64) -> Connection {
-        let close = Arc::new(Notify::new());
-        while !self.make_room() {
-            sleep(DELAY).await;
-        }
-        let open = Open { activity: Activity::Waiting, since: Instant::now(), close: Arc::clone(&close) };
-        lock(&self.open).insert(id, open);
-        Connection { id, all: Arc::clone(self), close }
+    pub(crate) fn new(max: usize) -> Arc<Self> {
+        Arc::new(Self { max, open: Mutex::default(), next: AtomicU64::default() })
     }
 
-    fn make_room(&self) -> bool {
-        let mut open = lock(&self.open);
-        if open.len() < MAX_CONNECTIONS {
-            return true;
+    /// Registers a connection once there is room for it.
+    pub(crate) async fn add(self: &Arc<Self>) -> Arc<Connection> {
+        while self.lock().len() >= self.max && !self.evict() {
+            sleep(DELAY).await;
         }
+        let (id, close) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::default());
+        let open = Open { activity: Activity::Waiting, since: Instant::now(), close: Arc::clone(&close) };
+        self.lock().insert(id, open);
+        Arc::new(Connection { id, all: Arc::clone(self), close })
+    }
+
+    /// Closes an idle connection. Returns whether there was one.
+    pub(crate) fn evict(&self) -> bool {
+        let mut open = self.lock();
         let is_idle = |open: &Open| open.activity != Activity::Answering || open.since.elapsed() > ANSWER_TIMEOUT;
         let idle = open.iter().filter(|(_, open)| is_idle(open));
         let longest = idle.min_by_key(|(id, open)| (open.activity, open.since, **id)).map(|(id, _)| *id);
-        match longest.and_then(|id| open.remove(&id)) {
-            Some(closed) => {
-                closed.close.notify_one();
-                true
-            }
-            None => false,
-        }
+        let closed = longest.and_then(|id| open.remove(&id));
+        closed.inspect(|closed| closed.close.notify_one()).is_some()
+    }
+
+    /// The map is valid even if a lock holder panicked.
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set(&self, id: u64, activity: Activity) {
-        if let Some(open) = lock(&self.open).get_mut(&id) {
+        if let Some(open) = self.lock().get_mut(&id) {
             open.activity = activity;
             open.since = Instant::now();
         }
@@ -82,7 +82,7 @@ impl Connections {
 
 /// A connection. It is unregistered on drop.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(crate) struct Connection {
     id: u64,
     all: Arc<Connections>,
     close: Arc<Notify>,
@@ -90,12 +90,12 @@ pub(super) struct Connection {
 
 impl Connection {
     /// Completes when the connection must be closed.
-    pub(super) async fn evicted(&self) {
+    pub(crate) async fn evicted(&self) {
         self.close.notified().await;
     }
 
     /// Changes what the connection does, until the result is dropped.
-    pub(super) fn begin(self: &Arc<Self>, activity: Activity) -> Busy {
+    pub(crate) fn begin(self: &Arc<Self>, activity: Activity) -> Busy {
         self.all.set(self.id, activity);
         Busy(Arc::clone(self))
     }
@@ -103,13 +103,20 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        lock(&self.all.open).remove(&self.id);
+        self.all.lock().remove(&self.id);
     }
 }
 
 /// The time of a connection in which it does something. It waits again on drop.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Connection>);
+pub(crate) struct Busy(Arc<Connection>);
+
+impl Busy {
+    /// Changes what the connection does.
+    pub(crate) fn change(&self, activity: Activity) {
+        self.0.all.set(self.0.id, activity);
+    }
+}
 
 impl Drop for Busy {
     fn drop(&mut self) {
@@ -127,17 +134,16 @@ mod tests {
 
     #[tokio::test]
     async fn a_new_connection_takes_the_place_of_the_longest_idle_one() {
-        let connections = Arc::new(Connections::default());
-        let add = async |id| Arc::new(connections.add(id).await);
+        let connections = Connections::new(10);
         let mut all = Vec::new();
-        for id in 0..MAX_CONNECTIONS as u64 {
-            all.push(add(id).await);
+        for _ in 0..10 {
+            all.push(connections.add().await);
         }
         let _answering = all[0].begin(Activity::Answering);
         let _notifying = all[1].begin(Activity::Notifying);
         // This one waits again.
         drop(all[2].begin(Activity::Answering));
-        let newest = add(1_000).await;
+        let newest = connections.add().await;
         assert!(is_closed(&all[3]).await);
         for index in [0, 1, 2, 4] {
             assert!(!is_closed(&all[index]).await, "{index}");
@@ -145,14 +151,14 @@ mod tests {
         // Streams of notifications are closed next.
         let others = all[4..].iter().chain([&all[2], &newest]);
         let mut busy: Vec<_> = others.map(|connection| connection.begin(Activity::Answering)).collect();
-        let newest = add(1_001).await;
+        let newest = connections.add().await;
         assert!(is_closed(&all[1]).await && !is_closed(&all[0]).await);
         // Requests get responses, unless that takes too long.
         busy.push(newest.begin(Activity::Answering));
-        assert!(!connections.make_room());
-        lock(&connections.open).get_mut(&0).unwrap().since -= 2 * ANSWER_TIMEOUT;
-        let _newest = add(1_002).await;
+        assert!(!connections.evict());
+        connections.lock().get_mut(&0).unwrap().since -= 2 * ANSWER_TIMEOUT;
+        let _newest = connections.add().await;
         assert!(is_closed(&all[0]).await);
-        assert_eq!(lock(&connections.open).len(), MAX_CONNECTIONS);
+        assert_eq!(connections.lock().len(), 10);
     }
 }

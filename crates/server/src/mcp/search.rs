@@ -8,7 +8,6 @@ use memory_tool::{Error, MemoryPath, Store, StoreError};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use crate::arguments::search::time;
 use crate::mcp::arguments::read_json;
 use crate::mcp::tools::object_schema;
 
@@ -108,9 +107,15 @@ impl Arguments {
 
     fn time(&mut self, field: &str) -> Result<Option<SystemTime>, SearchFailure> {
         let Some(value) = self.take(field) else { return Ok(None) };
-        let read = value.as_str().and_then(|given| time(given).ok());
+        let read = value.as_str().and_then(time);
         read.map(Some).ok_or_else(|| invalid(field, "a time such as 2026-11-26T10:00:00Z, or an age such as 24h"))
     }
+}
+
+/// Parses a time, or how long ago it is.
+fn time(given: &str) -> Option<SystemTime> {
+    let age = humantime::parse_duration(given).ok().and_then(|age| SystemTime::now().checked_sub(age));
+    humantime::parse_rfc3339_weak(given).ok().or(age)
 }
 
 fn invalid(field: &str, expected: &str) -> SearchFailure {

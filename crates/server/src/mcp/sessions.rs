@@ -1,26 +1,29 @@
-//! [`Sessions`]: the sessions of the HTTP server, which are limited.
+//! [`Sessions`]: the sessions of clients over HTTP, which are limited.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use axum::http::request::Parts;
 use futures::Stream;
-use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, LocalSessionManagerError};
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 use tokio::time::Instant;
 
+use crate::mcp::http::Owner;
 use crate::mcp::lock;
 use crate::mcp::order::Order;
 
-/// The limit that keeps clients from exhausting the RAM.
+/// The sessions of all tokens, and of one. Each keeps its memory open.
 const MAX_SESSIONS: usize = 1_024;
+const MAX_SESSIONS_OF_TOKEN: usize = 128;
 
 /// The time after which an unused session is closed. Its client then gets a 404 and starts another.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// The sessions of rmcp. At the limit, a new session takes the place of the oldest session that was never used after
-/// its start, or else of the session with the oldest last request. Starting sessions therefore keeps no client out.
+/// The sessions of rmcp. At a limit, a new session takes the place of the oldest session that was never used after its
+/// start, or else of the session with the oldest last request. Starting sessions therefore keeps no client out.
 #[derive(Debug)]
 pub(super) struct Sessions {
     manager: Arc<LocalSessionManager>,
@@ -29,6 +32,8 @@ pub(super) struct Sessions {
 
 #[derive(Debug)]
 struct Session {
+    /// The id of the token that started it. Other tokens do not know it.
+    token: Arc<str>,
     order: Arc<Order>,
     is_used: bool,
     last_request: Instant,
@@ -41,18 +46,25 @@ impl Sessions {
         Self { manager: Arc::new(manager), known: Mutex::default() }
     }
 
-    /// The order of the commands of a session.
-    pub(super) fn order(&self, id: &str) -> Option<Arc<Order>> {
-        lock(&self.known).get(id).map(|session| Arc::clone(&session.order))
+    /// The order of the commands of a session, if a token has it.
+    pub(super) fn order(&self, id: &str, token: &str) -> Option<Arc<Order>> {
+        let known = lock(&self.known);
+        known.get(id).filter(|session| *session.token == *token).map(|session| Arc::clone(&session.order))
     }
 
-    /// Makes room for a session.
-    fn evict(&self) {
+    /// Registers a session. Another one makes room for it at a limit.
+    fn add(&self, id: &SessionId, token: Arc<str>, order: Order) {
         let evicted = {
             let mut known = lock(&self.known);
-            let least_used = || known.iter().min_by_key(|(_, session)| (session.is_used, session.last_request));
-            let evicted = if known.len() < MAX_SESSIONS { None } else { least_used().map(|(id, _)| Arc::clone(id)) };
-            evicted.inspect(|id| _ = known.remove(id))
+            let own = |session: &Session| session.token == token;
+            let all_own = known.values().filter(|session| own(session)).count() >= MAX_SESSIONS_OF_TOKEN;
+            let is_full = all_own || known.len() >= MAX_SESSIONS;
+            let candidates = known.iter().filter(|(_, session)| is_full && (!all_own || own(session)));
+            let evicted = candidates.min_by_key(|(_, session)| (session.is_used, session.last_request));
+            let evicted = evicted.map(|(id, _)| Arc::clone(id)).inspect(|id| _ = known.remove(id));
+            let session = Session { token, order: Arc::new(order), is_used: false, last_request: Instant::now() };
+            known.insert(Arc::clone(id), session);
+            evicted
         };
         if let Some(id) = evicted {
             let manager = Arc::clone(&self.manager);
@@ -74,11 +86,7 @@ impl SessionManager for Sessions {
     type Transport = <LocalSessionManager as SessionManager>::Transport;
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
-        self.evict();
-        let (id, transport) = self.manager.create_session().await?;
-        let session = Session { order: Arc::new(Order::new(0)), is_used: false, last_request: Instant::now() };
-        lock(&self.known).insert(Arc::clone(&id), session);
-        Ok((id, transport))
+        self.manager.create_session().await
     }
 
     async fn initialize_session(
@@ -87,9 +95,10 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
         if let ClientJsonRpcMessage::Request(request) = &message
-            && let Some(session) = lock(&self.known).get_mut(id)
+            && let Some(Owner(token)) =
+                request.request.extensions().get::<Parts>().and_then(|parts| parts.extensions.get())
         {
-            session.order = Arc::new(Order::after(&request.id));
+            self.add(id, Arc::clone(token), Order::after(&request.id));
         }
         self.manager.initialize_session(id, message).await
     }

@@ -1,9 +1,11 @@
-//! [`Server`]: the requests of one client.
+//! [`Handler`]: the requests of one client.
 
+use std::error::Error as _;
 use std::sync::{Arc, OnceLock};
 
-use memory_tool::command::TurnGuard;
-use memory_tool::{Memory, MemoryTool, Store};
+use axum::http::request::Parts;
+use memory_tool::command::{CommandName, TurnGuard};
+use memory_tool::{Memory, MemoryTool as _};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
     GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
@@ -16,13 +18,16 @@ use rmcp::{Peer, RoleServer, ServerHandler};
 use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio::task::JoinSet;
 
-use crate::arguments::NAME;
-use crate::failure;
 use crate::mcp::changes::{self, Subscriptions};
 use crate::mcp::order::Place;
 use crate::mcp::search::{self, SearchFailure};
 use crate::mcp::tools::Tools;
 use crate::mcp::{prompts, resources, tools};
+use crate::memories::OpenMemory;
+use crate::tool;
+
+/// The name of the server for its clients.
+const NAME: &str = "memory-tool";
 
 /// The methods that a request calls with invalid parameters if rmcp does not recognize it.
 const METHODS: [&str; 11] = [
@@ -42,28 +47,25 @@ const METHODS: [&str; 11] = [
 /// The maximum number of unfinished requests `subscriptions/listen` of a client.
 const MAX_LISTENERS: usize = 64;
 
-/// The memory that all clients share.
-#[derive(Debug)]
-pub(super) struct SharedMemory {
-    memory: Memory,
-    tool: Arc<dyn MemoryTool>,
-    store: Arc<dyn Store>,
-    tools: Tools,
+/// The memory of a request, as its caller uses it.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) memory: Memory,
+    /// The memory of a server with several clients.
+    pub(super) open: Option<Arc<OpenMemory>>,
+    /// Whether its first command creates it.
+    pub(super) creates: bool,
 }
 
-impl SharedMemory {
-    pub(super) fn new(memory: &Memory, tools: Tools) -> Self {
-        Self { memory: memory.clone(), tool: memory.tool(), store: memory.store(), tools }
-    }
-}
-
-/// The server of one client, or of one request without a session.
+/// The requests of one client, or one request without a session.
 #[derive(Debug)]
-pub(super) struct Server {
-    memory: Arc<SharedMemory>,
+pub(super) struct Handler {
+    tools: Arc<Tools>,
+    /// The memory of all requests. Over HTTP, each request has its own [`Target`].
+    target: Option<Target>,
     subscriptions: Subscriptions,
-    /// The client, if it has a session.
-    peer: OnceLock<Peer<RoleServer>>,
+    /// The client, if it has a session, and its memory, which stays open.
+    session: OnceLock<(Peer<RoleServer>, Target)>,
     /// The notifications of a session, once the client has listed files or subscribed to some. They begin when it is
     /// initialized; rmcp may handle later requests before that.
     forwarding: OnceCell<JoinSet<()>>,
@@ -71,41 +73,70 @@ pub(super) struct Server {
     listeners: Semaphore,
 }
 
-impl Server {
-    pub(super) fn new(memory: Arc<SharedMemory>) -> Self {
+impl Handler {
+    pub(super) fn new(tools: Arc<Tools>, target: Option<Target>) -> Self {
         Self {
-            memory,
+            tools,
+            target,
             subscriptions: Subscriptions::default(),
-            peer: OnceLock::new(),
+            session: OnceLock::new(),
             forwarding: OnceCell::new(),
             is_initialized: Arc::default(),
             listeners: Semaphore::new(MAX_LISTENERS),
         }
     }
 
+    /// The memory of a request, which the endpoint attached to it.
+    fn target(&self, context: &RequestContext<RoleServer>) -> Result<Target, ErrorData> {
+        let of_http = || context.extensions.get::<Parts>()?.extensions.get::<Target>().cloned();
+        let target = self.target.clone().or_else(of_http);
+        target.ok_or_else(|| ErrorData::internal_error("The request has no memory", None))
+    }
+
     /// Notifies the client of later changes, if it has a session.
     async fn watch(&self) {
-        let Some(peer) = self.peer.get() else { return };
+        let Some((peer, target)) = self.session.get() else { return };
         let forward = async || {
             let (subscriptions, begin) = (self.subscriptions.clone(), Arc::clone(&self.is_initialized));
-            changes::forward(self.memory.memory.watch().await, peer.clone(), subscriptions, begin)
+            changes::forward(target.memory.watch().await, peer.clone(), subscriptions, begin)
         };
         self.forwarding.get_or_init(forward).await;
     }
-}
 
-/// Waits until earlier commands of the client have ended (`[X5]`). The next ones wait until the result is dropped.
-async fn turn(context: &RequestContext<RoleServer>) -> Result<Option<TurnGuard>, ErrorData> {
-    let Some(turn) = Place::take(&context.extensions) else { return Ok(None) };
-    tokio::select! {
-        biased;
-        // The client gets no response to a request that it cancelled.
-        () = context.ct.cancelled() => Err(ErrorData::internal_error("The request was cancelled", None)),
-        guard = turn => Ok(Some(guard)),
+    /// Reports a failure of the storage.
+    fn report(&self, error: &memory_tool::Error) {
+        if error.source().is_some() {
+            (self.tools.report)(error);
+        }
     }
 }
 
-impl ServerHandler for Server {
+/// Waits until earlier commands of the client (`[X5]`), and then of other clients of the memory, have ended. The next
+/// ones wait until the result is dropped.
+async fn turn(
+    context: &RequestContext<RoleServer>,
+    target: &Target,
+    command: Option<CommandName>,
+) -> Result<[Option<TurnGuard>; 2], ErrorData> {
+    let waiting = async {
+        let of_client = Place::take(&context.extensions);
+        let of_client = if let Some(turn) = of_client { Some(turn.await) } else { None };
+        let of_memory = if let Some(open) = &target.open { Some(open.queue.enter(command).await) } else { None };
+        [of_client, of_memory]
+    };
+    tokio::select! {
+        biased;
+        // The client gets no response to a request that it cancelled.
+        () = context.ct.cancelled() => Err(cancelled()),
+        guards = waiting => Ok(guards),
+    }
+}
+
+fn cancelled() -> ErrorData {
+    ErrorData::internal_error("The request was cancelled", None)
+}
+
+impl ServerHandler for Handler {
     fn get_info(&self) -> ServerConfig {
         let capabilities = ServerCapabilities::builder()
             .enable_tools()
@@ -119,7 +150,7 @@ impl ServerHandler for Server {
             .with_description("Files under /memories that persist between conversations");
         ServerConfig::new(capabilities)
             .with_server_info(server)
-            .with_instructions(prompts::instructions(self.memory.tools.is_read_only))
+            .with_instructions(prompts::instructions(self.tools.is_read_only))
     }
 
     async fn initialize(
@@ -129,7 +160,8 @@ impl ServerHandler for Server {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         let result = self.negotiate_initialize(&request)?;
-        self.peer.get_or_init(|| context.peer);
+        let target = self.target(&context)?;
+        self.session.get_or_init(|| (context.peer, target));
         Ok(result)
     }
 
@@ -142,7 +174,7 @@ impl ServerHandler for Server {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.memory.tools.list.clone()))
+        Ok(ListToolsResult::with_all_items(self.tools.list.clone()))
     }
 
     async fn call_tool(
@@ -150,23 +182,30 @@ impl ServerHandler for Server {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let _turn = turn(&context).await?;
+        let (target, command) = (self.target(&context)?, tools::command(&request));
+        let _turn = turn(&context, &target, command).await?;
         if request.name == search::NAME {
-            let searching = search::call(&*self.memory.store, request.arguments.unwrap_or_default());
+            let store = target.memory.store();
+            let searching = search::call(&*store, request.arguments.unwrap_or_default());
             let outcome = tokio::select! {
                 biased;
-                () = context.ct.cancelled() => return Err(ErrorData::internal_error("The request was cancelled", None)),
+                () = context.ct.cancelled() => return Err(cancelled()),
                 outcome = searching => outcome,
             };
             if let Err(SearchFailure::Command(error)) = &outcome {
-                failure::eprint_causes(error);
+                self.report(error);
             }
             return Ok(tools::search_result(outcome).into());
         }
-        let input = self.memory.tools.input(request)?;
-        let outcome = self.memory.tool.call(input).await;
+        let input = self.tools.input(request)?;
+        if let Some(open) = &target.open
+            && let Err(error) = tool::admit(open, target.creates, command).await
+        {
+            return Ok(tools::refused(&error).into());
+        }
+        let outcome = target.memory.tool().call(input).await;
         if let Err(error) = &outcome {
-            failure::eprint_causes(error);
+            self.report(error);
         }
         Ok(tools::result(&outcome).into())
     }
@@ -176,10 +215,11 @@ impl ServerHandler for Server {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let _turn = turn(&context).await?;
+        let target = self.target(&context)?;
+        let _turn = turn(&context, &target, Some(CommandName::View)).await?;
         self.watch().await;
         let cursor = request.and_then(|request| request.cursor);
-        let (listed, next) = resources::list(&*self.memory.tool, &*self.memory.store, cursor.as_deref()).await?;
+        let (listed, next) = resources::list(&target, cursor.as_deref(), self.tools.report).await?;
         let mut result = ListResourcesResult::with_all_items(listed);
         result.next_cursor = next;
         Ok(result)
@@ -198,8 +238,9 @@ impl ServerHandler for Server {
         request: ReadResourceRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
-        let _turn = turn(&context).await?;
-        let contents = resources::read(&*self.memory.tool, &*self.memory.store, &request.uri).await?;
+        let target = self.target(&context)?;
+        let _turn = turn(&context, &target, Some(CommandName::View)).await?;
+        let contents = resources::read(&target, &request.uri, self.tools.report).await?;
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 
@@ -229,7 +270,8 @@ impl ServerHandler for Server {
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let too_many = |_| ErrorData::invalid_request(format!("Too many requests; the limit is {MAX_LISTENERS}"), None);
         let _permit = self.listeners.try_acquire().map_err(too_many)?;
-        changes::listen(self.memory.memory.watch().await, &context).await;
+        let target = self.target(context.request_context())?;
+        changes::listen(target.memory.watch().await, &context).await;
         Ok(())
     }
 

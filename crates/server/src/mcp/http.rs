@@ -1,0 +1,129 @@
+//! [`routes`]: the endpoint `/mcp` for streamable HTTP.
+
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::request::Parts;
+use axum::http::{Method, Request, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Extension, Json, Router};
+use futures::StreamExt as _;
+use http_body_util::{BodyExt as _, Full};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+
+use crate::access::{Caller, Right};
+use crate::error::ApiError;
+use crate::mcp::Mcp;
+use crate::mcp::handler::{Handler, Target};
+use crate::mcp::message::{self, escape_line_separators};
+use crate::mcp::order::Strangers;
+use crate::mcp::sessions::Sessions;
+use crate::mcp::tools::Tools;
+use crate::service::{Running, Service};
+use crate::tool;
+
+const SESSION_ID: &str = "mcp-session-id";
+
+/// The endpoint. Admission puts the [`Caller`] and the [`Running`] request into each request.
+pub(crate) fn routes(mcp: &Mcp) -> Router<Arc<Service>> {
+    Router::new().route("/mcp", get(handle).post(handle).delete(handle)).layer(Extension(Arc::new(Endpoint::new(mcp))))
+}
+
+/// The state that all requests share.
+struct Endpoint {
+    sessions: Arc<Sessions>,
+    strangers: Strangers,
+    service: StreamableHttpService<Handler, Sessions>,
+}
+
+impl Endpoint {
+    fn new(mcp: &Mcp) -> Self {
+        // Admission checked `Host`, `Origin` and the length.
+        let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
+        config.max_request_body_bytes = usize::MAX;
+        let (sessions, tools) = (Arc::new(Sessions::new()), Arc::new(Tools::new(mcp)));
+        let handler = move || Ok(Handler::new(Arc::clone(&tools), None));
+        let service = StreamableHttpService::new(handler, Arc::clone(&sessions), config);
+        Self { sessions, strangers: Strangers::default(), service }
+    }
+}
+
+/// Ends the sessions.
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.service.config.cancellation_token.cancel();
+    }
+}
+
+async fn handle(
+    State(service): State<Arc<Service>>,
+    Extension(endpoint): Extension<Arc<Endpoint>>,
+    Extension(running): Extension<Arc<Running>>,
+    caller: Caller,
+    mut parts: Parts,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let name = caller.only_memory().ok_or_else(ApiError::several_memories)?;
+    caller.check(Right::Tool, Some(name))?;
+    let token = running.token();
+    let session = match parts.headers.get(SESSION_ID) {
+        Some(id) => {
+            let found = id.to_str().ok().and_then(|id| endpoint.sessions.order(id, &token));
+            Some(found.ok_or_else(|| ApiError::not_found("there is no such session"))?)
+        }
+        None => None,
+    };
+    // The request may end long before its parts are dropped.
+    parts.extensions.remove::<Arc<Running>>();
+    let mut is_stream = parts.method == Method::GET;
+    if parts.method == Method::POST {
+        match message::parse(&body) {
+            Ok(ClientJsonRpcMessage::Request(request)) => {
+                is_stream = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
+                let open = tool::open(&service, &caller, name).await?;
+                parts.extensions.insert(Target {
+                    memory: open.by(&caller),
+                    open: Some(open),
+                    creates: caller.creates(),
+                });
+                let order = session.unwrap_or_else(|| endpoint.strangers.order(&token, &request.id));
+                if let Some(place) = order.enter_by_id(&request).await {
+                    parts.extensions.insert(place);
+                }
+                parts.extensions.insert(Owner(Arc::clone(&token)));
+            }
+            Ok(_) => {}
+            // rmcp would respond with other texts.
+            Err(error) => return Ok((StatusCode::BAD_REQUEST, Json(error)).into_response()),
+        }
+    }
+    if is_stream {
+        running.become_stream(&service)?;
+    }
+    let is_delete = parts.method == Method::DELETE;
+    let mut reply = endpoint.service.handle(Request::from_parts(parts, Full::new(body))).await;
+    // The official Python client reports a failure for 202.
+    if is_delete && reply.status() == StatusCode::ACCEPTED {
+        *reply.status_mut() = StatusCode::NO_CONTENT;
+    }
+    // Each message is one frame.
+    let reply = reply.map(|body| {
+        body.map_frame(move |frame| {
+            let _until_the_end_of_the_body = &running;
+            frame.map_data(escape_line_separators)
+        })
+    });
+    Ok(if is_stream {
+        let end = async move { service.streams_ended(&token).await };
+        reply.map(|body| Body::from_stream(body.into_data_stream().take_until(end)))
+    } else {
+        reply.map(Body::new)
+    })
+}
+
+/// The id of the token that sent a request, which owns the session that the request starts.
+#[derive(Clone, Debug)]
+pub(super) struct Owner(pub(super) Arc<str>);

@@ -1,0 +1,231 @@
+//! The endpoint `/mcp`, from raw requests.
+
+#![cfg(test)]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod client;
+mod order;
+mod tenants;
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+
+use serde_json::{Value, json};
+
+use client::{Response, call, create, initialize, request, started, text, view};
+
+#[test]
+fn a_session_runs_commands() {
+    let (place, client) = started();
+    let id = client.session();
+    let session = [("mcp-session-id", id.as_str()), ("mcp-protocol-version", "2025-11-25")];
+    let created = client.post(&session, &call(1, create("/memories/a.txt", "é")));
+    assert_eq!(text(&created.message()), "File created successfully at: /memories/a.txt");
+    assert_eq!(fs::read_to_string(place.path("alice/memories/a.txt")).unwrap(), "é");
+    let read = client.post(&session, &request(2, "resources/read", json!({"uri": "memory:///a.txt"})));
+    assert_eq!(read.message()["result"]["contents"][0]["text"], "é");
+    assert_eq!(client.send("DELETE", &session, b"").status, 204);
+    assert_eq!(client.post(&session, &view(3)).status, 404);
+}
+
+/// A request of a client of the revision 2026-07-28, which has no session.
+fn modern(id: u64, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    request(id, method, params)
+}
+
+#[test]
+fn a_request_of_the_newest_revision_needs_no_session() {
+    let (_place, client) = started();
+    let input = create("/memories/a.txt", "one");
+    let message = modern(1, "tools/call", json!({"name": "memory", "arguments": input}));
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "memory")];
+    let created = client.post(&headers, &message);
+    assert_eq!(text(&created.message()), "File created successfully at: /memories/a.txt");
+    assert_eq!(created.header("mcp-session-id"), None);
+    // The headers must match the message.
+    let wrong = [headers[0], headers[1], ("mcp-name", "other")];
+    assert_eq!((client.post(&wrong, &message).status, client.post(&headers[..1], &message).status), (400, 400));
+}
+
+fn read_until(stream: &mut TcpStream, wanted: &str) {
+    let mut received = Vec::new();
+    while !String::from_utf8_lossy(&received).contains(wanted) {
+        let mut part = [0; 1024];
+        let length = stream.read(&mut part).unwrap();
+        assert_ne!(length, 0, "{}", String::from_utf8_lossy(&received));
+        received.extend_from_slice(&part[..length]);
+    }
+}
+
+const UPDATED: &str = r#""method":"notifications/resources/updated","params":{"#;
+
+#[test]
+fn a_change_in_one_session_is_notified_in_another() {
+    let (_place, client) = started();
+    let (listener, writer) = (client.session(), client.session());
+    let subscribe = request(1, "resources/subscribe", json!({"uri": "memory:///a"}));
+    assert_eq!(client.ask(&listener, &subscribe)["result"], json!({}));
+    let mut stream = client.stream(&listener);
+    client.ask(&writer, &call(1, create("/memories/a", "")));
+    read_until(&mut stream, UPDATED);
+}
+
+#[test]
+fn a_client_of_the_newest_revision_is_notified_of_changes() {
+    let (_place, client) = started();
+    let filter = json!({"resourceSubscriptions": ["memory:///a"]});
+    let listen = modern(1, "subscriptions/listen", json!({"notifications": filter})).to_string();
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "subscriptions/listen")];
+    let mut stream = client.connect("/mcp", "POST", &headers, listen.len());
+    stream.write_all(listen.as_bytes()).unwrap();
+    read_until(&mut stream, "notifications/subscriptions/acknowledged");
+    let writer = client.session();
+    // The first listing may be after the acknowledgement.
+    let is_notified = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for id in 1.. {
+                if is_notified.load(std::sync::atomic::Ordering::Relaxed) {
+                    break;
+                }
+                let name = format!("/memories/{id}");
+                client.ask(&writer, &call(2 * id, create(&name, "")));
+                let rename = json!({"command": "rename", "old_path": name, "new_path": format!("/memories/a/{id}")});
+                client.ask(&writer, &call(2 * id + 1, rename));
+            }
+        });
+        read_until(&mut stream, "notifications/resources/updated");
+        is_notified.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn hostile_requests_get_errors_and_the_server_continues() {
+    let (_place, client) = started();
+    let id = client.session();
+    let session = [("mcp-session-id", id.as_str())];
+    for (body, code) in [
+        (b"nonsense".to_vec(), -32700),
+        (b"".to_vec(), -32700),
+        (b"\xff".to_vec(), -32700),
+        (b"[]".to_vec(), -32600),
+        (format!("[{}0]", "0,".repeat(20_000)).into_bytes(), -32600),
+    ] {
+        let response = client.send("POST", &session, &body);
+        assert_eq!((response.status, &response.message()["error"]["code"]), (400, &json!(code)), "{response:?}");
+    }
+    let ping = request(1, "ping", json!({})).to_string();
+    for (path, method, headers, status) in [
+        ("/mcp/", "POST", &session[..], 404),
+        ("/mcp/..", "POST", &session, 404),
+        ("/memories/a", "GET", &session, 404),
+        ("/mcp", "PUT", &session, 405),
+        ("/mcp", "POST", &[("mcp-session-id", "unknown")], 404),
+        ("/mcp", "DELETE", &[("mcp-session-id", "unknown")], 404),
+        ("/mcp", "POST", &[], 400),
+        ("/mcp", "GET", &[], 400),
+        ("/mcp", "POST", &[session[0], ("accept", "text/html")], 406),
+        ("/mcp", "POST", &[session[0], ("content-type", "text/plain")], 415),
+        ("/mcp", "POST", &[session[0], ("mcp-protocol-version", "1999-01-01")], 400),
+    ] {
+        let response = client.send_to(path, method, headers, ping.as_bytes());
+        assert_eq!(response.status, status, "{method} {path} {headers:?}: {response:?}");
+    }
+    let too_large = (17 * 1024 * 1024).to_string();
+    let response = client.send("POST", &[session[0], ("content-length", &too_large)], b"");
+    assert_eq!(response.status, 413, "{response:?}");
+    let unknown_tool = client.ask(&id, &request(2, "tools/call", json!({"name": "nope"})));
+    assert_eq!(unknown_tool["error"]["code"], -32602);
+    assert_eq!(unknown_tool["error"]["message"], "Unknown tool: nope. The tools are: memory, memory_search");
+    let long_name = client.ask(&id, &request(2, "tools/call", json!({"name": "\0".repeat(1_000_000)})));
+    assert!(long_name["error"]["message"].as_str().unwrap().len() < 2_000);
+    let response = client.ask(&id, &call(3, json!({"command": "view", "path": "/memories/../x"})));
+    assert_eq!(response["result"]["isError"], true);
+    assert_eq!(client.ask(&id, &request(4, "ping", json!({})))["result"], json!({}));
+}
+
+/// A body without a length is refused as soon as it exceeds the limit.
+#[test]
+fn a_body_may_have_16_mib() {
+    let (_place, client) = started();
+    let id = client.session();
+    let longest = client.ask(&id, &call(1, create("/memories/a", &"x".repeat(16 * 1024 * 1024 - 200))));
+    assert_eq!(text(&longest), "File created successfully at: /memories/a");
+    let mut body = b"1000001\r\n".to_vec();
+    body.resize(body.len() + 0x0100_0001, b'x');
+    let response = client.send("POST", &[("mcp-session-id", &id), ("transfer-encoding", "chunked")], &body);
+    assert_eq!(response.status, 413);
+}
+
+/// The body never arrives: a response proves that the server does not wait for it.
+#[test]
+fn a_request_is_refused_before_its_body_arrives() {
+    let (_place, client) = started();
+    for (header, status) in [
+        (("host", "evil.example"), 403),
+        (("origin", "http://evil.example"), 403),
+        (("authorization", "Bearer memtok_wrong"), 401),
+    ] {
+        let response = Response::read(client.connect("/mcp", "POST", &[header], 16 * 1024 * 1024));
+        assert_eq!(response.status, status, "{header:?}");
+    }
+}
+
+#[test]
+fn line_separators_in_events_are_escaped() {
+    let (_place, client) = started();
+    let id = client.session();
+    client.ask(&id, &call(1, create("/memories/a", "x\u{2028}\u{2029}y")));
+    let input = json!({"command": "view", "path": "/memories/a"});
+    let view = client.post(&[("mcp-session-id", &id)], &call(2, input));
+    assert!(!view.body.contains(['\u{2028}', '\u{2029}']), "{view:?}");
+    assert!(text(&view.message()).ends_with("x\u{2028}\u{2029}y"));
+}
+
+/// A client that starts sessions must not keep others out, nor end their sessions.
+#[test]
+fn a_new_session_takes_the_place_of_an_unused_one_of_its_token() {
+    let (place, client) = started();
+    let other = client.server.client(&place.agent("bob").1);
+    let used = client.session();
+    assert_eq!(client.post(&[("mcp-session-id", &used)], &view(1)).status, 200);
+    let of_other = until_admitted(|| other.post(&[], &initialize())).header("mcp-session-id").unwrap().to_owned();
+    let unused: Vec<_> = (0..128).map(|_| client.session()).collect();
+    let status = |id: &str| client.post(&[("mcp-session-id", id)], &view(2)).status;
+    assert_eq!([&used, &unused[0], &unused[1], &unused[127]].map(|id| status(id)), [200, 404, 200, 200]);
+    assert_eq!(other.post(&[("mcp-session-id", &of_other)], &request(2, "ping", json!({}))).status, 200);
+}
+
+/// Sends a request until the server has read its new token from the file.
+fn until_admitted(send: impl Fn() -> Response) -> Response {
+    std::iter::repeat_with(send).find(|response| response.status != 401).unwrap()
+}
+
+/// Of 128 requests and 128 streams of a token at the same time, all are served.
+#[test]
+fn streams_of_notifications_keep_no_request_out() {
+    let (place, client) = started();
+    let sessions: Vec<_> = (0..128).map(|_| client.session()).collect();
+    let mut streams: Vec<_> = sessions.iter().map(|session| client.stream(session)).collect();
+    let get = [("mcp-session-id", sessions[127].as_str()), ("accept", "text/event-stream")];
+    let refused = client.send("GET", &get, b"");
+    assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")), "{refused:?}");
+    assert_eq!(client.post(&get[..1], &view(1)).status, 200);
+    let other = client.server.client(&place.agent("bob").1);
+    until_admitted(|| other.post(&[], &initialize()));
+    other.stream(&other.session());
+    // The place of a stream is free once the server notices its end.
+    streams.pop();
+    let open = || {
+        let mut start = [0; 12];
+        client.connect("/mcp", "GET", &get, 0).read_exact(&mut start).unwrap();
+        String::from_utf8(start.into()).unwrap()
+    };
+    assert_eq!(std::iter::repeat_with(open).find(|start| start != "HTTP/1.1 429").as_deref(), Some("HTTP/1.1 200"));
+}
