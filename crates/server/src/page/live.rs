@@ -34,7 +34,7 @@ pub(super) async fn changes(
         async move {
             let token = running.token();
             let event = tokio::select! {
-                changes = watch.next() => changes.map(|_| Event::default().event("change").data(""))?,
+                changes = watch.next() => changes.map(|_| Event::default().event("change").data("changed"))?,
                 () = sleep(CHECK) => Event::default().comment(""),
                 () = service.streams_ended(&token) => return None,
             };

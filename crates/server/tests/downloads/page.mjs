@@ -49,7 +49,7 @@ async function act(page, name) {
   await other.goto(page.url());
   await other.fill('#text', 'Black tea.');
   await other.click('text=Save');
-  await other.close();
+  await other.goto(`${base}/tokens`); // Chromium does not close a page with an open stream
   await page.fill('#text', 'White tea.');
   await page.click('text=Save');
   await has(page, 'Nothing is lost');
@@ -161,7 +161,7 @@ assert.equal(await page.evaluate('document.activeElement.textContent'), 'New fil
 // Attack texts in a file, its name and its history neither act nor load anything.
 for (const path of ['/memory/alice?path=/memories/attacks.md', '/memory/alice/log', '/memory/alice']) {
   await page.goto(base + path);
-  await page.waitForLoadState('networkidle');
+  await page.waitForTimeout(200); // time for a request
 }
 
 // 10,000 files, and a file of 5 MB.
@@ -170,5 +170,5 @@ for (const path of ['/memory/large', '/memory/large?path=/memories/5-mb.txt', '/
   const timing = await page.evaluate('performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd');
   console.error(`${path}: ${Math.round(timing)} ms`);
 }
-await browser.close();
 console.log('passed');
+process.exit(); // ends the browser too

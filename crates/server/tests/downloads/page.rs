@@ -12,8 +12,10 @@ use crate::server::{Server, places};
 const PICTURE: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-const ATTACKS: &str = "<script>alert(1)</script>\n<img src=//evil.example onerror=alert(1)>\n\n[a](javascript:alert(1))\n\
-                       ![a](https://evil.example/pixel.png)\n<svg onload=alert(1)>\n<style>@import '//evil.example';</style>\n";
+const ATTACKS: &str = "<script>alert(1)</script>\n<img src=//evil.example onerror=alert(1)>\n\n\
+                       [a](javascript:alert(1))\n\
+                       ![a](https://evil.example/pixel.png)\n<svg onload=alert(1)>\n\
+                       <style>@import '//evil.example';</style>\n";
 
 const MARKDOWN: &str = "# Ada\n\nLikes *tea* and [books](https://example.com).\n\n| drink | how |\n|---|---|\n\
                         | tea | green |\n\n- `code`\n\n> quote\n";
