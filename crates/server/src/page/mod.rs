@@ -15,6 +15,7 @@ mod session;
 mod text;
 
 use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 
 use askama::Template;
@@ -31,6 +32,7 @@ use axum::routing::{get, post};
 use memory_tool::history::HistoryError;
 use memory_tool::store::{MemoryName, StorePath};
 use memory_tool::{Memory, MemoryPath, StoreError};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::access::{Caller, Right};
 use crate::api::{exists, refuse_archived};
@@ -240,12 +242,17 @@ fn path(given: Option<&str>) -> Result<MemoryPath, PageError> {
 
 /// The page of something in a memory.
 fn address(memory: &str, page: &str, path: &str) -> String {
-    let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
     format!("/memory/{}{page}?path={}", encode(memory), encode(path))
 }
 
+/// The page of a change that was made.
 fn changed(memory: &str, number: u64, done: &str) -> Redirect {
-    Redirect::to(&format!("/memory/{memory}/change/{number}?done={done}"))
+    Redirect::to(&format!("/memory/{}/change/{number}?done={done}", encode(memory)))
+}
+
+/// A part of an address. A redirection to an address that is not ASCII would panic.
+fn encode(part: &str) -> impl fmt::Display {
+    utf8_percent_encode(part, NON_ALPHANUMERIC)
 }
 
 fn render(template: &impl Template) -> Result<Response, PageError> {

@@ -172,6 +172,25 @@ async fn a_person_corrects_a_file_and_takes_it_back() {
 }
 
 #[tokio::test]
+async fn names_can_have_any_letter() {
+    let (_directory, [_, place]) = places();
+    let url = place.parse::<memory_tool::StoreUrl>().unwrap().child("Zo\u{eb}/4 2% & \u{5d0}?").unwrap();
+    let memory = Memory::builder(url.to_string()).history().build().await.unwrap();
+    memory.write("/memories/\u{e4} b.txt", "x").await.unwrap();
+    let server = Server::start(&place).await;
+    let browser = Browser::sign_in(&server, &server.token).await;
+    let home = browser.show("/").await;
+    let link = home.split("href=\"/memory/").nth(1).unwrap().split('"').next().unwrap();
+    let page = |page: &str| format!("/memory/{link}{page}");
+    assert!(browser.show(&page("")).await.contains("\u{e4} b.txt"));
+    let (path, to) = (("path", "/memories/\u{e4} b.txt"), ("to", "/memories/\u{5d0} c.txt"));
+    let renamed = browser.submit(&page("/rename"), &[path, to]).await;
+    assert!(browser.show(&renamed.headers["location"]).await.contains("\u{5d0} c.txt"));
+    let deleted = browser.submit(&page("/delete"), &[("path", to.1)]).await;
+    assert!(browser.show(&deleted.headers["location"]).await.contains("Deleted."));
+}
+
+#[tokio::test]
 async fn tokens_are_created_and_revoked() {
     let (_directory, [place, _]) = places();
     memory(&place).await.write("/memories/a", "x").await.unwrap();
