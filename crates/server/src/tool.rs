@@ -27,32 +27,43 @@ pub(crate) async fn call(
 ) -> Result<Json<Value>, ApiError> {
     let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(&id))?;
     let open = open(&service, &caller, &name).await?;
-    let memory = open.by(&caller);
+    let body: Result<Value, _> = serde_json::from_slice(&body).map_err(|_| body);
+    let command = body.as_ref().ok().and_then(command);
+    let running = run(open, caller, command, body);
+    if command == Some(CommandName::View) {
+        return running.await.map(Json);
+    }
     // A client that goes away must not leave the later calls of its turn undone.
-    let running = tokio::spawn(async move {
-        let body: Result<Value, _> = serde_json::from_slice(&body).map_err(|_| body);
-        let command = body.as_ref().ok().and_then(command);
-        let _turn = open.queue.enter(command).await;
-        admit(&open, caller.creates(), command).await?;
-        match body {
-            Ok(response) if response["content"].is_array() && response["type"] != "tool_use" => {
-                match memory.runner().answer(&response).await {
-                    Answer::ToolResults { message, failures, .. } => {
-                        failures.iter().for_each(|failure| report(&failure.error));
-                        Ok(json!({"content": message["content"]}))
-                    }
-                    Answer::Done => Ok(json!({"content": []})),
-                    Answer::Stopped { stop_reason, .. } => {
-                        Err(ApiError::invalid(format!("the response is incomplete: stop_reason is {stop_reason:?}")))
-                    }
-                    _ => Err(ApiError::invalid("the body is not a response of the Messages API")),
+    tokio::spawn(running).await.map_err(|_| ApiError::storage())?.map(Json)
+}
+
+/// Runs the calls in a body, or reports that it is not JSON.
+async fn run(
+    open: Arc<OpenMemory>,
+    caller: Caller,
+    command: Option<CommandName>,
+    body: Result<Value, Bytes>,
+) -> Result<Value, ApiError> {
+    let memory = open.by(&caller);
+    let _turn = open.queue.enter(command).await;
+    admit(&open, caller.creates(), command).await?;
+    match body {
+        Ok(response) if response["content"].is_array() && response["type"] != "tool_use" => {
+            match memory.runner().answer(&response).await {
+                Answer::ToolResults { message, failures, .. } => {
+                    failures.iter().for_each(|failure| report(&failure.error));
+                    Ok(json!({"content": message["content"]}))
                 }
+                Answer::Done => Ok(json!({"content": []})),
+                Answer::Stopped { stop_reason, .. } => {
+                    Err(ApiError::invalid(format!("the response is incomplete: stop_reason is {stop_reason:?}")))
+                }
+                _ => Err(ApiError::invalid("the body is not a response of the Messages API")),
             }
-            Ok(call) => Ok(json!({"content": [result(&memory, ToolUse::from_value(call)).await]})),
-            Err(invalid) => Ok(json!({"content": [result(&memory, ToolUse::parse(&invalid)).await]})),
         }
-    });
-    running.await.map_err(|_| ApiError::storage())?.map(Json)
+        Ok(call) => Ok(json!({"content": [result(&memory, ToolUse::from_value(call)).await]})),
+        Err(invalid) => Ok(json!({"content": [result(&memory, ToolUse::parse(&invalid)).await]})),
+    }
 }
 
 /// Opens a memory for the commands of a caller, or creates it if the caller may.
