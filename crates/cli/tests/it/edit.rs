@@ -249,9 +249,10 @@ fn no_text_of_concurrent_editors_is_lost() {
 #[test]
 fn signals_leave_no_file() {
     let edited = Edited::local();
-    // The keyboard sends these to both programs, and the editor decides.
+    // The keyboard sends these to both programs, and the editor decides. It must not end before the signal arrives.
+    let arrived = "while grep -q '^ShdPnd:.*[1-9a-f]' /proc/$PPID/status; do :; done";
     for signal in ["INT", "QUIT"] {
-        let (status, printed) = edited.edit(&format!("kill -{signal} $PPID; echo {signal} > \"$file\""));
+        let (status, printed) = edited.edit(&format!("kill -{signal} $PPID; {arrived}; echo {signal} > \"$file\""));
         assert_eq!((status, printed.as_str()), (Some(0), "saved /memories/a.md\n"));
         assert_eq!((edited.kept().len(), edited.text()), (0, format!("{signal}\n")));
     }
