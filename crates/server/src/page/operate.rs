@@ -70,6 +70,7 @@ pub(super) async fn act(State(service): App, visitor: Visitor, Path(id): Path<St
     let opened = find(&service, &visitor, &id).await?;
     let report = match form.take("action").as_str() {
         "verify" => {
+            check(&visitor)?; // the report is about the whole storage
             let report = opened.memory.verify(|_| ()).await?;
             let problems = report.problems.iter().map(|problem| visible(&problem.to_string()));
             let summary = format!("Checked {} files: {} problems.", report.files, report.problems.len());
@@ -130,6 +131,9 @@ pub(super) async fn new_token(State(service): App, visitor: Visitor, mut form: P
         _ => return list(&service, &visitor, String::new(), "The name of the memory is not valid.").await,
     };
     let rights: Vec<_> = Right::ALL.into_iter().filter(|right| !form.take(right.name()).is_empty()).collect();
+    if rights.iter().any(|right| !visitor.caller.has(*right)) {
+        return list(&service, &visitor, String::new(), "You can only give rights that you have.").await;
+    }
     let Some(days) = days.parse::<u64>().ok().filter(|days| (1..=3_650).contains(days) && !rights.is_empty()) else {
         return list(&service, &visitor, String::new(), "Choose a right, and 1 to 3650 days.").await;
     };

@@ -222,6 +222,24 @@ async fn tokens_are_created_and_revoked() {
     }
 }
 
+#[tokio::test]
+async fn an_operator_gives_no_right_that_he_lacks_and_a_tenant_checks_no_whole_storage() {
+    let (_directory, [place, _]) = places();
+    memory(&place).await.write("/memories/a", "x").await.unwrap();
+    let server = Server::start(&place).await;
+    let limited = server.with_token(Grant::All, &[Right::Admin, Right::Read], false).await;
+    let operator = Browser::sign_in(&server, &limited).await;
+    let fields = [("actor", "a"), ("days", "7"), ("read", "on")];
+    let refused = operator.submit("/tokens", &[&fields[..], &[("write", "on")]].concat()).await;
+    assert!(refused.text.contains("rights that you have") && !refused.text.contains("memtok_"), "{}", refused.text);
+    assert!(operator.submit("/tokens", &fields).await.text.contains("memtok_"));
+    let tenant = server.with_token(Grant::Name("alice".parse().unwrap()), &Right::ALL, false).await;
+    let tenant = Browser::sign_in(&server, &tenant).await;
+    for (action, status) in [("verify", 403), ("expire", 200)] {
+        assert_eq!(tenant.submit("/memory/alice/operate", &[("action", action)]).await.status, status, "{action}");
+    }
+}
+
 const PAGES: [&str; 12] = [
     "/memory/alice",
     "/memory/alice/raw?path=/memories/a",
