@@ -20,16 +20,16 @@ const BUCKETS: [f64; 6] = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0];
 
 const UPKEEP: Duration = Duration::from_secs(60);
 
-/// The open files of 2,048 connections and 256 memories.
+/// The most open files of a memory. Most need fewer.
 #[cfg(unix)]
-const FILES: u64 = 4_096;
+const FILES_OF_MEMORY: usize = 8;
 
 /// Serves the memories until a signal arrives.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
     let options = options(arguments)?;
     memory::refuse_temporary(&options.store)?;
     options.memory.check().map_err(memory::failed_options)?;
-    allow_files()?;
+    allow_files(&options)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
     let ended = runtime.block_on(async { if arguments.check { check(&options).await } else { serve(options).await } });
     runtime.shutdown_background();
@@ -93,21 +93,23 @@ async fn serve(mut options: ServerOptions) -> Result<ExitStatus, Failure> {
 
 /// Raises the limit of open files, which is often 1,024, for connections and memories.
 #[cfg(unix)]
-fn allow_files() -> Result<(), Failure> {
+fn allow_files(options: &ServerOptions) -> Result<(), Failure> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+    let of_memories = options.max_open_memories.saturating_mul(FILES_OF_MEMORY);
+    let files = options.limits.connections.saturating_add(of_memories) as u64;
     let read = getrlimit(Resource::RLIMIT_NOFILE);
     let (limit, most) = read.map_err(std::io::Error::from).context("cannot read the limit of open files")?;
-    if limit >= FILES {
+    if limit >= files {
         return Ok(());
     }
-    setrlimit(Resource::RLIMIT_NOFILE, FILES, most).map_err(|_| {
-        let message = format!("the limit of open files is {most}, but the server needs {FILES}");
-        Failure::new(format!("{message}: raise the hard limit, for example with `ulimit -n {FILES}`"))
+    setrlimit(Resource::RLIMIT_NOFILE, files, most).map_err(|_| {
+        let message = format!("the limit of open files is {most}, but the server needs {files}");
+        Failure::new(format!("{message}: raise the hard limit, for example with `ulimit -n {files}`"))
     })
 }
 
 #[cfg(not(unix))]
-fn allow_files() -> Result<(), Failure> {
+fn allow_files(_: &ServerOptions) -> Result<(), Failure> {
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! [`Backend`]: the storage of a memory.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory_tool_core::{
     ErrorKind, InMemoryStore, OpenError, OpenOptions, Store, StoreError, VerifyProgress, VerifyReport,
@@ -64,6 +65,20 @@ impl Backend {
             Self::Bucket(store) => store.verify(progress).await,
             Self::InProcess(store) => VerifyReport::default().read_files(store, progress).await,
             Self::Custom(store) => VerifyReport::default().read_files(store, progress).await,
+        }
+    }
+
+    /// Removes what the storage keeps although nothing uses it since at least `older_than`. Only buckets keep such
+    /// garbage: see [`BucketStore::gc`](memory_tool_bucket::BucketStore::gc).
+    ///
+    /// # Errors
+    /// [`StoreError::Failure`] if the collection cannot be completed. The next one completes it.
+    #[allow(unused_variables, reason = "without buckets, there is no garbage")]
+    pub async fn collect_garbage(&self, older_than: Duration) -> Result<(), StoreError> {
+        match self {
+            #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+            Self::Bucket(store) => store.gc(older_than).await.map(drop),
+            _ => Ok(()),
         }
     }
 

@@ -71,6 +71,10 @@ impl Memories {
         Self { place, options: options.memory(), max_open, open: Mutex::default() }
     }
 
+    pub(crate) fn collects_garbage(&self) -> bool {
+        self.options.gc_every.is_some()
+    }
+
     /// The names of all memories, sorted.
     pub(crate) async fn names(&self) -> Result<Vec<MemoryName>, ApiError> {
         let found = match self.place.memories(OpenOptions::new()).await {

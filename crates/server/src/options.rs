@@ -69,7 +69,7 @@ pub struct ServerOptions {
     /// The limits of connections and requests.
     #[serde(default)]
     pub limits: ServerLimits,
-    /// The options of each memory. `expire_after` also removes expired files every day.
+    /// The options of each memory. Each day, `expire_after`, `history_age` and `gc_every` take effect on all memories.
     #[serde(default)]
     pub memory: MemoryOptions,
 }

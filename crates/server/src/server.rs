@@ -85,7 +85,7 @@ impl Server {
         let mut background = JoinSet::new();
         background.spawn(Arc::clone(&self.service.tokens.0).follow());
         self.certificate.iter().for_each(|certificate| _ = background.spawn(Arc::clone(certificate).follow()));
-        if self.options.memory.expire_after.is_some() || self.options.memory.history_age.is_some() {
+        if upkeep::has_work(&self.options.memory) {
             background.spawn(upkeep::run(Arc::clone(&self.service)));
         }
         let router = router(&self.service);
@@ -223,8 +223,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (service, token) = service(&directory);
         let document: Value = serde_json::from_str(health::OPENAPI).unwrap();
-        let documented: BTreeMap<_, _> = document["paths"].as_object().unwrap().iter().collect();
-        let paths: Vec<_> = routes().into_iter().map(|(path, _)| path).chain(["/healthz"]).collect();
+        let mut documented: BTreeMap<_, _> = document["paths"].as_object().unwrap().iter().collect();
+        let mut paths: Vec<_> = routes().into_iter().map(|(path, _)| path).chain(["/healthz"]).collect();
+        if cfg!(feature = "mcp") {
+            paths.push("/mcp");
+        } else {
+            documented.remove(&"/mcp".to_owned());
+        }
         assert_eq!(documented.len(), paths.len());
         let router = TowerToHyperService::new(router(&service));
         for path in paths {

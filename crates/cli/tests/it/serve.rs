@@ -275,12 +275,15 @@ fn an_address_in_use_is_reported() {
 fn a_low_limit_of_open_files_is_reported() {
     let place = Place::new();
     new_token(&place, &["--admin"]);
-    let mut command = with_files(1_000, "");
-    command.args(["serve", "--check", "--store", &store(&place), "--tokens"]).arg(place.outside("tokens.json"));
-    let output = command.output().unwrap();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{errors}");
-    assert!(errors.contains("the limit of open files is 1000, but the server needs 4096"), "{errors}");
+    let settings = format!("store = {:?}\ntokens = {:?}\n", store(&place), place.outside("tokens.json"));
+    let file = place.outside("server.toml");
+    for (limits, needed) in [("", 4_096), ("max_open_memories = 1_000\n[limits]\nconnections = 3_000\n", 11_000)] {
+        fs::write(&file, format!("{settings}{limits}")).unwrap();
+        let output = with_files(1_000, "").args(["serve", "--check", "--config"]).arg(&file).output().unwrap();
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(&format!("is 1000, but the server needs {needed}")), "{errors}");
+    }
 }
 
 /// The server keeps 256 memories open.

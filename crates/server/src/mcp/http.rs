@@ -1,16 +1,19 @@
 //! [`routes`]: the endpoint `/mcp` for streamable HTTP.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{Method, Request, StatusCode};
+use axum::http::{HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
 use futures::StreamExt as _;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Collected, Full};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 
@@ -78,8 +81,9 @@ async fn handle(
     };
     // The request may end long before its parts are dropped.
     parts.extensions.remove::<Arc<Running>>();
+    let is_post = parts.method == Method::POST;
     let mut is_stream = parts.method == Method::GET;
-    if parts.method == Method::POST {
+    if is_post {
         match message::parse(&body) {
             Ok(ClientJsonRpcMessage::Request(request)) => {
                 is_stream = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
@@ -109,6 +113,9 @@ async fn handle(
     if is_delete && reply.status() == StatusCode::ACCEPTED {
         *reply.status_mut() = StatusCode::NO_CONTENT;
     }
+    if is_post && !is_stream {
+        return Ok(as_json(reply).await);
+    }
     // Each message is one frame.
     let reply = reply.map(|body| {
         body.map_frame(move |frame| {
@@ -116,12 +123,22 @@ async fn handle(
             frame.map_data(escape_line_separators)
         })
     });
-    Ok(if is_stream {
-        let end = async move { service.streams_ended(&token).await };
-        reply.map(|body| Body::from_stream(body.into_data_stream().take_until(end)))
-    } else {
-        reply.map(Body::new)
-    })
+    let end = async move { service.streams_ended(&token).await };
+    Ok(reply.map(|body| Body::from_stream(body.into_data_stream().take_until(end))))
+}
+
+/// The response with its message as JSON in place of an event. Clients limit the length of events, the official one for
+/// Python to 1 MiB, and images and files of a memory are longer.
+async fn as_json(response: axum::http::Response<BoxBody<Bytes, Infallible>>) -> Response {
+    let (mut head, body) = response.into_parts();
+    let Ok(body) = body.collect().await.map(Collected::to_bytes);
+    let is_event = head.headers.get(CONTENT_TYPE).is_some_and(|given| given == "text/event-stream");
+    let message = body.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data: ")).next_back();
+    let Some(message) = message.filter(|_| is_event).map(|message| body.slice_ref(message)) else {
+        return Response::from_parts(head, body.into());
+    };
+    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Response::from_parts(head, escape_line_separators(message).into())
 }
 
 /// The id of the token that sent a request, which owns the session that the request starts.

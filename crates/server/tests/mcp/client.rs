@@ -72,8 +72,13 @@ pub(crate) fn started() -> (Place, Client) {
 }
 
 pub(crate) fn start(place: &Place, store: &str) -> Running {
+    start_with(place, store, |_| ())
+}
+
+pub(crate) fn start_with(place: &Place, store: &str, set: impl FnOnce(&mut ServerOptions)) -> Running {
     let mut options = ServerOptions::new(store.parse().unwrap(), place.path("tokens.json"));
     options.listen = "127.0.0.1:0".parse().unwrap();
+    set(&mut options);
     let runtime = Runtime::new().unwrap();
     let server = runtime.block_on(Server::listen(options)).unwrap();
     let address = server.url().strip_prefix("http://").unwrap().to_owned();

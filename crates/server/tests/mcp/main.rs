@@ -13,7 +13,7 @@ use std::net::TcpStream;
 
 use serde_json::{Value, json};
 
-use client::{Response, call, create, initialize, request, started, text, view};
+use client::{Place, Response, call, create, initialize, request, start_with, started, text, view};
 
 #[test]
 fn a_session_runs_commands() {
@@ -177,8 +177,26 @@ fn a_request_is_refused_before_its_body_arrives() {
     }
 }
 
+/// The official client for Python refuses events of more than 1 MiB.
 #[test]
-fn line_separators_in_events_are_escaped() {
+fn replies_are_json_because_clients_limit_the_length_of_events() {
+    let (_place, client) = started();
+    let id = client.session();
+    let large = "x".repeat(2 * 1024 * 1024);
+    client.ask(&id, &call(1, create("/memories/a.txt", &large)));
+    let read = request(2, "resources/read", json!({"uri": "memory:///a.txt"}));
+    let headers =
+        [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "resources/read"), ("mcp-name", "memory:///a.txt")];
+    let modern = modern(3, "resources/read", json!({"uri": "memory:///a.txt"}));
+    let replies = [client.post(&[("mcp-session-id", &id)], &read), client.post(&headers, &modern)];
+    for reply in replies {
+        assert_eq!(reply.header("content-type"), Some("application/json"));
+        assert_eq!(reply.message()["result"]["contents"][0]["text"], large);
+    }
+}
+
+#[test]
+fn line_separators_in_replies_are_escaped() {
     let (_place, client) = started();
     let id = client.session();
     client.ask(&id, &call(1, create("/memories/a", "x\u{2028}\u{2029}y")));
@@ -228,4 +246,16 @@ fn streams_of_notifications_keep_no_request_out() {
         String::from_utf8(start.into()).unwrap()
     };
     assert_eq!(std::iter::repeat_with(open).find(|start| start != "HTTP/1.1 429").as_deref(), Some("HTTP/1.1 200"));
+}
+
+#[test]
+fn streams_of_all_tokens_are_limited() {
+    let place = Place::new();
+    let [alice, bob] = ["alice", "bob"].map(|memory| place.agent(memory).1);
+    let server = start_with(&place, place.path("").to_str().unwrap(), |options| options.limits.streams = 1);
+    let (alice, bob) = (server.client(&alice), server.client(&bob));
+    let (session, _stream) = (bob.session(), alice.stream(&alice.session()));
+    let refused = bob.send("GET", &[("mcp-session-id", &session), ("accept", "text/event-stream")], b"");
+    assert_eq!((refused.status, refused.header("retry-after")), (503, Some("1")), "{refused:?}");
+    assert_eq!(bob.post(&[("mcp-session-id", &session)], &view(1)).status, 200);
 }
