@@ -86,17 +86,14 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
     let (entry, differences) = run_until_interrupted(CLEANUP_TIME, async {
         let (_memory, history) = open(&arguments.history, true).await?;
         let entry = history.entry(number).await.context(READING)?;
-        match history.diff(number - 1, number, &StorePath::memories()).await {
-            Ok(differences) => Ok((entry, differences)),
-            Err(error @ HistoryError::Store(_)) => Err(error).context(READING),
-            // For example, this or a later entry was redacted.
-            Err(error) => {
-                eprint_line(&format!("memory-tool: the differences are not known: {error}"));
-                Ok((entry, Vec::new()))
-            }
-        }
+        Ok((entry, history.entry_diff(number).await.context(READING)?))
     })?;
-    write_entries(arguments.history.json, &[entry], &differences)
+    for path in &differences.unknown {
+        eprint_line(&format!(
+            "memory-tool: the contents of {path} are not known: they were not kept, or were redacted"
+        ));
+    }
+    write_entries(arguments.history.json, &[entry], &differences.files)
 }
 
 /// Takes back the last changes, or changes by an actor or a command.

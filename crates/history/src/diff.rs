@@ -1,14 +1,15 @@
 //! [`FileDiff`]: how a file differs between two entries or two stores.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memory_tool_core::{Node, ReadOptions, Store, StoreError, StorePath};
 use similar::TextDiff;
 
+use crate::entry::{Digest, FileChange};
 use crate::error::HistoryError;
 use crate::log::{Log, Tip};
-use crate::past::{Files, files_after, read_source};
+use crate::past::{Backwards, Files, Source, files_after, read_source};
 
 /// How a file differs between two entries or two stores.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -84,6 +85,16 @@ impl FileDiff {
     }
 }
 
+/// How an entry changed files. Renames of files, which do not change them, are only in the [entry](crate::Entry).
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct EntryDiff {
+    /// The changed files, in the order of the entry.
+    pub files: Vec<FileDiff>,
+    /// The changed files whose contents before or after the entry are not kept or were redacted.
+    pub unknown: Vec<StorePath>,
+}
+
 /// The files at or under a path.
 async fn listed(store: &(impl Store + ?Sized), path: &StorePath) -> Result<BTreeSet<StorePath>, StoreError> {
     Ok(match store.read_opts(path, ReadOptions::new()).await? {
@@ -133,4 +144,44 @@ async fn content<S: Store>(
         Some(source) => read_source(log, tip, path, source).await.map(Some),
         None => Ok(None),
     }
+}
+
+/// How an entry changed files. Unlike [`between`], it is not stopped by redacted entries: the entry has the hashes of
+/// the contents that it wrote, so they are found wherever they are now.
+pub(crate) async fn of_entry<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64) -> Result<EntryDiff, HistoryError> {
+    let (mut files, mut kept_later) = (Files::present(log, tip).await?, BTreeMap::new());
+    let mut later = Backwards::from(log, tip, tip.newest());
+    let entry = loop {
+        match later.next().await? {
+            Some(entry) if entry.number == number => break entry,
+            Some(entry) => {
+                kept_later.extend(entry.kept().map(|kept| (*kept.digest.sha256.as_bytes(), (entry.number, kept))));
+                files.take_back(&entry);
+            }
+            None => return Err(HistoryError::NoEntry { number, newest: tip.newest() }),
+        }
+    };
+    let mut before = files.clone();
+    before.take_back(&entry);
+    let mut found = EntryDiff::default();
+    for change in &entry.changes {
+        let (path, hash) = match change {
+            FileChange::Write { path, after, .. } => (path, Some(after)),
+            FileChange::Remove { path, .. } => (path, None),
+            FileChange::Rename { .. } | FileChange::Redacted { .. } => continue,
+        };
+        if let Some((number, kept)) = hash.and_then(|hash| kept_later.get(hash.sha256.as_bytes())) {
+            files.0.insert(path.clone(), Source::Past(*number, Some(*kept)));
+        }
+        let old = if change.before().is_some() { content(log, tip, &before, path).await } else { Ok(None) };
+        let new = if hash.is_some() { content(log, tip, &files, path).await } else { Ok(None) };
+        match (old, new) {
+            (Err(error @ HistoryError::Store(_)), _) | (_, Err(error @ HistoryError::Store(_))) => return Err(error),
+            (Ok(old), Ok(new)) if new.as_deref().map(Digest::of) == hash.copied() => {
+                found.files.push(FileDiff::new(path.clone(), old, new));
+            }
+            _ => found.unknown.push(path.clone()),
+        }
+    }
+    Ok(found)
 }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use memory_tool_core::{Actor, Batch, Node, ReadOnlyStore, Store, StoreError, StorePath};
 
 use crate::check::{self, HistoryReport};
-use crate::diff::{self, FileDiff};
+use crate::diff::{self, EntryDiff, FileDiff};
 use crate::entry::Entry;
 use crate::error::HistoryError;
 use crate::log::{Attempts, Tip};
@@ -157,6 +157,22 @@ impl<S: Store> History<S> {
         loop {
             let tip = log.load().await?;
             match diff::between(log, &tip, (from, to), path).await {
+                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// How an entry changed files. The redaction of later entries hides only the contents of their files.
+    ///
+    /// # Errors
+    /// The errors of [`entry`](Self::entry).
+    pub async fn entry_diff(&self, number: u64) -> Result<EntryDiff, HistoryError> {
+        self.entry(number).await?;
+        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        loop {
+            let tip = log.load().await?;
+            match diff::of_entry(log, &tip, number).await {
                 Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
                 outcome => return outcome,
             }

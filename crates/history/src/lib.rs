@@ -16,7 +16,7 @@ mod store;
 mod undo;
 
 pub use check::HistoryReport;
-pub use diff::FileDiff;
+pub use diff::{EntryDiff, FileDiff};
 pub use entry::{Digest, Entry, FileChange, Hash, Kept, Origin};
 pub use error::HistoryError;
 pub use history::{History, LogFilter};

@@ -134,7 +134,7 @@ fn redacted_contents_are_gone_from_the_disk() {
     assert_eq!((shown.0, shown.1.starts_with("entry 2\n")), (Some(0), true));
     assert_eq!(
         shown.2,
-        "memory-tool: the differences are not known: entry 5 was redacted, so what it changed is not known\n"
+        "memory-tool: the contents of /memories/a.md are not known: they were not kept, or were redacted\n"
     );
     assert!(store.fail(&["diff", "3"]).contains("entry 5 was redacted"));
     assert!(store.run(&["verify"]).contains("no problems found"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, InMemoryStore, ReadOptions, Store, StoreExt, StorePath};
-use memory_tool_history::{Entry, FileChange, History, HistoryError, HistoryStore, LogFilter, Origin};
+use memory_tool_history::{Entry, FileChange, FileDiff, History, HistoryError, HistoryStore, LogFilter, Origin};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
 use memory_tool_test_fixtures::{directory_in_ram, path, record};
@@ -123,6 +123,17 @@ async fn operations_over_a_redacted_change_are_refused_and_later_ones_work() {
     let refused = history.undo(1).await; // entry 3, which lost what it replaced
     assert!(matches!(refused, Err(HistoryError::NotKept { number: 3, .. })), "{refused:?}");
     assert_eq!(history.read(&path("/memories/b"), 2).await.unwrap(), b"public");
+    for (number, known, unknown) in [
+        (1, vec![("/memories/a", None, "old a"), ("/memories/b", None, "old b")], vec![]),
+        (2, vec![("/memories/b", Some("old b"), "public")], vec![]),
+        (3, vec![("/memories/b", Some("public"), "new b")], vec![path("/memories/a")]),
+    ] {
+        let found = history.entry_diff(number).await.unwrap();
+        let bytes = |text: &str| Some(text.as_bytes().to_vec());
+        let known =
+            known.into_iter().map(|(file, old, new)| FileDiff::new(path(file), old.and_then(bytes), bytes(new)));
+        assert_eq!((found.files, found.unknown), (known.collect(), unknown), "{number}");
+    }
     store.write("/memories/a", "newer a").await.unwrap(); // 5
     let differences = history.diff(3, 5, &root).await.unwrap();
     assert_eq!((differences.len(), differences[0].before.as_deref()), (1, Some(&b"new a"[..])));
@@ -175,4 +186,24 @@ async fn a_log_without_redacted_changes_is_read() {
     assert_eq!(history.verify().await.unwrap().damage, Vec::<String>::new());
     history.redact_change((2, 0), &[(4, 0)]).await.unwrap();
     assert!(matches!(history.entry(2).await.unwrap().changes[..], [FileChange::Redacted { before: None, .. }]));
+}
+
+/// The redaction of a whole entry hides its files. Contents of other files, and of others with its path, stay.
+#[tokio::test]
+async fn changes_before_a_redacted_entry_are_known_if_their_contents_are() {
+    let store = HistoryStore::new(Arc::new(InMemoryStore::new()) as Shared);
+    store.write("/memories/a", "a").await.unwrap();
+    store.write("/memories/secret", "secret").await.unwrap();
+    store.write("/memories/secret", "public").await.unwrap();
+    store.rename("/memories/a", "/memories/b").await.unwrap();
+    let history = store.history();
+    history.redact(&[3]).await.unwrap(); // which also kept the contents of entry 2
+    let created = FileDiff::new(path("/memories/a"), None, Some(b"a".to_vec()));
+    assert_eq!(history.entry_diff(1).await.unwrap().files, [created]);
+    let of_secret = history.entry_diff(2).await.unwrap();
+    assert_eq!((of_secret.files, of_secret.unknown), (vec![], vec![path("/memories/secret")]));
+    for number in [3, 4] {
+        assert_eq!(history.entry_diff(number).await.unwrap(), Default::default());
+    }
+    assert!(matches!(history.entry_diff(6).await, Err(HistoryError::NoEntry { number: 6, newest: 5 })));
 }
