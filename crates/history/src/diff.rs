@@ -146,8 +146,8 @@ async fn content<S: Store>(
     }
 }
 
-/// How an entry changed files. Unlike [`between`], it is not stopped by redacted entries: the entry has the hashes of
-/// the contents that it wrote, so they are found wherever they are now.
+/// How an entry changed files. It has the hashes of the contents that it wrote, which find them in later entries or in
+/// present files, also if entries between are redacted.
 pub(crate) async fn of_entry<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64) -> Result<EntryDiff, HistoryError> {
     let (mut files, mut kept_later) = (Files::present(log, tip).await?, BTreeMap::new());
     let mut later = Backwards::from(log, tip, tip.newest());

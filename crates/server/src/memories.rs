@@ -51,6 +51,8 @@ pub(crate) struct OpenMemory {
     pub(crate) memory: Memory,
     /// The limits of the memory.
     pub(crate) quota: Quota,
+    /// Whether unused files expire.
+    pub(crate) expires: bool,
     /// The order of the commands of all clients. Without it, many clients that change one file would fail each other's
     /// preconditions until some give up.
     pub(crate) queue: CommandQueue,
@@ -114,6 +116,7 @@ impl Memories {
                 name: name.clone(),
                 memory,
                 quota: self.options.quota(),
+                expires: self.options.expire_after.is_some(),
                 queue: CommandQueue::new(),
                 api: ApiState::default(),
             }))

@@ -19,6 +19,7 @@ use crate::error::ApiError;
 use crate::server::Routes;
 
 pub(crate) use state::{ApiState, exists, refuse_archived};
+pub(crate) use stores::forget;
 
 const BETAS: [&str; 2] = ["agent-memory-2026-07-22", "managed-agents-2026-04-01"];
 

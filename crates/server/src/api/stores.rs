@@ -143,10 +143,16 @@ pub(super) async fn archive(State(service): State<Arc<Service>>, caller: Caller,
 }
 
 pub(super) async fn delete(State(service): State<Arc<Service>>, caller: Caller, Path(id): Path<String>) -> Reply {
-    let store = Opened::open(&service, &caller, &id, Right::Admin).await?;
+    forget(&service, &caller, &id).await?;
+    Ok(Json(json!({"id": id, "type": "memory_store_deleted"})))
+}
+
+/// Deletes a memory with its history.
+pub(crate) async fn forget(service: &Service, caller: &Caller, id: &str) -> Result<(), ApiError> {
+    let store = Opened::open(service, caller, id, Right::Admin).await?;
     store.memory.memory.forget().await?;
     store.forget_all();
-    Ok(Json(json!({"id": id, "type": "memory_store_deleted"})))
+    Ok(())
 }
 
 /// Newest first for the names that this API generates.

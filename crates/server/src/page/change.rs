@@ -1,18 +1,17 @@
 //! The forms that create, edit, rename and delete files.
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use axum::http::StatusCode;
-use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use axum::response::{Html, IntoResponse as _};
 use memory_tool::{MemoryPath, Node, StoreError};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::diff::{self, Line};
-use super::text::name_of;
-use super::{App, Frame, Opened, Page, PageError, Posted, Visitor, address, changed, past, path, render};
+use super::text::{name_of, sentence};
+use super::{Frame, Opened, Page, PageError, Posted, ToChange, past, path, render, short, written};
 use crate::error::ApiError;
-use crate::path::Path;
 use crate::tokens::hexadecimal;
 
 /// The largest text that a form edits.
@@ -29,11 +28,33 @@ struct Edit {
     frame: Frame,
     is_new: bool,
     text: String,
-    /// The state that the text replaces.
+    /// The text that the visitor saw, and its hash, because browsers change line breaks.
+    before: String,
     base: String,
     problem: String,
-    /// The difference to the present text, if others changed it.
-    conflict: Option<Vec<Line>>,
+    conflict: Option<Conflict>,
+}
+
+/// Somebody changed the file after the visitor opened it.
+struct Conflict {
+    /// The last change of the file.
+    by: Option<past::Change>,
+    is_deleted: bool,
+    /// The changes by others and by the visitor.
+    theirs: Vec<Line>,
+    mine: Vec<Line>,
+}
+
+impl Edit {
+    fn new(frame: Frame, text: String) -> Self {
+        let (before, base) = (text.clone(), hash(text.as_bytes()));
+        Self { frame, is_new: false, text, before, base, problem: String::new(), conflict: None }
+    }
+
+    /// The lines of the form.
+    fn rows(&self) -> usize {
+        (self.text.lines().count() + 2).clamp(6, 24)
+    }
 }
 
 #[derive(Template)]
@@ -85,121 +106,110 @@ fn absent(path: &MemoryPath) -> PageError {
     PageError::new(StatusCode::NOT_FOUND, format!("{path} does not exist"))
 }
 
-pub(super) async fn new(
-    State(service): App,
-    visitor: Visitor,
-    Path(id): Path<String>,
-    Query(asked): Query<Asked>,
-) -> Page {
-    let opened = Opened::find_to_change(&service, &visitor, &id).await?;
-    let mut frame = Frame::of(&visitor, &opened, "New file").at(&path(asked.path.as_deref())?);
-    frame.path.push('/');
-    let (text, base, problem) = (String::new(), String::new(), String::new());
-    render(&Edit { frame, is_new: true, text, base, problem, conflict: None })
+pub(super) async fn new(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
+    let mut frame = Frame::of(&opened, "New file").at(&path(asked.path.as_deref())?);
+    frame.path = short(&format!("{}/", frame.path)).to_owned();
+    render(&Edit { is_new: true, ..Edit::new(frame, String::new()) })
 }
 
-pub(super) async fn create(State(service): App, visitor: Visitor, Path(id): Path<String>, mut form: Posted) -> Page {
-    let opened = Opened::find_to_change(&service, &visitor, &id).await?;
+pub(super) async fn create(ToChange(opened): ToChange, mut form: Posted) -> Page {
     let (given, text) = (form.take("path"), with_line_breaks_of("", &form.take("text")));
-    let created = match MemoryPath::parse(&given) {
-        Ok(path) => opened.memory.write_if(&path, text.as_str(), None).await,
-        Err(error) => Err(error.into()),
+    let problem = match MemoryPath::parse(&written(&given)) {
+        _ if given.is_empty() || given.ends_with('/') => "Give the file a name.".to_owned(),
+        Ok(path) => match opened.memory.write_if(&path, text.as_str(), None).await {
+            Ok(()) => return Ok(opened.to(path.as_str(), "created")),
+            Err(error) => problem(error)?,
+        },
+        Err(error) => problem(error.into())?,
     };
-    match created {
-        Ok(()) => Ok(Redirect::to(&address(&id, "", &given)).into_response()),
-        Err(error) => {
-            let problem = problem(error)?;
-            let frame = Frame { path: given, ..Frame::of(&visitor, &opened, "New file") };
-            refused(&Edit { frame, is_new: true, text, base: String::new(), problem, conflict: None })
-        }
-    }
+    let frame = Frame { path: given, ..Frame::of(&opened, "New file") };
+    refused(&Edit { is_new: true, problem, ..Edit::new(frame, text) })
 }
 
 /// The mistake in a request.
 fn problem(error: StoreError) -> Result<String, PageError> {
     match error {
         StoreError::Failure { .. } => Err(error.into()),
-        error => Ok(super::text::visible(&error.to_string())),
+        error => Ok(sentence(&error.to_string())),
     }
 }
 
-pub(super) async fn edit(
-    State(service): App,
-    visitor: Visitor,
-    Path(id): Path<String>,
-    Query(asked): Query<Asked>,
-) -> Page {
-    let opened = Opened::find_to_change(&service, &visitor, &id).await?;
-    let path = path(asked.path.as_deref())?;
-    let text = read(&opened, &path).await?.ok_or_else(|| absent(&path))?;
-    let frame = Frame::of(&visitor, &opened, format!("Edit {}", name_of(path.as_str()))).at(&path);
-    let base = hash(text.as_bytes());
-    render(&Edit { frame, is_new: false, text, base, problem: String::new(), conflict: None })
+fn edit_frame(opened: &Opened, path: &MemoryPath) -> Frame {
+    Frame::of(opened, format!("Edit {}", name_of(path.as_str()))).at(path)
 }
 
-pub(super) async fn save(State(service): App, visitor: Visitor, Path(id): Path<String>, mut form: Posted) -> Page {
-    let opened = Opened::find_to_change(&service, &visitor, &id).await?;
+pub(super) async fn edit(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
+    let path = path(asked.path.as_deref())?;
+    let text = read(&opened, &path).await?.ok_or_else(|| absent(&path))?;
+    render(&Edit::new(edit_frame(&opened, &path), text))
+}
+
+pub(super) async fn save(ToChange(opened): ToChange, mut form: Posted) -> Page {
     let path = path(Some(&form.take("path")))?;
-    let (base, given) = (form.take("base"), form.take("text"));
-    let frame = Frame::of(&visitor, &opened, format!("Edit {}", name_of(path.as_str()))).at(&path);
+    let (base, before, given) = (form.take("base"), form.take("before"), form.take("text"));
     loop {
         let current = read(&opened, &path).await?;
-        let text = with_line_breaks_of(current.as_deref().unwrap_or_default(), &given);
+        let present = current.as_deref().unwrap_or_default();
+        let text = with_line_breaks_of(present, &given);
+        if current.as_deref() == Some(&text) {
+            return Ok(opened.to(path.as_str(), "unchanged"));
+        }
         let found = current.as_ref().map(|current| hash(current.as_bytes())).unwrap_or_default();
         if found != base {
+            let before = with_line_breaks_of(present, &before);
+            let conflict = Conflict {
+                by: past::last_change(&opened, &path).await?,
+                is_deleted: current.is_none(),
+                theirs: diff::lines(&before, present),
+                mine: diff::lines(&before, &text),
+            };
             // The new form has the visitor's text, and replaces only the text of this page.
-            let conflict = Some(diff::lines(current.as_deref().unwrap_or_default(), &text));
-            return refused(&Edit { frame, is_new: false, text, base: found, problem: String::new(), conflict });
+            let edit = Edit::new(edit_frame(&opened, &path), text);
+            let before = present.to_owned();
+            return refused(&Edit { before, base: found, conflict: Some(conflict), ..edit });
         }
         match opened.memory.write_if(&path, text.as_str(), current.as_deref().map(str::as_bytes)).await {
-            Ok(()) => return Ok(Redirect::to(&address(&id, "", path.as_str())).into_response()),
+            Ok(()) => return Ok(opened.to(path.as_str(), "saved")),
             Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
             Err(error) => {
                 let problem = problem(error)?;
-                return refused(&Edit { frame, is_new: false, text, base, problem, conflict: None });
+                return refused(&Edit { before, base, problem, ..Edit::new(edit_frame(&opened, &path), text) });
             }
         }
     }
 }
 
-pub(super) async fn name(
-    State(service): App,
-    visitor: Visitor,
-    Path(id): Path<String>,
-    Query(asked): Query<Asked>,
-) -> Page {
-    let opened = Opened::find_to_change(&service, &visitor, &id).await?;
+fn rename_frame(opened: &Opened, path: &MemoryPath) -> Frame {
+    Frame::of(opened, format!("Rename or move {}", name_of(path.as_str()))).at(path)
+}
+
+pub(super) async fn name(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
     let path = path(asked.path.as_deref())?;
     if !opened.memory.exists(&path).await? {
         return Err(absent(&path));
     }
-    let frame = Frame::of(&visitor, &opened, format!("Rename {}", name_of(path.as_str()))).at(&path);
-    render(&Rename { frame, to: path.to_string(), problem: String::new() })
+    let to = short(path.as_str()).to_owned();
+    render(&Rename { frame: rename_frame(&opened, &path), to, problem: String::new() })
 }
 
-pub(super) async fn rename(State(service): App, visitor: Visitor, Path(id): Path<String>, mut form: Posted) -> Page {
-    let opened = Opened::find_to_change(&service, &visitor, &id).await?;
-    let (from, to) = (path(Some(&form.take("path")))?, form.take("to"));
-    let renamed = match MemoryPath::parse(&to) {
-        Ok(to) => opened.memory.rename(&from, &to).await,
+/// A new path that ends with a slash is the directory to move into.
+pub(super) async fn rename(ToChange(opened): ToChange, mut form: Posted) -> Page {
+    let (from, given) = (path(Some(&form.take("path")))?, form.take("to"));
+    let name = from.as_str().rsplit('/').next().filter(|_| given.ends_with('/')).unwrap_or_default();
+    let renamed = match MemoryPath::parse(&format!("{}{name}", written(&given))) {
+        Ok(to) => opened.memory.rename(&from, &to).await.map(|()| to),
         Err(error) => Err(error.into()),
     };
     match renamed {
-        Ok(()) => Ok(Redirect::to(&address(&id, "", &to)).into_response()),
+        Ok(to) => Ok(opened.to(to.as_str(), "renamed")),
         Err(error) => {
-            let frame = Frame::of(&visitor, &opened, format!("Rename {}", name_of(from.as_str()))).at(&from);
-            refused(&Rename { frame, to, problem: problem(error)? })
+            let problem = problem(error)?;
+            refused(&Rename { frame: rename_frame(&opened, &from), to: given, problem })
         }
     }
 }
 
-pub(super) async fn confirm(
-    State(service): App,
-    visitor: Visitor,
-    Path(id): Path<String>,
-    Query(asked): Query<Asked>,
-) -> Page {
-    let opened = Opened::find_to_change(&service, &visitor, &id).await?;
+pub(super) async fn confirm(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
     let path = path(asked.path.as_deref())?;
     let files = match opened.memory.read(&path).await? {
         Node::Absent => return Err(absent(&path)),
@@ -207,25 +217,21 @@ pub(super) async fn confirm(
         Node::Directory(_) => opened.memory.list(&path).await?.len(),
     };
     let has_history = past::has_history(&opened).await;
-    let frame = Frame::of(&visitor, &opened, format!("Delete {}", name_of(path.as_str()))).at(&path);
+    let frame = Frame::of(&opened, format!("Delete {}", name_of(path.as_str()))).at(&path);
     render(&Delete { frame, files, has_history })
 }
 
-pub(super) async fn delete(State(service): App, visitor: Visitor, Path(id): Path<String>, mut form: Posted) -> Page {
-    let opened = Opened::find_to_change(&service, &visitor, &id).await?;
+pub(super) async fn delete(ToChange(opened): ToChange, mut form: Posted) -> Page {
     let path = path(Some(&form.take("path")))?;
     opened.memory.remove(&path).await?;
-    let newest = past::newest(&opened).await?;
-    Ok(way_back(&id, &path, newest).into_response())
-}
-
-/// The page of the change, which has a button to take it back.
-fn way_back(id: &str, path: &MemoryPath, newest: Option<u64>) -> Response {
-    let parent = path.as_str().rsplit_once('/').map_or("/memories", |(parent, _)| parent);
-    match newest {
-        Some(number) => changed(id, number, "deleted").into_response(),
-        None => Redirect::to(&address(id, "", parent)).into_response(),
-    }
+    // The page of the change has a button to take it back.
+    Ok(match past::newest(&opened).await? {
+        Some(number) => opened.to_change(number, "deleted"),
+        None => {
+            let parent = path.as_str().rsplit_once('/').map_or("/memories", |(parent, _)| parent);
+            opened.to(parent, "deleted-for-good")
+        }
+    })
 }
 
 #[cfg(test)]

@@ -3,14 +3,12 @@
 use std::ops::Range;
 
 use askama::Template;
-use axum::extract::{Query, State};
+use axum::extract::Query;
 use memory_tool::search::{Search, SearchError};
 use serde::Deserialize;
 
-use super::text::visible;
-use super::{App, Frame, Opened, Page, Visitor, render};
-use crate::access::Right;
-use crate::path::Path;
+use super::text::{sentence, visible};
+use super::{Frame, Opened, Page, render};
 
 #[derive(Deserialize)]
 pub(super) struct Asked {
@@ -50,13 +48,7 @@ fn parts(text: &str, matches: &[Range<usize>]) -> Vec<(bool, String)> {
     parts
 }
 
-pub(super) async fn search(
-    State(service): App,
-    visitor: Visitor,
-    Path(id): Path<String>,
-    Query(asked): Query<Asked>,
-) -> Page {
-    let opened = Opened::find(&service, &visitor, &id, Right::Read).await?;
+pub(super) async fn search(opened: Opened, Query(asked): Query<Asked>) -> Page {
     let search = Search::new(&asked.q);
     let search = if asked.regex.is_some() { search.regex() } else { search };
     let (mut found, mut notes, mut problem) = (Vec::new(), Vec::new(), String::new());
@@ -71,9 +63,9 @@ pub(super) async fn search(
                 }));
             }
             Err(SearchError::Store(error)) => return Err(error.into()),
-            Err(error) => problem = visible(&error.to_string()),
+            Err(error) => problem = sentence(&error.to_string()),
         }
     }
-    let frame = Frame::of(&visitor, &opened, "Search");
+    let frame = Frame::of(&opened, "Search");
     render(&Results { frame, query: asked.q, is_regex: asked.regex.is_some(), found, notes, problem })
 }

@@ -13,7 +13,6 @@ use tokio::time::sleep;
 
 use super::{App, Opened, Page, Visitor};
 use crate::access::Right;
-use crate::path::Path;
 use crate::service::Running;
 
 /// The time after which the session is checked again. The event keeps the connection open.
@@ -21,12 +20,10 @@ const CHECK: Duration = Duration::from_secs(10);
 
 pub(super) async fn changes(
     State(service): App,
-    visitor: Visitor,
-    Path(id): Path<String>,
+    opened: Opened,
     Extension(running): Extension<Arc<Running>>,
     headers: HeaderMap,
 ) -> Page {
-    let opened = Opened::find(&service, &visitor, &id, Right::Read).await?;
     running.become_stream(&service)?;
     let watch = opened.memory.watch().await;
     let events = stream::unfold((watch, opened, running), move |(mut watch, opened, running)| {

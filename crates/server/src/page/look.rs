@@ -8,6 +8,7 @@ use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse as _;
+use memory_tool::history::LogFilter;
 use memory_tool::{FileEntry, MemoryPath, Node};
 use serde::Deserialize;
 
@@ -15,7 +16,6 @@ use super::text::{name_of, size, time, visible};
 use super::{App, Frame, Opened, Page, PageError, Visitor, markdown, past, path, render, store_path};
 use crate::access::Right;
 use crate::error::ApiError;
-use crate::path::Path;
 
 /// The rows of a page.
 const MEMORIES: usize = 50;
@@ -35,6 +35,7 @@ pub(super) struct Asked {
     from: usize,
     /// The name after which a list of memories starts.
     after: Option<String>,
+    done: Option<String>,
 }
 
 #[derive(Template)]
@@ -78,6 +79,15 @@ struct File {
     has_history: bool,
 }
 
+impl File {
+    fn raw(&self) -> &'static str {
+        match self.content {
+            Content::Markdown(_) | Content::Lines { .. } => "Plain text",
+            Content::Image | Content::Bytes => "Raw bytes",
+        }
+    }
+}
+
 enum Content {
     Markdown(String),
     Lines { lines: Vec<(usize, String)>, total: usize, from: usize, next: Option<usize>, previous: Option<usize> },
@@ -101,7 +111,7 @@ pub(super) async fn memories(State(service): App, visitor: Visitor, Query(asked)
         let Ok(files) = opened.memory.list(MemoryPath::root()).await else { continue };
         memories.push(Row::of(name.to_string(), visible(name.as_str()), true, &files));
     }
-    render(&Memories { frame: Frame::new(&visitor, "Memories"), memories, next })
+    render(&Memories { frame: Frame::new(&visitor, "Memories").done(asked.done.as_deref()), memories, next })
 }
 
 impl Row {
@@ -118,33 +128,28 @@ impl Row {
 }
 
 /// A directory or a file.
-pub(super) async fn show(
-    State(service): App,
-    visitor: Visitor,
-    Path(id): Path<String>,
-    Query(asked): Query<Asked>,
-) -> Page {
-    let opened = Opened::find(&service, &visitor, &id, Right::Read).await?;
+pub(super) async fn show(opened: Opened, Query(asked): Query<Asked>) -> Page {
     let path = path(asked.path.as_deref())?;
     match opened.memory.read(&path).await? {
         Node::Absent => {
             Err(PageError::new(StatusCode::NOT_FOUND, format!("{path} does not exist. The history may have it.")))
         }
-        Node::Directory(_) => directory(&visitor, &opened, &path, asked.from).await,
+        Node::Directory(_) => directory(&opened, &path, &asked).await,
         Node::File(file) => {
             let is_markdown = path.as_str().ends_with(".md") || path.as_str().ends_with(".markdown");
             let (bytes, is_source) = (file.content.len() as u64, asked.view.as_deref() == Some("source"));
             let content =
                 tokio::task::spawn_blocking(move || content(file.content, is_markdown && !is_source, asked.from));
             let content = content.await.map_err(|_| ApiError::storage())?;
-            let frame = Frame::of(&visitor, &opened, name_of(path.as_str())).at(&path);
+            let frame = Frame::of(&opened, name_of(path.as_str())).at(&path).done(asked.done.as_deref());
             let has_history = past::has_history(&opened).await;
             render(&File { frame, size: size(bytes), content, is_markdown, has_history })
         }
     }
 }
 
-async fn directory(visitor: &Visitor, opened: &Opened, path: &MemoryPath, from: usize) -> Page {
+async fn directory(opened: &Opened, path: &MemoryPath, asked: &Asked) -> Page {
+    let from = asked.from;
     let files = opened.memory.list(path).await?;
     let prefix = format!("{path}/");
     let mut children: BTreeMap<(bool, &str), Vec<&FileEntry>> = BTreeMap::new();
@@ -161,10 +166,10 @@ async fn directory(visitor: &Visitor, opened: &Opened, path: &MemoryPath, from: 
         .map(|((is_file, name), files)| Row::of(format!("{prefix}{name}"), visible(name), !is_file, files));
     let rows: Vec<_> = rows.collect();
     let next = (from + rows.len() < total).then_some(from + rows.len());
-    let recent = if path.is_root() { past::recent(opened, None, None, 5).await?.0 } else { Vec::new() };
+    let recent = if path.is_root() { past::recent(opened, LogFilter::new(), 5).await?.0 } else { Vec::new() };
     let has_history = past::has_history(opened).await;
     let title = if path.is_root() { visible(opened.open.name.as_str()) } else { name_of(path.as_str()) };
-    let frame = Frame::of(visitor, opened, title).at(path);
+    let frame = Frame::of(opened, title).at(path).done(asked.done.as_deref());
     render(&Directory { frame, rows, from, total, next, recent, has_history })
 }
 
@@ -195,13 +200,7 @@ fn image_type(bytes: &[u8]) -> Option<&'static str> {
 }
 
 /// The bytes of a file, as an image or as plain text.
-pub(super) async fn raw(
-    State(service): App,
-    visitor: Visitor,
-    Path(id): Path<String>,
-    Query(asked): Query<Asked>,
-) -> Page {
-    let opened = Opened::find(&service, &visitor, &id, Right::Read).await?;
+pub(super) async fn raw(opened: Opened, Query(asked): Query<Asked>) -> Page {
     let path = path(asked.path.as_deref())?;
     let file = opened.memory.store().read_opts(&store_path(&path), memory_tool::store::ReadOptions::new()).await?;
     let file = file.into_file().ok_or_else(|| ApiError::not_found("it is not a file"))?;

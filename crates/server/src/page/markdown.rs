@@ -1,7 +1,7 @@
 //! [`to_html`]: Markdown of a memory as HTML that neither acts nor loads anything.
 
 use askama::filters::{Html, escape};
-use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
+use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
 use super::text::visible;
 
@@ -32,12 +32,22 @@ pub(super) fn to_html(markdown: &str) -> String {
             Some(true) => Event::Html("</a>".into()),
             _ => Event::Text("".into()),
         },
+        // People end lines where they want them to end.
+        Event::SoftBreak => Event::HardBreak,
+        // The heading of the page is above those of the text.
+        Event::Start(Tag::Heading { level, .. }) => Event::Start(below(level)),
+        Event::End(TagEnd::Heading(level)) => Event::End(below(level).to_end()),
         Event::Start(Tag::CodeBlock(_)) => Event::Start(Tag::CodeBlock(pulldown_cmark::CodeBlockKind::Indented)),
         other => other,
     });
     let mut html = String::new();
     html::push_html(&mut html, events);
     html
+}
+
+fn below(level: HeadingLevel) -> Tag<'static> {
+    let level = HeadingLevel::try_from(level as usize + 1).unwrap_or(HeadingLevel::H6);
+    Tag::Heading { level, id: None, classes: Vec::new(), attrs: Vec::new() }
 }
 
 fn starts_with(text: &str, start: &str) -> bool {
@@ -54,7 +64,7 @@ mod tests {
 
     #[test]
     fn markdown_is_rendered() {
-        assert_eq!(to_html("# A\n\n*b* `c`"), "<h1>A</h1>\n<p><em>b</em> <code>c</code></p>\n");
+        assert_eq!(to_html("# A\n\n*b*\n`c`"), "<h2>A</h2>\n<p><em>b</em><br />\n<code>c</code></p>\n");
         let link = "<p><a rel=\"noopener noreferrer\" href=\"https://a.example/?b&#38;c\">d</a></p>\n";
         assert_eq!(to_html("[d](https://a.example/?b&c)"), link);
     }

@@ -19,6 +19,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::{Form, FromRequest, FromRequestParts, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
@@ -32,12 +33,13 @@ use axum::routing::{get, post};
 use memory_tool::history::HistoryError;
 use memory_tool::store::{MemoryName, StorePath};
 use memory_tool::{Memory, MemoryPath, StoreError};
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::access::{Caller, Right};
 use crate::api::{exists, refuse_archived};
 use crate::error::ApiError;
 use crate::memories::OpenMemory;
+use crate::path::Path;
 use crate::server::Routes;
 use crate::service::Service;
 
@@ -64,9 +66,10 @@ pub(crate) fn routes() -> Routes {
         ("/memory/{id}/undo", post(past::undo)),
         ("/memory/{id}/restore", post(past::restore)),
         ("/memory/{id}/redact", get(past::confirm).post(past::redact)),
-        ("/memory/{id}/operate", get(operate::memory).post(operate::act)),
+        ("/memory/{id}/limits", get(operate::memory).post(operate::act)),
+        ("/memory/{id}/forget", get(operate::confirm).post(operate::forget)),
         ("/tokens", get(operate::tokens).post(operate::new_token)),
-        ("/tokens/revoke", post(operate::revoke)),
+        ("/tokens/revoke", get(operate::confirm_revocation).post(operate::revoke)),
         ("/sign-out", post(session::sign_out)),
     ]
 }
@@ -86,10 +89,12 @@ pub(crate) fn open_routes() -> Routes {
 
 /// Adds the headers that protect a page.
 pub(crate) async fn protect(request: Request, next: Next) -> Response {
+    let to_sign_in = session::address_of_sign_in(&request);
+    let memory = memory_of(request.uri().path());
     let mut response = next.run(request).await;
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         response = if error.status() == StatusCode::UNAUTHORIZED {
-            Redirect::to("/sign-in").into_response()
+            Redirect::to(&to_sign_in).into_response()
         } else {
             PageError::from(error).into_response()
         };
@@ -97,7 +102,10 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
     // The extractors of axum refuse an address with plain text.
     let content_type = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     if response.status().is_client_error() && content_type.is_some_and(|given| given.starts_with(b"text/plain")) {
-        response = PageError::new(response.status(), "The address is not valid").into_response();
+        response = PageError::new(response.status(), "the address is not valid").into_response();
+    }
+    if let Some(error) = response.extensions_mut().remove::<PageError>() {
+        response = error.page(memory);
     }
     let headers = response.headers_mut();
     let mut add = |name: HeaderName, value| {
@@ -118,6 +126,8 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
     pub(crate) caller: Caller,
+    /// The id of the token.
+    pub(crate) token: String,
     /// The secret of the session's forms, which no other site can read.
     pub(crate) form: Arc<str>,
 }
@@ -126,7 +136,8 @@ impl Visitor {
     /// The visitor whose session the cookie names, and the id of the token.
     pub(crate) fn of(service: &Service, headers: &HeaderMap) -> Option<(Self, String)> {
         let (token, form) = service.sessions.find(session::cookie(headers)?)?;
-        Some((Self { caller: service.tokens.caller_with_id(&token)?, form }, token))
+        let caller = service.tokens.caller_with_id(&token)?;
+        Some((Self { caller, token: token.clone(), form }, token))
     }
 
     fn is_operator(&self) -> bool {
@@ -149,6 +160,11 @@ pub(super) struct Posted(HashMap<String, String>);
 impl Posted {
     fn take(&mut self, name: &str) -> String {
         self.0.remove(name).unwrap_or_default()
+    }
+
+    /// The numbers at the ends of the names of ticked boxes.
+    fn numbers(&self, prefix: &str) -> Vec<u64> {
+        self.0.keys().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect()
     }
 }
 
@@ -179,6 +195,9 @@ pub(super) struct Frame {
     /// Its directories, from the top, with their names.
     crumbs: Vec<(String, String)>,
     can_write: bool,
+    can_administrate: bool,
+    /// The result of the last form.
+    done: &'static str,
 }
 
 impl Frame {
@@ -192,25 +211,50 @@ impl Frame {
             path: "/memories".to_owned(),
             crumbs: Vec::new(),
             can_write: false,
+            can_administrate: false,
+            done: "",
         }
     }
 
-    fn of(visitor: &Visitor, opened: &Opened, title: impl Into<String>) -> Self {
-        let can_write = visitor.caller.has(Right::Write);
-        Self { memory: Some(opened.open.name.to_string()), can_write, ..Self::new(visitor, title) }
+    fn of(opened: &Opened, title: impl Into<String>) -> Self {
+        let has = |right| opened.visitor.caller.has(right);
+        let (can_write, can_administrate) = (has(Right::Write), has(Right::Admin));
+        let memory = Some(opened.open.name.to_string());
+        Self { memory, can_write, can_administrate, ..Self::new(&opened.visitor, title) }
     }
 
     fn at(mut self, path: &MemoryPath) -> Self {
         let full = path.as_str();
         let ends = full.match_indices('/').skip(1).map(|(at, _)| at).chain([full.len()]);
-        self.crumbs = ends.map(|end| (full[..end].to_owned(), text::name_of(&full[..end]))).collect();
+        let memory = self.memory.as_deref().map(text::visible).unwrap_or_default();
+        let name = |path: &str| if path == "/memories" { memory.clone() } else { text::name_of(path) };
+        self.crumbs = ends.map(|end| (full[..end].to_owned(), name(&full[..end]))).collect();
         self.path = full.to_owned();
+        self
+    }
+
+    /// With a message for a code in the address. The address cannot contain another message.
+    fn done(mut self, code: Option<&str>) -> Self {
+        self.done = match code.unwrap_or_default() {
+            "saved" => "Saved.",
+            "unchanged" => "There was nothing to save: the text is the same.",
+            "created" => "Created.",
+            "renamed" => "Renamed.",
+            "deleted" => "Deleted. \u{201c}Take back\u{201d} restores it.",
+            "deleted-for-good" => "Deleted.",
+            "taken-back" => "Taken back. The files are as before the change.",
+            "restored" => "Restored.",
+            "redacted" => "Erased from the history.",
+            "revoked" => "Revoked.",
+            _ => "",
+        };
         self
     }
 }
 
-/// A memory that the visitor may use.
+/// A memory that the visitor may read.
 pub(super) struct Opened {
+    visitor: Visitor,
     open: Arc<OpenMemory>,
     memory: Memory,
 }
@@ -224,15 +268,54 @@ impl Opened {
             return Err(ApiError::no_such_memory(id).into());
         }
         let memory = open.by(&visitor.caller);
-        Ok(Self { open, memory })
+        Ok(Self { visitor: visitor.clone(), open, memory })
     }
 
-    /// [`find`](Self::find), to change something.
-    async fn find_to_change(service: &Service, visitor: &Visitor, id: &str) -> Result<Self, PageError> {
-        let opened = Self::find(service, visitor, id, Right::Write).await?;
-        refuse_archived(&opened.open, None).await?;
-        Ok(opened)
+    /// The memory of a request.
+    async fn of(parts: &mut Parts, service: &Arc<Service>, right: Right) -> Result<Self, PageError> {
+        let visitor = Visitor::from_request_parts(parts, service).await?;
+        let Path(parameters) = Path::<HashMap<String, String>>::from_request_parts(parts, service).await?;
+        let id = parameters.get("id").map(String::as_str).unwrap_or_default();
+        Self::find(service, &visitor, id, right).await
     }
+}
+
+impl FromRequestParts<Arc<Service>> for Opened {
+    type Rejection = PageError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, PageError> {
+        Self::of(parts, service, Right::Read).await
+    }
+}
+
+/// A memory that the visitor may change.
+pub(super) struct ToChange(Opened);
+
+impl FromRequestParts<Arc<Service>> for ToChange {
+    type Rejection = PageError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, PageError> {
+        let opened = Opened::of(parts, service, Right::Write).await?;
+        refuse_archived(&opened.open, None).await?;
+        Ok(Self(opened))
+    }
+}
+
+/// A memory that the visitor administrates.
+pub(super) struct ToAdministrate(Opened);
+
+impl FromRequestParts<Arc<Service>> for ToAdministrate {
+    type Rejection = PageError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, PageError> {
+        Opened::of(parts, service, Right::Admin).await.map(Self)
+    }
+}
+
+/// The memory that an address names.
+fn memory_of(path: &str) -> Option<String> {
+    let id = path.strip_prefix("/memory/")?.split('/').next()?;
+    Some(percent_decode_str(id).decode_utf8().ok()?.into_owned())
 }
 
 fn path(given: Option<&str>) -> Result<MemoryPath, PageError> {
@@ -240,14 +323,28 @@ fn path(given: Option<&str>) -> Result<MemoryPath, PageError> {
     MemoryPath::parse(given).map_err(|error| PageError::new(StatusCode::BAD_REQUEST, error.to_string()))
 }
 
-/// The page of something in a memory.
-fn address(memory: &str, page: &str, path: &str) -> String {
-    format!("/memory/{}{page}?path={}", encode(memory), encode(path))
+/// A path without `/memories/`, as people write it.
+fn short(path: &str) -> &str {
+    path.strip_prefix("/memories/").unwrap_or(path)
 }
 
-/// The page of a change that was made.
-fn changed(memory: &str, number: u64, done: &str) -> Redirect {
-    Redirect::to(&format!("/memory/{}/change/{number}?done={done}", encode(memory)))
+/// A path that a person wrote.
+fn written(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/memories/{path}") }
+}
+
+impl Opened {
+    /// To the page of a file or directory, after something was done.
+    fn to(&self, path: &str, done: &str) -> Response {
+        let memory = encode(self.open.name.as_str());
+        Redirect::to(&format!("/memory/{memory}?path={}&done={done}", encode(path))).into_response()
+    }
+
+    /// To the page of a change that was made.
+    fn to_change(&self, number: u64, done: &str) -> Response {
+        let memory = encode(self.open.name.as_str());
+        Redirect::to(&format!("/memory/{memory}/change/{number}?done={done}")).into_response()
+    }
 }
 
 /// A part of an address. A redirection to an address that is not ASCII would panic.
@@ -260,8 +357,8 @@ fn render(template: &impl Template) -> Result<Response, PageError> {
     Ok(Html(html).into_response())
 }
 
-/// The page of an error.
-#[derive(Debug)]
+/// An error, which [`protect`] shows.
+#[derive(Clone, Debug)]
 pub(super) struct PageError {
     status: StatusCode,
     message: String,
@@ -269,13 +366,19 @@ pub(super) struct PageError {
 
 #[derive(Template)]
 #[template(path = "error.html")]
-struct ErrorTemplate<'a> {
-    message: &'a str,
+struct ErrorTemplate {
+    message: String,
+    memory: Option<String>,
 }
 
 impl PageError {
     fn new(status: StatusCode, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
+    }
+
+    fn page(self, memory: Option<String>) -> Response {
+        let html = ErrorTemplate { message: text::sentence(&self.message), memory }.render().unwrap_or_default();
+        (self.status, Html(html)).into_response()
     }
 }
 
@@ -307,8 +410,7 @@ impl From<HistoryError> for PageError {
 
 impl IntoResponse for PageError {
     fn into_response(self) -> Response {
-        let html = ErrorTemplate { message: &text::visible(&self.message) }.render().unwrap_or_default();
-        (self.status, Html(html)).into_response()
+        (self.status, Extension(self)).into_response()
     }
 }
 

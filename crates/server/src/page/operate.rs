@@ -1,30 +1,46 @@
-//! The pages of operators: usage, checks, and tokens.
+//! The pages of operators: usage, checks, the deletion of a memory, and tokens.
 
 use std::time::{Duration, SystemTime};
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{Query, State};
 use axum::response::{IntoResponse as _, Redirect};
 use memory_tool::Actor;
+use memory_tool::store::MemoryName;
+use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
 use super::text::{size, time, visible};
-use super::{App, Frame, Opened, Page, PageError, Posted, Visitor, render};
+use super::{App, Frame, Opened, Page, PageError, Posted, ToAdministrate, Visitor, render};
 use crate::access::{Grant, Right};
+use crate::api;
 use crate::error::ApiError;
-use crate::path::Path;
+use crate::service::Service;
 use crate::tokens::{TokenEntry, TokenFile};
 
 const DAY: u64 = 24 * 60 * 60;
 
+/// The names of memories that the form of a new token proposes.
+const PROPOSED: usize = 200;
+
 #[derive(Template)]
-#[template(path = "operate.html")]
-struct Memory {
+#[template(path = "limits.html")]
+struct Limits {
     frame: Frame,
     /// The names of the limits, the usage, and the limits.
     usage: Vec<(&'static str, String, String)>,
     /// The lines of the report of an action.
     report: Vec<String>,
+    expires: bool,
+}
+
+#[derive(Template)]
+#[template(path = "forget.html")]
+struct Forget {
+    frame: Frame,
+    files: u64,
+    size: String,
+    remains: &'static str,
 }
 
 #[derive(Template)]
@@ -33,7 +49,16 @@ struct Tokens {
     frame: Frame,
     tokens: Vec<Row>,
     new: String,
+    asked: NewToken,
+    memories: Vec<MemoryName>,
     problem: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "revoke.html")]
+struct Revoke {
+    frame: Frame,
+    token: Row,
 }
 
 struct Row {
@@ -42,9 +67,26 @@ struct Row {
     memories: String,
     rights: String,
     end: String,
+    /// Whether the visitor signed in with it.
+    is_own: bool,
 }
 
-async fn shown(visitor: &Visitor, opened: &Opened, report: Vec<String>) -> Page {
+/// The fields of the form of a new token.
+struct NewToken {
+    actor: String,
+    memory: String,
+    is_for_all: bool,
+    rights: Vec<Right>,
+    days: String,
+}
+
+impl NewToken {
+    fn has(&self, right: &str) -> bool {
+        self.rights.iter().any(|given| given.name() == right)
+    }
+}
+
+async fn shown(opened: &Opened, report: Vec<String>) -> Page {
     let (usage, quota) = (opened.memory.usage().await?, opened.open.quota);
     let limit = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
     let bytes = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), size);
@@ -53,57 +95,74 @@ async fn shown(visitor: &Visitor, opened: &Opened, report: Vec<String>) -> Page 
         ("Size of all files", size(usage.bytes), bytes(quota.bytes)),
         ("Levels of directories", usage.depth.to_string(), limit(quota.depth)),
     ];
-    render(&Memory { frame: Frame::of(visitor, opened, "Operate"), usage, report })
+    render(&Limits { frame: Frame::of(opened, "Limits and checks"), usage, report, expires: opened.open.expires })
 }
 
-async fn find(service: &crate::service::Service, visitor: &Visitor, id: &str) -> Result<Opened, PageError> {
-    Opened::find(service, visitor, id, Right::Admin).await
-}
-
-pub(super) async fn memory(State(service): App, visitor: Visitor, Path(id): Path<String>) -> Page {
-    let opened = find(&service, &visitor, &id).await?;
-    shown(&visitor, &opened, Vec::new()).await
+pub(super) async fn memory(ToAdministrate(opened): ToAdministrate) -> Page {
+    shown(&opened, Vec::new()).await
 }
 
 /// Checks the memory, or removes its expired files.
-pub(super) async fn act(State(service): App, visitor: Visitor, Path(id): Path<String>, mut form: Posted) -> Page {
-    let opened = find(&service, &visitor, &id).await?;
+pub(super) async fn act(ToAdministrate(opened): ToAdministrate, mut form: Posted) -> Page {
     let report = match form.take("action").as_str() {
         "verify" => {
-            check(&visitor)?; // the report is about the whole storage
+            check(&opened.visitor)?; // the report is about the whole storage
             let report = opened.memory.verify(|_| ()).await?;
             let problems = report.problems.iter().map(|problem| visible(&problem.to_string()));
             let summary = format!("Checked {} files: {} problems.", report.files, report.problems.len());
             std::iter::once(summary).chain(problems.take(100)).collect()
         }
         "expire" => {
-            crate::api::refuse_archived(&opened.open, None).await?;
+            api::refuse_archived(&opened.open, None).await?;
             let report = opened.memory.expire().await?;
             let removed = report.removed.iter().take(100).map(|path| visible(path.as_str()));
             std::iter::once(format!("Removed {} expired files.", report.removed.len())).chain(removed).collect()
         }
         _ => return Err(ApiError::invalid("the form names no action").into()),
     };
-    shown(&visitor, &opened, report).await
+    shown(&opened, report).await
+}
+
+pub(super) async fn confirm(ToAdministrate(opened): ToAdministrate) -> Page {
+    let (usage, remains) = (opened.memory.usage().await?, opened.memory.backend().remains_of_removed());
+    let frame = Frame::of(&opened, format!("Delete {}", visible(opened.open.name.as_str())));
+    render(&Forget { frame, files: usage.files, size: size(usage.bytes), remains })
+}
+
+/// Deletes the memory with its history. A person types its name before.
+pub(super) async fn forget(State(service): App, ToAdministrate(opened): ToAdministrate, mut form: Posted) -> Page {
+    let name = opened.open.name.as_str();
+    if form.take("name") != name {
+        return Err(ApiError::invalid("the memory has another name, so nothing was deleted").into());
+    }
+    api::forget(&service, &opened.visitor.caller, name).await?;
+    Ok(Redirect::to("/?done=deleted-for-good").into_response())
 }
 
 fn check(visitor: &Visitor) -> Result<(), PageError> {
     Ok(visitor.caller.check(Right::Admin, None)?)
 }
 
-async fn list(service: &crate::service::Service, visitor: &Visitor, new: String, problem: &'static str) -> Page {
+/// Does something with the file of tokens.
+async fn in_file<T: Send + 'static>(
+    service: &Service,
+    act: impl FnOnce(TokenFile) -> std::io::Result<T> + Send + 'static,
+) -> Result<T, PageError> {
     let file = TokenFile::new(&service.token_file);
-    let entries = spawn_blocking(move || file.entries()).await.map_err(|_| ApiError::storage())?;
-    let entries = entries.map_err(|_| ApiError::storage())?;
+    let done = spawn_blocking(move || act(file)).await.map_err(|_| ApiError::storage())?;
+    Ok(done.map_err(|_| ApiError::storage())?)
+}
+
+async fn rows(service: &Service, visitor: &Visitor) -> Result<Vec<Row>, PageError> {
     let row = |entry: TokenEntry| Row {
+        is_own: entry.id == visitor.token,
         id: entry.id,
         actor: visible(entry.actor.name()),
         memories: entry.memories.iter().map(grant).collect::<Vec<_>>().join(", "),
         rights: entry.rights.iter().map(|right| right.name()).collect::<Vec<_>>().join(", "),
         end: time(entry.expires.map(|end| SystemTime::UNIX_EPOCH + Duration::from_secs(end))),
     };
-    let tokens = entries.into_iter().map(row).collect();
-    render(&Tokens { frame: Frame::new(visitor, "Tokens"), tokens, new, problem })
+    Ok(in_file(service, |file| file.entries()).await?.into_iter().map(row).collect())
 }
 
 fn grant(grant: &Grant) -> String {
@@ -114,42 +173,97 @@ fn grant(grant: &Grant) -> String {
     }
 }
 
-pub(super) async fn tokens(State(service): App, visitor: Visitor) -> Page {
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    #[serde(default)]
+    id: String,
+    done: Option<String>,
+}
+
+pub(super) async fn tokens(State(service): App, visitor: Visitor, Query(asked): Query<Asked>) -> Page {
     check(&visitor)?;
-    list(&service, &visitor, String::new(), "").await
+    let new = NewToken {
+        actor: String::new(),
+        memory: String::new(),
+        is_for_all: false,
+        rights: Vec::new(),
+        days: "90".to_owned(),
+    };
+    let mut page = Tokens::new(&service, &visitor, new).await?;
+    page.frame = page.frame.done(asked.done.as_deref());
+    render(&page)
+}
+
+impl Tokens {
+    async fn new(service: &Service, visitor: &Visitor, asked: NewToken) -> Result<Self, PageError> {
+        let (tokens, mut memories) = (rows(service, visitor).await?, service.memories.names().await?);
+        memories.truncate(PROPOSED);
+        Ok(Self { frame: Frame::new(visitor, "Tokens"), tokens, new: String::new(), asked, memories, problem: "" })
+    }
 }
 
 pub(super) async fn new_token(State(service): App, visitor: Visitor, mut form: Posted) -> Page {
     check(&visitor)?;
-    let (actor, memory, days) = (form.take("actor"), form.take("memory"), form.take("days"));
-    let Ok(actor) = Actor::from_trusted_name(&actor) else {
-        return list(&service, &visitor, String::new(), "The name of the user or agent is not valid.").await;
+    let asked = NewToken {
+        actor: form.take("actor"),
+        memory: form.take("memory"),
+        is_for_all: !form.take("all").is_empty(),
+        rights: Right::ALL.into_iter().filter(|right| !form.take(right.name()).is_empty()).collect(),
+        days: form.take("days"),
     };
-    let grants = match (memory.as_str(), memory.parse()) {
-        ("", _) => vec![Grant::All],
-        (_, Ok(name)) => vec![Grant::Name(name)],
-        _ => return list(&service, &visitor, String::new(), "The name of the memory is not valid.").await,
-    };
-    let rights: Vec<_> = Right::ALL.into_iter().filter(|right| !form.take(right.name()).is_empty()).collect();
-    if rights.iter().any(|right| !visitor.caller.has(*right)) {
-        return list(&service, &visitor, String::new(), "You can only give rights that you have.").await;
+    match entry(&service, &visitor, &asked).await? {
+        Ok((entry, token)) => {
+            in_file(&service, |file| file.add(entry)).await?;
+            let mut page = Tokens::new(&service, &visitor, asked).await?;
+            page.new = token;
+            render(&page)
+        }
+        Err(problem) => render(&Tokens { problem, ..Tokens::new(&service, &visitor, asked).await? }),
     }
-    let Some(days) = days.parse::<u64>().ok().filter(|days| (1..=3_650).contains(days) && !rights.is_empty()) else {
-        return list(&service, &visitor, String::new(), "Choose a right, and 1 to 3650 days.").await;
+}
+
+/// The new token, or the mistake in the form.
+async fn entry(
+    service: &Service,
+    visitor: &Visitor,
+    asked: &NewToken,
+) -> Result<Result<(TokenEntry, String), &'static str>, PageError> {
+    let Ok(actor) = Actor::from_trusted_name(&asked.actor) else {
+        return Ok(Err("The name of the user or agent is not valid."));
     };
-    let (mut entry, token) = TokenEntry::generate(actor, grants, rights).map_err(|_| ApiError::storage())?;
+    let grant = match (asked.is_for_all, asked.memory.parse()) {
+        (true, _) if asked.memory.is_empty() => Grant::All,
+        (true, _) => return Ok(Err("Choose one memory or all of them, not both.")),
+        (false, Ok(name)) if service.memories.names().await?.contains(&name) => Grant::Name(name),
+        (false, _) if asked.memory.is_empty() => return Ok(Err("Choose a memory, or all of them.")),
+        (false, _) => return Ok(Err("There is no memory with this name.")),
+    };
+    if asked.rights.is_empty() {
+        return Ok(Err("Choose at least one right."));
+    }
+    if asked.rights.iter().any(|right| !visitor.caller.has(*right)) {
+        return Ok(Err("You can only give rights that you have."));
+    }
+    let Some(days) = asked.days.parse::<u64>().ok().filter(|days| (1..=3_650).contains(days)) else {
+        return Ok(Err("Choose 1 to 3650 days."));
+    };
+    let generated = TokenEntry::generate(actor, vec![grant], asked.rights.clone());
+    let (mut entry, token) = generated.map_err(|_| ApiError::storage())?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     entry.expires = Some(now + days * DAY);
-    let file = TokenFile::new(&service.token_file);
-    let added = spawn_blocking(move || file.add(entry)).await.map_err(|_| ApiError::storage())?;
-    added.map_err(|_| ApiError::storage())?;
-    list(&service, &visitor, token, "").await
+    Ok(Ok((entry, token)))
+}
+
+pub(super) async fn confirm_revocation(State(service): App, visitor: Visitor, Query(asked): Query<Asked>) -> Page {
+    check(&visitor)?;
+    let token = rows(&service, &visitor).await?.into_iter().find(|row| row.id == asked.id);
+    let token = token.ok_or_else(|| ApiError::not_found("there is no such token"))?;
+    render(&Revoke { frame: Frame::new(&visitor, format!("Revoke the token of {}", token.actor)), token })
 }
 
 pub(super) async fn revoke(State(service): App, visitor: Visitor, mut form: Posted) -> Page {
     check(&visitor)?;
-    let (file, id) = (TokenFile::new(&service.token_file), form.take("id"));
-    let revoked = spawn_blocking(move || file.revoke(&id)).await.map_err(|_| ApiError::storage())?;
-    revoked.map_err(|_| ApiError::storage())?;
-    Ok(Redirect::to("/tokens").into_response())
+    let id = form.take("id");
+    in_file(&service, move |file| file.revoke(&id)).await?;
+    Ok(Redirect::to("/tokens?done=revoked").into_response())
 }

@@ -1,18 +1,19 @@
 //! The log of a memory, its differences, and the actions that take changes back.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::SystemTime;
+
 use askama::Template;
-use axum::extract::{Query, State};
-use axum::response::IntoResponse as _;
-use memory_tool::history::{Entry, FileChange, HistoryError, LogFilter, Origin};
+use axum::extract::Query;
+use memory_tool::history::{Entry, FileChange, FileDiff, HistoryError, LogFilter, Origin};
 use memory_tool::store::StorePath;
 use memory_tool::{MemoryPath, Store};
 use serde::Deserialize;
-use std::sync::Arc;
 
 use super::diff::{self, Line};
-use super::text::{time, visible};
-use super::{App, Frame, Opened, Page, PageError, Posted, Visitor, changed, path, render, store_path};
-use crate::access::Right;
+use super::text::{day_and_clock, name_of, sentence, visible};
+use super::{Frame, Opened, Page, PageError, Posted, ToChange, path, render, store_path};
 use crate::error::ApiError;
 use crate::path::Path;
 
@@ -21,21 +22,34 @@ type History = memory_tool::history::History<Arc<dyn Store>>;
 /// The entries of a page.
 const ENTRIES: usize = 50;
 
+/// The files whose differences a page shows.
+const FILES: usize = 50;
+
 /// A change in a list.
 pub(super) struct Change {
     pub(super) number: u64,
-    pub(super) time: String,
+    pub(super) day: String,
+    pub(super) clock: String,
+    /// Whether the change before it in the list is of another day.
+    pub(super) begins_day: bool,
     pub(super) actor: String,
-    pub(super) what: String,
+    /// Its cause, apart from edits.
+    pub(super) cause: String,
     pub(super) files: Vec<String>,
     /// The files that are not listed.
     pub(super) more: usize,
+    /// The button that takes it back, if that is possible.
+    pub(super) take_back: Option<String>,
+    /// Whether it took back another change.
+    pub(super) is_reversal: bool,
 }
 
 #[derive(Deserialize)]
 pub(super) struct Asked {
     path: Option<String>,
     before: Option<u64>,
+    /// A day.
+    since: Option<String>,
     done: Option<String>,
     entry: Option<u64>,
 }
@@ -46,6 +60,8 @@ struct Log {
     frame: Frame,
     changes: Vec<Change>,
     next: Option<u64>,
+    since: String,
+    differences: Differences,
 }
 
 #[derive(Template)]
@@ -53,10 +69,19 @@ struct Log {
 struct Shown {
     frame: Frame,
     change: Change,
-    done: &'static str,
+    differences: Differences,
+}
+
+/// The files that differ.
+#[derive(Default)]
+struct Differences {
+    /// The change, or 0 for several.
+    entry: u64,
     files: Vec<FileDifference>,
-    /// Why the differences are not known.
-    unknown: String,
+    /// The files that are not shown.
+    more: usize,
+    /// Why differences are not known.
+    unknown: Vec<String>,
 }
 
 struct FileDifference {
@@ -64,8 +89,10 @@ struct FileDifference {
     name: String,
     state: &'static str,
     lines: Vec<Line>,
-    /// Whether the file existed after the change.
+    /// Whether the file exists now.
     exists: bool,
+    /// Whether the file can be restored to its state after the change.
+    is_old: bool,
 }
 
 #[derive(Template)]
@@ -73,6 +100,8 @@ struct FileDifference {
 struct Redact {
     frame: Frame,
     entry: u64,
+    /// The change, and others of its files.
+    changes: Vec<Change>,
     remains: &'static str,
 }
 
@@ -92,17 +121,24 @@ pub(super) async fn has_history(opened: &Opened) -> bool {
 /// The newest entries, and the number before which there are more.
 pub(super) async fn recent(
     opened: &Opened,
-    path: Option<StorePath>,
-    before: Option<u64>,
+    filter: LogFilter,
     limit: usize,
 ) -> Result<(Vec<Change>, Option<u64>), PageError> {
     let Some(history) = opened.memory.history() else { return Ok((Vec::new(), None)) };
-    let filter = path.into_iter().fold(LogFilter::new().limit(limit + 1), LogFilter::path);
-    let mut entries = history.entries(&before.into_iter().fold(filter, LogFilter::before)).await?;
+    let mut entries = history.entries(&filter.limit(limit + 1)).await?;
     let has_more = entries.len() > limit;
     entries.truncate(limit);
     let next = entries.last().filter(|_| has_more).map(|entry| entry.number);
-    Ok((entries.iter().map(Change::of).collect(), next))
+    let mut changes: Vec<_> = entries.iter().map(Change::of).collect();
+    for index in 1..changes.len() {
+        changes[index].begins_day = changes[index].day != changes[index - 1].day;
+    }
+    Ok((changes, next))
+}
+
+/// The last change of a file.
+pub(super) async fn last_change(opened: &Opened, path: &MemoryPath) -> Result<Option<Change>, PageError> {
+    Ok(recent(opened, LogFilter::new().path(store_path(path)), 1).await?.0.pop())
 }
 
 impl Change {
@@ -110,127 +146,160 @@ impl Change {
         const LISTED: usize = 5;
         let numbers =
             |numbers: &[u64]| numbers.iter().map(|number| format!("#{number}")).collect::<Vec<_>>().join(", ");
-        let what = match &entry.origin {
+        let cause = match &entry.origin {
             Origin::Undo(undone) | Origin::Revert(undone) => format!("took back {}", numbers(undone)),
             Origin::Redo(undo) => format!("repeated what #{undo} took back"),
             Origin::Restore(number) => format!("restored the state after #{number}"),
-            Origin::Redaction(redacted) => format!("redacted {}", numbers(redacted)),
-            _ if entry.is_redacted => "redacted".to_owned(),
-            _ => entry.command.clone().unwrap_or_else(|| "edit".to_owned()),
+            Origin::Redaction(redacted) => format!("erased {} from the history", numbers(redacted)),
+            _ if entry.is_redacted => "erased from the history".to_owned(),
+            _ => String::new(),
         };
-        let files = entry.changes.iter().take(LISTED).map(|change| match change {
-            FileChange::Write { path, before: None, .. } => format!("created {}", visible(path.as_str())),
-            FileChange::Write { path, .. } => format!("changed {}", visible(path.as_str())),
-            FileChange::Remove { path, .. } => format!("deleted {}", visible(path.as_str())),
-            FileChange::Rename { from, to, .. } => {
-                format!("renamed {} to {}", visible(from.as_str()), visible(to.as_str()))
-            }
-            _ => "a redacted change".to_owned(),
+        let is_reversal = matches!(entry.origin, Origin::Undo(_) | Origin::Revert(_));
+        let can_be_taken_back = !entry.is_redacted && !entry.changes.is_empty();
+        let take_back = can_be_taken_back.then(|| match entry.changes.as_slice() {
+            _ if is_reversal => "Make the change again".to_owned(),
+            [FileChange::Write { path, before: None, .. }] => format!("Take back: delete {}", name_of(path.as_str())),
+            [FileChange::Write { path, .. }] => format!("Take back: the text of {} before", name_of(path.as_str())),
+            [FileChange::Remove { path, .. }] => format!("Take back: restore {}", name_of(path.as_str())),
+            [FileChange::Rename { from, .. }] => format!("Take back: rename to {}", visible(from.as_str())),
+            _ => "Take back all of it".to_owned(),
         });
+        let (day, clock) = day_and_clock(entry.time);
         Self {
             number: entry.number,
-            time: time(Some(entry.time)),
+            day,
+            clock,
+            begins_day: true,
             actor: visible(entry.actor.as_deref().unwrap_or("unknown")),
-            what: visible(&what),
-            files: files.collect(),
+            cause,
+            files: entry.changes.iter().take(LISTED).map(in_words).collect(),
             more: entry.changes.len().saturating_sub(LISTED),
+            take_back,
+            is_reversal,
         }
     }
 }
 
-/// The log of a memory, a directory or a file.
-pub(super) async fn log(
-    State(service): App,
-    visitor: Visitor,
-    Path(id): Path<String>,
-    Query(asked): Query<Asked>,
-) -> Page {
-    let opened = Opened::find(&service, &visitor, &id, Right::Read).await?;
-    let path = path(asked.path.as_deref())?;
-    let filter = (!path.is_root()).then(|| store_path(&path));
-    let (changes, next) = recent(&opened, filter, asked.before, ENTRIES).await?;
-    let title = if path.is_root() { "History".to_owned() } else { format!("History of {}", visible(path.as_str())) };
-    render(&Log { frame: Frame::of(&visitor, &opened, title).at(&path), changes, next })
-}
-
-/// A change, with its differences.
-pub(super) async fn show(
-    State(service): App,
-    visitor: Visitor,
-    Path((id, number)): Path<(String, u64)>,
-    Query(asked): Query<Asked>,
-) -> Page {
-    let opened = Opened::find(&service, &visitor, &id, Right::Read).await?;
-    let history = history(&opened)?;
-    let change = Change::of(&history.entry(number).await?);
-    let (mut files, mut unknown) = (Vec::new(), String::new());
-    match history.diff(number.saturating_sub(1), number, &StorePath::memories()).await {
-        Ok(differences) => {
-            let shown = tokio::task::spawn_blocking(move || differences.into_iter().map(difference).collect());
-            files = shown.await.map_err(|_| ApiError::storage())?;
+fn in_words(change: &FileChange) -> String {
+    match change {
+        FileChange::Write { path, before: None, .. } => format!("created {}", visible(path.as_str())),
+        FileChange::Write { path, .. } => format!("changed {}", visible(path.as_str())),
+        FileChange::Remove { path, .. } => format!("deleted {}", visible(path.as_str())),
+        FileChange::Rename { from, to, .. } => {
+            format!("renamed {} to {}", visible(from.as_str()), visible(to.as_str()))
         }
-        Err(error @ HistoryError::Store(_)) => return Err(error.into()),
-        // For example, this or a later entry was redacted.
-        Err(error) => unknown = visible(&error.to_string()),
+        _ => "a change that was erased".to_owned(),
     }
-    let done = match asked.done.as_deref() {
-        Some("deleted") => "Deleted. \u{201c}Take back\u{201d} restores it.",
-        Some("taken-back") => "Taken back.",
-        Some("restored") => "Restored.",
-        Some("redacted") => "Redacted.",
-        _ => "",
-    };
-    let frame = Frame::of(&visitor, &opened, format!("Change #{number}"));
-    render(&Shown { frame, change, done, files, unknown })
 }
 
-fn difference(file: memory_tool::history::FileDiff) -> FileDifference {
+impl Differences {
+    async fn of(opened: &Opened, differences: Vec<FileDiff>, unknown: Vec<String>) -> Result<Self, PageError> {
+        let more = differences.len().saturating_sub(FILES);
+        let mut presents = Vec::new();
+        for file in differences.iter().take(FILES) {
+            let present = opened.memory.store().read_opts(&file.path, Default::default()).await;
+            presents.push(present.ok().and_then(|node| node.into_file()).map(|file| file.content));
+        }
+        let shown = move || differences.into_iter().zip(presents).map(|(file, now)| difference(file, &now)).collect();
+        let files = tokio::task::spawn_blocking(shown).await.map_err(|_| ApiError::storage())?;
+        Ok(Self { entry: 0, files, more, unknown })
+    }
+}
+
+fn difference(file: FileDiff, now: &Option<Vec<u8>>) -> FileDifference {
     let state = match (&file.before, &file.after) {
         (None, _) => "created",
         (_, None) => "deleted",
         _ => "changed",
     };
-    let exists = file.after.is_some();
+    let (exists, is_old) = (now.is_some(), file.after.is_some() && file.after != *now);
     let text = |content: Option<Vec<u8>>| String::from_utf8(content.unwrap_or_default()).ok();
     let lines = match (text(file.before), text(file.after)) {
         (Some(before), Some(after)) => diff::lines(&before, &after),
         _ => Vec::new(),
     };
-    FileDifference { name: visible(file.path.as_str()), path: file.path.to_string(), state, lines, exists }
+    let name = visible(super::short(file.path.as_str()));
+    FileDifference { name, path: file.path.to_string(), state, lines, exists, is_old }
+}
+
+/// The log of a memory, a directory or a file, and the differences since a day.
+pub(super) async fn log(opened: Opened, Query(asked): Query<Asked>) -> Page {
+    let path = path(asked.path.as_deref())?;
+    let mut filter = asked.before.into_iter().fold(LogFilter::new(), LogFilter::before);
+    if !path.is_root() {
+        filter = filter.path(store_path(&path));
+    }
+    let since = asked.since.filter(|since| !since.is_empty()).unwrap_or_default();
+    let mut differences = Differences::default();
+    if let Some(history) = opened.memory.history().filter(|_| !since.is_empty()) {
+        let start = humantime::parse_rfc3339(&format!("{since}T00:00:00Z"));
+        let start: SystemTime = start.map_err(|_| ApiError::invalid("the day is not valid"))?;
+        filter = filter.since(start);
+        let (from, to) = (history.newest_at(start).await?, history.newest().await?);
+        differences = match history.diff(from, to, &store_path(&path)).await {
+            Ok(found) => Differences::of(&opened, found, Vec::new()).await?,
+            Err(error @ HistoryError::Store(_)) => return Err(error.into()),
+            // For example, an entry was redacted.
+            Err(error) => Differences { unknown: vec![sentence(&error.to_string())], ..Differences::default() },
+        };
+    }
+    let (changes, next) = recent(&opened, filter, ENTRIES).await?;
+    let title = if path.is_root() { "History".to_owned() } else { format!("History of {}", name_of(path.as_str())) };
+    let frame = Frame::of(&opened, title).at(&path).done(asked.done.as_deref());
+    render(&Log { frame, changes, next, since, differences })
+}
+
+/// A change, with its differences.
+pub(super) async fn show(opened: Opened, Path((_, number)): Path<(String, u64)>, Query(asked): Query<Asked>) -> Page {
+    let history = history(&opened)?;
+    let change = Change::of(&history.entry(number).await?);
+    let found = history.entry_diff(number).await?;
+    let not_known = |path: &StorePath| {
+        format!("The texts of {} are not known: they were not kept, or were erased.", visible(path.as_str()))
+    };
+    let differences = Differences::of(&opened, found.files, found.unknown.iter().map(not_known).collect()).await?;
+    let differences = Differences { entry: number, ..differences };
+    let frame = Frame::of(&opened, format!("Change #{number}")).done(asked.done.as_deref());
+    render(&Shown { frame, change, differences })
 }
 
 fn number(form: &mut Posted) -> Result<u64, PageError> {
     form.take("entry").parse().map_err(|_| ApiError::invalid("the form names no change").into())
 }
 
-pub(super) async fn undo(State(service): App, visitor: Visitor, Path(id): Path<String>, mut form: Posted) -> Page {
-    let opened = Opened::find_to_change(&service, &visitor, &id).await?;
+pub(super) async fn undo(ToChange(opened): ToChange, mut form: Posted) -> Page {
     let entry = history(&opened)?.revert(&[number(&mut form)?]).await?;
-    Ok(changed(&id, entry.number, "taken-back").into_response())
+    Ok(opened.to_change(entry.number, "taken-back"))
 }
 
-pub(super) async fn restore(State(service): App, visitor: Visitor, Path(id): Path<String>, mut form: Posted) -> Page {
-    let opened = Opened::find_to_change(&service, &visitor, &id).await?;
+pub(super) async fn restore(ToChange(opened): ToChange, mut form: Posted) -> Page {
     let path: MemoryPath = path(Some(&form.take("path")))?;
     let entry = history(&opened)?.restore(&store_path(&path), number(&mut form)?).await?;
-    Ok(changed(&id, entry.number, "restored").into_response())
+    Ok(opened.to_change(entry.number, "restored"))
 }
 
-pub(super) async fn confirm(
-    State(service): App,
-    visitor: Visitor,
-    Path(id): Path<String>,
-    Query(asked): Query<Asked>,
-) -> Page {
-    let opened = Opened::find_to_change(&service, &visitor, &id).await?;
-    let entry = asked.entry.ok_or_else(|| ApiError::invalid("the address names no change"))?;
+/// Lists the change and all others of its files, because each of them can have the same texts.
+pub(super) async fn confirm(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
+    let number = asked.entry.ok_or_else(|| ApiError::invalid("the address names no change"))?;
+    let history = history(&opened)?;
+    let entry = history.entry(number).await?;
+    let mut found = BTreeMap::from([(number, Change::of(&entry))]);
+    for path in entry.changes.iter().filter_map(FileChange::path).take(FILES) {
+        let (changes, _) = recent(&opened, LogFilter::new().path(path.clone()), ENTRIES).await?;
+        let redactable = changes.into_iter().filter(|change| change.take_back.is_some());
+        found.extend(redactable.map(|change| (change.number, change)));
+    }
+    let changes = found.into_values().rev().collect();
     let remains = opened.memory.backend().remains_of_removed();
-    render(&Redact { frame: Frame::of(&visitor, &opened, format!("Redact change #{entry}")), entry, remains })
+    let frame = Frame::of(&opened, format!("Erase change #{number} from the history"));
+    render(&Redact { frame, entry: number, changes, remains })
 }
 
-pub(super) async fn redact(State(service): App, visitor: Visitor, Path(id): Path<String>, mut form: Posted) -> Page {
-    let opened = Opened::find_to_change(&service, &visitor, &id).await?;
-    let number = number(&mut form)?;
-    history(&opened)?.redact(&[number]).await?;
-    Ok(changed(&id, number, "redacted").into_response())
+pub(super) async fn redact(ToChange(opened): ToChange, form: Posted) -> Page {
+    let numbers = form.numbers("entry-");
+    if numbers.is_empty() {
+        return Err(ApiError::invalid("the form names no change").into());
+    }
+    let entry = history(&opened)?.redact(&numbers).await?;
+    Ok(opened.to_change(entry.number, "redacted"))
 }

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use askama::Template;
 use axum::body::Bytes;
-use axum::extract::State;
+use axum::extract::{Query, Request, State};
 use axum::http::header::{COOKIE, SET_COOKIE};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
+use serde::Deserialize;
 
-use super::{App, Page, Posted, render};
+use super::{App, Page, Posted, encode, render};
 use crate::error::ApiError;
 use crate::tokens::hexadecimal;
 
@@ -90,24 +91,56 @@ fn set_cookie(value: &str, seconds: u64, is_secure: bool) -> String {
 #[template(path = "sign_in.html")]
 struct SignIn {
     problem: &'static str,
+    /// The page to go to.
+    next: String,
 }
 
-pub(super) async fn form() -> Page {
-    std::future::ready(render(&SignIn { problem: "" })).await
+/// The form for a visitor without a session. It leads back to the page that he asked for.
+pub(super) fn address_of_sign_in(request: &Request) -> String {
+    let ended = cookie(request.headers()).is_some();
+    if request.method() != Method::GET {
+        return if ended { "/sign-in?ended=unsaved" } else { "/sign-in" }.to_owned();
+    }
+    let next = request.uri().path_and_query().map_or("/", |asked| asked.as_str());
+    let ended = if ended { "&ended=yes" } else { "" };
+    if next == "/" { "/sign-in".to_owned() } else { format!("/sign-in?next={}{ended}", encode(next)) }
 }
 
-/// The form has one field. It is parsed by hand, because this request has no session.
+/// A page of this server that needs a session.
+fn local(next: &str) -> &str {
+    let is_page = next.starts_with("/memory/") || next.starts_with("/tokens");
+    if is_page && next.bytes().all(|byte| byte.is_ascii_graphic()) { next } else { "/" }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    #[serde(default)]
+    next: String,
+    ended: Option<String>,
+}
+
+pub(super) async fn form(Query(asked): Query<Asked>) -> Page {
+    let problem = match asked.ended.as_deref() {
+        Some("unsaved") => "You were signed out before this was saved. Sign in, and enter it again.",
+        Some(_) => "You were signed out. Sign in again.",
+        None => "",
+    };
+    std::future::ready(render(&SignIn { problem, next: asked.next })).await
+}
+
+/// The form is parsed by hand, because this request has no session.
 pub(super) async fn sign_in(State(service): App, headers: HeaderMap, body: Bytes) -> Response {
-    let token = form_urlencoded::parse(&body).find(|(name, _)| name == "token").map(|(_, token)| token);
-    let token = token.as_deref().map(str::trim).and_then(|token| service.tokens.caller(token));
-    let Some((_, id)) = token else {
-        let page = SignIn { problem: "This token is not valid. It may have ended." }.render().unwrap_or_default();
+    let field = |wanted: &str| form_urlencoded::parse(&body).find(|(name, _)| name == wanted).map(|(_, value)| value);
+    let next = field("next").unwrap_or_default();
+    let Some((_, id)) = field("token").and_then(|token| service.tokens.caller(token.trim())) else {
+        let problem = "This token is not valid. It may have expired.";
+        let page = SignIn { problem, next: next.into_owned() }.render().unwrap_or_default();
         return (StatusCode::FORBIDDEN, Html(page)).into_response();
     };
     match service.sessions.start(id) {
         Ok(session) => {
             let cookie = set_cookie(&session, LIFETIME.as_secs(), service.is_secure(&headers));
-            ([(SET_COOKIE, cookie)], Redirect::to("/")).into_response()
+            ([(SET_COOKIE, cookie)], Redirect::to(local(&next))).into_response()
         }
         Err(error) => error.into_response(),
     }
@@ -122,6 +155,17 @@ pub(super) async fn sign_out(State(service): App, headers: HeaderMap, _: Posted)
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_visitor_gets_back_only_to_pages_of_this_server() {
+        for next in ["/memory/a?path=/memories/b%20c", "/tokens"] {
+            assert_eq!(local(next), next);
+        }
+        for next in ["", "//evil.example", "https://evil.example/memory/", "/sign-out", "/memory/\r\nx: y", "/memory/é"]
+        {
+            assert_eq!(local(next), "/", "{next}");
+        }
+    }
 
     #[test]
     fn the_sessions_are_bounded_and_end() {

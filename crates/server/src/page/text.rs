@@ -24,18 +24,56 @@ pub(super) fn size(bytes: u64) -> String {
     }
 }
 
-/// A time in UTC, to the second.
+/// A time in UTC, to the minute.
 pub(super) fn time(time: Option<SystemTime>) -> String {
-    time.map_or_else(String::new, |time| humantime::format_rfc3339_seconds(time).to_string().replace('T', " "))
+    time.map_or_else(String::new, |time| {
+        let (day, clock) = day_and_clock(time);
+        format!("{day}, {clock}")
+    })
+}
+
+/// The day and the time of day in UTC, such as `27 Nov 2026` and `09:05 UTC`.
+pub(super) fn day_and_clock(time: SystemTime) -> (String, String) {
+    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let full = humantime::format_rfc3339_seconds(time).to_string();
+    let (day, clock) = full.split_once('T').unwrap_or_default();
+    let mut parts = day.splitn(3, '-');
+    let (year, month, day) = (parts.next(), parts.next(), parts.next().unwrap_or_default());
+    let month = month.and_then(|month| MONTHS.get(month.parse::<usize>().ok()?.checked_sub(1)?));
+    let day = [day.trim_start_matches('0'), month.unwrap_or(&""), year.unwrap_or_default()].join(" ");
+    (day, format!("{} UTC", &clock[..clock.len().min(5)]))
+}
+
+/// A message of an error as a sentence.
+pub(super) fn sentence(message: &str) -> String {
+    let message = visible(message);
+    let mut letters = message.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let end = if message.ends_with(['.', '?', '!']) { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
     fn invisible_characters_become_visible() {
         assert_eq!(visible("a\tb\nc\u{202e}d\u{7}"), "a\tb\nc\\u{202e}d\\u{7}");
+    }
+
+    #[test]
+    fn times_are_in_words() {
+        let times = [0, 1_795_770_300].map(|seconds| time(Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))));
+        assert_eq!(times, ["1 Jan 1970, 00:00 UTC", "27 Nov 2026, 09:05 UTC"]);
+        assert_eq!(time(None), "");
+    }
+
+    #[test]
+    fn messages_are_sentences() {
+        assert_eq!(["nothing differs", "été.", ""].map(sentence), ["Nothing differs.", "Été.", "."]);
     }
 
     #[test]

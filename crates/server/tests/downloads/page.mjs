@@ -15,7 +15,7 @@ async function open(options) {
   const page = await context.newPage();
   page.setDefaultTimeout(60_000);
   // A browser reports each refusal by the server. Other messages are faults of the page.
-  const isRefusal = (message) => /responded with a status of (403|404|409)/.test(message.text());
+  const isRefusal = (message) => /responded with a status of (400|403|404|409)/.test(message.text());
   page.on('console', (message) => isRefusal(message) || assert.fail(`${page.url()}: ${message.text()}`));
   page.on('pageerror', (error) => assert.fail(`${page.url()}: ${error.message}`));
   page.on('dialog', (dialog) => assert.fail(`${page.url()}: ${dialog.message()}`));
@@ -34,14 +34,15 @@ const file = (name) => `${base}/memory/alice?path=/memories/${name}`;
 async function act(page, name) {
   await page.click('text=alice');
   await page.click('text=New file');
-  await page.fill('#path', `/memories/${name}.md`);
+  await page.fill('#path', `${name}.md`);
   await page.fill('#text', '# Tea\n\nGreen tea.');
   await page.click('text=Save');
+  await has(page, 'Created.');
   await has(page, 'Green tea.');
-  await page.click('text=Source');
+  await page.click('text=With line numbers');
   await page.click('#L3 a');
   assert.ok(page.url().endsWith('#L3'), page.url());
-  await page.click('text=Rendered');
+  await page.click('text=Formatted');
 
   // Somebody else saves first.
   await page.click('text=Edit');
@@ -52,10 +53,12 @@ async function act(page, name) {
   await other.goto(`${base}/tokens`); // Chromium does not close a page with an open stream
   await page.fill('#text', 'White tea.');
   await page.click('text=Save');
-  await has(page, 'Nothing is lost');
+  await has(page, 'your text is not saved yet');
+  await has(page, 'What the others changed');
   await has(page, 'Black');
   assert.equal(await page.inputValue('#text'), 'White tea.');
-  await page.click('text=Save mine in place of it');
+  await page.click('text=Replace the present text with mine');
+  await has(page, 'Saved.');
   await has(page, 'White tea.');
 
   await page.fill('[type=search]', 'white');
@@ -63,8 +66,9 @@ async function act(page, name) {
   await page.click('text=Line 1');
   assert.ok(page.url().endsWith('#L1'), page.url());
   await page.click('text=Rename');
-  await page.fill('#to', `/memories/${name}-2.md`);
+  await page.fill('#to', `${name}-2.md`);
   await page.click('button:has-text("Rename")');
+  await has(page, 'Renamed.');
   await has(page, `${name}-2.md`);
   await page.click('main >> text=Delete');
   await page.click('button:has-text("Delete")');
@@ -74,25 +78,40 @@ async function act(page, name) {
   await page.goto(file(`${name}-2.md`));
   await page.click('main >> text=History');
   await page.click('.changes li:has-text("created") a');
-  await page.click('text=Redact');
-  await page.click('button:has-text("Redact")');
-  await has(page, 'Redacted.');
-  await page.click('text=Operate');
+  await page.click('text=Erase from the history');
+  await page.click('text=Erase the ticked changes');
+  await has(page, 'Erased from the history.');
+  await page.click('nav >> text=History');
+  await page.fill('#since', '2020-01-01');
+  await page.click('text=Show the changes');
+  await has(page, 'Change #');
+  await page.click('text=Limits and checks');
   await page.click('text=Check for damage');
   await has(page, '0 problems');
+  await page.click('text=Delete the memory');
+  await page.fill('#name', 'not alice');
+  await page.click('text=Delete everything');
+  await has(page, 'Nothing was deleted'.toLowerCase());
 
-  await page.click('text=Tokens');
+  await page.goto(`${base}/tokens`);
   await page.fill('#actor', name);
+  await page.fill('#memory', 'alice');
   await page.check('[name=read]');
   await page.click('button:has-text("Create")');
-  await has(page, 'shown only now');
-  await page.click(`tr:has-text("${name}") button`);
+  await has(page, 'not shown again');
+  await page.click(`tr:has-text("${name}") >> text=Revoke`);
+  await page.click('button:has-text("Revoke")');
+  await has(page, 'Revoked.');
   assert.equal(await page.locator(`tr:has-text("${name}")`).count(), 0);
   await page.goto(`${base}/memory/nobody`);
   await has(page, 'This is not possible');
 }
 
+const LONGEST = `/memories${`/${'\u05d0'.repeat(120)}`.repeat(4)}/${'\u05d0'.repeat(25)}`;
+
 const PAGES = [
+  `/memory/alice?path=${encodeURIComponent(LONGEST)}`,
+  `/memory/alice/rename?path=${encodeURIComponent(LONGEST)}`,
   '/',
   '/memory/alice',
   '/memory/alice?path=/memories/markdown.md',
@@ -106,7 +125,9 @@ const PAGES = [
   '/memory/alice/log',
   '/memory/alice/change/2',
   '/memory/alice/redact?entry=2',
-  '/memory/alice/operate',
+  '/memory/alice/limits',
+  '/memory/alice/forget',
+  '/memory/alice/log?since=2020-01-01',
   '/memory/alice?path=/memories/nothing',
   '/tokens',
 ];
@@ -153,7 +174,7 @@ assert.equal(await page.evaluate('document.activeElement.textContent'), 'New fil
 // A change by others appears without a reload.
 const other = await open({});
 await other.goto(`${base}/memory/alice/new`);
-await other.fill('#path', '/memories/appeared.md');
+await other.fill('#path', 'appeared.md');
 await other.click('text=Save');
 await page.waitForSelector('text=appeared.md');
 assert.equal(await page.evaluate('document.activeElement.textContent'), 'New file');
@@ -170,5 +191,25 @@ for (const path of ['/memory/large', '/memory/large?path=/memories/5-mb.txt', '/
   const timing = await page.evaluate('performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd');
   console.error(`${path}: ${Math.round(timing)} ms`);
 }
+
+// A session that ended: the visitor signs in again, and gets to the page that he asked for.
+const late = await open({});
+await late.context().addCookies([{ name: 'memory-tool', value: '0'.repeat(64), url: base, httpOnly: true, sameSite: 'Strict' }]);
+await late.goto(`${base}/memory/alice/log`);
+await has(late, 'You were signed out.');
+await late.fill('#token', token);
+await late.click('button.main');
+assert.equal(late.url(), `${base}/memory/alice/log`);
+await late.evaluate(() => document.querySelector('[name=form]').value = 'replayed');
+await late.click('text=Sign out');
+await has(late, 'The form is too old');
+
+// No page shows this one in a frame.
+const frame = await (await browser.newContext()).newPage();
+const body = `<iframe src="${base}/sign-in"></iframe><iframe src="data:text/html,shown"></iframe>`;
+await frame.route(`${base}/framing`, (route) => route.fulfill({ contentType: 'text/html', body }));
+await frame.goto(`${base}/framing`);
+await frame.waitForFunction(() => frames.length === 2);
+assert.deepEqual(frame.frames().map((part) => part.url().split(':')[0]), ['http', 'chrome-error', 'data']);
 console.log('passed');
 process.exit(); // ends the browser too

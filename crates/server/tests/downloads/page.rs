@@ -56,7 +56,10 @@ async fn fill(place: &str) {
     alice.write("/memories/picture.png", picture).await.unwrap();
     alice.write("/memories/attacks.md", ATTACKS).await.unwrap();
     alice.write("/memories/<img src=x onerror=alert(1)>", ATTACKS).await.unwrap();
-    alice.write(format!("/memories/{}", "\u{5d0}".repeat(100)).as_str(), "x").await.unwrap();
+    // The longest path, in letters from right to left.
+    let longest = format!("/memories{}/{}", format!("/{}", "\u{5d0}".repeat(120)).repeat(4), "\u{5d0}".repeat(25));
+    assert_eq!(longest.len(), 1_024);
+    alice.write(longest.as_str(), "x").await.unwrap();
     alice.write(format!("/memories{}", format!("/{}", "n".repeat(240)).repeat(4)).as_str(), "x").await.unwrap();
     let large = open("large").await;
     let files = (0..10_000).map(|number| format!("/memories/{number}.md").parse::<StorePath>().unwrap());
