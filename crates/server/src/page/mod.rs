@@ -188,8 +188,10 @@ pub(super) struct Frame {
     form: Arc<str>,
     actor: String,
     is_operator: bool,
-    /// The memory of the page.
-    memory: Option<String>,
+    /// The name of the memory of the page, or nothing.
+    memory: String,
+    /// The page of the memory.
+    home: String,
     /// The file or directory of the page.
     path: String,
     /// Its directories, from the top, with their names.
@@ -207,7 +209,8 @@ impl Frame {
             form: Arc::clone(&visitor.form),
             actor: text::visible(visitor.caller.actor().name()),
             is_operator: visitor.is_operator(),
-            memory: None,
+            memory: String::new(),
+            home: String::new(),
             path: "/memories".to_owned(),
             crumbs: Vec::new(),
             can_write: false,
@@ -219,15 +222,15 @@ impl Frame {
     fn of(opened: &Opened, title: impl Into<String>) -> Self {
         let has = |right| opened.visitor.caller.has(right);
         let (can_write, can_administrate) = (has(Right::Write), has(Right::Admin));
-        let memory = Some(opened.open.name.to_string());
-        Self { memory, can_write, can_administrate, ..Self::new(&opened.visitor, title) }
+        let name = opened.open.name.as_str();
+        let (memory, home) = (text::visible(name), home(name));
+        Self { memory, home, can_write, can_administrate, ..Self::new(&opened.visitor, title) }
     }
 
     fn at(mut self, path: &MemoryPath) -> Self {
         let full = path.as_str();
         let ends = full.match_indices('/').skip(1).map(|(at, _)| at).chain([full.len()]);
-        let memory = self.memory.as_deref().map(text::visible).unwrap_or_default();
-        let name = |path: &str| if path == "/memories" { memory.clone() } else { text::name_of(path) };
+        let name = |path: &str| if path == "/memories" { self.memory.clone() } else { text::name_of(path) };
         self.crumbs = ends.map(|end| (full[..end].to_owned(), name(&full[..end]))).collect();
         self.path = full.to_owned();
         self
@@ -312,10 +315,15 @@ impl FromRequestParts<Arc<Service>> for ToAdministrate {
     }
 }
 
-/// The memory that an address names.
-fn memory_of(path: &str) -> Option<String> {
-    let id = path.strip_prefix("/memory/")?.split('/').next()?;
-    Some(percent_decode_str(id).decode_utf8().ok()?.into_owned())
+/// The page of a memory.
+fn home(memory: &str) -> String {
+    format!("/memory/{}", encode(memory))
+}
+
+/// The page and the name of the memory that an address names.
+fn memory_of(path: &str) -> Option<(String, String)> {
+    let id = percent_decode_str(path.strip_prefix("/memory/")?.split('/').next()?).decode_utf8().ok()?;
+    Some((home(&id), text::visible(&id)))
 }
 
 fn path(given: Option<&str>) -> Result<MemoryPath, PageError> {
@@ -336,14 +344,14 @@ fn written(path: &str) -> String {
 impl Opened {
     /// To the page of a file or directory, after something was done.
     fn to(&self, path: &str, done: &str) -> Response {
-        let memory = encode(self.open.name.as_str());
-        Redirect::to(&format!("/memory/{memory}?path={}&done={done}", encode(path))).into_response()
+        let home = home(self.open.name.as_str());
+        Redirect::to(&format!("{home}?path={}&done={done}", encode(path))).into_response()
     }
 
     /// To the page of a change that was made.
     fn to_change(&self, number: u64, done: &str) -> Response {
-        let memory = encode(self.open.name.as_str());
-        Redirect::to(&format!("/memory/{memory}/change/{number}?done={done}")).into_response()
+        let home = home(self.open.name.as_str());
+        Redirect::to(&format!("{home}/change/{number}?done={done}")).into_response()
     }
 }
 
@@ -368,7 +376,8 @@ pub(super) struct PageError {
 #[template(path = "error.html")]
 struct ErrorTemplate {
     message: String,
-    memory: Option<String>,
+    /// The page and the name of the memory.
+    memory: Option<(String, String)>,
 }
 
 impl PageError {
@@ -376,7 +385,7 @@ impl PageError {
         Self { status, message: message.into() }
     }
 
-    fn page(self, memory: Option<String>) -> Response {
+    fn page(self, memory: Option<(String, String)>) -> Response {
         let html = ErrorTemplate { message: text::sentence(&self.message), memory }.render().unwrap_or_default();
         (self.status, Html(html)).into_response()
     }

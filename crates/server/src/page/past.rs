@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::diff::{self, Line};
 use super::text::{day_and_clock, name_of, sentence, visible};
-use super::{Frame, Opened, Page, PageError, Posted, ToChange, path, render, store_path};
+use super::{Frame, Opened, Page, PageError, Posted, ToChange, path, render, short, store_path};
 use crate::error::ApiError;
 use crate::path::Path;
 
@@ -159,9 +159,9 @@ impl Change {
         let take_back = can_be_taken_back.then(|| match entry.changes.as_slice() {
             _ if is_reversal => "Make the change again".to_owned(),
             [FileChange::Write { path, before: None, .. }] => format!("Take back: delete {}", name_of(path.as_str())),
-            [FileChange::Write { path, .. }] => format!("Take back: the text of {} before", name_of(path.as_str())),
+            [FileChange::Write { path, .. }] => format!("Take back: the old text of {}", name_of(path.as_str())),
             [FileChange::Remove { path, .. }] => format!("Take back: restore {}", name_of(path.as_str())),
-            [FileChange::Rename { from, .. }] => format!("Take back: rename to {}", visible(from.as_str())),
+            [FileChange::Rename { from, .. }] => format!("Take back: rename to {}", visible(short(from.as_str()))),
             _ => "Take back all of it".to_owned(),
         });
         let (day, clock) = day_and_clock(entry.time);
@@ -181,13 +181,12 @@ impl Change {
 }
 
 fn in_words(change: &FileChange) -> String {
+    let name = |path: &StorePath| visible(short(path.as_str()));
     match change {
-        FileChange::Write { path, before: None, .. } => format!("created {}", visible(path.as_str())),
-        FileChange::Write { path, .. } => format!("changed {}", visible(path.as_str())),
-        FileChange::Remove { path, .. } => format!("deleted {}", visible(path.as_str())),
-        FileChange::Rename { from, to, .. } => {
-            format!("renamed {} to {}", visible(from.as_str()), visible(to.as_str()))
-        }
+        FileChange::Write { path, before: None, .. } => format!("created {}", name(path)),
+        FileChange::Write { path, .. } => format!("changed {}", name(path)),
+        FileChange::Remove { path, .. } => format!("deleted {}", name(path)),
+        FileChange::Rename { from, to, .. } => format!("renamed {} to {}", name(from), name(to)),
         _ => "a change that was erased".to_owned(),
     }
 }
@@ -218,7 +217,7 @@ fn difference(file: FileDiff, now: &Option<Vec<u8>>) -> FileDifference {
         (Some(before), Some(after)) => diff::lines(&before, &after),
         _ => Vec::new(),
     };
-    let name = visible(super::short(file.path.as_str()));
+    let name = visible(short(file.path.as_str()));
     FileDifference { name, path: file.path.to_string(), state, lines, exists, is_old }
 }
 
