@@ -188,7 +188,7 @@ pub(super) struct Frame {
     form: Arc<str>,
     actor: String,
     is_operator: bool,
-    /// The name of the memory of the page, or nothing.
+    /// The name of the memory, if the page has one.
     memory: String,
     /// The page of the memory.
     home: String,
