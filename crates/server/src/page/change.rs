@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::diff::{self, Line};
 use super::text::{name_of, sentence};
-use super::{Frame, Opened, Page, PageError, Posted, ToChange, past, path, render, short, written};
+use super::{Frame, Opened, Page, PageError, Posted, ToChange, past, path, render, written};
 use crate::error::ApiError;
 use crate::tokens::hexadecimal;
 
@@ -27,6 +27,8 @@ pub(super) struct Asked {
 struct Edit {
     frame: Frame,
     is_new: bool,
+    /// The name and the directory of a new file.
+    place: Place,
     text: String,
     /// The text that the visitor saw, and its hash, because browsers change line breaks.
     before: String,
@@ -48,7 +50,16 @@ struct Conflict {
 impl Edit {
     fn new(frame: Frame, text: String) -> Self {
         let (before, base) = (text.clone(), hash(text.as_bytes()));
-        Self { frame, is_new: false, text, before, base, problem: String::new(), conflict: None }
+        Self {
+            frame,
+            is_new: false,
+            place: Place::default(),
+            text,
+            before,
+            base,
+            problem: String::new(),
+            conflict: None,
+        }
     }
 
     /// The lines of the form.
@@ -61,8 +72,36 @@ impl Edit {
 #[template(path = "rename.html")]
 struct Rename {
     frame: Frame,
-    to: String,
+    place: Place,
     problem: String,
+}
+
+/// The fields for a path.
+#[derive(Default)]
+struct Place {
+    name: String,
+    /// The directory without `/memories`.
+    directory: String,
+}
+
+/// A directory without `/memories`.
+fn relative(directory: &str) -> String {
+    directory.strip_prefix("/memories").unwrap_or(directory).trim_start_matches('/').to_owned()
+}
+
+impl Place {
+    fn of(path: &MemoryPath) -> Self {
+        let (directory, name) = path.as_str().rsplit_once('/').unwrap_or_default();
+        Self { name: name.to_owned(), directory: relative(directory) }
+    }
+
+    fn take(form: &mut Posted) -> Self {
+        Self { name: form.take("name"), directory: form.take("directory") }
+    }
+
+    fn path(&self) -> Result<MemoryPath, StoreError> {
+        Ok(MemoryPath::parse(&written(&self.directory, &self.name))?)
+    }
 }
 
 #[derive(Template)]
@@ -107,23 +146,24 @@ fn absent(path: &MemoryPath) -> PageError {
 }
 
 pub(super) async fn new(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
-    let mut frame = Frame::of(&opened, "New file").at(&path(asked.path.as_deref())?);
-    frame.path = short(&format!("{}/", frame.path)).to_owned();
-    render(&Edit { is_new: true, ..Edit::new(frame, String::new()) })
+    let directory = path(asked.path.as_deref())?;
+    let place = Place { name: String::new(), directory: relative(directory.as_str()) };
+    let frame = Frame::of(&opened, "New file").at(&directory);
+    render(&Edit { is_new: true, place, ..Edit::new(frame, String::new()) })
 }
 
 pub(super) async fn create(ToChange(opened): ToChange, mut form: Posted) -> Page {
-    let (given, text) = (form.take("path"), with_line_breaks_of("", &form.take("text")));
-    let problem = match MemoryPath::parse(&written(&given)) {
-        _ if given.is_empty() || given.ends_with('/') => "Give the file a name.".to_owned(),
+    let (place, text) = (Place::take(&mut form), with_line_breaks_of("", &form.take("text")));
+    let problem = match place.path() {
+        _ if place.name.is_empty() => "Give the file a name.".to_owned(),
         Ok(path) => match opened.memory.write_if(&path, text.as_str(), None).await {
             Ok(()) => return Ok(opened.to(path.as_str(), "created")),
             Err(error) => problem(error)?,
         },
-        Err(error) => problem(error.into())?,
+        Err(error) => problem(error)?,
     };
-    let frame = Frame { path: given, ..Frame::of(&opened, "New file") };
-    refused(&Edit { is_new: true, problem, ..Edit::new(frame, text) })
+    let frame = Frame::of(&opened, "New file");
+    refused(&Edit { is_new: true, place, problem, ..Edit::new(frame, text) })
 }
 
 /// The mistake in a request.
@@ -188,23 +228,20 @@ pub(super) async fn name(ToChange(opened): ToChange, Query(asked): Query<Asked>)
     if !opened.memory.exists(&path).await? {
         return Err(absent(&path));
     }
-    let to = short(path.as_str()).to_owned();
-    render(&Rename { frame: rename_frame(&opened, &path), to, problem: String::new() })
+    render(&Rename { frame: rename_frame(&opened, &path), place: Place::of(&path), problem: String::new() })
 }
 
-/// A new path that ends with a slash is the directory to move into.
 pub(super) async fn rename(ToChange(opened): ToChange, mut form: Posted) -> Page {
-    let (from, given) = (path(Some(&form.take("path")))?, form.take("to"));
-    let name = from.as_str().rsplit('/').next().filter(|_| given.ends_with('/')).unwrap_or_default();
-    let renamed = match MemoryPath::parse(&format!("{}{name}", written(&given))) {
+    let (from, place) = (path(Some(&form.take("path")))?, Place::take(&mut form));
+    let renamed = match place.path() {
         Ok(to) => opened.memory.rename(&from, &to).await.map(|()| to),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     };
     match renamed {
         Ok(to) => Ok(opened.to(to.as_str(), "renamed")),
         Err(error) => {
             let problem = problem(error)?;
-            refused(&Rename { frame: rename_frame(&opened, &from), to: given, problem })
+            refused(&Rename { frame: rename_frame(&opened, &from), place, problem })
         }
     }
 }

@@ -242,10 +242,10 @@ impl Frame {
             "saved" => "Saved.",
             "unchanged" => "There was nothing to save: the text is the same.",
             "created" => "Created.",
-            "renamed" => "Renamed.",
+            "renamed" => "Renamed or moved.",
             "deleted" => "Deleted. \u{201c}Take back\u{201d} restores it.",
             "deleted-for-good" => "Deleted.",
-            "taken-back" => "Taken back. The files are as before the change.",
+            "taken-back" => "Taken back: the files are as before that change.",
             "restored" => "Restored.",
             "redacted" => "Erased from the history.",
             "revoked" => "Revoked.",
@@ -336,9 +336,13 @@ fn short(path: &str) -> &str {
     path.strip_prefix("/memories/").unwrap_or(path)
 }
 
-/// A path that a person wrote.
-fn written(path: &str) -> String {
-    if path.starts_with('/') { path.to_owned() } else { format!("/memories/{path}") }
+/// The path of a name in a directory, as a person wrote both.
+fn written(directory: &str, name: &str) -> String {
+    match directory.trim_end_matches('/') {
+        "" => format!("/memories/{name}"),
+        full if full.starts_with('/') => format!("{full}/{name}"),
+        directory => format!("/memories/{directory}/{name}"),
+    }
 }
 
 impl Opened {

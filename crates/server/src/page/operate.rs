@@ -41,6 +41,7 @@ struct Forget {
     files: u64,
     size: String,
     remains: &'static str,
+    problem: &'static str,
 }
 
 #[derive(Template)]
@@ -88,14 +89,18 @@ impl NewToken {
 
 async fn shown(opened: &Opened, report: Vec<String>) -> Page {
     let (usage, quota) = (opened.memory.usage().await?, opened.open.quota);
-    let limit = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), |limit| limit.to_string());
-    let bytes = |limit: Option<u64>| limit.map_or_else(|| "no limit".to_owned(), size);
+    let row = |name, now: u64, limit: Option<u64>, shown: fn(u64) -> String| {
+        let used = |limit: u64| format!("{} ({} % used)", shown(limit), now.saturating_mul(100) / limit.max(1));
+        (name, shown(now), limit.map_or_else(|| "no limit".to_owned(), used))
+    };
+    let number = |number: u64| number.to_string();
     let usage = vec![
-        ("Files", usage.files.to_string(), limit(quota.files)),
-        ("Size of all files", size(usage.bytes), bytes(quota.bytes)),
-        ("Levels of directories", usage.depth.to_string(), limit(quota.depth)),
+        row("Files", usage.files, quota.files, number),
+        row("Size of all files", usage.bytes, quota.bytes, size),
+        row("Levels of directories", usage.depth, quota.depth, number),
     ];
-    render(&Limits { frame: Frame::of(opened, "Limits and checks"), usage, report, expires: opened.open.expires })
+    let title = format!("Limits and checks of {}", visible(opened.open.name.as_str()));
+    render(&Limits { frame: Frame::of(opened, title), usage, report, expires: opened.open.expires })
 }
 
 pub(super) async fn memory(ToAdministrate(opened): ToAdministrate) -> Page {
@@ -123,17 +128,21 @@ pub(super) async fn act(ToAdministrate(opened): ToAdministrate, mut form: Posted
     shown(&opened, report).await
 }
 
-pub(super) async fn confirm(ToAdministrate(opened): ToAdministrate) -> Page {
+async fn asking(opened: &Opened, problem: &'static str) -> Page {
     let (usage, remains) = (opened.memory.usage().await?, opened.memory.backend().remains_of_removed());
-    let frame = Frame::of(&opened, format!("Delete {}", visible(opened.open.name.as_str())));
-    render(&Forget { frame, files: usage.files, size: size(usage.bytes), remains })
+    let frame = Frame::of(opened, format!("Delete {}", visible(opened.open.name.as_str())));
+    render(&Forget { frame, files: usage.files, size: size(usage.bytes), remains, problem })
+}
+
+pub(super) async fn confirm(ToAdministrate(opened): ToAdministrate) -> Page {
+    asking(&opened, "").await
 }
 
 /// Deletes the memory with its history. A person types its name before.
 pub(super) async fn forget(State(service): App, ToAdministrate(opened): ToAdministrate, mut form: Posted) -> Page {
     let name = opened.open.name.as_str();
     if form.take("name") != name {
-        return Err(ApiError::invalid("the memory has another name, so nothing was deleted").into());
+        return asking(&opened, "This is not the name of the memory. Nothing was deleted.").await;
     }
     api::forget(&service, &opened.visitor.caller, name).await?;
     Ok(Redirect::to("/?done=deleted-for-good").into_response())

@@ -69,6 +69,8 @@ struct Log {
 struct Shown {
     frame: Frame,
     change: Change,
+    /// Whether the files have changed since.
+    is_overtaken: bool,
     differences: Differences,
 }
 
@@ -91,6 +93,8 @@ struct FileDifference {
     lines: Vec<Line>,
     /// Whether the file exists now.
     exists: bool,
+    /// Whether the file is still as after the change.
+    is_same: bool,
     /// Whether the file can be restored to its state after the change.
     is_old: bool,
 }
@@ -100,6 +104,7 @@ struct FileDifference {
 struct Redact {
     frame: Frame,
     entry: u64,
+    problem: &'static str,
     /// The change, and others of its files.
     changes: Vec<Change>,
     remains: &'static str,
@@ -151,7 +156,7 @@ impl Change {
             Origin::Redo(undo) => format!("repeated what #{undo} took back"),
             Origin::Restore(number) => format!("restored the state after #{number}"),
             Origin::Redaction(redacted) => format!("erased {} from the history", numbers(redacted)),
-            _ if entry.is_redacted => "erased from the history".to_owned(),
+            _ if entry.is_redacted => "(this change was erased)".to_owned(),
             _ => String::new(),
         };
         let is_reversal = matches!(entry.origin, Origin::Undo(_) | Origin::Revert(_));
@@ -211,14 +216,15 @@ fn difference(file: FileDiff, now: &Option<Vec<u8>>) -> FileDifference {
         (_, None) => "deleted",
         _ => "changed",
     };
-    let (exists, is_old) = (now.is_some(), file.after.is_some() && file.after != *now);
+    let (exists, is_same) = (now.is_some(), file.after == *now);
+    let is_old = file.after.is_some() && !is_same;
     let text = |content: Option<Vec<u8>>| String::from_utf8(content.unwrap_or_default()).ok();
     let lines = match (text(file.before), text(file.after)) {
         (Some(before), Some(after)) => diff::lines(&before, &after),
         _ => Vec::new(),
     };
     let name = visible(short(file.path.as_str()));
-    FileDifference { name, path: file.path.to_string(), state, lines, exists, is_old }
+    FileDifference { name, path: file.path.to_string(), state, lines, exists, is_same, is_old }
 }
 
 /// The log of a memory, a directory or a file, and the differences since a day.
@@ -238,7 +244,10 @@ pub(super) async fn log(opened: Opened, Query(asked): Query<Asked>) -> Page {
         differences = match history.diff(from, to, &store_path(&path)).await {
             Ok(found) => Differences::of(&opened, found, Vec::new()).await?,
             Err(error @ HistoryError::Store(_)) => return Err(error.into()),
-            // For example, an entry was redacted.
+            Err(HistoryError::Redacted { number }) => {
+                let text = format!("Change #{number} was erased, so that they are only known one by one.");
+                Differences { unknown: vec![text], ..Differences::default() }
+            }
             Err(error) => Differences { unknown: vec![sentence(&error.to_string())], ..Differences::default() },
         };
     }
@@ -251,7 +260,7 @@ pub(super) async fn log(opened: Opened, Query(asked): Query<Asked>) -> Page {
 /// A change, with its differences.
 pub(super) async fn show(opened: Opened, Path((_, number)): Path<(String, u64)>, Query(asked): Query<Asked>) -> Page {
     let history = history(&opened)?;
-    let change = Change::of(&history.entry(number).await?);
+    let mut change = Change::of(&history.entry(number).await?);
     let found = history.entry_diff(number).await?;
     let not_known = |path: &StorePath| {
         format!("The texts of {} are not known: they were not kept, or were erased.", visible(path.as_str()))
@@ -259,7 +268,9 @@ pub(super) async fn show(opened: Opened, Path((_, number)): Path<(String, u64)>,
     let differences = Differences::of(&opened, found.files, found.unknown.iter().map(not_known).collect()).await?;
     let differences = Differences { entry: number, ..differences };
     let frame = Frame::of(&opened, format!("Change #{number}")).done(asked.done.as_deref());
-    render(&Shown { frame, change, differences })
+    let is_same = differences.unknown.is_empty() && differences.files.iter().all(|file| file.is_same);
+    let is_overtaken = !is_same && change.take_back.take().is_some();
+    render(&Shown { frame, change, is_overtaken, differences })
 }
 
 fn number(form: &mut Posted) -> Result<u64, PageError> {
@@ -273,31 +284,44 @@ pub(super) async fn undo(ToChange(opened): ToChange, mut form: Posted) -> Page {
 
 pub(super) async fn restore(ToChange(opened): ToChange, mut form: Posted) -> Page {
     let path: MemoryPath = path(Some(&form.take("path")))?;
-    let entry = history(&opened)?.restore(&store_path(&path), number(&mut form)?).await?;
-    Ok(opened.to_change(entry.number, "restored"))
+    let (history, number) = (history(&opened)?, number(&mut form)?);
+    match history.restore(&store_path(&path), number).await {
+        // The state of all files is not known, but the text of this one may be.
+        Err(HistoryError::Redacted { .. }) => {
+            let found = history.entry_diff(number).await?.files;
+            let text = found.into_iter().find(|file| file.path == store_path(&path)).and_then(|file| file.after);
+            let text = text.ok_or_else(|| ApiError::not_found("the text of this file is not known"))?;
+            opened.memory.write(&path, text).await?;
+            Ok(opened.to(path.as_str(), "restored"))
+        }
+        restored => Ok(opened.to_change(restored?.number, "restored")),
+    }
 }
 
 /// Lists the change and all others of its files, because each of them can have the same texts.
-pub(super) async fn confirm(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
-    let number = asked.entry.ok_or_else(|| ApiError::invalid("the address names no change"))?;
-    let history = history(&opened)?;
-    let entry = history.entry(number).await?;
+async fn asking(opened: &Opened, number: u64, problem: &'static str) -> Page {
+    let entry = history(opened)?.entry(number).await?;
     let mut found = BTreeMap::from([(number, Change::of(&entry))]);
     for path in entry.changes.iter().filter_map(FileChange::path).take(FILES) {
-        let (changes, _) = recent(&opened, LogFilter::new().path(path.clone()), ENTRIES).await?;
+        let (changes, _) = recent(opened, LogFilter::new().path(path.clone()), ENTRIES).await?;
         let redactable = changes.into_iter().filter(|change| change.take_back.is_some());
         found.extend(redactable.map(|change| (change.number, change)));
     }
     let changes = found.into_values().rev().collect();
     let remains = opened.memory.backend().remains_of_removed();
-    let frame = Frame::of(&opened, format!("Erase change #{number} from the history"));
-    render(&Redact { frame, entry: number, changes, remains })
+    let frame = Frame::of(opened, format!("Erase change #{number} from the history"));
+    render(&Redact { frame, entry: number, problem, changes, remains })
 }
 
-pub(super) async fn redact(ToChange(opened): ToChange, form: Posted) -> Page {
+pub(super) async fn confirm(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
+    let number = asked.entry.ok_or_else(|| ApiError::invalid("the address names no change"))?;
+    asking(&opened, number, "").await
+}
+
+pub(super) async fn redact(ToChange(opened): ToChange, mut form: Posted) -> Page {
     let numbers = form.numbers("entry-");
     if numbers.is_empty() {
-        return Err(ApiError::invalid("the form names no change").into());
+        return asking(&opened, number(&mut form)?, "Tick at least one change.").await;
     }
     let entry = history(&opened)?.redact(&numbers).await?;
     Ok(opened.to_change(entry.number, "redacted"))

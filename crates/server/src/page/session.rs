@@ -97,12 +97,11 @@ struct SignIn {
 
 /// The form for a visitor without a session. It leads back to the page that he asked for.
 pub(super) fn address_of_sign_in(request: &Request) -> String {
-    let ended = cookie(request.headers()).is_some();
     if request.method() != Method::GET {
-        return if ended { "/sign-in?ended=unsaved" } else { "/sign-in" }.to_owned();
+        return "/sign-in?ended=unsaved".to_owned();
     }
     let next = request.uri().path_and_query().map_or("/", |asked| asked.as_str());
-    let ended = if ended { "&ended=yes" } else { "" };
+    let ended = if cookie(request.headers()).is_some() { "&ended=yes" } else { "" };
     if next == "/" { "/sign-in".to_owned() } else { format!("/sign-in?next={}{ended}", encode(next)) }
 }
 

@@ -91,7 +91,7 @@ impl<'a> Browser<'a> {
     }
 }
 
-/// The value of a hidden field.
+/// The value of a field.
 fn field(text: &str, name: &str) -> String {
     let start = format!("name=\"{name}\" value=\"");
     text.split_once(&start).unwrap_or_else(|| panic!("{name}: {text}")).1.split('"').next().unwrap().to_owned()
@@ -145,24 +145,36 @@ async fn a_person_corrects_a_file_and_takes_it_back() {
         assert!(browser.show(&same.headers["location"]).await.contains("There was nothing to save"));
         assert_eq!(memory.history().unwrap().newest().await.unwrap(), newest);
 
-        let new = [("path", "/memories/b.txt"), ("text", "\nfirst\n")];
+        let new = [("name", "b.txt"), ("text", "\nfirst\n")];
         assert_eq!(browser.submit("/memory/alice/new", &new).await.status, 303);
         let taken = browser.submit("/memory/alice/new", &[new[0], ("text", "lost?")]).await;
         assert!(taken.status == 409 && taken.text.contains("lost?</textarea>"), "{}", taken.text);
-        for (path, problem) in [("/etc/passwd", "must start with /memories"), ("", "a name"), ("notes/", "a name")] {
-            let refused = browser.submit("/memory/alice/new", &[("path", path), ("text", "kept")]).await;
-            assert!(refused.status == 409 && refused.text.contains(problem), "{path}: {}", refused.text);
-            assert!(refused.text.contains("kept</textarea>"), "{path}: {}", refused.text);
+        for (directory, name, problem) in [
+            ("/etc", "passwd", "must start with /memories"),
+            ("../../etc", "passwd", "would escape"),
+            ("notes", "", "a name"),
+        ] {
+            let fields = [("directory", directory), ("name", name), ("text", "kept")];
+            let refused = browser.submit("/memory/alice/new", &fields).await;
+            assert!(refused.status == 409 && refused.text.contains(problem), "{name}: {}", refused.text);
+            assert!(refused.text.contains("kept</textarea>"), "{name}: {}", refused.text);
+            assert_eq!((&*field(&refused.text, "directory"), &*field(&refused.text, "name")), (directory, name));
         }
         let edit = browser.show("/memory/alice/edit?path=/memories/b.txt").await;
         assert!(edit.contains("dir=\"auto\">\n\nfirst\n</textarea>"), "{edit}");
-        for (from, to, result) in [
-            ("/memories/b.txt", "/memories/c.txt", "/memories/c.txt"),
-            ("/memories/c.txt", "d.txt", "/memories/d.txt"),
-            ("/memories/d.txt", "notes/", "/memories/notes/d.txt"),
+        // A directory can also be called memories.
+        for (from, directory, name, to) in [
+            ("/memories/b.txt", "", "c.txt", "/memories/c.txt"),
+            ("/memories/c.txt", "memories", "c.txt", "/memories/memories/c.txt"),
+            ("/memories/memories/c.txt", "/memories/notes/", "d.txt", "/memories/notes/d.txt"),
         ] {
-            assert_eq!(browser.submit("/memory/alice/rename", &[("path", from), ("to", to)]).await.status, 303);
-            assert_eq!(memory.read_to_string(result).await.unwrap(), "\nfirst\n");
+            let form = browser.show(&format!("/memory/alice/rename?path={from}")).await;
+            let shown =
+                from.strip_prefix("/memories/").unwrap().rsplit_once('/').map_or("", |(directory, _)| directory);
+            assert_eq!(field(&form, "directory"), shown);
+            let fields = [("path", from), ("directory", directory), ("name", name)];
+            assert_eq!(browser.submit("/memory/alice/rename", &fields).await.status, 303);
+            assert_eq!(memory.read_to_string(to).await.unwrap(), "\nfirst\n");
         }
 
         let deleted = browser.submit("/memory/alice/delete", &[("path", "/memories/notes")]).await;
@@ -212,7 +224,17 @@ async fn a_secret_is_erased_from_all_changes_of_its_file() {
             assert_eq!(page.contains(part), is_whole, "{part}: {page}");
         }
     }
-    assert_eq!(browser.submit("/memory/alice/redact", &[]).await.status, 400);
+    let refused = browser.submit("/memory/alice/redact", &[("entry", "2")]).await;
+    assert!(refused.text.contains("Tick at least one change."), "{}", refused.text);
+    // A file can be restored over erased changes of others.
+    memory.write("/memories/other.md", "coffee\n").await.unwrap();
+    let page = browser.show("/memory/alice/change/2").await;
+    assert!(page.contains("cannot be taken back") && page.contains("/restore\""), "{page}");
+    let restored = browser.submit("/memory/alice/restore", &[("path", "/memories/other.md"), ("entry", "2")]).await;
+    assert!(browser.show(&restored.headers["location"]).await.contains("Restored."));
+    assert_eq!(memory.read_to_string("/memories/other.md").await.unwrap(), "tea\n");
+    let since = browser.show("/memory/alice/log?since=2020-01-01").await;
+    assert!(since.contains("only known one by one"), "{since}");
 }
 
 #[tokio::test]
@@ -224,7 +246,7 @@ async fn the_log_shows_all_that_changed_since_a_day() {
     let server = Server::start(&place).await;
     let browser = Browser::sign_in(&server, &server.token).await;
     let all = browser.show("/memory/alice/log?since=2020-01-01").await;
-    let (log, together) = all.split_once("All changes together").unwrap();
+    let (log, together) = all.split_once("The result of all changes").unwrap();
     assert!(log.contains("Change #1") && log.contains("Change #2"), "{log}");
     assert!(together.contains("black tea") && !together.contains("green"), "{together}");
     let none = browser.show("/memory/alice/log?since=2100-01-01").await;
@@ -242,7 +264,7 @@ async fn a_memory_is_deleted_by_its_name() {
         let form = browser.show("/memory/alice/forget").await;
         assert!(form.contains("1 file (1 byte)") && form.contains("cannot be taken back"), "{form}");
         let refused = browser.submit("/memory/alice/forget", &[("name", "bob")]).await;
-        assert!(refused.status == 400 && refused.text.contains("nothing was deleted"), "{}", refused.text);
+        assert!(refused.text.contains("Nothing was deleted"), "{}", refused.text);
         assert!(browser.show("/memory/alice").await.contains("<bdi>a</bdi>"));
         let deleted = browser.submit("/memory/alice/forget", &[("name", "alice")]).await;
         let home = browser.show(&deleted.headers["location"]).await;
@@ -268,7 +290,7 @@ async fn a_visitor_gets_to_the_page_that_he_asked_for() {
     browser.cookie = "memory-tool=unknown".to_owned();
     let ended = browser.get(asked).await.headers["location"].clone();
     assert!(browser.show(&ended).await.contains("You were signed out."));
-    let unsaved = browser.post("/memory/alice/new", &[("path", "b")]).await.headers["location"].clone();
+    let unsaved = browser.post("/memory/alice/new", &[("name", "b")]).await.headers["location"].clone();
     assert!(browser.show(&unsaved).await.contains("signed out before this was saved"));
 }
 
@@ -284,10 +306,10 @@ async fn names_can_have_any_letter() {
     let link = home.split("href=\"/memory/").nth(1).unwrap().split('"').next().unwrap();
     let page = |page: &str| format!("/memory/{link}{page}");
     assert!(browser.show(&page("")).await.contains("\u{e4} b.txt"));
-    let (path, to) = (("path", "/memories/\u{e4} b.txt"), ("to", "/memories/\u{5d0} c.txt"));
-    let renamed = browser.submit(&page("/rename"), &[path, to]).await;
+    let (path, to) = (("path", "/memories/\u{e4} b.txt"), "/memories/\u{5d0} c.txt");
+    let renamed = browser.submit(&page("/rename"), &[path, ("name", "\u{5d0} c.txt")]).await;
     assert!(browser.show(&renamed.headers["location"]).await.contains("\u{5d0} c.txt"));
-    let deleted = browser.submit(&page("/delete"), &[("path", to.1)]).await;
+    let deleted = browser.submit(&page("/delete"), &[("path", to)]).await;
     assert!(browser.show(&deleted.headers["location"]).await.contains("Deleted."));
 }
 
@@ -374,9 +396,9 @@ const PAGES: [&str; 13] = [
 ];
 
 const FORMS: [(&str, &[(&str, &str)]); 9] = [
-    ("/memory/alice/new", &[("path", "/memories/b"), ("text", "x")]),
+    ("/memory/alice/new", &[("name", "b"), ("text", "x")]),
     ("/memory/alice/edit", &[("path", "/memories/b"), ("text", "x"), ("base", "")]),
-    ("/memory/alice/rename", &[("path", "/memories/a"), ("to", "/memories/c")]),
+    ("/memory/alice/rename", &[("path", "/memories/a"), ("name", "c")]),
     ("/memory/alice/delete", &[("path", "/memories/a")]),
     ("/memory/alice/undo", &[("entry", "1")]),
     ("/memory/alice/restore", &[("path", "/memories/a"), ("entry", "1")]),
@@ -415,7 +437,7 @@ async fn each_page_and_form_asks_for_its_right() {
         }
     }
     for (path, fields) in FORMS {
-        assert_eq!(nobody.post(path, fields).await.headers["location"], "/sign-in", "{path}");
+        assert_eq!(nobody.post(path, fields).await.headers["location"], "/sign-in?ended=unsaved", "{path}");
         assert_eq!(stranger.submit(path, fields).await.status, 404, "{path}");
         assert_eq!(reader.submit(path, fields).await.status, 403, "{path}");
     }

@@ -34,7 +34,7 @@ const file = (name) => `${base}/memory/alice?path=/memories/${name}`;
 async function act(page, name) {
   await page.click('text=alice');
   await page.click('text=New file');
-  await page.fill('#path', `${name}.md`);
+  await page.fill('#name', `${name}.md`);
   await page.fill('#text', '# Tea\n\nGreen tea.');
   await page.click('text=Save');
   await has(page, 'Created.');
@@ -66,15 +66,15 @@ async function act(page, name) {
   await page.click('text=Line 1');
   assert.ok(page.url().endsWith('#L1'), page.url());
   await page.click('text=Rename');
-  await page.fill('#to', `${name}-2.md`);
+  await page.fill('#name', `${name}-2.md`);
   await page.click('button:has-text("Rename")');
-  await has(page, 'Renamed.');
+  await has(page, 'Renamed or moved.');
   await has(page, `${name}-2.md`);
   await page.click('main >> text=Delete');
   await page.click('button:has-text("Delete")');
   await has(page, 'Deleted.');
   await page.click('button:has-text("Take back")');
-  await has(page, 'Taken back.');
+  await has(page, 'Taken back:');
   await page.goto(file(`${name}-2.md`));
   await page.click('main >> text=History');
   await page.click('.changes li:has-text("created") a');
@@ -91,7 +91,7 @@ async function act(page, name) {
   await page.click('text=Delete the memory');
   await page.fill('#name', 'not alice');
   await page.click('text=Delete everything');
-  await has(page, 'Nothing was deleted'.toLowerCase());
+  await has(page, 'Nothing was deleted');
 
   await page.goto(`${base}/tokens`);
   await page.fill('#actor', name);
@@ -174,7 +174,7 @@ assert.equal(await page.evaluate('document.activeElement.textContent'), 'New fil
 // A change by others appears without a reload.
 const other = await open({});
 await other.goto(`${base}/memory/alice/new`);
-await other.fill('#path', 'appeared.md');
+await other.fill('#name', 'appeared.md');
 await other.click('text=Save');
 await page.waitForSelector('text=appeared.md');
 assert.equal(await page.evaluate('document.activeElement.textContent'), 'New file');
