@@ -86,7 +86,7 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
     let (entry, differences) = run_until_interrupted(CLEANUP_TIME, async {
         let (_memory, history) = open(&arguments.history, true).await?;
         let entry = history.entry(number).await.context(READING)?;
-        Ok((entry, history.entry_diff(number).await.context(READING)?))
+        Ok((entry, history.entry_diff(number, usize::MAX).await.context(READING)?))
     })?;
     for path in &differences.unknown {
         eprint_line(&format!(

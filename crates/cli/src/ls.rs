@@ -13,7 +13,7 @@ use crate::arguments::files::LsArguments;
 use crate::exit_status::ExitStatus;
 use crate::failure::{self, Failure};
 use crate::files::{self, Stop, eprint, perform};
-use crate::output::{to_json, write_text};
+use crate::output::{rfc3339, to_json, write_text};
 
 /// Lists the paths. As for `ls` on Unix, the status is 1 if an item cannot be listed, and 2 if a path does not exist.
 pub(crate) fn run(arguments: &LsArguments) -> Result<ExitStatus, Failure> {
@@ -147,7 +147,7 @@ impl<'a> List<'a> {
         }
         let width = items.iter().map(|(_, _, item)| item.size.to_string().len()).max().unwrap_or_default();
         for (name, path, item) in items {
-            let modified = item.modified.map(|time| humantime::format_rfc3339_seconds(time).to_string());
+            let modified = item.modified.and_then(rfc3339);
             if self.arguments.json {
                 let r#type = if item.is_directory { "directory" } else { "file" };
                 let printed = Printed { path: path.as_str(), r#type, size: item.size, modified };

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
-use std::time::SystemTime;
 
 use memory_tool::policies::Scope;
 use memory_tool::store::{ReadOptions, StorePath};
@@ -18,7 +17,7 @@ use crate::failure::{Context as _, Failure, eprint_error};
 use crate::files::{can_ask, eprint, question};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
-use crate::output::{count, to_json, write_line, write_text};
+use crate::output::{count, rfc3339, to_json, write_line, write_text};
 
 /// The characters of a name that are encoded in the name of a directory.
 const IN_FILE_NAME: &AsciiSet = &CONTROLS
@@ -195,7 +194,7 @@ impl<'a> Printed<'a> {
             scope: place.scope.as_ref().map(Scope::name),
             files: files.as_ref().map(Vec::len),
             bytes: files.as_ref().map(|files| files.iter().map(|file| file.size).sum()),
-            modified: modified.map(|time: SystemTime| humantime::format_rfc3339_seconds(time).to_string()),
+            modified: modified.and_then(rfc3339),
         }
     }
 }

@@ -2,12 +2,21 @@
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::time::SystemTime;
 
 use memory_tool::store::is_unprintable;
 use serde::Serialize;
 
 use crate::escapes::for_terminal;
 use crate::failure::Failure;
+
+/// A time in UTC, to the second. `None` before 1970 and after 9999, as files of other programs can have any time.
+pub(crate) fn rfc3339(time: SystemTime) -> Option<String> {
+    time.duration_since(SystemTime::UNIX_EPOCH).ok()?; // `format_rfc3339_seconds` would panic
+    let mut text = String::new();
+    write!(text, "{}", humantime::format_rfc3339_seconds(time)).ok()?;
+    Some(text)
+}
 
 /// Whether the output is open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -20,9 +20,11 @@ const BUCKETS: [f64; 6] = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0];
 
 const UPKEEP: Duration = Duration::from_secs(60);
 
-/// The most open files of a memory. Most need fewer.
+/// The most open files of a memory, and those of the log, the tokens and the runtime.
 #[cfg(unix)]
 const FILES_OF_MEMORY: usize = 8;
+#[cfg(unix)]
+const OTHER_FILES: usize = 64;
 
 /// Serves the memories until a signal arrives.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
@@ -97,7 +99,7 @@ fn allow_files(options: &ServerOptions) -> Result<(), Failure> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
     let of_memories = options.max_open_memories.saturating_mul(FILES_OF_MEMORY);
-    let files = options.limits.connections.saturating_add(of_memories) as u64;
+    let files = options.limits.connections.saturating_add(of_memories).saturating_add(OTHER_FILES) as u64;
     let read = getrlimit(Resource::RLIMIT_NOFILE);
     let (limit, most) = read.map_err(std::io::Error::from).context("cannot read the limit of open files")?;
     if limit >= files {

@@ -9,7 +9,7 @@ use similar::TextDiff;
 use crate::entry::{Digest, FileChange};
 use crate::error::HistoryError;
 use crate::log::{Log, Tip};
-use crate::past::{Backwards, Files, Source, files_after, read_source};
+use crate::past::{Backwards, Files, Reader, Source, files_after};
 
 /// How a file differs between two entries or two stores.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -93,6 +93,8 @@ pub struct EntryDiff {
     pub files: Vec<FileDiff>,
     /// The changed files whose contents before or after the entry are not kept or were redacted.
     pub unknown: Vec<StorePath>,
+    /// The number of changed files beyond the limit.
+    pub more: usize,
 }
 
 /// The files at or under a path.
@@ -117,14 +119,16 @@ pub(crate) async fn between<S: Store>(
 ) -> Result<Vec<FileDiff>, HistoryError> {
     let (before, after) = (files_after(log, tip, from).await?, files_after(log, tip, to).await?);
     let paths: BTreeSet<_> = before.under(path).chain(after.under(path)).map(|(path, _)| path.clone()).collect();
+    // Each keeps the contents of the last entry that it read.
+    let (mut old, mut new) = (Reader::new(log, tip), Reader::new(log, tip));
     let mut differences = Vec::new();
     for path in paths {
         if before.0.get(&path) == after.0.get(&path) {
             continue;
         }
         let difference = FileDiff {
-            before: content(log, tip, &before, &path).await?,
-            after: content(log, tip, &after, &path).await?,
+            before: content(&mut old, &before, &path).await?,
+            after: content(&mut new, &after, &path).await?,
             path,
         };
         if difference.before != difference.after {
@@ -135,20 +139,24 @@ pub(crate) async fn between<S: Store>(
 }
 
 async fn content<S: Store>(
-    log: &Log<S>,
-    tip: &Arc<Tip>,
+    reader: &mut Reader<'_, S>,
     files: &Files,
     path: &StorePath,
 ) -> Result<Option<Vec<u8>>, HistoryError> {
     match files.0.get(path) {
-        Some(source) => read_source(log, tip, path, source).await.map(Some),
+        Some(source) => reader.read(path, source).await.map(Some),
         None => Ok(None),
     }
 }
 
 /// How an entry changed files. It has the hashes of the contents that it wrote, which find them in later entries or in
 /// present files, also if entries between are redacted.
-pub(crate) async fn of_entry<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64) -> Result<EntryDiff, HistoryError> {
+pub(crate) async fn of_entry<S: Store>(
+    log: &Log<S>,
+    tip: &Arc<Tip>,
+    number: u64,
+    limit: usize,
+) -> Result<EntryDiff, HistoryError> {
     let (mut files, mut kept_later) = (Files::present(log, tip).await?, BTreeMap::new());
     let mut later = Backwards::from(log, tip, tip.newest());
     let entry = loop {
@@ -163,6 +171,7 @@ pub(crate) async fn of_entry<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64
     };
     let mut before = files.clone();
     before.take_back(&entry);
+    let (mut old_reader, mut new_reader) = (Reader::new(log, tip), Reader::new(log, tip));
     let mut found = EntryDiff::default();
     for change in &entry.changes {
         let (path, hash) = match change {
@@ -170,11 +179,15 @@ pub(crate) async fn of_entry<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64
             FileChange::Remove { path, .. } => (path, None),
             FileChange::Rename { .. } | FileChange::Redacted { .. } => continue,
         };
+        if found.files.len() + found.unknown.len() == limit {
+            found.more += 1;
+            continue;
+        }
         if let Some((number, kept)) = hash.and_then(|hash| kept_later.get(hash.sha256.as_bytes())) {
             files.0.insert(path.clone(), Source::Past(*number, Some(*kept)));
         }
-        let old = if change.before().is_some() { content(log, tip, &before, path).await } else { Ok(None) };
-        let new = if hash.is_some() { content(log, tip, &files, path).await } else { Ok(None) };
+        let old = if change.before().is_some() { content(&mut old_reader, &before, path).await } else { Ok(None) };
+        let new = if hash.is_some() { content(&mut new_reader, &files, path).await } else { Ok(None) };
         match (old, new) {
             (Err(error @ HistoryError::Store(_)), _) | (_, Err(error @ HistoryError::Store(_))) => return Err(error),
             (Ok(old), Ok(new)) if new.as_deref().map(Digest::of) == hash.copied() => {

@@ -163,16 +163,17 @@ impl<S: Store> History<S> {
         }
     }
 
-    /// How an entry changed files. The redaction of later entries hides only the contents of their files.
+    /// How an entry changed files, for at most `limit` of them. The redaction of later entries hides only the contents
+    /// of their files.
     ///
     /// # Errors
     /// The errors of [`entry`](Self::entry).
-    pub async fn entry_diff(&self, number: u64) -> Result<EntryDiff, HistoryError> {
+    pub async fn entry_diff(&self, number: u64, limit: usize) -> Result<EntryDiff, HistoryError> {
         self.entry(number).await?;
         let (log, mut attempts) = (self.store.log(), Attempts::default());
         loop {
             let tip = log.load().await?;
-            match diff::of_entry(log, &tip, number).await {
+            match diff::of_entry(log, &tip, number, limit).await {
                 Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
                 outcome => return outcome,
             }

@@ -136,7 +136,7 @@ impl<S: Store> Past<S> {
     async fn read_at(&self, tip: &Arc<Tip>, path: &StorePath) -> Result<Node, HistoryError> {
         let files = self.files(tip).await?;
         if let Some(source) = files.0.get(path) {
-            let content = read_source(self.store.log(), tip, path, source).await?;
+            let content = Reader::new(self.store.log(), tip).read(path, source).await?;
             let version = Version::new(*Digest::of(&content).sha256.as_bytes());
             return Ok(Node::File(StoredFile::new(content, version)));
         }
@@ -172,24 +172,38 @@ pub(crate) async fn files_after<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: 
     Ok(files)
 }
 
-/// Reads the contents of an earlier file.
-pub(crate) async fn read_source<S: Store>(
-    log: &Log<S>,
-    tip: &Arc<Tip>,
-    path: &StorePath,
-    source: &Source,
-) -> Result<Vec<u8>, HistoryError> {
-    match source {
-        Source::Present(file) => match log.store.read_opts(&file.path, tip.require_in_read()).await? {
-            Node::File(file) => Ok(file.content),
-            _ => Err(HistoryError::Changed { paths: vec![file.path.clone()] }),
-        },
-        Source::Past(number, kept) => {
-            let kept = kept.ok_or_else(|| HistoryError::NotKept { path: path.clone(), number: *number })?;
-            let contents = log.contents(&*log.entry(tip, *number).await?).await?;
-            let content = kept.of(&contents).ok_or_else(|| differing_contents(*number))?;
-            Ok(content.to_vec())
+/// Reads the contents of earlier files. It keeps the contents of the last entry, because these can be of many files.
+pub(crate) struct Reader<'a, S> {
+    log: &'a Log<S>,
+    tip: &'a Arc<Tip>,
+    last: Option<(u64, Vec<u8>)>,
+}
+
+impl<'a, S: Store> Reader<'a, S> {
+    pub(crate) fn new(log: &'a Log<S>, tip: &'a Arc<Tip>) -> Self {
+        Self { log, tip, last: None }
+    }
+
+    pub(crate) async fn read(&mut self, path: &StorePath, source: &Source) -> Result<Vec<u8>, HistoryError> {
+        match source {
+            Source::Present(file) => match self.log.store.read_opts(&file.path, self.tip.require_in_read()).await? {
+                Node::File(file) => Ok(file.content),
+                _ => Err(HistoryError::Changed { paths: vec![file.path.clone()] }),
+            },
+            Source::Past(number, kept) => {
+                let kept = kept.ok_or_else(|| HistoryError::NotKept { path: path.clone(), number: *number })?;
+                let content = kept.of(self.contents(*number).await?).ok_or_else(|| differing_contents(*number))?;
+                Ok(content.to_vec())
+            }
         }
+    }
+
+    async fn contents(&mut self, number: u64) -> Result<&[u8], HistoryError> {
+        let contents = match self.last.take().filter(|(last, _)| *last == number) {
+            Some((_, contents)) => contents,
+            None => self.log.contents(&*self.log.entry(self.tip, number).await?).await?,
+        };
+        Ok(&self.last.insert((number, contents)).1)
     }
 }
 

@@ -7,7 +7,7 @@ use memory_tool_core::{Batch, Node, Precondition, Store, StoreError, StorePath, 
 use crate::entry::{Digest, Entry, FileChange, Origin};
 use crate::error::HistoryError;
 use crate::log::{Log, Tip};
-use crate::past::{Files, Source, files_after, read_source};
+use crate::past::{Files, Reader, Source, files_after};
 
 /// The goal of an operation.
 #[derive(Clone, Debug)]
@@ -187,6 +187,7 @@ impl<S: Store> Planning<'_, S> {
 
     /// Adds the changes that turn the present files into the wanted ones.
     async fn change(&self, mut batch: Batch, present: &Files, wanted: &Files) -> Result<Batch, HistoryError> {
+        let mut reader = Reader::new(self.log, self.tip);
         let mut removed = present.0.clone();
         removed.retain(|path, _| !wanted.0.contains_key(path));
         for (path, source) in &wanted.0 {
@@ -204,7 +205,7 @@ impl<S: Store> Planning<'_, S> {
                 batch = batch.rename(now, path);
                 continue;
             }
-            batch = batch.write(path, read_source(self.log, self.tip, path, source).await?);
+            batch = batch.write(path, reader.read(path, source).await?);
         }
         let batch = removed.into_keys().fold(batch, Batch::remove);
         batch.validate().map_err(StoreError::from)?;

@@ -1,7 +1,7 @@
 //! The layers around all handlers: request ids, authentication and limits.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
@@ -17,7 +17,11 @@ use crate::error::ApiError;
 use crate::listener::Peer;
 use crate::metrics::record_request;
 use crate::page::Visitor;
-use crate::service::{Permit, Running, Service};
+use crate::service::{Running, Service};
+
+/// The body of a request without a token or a session: a token and an address.
+const MAX_BODY_OF_ANYONE: usize = 8 * 1024;
+const BODY_TIME_OF_ANYONE: Duration = Duration::from_secs(5);
 
 /// Gives each request an id, and logs and counts it without contents and tokens.
 pub(crate) async fn identify(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
@@ -62,31 +66,35 @@ fn shown(path: &str) -> String {
 /// Admits requests with a token to this server, and reads their bodies.
 pub(crate) async fn admit(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let identify = |headers: &HeaderMap| service.tokens.caller(token(headers)?);
-    match prepare(&service, request, identify).await {
-        Ok((request, _running)) => next.run(request).await,
-        Err(error) => error.into_response(),
-    }
+    run(prepare(&service, request, identify).await, next).await
 }
 
 /// Admits requests of the page with a session.
 pub(crate) async fn admit_visitor(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let identify = |headers: &HeaderMap| Visitor::of(&service, headers);
-    match prepare(&service, request, identify).await {
-        Ok((request, _running)) => next.run(request).await,
-        Err(error) => error.into_response(),
-    }
+    run(prepare(&service, request, identify).await, next).await
 }
 
-/// Admits requests of the open parts of the page.
+/// Admits requests of the open parts of the page. They take no place of other requests, because anybody can send them.
 pub(crate) async fn admit_anyone(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    match prepare(&service, request, |_| Some((Anyone, "anyone".to_owned()))).await {
-        Ok((request, _running)) => next.run(request).await,
+    let admitting = async {
+        if !service.hosts.allow(request.headers()) {
+            return Err(ApiError::other_site());
+        }
+        let (parts, body) = request.into_parts();
+        let reading = read(body, MAX_BODY_OF_ANYONE, |_| Ok(()));
+        let body = timeout(BODY_TIME_OF_ANYONE, reading).await.unwrap_or_else(|_| Err(ApiError::too_slow()))?;
+        Ok((Request::from_parts(parts, Body::from(body)), ()))
+    };
+    run(admitting.await, next).await
+}
+
+async fn run<R>(admitted: Result<(Request, R), ApiError>, next: Next) -> Response {
+    match admitted {
+        Ok((request, _until_the_response)) => next.run(request).await,
         Err(error) => error.into_response(),
     }
 }
-
-#[derive(Clone)]
-struct Anyone;
 
 /// Reads the body of a request, and adds its sender, whom `identify` returns with the id of the token.
 async fn prepare<T: Clone + Send + Sync + 'static>(
@@ -100,7 +108,10 @@ async fn prepare<T: Clone + Send + Sync + 'static>(
     let (_, id) = identify(request.headers()).ok_or_else(ApiError::authentication)?;
     let mut permit = service.begin(&id)?;
     let (parts, body) = request.into_parts();
-    request = Request::from_parts(parts, Body::from(read(body, service, &mut permit).await?));
+    let limits = &service.limits;
+    let reading = read(body, limits.body_bytes, |length| permit.count_body(service, length));
+    let body = timeout(limits.body_time, reading).await.unwrap_or_else(|_| Err(ApiError::too_slow()))?;
+    request = Request::from_parts(parts, Body::from(body));
     // The token may have ended while the body arrived.
     let (sender, _) = identify(request.headers()).ok_or_else(ApiError::authentication)?;
     let connection = request.extensions_mut().remove::<Arc<Connection>>();
@@ -110,26 +121,26 @@ async fn prepare<T: Clone + Send + Sync + 'static>(
     Ok((request, running))
 }
 
-async fn read(mut body: Body, service: &Service, permit: &mut Permit) -> Result<Vec<u8>, ApiError> {
-    let limits = &service.limits;
-    let too_large = || ApiError::too_large(limits.body_bytes);
-    if body.size_hint().lower() > limits.body_bytes as u64 {
-        return Err(too_large());
+/// Reads a body. `count` gets its length as it grows.
+async fn read(
+    mut body: Body,
+    max: usize,
+    mut count: impl FnMut(usize) -> Result<(), ApiError>,
+) -> Result<Vec<u8>, ApiError> {
+    if body.size_hint().lower() > max as u64 {
+        return Err(ApiError::too_large(max));
     }
-    let collecting = async {
-        let mut content = Vec::new();
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|_| ApiError::invalid("the body is incomplete"))?;
-            let Ok(data) = frame.into_data() else { continue };
-            if content.len() + data.len() > limits.body_bytes {
-                return Err(too_large());
-            }
-            permit.count_body(service, content.len() + data.len())?;
-            content.extend_from_slice(&data);
+    let mut content = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| ApiError::invalid("the body is incomplete"))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if content.len() + data.len() > max {
+            return Err(ApiError::too_large(max));
         }
-        Ok(content)
-    };
-    timeout(limits.body_time, collecting).await.unwrap_or_else(|_| Err(ApiError::too_slow()))
+        count(content.len() + data.len())?;
+        content.extend_from_slice(&data);
+    }
+    Ok(content)
 }
 
 /// The token of a request. Several different ones are ambiguous.

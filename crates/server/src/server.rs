@@ -173,7 +173,8 @@ fn pages(service: &Arc<Service>) -> Router<Arc<Service>> {
     let service = || Arc::clone(service);
     let for_visitors = with(page::routes()).layer(from_fn_with_state(service(), admission::admit_visitor));
     let for_anyone = with(page::open_routes()).layer(from_fn_with_state(service(), admission::admit_anyone));
-    for_visitors.merge(for_anyone).layer(DefaultBodyLimit::disable()).layer(from_fn(page::protect))
+    let pages = for_visitors.merge(for_anyone).method_not_allowed_fallback(page::wrong_method);
+    pages.layer(DefaultBodyLimit::disable()).layer(from_fn(page::protect))
 }
 
 fn with(routes: Routes) -> Router<Arc<Service>> {

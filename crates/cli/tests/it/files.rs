@@ -66,6 +66,10 @@ fn ls_prints_times_and_sorts_by_them() {
     assert_eq!(store.run(&["ls", "-l"]), long);
     assert_eq!(store.run(&["ls", "-t"]), "d/\na.md\n");
     assert_eq!(store.run(&["ls", "-lt", "d"]), "3  1970-01-01T00:00:03Z  b.md\n5  1970-01-01T00:00:01Z  e/\n");
+    // Other programs can set any time.
+    let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_secs(10);
+    File::options().write(true).open(store.place.file("a.md")).unwrap().set_modified(before_1970).unwrap();
+    assert_eq!(store.run(&["ls", "-l", "a.md"]), format!("4  {:<20}  a.md\n", "-"));
 }
 
 #[test]

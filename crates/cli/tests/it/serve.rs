@@ -277,7 +277,7 @@ fn a_low_limit_of_open_files_is_reported() {
     new_token(&place, &["--admin"]);
     let settings = format!("store = {:?}\ntokens = {:?}\n", store(&place), place.outside("tokens.json"));
     let file = place.outside("server.toml");
-    for (limits, needed) in [("", 4_096), ("max_open_memories = 1_000\n[limits]\nconnections = 3_000\n", 11_000)] {
+    for (limits, needed) in [("", 4_160), ("max_open_memories = 1_000\n[limits]\nconnections = 3_000\n", 11_064)] {
         fs::write(&file, format!("{settings}{limits}")).unwrap();
         let output = with_files(1_000, "").args(["serve", "--check", "--config"]).arg(&file).output().unwrap();
         let errors = String::from_utf8(output.stderr).unwrap();

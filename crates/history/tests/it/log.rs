@@ -238,16 +238,18 @@ async fn contents_by_another_program_are_kept_even_if_they_appear_during_the_cha
     assert_eq!(store.history().newest().await.unwrap(), 2);
 }
 
-/// A store that counts batches, and lets others run before each.
-#[derive(Debug)]
+/// A store that counts reads and batches, and lets others run before each.
+#[derive(Debug, Default)]
 struct Counting {
     inner: InMemoryStore,
+    reads: AtomicUsize,
     batches: AtomicUsize,
 }
 
 #[async_trait]
 impl Store for Counting {
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         tokio::task::yield_now().await;
         self.inner.read_opts(path, options).await
     }
@@ -263,7 +265,7 @@ impl Store for Counting {
 async fn writers_of_a_process_that_lose_take_turns() {
     const WRITERS: usize = 32;
     const WRITES: usize = 20;
-    let store = HistoryStore::new(Counting { inner: InMemoryStore::new(), batches: AtomicUsize::new(0) });
+    let store = HistoryStore::new(Counting::default());
     let write_all = |writer: usize| {
         let store = store.clone();
         tokio::spawn(async move {
@@ -279,6 +281,27 @@ async fn writers_of_a_process_that_lose_take_turns() {
     println!("{batches} batches");
     assert_eq!(store.history().newest().await.unwrap(), (WRITERS * WRITES) as u64);
     assert!(batches < 3 * WRITERS * WRITES, "{batches}");
+}
+
+/// A person opens the change after the deletion of a directory.
+#[tokio::test]
+async fn the_contents_of_an_entry_are_read_once_for_all_its_files() {
+    let store = Arc::new(Counting::default());
+    let history = HistoryStore::new(Arc::clone(&store));
+    let files = (0..200).map(|number| (path(&format!("/memories/d/{number}")), format!("{number} ").repeat(2_000)));
+    let batch = files.fold(Batch::new(), |batch, (path, text)| batch.write(path, text));
+    history.apply(batch).await.unwrap();
+    history.remove("/memories/d").await.unwrap();
+    let history = history.history();
+    let reads = || store.reads.load(Ordering::Relaxed);
+    let begin = reads();
+    assert_eq!(history.entry_diff(2, usize::MAX).await.unwrap().files.len(), 200);
+    let middle = reads();
+    assert_eq!(history.diff(1, 2, &StorePath::memories()).await.unwrap().len(), 200);
+    let (of_entry, between) = (middle - begin, reads() - middle);
+    assert!(of_entry < 100 && between < 100, "{of_entry}, {between}");
+    let few = history.entry_diff(2, 10).await.unwrap();
+    assert_eq!((few.files.len(), few.more), (10, 190));
 }
 
 /// A store on which another session is always faster.

@@ -128,7 +128,7 @@ async fn operations_over_a_redacted_change_are_refused_and_later_ones_work() {
         (2, vec![("/memories/b", Some("old b"), "public")], vec![]),
         (3, vec![("/memories/b", Some("public"), "new b")], vec![path("/memories/a")]),
     ] {
-        let found = history.entry_diff(number).await.unwrap();
+        let found = history.entry_diff(number, 10).await.unwrap();
         let bytes = |text: &str| Some(text.as_bytes().to_vec());
         let known =
             known.into_iter().map(|(file, old, new)| FileDiff::new(path(file), old.and_then(bytes), bytes(new)));
@@ -199,11 +199,11 @@ async fn changes_before_a_redacted_entry_are_known_if_their_contents_are() {
     let history = store.history();
     history.redact(&[3]).await.unwrap(); // which also kept the contents of entry 2
     let created = FileDiff::new(path("/memories/a"), None, Some(b"a".to_vec()));
-    assert_eq!(history.entry_diff(1).await.unwrap().files, [created]);
-    let of_secret = history.entry_diff(2).await.unwrap();
+    assert_eq!(history.entry_diff(1, 10).await.unwrap().files, [created]);
+    let of_secret = history.entry_diff(2, 10).await.unwrap();
     assert_eq!((of_secret.files, of_secret.unknown), (vec![], vec![path("/memories/secret")]));
     for number in [3, 4] {
-        assert_eq!(history.entry_diff(number).await.unwrap(), Default::default());
+        assert_eq!(history.entry_diff(number, 10).await.unwrap(), Default::default());
     }
-    assert!(matches!(history.entry_diff(6).await, Err(HistoryError::NoEntry { number: 6, newest: 5 })));
+    assert!(matches!(history.entry_diff(6, 10).await, Err(HistoryError::NoEntry { number: 6, newest: 5 })));
 }

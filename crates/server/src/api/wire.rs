@@ -120,7 +120,9 @@ fn parse_time(text: &str) -> Option<SystemTime> {
 }
 
 pub(super) fn format_time(millis: u64) -> String {
-    humantime::format_rfc3339_millis(super::index::time(millis)).to_string()
+    // Later times have no text.
+    const LAST_OF_9999: u64 = 253_402_300_799_999;
+    humantime::format_rfc3339_millis(super::index::time(millis.min(LAST_OF_9999))).to_string()
 }
 
 /// Parses a body. Unknown fields are ignored, as future SDKs may send more.

@@ -8,7 +8,7 @@ use memory_tool::{MemoryPath, Node, StoreError};
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use super::diff::{self, Line};
+use super::diff::{Differ, Line, merged};
 use super::text::{name_of, sentence};
 use super::{Frame, Opened, Page, PageError, Posted, ToChange, past, path, render, written};
 use crate::error::ApiError;
@@ -16,6 +16,7 @@ use crate::tokens::hexadecimal;
 
 /// The largest text that a form edits.
 const MAX_TEXT: usize = 1024 * 1024;
+const TOO_LARGE: &str = "The text is larger than 1 MiB, too large for this form.";
 
 #[derive(Deserialize)]
 pub(super) struct Asked {
@@ -42,9 +43,28 @@ struct Conflict {
     /// The last change of the file.
     by: Option<past::Change>,
     is_deleted: bool,
+    /// The text with both changes.
+    merged: Option<String>,
     /// The changes by others and by the visitor.
     theirs: Vec<Line>,
     mine: Vec<Line>,
+}
+
+impl Conflict {
+    async fn new(
+        by: Option<past::Change>,
+        present: Option<String>,
+        before: String,
+        text: String,
+    ) -> Result<Self, PageError> {
+        let comparing = move || {
+            let merged = present.as_ref().and_then(|present| merged(&before, present, &text));
+            let (mut differ, is_deleted) = (Differ::new(), present.is_none());
+            let theirs = differ.lines(&before, &present.unwrap_or_default());
+            Self { by, is_deleted, merged, theirs, mine: differ.lines(&before, &text) }
+        };
+        Ok(tokio::task::spawn_blocking(comparing).await.map_err(|_| ApiError::storage())?)
+    }
 }
 
 impl Edit {
@@ -60,6 +80,11 @@ impl Edit {
             problem: String::new(),
             conflict: None,
         }
+    }
+
+    /// Whether the text lacks the change of another.
+    fn replaces(&self) -> bool {
+        self.conflict.as_ref().is_some_and(|conflict| conflict.merged.is_none())
     }
 
     /// The lines of the form.
@@ -118,8 +143,12 @@ fn hash(content: &[u8]) -> String {
 
 /// Browsers send `\r\n` for each line break. The text gets the line breaks of the text before.
 fn with_line_breaks_of(before: &str, text: &str) -> String {
-    let text = text.replace("\r\n", "\n");
+    let text = normalized(text);
     if before.contains("\r\n") { text.replace('\n', "\r\n") } else { text }
+}
+
+fn normalized(text: &str) -> String {
+    text.replace("\r\n", "\n")
 }
 
 fn refused(template: &impl Template) -> Page {
@@ -135,10 +164,17 @@ async fn read(opened: &Opened, path: &MemoryPath) -> Result<Option<String>, Page
         Node::File(file) if file.content.len() > MAX_TEXT => {
             Err(PageError::new(StatusCode::CONFLICT, format!("{path} is larger than 1 MiB, too large for this form")))
         }
-        Node::File(file) => String::from_utf8(file.content)
-            .map(Some)
-            .map_err(|_| PageError::new(StatusCode::CONFLICT, format!("{path} is not text"))),
+        Node::File(file) => {
+            let text = String::from_utf8(file.content).ok().filter(|text| is_kept_by_forms(text));
+            let refused = || PageError::new(StatusCode::CONFLICT, format!("{path} is not text that a form can keep"));
+            text.ok_or_else(refused).map(Some)
+        }
     }
+}
+
+/// Browsers replace U+0000, and each carriage return by a line break.
+fn is_kept_by_forms(text: &str) -> bool {
+    !text.contains('\0') && !text.replace("\r\n", "").contains('\r')
 }
 
 fn absent(path: &MemoryPath) -> PageError {
@@ -156,6 +192,7 @@ pub(super) async fn create(ToChange(opened): ToChange, mut form: Posted) -> Page
     let (place, text) = (Place::take(&mut form), with_line_breaks_of("", &form.take("text")));
     let problem = match place.path() {
         _ if place.name.is_empty() => "Give the file a name.".to_owned(),
+        _ if text.len() > MAX_TEXT => TOO_LARGE.to_owned(),
         Ok(path) => match opened.memory.write_if(&path, text.as_str(), None).await {
             Ok(()) => return Ok(opened.to(path.as_str(), "created")),
             Err(error) => problem(error)?,
@@ -186,26 +223,28 @@ pub(super) async fn edit(ToChange(opened): ToChange, Query(asked): Query<Asked>)
 
 pub(super) async fn save(ToChange(opened): ToChange, mut form: Posted) -> Page {
     let path = path(Some(&form.take("path")))?;
-    let (base, before, given) = (form.take("base"), form.take("before"), form.take("text"));
+    let (base, mut before, given) = (form.take("base"), form.take("before"), form.take("text"));
+    if given.len() > MAX_TEXT || before.len() > 2 * MAX_TEXT {
+        before.clear();
+        let edit = Edit::new(edit_frame(&opened, &path), given);
+        return refused(&Edit { base, before, problem: TOO_LARGE.to_owned(), ..edit });
+    }
     loop {
         let current = read(&opened, &path).await?;
         let present = current.as_deref().unwrap_or_default();
         let text = with_line_breaks_of(present, &given);
-        if current.as_deref() == Some(&text) {
+        // Without an edit, mixed line breaks stay.
+        if current.as_deref().is_some_and(|current| current == text || normalized(current) == normalized(&given)) {
             return Ok(opened.to(path.as_str(), "unchanged"));
         }
         let found = current.as_ref().map(|current| hash(current.as_bytes())).unwrap_or_default();
         if found != base {
+            let by = past::last_change(&opened, &path).await?;
             let before = with_line_breaks_of(present, &before);
-            let conflict = Conflict {
-                by: past::last_change(&opened, &path).await?,
-                is_deleted: current.is_none(),
-                theirs: diff::lines(&before, present),
-                mine: diff::lines(&before, &text),
-            };
+            let conflict = Conflict::new(by, current.clone(), before, text.clone()).await?;
             // The new form has the visitor's text, and replaces only the text of this page.
-            let edit = Edit::new(edit_frame(&opened, &path), text);
-            let before = present.to_owned();
+            let edit = Edit::new(edit_frame(&opened, &path), conflict.merged.clone().unwrap_or(text));
+            let before = current.unwrap_or_default();
             return refused(&Edit { before, base: found, conflict: Some(conflict), ..edit });
         }
         match opened.memory.write_if(&path, text.as_str(), current.as_deref().map(str::as_bytes)).await {
@@ -253,17 +292,20 @@ pub(super) async fn confirm(ToChange(opened): ToChange, Query(asked): Query<Aske
         Node::File(_) => 1,
         Node::Directory(_) => opened.memory.list(&path).await?.len(),
     };
-    let has_history = past::has_history(&opened).await;
+    let has_history = opened.memory.history().is_some();
     let frame = Frame::of(&opened, format!("Delete {}", name_of(path.as_str()))).at(&path);
     render(&Delete { frame, files, has_history })
 }
 
 pub(super) async fn delete(ToChange(opened): ToChange, mut form: Posted) -> Page {
     let path = path(Some(&form.take("path")))?;
+    if path.is_root() {
+        return Err(ApiError::invalid("the page of limits deletes a whole memory").into());
+    }
     opened.memory.remove(&path).await?;
     // The page of the change has a button to take it back.
-    Ok(match past::newest(&opened).await? {
-        Some(number) => opened.to_change(number, "deleted"),
+    Ok(match past::last_change(&opened, &path).await? {
+        Some(change) => opened.to_change(change.number, "deleted"),
         None => {
             let parent = path.as_str().rsplit_once('/').map_or("/memories", |(parent, _)| parent);
             opened.to(parent, "deleted-for-good")

@@ -7,6 +7,7 @@ use axum::extract::Query;
 use memory_tool::search::{Search, SearchError};
 use serde::Deserialize;
 
+use super::look::LINES;
 use super::text::{sentence, visible};
 use super::{Frame, Opened, Page, render};
 

@@ -20,7 +20,7 @@ use crate::error::ApiError;
 /// The rows of a page.
 const MEMORIES: usize = 50;
 const ROWS: usize = 200;
-const LINES: usize = 1_000;
+pub(super) const LINES: usize = 1_000;
 
 /// The largest Markdown that is rendered. The page of a larger file has its lines.
 const MAX_MARKDOWN: usize = 512 * 1024;
@@ -149,7 +149,6 @@ pub(super) async fn show(opened: Opened, Query(asked): Query<Asked>) -> Page {
 }
 
 async fn directory(opened: &Opened, path: &MemoryPath, asked: &Asked) -> Page {
-    let from = asked.from;
     let files = opened.memory.list(path).await?;
     let prefix = format!("{path}/");
     let mut children: BTreeMap<(bool, &str), Vec<&FileEntry>> = BTreeMap::new();
@@ -159,6 +158,7 @@ async fn directory(opened: &Opened, path: &MemoryPath, asked: &Asked) -> Page {
         children.entry((is_file, name)).or_default().push(file);
     }
     let total = children.len();
+    let from = asked.from.min(total);
     let rows = children
         .into_iter()
         .skip(from)
@@ -182,6 +182,7 @@ fn content(bytes: Vec<u8>, as_markdown: bool, from: usize) -> Content {
         return Content::Markdown(markdown::to_html(&text));
     }
     let total = text.lines().count();
+    let from = from.min(total);
     let lines = text.lines().enumerate().skip(from).take(LINES);
     let lines: Vec<_> = lines.map(|(index, line)| (index + 1, visible(line))).collect();
     let next = (from + lines.len() < total).then_some(from + lines.len());

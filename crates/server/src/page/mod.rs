@@ -122,6 +122,11 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
     response
 }
 
+/// An address of a form, or a form of an address.
+pub(crate) async fn wrong_method() -> impl IntoResponse {
+    std::future::ready(PageError::new(StatusCode::METHOD_NOT_ALLOWED, "this address only takes a form")).await
+}
+
 /// The person at a page.
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
@@ -299,6 +304,8 @@ impl FromRequestParts<Arc<Service>> for ToChange {
 
     async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, PageError> {
         let opened = Opened::of(parts, service, Right::Write).await?;
+        // Forms contain files.
+        opened.visitor.caller.check(Right::Read, Some(&opened.open.name))?;
         refuse_archived(&opened.open, None).await?;
         Ok(Self(opened))
     }

@@ -273,6 +273,8 @@ pub(super) async fn confirm_revocation(State(service): App, visitor: Visitor, Qu
 pub(super) async fn revoke(State(service): App, visitor: Visitor, mut form: Posted) -> Page {
     check(&visitor)?;
     let id = form.take("id");
-    in_file(&service, move |file| file.revoke(&id)).await?;
+    if !in_file(&service, move |file| file.revoke(&id)).await? {
+        return Err(ApiError::not_found("there is no such token").into());
+    }
     Ok(Redirect::to("/tokens?done=revoked").into_response())
 }

@@ -8,10 +8,10 @@ use askama::Template;
 use axum::extract::Query;
 use memory_tool::history::{Entry, FileChange, FileDiff, HistoryError, LogFilter, Origin};
 use memory_tool::store::StorePath;
-use memory_tool::{MemoryPath, Store};
+use memory_tool::{MemoryPath, Node, Store};
 use serde::Deserialize;
 
-use super::diff::{self, Line};
+use super::diff::{Differ, Line};
 use super::text::{day_and_clock, name_of, sentence, visible};
 use super::{Frame, Opened, Page, PageError, Posted, ToChange, path, render, short, store_path};
 use crate::error::ApiError;
@@ -21,6 +21,9 @@ type History = memory_tool::history::History<Arc<dyn Store>>;
 
 /// The entries of a page.
 const ENTRIES: usize = 50;
+
+/// The changes of a file that a form erases.
+const MAX_ERASED: usize = 1_000;
 
 /// The files whose differences a page shows.
 const FILES: usize = 50;
@@ -42,6 +45,8 @@ pub(super) struct Change {
     pub(super) take_back: Option<String>,
     /// Whether it took back another change.
     pub(super) is_reversal: bool,
+    /// Whether the history has texts or names of it.
+    pub(super) is_erasable: bool,
 }
 
 #[derive(Deserialize)]
@@ -60,6 +65,8 @@ struct Log {
     frame: Frame,
     changes: Vec<Change>,
     next: Option<u64>,
+    /// Whether it is the log of a file.
+    is_of_file: bool,
     since: String,
     differences: Differences,
 }
@@ -107,6 +114,8 @@ struct Redact {
     problem: &'static str,
     /// The change, and others of its files.
     changes: Vec<Change>,
+    /// Whether there are others that are not listed.
+    has_more: bool,
     remains: &'static str,
 }
 
@@ -160,8 +169,8 @@ impl Change {
             _ => String::new(),
         };
         let is_reversal = matches!(entry.origin, Origin::Undo(_) | Origin::Revert(_));
-        let can_be_taken_back = !entry.is_redacted && !entry.changes.is_empty();
-        let take_back = can_be_taken_back.then(|| match entry.changes.as_slice() {
+        let is_erasable = !entry.is_redacted && !entry.changes.is_empty();
+        let take_back = is_erasable.then(|| match entry.changes.as_slice() {
             _ if is_reversal => "Make the change again".to_owned(),
             [FileChange::Write { path, before: None, .. }] => format!("Take back: delete {}", name_of(path.as_str())),
             [FileChange::Write { path, .. }] => format!("Take back: the old text of {}", name_of(path.as_str())),
@@ -169,7 +178,7 @@ impl Change {
             [FileChange::Rename { from, .. }] => format!("Take back: rename to {}", visible(short(from.as_str()))),
             _ => "Take back all of it".to_owned(),
         });
-        let (day, clock) = day_and_clock(entry.time);
+        let (day, clock) = day_and_clock(entry.time).unwrap_or_default();
         Self {
             number: entry.number,
             day,
@@ -181,6 +190,7 @@ impl Change {
             more: entry.changes.len().saturating_sub(LISTED),
             take_back,
             is_reversal,
+            is_erasable,
         }
     }
 }
@@ -197,20 +207,25 @@ fn in_words(change: &FileChange) -> String {
 }
 
 impl Differences {
-    async fn of(opened: &Opened, differences: Vec<FileDiff>, unknown: Vec<String>) -> Result<Self, PageError> {
+    async fn of(opened: &Opened, mut differences: Vec<FileDiff>, unknown: Vec<String>) -> Result<Self, PageError> {
         let more = differences.len().saturating_sub(FILES);
+        differences.truncate(FILES);
         let mut presents = Vec::new();
-        for file in differences.iter().take(FILES) {
+        for file in &differences {
             let present = opened.memory.store().read_opts(&file.path, Default::default()).await;
             presents.push(present.ok().and_then(|node| node.into_file()).map(|file| file.content));
         }
-        let shown = move || differences.into_iter().zip(presents).map(|(file, now)| difference(file, &now)).collect();
+        let shown = move || {
+            let mut differ = Differ::new();
+            let files = differences.into_iter().zip(presents);
+            files.map(|(file, now)| difference(&mut differ, file, &now)).collect()
+        };
         let files = tokio::task::spawn_blocking(shown).await.map_err(|_| ApiError::storage())?;
         Ok(Self { entry: 0, files, more, unknown })
     }
 }
 
-fn difference(file: FileDiff, now: &Option<Vec<u8>>) -> FileDifference {
+fn difference(differ: &mut Differ, file: FileDiff, now: &Option<Vec<u8>>) -> FileDifference {
     let state = match (&file.before, &file.after) {
         (None, _) => "created",
         (_, None) => "deleted",
@@ -220,7 +235,7 @@ fn difference(file: FileDiff, now: &Option<Vec<u8>>) -> FileDifference {
     let is_old = file.after.is_some() && !is_same;
     let text = |content: Option<Vec<u8>>| String::from_utf8(content.unwrap_or_default()).ok();
     let lines = match (text(file.before), text(file.after)) {
-        (Some(before), Some(after)) => diff::lines(&before, &after),
+        (Some(before), Some(after)) => differ.lines(&before, &after),
         _ => Vec::new(),
     };
     let name = visible(short(file.path.as_str()));
@@ -254,19 +269,20 @@ pub(super) async fn log(opened: Opened, Query(asked): Query<Asked>) -> Page {
     let (changes, next) = recent(&opened, filter, ENTRIES).await?;
     let title = if path.is_root() { "History".to_owned() } else { format!("History of {}", name_of(path.as_str())) };
     let frame = Frame::of(&opened, title).at(&path).done(asked.done.as_deref());
-    render(&Log { frame, changes, next, since, differences })
+    let is_of_file = !matches!(opened.memory.read(&path).await?, Node::Directory(_));
+    render(&Log { frame, changes, next, is_of_file, since, differences })
 }
 
 /// A change, with its differences.
 pub(super) async fn show(opened: Opened, Path((_, number)): Path<(String, u64)>, Query(asked): Query<Asked>) -> Page {
     let history = history(&opened)?;
     let mut change = Change::of(&history.entry(number).await?);
-    let found = history.entry_diff(number).await?;
+    let found = history.entry_diff(number, FILES).await?;
     let not_known = |path: &StorePath| {
         format!("The texts of {} are not known: they were not kept, or were erased.", visible(path.as_str()))
     };
     let differences = Differences::of(&opened, found.files, found.unknown.iter().map(not_known).collect()).await?;
-    let differences = Differences { entry: number, ..differences };
+    let differences = Differences { entry: number, more: found.more, ..differences };
     let frame = Frame::of(&opened, format!("Change #{number}")).done(asked.done.as_deref());
     let is_same = differences.unknown.is_empty() && differences.files.iter().all(|file| file.is_same);
     let is_overtaken = !is_same && change.take_back.take().is_some();
@@ -288,7 +304,7 @@ pub(super) async fn restore(ToChange(opened): ToChange, mut form: Posted) -> Pag
     match history.restore(&store_path(&path), number).await {
         // The state of all files is not known, but the text of this one may be.
         Err(HistoryError::Redacted { .. }) => {
-            let found = history.entry_diff(number).await?.files;
+            let found = history.entry_diff(number, usize::MAX).await?.files;
             let text = found.into_iter().find(|file| file.path == store_path(&path)).and_then(|file| file.after);
             let text = text.ok_or_else(|| ApiError::not_found("the text of this file is not known"))?;
             opened.memory.write(&path, text).await?;
@@ -298,19 +314,37 @@ pub(super) async fn restore(ToChange(opened): ToChange, mut form: Posted) -> Pag
     }
 }
 
-/// Lists the change and all others of its files, because each of them can have the same texts.
+/// The present paths of the files that a change had.
+async fn present_paths(history: &History, entry: &Entry) -> Result<Vec<StorePath>, PageError> {
+    let mut paths: Vec<_> = entry.changes.iter().filter_map(FileChange::path).take(FILES).cloned().collect();
+    let count = history.newest().await?.saturating_sub(entry.number);
+    let later = history.entries(&LogFilter::new().limit(usize::try_from(count).unwrap_or(usize::MAX))).await?;
+    for change in later.iter().rev().filter(|later| later.number > entry.number).flat_map(|later| &later.changes) {
+        let FileChange::Rename { from, to, .. } = change else { continue };
+        for path in &mut paths {
+            if let Ok(renamed) = path.replace_prefix(from, to) {
+                *path = renamed;
+            }
+        }
+    }
+    Ok(paths)
+}
+
+/// Lists the change and all others of its files, under all their names, because each of them can have the same texts.
 async fn asking(opened: &Opened, number: u64, problem: &'static str) -> Page {
-    let entry = history(opened)?.entry(number).await?;
-    let mut found = BTreeMap::from([(number, Change::of(&entry))]);
-    for path in entry.changes.iter().filter_map(FileChange::path).take(FILES) {
-        let (changes, _) = recent(opened, LogFilter::new().path(path.clone()), ENTRIES).await?;
-        let redactable = changes.into_iter().filter(|change| change.take_back.is_some());
-        found.extend(redactable.map(|change| (change.number, change)));
+    let history = history(opened)?;
+    let entry = history.entry(number).await?;
+    let (mut found, mut has_more) = (BTreeMap::from([(number, Change::of(&entry))]), entry.changes.len() > FILES);
+    for path in present_paths(&history, &entry).await? {
+        let (changes, next) = recent(opened, LogFilter::new().path(path), MAX_ERASED).await?;
+        has_more |= next.is_some();
+        let erasable = changes.into_iter().filter(|change| change.is_erasable);
+        found.extend(erasable.map(|change| (change.number, change)));
     }
     let changes = found.into_values().rev().collect();
     let remains = opened.memory.backend().remains_of_removed();
     let frame = Frame::of(opened, format!("Erase change #{number} from the history"));
-    render(&Redact { frame, entry: number, problem, changes, remains })
+    render(&Redact { frame, entry: number, problem, changes, has_more, remains })
 }
 
 pub(super) async fn confirm(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {

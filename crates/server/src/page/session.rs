@@ -21,8 +21,9 @@ const NAME: &str = "memory-tool";
 /// The end of a session, also in use.
 const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// The sessions that are kept. If there are more, the oldest ends.
+/// The sessions that are kept, of all tokens and of one. If there are more, the oldest ends.
 const MAX_SESSIONS: usize = 10_000;
+const MAX_SESSIONS_OF_TOKEN: usize = 100;
 
 /// People who signed in. Another process does not know them: after a restart, they sign in again.
 #[derive(Debug, Default)]
@@ -48,8 +49,10 @@ impl Sessions {
         let now = Instant::now();
         let mut sessions = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|_, session| session.end > now);
-        if sessions.len() >= MAX_SESSIONS {
-            let oldest = sessions.iter().min_by_key(|(_, session)| session.end).map(|(id, _)| id.clone());
+        let has_many = sessions.values().filter(|session| session.token == token).count() >= MAX_SESSIONS_OF_TOKEN;
+        if has_many || sessions.len() >= MAX_SESSIONS {
+            let candidates = sessions.iter().filter(|(_, session)| !has_many || session.token == token);
+            let oldest = candidates.min_by_key(|(_, session)| session.end).map(|(id, _)| id.clone());
             oldest.and_then(|oldest| sessions.remove(&oldest));
         }
         sessions.insert(id.clone(), Session { token, form, end: now + LIFETIME });
@@ -171,8 +174,14 @@ mod tests {
         let sessions = Sessions::default();
         let first = sessions.start("a".to_owned()).unwrap();
         assert_eq!(sessions.find(&first).unwrap().0, "a");
+        // One token cannot end the sessions of others, but many can.
         for _ in 0..MAX_SESSIONS {
             sessions.start("b".to_owned()).unwrap();
+        }
+        assert!(sessions.find(&first).is_some());
+        assert_eq!(sessions.0.lock().unwrap().len(), MAX_SESSIONS_OF_TOKEN + 1);
+        for number in 0..MAX_SESSIONS {
+            sessions.start(format!("b{number}")).unwrap();
         }
         assert!(sessions.find(&first).is_none());
         assert_eq!(sessions.0.lock().unwrap().len(), MAX_SESSIONS);

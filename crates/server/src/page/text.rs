@@ -1,5 +1,6 @@
 //! How pages show names, sizes, times and lines.
 
+use std::fmt::Write as _;
 use std::time::SystemTime;
 
 use memory_tool::store::escape_unprintable;
@@ -26,22 +27,21 @@ pub(super) fn size(bytes: u64) -> String {
 
 /// A time in UTC, to the minute.
 pub(super) fn time(time: Option<SystemTime>) -> String {
-    time.map_or_else(String::new, |time| {
-        let (day, clock) = day_and_clock(time);
-        format!("{day}, {clock}")
-    })
+    let shown = time.and_then(day_and_clock).map(|(day, clock)| format!("{day}, {clock}"));
+    shown.unwrap_or_default()
 }
 
-/// The day and the time of day in UTC, such as `27 Nov 2026` and `09:05 UTC`.
-pub(super) fn day_and_clock(time: SystemTime) -> (String, String) {
+/// The day and the time of day in UTC, such as `27 Nov 2026` and `09:05 UTC`. `None` before 1970 and after 9999.
+pub(super) fn day_and_clock(time: SystemTime) -> Option<(String, String)> {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let full = humantime::format_rfc3339_seconds(time).to_string();
-    let (day, clock) = full.split_once('T').unwrap_or_default();
+    time.duration_since(SystemTime::UNIX_EPOCH).ok()?; // `format_rfc3339_seconds` would panic
+    let mut full = String::new();
+    write!(full, "{}", humantime::format_rfc3339_seconds(time)).ok()?;
+    let (day, clock) = full.split_once('T')?;
     let mut parts = day.splitn(3, '-');
-    let (year, month, day) = (parts.next(), parts.next(), parts.next().unwrap_or_default());
-    let month = month.and_then(|month| MONTHS.get(month.parse::<usize>().ok()?.checked_sub(1)?));
-    let day = [day.trim_start_matches('0'), month.unwrap_or(&""), year.unwrap_or_default()].join(" ");
-    (day, format!("{} UTC", &clock[..clock.len().min(5)]))
+    let (year, month, day) = (parts.next()?, parts.next()?, parts.next()?);
+    let month = MONTHS.get(month.parse::<usize>().ok()?.checked_sub(1)?)?;
+    Some((format!("{} {month} {year}", day.trim_start_matches('0')), format!("{} UTC", clock.get(..5)?)))
 }
 
 /// A message of an error as a sentence.
@@ -68,7 +68,9 @@ mod tests {
     fn times_are_in_words() {
         let times = [0, 1_795_770_300].map(|seconds| time(Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))));
         assert_eq!(times, ["1 Jan 1970, 00:00 UTC", "27 Nov 2026, 09:05 UTC"]);
-        assert_eq!(time(None), "");
+        let year_12000 = SystemTime::UNIX_EPOCH + Duration::from_secs(316_516_896_000);
+        let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_secs(1);
+        assert_eq!([None, Some(year_12000), Some(before_1970)].map(time), ["", "", ""]);
     }
 
     #[test]

@@ -140,6 +140,13 @@ async fn a_person_corrects_a_file_and_takes_it_back() {
         let base = field(&conflict.text, "base");
         let again = [path, ("base", base.as_str()), ("text", "White")];
         assert_eq!(browser.submit("/memory/alice/edit", &again).await.status, 303);
+        // Changes of different lines are both in the new form.
+        memory.write("/memories/lines", "1\n2\n3\nfour\n").await.unwrap();
+        let fields =
+            [("path", "/memories/lines"), ("base", "old"), ("before", "1\n2\n3\n4\n"), ("text", "one\n2\n3\n4\n")];
+        let merged = browser.submit("/memory/alice/edit", &fields).await;
+        assert!(merged.status == 409 && merged.text.contains("one\n2\n3\nfour\n</textarea>"), "{}", merged.text);
+        memory.remove("/memories/lines").await.unwrap();
         let newest = memory.history().unwrap().newest().await.unwrap();
         let same = browser.submit("/memory/alice/edit", &again).await;
         assert!(browser.show(&same.headers["location"]).await.contains("There was nothing to save"));
@@ -235,6 +242,89 @@ async fn a_secret_is_erased_from_all_changes_of_its_file() {
     assert_eq!(memory.read_to_string("/memories/other.md").await.unwrap(), "tea\n");
     let since = browser.show("/memory/alice/log?since=2020-01-01").await;
     assert!(since.contains("only known one by one"), "{since}");
+}
+
+#[tokio::test]
+async fn a_secret_is_erased_under_all_names_of_its_file() {
+    let (_directory, [place, _]) = places();
+    let memory = memory(&place).await;
+    memory.write("/memories/secret.md", "s3cr3t").await.unwrap();
+    memory.rename("/memories/secret.md", "/memories/public.md").await.unwrap();
+    for number in 0..60 {
+        memory.write("/memories/public.md", format!("{number}\ns3cr3t")).await.unwrap();
+    }
+    let server = Server::start(&place).await;
+    let browser = Browser::sign_in(&server, &server.token).await;
+    for number in [1, 2, 30, 62] {
+        let form = browser.show(&format!("/memory/alice/redact?entry={number}")).await;
+        assert_eq!(form.matches(" checked>").count(), 62, "{number}");
+    }
+    // It is offered for a file, and for a change that cannot be taken back any more.
+    assert!(browser.show("/memory/alice/log?path=/memories/public.md").await.contains("/redact?entry=62"));
+    let change = browser.show("/memory/alice/change/30").await;
+    assert!(change.contains("cannot be taken back") && change.contains("/redact?entry=30"), "{change}");
+}
+
+#[tokio::test]
+async fn forms_keep_texts_as_they_are_or_refuse_them() {
+    let (_directory, [place, _]) = places();
+    let memory = memory(&place).await;
+    let server = Server::start(&place).await;
+    memory.write("/memories/mixed", "a\r\nb\nc\n").await.unwrap();
+    let browser = Browser::sign_in(&server, &server.token).await;
+    let base = field(&browser.show("/memory/alice/edit?path=/memories/mixed").await, "base");
+    let unedited = [("path", "/memories/mixed"), ("base", &base), ("text", "a\r\nb\r\nc\r\n")];
+    let saved = browser.submit("/memory/alice/edit", &unedited).await;
+    assert!(browser.show(&saved.headers["location"]).await.contains("nothing to save"));
+    assert_eq!(memory.read_to_string("/memories/mixed").await.unwrap(), "a\r\nb\nc\n");
+    for text in ["a\0b", "a\rb"] {
+        memory.write("/memories/odd", text).await.unwrap();
+        let refused = browser.get("/memory/alice/edit?path=/memories/odd").await;
+        assert!(refused.status == 409 && refused.text.contains("a form can keep"), "{}", refused.text);
+    }
+    let large = "x".repeat(1024 * 1024 + 1);
+    for (form, path) in [("new", ("name", "large")), ("edit", ("path", "/memories/mixed"))] {
+        let fields = [path, ("base", &base), ("text", &large)];
+        let refused = browser.submit(&format!("/memory/alice/{form}"), &fields).await;
+        assert!(refused.status == 409 && refused.text.contains("too large for this form"), "{form}");
+    }
+    let root = browser.submit("/memory/alice/delete", &[("path", "/memories")]).await;
+    assert_eq!((root.status, memory.list("/memories").await.unwrap().len()), (400, 2));
+}
+
+#[tokio::test]
+async fn files_can_have_any_time() {
+    let (directory, [place, _]) = places();
+    memory(&place).await.write("/memories/a", "x").await.unwrap();
+    let file = std::fs::File::options().write(true).open(directory.path().join("disk/alice/memories/a")).unwrap();
+    let server = Server::start(&place).await;
+    let browser = Browser::sign_in(&server, &server.token).await;
+    for seconds in [-1_000_000_000_i64, 316_516_896_000] {
+        let offset = std::time::Duration::from_secs(seconds.unsigned_abs());
+        let begin = std::time::SystemTime::UNIX_EPOCH;
+        file.set_modified(if seconds < 0 { begin - offset } else { begin + offset }).unwrap();
+        assert!(browser.show("/memory/alice").await.contains("<bdi>a</bdi>"));
+        server.get("/v1/memory_stores/alice/memories?view=full").await;
+    }
+}
+
+#[tokio::test]
+async fn visitors_without_a_token_keep_nobody_out() {
+    let (_directory, [place, _]) = places();
+    let server = Server::start(&place).await;
+    let mut waiting = Vec::new();
+    for _ in 0..300 {
+        let mut stream = TcpStream::connect(&server.address).await.unwrap();
+        let head = format!("POST /sign-in HTTP/1.1\r\nhost: {}\r\ncontent-length: 10\r\n\r\n", server.address);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        waiting.push(stream);
+    }
+    let browser = Browser::sign_in(&server, &server.token).await;
+    for path in ["/", "/sign-in", "/style.css"] {
+        browser.show(path).await;
+    }
+    let large = "x".repeat(9_000);
+    assert_eq!(browser.post("/sign-in", &[("token", &large)]).await.status, 413);
 }
 
 #[tokio::test]
@@ -336,7 +426,9 @@ async fn tokens_are_created_and_revoked() {
     let own = operator.show(&format!("/tokens/revoke?id={first}")).await;
     assert!(own.contains("You are signed in with this token."), "{own}");
     assert!(operator.show(&format!("/tokens/revoke?id={id}")).await.contains("Revoke the token of support"));
-    assert_eq!(operator.submit("/tokens/revoke", &[("id", &id)]).await.status, 303);
+    for (id, status) in [("no-such-id", 404), (&id, 303)] {
+        assert_eq!(operator.submit("/tokens/revoke", &[("id", id)]).await.status, status);
+    }
     // The session ends with its token.
     while reader.get("/memory/alice").await.status == 200 {
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
@@ -432,14 +524,14 @@ async fn each_page_and_form_asks_for_its_right() {
         if !page.ends_with("/live") {
             assert_eq!(reader.get(page).await.status, if is_of_reader { 200 } else { 403 }, "{page}");
         }
-        if is_of_reader {
-            assert_eq!(writer.get(page).await.status, 403, "{page}");
-        }
+        assert_eq!(writer.get(page).await.status, 403, "{page}");
     }
     for (path, fields) in FORMS {
         assert_eq!(nobody.post(path, fields).await.headers["location"], "/sign-in?ended=unsaved", "{path}");
         assert_eq!(stranger.submit(path, fields).await.status, 404, "{path}");
         assert_eq!(reader.submit(path, fields).await.status, 403, "{path}");
+        // Some forms contain files.
+        assert_eq!(writer.submit(path, fields).await.status, 403, "{path}");
     }
     for (path, fields) in [("/tokens", &[][..]), ("/tokens/revoke", &[("id", "x")])] {
         assert_eq!(writer.submit(path, fields).await.status, 403, "{path}");
@@ -504,6 +596,13 @@ async fn every_page_is_protected() {
             assert!(!page.text.contains(inline), "{path}: {inline}");
         }
     }
+    for from in ["5", "18446744073709551615"] {
+        for path in ["/memories", "/memories/a"] {
+            browser.show(&format!("/memory/alice?path={path}&from={from}")).await;
+        }
+    }
+    let form = browser.get("/memory/alice/undo").await;
+    assert!(form.status == 405 && form.text.contains("only takes a form"), "{}", form.text);
     for wrong in ["/memory/alice?from=x", "/memory/alice/change/x", "/memory/%ff", "/memory/alice/log?before=-1"] {
         let page = browser.get(wrong).await;
         assert!(page.status == 400 && page.text.contains("not valid"), "{wrong}: {}", page.text);
