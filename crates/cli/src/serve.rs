@@ -20,7 +20,7 @@ const BUCKETS: [f64; 6] = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0];
 
 const UPKEEP: Duration = Duration::from_secs(60);
 
-/// The most open files of a memory, and those of the log, the tokens and the runtime.
+/// The open files of a memory, which are fewer most of the time, and of the log, the tokens and the runtime.
 #[cfg(unix)]
 const FILES_OF_MEMORY: usize = 8;
 #[cfg(unix)]
