@@ -69,7 +69,7 @@ fn ls_prints_times_and_sorts_by_them() {
     // Other programs can set any time.
     let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_secs(10);
     File::options().write(true).open(store.place.file("a.md")).unwrap().set_modified(before_1970).unwrap();
-    assert_eq!(store.run(&["ls", "-l", "a.md"]), format!("4  {:<20}  a.md\n", "-"));
+    assert_eq!(store.run(&["ls", "-l", "a.md"]), format!("4  {:<20}  /memories/a.md\n", "-"));
 }
 
 #[test]
