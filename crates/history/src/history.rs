@@ -13,6 +13,7 @@ use crate::log::{Attempts, Tip};
 use crate::past::{Backwards, Past};
 use crate::records::{self, IndexedBlock};
 use crate::redaction;
+use crate::related;
 use crate::store::HistoryStore;
 use crate::undo::{self, Force, Goal};
 
@@ -206,6 +207,21 @@ impl<S: Store> History<S> {
         self.reach(&Goal::Revert(entries.to_vec())).await
     }
 
+    /// Checks whether [`revert`](Self::revert) of these entries would succeed now.
+    ///
+    /// # Errors
+    /// The errors of [`revert`](Self::revert).
+    pub async fn check_revert(&self, entries: &[u64]) -> Result<(), HistoryError> {
+        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        loop {
+            let tip = log.load().await?;
+            match undo::plan(log, &tip, &Goal::Revert(entries.to_vec()), self.force).await {
+                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
+                outcome => return outcome.map(drop),
+            }
+        }
+    }
+
     /// Restores a file or directory to its state after an entry. `/memories` restores everything.
     ///
     /// # Errors
@@ -250,6 +266,23 @@ impl<S: Store> History<S> {
         loop {
             let tip = log.load().await?;
             match redaction::redact(&self.store, &tip, entries, self.actor.as_ref()).await {
+                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// The entry and all others that changed its files, under all their names, newest first. The contents of a file can
+    /// be in each of them. Changes that were redacted alone have no name, and are not found.
+    ///
+    /// # Errors
+    /// The errors of [`entry`](Self::entry).
+    pub async fn related(&self, number: u64) -> Result<Vec<Entry>, HistoryError> {
+        self.entry(number).await?;
+        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        loop {
+            let tip = log.load().await?;
+            match related::to_entry(log, &tip, number).await {
                 Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
                 outcome => return outcome,
             }

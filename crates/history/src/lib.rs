@@ -12,6 +12,7 @@ mod past;
 mod recent;
 mod records;
 mod redaction;
+mod related;
 mod store;
 mod undo;
 

@@ -22,7 +22,7 @@ if (live) {
     try {
       while (hasChanged) {
         hasChanged = false;
-        await update();
+        await update().catch(() => {}); // the next change tries again
       }
     } finally {
       isUpdating = false;

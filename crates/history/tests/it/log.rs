@@ -283,6 +283,38 @@ async fn writers_of_a_process_that_lose_take_turns() {
     assert!(batches < 3 * WRITERS * WRITES, "{batches}");
 }
 
+#[tokio::test]
+async fn related_entries_changed_the_files_under_all_their_names() {
+    let (_, store) = store();
+    store.write("/memories/x", "1").await.unwrap();
+    store.remove("/memories/x").await.unwrap();
+    store.write("/memories/y", "3").await.unwrap();
+    store.rename("/memories/y", "/memories/x").await.unwrap();
+    store.write("/memories/d/a", "5").await.unwrap();
+    store.rename("/memories/d", "/memories/e").await.unwrap();
+    store.rename("/memories/e/a", "/memories/f/a").await.unwrap();
+    store.write("/memories/f/a", "8").await.unwrap();
+    let history = store.history();
+    for (number, expected) in
+        [(1, &[4, 2, 1][..]), (2, &[4, 2, 1]), (4, &[4, 3]), (5, &[8, 7, 6, 5]), (6, &[8, 7, 6, 5]), (8, &[8, 7, 6, 5])]
+    {
+        assert_eq!(numbers(&history.related(number).await.unwrap()), expected, "{number}");
+    }
+    assert!(matches!(history.related(9).await, Err(HistoryError::NoEntry { number: 9, newest: 8 })));
+}
+
+#[tokio::test]
+async fn a_revert_is_checked_without_a_change() {
+    let (_, store) = store();
+    store.write("/memories/a", "1").await.unwrap();
+    store.rename("/memories/a", "/memories/b").await.unwrap();
+    let history = store.history();
+    history.check_revert(&[2]).await.unwrap();
+    assert_eq!(history.newest().await.unwrap(), 2);
+    store.remove("/memories/b").await.unwrap();
+    assert!(matches!(history.check_revert(&[2]).await, Err(HistoryError::Changed { .. })));
+}
+
 /// A person opens the change after the deletion of a directory.
 #[tokio::test]
 async fn the_contents_of_an_entry_are_read_once_for_all_its_files() {

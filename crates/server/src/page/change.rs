@@ -87,6 +87,10 @@ impl Edit {
         self.conflict.as_ref().is_some_and(|conflict| conflict.merged.is_none())
     }
 
+    fn creates_again(&self) -> bool {
+        self.conflict.as_ref().is_some_and(|conflict| conflict.is_deleted)
+    }
+
     /// The lines of the form.
     fn rows(&self) -> usize {
         (self.text.lines().count() + 2).clamp(6, 24)
@@ -223,25 +227,35 @@ pub(super) async fn edit(ToChange(opened): ToChange, Query(asked): Query<Asked>)
 
 pub(super) async fn save(ToChange(opened): ToChange, mut form: Posted) -> Page {
     let path = path(Some(&form.take("path")))?;
-    let (base, mut before, given) = (form.take("base"), form.take("before"), form.take("text"));
-    if given.len() > MAX_TEXT || before.len() > 2 * MAX_TEXT {
+    let (base, mut before, given) =
+        (form.take("base"), normalized(&form.take("before")), normalized(&form.take("text")));
+    if before.len() > MAX_TEXT {
         before.clear();
-        let edit = Edit::new(edit_frame(&opened, &path), given);
-        return refused(&Edit { base, before, problem: TOO_LARGE.to_owned(), ..edit });
+    }
+    let keep = |problem: String, before: String| {
+        let edit = Edit::new(edit_frame(&opened, &path), given.clone());
+        refused(&Edit { base: base.clone(), before, problem, ..edit })
+    };
+    if given.len() > MAX_TEXT {
+        return keep(TOO_LARGE.to_owned(), before);
     }
     loop {
-        let current = read(&opened, &path).await?;
+        let current = match read(&opened, &path).await {
+            Ok(current) => current,
+            // Others made it something else, but the text stays.
+            Err(error) if error.status == StatusCode::CONFLICT => return keep(sentence(&error.message), before),
+            Err(error) => return Err(error),
+        };
         let present = current.as_deref().unwrap_or_default();
         let text = with_line_breaks_of(present, &given);
         // Without an edit, mixed line breaks stay.
-        if current.as_deref().is_some_and(|current| current == text || normalized(current) == normalized(&given)) {
+        if current.as_deref().is_some_and(|current| current == text || normalized(current) == given) {
             return Ok(opened.to(path.as_str(), "unchanged"));
         }
         let found = current.as_ref().map(|current| hash(current.as_bytes())).unwrap_or_default();
         if found != base {
             let by = past::last_change(&opened, &path).await?;
-            let before = with_line_breaks_of(present, &before);
-            let conflict = Conflict::new(by, current.clone(), before, text.clone()).await?;
+            let conflict = Conflict::new(by, current.as_deref().map(normalized), before, given.clone()).await?;
             // The new form has the visitor's text, and replaces only the text of this page.
             let edit = Edit::new(edit_frame(&opened, &path), conflict.merged.clone().unwrap_or(text));
             let before = current.unwrap_or_default();
@@ -250,10 +264,7 @@ pub(super) async fn save(ToChange(opened): ToChange, mut form: Posted) -> Page {
         match opened.memory.write_if(&path, text.as_str(), current.as_deref().map(str::as_bytes)).await {
             Ok(()) => return Ok(opened.to(path.as_str(), "saved")),
             Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
-            Err(error) => {
-                let problem = problem(error)?;
-                return refused(&Edit { before, base, problem, ..Edit::new(edit_frame(&opened, &path), text) });
-            }
+            Err(error) => return keep(problem(error)?, before),
         }
     }
 }

@@ -91,7 +91,7 @@ impl Line {
 }
 
 fn shown(part: &str) -> String {
-    visible(part.trim_end_matches('\n'))
+    visible(part.trim_end_matches(['\r', '\n']))
 }
 
 /// The text with both changes, if they are of different lines.
@@ -146,6 +146,7 @@ mod tests {
         assert!(bytes <= MAX_BYTES + 100, "{bytes}");
         // The next file has the rest.
         let lines = differ.lines("", &"y\n".repeat(2 * MAX_LINES));
-        assert!(lines.len() <= MAX_LINES + 1 && lines.last().unwrap().kind == "gap", "{}", lines.len());
+        assert!(first.len() + lines.len() <= MAX_LINES + 2, "{}", lines.len());
+        assert_eq!(lines.last().unwrap().kind, "gap");
     }
 }

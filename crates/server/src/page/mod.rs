@@ -124,7 +124,11 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
 
 /// An address of a form, or a form of an address.
 pub(crate) async fn wrong_method() -> impl IntoResponse {
-    std::future::ready(PageError::new(StatusCode::METHOD_NOT_ALLOWED, "this address only takes a form")).await
+    std::future::ready(PageError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "this address does not take this kind of request",
+    ))
+    .await
 }
 
 /// The person at a page.

@@ -1,6 +1,5 @@
 //! The log of a memory, its differences, and the actions that take changes back.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -76,8 +75,8 @@ struct Log {
 struct Shown {
     frame: Frame,
     change: Change,
-    /// Whether the files have changed since.
-    is_overtaken: bool,
+    /// Why it cannot be taken back.
+    obstacle: &'static str,
     differences: Differences,
 }
 
@@ -100,8 +99,6 @@ struct FileDifference {
     lines: Vec<Line>,
     /// Whether the file exists now.
     exists: bool,
-    /// Whether the file is still as after the change.
-    is_same: bool,
     /// Whether the file can be restored to its state after the change.
     is_old: bool,
 }
@@ -165,12 +162,14 @@ impl Change {
             Origin::Redo(undo) => format!("repeated what #{undo} took back"),
             Origin::Restore(number) => format!("restored the state after #{number}"),
             Origin::Redaction(redacted) => format!("erased {} from the history", numbers(redacted)),
-            _ if entry.is_redacted => "(this change was erased)".to_owned(),
+            _ if entry.is_redacted && entry.changes.is_empty() => "(this change was erased)".to_owned(),
+            _ if entry.is_redacted => "(a part of this change was erased)".to_owned(),
             _ => String::new(),
         };
         let is_reversal = matches!(entry.origin, Origin::Undo(_) | Origin::Revert(_));
-        let is_erasable = !entry.is_redacted && !entry.changes.is_empty();
-        let take_back = is_erasable.then(|| match entry.changes.as_slice() {
+        let has_nothing = |change: &FileChange| change.path().is_none() && change.before().is_none();
+        let is_erasable = !entry.changes.iter().all(has_nothing);
+        let take_back = (is_erasable && !entry.is_redacted).then(|| match entry.changes.as_slice() {
             _ if is_reversal => "Make the change again".to_owned(),
             [FileChange::Write { path, before: None, .. }] => format!("Take back: delete {}", name_of(path.as_str())),
             [FileChange::Write { path, .. }] => format!("Take back: the old text of {}", name_of(path.as_str())),
@@ -231,15 +230,14 @@ fn difference(differ: &mut Differ, file: FileDiff, now: &Option<Vec<u8>>) -> Fil
         (_, None) => "deleted",
         _ => "changed",
     };
-    let (exists, is_same) = (now.is_some(), file.after == *now);
-    let is_old = file.after.is_some() && !is_same;
+    let (exists, is_old) = (now.is_some(), file.after.is_some() && file.after != *now);
     let text = |content: Option<Vec<u8>>| String::from_utf8(content.unwrap_or_default()).ok();
     let lines = match (text(file.before), text(file.after)) {
         (Some(before), Some(after)) => differ.lines(&before, &after),
         _ => Vec::new(),
     };
     let name = visible(short(file.path.as_str()));
-    FileDifference { name, path: file.path.to_string(), state, lines, exists, is_same, is_old }
+    FileDifference { name, path: file.path.to_string(), state, lines, exists, is_old }
 }
 
 /// The log of a memory, a directory or a file, and the differences since a day.
@@ -284,9 +282,17 @@ pub(super) async fn show(opened: Opened, Path((_, number)): Path<(String, u64)>,
     let differences = Differences::of(&opened, found.files, found.unknown.iter().map(not_known).collect()).await?;
     let differences = Differences { entry: number, more: found.more, ..differences };
     let frame = Frame::of(&opened, format!("Change #{number}")).done(asked.done.as_deref());
-    let is_same = differences.unknown.is_empty() && differences.files.iter().all(|file| file.is_same);
-    let is_overtaken = !is_same && change.take_back.take().is_some();
-    render(&Shown { frame, change, is_overtaken, differences })
+    // Plans for many files take long.
+    let is_small = differences.more == 0 && frame.can_write && change.take_back.is_some();
+    let possible = if is_small { history.check_revert(&[number]).await } else { Ok(()) };
+    let obstacle = match possible {
+        Ok(()) => "",
+        Err(HistoryError::Store(error)) => return Err(error.into()),
+        Err(HistoryError::Changed { .. }) => "the files have changed since.",
+        Err(_) => "its old texts are not kept.",
+    };
+    change.take_back = change.take_back.filter(|_| obstacle.is_empty());
+    render(&Shown { frame, change, obstacle, differences })
 }
 
 fn number(form: &mut Posted) -> Result<u64, PageError> {
@@ -314,34 +320,12 @@ pub(super) async fn restore(ToChange(opened): ToChange, mut form: Posted) -> Pag
     }
 }
 
-/// The present paths of the files that a change had.
-async fn present_paths(history: &History, entry: &Entry) -> Result<Vec<StorePath>, PageError> {
-    let mut paths: Vec<_> = entry.changes.iter().filter_map(FileChange::path).take(FILES).cloned().collect();
-    let count = history.newest().await?.saturating_sub(entry.number);
-    let later = history.entries(&LogFilter::new().limit(usize::try_from(count).unwrap_or(usize::MAX))).await?;
-    for change in later.iter().rev().filter(|later| later.number > entry.number).flat_map(|later| &later.changes) {
-        let FileChange::Rename { from, to, .. } = change else { continue };
-        for path in &mut paths {
-            if let Ok(renamed) = path.replace_prefix(from, to) {
-                *path = renamed;
-            }
-        }
-    }
-    Ok(paths)
-}
-
 /// Lists the change and all others of its files, under all their names, because each of them can have the same texts.
 async fn asking(opened: &Opened, number: u64, problem: &'static str) -> Page {
-    let history = history(opened)?;
-    let entry = history.entry(number).await?;
-    let (mut found, mut has_more) = (BTreeMap::from([(number, Change::of(&entry))]), entry.changes.len() > FILES);
-    for path in present_paths(&history, &entry).await? {
-        let (changes, next) = recent(opened, LogFilter::new().path(path), MAX_ERASED).await?;
-        has_more |= next.is_some();
-        let erasable = changes.into_iter().filter(|change| change.is_erasable);
-        found.extend(erasable.map(|change| (change.number, change)));
-    }
-    let changes = found.into_values().rev().collect();
+    let mut changes: Vec<_> = history(opened)?.related(number).await?.iter().map(Change::of).collect();
+    changes.retain(|change| change.is_erasable);
+    let has_more = changes.len() > MAX_ERASED;
+    changes.truncate(MAX_ERASED);
     let remains = opened.memory.backend().remains_of_removed();
     let frame = Frame::of(opened, format!("Erase change #{number} from the history"));
     render(&Redact { frame, entry: number, problem, changes, has_more, remains })

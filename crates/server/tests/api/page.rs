@@ -259,8 +259,14 @@ async fn a_secret_is_erased_under_all_names_of_its_file() {
         let form = browser.show(&format!("/memory/alice/redact?entry={number}")).await;
         assert_eq!(form.matches(" checked>").count(), 62, "{number}");
     }
+    // Another file with its name hides no change.
+    memory.remove("/memories/public.md").await.unwrap();
+    memory.write("/memories/other.md", "x").await.unwrap();
+    memory.rename("/memories/other.md", "/memories/public.md").await.unwrap();
+    let form = browser.show("/memory/alice/redact?entry=1").await;
+    assert!(form.contains("name=\"entry-63\" checked"), "{form}");
     // It is offered for a file, and for a change that cannot be taken back any more.
-    assert!(browser.show("/memory/alice/log?path=/memories/public.md").await.contains("/redact?entry=62"));
+    assert!(browser.show("/memory/alice/log?path=/memories/public.md").await.contains("/redact?entry=65"));
     let change = browser.show("/memory/alice/change/30").await;
     assert!(change.contains("cannot be taken back") && change.contains("/redact?entry=30"), "{change}");
 }
@@ -282,6 +288,21 @@ async fn forms_keep_texts_as_they_are_or_refuse_them() {
         let refused = browser.get("/memory/alice/edit?path=/memories/odd").await;
         assert!(refused.status == 409 && refused.text.contains("a form can keep"), "{}", refused.text);
     }
+    // Others make it something that no form can edit, but the text stays.
+    memory.remove("/memories/odd").await.unwrap();
+    memory.write("/memories/odd/file", "x").await.unwrap();
+    let fields = [("path", "/memories/odd"), ("base", &base), ("text", "my text")];
+    let kept = browser.submit("/memory/alice/edit", &fields).await;
+    assert!(kept.status == 409 && kept.text.contains("my text</textarea>"), "{}", kept.text);
+    assert!(kept.text.contains("is a directory"), "{}", kept.text);
+    // Browsers send two bytes for each line break, which do not count.
+    let many_lines = "a\r\n".repeat(400_000);
+    let fields = [("name", "many"), ("directory", ""), ("text", &many_lines)];
+    assert_eq!(browser.submit("/memory/alice/new", &fields).await.status, 303);
+    let base_of_many = field(&browser.show("/memory/alice/edit?path=/memories/many").await, "base");
+    let edited = format!("{many_lines}b");
+    let fields = [("path", "/memories/many"), ("base", &base_of_many), ("text", &edited)];
+    assert_eq!(browser.submit("/memory/alice/edit", &fields).await.status, 303);
     let large = "x".repeat(1024 * 1024 + 1);
     for (form, path) in [("new", ("name", "large")), ("edit", ("path", "/memories/mixed"))] {
         let fields = [path, ("base", &base), ("text", &large)];
@@ -289,7 +310,7 @@ async fn forms_keep_texts_as_they_are_or_refuse_them() {
         assert!(refused.status == 409 && refused.text.contains("too large for this form"), "{form}");
     }
     let root = browser.submit("/memory/alice/delete", &[("path", "/memories")]).await;
-    assert_eq!((root.status, memory.list("/memories").await.unwrap().len()), (400, 2));
+    assert_eq!((root.status, memory.list("/memories").await.unwrap().len()), (400, 3));
 }
 
 #[tokio::test]
@@ -602,7 +623,7 @@ async fn every_page_is_protected() {
         }
     }
     let form = browser.get("/memory/alice/undo").await;
-    assert!(form.status == 405 && form.text.contains("only takes a form"), "{}", form.text);
+    assert!(form.status == 405 && form.text.contains("this kind of request"), "{}", form.text);
     for wrong in ["/memory/alice?from=x", "/memory/alice/change/x", "/memory/%ff", "/memory/alice/log?before=-1"] {
         let page = browser.get(wrong).await;
         assert!(page.status == 400 && page.text.contains("not valid"), "{wrong}: {}", page.text);

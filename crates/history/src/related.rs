@@ -1,0 +1,87 @@
+//! The entries that changed the files of an entry, under all their names.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use memory_tool_core::{Store, StorePath};
+
+use crate::entry::{Entry, FileChange};
+use crate::error::HistoryError;
+use crate::log::{Log, Tip};
+use crate::past::Backwards;
+
+/// The names of files and directories at a moment.
+#[derive(Clone)]
+struct Names(BTreeSet<StorePath>);
+
+impl Names {
+    fn of(entry: &Entry) -> Self {
+        Self(entry.changes.iter().filter_map(FileChange::path).cloned().collect())
+    }
+
+    fn have(&self, path: &StorePath) -> bool {
+        self.under(path).next().is_some() || path.parents().any(|above| self.0.contains(&above))
+    }
+
+    /// The names at or under a path.
+    fn under<'a>(&'a self, path: &'a StorePath) -> impl Iterator<Item = &'a StorePath> {
+        self.0.range(path..).take_while(move |name| *name == path || name.is_under(path))
+    }
+
+    /// Whether an entry changes one of the files.
+    fn are_changed_by(&self, entry: &Entry) -> bool {
+        entry.changes.iter().any(|change| match change {
+            FileChange::Write { path, .. } | FileChange::Remove { path, .. } => self.have(path),
+            FileChange::Rename { from, to } => self.have(from) || self.have(to),
+            FileChange::Redacted { .. } => false,
+        })
+    }
+
+    fn rename(&mut self, from: &StorePath, to: &StorePath) {
+        let moved: Vec<_> = self.under(from).cloned().collect();
+        if moved.is_empty() && self.have(from) {
+            self.0.insert(to.clone()); // a part of a directory
+        }
+        for name in moved {
+            self.0.remove(&name);
+            self.0.extend(name.replace_prefix(from, to));
+        }
+    }
+}
+
+/// The entry and all others of its files, newest first.
+pub(crate) async fn to_entry<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64) -> Result<Vec<Entry>, HistoryError> {
+    let (mut reader, mut later) = (Backwards::from(log, tip, tip.newest()), Vec::new());
+    let entry = loop {
+        match reader.next().await? {
+            Some(entry) if entry.number == number => break entry,
+            Some(entry) => later.push(entry),
+            None => return Err(HistoryError::NoEntry { number, newest: tip.newest() }),
+        }
+    };
+    let mut names = Names::of(&entry);
+    let mut related = Vec::new();
+    for entry in later.into_iter().rev() {
+        let is_related = names.are_changed_by(&entry);
+        for change in &entry.changes {
+            if let FileChange::Rename { from, to } = change {
+                names.rename(from, to);
+            }
+        }
+        related.extend(is_related.then_some(entry));
+    }
+    related.reverse();
+    let mut names = Names::of(&entry);
+    let mut next = Some(entry);
+    while let Some(entry) = next {
+        let is_related = entry.number == number || names.are_changed_by(&entry);
+        for change in entry.changes.iter().rev() {
+            if let FileChange::Rename { from, to } = change {
+                names.rename(to, from);
+            }
+        }
+        related.extend(is_related.then_some(entry));
+        next = reader.next().await?;
+    }
+    Ok(related)
+}
