@@ -242,7 +242,7 @@ pub(super) async fn save(ToChange(opened): ToChange, mut form: Posted) -> Page {
     loop {
         let current = match read(&opened, &path).await {
             Ok(current) => current,
-            // Others made it something else, but the text stays.
+            // No form can edit it now, but the text stays.
             Err(error) if error.status == StatusCode::CONFLICT => return keep(sentence(&error.message), before),
             Err(error) => return Err(error),
         };
