@@ -110,20 +110,26 @@ async fn file(store: &(impl Store + ?Sized), path: &StorePath) -> Result<Option<
     Ok(store.read_opts(path, ReadOptions::new()).await?.into_file().map(|file| file.content))
 }
 
-/// The differences of the files at or under a path between two entries.
+/// The differences of at most `limit` files at or under a path between two entries, and the number of other files that
+/// may differ.
 pub(crate) async fn between<S: Store>(
     log: &Log<S>,
     tip: &Arc<Tip>,
     (from, to): (u64, u64),
     path: &StorePath,
-) -> Result<Vec<FileDiff>, HistoryError> {
+    limit: usize,
+) -> Result<(Vec<FileDiff>, usize), HistoryError> {
     let (before, after) = (files_after(log, tip, from).await?, files_after(log, tip, to).await?);
     let paths: BTreeSet<_> = before.under(path).chain(after.under(path)).map(|(path, _)| path.clone()).collect();
     // Each keeps the contents of the last entry that it read.
     let (mut old, mut new) = (Reader::new(log, tip), Reader::new(log, tip));
-    let mut differences = Vec::new();
+    let (mut differences, mut more) = (Vec::new(), 0);
     for path in paths {
         if before.0.get(&path) == after.0.get(&path) {
+            continue;
+        }
+        if differences.len() == limit {
+            more += 1;
             continue;
         }
         let difference = FileDiff {
@@ -135,7 +141,7 @@ pub(crate) async fn between<S: Store>(
             differences.push(difference);
         }
     }
-    Ok(differences)
+    Ok((differences, more))
 }
 
 async fn content<S: Store>(

@@ -154,10 +154,24 @@ impl<S: Store> History<S> {
     /// # Errors
     /// [`HistoryError::NotKept`] and the errors of [`at`](Self::at).
     pub async fn diff(&self, from: u64, to: u64, path: &StorePath) -> Result<Vec<FileDiff>, HistoryError> {
+        Ok(self.diff_at_most(from, to, path, usize::MAX).await?.0)
+    }
+
+    /// [`diff`](Self::diff) of at most `limit` files, and the number of other files that may differ.
+    ///
+    /// # Errors
+    /// The errors of [`diff`](Self::diff).
+    pub async fn diff_at_most(
+        &self,
+        from: u64,
+        to: u64,
+        path: &StorePath,
+        limit: usize,
+    ) -> Result<(Vec<FileDiff>, usize), HistoryError> {
         let (log, mut attempts) = (self.store.log(), Attempts::default());
         loop {
             let tip = log.load().await?;
-            match diff::between(log, &tip, (from, to), path).await {
+            match diff::between(log, &tip, (from, to), path, limit).await {
                 Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
                 outcome => return outcome,
             }

@@ -334,6 +334,8 @@ async fn the_contents_of_an_entry_are_read_once_for_all_its_files() {
     assert!(of_entry < 100 && between < 100, "{of_entry}, {between}");
     let few = history.entry_diff(2, 10).await.unwrap();
     assert_eq!((few.files.len(), few.more), (10, 190));
+    let (few, more) = history.diff_at_most(1, 2, &StorePath::memories(), 10).await.unwrap();
+    assert_eq!((few.len(), more), (10, 190));
 }
 
 /// A store on which another session is always faster.

@@ -206,9 +206,11 @@ fn in_words(change: &FileChange) -> String {
 }
 
 impl Differences {
-    async fn of(opened: &Opened, mut differences: Vec<FileDiff>, unknown: Vec<String>) -> Result<Self, PageError> {
-        let more = differences.len().saturating_sub(FILES);
-        differences.truncate(FILES);
+    async fn of(
+        opened: &Opened,
+        (differences, more): (Vec<FileDiff>, usize),
+        unknown: Vec<String>,
+    ) -> Result<Self, PageError> {
         let mut presents = Vec::new();
         for file in &differences {
             let present = opened.memory.store().read_opts(&file.path, Default::default()).await;
@@ -254,7 +256,7 @@ pub(super) async fn log(opened: Opened, Query(asked): Query<Asked>) -> Page {
         let start: SystemTime = start.map_err(|_| ApiError::invalid("the day is not valid"))?;
         filter = filter.since(start);
         let (from, to) = (history.newest_at(start).await?, history.newest().await?);
-        differences = match history.diff(from, to, &store_path(&path)).await {
+        differences = match history.diff_at_most(from, to, &store_path(&path), FILES).await {
             Ok(found) => Differences::of(&opened, found, Vec::new()).await?,
             Err(error @ HistoryError::Store(_)) => return Err(error.into()),
             Err(HistoryError::Redacted { number }) => {
@@ -279,8 +281,9 @@ pub(super) async fn show(opened: Opened, Path((_, number)): Path<(String, u64)>,
     let not_known = |path: &StorePath| {
         format!("The texts of {} are not known: they were not kept, or were erased.", visible(path.as_str()))
     };
-    let differences = Differences::of(&opened, found.files, found.unknown.iter().map(not_known).collect()).await?;
-    let differences = Differences { entry: number, more: found.more, ..differences };
+    let files = (found.files, found.more);
+    let differences = Differences::of(&opened, files, found.unknown.iter().map(not_known).collect()).await?;
+    let differences = Differences { entry: number, ..differences };
     let frame = Frame::of(&opened, format!("Change #{number}")).done(asked.done.as_deref());
     // Plans for many files take long.
     let is_small = differences.more == 0 && frame.can_write && change.take_back.is_some();
