@@ -4,6 +4,7 @@
 
 mod auto_traits;
 mod differential;
+mod forget;
 mod languages;
 mod memories;
 mod migration;

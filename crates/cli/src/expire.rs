@@ -1,13 +1,15 @@
 //! `memory-tool expire`: removes expired files.
 
-use memory_tool::policies::{ExpiredFile, ExpiringStore, ExpiringStoreBuilder};
+use memory_tool::policies::{ExpiredFile, ExpiringStore, ExpiringStoreBuilder, SweepReport};
 use memory_tool::{ErrorKind, StoreError};
 use serde::Serialize;
 
 use crate::arguments::ExpireArguments;
+use crate::arguments::values::Age;
 use crate::escapes::on_one_line;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
+use crate::files::{can_ask, question};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memories::{self, Named, Place};
 use crate::memory;
@@ -24,8 +26,9 @@ pub(crate) fn run(arguments: &ExpireArguments) -> Result<ExitStatus, Failure> {
     let places = if all.all { Some(memories::scopes(&store.url, &store.options())?) } else { None };
     memories::for_each(places, one, *json, |place, memory| {
         let outcome = run_until_interrupted(CLEANUP_TIME, expire(arguments, place))?;
-        write_report(*json, &Named { memory, report: &outcome }, || outcome.to_text())?;
-        Ok(ExitStatus::Success)
+        let idle = arguments.expire_after.in_words();
+        write_report(*json, &Named { memory, report: &outcome }, || outcome.to_text(&idle))?;
+        Ok(ExitStatus::of(!matches!(outcome, Outcome::Removed { held: 1.., .. })))
     })
 }
 
@@ -47,8 +50,19 @@ async fn expire(arguments: &ExpireArguments, place: &Place) -> Result<Outcome, F
         let expired = expiring.expired().await.map_err(failure)?;
         return Ok(Outcome::Found { expired: expired.into_iter().map(ExpiredEntry::from).collect() });
     }
-    let report = expiring.sweep().await.map_err(failure)?;
-    Ok(Outcome::Removed { removed: report.removed.iter().map(ToString::to_string).collect(), kept: report.kept })
+    let swept = if arguments.yes { expiring.sweep_all().await } else { expiring.sweep().await };
+    let mut swept = swept.map_err(failure)?;
+    if swept.held > 0 && can_ask() && confirms(place, &swept, arguments.expire_after).await? {
+        swept = expiring.sweep_all().await.map_err(failure)?;
+    }
+    Ok(Outcome::from(swept))
+}
+
+/// Asks whether to remove files that a sweep held back.
+async fn confirms(place: &Place, swept: &SweepReport, idle: Age) -> Result<bool, Failure> {
+    let (held, kept, idle) = (swept.held, count(swept.kept as u64, "file"), idle.in_words());
+    let asked = format!("remove {held} of {kept} of {place}, which were not used for {idle}? [y/N] ");
+    Ok(matches!(question(&on_one_line(&asked).to_string()).await?.as_str(), "y" | "yes"))
 }
 
 /// Converts the error. Damaged access times, which keep files from expiring, have a separate variant.
@@ -68,7 +82,7 @@ fn failure(error: StoreError) -> Failure {
 #[serde(untagged)]
 enum Outcome {
     Found { expired: Vec<ExpiredEntry> },
-    Removed { removed: Vec<String>, kept: usize },
+    Removed { removed: Vec<String>, kept: usize, held: usize },
     Reset {},
 }
 
@@ -80,6 +94,13 @@ struct ExpiredEntry {
     last_access: String,
 }
 
+impl From<SweepReport> for Outcome {
+    fn from(swept: SweepReport) -> Self {
+        let removed = swept.removed.iter().map(ToString::to_string).collect();
+        Self::Removed { removed, kept: swept.kept, held: swept.held }
+    }
+}
+
 impl From<ExpiredFile> for ExpiredEntry {
     fn from(file: ExpiredFile) -> Self {
         let last_access = humantime::format_rfc3339_seconds(file.last_access).to_string();
@@ -88,7 +109,8 @@ impl From<ExpiredFile> for ExpiredEntry {
 }
 
 impl Outcome {
-    fn to_text(&self) -> String {
+    /// The report, with the idle time in words.
+    fn to_text(&self, idle: &str) -> String {
         let (mut lines, summary) = match self {
             Self::Found { expired } => {
                 let line = |file: &ExpiredEntry| {
@@ -96,12 +118,17 @@ impl Outcome {
                     format!("{}: {size}, last used at {}", on_one_line(&file.path), file.last_access)
                 };
                 let found = count(expired.len() as u64, "expired file");
-                (expired.iter().map(line).collect(), format!("found {found}"))
+                (expired.iter().map(line).collect(), format!("found {found}, not used for {idle}"))
             }
-            Self::Removed { removed, kept } => {
+            Self::Removed { kept, held: held @ 1.., .. } => {
+                let kept = count(*kept as u64, "file");
+                let held = format!("{held} of {kept} were not used for {idle}; nothing was removed, because so many");
+                (Vec::new(), format!("{held} suggest a wrong clock: check it, then add --yes or run this again later"))
+            }
+            Self::Removed { removed, kept, .. } => {
                 let lines: Vec<_> = removed.iter().map(|path| on_one_line(path).to_string()).collect();
                 let removed = count(removed.len() as u64, "expired file");
-                (lines, format!("removed {removed}; kept {}", count(*kept as u64, "file")))
+                (lines, format!("removed {removed}, not used for {idle}; kept {}", count(*kept as u64, "file")))
             }
             Self::Reset {} => (Vec::new(), "reset the access times".to_owned()),
         };

@@ -1,6 +1,7 @@
 //! `memory-tool serve`: the memories of a store over HTTP.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,10 +11,12 @@ use metrics_exporter_prometheus::PrometheusBuilder;
 use tokio::time::sleep;
 
 use crate::arguments::ServeArguments;
+use crate::arguments::values::Age;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure, eprint_line};
 use crate::interruption::Interruption;
 use crate::memory;
+use crate::output::write_line;
 
 /// The buckets of durations in seconds.
 const BUCKETS: [f64; 6] = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0];
@@ -64,9 +67,14 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
         tls.check().context("cannot use the certificate")?;
     }
     match store.memories(OpenOptions::new()).await {
-        Err(error) if !error.is_not_found() => Err(memory::failure(error)),
-        _ => Ok(ExitStatus::Success),
+        Err(error) if !error.is_not_found() => return Err(memory::failure(error)),
+        _ => {}
     }
+    if let Some(idle) = options.memory.expire_after {
+        let text = format!("files expire after {} without use", Age(idle).in_words());
+        write_line(&mut io::stdout().lock(), text.into_bytes())?;
+    }
+    Ok(ExitStatus::Success)
 }
 
 async fn serve(mut options: ServerOptions) -> Result<ExitStatus, Failure> {

@@ -338,11 +338,13 @@ impl Memory {
     /// # Errors
     /// The errors of [`clear`](Self::clear).
     pub async fn forget(&self) -> Result<(), StoreError> {
-        self.store.apply(Batch::new().remove(StorePath::memories()).remove(StorePath::records())).await
+        let batch = Batch::new().for_command("forget");
+        self.store.apply(batch.remove(StorePath::memories()).remove(StorePath::records())).await
     }
 
     /// Removes the files that have [expired](MemoryBuilder::expire_after), which are already hidden. It removes
-    /// no file of a read-only memory, or without that policy.
+    /// no file of a read-only memory, or without that policy. If most files have expired, it
+    /// [holds them back](memory_tool_policies::ExpiringStore::sweep) at first, because the clock may be wrong.
     ///
     /// # Errors
     /// The errors of [`ExpiringStore::sweep`](memory_tool_policies::ExpiringStore::sweep).
@@ -350,6 +352,18 @@ impl Memory {
     pub async fn expire(&self) -> Result<SweepReport, StoreError> {
         match &self.inner.expiring {
             Some(expiring) => expiring.sweep().await,
+            None => Ok(SweepReport::default()),
+        }
+    }
+
+    /// Like [`expire`](Self::expire), but holds back nothing. Call it if the clock is known to be right.
+    ///
+    /// # Errors
+    /// The errors of [`expire`](Self::expire).
+    #[cfg(feature = "policies")]
+    pub async fn expire_all(&self) -> Result<SweepReport, StoreError> {
+        match &self.inner.expiring {
+            Some(expiring) => expiring.sweep_all().await,
             None => Ok(SweepReport::default()),
         }
     }

@@ -9,6 +9,7 @@ use tokio::time::sleep;
 
 use crate::api::refuse_archived;
 use crate::error::ApiError;
+use crate::memories::OpenMemory;
 use crate::service::Service;
 
 /// The pause after the start, so that a server that is started each day gets to it.
@@ -36,7 +37,7 @@ async fn remove_old(service: &Service) -> Result<(), ApiError> {
         let Ok(open) = service.memories.open(&name).await else { continue };
         // An archived memory keeps its files.
         if refuse_archived(&open, None).await.is_ok() {
-            log_failure(open.memory.expire().await, "cannot remove expired files");
+            remove_expired(&open).await;
         }
         if let Some(history) = open.memory.history() {
             log_failure(history.trim().await, "cannot remove old entries of a history");
@@ -47,6 +48,18 @@ async fn remove_old(service: &Service) -> Result<(), ApiError> {
         }
     }
     Ok(())
+}
+
+async fn remove_expired(open: &OpenMemory) {
+    match open.memory.expire().await {
+        Ok(swept) if swept.held > 0 => tracing::error!(
+            memory = open.name.as_str(),
+            held = swept.held,
+            kept = swept.kept,
+            "most files have expired: check the clock of this machine, or the files are removed tomorrow"
+        ),
+        swept => log_failure(swept, "cannot remove expired files"),
+    }
 }
 
 fn log_failure<T, E: Error + 'static>(result: Result<T, E>, message: &str) {

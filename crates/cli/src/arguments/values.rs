@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::commands::intended;
 use crate::memory;
+use crate::output::count;
 
 /// Parses a path of the host, in which `~` is the home directory.
 pub(crate) fn host_path() -> impl TypedValueParser<Value = PathBuf> {
@@ -167,6 +168,19 @@ pub(crate) struct Age(pub(crate) Duration);
 impl Age {
     /// The units with their lengths in seconds, the longest first.
     const UNITS: [(char, u64); 4] = [('d', 24 * 60 * 60), ('h', 60 * 60), ('m', 60), ('s', 1)];
+
+    /// In words, because `m` could also mean months.
+    pub(crate) fn in_words(self) -> String {
+        let (mut seconds, mut words) = (self.0.as_secs(), Vec::new());
+        for (name, (_, length)) in ["day", "hour", "minute", "second"].into_iter().zip(Self::UNITS) {
+            let number = seconds / length;
+            seconds %= length;
+            if number > 0 {
+                words.push(count(number, name));
+            }
+        }
+        if words.is_empty() { count(0, "second") } else { words.join(" ") }
+    }
 }
 
 impl fmt::Display for Age {

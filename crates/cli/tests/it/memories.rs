@@ -124,7 +124,7 @@ fn all_memories_can_be_verified_exported_copied_and_swept() {
             assert_eq!(fs::read_to_string(exported).unwrap(), name);
         }
         let swept = succeed(&directory, &format!("expire --all --expire-after 24h --json --store {store}"));
-        assert_eq!(swept.matches("\"removed\":[],\"kept\":1").count(), 2, "{swept}");
+        assert_eq!(swept.matches("\"removed\":[],\"kept\":1,\"held\":0").count(), 2, "{swept}");
         assert_eq!(swept.matches("\"memory\":").count(), 2, "{swept}");
     }
     // A tenant stays a tenant, and a memory becomes one of the destination.

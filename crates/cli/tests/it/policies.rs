@@ -101,7 +101,7 @@ fn unused_files_expire() {
     assert_done(&run(&store, &create("/memories/pinned/a", "text"), &[&rules[..], &["--history"]].concat()));
     assert_done(&run(&store, &create("/memories/b", "text"), &rules));
     let fresh = run(&store, &["expire", "--json"], &["--expire-after=1h", "--scope=alice"]);
-    assert_eq!(fresh.1, "{\"removed\":[],\"kept\":2}\n", "{}", fresh.2);
+    assert_eq!(fresh.1, "{\"removed\":[],\"kept\":2,\"held\":0}\n", "{}", fresh.2);
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert_refused(&run(&store, &["view", "/memories/b"], &rules), "does not exist");
     assert_done(&run(&store, &["view", "/memories/pinned/a"], &rules));
@@ -109,9 +109,12 @@ fn unused_files_expire() {
     let found = run(&store, &["expire", "--dry-run", "--json"], &rules);
     let found: Value = serde_json::from_str(&found.1).unwrap();
     assert_eq!((&found["expired"][0]["path"], &found["expired"][0]["size"]), (&json!("/memories/b"), &json!(4)));
-    assert!(run(&store, &["expire", "--dry-run"], &rules).1.ends_with("Z\nfound 1 expired file\n"));
+    assert!(
+        run(&store, &["expire", "--dry-run"], &rules).1.ends_with("Z\nfound 1 expired file, not used for 1 second\n")
+    );
     assert_done(&run(&store, &["view", "/memories/b"], &["--scope=alice"])); // it is still stored
-    assert_eq!(run(&store, &["expire"], &rules).1, "/memories/b\nremoved 1 expired file; kept 1 file\n");
+    let removed = "/memories/b\nremoved 1 expired file, not used for 1 second; kept 1 file\n";
+    assert_eq!(run(&store, &["expire"], &rules).1, removed);
     assert_refused(&run(&store, &["view", "/memories/b"], &["--scope=alice"]), "does not exist");
     let past = run(&store, &["show", "2", "/memories/b"], &["--scope=alice"]);
     assert!(past.2.contains("had expired"), "{past:?}");
@@ -122,6 +125,31 @@ fn unused_files_expire() {
     let missing = run(&nowhere, &["expire"], &["--expire-after=1h"]);
     assert_eq!(missing.0, Some(2));
     assert!(missing.2.contains("there is no memory store"), "{}", missing.2);
+}
+
+#[test]
+fn most_files_expire_only_if_somebody_confirms_it_or_after_a_while() {
+    for confirm in ["--yes", "later"] {
+        let place = Place::in_memory();
+        let store = place.store().into_os_string();
+        let rules = ["--expire-after=1s"];
+        for path in ["/memories/a", "/memories/b"] {
+            assert_done(&run(&store, &create(path, "text"), &rules));
+        }
+        std::thread::sleep(std::time::Duration::from_secs(3));
+        let held = run(&store, &["expire", "--json"], &rules);
+        assert_eq!((held.0, held.1.as_str()), (Some(1), "{\"removed\":[],\"kept\":2,\"held\":2}\n"), "{}", held.2);
+        assert_done(&run(&store, &["view", "/memories/a"], &[])); // it is still stored
+        let removed = match confirm {
+            "--yes" => run(&store, &["expire", "--yes"], &rules),
+            _ => {
+                std::thread::sleep(std::time::Duration::from_secs(2));
+                run(&store, &["expire"], &rules)
+            }
+        };
+        let text = "/memories/a\n/memories/b\nremoved 2 expired files, not used for 1 second; kept 0 files\n";
+        assert_eq!((removed.0, removed.1.as_str()), (Some(0), text), "{}", removed.2);
+    }
 }
 
 #[test]
@@ -145,7 +173,8 @@ fn damaged_access_times_are_reported_and_reset() {
         }
         let reset = run(&store, &[&expire[..], &["--reset"]].concat(), options);
         assert_eq!((reset.0, reset.1.as_str()), (Some(0), "reset the access times\n"), "{}", reset.2);
-        assert_eq!(run(&store, &expire, options).1, "removed 0 expired files; kept 1 file\n");
+        let removed = "removed 0 expired files, not used for 1 hour; kept 1 file\n";
+        assert_eq!(run(&store, &expire, options).1, removed);
     }
 }
 

@@ -411,6 +411,9 @@ fn a_file_has_all_settings() {
     let (secret, _) = new_token(&place, &["--all-memories", "--right", "tool", "--right", "read", "--create"]);
     let (store, tokens) = (store(&place), place.outside("tokens.json"));
     let required = format!("store = {store:?}\ntokens = {tokens:?}\nlisten = \"127.0.0.1:0\"\n");
+    fs::write(place.outside("server.toml"), format!("{required}[memory]\nexpire_after = 180\n")).unwrap();
+    let check = program().args(["serve", "--check", "--config"]).arg(place.outside("server.toml")).output().unwrap();
+    assert_eq!(String::from_utf8(check.stdout).unwrap(), "files expire after 3 minutes without use\n");
     let settings = format!("{required}[limits]\nbody_bytes = 1000\n[memory]\nmax_files = 1\n");
     assert_eq!(configured(&place, &settings, &["--check"]), (Some(0), String::new()));
     let server = Server::spawn(program().args(["serve", "--config"]).arg(place.outside("server.toml")));

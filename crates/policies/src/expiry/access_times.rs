@@ -17,6 +17,8 @@ const PADDING_BYTES: usize = 1024;
 pub(super) struct AccessTimes {
     /// A hash map, because an ordered map needs several path comparisons per file of a listing.
     by_path: HashMap<StorePath, u64>,
+    /// The time since which a sweep holds back expired files because they are most files.
+    pub(super) held_since: Option<u64>,
 }
 
 #[derive(Deserialize)]
@@ -28,6 +30,8 @@ struct Header {
 struct Document<F> {
     version: u64,
     files: F,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    held_since: Option<u64>,
 }
 
 impl AccessTimes {
@@ -42,12 +46,12 @@ impl AccessTimes {
             return Err("the access times have an unknown format version");
         }
         let document: Document<_> = serde_json::from_slice(bytes).map_err(|_| DAMAGED)?;
-        Ok(Self { by_path: document.files })
+        Ok(Self { by_path: document.files, held_since: document.held_since })
     }
 
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>, BoxError> {
         let files: BTreeMap<_, _> = self.by_path.iter().map(|(path, time)| (path.as_str(), time)).collect();
-        let mut bytes = serde_json::to_vec(&Document { version: FORMAT, files })?;
+        let mut bytes = serde_json::to_vec(&Document { version: FORMAT, files, held_since: self.held_since })?;
         bytes.resize(bytes.len().next_multiple_of(PADDING_BYTES), b' ');
         Ok(bytes)
     }
@@ -104,6 +108,8 @@ mod tests {
         for stored in [bytes.as_slice(), text.trim_end().as_bytes()] {
             assert_eq!(AccessTimes::from_bytes(stored).unwrap(), times);
         }
+        times.held_since = Some(1_800_000_100);
+        assert_eq!(AccessTimes::from_bytes(&times.to_bytes().unwrap()).unwrap(), times);
     }
 
     #[test]

@@ -28,6 +28,14 @@ impl<S: Store> ExpiringStore<S> {
         let task = tokio::spawn(async move {
             loop {
                 match store.sweep().await {
+                    Ok(swept) if swept.held > 0 => {
+                        let (held, kept) = (swept.held, swept.kept);
+                        tracing::warn!(
+                            held,
+                            kept,
+                            "most files have expired: held them back in case the clock is wrong"
+                        );
+                    }
                     Ok(swept) if swept.removed.is_empty() => {}
                     Ok(swept) => {
                         tracing::info!(removed = swept.removed.len(), kept = swept.kept, "removed expired files");

@@ -68,6 +68,14 @@ pub(super) enum ExpiryState {
     Expired,
 }
 
+/// Expired files that are not removed yet because they are most files.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hold {
+    pub(super) since: u64,
+    /// Whether they may be removed now.
+    pub(super) is_over: bool,
+}
+
 /// The idle time, resolution, pins and clock.
 #[derive(Clone, Debug)]
 pub(super) struct Rules {
@@ -104,6 +112,16 @@ impl Rules {
         if now < EARLIEST { UNKNOWN } else { now }
     }
 
+    /// Whether a sweep holds back expired files, and since when. It holds them if they are two or more, and more than
+    /// half of the files that can expire, until they have been held for the resolution.
+    pub(super) fn hold(&self, expired: usize, files: usize, since: Option<u64>, now: u64) -> Option<Hold> {
+        if expired < 2 || expired <= files / 2 {
+            return None;
+        }
+        let since = since.filter(|since| *since <= now).unwrap_or(now);
+        Some(Hold { since, is_over: now - since >= self.resolution_seconds })
+    }
+
     pub(super) fn resolution(&self) -> Duration {
         Duration::from_secs(self.resolution_seconds)
     }
@@ -120,6 +138,8 @@ impl Rules {
         match recorded {
             None if now == UNKNOWN => ExpiryState::Recent,
             None => ExpiryState::NeedsRecording,
+            // Recorded with a clock that was ahead. Otherwise the file would not expire until then.
+            Some(recorded) if recorded > now && now != UNKNOWN => ExpiryState::NeedsRecording,
             Some(recorded) if self.is_idle_too_long(recorded, now) => ExpiryState::Expired,
             Some(recorded) if used == Use::Access && age(recorded, now) >= self.resolution_seconds => {
                 ExpiryState::NeedsRecording

@@ -55,7 +55,7 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 /// 2. Listing or searching a directory does not count as use of its files; renaming it does. A file without a recorded
 ///    time counts as used when a listing or sweep first sees it, so this policy can be added to an existing memory.
 /// 3. Expired files take up space until a [sweep](Self::sweep) removes them, or a batch that needs their paths or
-///    space. A file that cannot be read because it is damaged remains until a batch changes its path or a directory
+///    space, which removes the longest unused first. A file that cannot be read because it is damaged remains until a batch changes its path or a directory
 ///    above it.
 /// 4. [Pinned](ExpiringStoreBuilder::pin) files never expire.
 /// 5. If the access times are damaged or have an unknown format, nothing expires and no access is recorded until
@@ -73,11 +73,12 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 ///
 /// # Clocks
 /// Times come from the machines that use the memory, in whole seconds. The age of a file is the current time minus the
-/// latest recorded use. If a clock is set back, no file expires early; each lives longer by at most that amount, and
-/// expired files that were not yet removed become visible again. A clock that runs behind makes the files used with it
-/// expire earlier for other machines, and a clock that runs ahead makes the files of others expire early. Keep clocks
-/// correct to within a fraction of the idle time. A clock before 2025 counts as unset: nothing expires and nothing is
-/// recorded.
+/// latest recorded use. A recorded time in the future is replaced by the current time when the file is next seen, so one
+/// use with a wrong clock does not keep a file for ever. If a clock is set back, expired files that were not yet removed
+/// become visible again. A clock that runs behind makes the files used with it expire earlier for other machines, and a
+/// clock that runs ahead makes the files of others expire early. Keep clocks correct to within a fraction of the idle
+/// time. A sweep that would remove most files [waits](Self::sweep), in case the clock is wrong. A clock before 2025
+/// counts as unset: nothing expires and nothing is recorded.
 ///
 /// # Combination with other policies
 /// - All programs must set the same idle time, resolution and pins. A program without this policy sees all files, and
@@ -238,35 +239,44 @@ impl<S: Store> ExpiringStore<S> {
     }
 
     async fn apply_with_times(&self, batch: Batch, now: u64) -> Result<(), StoreError> {
-        let mut kept = BTreeSet::new();
+        let (mut kept, mut room) = (BTreeSet::new(), 1);
         for _ in 0..MAX_ATTEMPTS {
             let cached = self.table.stored().await?;
             let RecordState::Stored(required) = &cached.state else {
-                // Clearing the memory also removes an unreadable record, which may contain the paths of files.
-                let clears =
-                    |change: &Change| matches!(change, Change::Remove { path } if *path == StorePath::memories());
-                let clears_all = batch.changes().iter().any(clears);
-                if !clears_all {
-                    return self.inner().apply(batch).await;
-                }
-                match self.inner().apply(self.table.with_removal(batch.clone())).await {
+                match self.apply_without_times(batch.clone()).await {
                     Err(StoreError::NotFound { path }) if path.is_record() => continue, // others removed the record
-                    cleared => return cleared,
+                    outcome => return outcome,
                 }
             };
             let mut expired = self.expired_near(&cached.times, &batch, now);
             expired.retain(|path| !kept.contains(path));
-            if !expired.is_empty() {
-                kept.append(&mut self.remove_expired(&cached.times, required, expired, &batch).await?);
-                continue;
+            if expired.is_empty() {
+                let times = self.times_after(&cached.times, &batch, now);
+                match self.table.commit(required, batch.clone(), times).await {
+                    Ok(true) => return Ok(()),
+                    Ok(false) => continue,
+                    Err(error @ StoreError::OverQuota { .. }) => {
+                        expired = self.oldest_expired(&cached.times, &batch, &kept, now, room);
+                        if expired.is_empty() {
+                            return Err(error);
+                        }
+                        room *= 2; // at most `MAX_REMOVED_AT_ONCE` are removed
+                    }
+                    Err(error) => return Err(error),
+                }
             }
-            let times = self.times_after(&cached.times, &batch, now);
-            if self.table.commit(required, batch.clone(), times).await? {
-                return Ok(());
-            }
+            kept.append(&mut self.remove_expired(&cached.times, required, expired, &batch).await?);
         }
         let path = named_paths(&batch).next().cloned().unwrap_or_else(StorePath::memories);
         Err(StoreError::VersionMismatch { path })
+    }
+
+    /// Applies a batch while the record cannot be read. Clearing the memory also removes the record, which may contain
+    /// the paths of files.
+    async fn apply_without_times(&self, batch: Batch) -> Result<(), StoreError> {
+        let clears = |change: &Change| matches!(change, Change::Remove { path } if *path == StorePath::memories());
+        let batch = if batch.changes().iter().any(clears) { self.table.with_removal(batch) } else { batch };
+        self.inner().apply(batch).await
     }
 
     /// Returns the expired files at, above and under the paths of a batch.
@@ -278,7 +288,24 @@ impl<S: Store> ExpiringStore<S> {
             .collect()
     }
 
-    /// Removes expired files before the batch that needs their paths. Expired files are invisible, so the two batches
+    /// Returns the longest unused of the expired files that the quotas of a batch count. So no more of them are removed
+    /// than the batch needs, even if the clock is wrong.
+    fn oldest_expired(
+        &self,
+        times: &AccessTimes,
+        batch: &Batch,
+        kept: &BTreeSet<StorePath>,
+        now: u64,
+        count: usize,
+    ) -> BTreeSet<StorePath> {
+        let counted = batch.quotas().iter().flat_map(|(directory, _)| times.overlapping(directory));
+        let expired = counted.filter(|(path, recorded)| self.rules.is_expired(path, *recorded, now));
+        let mut expired: Vec<_> = expired.filter(|(path, _)| !kept.contains(*path)).collect();
+        expired.sort_unstable_by_key(|(path, recorded)| (*recorded, *path));
+        expired.into_iter().take(count).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// Removes expired files before the batch that needs their paths or space. Expired files are invisible, so the two batches
     /// do not have to form one atomic batch. Does nothing if another writer was faster. Returns the files that cannot
     /// be read and are kept because the batch does not change them.
     async fn remove_expired(
@@ -288,7 +315,8 @@ impl<S: Store> ExpiringStore<S> {
         expired: BTreeSet<StorePath>,
         needed_by: &Batch,
     ) -> Result<BTreeSet<StorePath>, StoreError> {
-        let (mut batch, mut times, mut kept) = (Batch::new(), times.clone(), BTreeSet::new());
+        let (mut batch, mut times, mut kept) =
+            (Batch::new().for_command(Batch::EXPIRE), times.clone(), BTreeSet::new());
         for path in expired.into_iter().take(MAX_REMOVED_AT_ONCE) {
             match self.removing(batch.clone(), &path).await {
                 Ok(Some(removing)) => batch = removing,

@@ -30,6 +30,15 @@ pub struct SweepReport {
     pub removed: Vec<StorePath>,
     /// The number of files left.
     pub kept: usize,
+    /// The number of expired files among those left that were [held back](ExpiringStore::sweep).
+    pub held: usize,
+}
+
+/// The next step of a sweep.
+struct Plan {
+    expired: Vec<StorePath>,
+    held: usize,
+    times: AccessTimes,
 }
 
 impl<S: Store> ExpiringStore<S> {
@@ -60,21 +69,37 @@ impl<S: Store> ExpiringStore<S> {
     ///    dropped.
     /// 4. An expired file that cannot be read, for example because it is damaged, is kept and stays invisible. A
     ///    [`tracing`] warning reports it.
+    /// 5. If more than half of the files that can expire, and at least two, have expired, the clock may be wrong. They
+    ///    are held back: they stay hidden, and a sweep removes them if they are still expired at least the
+    ///    [resolution](super::ExpiringStoreBuilder::resolution) later. The time is stored with the access times, so the
+    ///    sweeps can be of different programs. [`sweep_all`](Self::sweep_all) holds back none.
     ///
     /// # Errors
     /// Returns [`StoreError::Failure`] if the storage fails or the access times cannot be read
     /// ([`ErrorKind::Damaged`]), and [`StoreError::VersionMismatch`] if other writers keep changing them. Files
     /// removed before the error stay removed.
     pub async fn sweep(&self) -> Result<SweepReport, StoreError> {
+        self.sweep_with(true).await
+    }
+
+    /// Removes expired files even if they are most files. Call it if the clock is known to be right.
+    ///
+    /// # Errors
+    /// Returns the errors of [`sweep`](Self::sweep).
+    pub async fn sweep_all(&self) -> Result<SweepReport, StoreError> {
+        self.sweep_with(false).await
+    }
+
+    async fn sweep_with(&self, holds: bool) -> Result<SweepReport, StoreError> {
         let mut swept = SweepReport::default();
         let mut kept = BTreeSet::new();
         let mut failed_rounds = 0;
         while failed_rounds < MAX_ATTEMPTS {
             let now = self.rules.now();
             let (times, required, files) = self.load_all().await?;
-            let (expired, mut times_after) = self.plan(&times, &files, &kept, now);
+            let Plan { expired, held, times: mut times_after } = self.plan(&times, &files, &kept, now, holds);
             if expired.is_empty() && times_after == times {
-                swept.kept = files.len();
+                (swept.kept, swept.held) = (files.len(), held);
                 return Ok(swept);
             }
             let (batch, removed) = self.removal(expired, &mut kept).await?;
@@ -114,20 +139,26 @@ impl<S: Store> ExpiringStore<S> {
         files: &[FileEntry],
         kept: &BTreeSet<StorePath>,
         now: u64,
-    ) -> (Vec<StorePath>, AccessTimes) {
-        let paths: BTreeSet<_> = files.iter().map(|file| &file.path).collect();
+        holds: bool,
+    ) -> Plan {
+        let paths: BTreeSet<_> =
+            files.iter().map(|file| &file.path).filter(|path| !self.rules.is_pinned(path)).collect();
         let mut times = times.clone();
-        times.retain(|path| paths.contains(path) && !self.rules.is_pinned(path));
+        times.retain(|path| paths.contains(path));
         let mut expired = Vec::new();
-        for path in paths {
+        for &path in &paths {
             match self.rules.state(path, times.get(path), Use::Listing, now) {
                 ExpiryState::Recent => {}
                 ExpiryState::NeedsRecording => times.record(path.clone(), now),
-                ExpiryState::Expired if kept.contains(path) || expired.len() == MAX_REMOVED_AT_ONCE => {}
+                ExpiryState::Expired if kept.contains(path) => {}
                 ExpiryState::Expired => expired.push(path.clone()),
             }
         }
-        (expired, times)
+        let hold = self.rules.hold(expired.len(), paths.len(), times.held_since, now).filter(|_| holds);
+        times.held_since = hold.map(|hold| hold.since);
+        let held = if hold.is_some_and(|hold| !hold.is_over) { expired.drain(..).count() } else { 0 };
+        expired.truncate(MAX_REMOVED_AT_ONCE);
+        Plan { expired, held, times }
     }
 
     /// Returns a batch that removes the `expired` files, and its paths. Files that cannot be read are added to `kept`.

@@ -14,21 +14,28 @@ use super::rules::Clock;
 static RECORD: LazyLock<StorePath> =
     LazyLock::new(|| "/records/expiry/access-times".parse().expect("the path is valid"));
 
-/// Returns the paths of files in the preconditions, quotas and changes of a batch.
+/// Returns the paths of files in the preconditions and changes of a batch.
 pub(super) fn named_paths(batch: &Batch) -> impl Iterator<Item = &StorePath> {
     let required = batch.preconditions().iter().map(|(path, _)| path);
-    let limited = batch.quotas().iter().map(|(directory, _)| directory);
-    required.chain(limited).filter(|path| !path.is_record()).chain(changed_paths(batch))
+    required.filter(|path| !path.is_record()).chain(changed_paths(batch))
 }
 
 /// Returns the paths of files that a batch changes.
 pub(super) fn changed_paths(batch: &Batch) -> impl Iterator<Item = &StorePath> {
-    let files = batch.changes().iter().filter(|change| !change.is_of_record());
-    let changed = files.flat_map(|change| match change {
-        Change::Write { path, .. } | Change::Remove { path } => [Some(path), None],
-        Change::Rename { from, to } => [Some(from), Some(to)],
-    });
-    changed.flatten()
+    batch.changes().iter().filter(|change| !change.is_of_record()).flat_map(paths)
+}
+
+fn paths(change: &Change) -> impl Iterator<Item = &StorePath> {
+    let (first, second) = match change {
+        Change::Write { path, .. } | Change::Remove { path } => (path, None),
+        Change::Rename { from, to } => (from, Some(to)),
+    };
+    std::iter::once(first).chain(second)
+}
+
+/// Whether a batch removes the record, or a directory above it. Any other change of it is not by this policy either.
+fn changes_record(batch: &Batch) -> bool {
+    batch.changes().iter().flat_map(paths).any(|path| path.overlaps(&RECORD))
 }
 
 /// Access times that this process has read or written.
@@ -126,10 +133,10 @@ impl<S: Store> Table<S> {
         }
     }
 
-    /// Adds the removal of the record to a batch. The record must exist.
+    /// Adds the removal of the record, which must exist, to a batch that does not remove it itself.
     pub(super) fn with_removal(&self, batch: Batch) -> Batch {
         self.mark_outdated();
-        batch.remove(&*RECORD)
+        if changes_record(&batch) { batch } else { batch.remove(&*RECORD) }
     }
 
     fn parse(&self, record: StoredFile, read_at: Instant) -> Result<CachedTimes, &'static str> {
@@ -154,7 +161,7 @@ impl<S: Store> Table<S> {
     }
 
     /// Applies `batch` and stores `times`, if any, provided that the record meets the precondition `required`. Returns
-    /// whether it did.
+    /// whether it did. No times are stored with a batch that changes the record itself, as one that removes all records.
     ///
     /// # Errors
     /// Returns the errors of the batch, which do not mention the record.
@@ -165,7 +172,9 @@ impl<S: Store> Table<S> {
         times: Option<AccessTimes>,
     ) -> Result<bool, StoreError> {
         let read_at = self.clock.now();
-        let after = times.map(|times| CachedTimes::after_storing(times, read_at)).transpose()?;
+        let is_changed = changes_record(&batch);
+        let after =
+            times.filter(|_| !is_changed).map(|times| CachedTimes::after_storing(times, read_at)).transpose()?;
         let batch = batch.require(&*RECORD, required.clone());
         let batch = match after.as_ref().map(|cached| &cached.state) {
             Some(RecordState::Written(bytes)) => batch.write(&*RECORD, bytes.to_vec()),
@@ -174,8 +183,10 @@ impl<S: Store> Table<S> {
         };
         match self.inner.apply(batch).await {
             Ok(()) => {
-                if let Some(after) = after {
-                    *self.lock() = after;
+                match after {
+                    Some(after) => *self.lock() = after,
+                    None if is_changed => self.mark_outdated(),
+                    None => {}
                 }
                 Ok(true)
             }

@@ -121,7 +121,15 @@ pub(super) async fn act(ToAdministrate(opened): ToAdministrate, mut form: Posted
             api::refuse_archived(&opened.open, None).await?;
             let report = opened.memory.expire().await?;
             let removed = report.removed.iter().take(100).map(|path| visible(path.as_str()));
-            std::iter::once(format!("Removed {} expired files.", report.removed.len())).chain(removed).collect()
+            let summary = match report.held {
+                0 => format!("Removed {} expired files.", report.removed.len()),
+                held => format!(
+                    "{held} of {} files have expired. They are hidden, and are removed tomorrow, unless the clock of \
+                     the server is wrong and is set back before.",
+                    report.kept
+                ),
+            };
+            std::iter::once(summary).chain(removed).collect()
         }
         _ => return Err(ApiError::invalid("the form names no action").into()),
     };
@@ -158,8 +166,7 @@ async fn in_file<T: Send + 'static>(
     act: impl FnOnce(TokenFile) -> std::io::Result<T> + Send + 'static,
 ) -> Result<T, PageError> {
     let file = TokenFile::new(&service.token_file);
-    let done = spawn_blocking(move || act(file)).await.map_err(|_| ApiError::storage())?;
-    Ok(done.map_err(|_| ApiError::storage())?)
+    Ok(spawn_blocking(move || act(file)).await.map_err(ApiError::internal)?.map_err(ApiError::internal)?)
 }
 
 async fn rows(service: &Service, visitor: &Visitor) -> Result<Vec<Row>, PageError> {
@@ -257,7 +264,7 @@ async fn entry(
         return Ok(Err("Choose 1 to 3650 days."));
     };
     let generated = TokenEntry::generate(actor, vec![grant], asked.rights.clone());
-    let (mut entry, token) = generated.map_err(|_| ApiError::storage())?;
+    let (mut entry, token) = generated.map_err(ApiError::internal)?;
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
     entry.expires = Some(now + days * DAY);
     Ok(Ok((entry, token)))

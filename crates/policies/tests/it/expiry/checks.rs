@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Batch, ErrorKind, InMemoryStore, Listing, Node, OpenOptions, Precondition, ReadOptions, Store, StoreError,
-    StoreExt as _, StorePath, StoredFile,
+    Batch, Engine, ErrorKind, InMemoryStore, Listing, Node, OpenOptions, Precondition, Quota, ReadOptions, Store,
+    StoreError, StoreExt as _, StorePath, StoredFile,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
-use memory_tool_policies::{ExpiringStore, ExpiryError};
+use memory_tool_policies::{ExpiringStore, ExpiryError, LimitedStore};
 use memory_tool_sqlite::SqliteStore;
 use serde_json::json;
 use tempfile::TempDir;
@@ -53,6 +53,12 @@ over_each_store!(
     a_precondition_treats_expired_files_as_absent,
     with_damaged_times_nothing_expires,
     a_file_with_a_future_time_does_not_expire,
+    a_file_used_once_with_a_clock_that_is_ahead_expires,
+    most_files_are_not_removed_by_one_sweep_with_a_clock_that_is_ahead,
+    most_files_are_removed_by_a_sweep_that_is_a_resolution_later,
+    files_beside_pinned_ones_are_held_back_too,
+    a_batch_removes_no_more_expired_files_than_it_needs,
+    removing_the_records_removes_the_times,
     a_clock_set_back_delays_expiry_by_the_same_time,
     a_recreated_file_does_not_expire_early_after_a_clock_was_set_back,
     with_an_unset_clock_nothing_expires_or_is_recorded,
@@ -224,7 +230,7 @@ async fn a_sweep_removes_only_expired_files(inner: Inner) {
     );
     assert_eq!(listed(&*inner).await.len(), 251, "a dry run removes nothing");
 
-    let swept = tool.store().sweep().await.unwrap();
+    let swept = tool.store().sweep_all().await.unwrap();
     let paths: Vec<_> = expired.into_iter().map(|file| file.path).collect();
     assert_eq!((swept.removed, swept.kept), (paths, 1));
     assert_eq!(listed(&*inner).await, ["/memories/new"]);
@@ -257,7 +263,7 @@ async fn pinned_files_do_not_expire(inner: Inner) {
         let kept = ["/memories/kept/a", "/memories/kept/b/c", "/memories/kept/x", "/memories/profile.md"];
         assert_eq!(listed(&store).await, kept);
         assert_eq!(listed(&open()).await, kept);
-        open().sweep().await.unwrap();
+        open().sweep_all().await.unwrap();
         assert_eq!(listed(&open()).await, kept);
     }
     // Without the pins, they count as used now.
@@ -361,7 +367,7 @@ async fn with_damaged_times_nothing_expires(inner: Inner) {
     assert_eq!(stored_times(&*inner).await, None);
     assert_eq!(listed(tool.store()).await, ["/memories/a", "/memories/b"], "the files count as used now");
     clock.advance(SURELY_EXPIRED);
-    assert_eq!(tool.store().sweep().await.unwrap().removed.len(), 2);
+    assert_eq!(tool.store().sweep_all().await.unwrap().removed.len(), 2);
     inner.apply(Batch::new().write(access_times(), "{\"version\":1,")).await.unwrap();
     remove(clock.open(Arc::clone(&inner)).store(), "/memories").await.unwrap();
     assert_eq!(stored_times(&*inner).await, None, "clearing the memory removes the record");
@@ -380,6 +386,135 @@ async fn a_file_with_a_future_time_does_not_expire(inner: Inner) {
     }
     clock.advance(SURELY_EXPIRED);
     assert_eq!(tool.store().sweep().await.unwrap().kept, 0);
+}
+
+async fn a_file_used_once_with_a_clock_that_is_ahead_expires(inner: Inner) {
+    let clock = TestClock::new();
+    for see in ["list", "sweep", "view", "write", "rename"] {
+        let tool = clock.open(Arc::clone(&inner));
+        let now = clock.seconds();
+        clock.set(now + 400 * IDLE);
+        create(&tool, "/memories/a").await;
+        clock.set(now);
+        match see {
+            "list" => assert_eq!(listed(tool.store()).await, ["/memories/a"]),
+            "sweep" => assert_eq!(tool.store().sweep().await.unwrap().kept, 1),
+            "view" => _ = call(&tool, view("/memories/a")).await,
+            "write" => write(tool.store(), "/memories/a", "new").await.unwrap(),
+            _ => {
+                rename(tool.store(), "/memories/a", "/memories/b").await.unwrap();
+                rename(tool.store(), "/memories/b", "/memories/a").await.unwrap();
+            }
+        }
+        clock.advance(SURELY_EXPIRED);
+        if see == "rename" {
+            // The moved time is replaced when the file is seen.
+            assert_eq!(listed(tool.store()).await, ["/memories/a"]);
+            clock.advance(SURELY_EXPIRED);
+        }
+        for tool in [&tool, &clock.open(Arc::clone(&inner))] {
+            assert_eq!(listed(tool.store()).await, [""; 0], "{see}");
+        }
+        assert_eq!(tool.store().sweep().await.unwrap().removed, [path("/memories/a")], "{see}");
+    }
+}
+
+async fn create_five(tool: &Engine<ExpiringStore<Inner>>) -> [&'static str; 5] {
+    let files = ["/memories/a", "/memories/b", "/memories/c", "/memories/d/e", "/memories/d/f"];
+    for file in files {
+        create(tool, file).await;
+    }
+    files
+}
+
+async fn most_files_are_not_removed_by_one_sweep_with_a_clock_that_is_ahead(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    let files = create_five(&tool).await;
+    clock.set(START + 400 * IDLE);
+    for seconds in [0, 1, RESOLUTION - 2] {
+        clock.advance(seconds);
+        let swept = clock.open(Arc::clone(&inner)).store().sweep().await.unwrap();
+        assert_eq!((swept.removed.len(), swept.kept, swept.held), (0, 5, 5), "{seconds}");
+    }
+    clock.set(START + 1);
+    assert_eq!(listed(tool.store()).await, files);
+    let swept = tool.store().sweep().await.unwrap();
+    assert_eq!((swept.removed.len(), swept.kept, swept.held), (0, 5, 0));
+    // The time of the wrong clock does not count later.
+    clock.advance(SURELY_EXPIRED);
+    assert_eq!(tool.store().sweep().await.unwrap().held, 5);
+}
+
+async fn most_files_are_removed_by_a_sweep_that_is_a_resolution_later(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    let mut batch = Batch::new();
+    for number in 0..250 {
+        batch = batch.write(path(&format!("/memories/old/{number:03}")), "old");
+    }
+    tool.store().apply(batch).await.unwrap();
+    clock.advance(SURELY_EXPIRED);
+    create(&tool, "/memories/new").await;
+    assert_eq!(tool.store().sweep().await.unwrap().held, 250);
+    create(&tool, "/memories/newer").await; // another writer of the times
+    clock.advance(RESOLUTION);
+    let swept = clock.open(Arc::clone(&inner)).store().sweep().await.unwrap();
+    assert_eq!((swept.removed.len(), swept.kept, swept.held), (250, 2, 0));
+    assert!(!stored_times(&*inner).await.unwrap().contains("held"));
+}
+
+async fn files_beside_pinned_ones_are_held_back_too(inner: Inner) {
+    let clock = TestClock::new();
+    let store = clock.builder(inner).pin(memory_path("/memories/kept")).build().unwrap();
+    for file in ["/memories/kept/a", "/memories/kept/b", "/memories/kept/c", "/memories/kept/d"] {
+        write(&store, file, "text").await.unwrap();
+    }
+    for file in ["/memories/a", "/memories/b"] {
+        write(&store, file, "text").await.unwrap();
+    }
+    clock.advance(SURELY_EXPIRED);
+    assert_eq!(store.sweep().await.unwrap().held, 2);
+    assert_eq!(store.sweep_all().await.unwrap().removed.len(), 2);
+}
+
+async fn a_batch_removes_no_more_expired_files_than_it_needs(inner: Inner) {
+    let clock = TestClock::new();
+    let store = clock.builder(Arc::clone(&inner)).build().unwrap();
+    let store = LimitedStore::new(store, Quota::new().with_files(7));
+    for file in ["/memories/e", "/memories/d", "/memories/c", "/memories/b", "/memories/a"] {
+        write(&store, file, "text").await.unwrap();
+        clock.advance(1);
+    }
+    clock.set(START + 400 * IDLE);
+    for file in ["/memories/new1", "/memories/new2"] {
+        write(&store, file, "text").await.unwrap();
+    }
+    assert_eq!(listed(&*inner).await.len(), 7, "there was space");
+    write(&store, "/memories/new3", "text").await.unwrap();
+    let left = ["a", "b", "c", "d", "new1", "new2", "new3"].map(|name| format!("/memories/{name}"));
+    assert_eq!(listed(&*inner).await, left, "the longest unused file is removed");
+}
+
+async fn removing_the_records_removes_the_times(inner: Inner) {
+    let clock = TestClock::new();
+    let tool = clock.open(Arc::clone(&inner));
+    let batches: [fn() -> Batch; 3] = [
+        || Batch::new().remove(StorePath::memories()).remove(StorePath::records()),
+        || Batch::new().remove(access_times()).write(path("/memories/b"), "text"),
+        || Batch::new().remove(StorePath::records()).write(path("/memories/a"), "text"),
+    ];
+    for batch in batches {
+        for is_damaged in [false, true] {
+            create(&tool, "/memories/c").await;
+            if is_damaged {
+                inner.apply(Batch::new().write(access_times(), "damaged")).await.unwrap();
+            }
+            clock.open(Arc::clone(&inner)).store().apply(batch()).await.unwrap();
+            assert_eq!(stored_times(&*inner).await, None, "{batch:?} {is_damaged}");
+            remove(tool.store(), "/memories").await.unwrap();
+        }
+    }
 }
 
 async fn a_clock_set_back_delays_expiry_by_the_same_time(inner: Inner) {

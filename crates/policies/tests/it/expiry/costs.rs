@@ -168,7 +168,7 @@ async fn a_sweep_continues_after_an_unreadable_file() {
     create(&tool, "/memories/b").await;
     clock.advance(SURELY_EXPIRED);
     probe.arm(2, Fault::Fail); // the read of the first file, after the times and the listing
-    let swept = tool.store().sweep().await.unwrap();
+    let swept = tool.store().sweep_all().await.unwrap();
     assert_eq!((swept.removed, swept.kept), (vec![path("/memories/b")], 1));
     assert_eq!(listed(tool.store()).await, [""; 0]);
     assert_eq!(tool.store().sweep().await.unwrap().removed, [path("/memories/a")]);
@@ -178,7 +178,7 @@ async fn a_sweep_continues_after_an_unreadable_file() {
 async fn a_damaged_expired_file_does_not_block_its_path() {
     let (clock, probe) = (TestClock::new(), Arc::new(Probe::default()));
     let store = clock.builder(Arc::clone(&probe)).build().unwrap();
-    let limited = Engine::new(LimitedStore::new(store, default_quota()));
+    let limited = Engine::new(LimitedStore::new(store, default_quota().with_files(2)));
     let call = async |input| limited.call(input).await.map(|reply| reply.to_string());
     let create = |path: &str| json!({"command": "create", "path": path, "file_text": "x"});
     for path in ["/memories/d/damaged", "/memories/d/whole"] {
