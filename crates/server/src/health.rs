@@ -29,7 +29,7 @@ pub(crate) fn routes() -> Routes {
 }
 
 async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, ApiError> {
-    let probe: MemoryName = PROBE.parse().map_err(|_| ApiError::storage())?;
+    let probe: MemoryName = PROBE.parse().map_err(ApiError::internal)?;
     match service.memories.open(&probe).await {
         Err(error) if error.status() != StatusCode::NOT_FOUND => Err(ApiError::busy()),
         _ => Ok("ok\n"),

@@ -34,7 +34,7 @@ pub(crate) async fn call(
         return running.await.map(Json);
     }
     // A client that goes away must not leave the later calls of its turn undone.
-    tokio::spawn(running).await.map_err(|_| ApiError::storage())?.map(Json)
+    tokio::spawn(running).await.map_err(ApiError::internal)?.map(Json)
 }
 
 /// Runs the calls in a body, or reports that it is not JSON.

@@ -63,7 +63,7 @@ impl Conflict {
             let theirs = differ.lines(&before, &present.unwrap_or_default());
             Self { by, is_deleted, merged, theirs, mine: differ.lines(&before, &text) }
         };
-        Ok(tokio::task::spawn_blocking(comparing).await.map_err(|_| ApiError::storage())?)
+        Ok(tokio::task::spawn_blocking(comparing).await.map_err(ApiError::internal)?)
     }
 }
 
@@ -156,7 +156,7 @@ fn normalized(text: &str) -> String {
 }
 
 fn refused(template: &impl Template) -> Page {
-    let html = template.render().map_err(|_| ApiError::storage())?;
+    let html = template.render().map_err(ApiError::internal)?;
     Ok((StatusCode::CONFLICT, Html(html)).into_response())
 }
 

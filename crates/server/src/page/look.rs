@@ -140,7 +140,7 @@ pub(super) async fn show(opened: Opened, Query(asked): Query<Asked>) -> Page {
             let (bytes, is_source) = (file.content.len() as u64, asked.view.as_deref() == Some("source"));
             let content =
                 tokio::task::spawn_blocking(move || content(file.content, is_markdown && !is_source, asked.from));
-            let content = content.await.map_err(|_| ApiError::storage())?;
+            let content = content.await.map_err(ApiError::internal)?;
             let frame = Frame::of(&opened, name_of(path.as_str())).at(&path).done(asked.done.as_deref());
             let has_history = past::has_history(&opened).await;
             render(&File { frame, size: size(bytes), content, is_markdown, has_history })

@@ -376,7 +376,7 @@ fn encode(part: &str) -> impl fmt::Display {
 }
 
 fn render(template: &impl Template) -> Result<Response, PageError> {
-    let html = template.render().map_err(|_| ApiError::storage())?;
+    let html = template.render().map_err(ApiError::internal)?;
     Ok(Html(html).into_response())
 }
 
@@ -415,7 +415,7 @@ impl From<ApiError> for PageError {
 impl From<StoreError> for PageError {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::Failure { .. } => ApiError::from(error).into(),
+            StoreError::Failure { .. } | StoreError::InvalidBatch(_) => ApiError::from(error).into(),
             StoreError::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, error.to_string()),
             _ => Self::new(StatusCode::CONFLICT, error.to_string()),
         }

@@ -221,7 +221,7 @@ impl Differences {
             let files = differences.into_iter().zip(presents);
             files.map(|(file, now)| difference(&mut differ, file, &now)).collect()
         };
-        let files = tokio::task::spawn_blocking(shown).await.map_err(|_| ApiError::storage())?;
+        let files = tokio::task::spawn_blocking(shown).await.map_err(ApiError::internal)?;
         Ok(Self { entry: 0, files, more, unknown })
     }
 }

@@ -73,7 +73,7 @@ impl Sessions {
 
 fn random() -> Result<String, ApiError> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes).map_err(|_| ApiError::storage())?;
+    getrandom::fill(&mut bytes).map_err(ApiError::internal)?;
     Ok(hexadecimal(&bytes))
 }
 

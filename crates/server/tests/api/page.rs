@@ -830,3 +830,29 @@ async fn attack_texts_stay_text() {
         check(page.to_owned()).await;
     }
 }
+
+/// Access times must not keep a memory from being deleted.
+#[tokio::test]
+async fn a_memory_whose_files_expire_is_deleted() {
+    let (_directory, places) = places();
+    for place in places {
+        let server = Server::start_with(&place, |options| {
+            options.memory.expire_after = Some(std::time::Duration::from_secs(3_600));
+        })
+        .await;
+        let creating = server.with_token(Grant::All, &Right::ALL, true).await;
+        let browser = Browser::sign_in(&server, &creating).await;
+        for name in ["by-page", "by-api"] {
+            let call = serde_json::json!({"command": "create", "path": "/memories/a", "file_text": "x"});
+            let path = format!("/v1/memory_stores/{name}");
+            assert_eq!(server.send("POST", &format!("{path}/tool"), Some(call), &[&creating]).await.0, 200);
+            if name == "by-api" {
+                assert_eq!(server.send("DELETE", &path, None, &[]).await.0, 200, "{place}");
+            } else {
+                let deleted = browser.submit(&format!("/memory/{name}/forget"), &[("name", name)]).await;
+                assert_eq!(deleted.status, 303, "{place}: {}", deleted.text);
+            }
+            assert_eq!(server.refused("GET", &path, None).await.0, 404, "{place}");
+        }
+    }
+}
