@@ -925,7 +925,7 @@ pub(crate) struct ExistingArgument {
     /// Report an error instead of creating a store
     ///
     /// This detects a mistyped name, and a disk that is not mounted. A memory in a database and the part of a tenant
-    /// exist while they contain a file.
+    /// exist while they contain a file or a history.
     #[arg(long)]
     pub(crate) must_exist: bool,
 }

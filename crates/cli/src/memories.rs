@@ -19,6 +19,9 @@ use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
 use crate::output::{count, rfc3339, to_json, write_line, write_text};
 
+/// The records of the history outside all scopes.
+const HISTORY: &str = "/records/history/";
+
 /// The characters of a name that are encoded in the name of a directory.
 const IN_FILE_NAME: &AsciiSet = &CONTROLS
     .add(b'%')
@@ -86,7 +89,7 @@ async fn find_stores(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Stor
     url.memories(options).await.map_err(memory::failure)
 }
 
-/// The scopes of a store, and the store itself if it has files outside all scopes or no scope.
+/// The scopes of a store, and the store itself if it has files or a history outside all scopes, or no scope.
 async fn find_scopes(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Found>, Failure> {
     const LISTING: &str = "cannot list the memory";
     let store = open_to_read(url, options).await?.store();
@@ -97,7 +100,9 @@ async fn find_scopes(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Foun
         let files = rest.extract_if(.., |file| file.path.is_under(scope.directory())).collect();
         found.push(Found { place: Place { url: url.clone(), scope: Some(scope) }, files: Some(files) });
     }
-    if found.is_empty() || !rest.is_empty() {
+    let records = store.read_opts(&StorePath::records(), ReadOptions::new()).await.context(LISTING)?;
+    let is_own = |record: &FileEntry| record.path.as_str().starts_with(HISTORY);
+    if found.is_empty() || !rest.is_empty() || records.into_listing().files.iter().any(is_own) {
         found.insert(0, Found { place: Place { url: url.clone(), scope: None }, files: Some(rest) });
     }
     Ok(found)

@@ -2,8 +2,12 @@
 
 use std::sync::Arc;
 
+#[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+use memory_tool::StoreError;
 use memory_tool::policies::Scope;
 use memory_tool::store::MemoryName;
+#[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+use memory_tool::store::{ReadOptions, StorePath};
 use memory_tool::{Backend, Memory, Store, StoreUrl};
 use serde::Serialize;
 
@@ -32,7 +36,7 @@ struct Others {
     is_cut: bool,
     /// The database, prefix or store that holds them.
     place: String,
-    /// Whether the memory that the command reads has no files.
+    /// Whether the memory that the command reads has neither files nor a history.
     is_read_empty: bool,
 }
 
@@ -104,18 +108,29 @@ async fn other_scopes(memory: &Memory, url: &StoreUrl, scope: &Scope) -> Result<
     };
     let scopes = Scope::list_in(&*store).await.context(LISTING)?;
     let names = scopes.iter().filter(|other| *other != scope).map(ToString::to_string).collect();
-    // A scope without files does not exist, and cannot be opened.
+    // A scope with neither files nor a history does not exist, and cannot be opened.
     let is_read_empty = false;
     Ok(Others { nouns: ["scope", "scopes"], names, is_cut: false, place: url.to_string(), is_read_empty })
 }
 
+/// Whether a store has neither files nor records. A memory without files can have a history.
+#[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+async fn is_empty(store: &impl Store) -> Result<bool, StoreError> {
+    for root in [StorePath::memories(), StorePath::records()] {
+        if !store.read_opts(&root, ReadOptions::new()).await?.into_listing().files.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 mod bucket {
-    use memory_tool::{ErrorKind, MemoryPath, StoreError, StoreExt as _};
+    use memory_tool::{ErrorKind, StoreError};
     use memory_tool_bucket::BucketStore;
     use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 
-    use super::{LISTING, MEMORIES, Others};
+    use super::{LISTING, MEMORIES, Others, is_empty};
     use crate::failure::{Context as _, Failure, eprint_error};
 
     /// The characters that the prefix of a URL cannot contain.
@@ -134,11 +149,32 @@ mod bucket {
         let bucket = url.splitn(4, '/').take(3).collect::<Vec<_>>().join("/");
         let url_of = |prefix: &str| format!("{bucket}/{}", utf8_percent_encode(prefix, ENCODED));
         let names: Vec<_> = found.prefixes.iter().map(|prefix| url_of(prefix.as_ref())).collect();
-        let is_read_empty = !names.is_empty() && store.list(MemoryPath::root()).await.context(LISTING)?.is_empty();
+        let is_read_empty = !names.is_empty() && is_empty(store).await.context(LISTING)?;
         let place = match url.trim_end_matches('/').rsplit_once('/') {
             Some((parent, _)) if parent.len() >= bucket.len() => parent.to_owned(),
             _ => bucket,
         };
         Ok(Some(Others { nouns: MEMORIES, names, is_cut: !found.is_complete, place, is_read_empty }))
+    }
+}
+
+#[cfg(test)]
+#[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
+mod tests {
+    use memory_tool::store::Batch;
+    use memory_tool::{InMemoryStore, StoreExt as _};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_memory_that_has_only_a_history_is_not_empty() {
+        let store = InMemoryStore::new();
+        assert!(is_empty(&store).await.unwrap());
+        let record: StorePath = "/records/history/head".parse().unwrap();
+        store.apply(Batch::new().write(record.clone(), "text")).await.unwrap();
+        assert!(!is_empty(&store).await.unwrap());
+        store.apply(Batch::new().remove(record)).await.unwrap();
+        store.write("/memories/a", "text").await.unwrap();
+        assert!(!is_empty(&store).await.unwrap());
     }
 }

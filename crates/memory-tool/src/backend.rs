@@ -129,7 +129,8 @@ impl StoreUrl {
     /// 1. In the mode [`Create`](memory_tool_core::OpenMode::Create), a missing directory or database is created. A
     ///    bucket must exist, and its support for the required operations is checked.
     /// 2. In other modes, a missing memory is [`ErrorKind::NotFound`]. A memory in a bucket exists after the first
-    ///    opening that may create it. A memory in a database exists while it contains a file.
+    ///    opening that may create it. A memory in a database exists while it contains a file or a
+    ///    record, such as a history.
     /// 3. [`StoreUrl::InProcess`] opens a new and empty memory in every mode.
     ///
     /// # Errors

@@ -146,3 +146,56 @@ fn all_memories_can_be_verified_exported_copied_and_swept() {
     let (status, output, errors) = run(&directory, "export out3 --all --store tenants");
     assert_eq!((status, output.matches("exported 1 file").count()), (Some(1), 1), "{output}{errors}");
 }
+
+/// A memory whose last file was deleted still has its history.
+#[test]
+fn a_memory_without_files_keeps_its_history_until_it_is_forgotten() {
+    for (store, scope, name) in [
+        ("tenants", "--scope alice", "alice"),
+        ("sqlite:m.db", "--scope dave", "dave"),
+        ("sealed --key-file key", "--scope alice", "alice"),
+        ("sqlite:m.db?memory=carl", "", "carl"),
+        ("tenants/carl", "", "carl"),
+    ] {
+        let place = Place::new();
+        let directory = place.outside("");
+        stores(&place);
+        let run = |line: &str| run(&directory, &format!("{line} --store {store} {scope}"));
+        let done = |line: &str| succeed(&directory, &format!("{line} --store {store} {scope}"));
+        if name != "alice" {
+            done("create notes.md --text text1 --history");
+        }
+        done("delete notes.md");
+        for line in ["log", "show 1", "search xyz --at 1", "expire --expire-after 90d"] {
+            let (status, output, errors) = run(line);
+            assert!(matches!(status, Some(0 | 1)), "{store}: {line}: {output}{errors}");
+        }
+        let exported = run("export out --at 1");
+        assert_eq!(exported.0, Some(0), "{store}: {}", exported.2);
+        assert_eq!(exported.1, "exported 1 file (5 bytes)\n", "{store}");
+        assert!(directory.join("out/notes.md").exists());
+        done("undo");
+        done("cat notes.md");
+        done("redo");
+        assert_eq!(run("redact 1 2").0, Some(0), "{store}");
+        let listed_at = if store.starts_with("sqlite:") { "sqlite:m.db" } else { store.trim_end_matches("/carl") };
+        assert!(listed(&directory, listed_at).iter().any(|found| found.contains(name) && found.ends_with(" 0 0")));
+        let forgotten = succeed(&directory, &format!("forget {name} --yes --store {listed_at}"));
+        assert!(forgotten.contains("with 0 files, its history and its records"), "{forgotten}");
+        // A directory of a memory remains, without files and records.
+        let is_listed =
+            listed(&directory, listed_at).iter().any(|found| found.contains(name) && found.ends_with(" 0 0"));
+        assert_eq!(is_listed, store == "tenants/carl", "{store}");
+    }
+}
+
+/// The history of files outside all scopes is a memory too.
+#[test]
+fn a_store_with_scopes_and_an_own_history_is_listed() {
+    let place = Place::new();
+    let directory = place.outside("");
+    let [_, tenants, _] = stores(&place);
+    succeed(&directory, "create outside.md --text text --history --store tenants");
+    succeed(&directory, "delete outside.md --store tenants");
+    assert_eq!(listed(&directory, &tenants), ["file:tenants 0 0", "file:tenants alice 1 5", "file:tenants bob 1 3"]);
+}

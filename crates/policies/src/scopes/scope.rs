@@ -5,7 +5,7 @@ use std::fmt;
 use std::fmt::Write as _;
 use std::sync::{Arc, LazyLock};
 
-use memory_tool_core::{MemoryPath, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{MemoryPath, Node, ReadOptions, Store, StoreError, StorePath};
 
 /// The maximum length of a scope name in bytes.
 pub const MAX_SCOPE_NAME_BYTES: usize = 80;
@@ -111,6 +111,20 @@ impl Scope {
         entries.append(&mut list(&RECORDS).await?);
         let scopes: BTreeSet<Self> = entries.iter().filter_map(|entry| Self::of_entry(&entry.path)).collect();
         Ok(scopes.into_iter().collect())
+    }
+
+    /// Whether the scope has a file or a record, such as a history, in `store`, which is the inner store of a
+    /// [`ScopedStore`](crate::ScopedStore).
+    ///
+    /// # Errors
+    /// The errors of [`Store::read_opts`].
+    pub async fn exists_in(&self, store: &(impl Store + ?Sized)) -> Result<bool, StoreError> {
+        for directory in [StorePath::from(&self.directory), self.records()] {
+            if store.read_opts(&directory, ReadOptions::new()).await? != Node::Absent {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// The scope of a file or record in the inner store; `None` if it is in no scope.
