@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod actors;
 mod auto_traits;
 mod differential;
 mod forget;

@@ -11,8 +11,6 @@ use memory_tool_core::{
     Actor, BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder, Error, ErrorKind, MemoryTool, OpenError,
     OpenMode, OpenOptions, ReadOnlyStore, Reply, Store, ToolDefinition,
 };
-#[cfg(feature = "policies")]
-use memory_tool_core::{Node, ReadOptions};
 #[cfg(feature = "encrypted")]
 use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding};
 #[cfg(feature = "history")]
@@ -205,7 +203,7 @@ impl MemoryBuilder {
         self
     }
 
-    /// The actor of the changes by the tool, for the history. Default: the actor of the audit log.
+    /// The actor of all changes by the memory, as in [`Memory::by`]. Default: the actor of the audit log.
     pub fn actor(mut self, actor: Actor) -> Self {
         self.actor = Some(actor);
         self
@@ -326,11 +324,13 @@ impl MemoryBuilder {
         let store: SharedStore = Arc::new(NotifyingStore::new(store, self.on_change.take(), Arc::clone(&feed)));
         let actor = self.actor.take();
         #[cfg(feature = "policies")]
+        let actor = actor.or_else(|| self.policies.audit.as_ref().map(|(_, actor)| actor.clone()));
+        #[cfg(feature = "policies")]
         let expiring = self.policies.expiring.take().filter(|_| !self.is_read_only());
         #[cfg(feature = "history")]
         let history = self.history.store.take();
         let tool_over = self.into_tool_over();
-        let tool = tool_over(Arc::clone(&store), actor.as_ref());
+        let tool = tool_over(Arc::clone(&store), None);
         let inner = Inner {
             backend,
             #[cfg(feature = "encrypted")]
@@ -344,7 +344,11 @@ impl MemoryBuilder {
             #[cfg(feature = "transfer")]
             transfer,
         };
-        Ok(Memory { inner: Arc::new(inner), store, tool, actor: None })
+        let memory = Memory { inner: Arc::new(inner), store, tool, actor: None };
+        Ok(match actor {
+            Some(actor) => memory.by(actor),
+            None => memory,
+        })
     }
 
     async fn open_backend(&self) -> Result<Backend, OpenError> {
@@ -414,16 +418,16 @@ impl MemoryBuilder {
         Ok((Arc::new(encrypted.clone()), Some(encrypted)))
     }
 
-    /// Fails if the scope of a memory that must exist is missing.
+    /// Fails if the scope of a memory that must exist is missing. A scope without files can have a history.
     #[cfg(feature = "policies")]
     async fn check_scope_exists(&self, store: &dyn Store) -> Result<(), OpenError> {
         let Some(scope) = self.policies.scope.as_ref().filter(|_| !self.creates()) else { return Ok(()) };
-        match store.read_opts(scope.directory(), ReadOptions::new()).await {
-            Ok(Node::Absent) => {
+        match scope.exists_in(store).await {
+            Ok(true) => Ok(()),
+            Ok(false) => {
                 let place = format!("for the scope {scope} {}", self.location_name());
-                Err(OpenError::new(place, ErrorKind::NotFound, "the scope contains no files"))
+                Err(OpenError::new(place, ErrorKind::NotFound, "the scope contains neither files nor a history"))
             }
-            Ok(Node::Directory(_) | Node::File(_)) => Ok(()),
             Err(error) => Err(self.error(error.kind(), error)),
         }
     }
@@ -504,7 +508,7 @@ impl MemoryBuilder {
         }
     }
 
-    /// Returns a function that makes the tool over a store. Default actor: the actor of the audit log.
+    /// Returns a function that makes the tool over a store.
     fn into_tool_over(self) -> ToolOver {
         let Self { create_overwrites, max_view_characters, definition, wording, .. } = self;
         let wording = wording.map(Arc::new);
@@ -515,8 +519,6 @@ impl MemoryBuilder {
                 .create_overwrites(create_overwrites)
                 .max_view_characters(max_view_characters)
                 .definition(definition.clone());
-            #[cfg(feature = "policies")]
-            let actor = actor.or_else(|| policies.audit.as_ref().map(|(_, actor)| actor));
             let engine = actor.cloned().into_iter().fold(engine, EngineBuilder::actor);
             let tool: SharedTool = Arc::new(engine.build());
             #[cfg(feature = "policies")]
@@ -670,18 +672,14 @@ mod tests {
         let path = |name: &str| name.parse().unwrap();
         let expected = [
             MemoryChange { size: Some(4), ..MemoryChange::new(Operation::Write, path("/memories/a")) },
-            MemoryChange {
-                size: Some(5),
-                actor: Some(actor.clone()),
-                ..MemoryChange::new(Operation::Edit, path("/memories/a"))
-            },
+            MemoryChange { size: Some(5), ..MemoryChange::new(Operation::Edit, path("/memories/a")) },
             MemoryChange {
                 old_path: Some(path("/memories/a")),
-                actor: Some(actor),
                 ..MemoryChange::new(Operation::Rename, path("/memories/b"))
             },
             MemoryChange::new(Operation::Remove, MemoryPath::root()),
         ];
+        let expected = expected.map(|change| MemoryChange { actor: Some(actor.clone()), ..change });
         assert_eq!(*reported.lock().unwrap(), expected);
     }
 

@@ -30,7 +30,7 @@ testWithoutServer('a function receives changes', async (location) => {
     change('write', '/memories/a', { size: 3, actor }),
     change('edit', '/memories/a', { size: 4, actor }),
     change('rename', '/memories/b', { oldPath: '/memories/a', actor }),
-    change('remove', '/memories/b'),
+    change('remove', '/memories/b', { actor }),
   ]);
   assert.match(String((await warned)[0]), /a fault of the function/);
   assert.throws(() => new Memory(location, { onChange: 'print' as never }), /invalid onChange: expected a function/);

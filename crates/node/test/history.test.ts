@@ -49,3 +49,14 @@ testOnDisks('errors name the reason', async (url) => {
   await assert.rejects(history.log({ path: '/elsewhere' }), InvalidPath);
   assert.deepEqual(await history.log(), []);
 });
+
+testOnDisks('all changes of a memory have its actor', async (url) => {
+  const memory = new Memory(url, { history: true, actor: 'agent' });
+  await memory.writeText('/memories/a.md', 'one');
+  await memory.append('/memories/a.md', 'two');
+  await memory.rename('/memories/a.md', '/memories/b.md');
+  await memory.history().undo();
+  await memory.remove('/memories/a.md');
+  const actors = (await memory.history().log()).map((entry) => entry.actor);
+  assert.deepEqual(actors, new Array(5).fill('agent'));
+});

@@ -40,7 +40,7 @@ def test_a_function_receives_changes(location, caplog):
     reported = [found.get(timeout=30) for _ in CHANGES]
     memory.write_text("/memories/c", "milk")
     reported.append(found.get(timeout=30))
-    assert [change for change, *_ in reported] == [*CHANGES, MemoryChange("write", "/memories/c", None, 4)]
+    assert [change for change, *_ in reported] == [*CHANGES, MemoryChange("write", "/memories/c", None, 4, "claude")]
     assert reported[-1][1] and reported[-1][2] is not threading.current_thread()
     assert "a fault of the function" in caplog.text
     with pytest.raises(TypeError, match="invalid on_change: expected a function, got str"):

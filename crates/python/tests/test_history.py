@@ -34,7 +34,7 @@ def test_changes_are_listed_taken_back_and_redacted(disk_url):
     history.redact([2])
     assert [entry.number for entry in history.log(limit=3, before=4)] == [3, 2, 1]
     assert history.log(before=3, limit=1)[0].is_redacted
-    assert [entry.number for entry in history.log(actor="alice")] == [1]
+    assert [entry.number for entry in history.log(actor="alice")] == [3, 2, 1]
     history.clear()
     assert history.log() == []
     memory.write_text("/memories/c.md", "three\n")
@@ -76,3 +76,13 @@ def test_both_classes_have_the_same_methods():
     sync, coroutines = methods(History), methods(AsyncHistory)
     assert sync.keys() == coroutines.keys()
     assert all(sync[name].parameters == coroutines[name].parameters for name in sync if name != "__init__")
+
+
+def test_all_changes_of_a_memory_have_its_actor(disk_url):
+    memory = Memory(disk_url, history=True, actor="agent")
+    memory.write_text("/memories/a.md", "one")
+    memory.append("/memories/a.md", "two")
+    memory.rename("/memories/a.md", "/memories/b.md")
+    memory.history().undo()
+    memory.remove("/memories/a.md")
+    assert [entry.actor for entry in memory.history().log()] == ["agent"] * 5

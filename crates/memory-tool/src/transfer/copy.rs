@@ -168,7 +168,7 @@ mod tests {
     async fn copy(changes: fn(usize) -> Batch) -> (CopyReport, Vec<(String, String)>) {
         let source = ChangingStore { inner: InMemoryStore::new(), listings: AtomicUsize::new(0), changes };
         let memory = Memory::open("in-process:").await.unwrap();
-        let destination = Destination::new(&memory, false);
+        let destination = Destination::new(&memory, "copy", false);
         let report = CopyJob::new(Source::new(Arc::new(source)), destination, |_| {}).run(ROUNDS).await.unwrap();
         let mut files = Vec::new();
         for entry in memory.list("/memories").await.unwrap() {

@@ -33,6 +33,8 @@ const MAX_CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
 ///    after another.
 pub(super) struct Destination {
     memory: Memory,
+    /// The command, for logs and the history.
+    command: &'static str,
     overwrites: bool,
     /// The versions of files that this run wrote or found to be identical.
     known_versions: HashMap<StorePath, Version>,
@@ -47,6 +49,7 @@ pub(super) struct Destination {
 
 struct Writing {
     memory: Memory,
+    command: &'static str,
     overwrites: bool,
     path: StorePath,
     content: Vec<u8>,
@@ -81,9 +84,10 @@ enum ProblemKind {
 const PROBLEMS: usize = 3;
 
 impl Destination {
-    pub(super) fn new(memory: &Memory, overwrites: bool) -> Self {
+    pub(super) fn new(memory: &Memory, command: &'static str, overwrites: bool) -> Self {
         Self {
             memory: memory.clone(),
+            command,
             overwrites,
             known_versions: HashMap::new(),
             outcomes: BTreeMap::new(),
@@ -109,6 +113,7 @@ impl Destination {
         let redacted = self.redacted(&content);
         let writing = Writing {
             memory: self.memory.clone(),
+            command: self.command,
             overwrites: self.overwrites,
             path: path.clone(),
             is_redacted: redacted.is_some(),
@@ -249,7 +254,7 @@ impl Writing {
                 Ok(Node::Directory(_)) => return Ok(Outcome::conflict("a directory is there")),
                 Err(error) => return refusal(error),
             };
-            let batch = Batch::new().require(self.path.clone(), expected);
+            let batch = Batch::new().for_command(self.command).require(self.path.clone(), expected);
             let batch = batch.write_with_times(self.path.clone(), self.content.clone(), self.times);
             match self.memory.store.apply(batch).await {
                 Ok(()) => return self.read_back(outcome).await,
@@ -397,7 +402,7 @@ mod tests {
         let inner = Arc::new(InMemoryStore::new());
         let store = FaultyStore { inner: Arc::clone(&inner), fault, writes: Arc::default() };
         let memory = Memory::over(store).build().await.unwrap();
-        let mut destination = Destination::new(&memory, overwrites);
+        let mut destination = Destination::new(&memory, "copy", overwrites);
         destination.put(&FILE.parse::<StorePath>().unwrap(), b"text".to_vec(), FileTimes::new()).await.unwrap();
         (destination.report(|_| false).await.unwrap(), inner.read_to_string(FILE).await.unwrap())
     }
@@ -428,7 +433,7 @@ mod tests {
     async fn the_number_of_reported_problems_is_limited() {
         let memory = Memory::over(InMemoryStore::new()).build().await.unwrap();
         memory.write("/memories/there", "theirs").await.unwrap();
-        let mut destination = Destination::new(&memory, false);
+        let mut destination = Destination::new(&memory, "copy", false);
         let path = |number: usize| format!("/memories/there/{number}").parse().unwrap();
         for number in 0..MAX_REPORTED + 2 {
             destination.put(&path(number), b"text".to_vec(), FileTimes::new()).await.unwrap();
@@ -457,7 +462,7 @@ mod tests {
         let screen = SensitiveData::builder().redact(Detector::CREDENTIALS.iter().copied()).build();
         let memory = Memory::builder("in-process:").screen(screen).build().await.unwrap();
         for (copied, unchanged) in [(1, 0), (0, 1)] {
-            let mut destination = Destination::new(&memory, false);
+            let mut destination = Destination::new(&memory, "copy", false);
             let secret = b"postgres://app:t7Kq-9vLz2@db.internal/app";
             destination.put(&FILE.parse::<StorePath>().unwrap(), secret.to_vec(), FileTimes::new()).await.unwrap();
             let written = destination.report(|_| false).await.unwrap();

@@ -93,7 +93,7 @@ impl Memory {
             return Err(TransferError::SameMemory);
         }
         let rounds = if destination.inner.transfer.is_dry_run { 1 } else { copy::ROUNDS };
-        let destination = Destination::new(destination, options.overwrites());
+        let destination = Destination::new(destination, "copy", options.overwrites());
         copy::CopyJob::new(Source::new(self.store()), destination, progress).run(rounds).await
     }
 
@@ -180,7 +180,7 @@ impl Memory {
         import: Import,
         progress: impl FnMut(TransferProgress) + Send,
     ) -> Result<ImportReport, TransferError> {
-        let destination = Destination::new(self, import.overwrites());
+        let destination = Destination::new(self, "import", import.overwrites());
         import::run(import, destination, progress).await
     }
 }
