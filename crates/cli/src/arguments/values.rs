@@ -37,6 +37,9 @@ pub(crate) fn memory_path(given: &str) -> Result<MemoryPath, String> {
     })
 }
 
+/// A time of whole seconds means the end of its second, because the history is printed with such times, rounded down.
+const REST_OF_A_SECOND: Duration = Duration::from_nanos(999_999_999);
+
 /// An entry of the history.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) enum Point {
@@ -58,7 +61,7 @@ impl FromStr for Point {
             return Ok(Self::Entry(number));
         }
         if let Ok(time) = humantime::parse_rfc3339_weak(given) {
-            return Ok(Self::Time(time));
+            return Ok(Self::Time(if given.contains('.') { time } else { time + REST_OF_A_SECOND }));
         }
         let age = given.parse::<Age>().ok().and_then(|Age(age)| SystemTime::now().checked_sub(age));
         let expected = "expected the number of an entry, a time such as 2026-11-26T10:00:00Z, or an age such as 24h";

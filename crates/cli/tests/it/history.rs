@@ -154,3 +154,53 @@ fn an_actor_cannot_forge_the_log() {
     assert!(log.contains("Actor:   x\\u{202e}y\n"), "{log}");
     assert_eq!(entries(&store.run(&["log", "--by", "x\u{202e}y", "--json"])).len(), 1);
 }
+
+#[test]
+fn a_printed_time_leads_to_its_entry() {
+    let store = Store::all().remove(0);
+    for text in ["one", "two", "three"] {
+        // The times of the log are whole seconds.
+        std::thread::sleep(std::time::Duration::from_millis(1_100));
+        match text {
+            "one" => store.run(&["create", "a.md", "--text", text, "--history"]),
+            _ => store.run(&["create", "a.md", "--text", text, "--create-overwrites"]),
+        };
+    }
+    let log = store.run(&["log"]);
+    let dates: Vec<_> = log.lines().filter_map(|line| line.strip_prefix("Date:    ")).collect();
+    assert_eq!(dates.len(), 3, "{log}");
+    for (date, text) in dates.iter().rev().zip(["one", "two", "three"]) {
+        for date in [date.to_string(), date.trim_end_matches('Z').replace('T', " ")] {
+            assert_eq!(store.run(&["cat", "a.md", "--at", &date]), text, "{date}");
+        }
+        // A fraction is exact.
+        let start = date.replace('Z', ".000Z");
+        assert_ne!(outcome(&mut store.command(&["cat", "a.md", "--at", &start])).1, text, "{start}");
+    }
+    store.run(&["restore", "a.md", "--to", dates[1]]);
+    assert_eq!(store.run(&["cat", "a.md"]), "two");
+}
+
+#[test]
+fn transfers_and_other_commands_are_in_the_history_with_their_actor() {
+    for store in Store::all() {
+        let (from, target) = (store.place.outside("from"), store.place.outside("target"));
+        fs::create_dir(&from).unwrap();
+        fs::write(from.join("imported.md"), "text").unwrap();
+        let import = ["import", from.to_str().unwrap(), "--history", "--actor", "person"];
+        assert!(store.run(&import).starts_with("imported 1 file"), "{:?}", store.options);
+        store.run(&["append", "added.md", "text", "--actor", "person"]);
+        let log = entries(&store.run(&["log", "--json"]));
+        let made: Vec<_> = log.iter().map(|entry| [&entry["actor"], &entry["command"]]).collect();
+        assert_eq!(made, [[&json!("person"), &json!("append")], [&json!("person"), &json!("import")]]);
+        let copy = [&["copy".to_owned()], &store.options[1..2], &[target.display().to_string()]].concat();
+        let keys: Vec<_> = store.options[2..].iter().map(|option| option.replace("--key", "--source-key")).collect();
+        let options = ["--history", "--actor", "person"];
+        let (status, _, errors) = outcome(program().args(copy).args(keys).args(options));
+        assert_eq!(status, Some(0), "{errors}");
+        let log = outcome(program().args(["log", "--json", "--store"]).arg(&target)).1;
+        let made: Vec<_> =
+            entries(&log).iter().map(|entry| [entry["actor"].clone(), entry["command"].clone()]).collect();
+        assert_eq!(made, [[json!("person"), json!("copy")], [json!("person"), json!("copy")]]);
+    }
+}
