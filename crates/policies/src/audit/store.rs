@@ -36,7 +36,8 @@ const MAX_CACHED: usize = 16;
 /// 5. The intents of one writer are in the order of its changes. With concurrent writers, the order of intents can
 ///    differ from the order of changes, because an intent is recorded before its batch is applied.
 /// 6. Batches without changes are not recorded. Neither are batches that change only records of other policies, such as
-///    the access times of an `ExpiringStore` above.
+///    the access times of an `ExpiringStore` above, unless they have a [command](Batch::for_command), such as the
+///    redaction of a history. Such a batch is recorded without changes.
 /// 7. The batch itself is passed on unchanged.
 /// 8. The digest before a write belongs to the version that the batch requires. If the batch requires no version, as
 ///    for a removal or rename, the digest belongs to the contents before the batch was applied. A concurrent change in
@@ -198,7 +199,8 @@ impl<S: Store> Store for AuditedStore<S> {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
-        if batch.changes().iter().all(Change::is_of_record) {
+        let is_of_policy = batch.command().is_none() && batch.changes().iter().all(Change::is_of_record);
+        if batch.changes_nothing() || is_of_policy {
             return self.inner.apply(batch).await;
         }
         let fields = RecordFields::of_batch(&batch, &self.actor).map_err(log_failure)?;

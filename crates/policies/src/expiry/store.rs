@@ -315,8 +315,7 @@ impl<S: Store> ExpiringStore<S> {
         expired: BTreeSet<StorePath>,
         needed_by: &Batch,
     ) -> Result<BTreeSet<StorePath>, StoreError> {
-        let (mut batch, mut times, mut kept) =
-            (Batch::new().for_command(Batch::EXPIRE), times.clone(), BTreeSet::new());
+        let (mut batch, mut times, mut kept) = (Batch::new(), times.clone(), BTreeSet::new());
         for path in expired.into_iter().take(MAX_REMOVED_AT_ONCE) {
             match self.removing(batch.clone(), &path).await {
                 Ok(Some(removing)) => batch = removing,
@@ -336,7 +335,7 @@ impl<S: Store> ExpiringStore<S> {
             }
             times.remove(&path);
         }
-        match self.table.commit(required, batch, Some(times)).await {
+        match self.table.commit(required, expiring(batch), Some(times)).await {
             Ok(_) | Err(StoreError::VersionMismatch { .. } | StoreError::NotFound { .. }) => Ok(kept),
             Err(error) => Err(error),
         }
@@ -385,6 +384,11 @@ impl<S: Store> ExpiringStore<S> {
             }
         }
     }
+}
+
+/// Names the command of a batch that removes expired files. Without files, it only changes access times.
+pub(super) fn expiring(batch: Batch) -> Batch {
+    if batch.changes_nothing() { batch } else { batch.for_command(Batch::EXPIRE) }
 }
 
 /// Whether the error is specific to the file and permanent.

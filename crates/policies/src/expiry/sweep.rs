@@ -7,7 +7,7 @@ use memory_tool_core::{Batch, ErrorKind, FileEntry, Precondition, ReadOptions, S
 
 use super::access_times::AccessTimes;
 use super::rules::{ExpiryState, Use};
-use super::store::{ExpiringStore, MAX_ATTEMPTS, MAX_REMOVED_AT_ONCE, warn_about_kept_file};
+use super::store::{ExpiringStore, MAX_ATTEMPTS, MAX_REMOVED_AT_ONCE, expiring, warn_about_kept_file};
 use super::table::{CachedTimes, RecordState};
 
 /// An expired file that a sweep would remove.
@@ -167,7 +167,7 @@ impl<S: Store> ExpiringStore<S> {
         expired: Vec<StorePath>,
         kept: &mut BTreeSet<StorePath>,
     ) -> Result<(Batch, Vec<StorePath>), StoreError> {
-        let (mut batch, mut removed) = (Batch::new().for_command(Batch::EXPIRE), Vec::new());
+        let (mut batch, mut removed) = (Batch::new(), Vec::new());
         for path in expired {
             match self.removing(batch.clone(), &path).await {
                 Ok(None) => _ = kept.insert(path), // removed since it was listed
@@ -181,7 +181,7 @@ impl<S: Store> ExpiringStore<S> {
                 }
             }
         }
-        Ok((batch, removed))
+        Ok((expiring(batch), removed))
     }
 }
 

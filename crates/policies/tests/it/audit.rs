@@ -749,3 +749,21 @@ fn take(
     }
     taken
 }
+
+/// Such as the redaction of a history, or a change of a store's settings.
+#[test]
+fn a_batch_that_changes_only_records_is_recorded_if_it_has_a_command() {
+    block_on(async {
+        let log = TestLog::default();
+        let store = AuditedStore::new(InMemoryStore::new(), log.clone(), actor("the service"));
+        let record = || Batch::new().write("/records/test/a".parse::<StorePath>().unwrap(), "text");
+        store.apply(record()).await.unwrap();
+        store.apply(Batch::new().for_command("create")).await.unwrap();
+        assert_eq!(log.records(), []);
+        store.apply(record().for_command("redact").by(actor("alice"))).await.unwrap();
+        let records = log.plain();
+        assert_eq!(records.len(), 2);
+        assert_eq!((&records[0]["command"], &records[0]["changes"]), (&json!("redact"), &json!([])));
+        assert_eq!((&records[1]["actor"], &records[1]["outcome"]), (&json!("alice"), &json!("done")));
+    });
+}
