@@ -5,6 +5,7 @@ use std::pin::Pin;
 
 use memory_tool::api::Content;
 use memory_tool::command::{Command, Turn};
+use memory_tool::policies::SweepReport;
 use memory_tool::transfer::{CopyOptions, Export, Import};
 use memory_tool::{ErrorKind, FileEntry, Memory, OpenError, OpenOptions, StoreUrl, Usage};
 use serde::Serialize;
@@ -138,11 +139,12 @@ impl Operation {
             ("search", [Text(request), Nothing, Nothing]) => {
                 Self::new(move |memory| async move { Ok(Outcome::Json(search::perform(&memory, &request).await?)) })
             }
-            ("expire", [Nothing, Nothing, Nothing]) => Self::new(|memory| async move {
-                let swept = memory.expire().await?;
-                let removed: Vec<_> = swept.removed.iter().map(|path| path.as_str()).collect();
-                Ok(Outcome::Json(json!(removed)))
-            }),
+            ("expire", [Nothing, Nothing, Nothing]) => {
+                Self::new(|memory| async move { Ok(removed(&memory.expire().await?)) })
+            }
+            ("expire_all", [Nothing, Nothing, Nothing]) => {
+                Self::new(|memory| async move { Ok(removed(&memory.expire_all().await?)) })
+            }
             ("verify", [Nothing, Nothing, Nothing]) => Self::new(|memory| async move {
                 let report = memory.verify(|_| {}).await?;
                 let problems = report.problems.iter().map(|problem| problem.to_string()).collect::<Vec<_>>();
@@ -195,6 +197,10 @@ fn bytes(argument: Argument) -> Option<Vec<u8>> {
 
 fn done((): ()) -> Result<Outcome, CallError> {
     Ok(Outcome::Nothing)
+}
+
+fn removed(swept: &SweepReport) -> Outcome {
+    Outcome::Json(swept.removed.iter().map(|path| path.as_str()).collect())
 }
 
 fn transferred(is_complete: bool, report: &impl Serialize) -> Outcome {

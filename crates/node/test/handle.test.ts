@@ -124,6 +124,7 @@ test('damage, expiry, scopes and memories', async () => {
   await assert.rejects(Memory.memories('foo:bar'), /unknown scheme/);
 
   assert.deepEqual(await memory.expire(), []);
+  assert.deepEqual(await memory.expireAll(), []);
   const expiring = new Memory(join(newPlace(), 'memory'), { expireAfter: 1 });
   await expiring.writeText('/memories/old', 'tea');
   let removed: string[] = [];

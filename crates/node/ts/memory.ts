@@ -141,9 +141,17 @@ export class Memory {
     await this.#perform('forget', {}, options);
   }
 
-  /** Removes the files that have expired, which are already hidden, and returns their paths. */
+  /**
+   * Removes the files that have expired, which are already hidden, and returns their paths. If most files have expired,
+   * the clock may be wrong. They are then removed by a call at least a day, or 1/24 of the time of `expireAfter`, later.
+   */
   async expire(options?: CallOptions): Promise<string[]> {
     return fromJson((await this.#perform('expire', {}, options)).json) as string[];
+  }
+
+  /** Like `expire`, also if most files have expired. Call it if the clock is known to be right. */
+  async expireAll(options?: CallOptions): Promise<string[]> {
+    return fromJson((await this.#perform('expire_all', {}, options)).json) as string[];
   }
 
   /** The number and the total size of all files. */

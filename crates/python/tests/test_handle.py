@@ -167,6 +167,7 @@ def test_damage_expiry_scopes_and_memories(tmp_path, opened):
         memory.memories("foo:bar")
 
     assert memory.expire() == []
+    assert memory.expire_all() == []
     expiring = opened(str(place / "alice"), expire_after=1, pins=["/memories/scope-team"])
     expiring.write_text("/memories/old", "tea")
     removed = []

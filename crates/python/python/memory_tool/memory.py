@@ -99,8 +99,16 @@ class Memory:
         self._native.perform("forget")
 
     def expire(self) -> List[str]:
-        """Removes the files that have expired, which are already hidden, and returns their paths."""
+        """Removes the files that have expired, which are already hidden, and returns their paths.
+
+        If most files have expired, the clock may be wrong. They are then removed by a call at least a day, or 1/24 of
+        the time of `expire_after`, later.
+        """
         return self._native.perform("expire")
+
+    def expire_all(self) -> List[str]:
+        """Like `expire`, also if most files have expired. Call it if the clock is known to be right."""
+        return self._native.perform("expire_all")
 
     def usage(self) -> Usage:
         """The number and the total size of all files."""
@@ -257,8 +265,16 @@ class AsyncMemory:
         await _perform(self._native, "forget")
 
     async def expire(self) -> List[str]:
-        """Removes the files that have expired, which are already hidden, and returns their paths."""
+        """Removes the files that have expired, which are already hidden, and returns their paths.
+
+        If most files have expired, the clock may be wrong. They are then removed by a call at least a day, or 1/24 of
+        the time of `expire_after`, later.
+        """
         return await _perform(self._native, "expire")
+
+    async def expire_all(self) -> List[str]:
+        """Like `expire`, also if most files have expired. Call it if the clock is known to be right."""
+        return await _perform(self._native, "expire_all")
 
     async def usage(self) -> Usage:
         """The number and the total size of all files."""
