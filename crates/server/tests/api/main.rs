@@ -306,3 +306,25 @@ async fn records_of_the_audit_log_name_the_memory() {
         assert_eq!(named, [(&alice, &key), (&alice, &key), (&bob, &key), (&bob, &key)]);
     }
 }
+
+/// Another process can forget a memory while the server has it open.
+#[tokio::test]
+async fn a_token_does_not_create_a_forgotten_memory_again() {
+    let (_directory, places) = places();
+    for place in places {
+        let url = if place.starts_with("sqlite:") { format!("{place}?memory=alice") } else { format!("{place}/alice") };
+        let other = Memory::open(&url).await.unwrap();
+        other.write("/memories/a", "old").await.unwrap();
+        let server = Server::start(&place).await;
+        let endpoint = "/v1/memory_stores/alice/tool";
+        server.post(endpoint, json!({"command": "view", "path": "/memories"})).await;
+        other.forget().await.unwrap();
+        for call in [
+            json!({"command": "create", "path": "/memories/b", "file_text": "new"}),
+            json!({"command": "view", "path": "/memories"}),
+        ] {
+            assert_eq!(server.refused("POST", endpoint, Some(call)).await.0, 404, "{place}");
+        }
+        assert_eq!(other.list("/memories").await.unwrap(), [], "{place}");
+    }
+}

@@ -126,3 +126,34 @@ fn an_archived_memory_is_read_only() {
     };
     assert_eq!((tool(create("/memories/b", "")), tool(json!({"command": "view", "path": "/memories"}))), (400, 200));
 }
+
+/// Another process can forget a memory while a session is open.
+#[test]
+fn a_session_does_not_create_a_forgotten_memory_again() {
+    for is_local in [true, false] {
+        let place = Place::new();
+        let (creator, agent) = (place.agent("alice").1, place.token(&[named("alice")], &[Right::Tool], |_| ()).1);
+        let (store, memory) = match is_local {
+            true => (place.path("").display().to_string(), place.path("alice").display().to_string()),
+            false => (place.database(), format!("{}?memory=alice", place.database())),
+        };
+        let server = start(&place, &store);
+        let (creator, agent) = (server.client(&creator), server.client(&agent));
+        let creating = creator.session();
+        creator.ask(&creating, &call(1, create("/memories/first", "")));
+        let session = agent.session();
+        assert!(text(&agent.ask(&session, &view(1))).contains("/memories/first"));
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            memory_tool::Memory::open(&memory).await.unwrap().forget().await.unwrap();
+        });
+        for (id, path) in [(2, "/memories/a"), (3, "/memories/b")] {
+            let refused = agent.ask(&session, &call(id, create(path, "text"))).to_string();
+            assert!(refused.contains("there is no memory store"), "{is_local}: {refused}");
+        }
+        // Who may create it makes a new one, in which the session goes on.
+        creator.ask(&creating, &call(2, create("/memories/new", "")));
+        let reply = agent.ask(&session, &view(4));
+        let listing = text(&reply);
+        assert!(listing.contains("/memories/new") && !listing.contains("/memories/first"), "{is_local}: {listing}");
+    }
+}
