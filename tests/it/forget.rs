@@ -25,7 +25,7 @@ const POLICIES: [Policy; 9] = [
     ("key", |options, _| options.key = Some(std::sync::Arc::new(RawKey::from_bytes([1; 32])))),
 ];
 
-/// One memory for each policy, and one with all of them.
+/// The options of each policy, and of all together.
 fn options(directory: &Path) -> Vec<(String, MemoryOptions)> {
     let mut all = MemoryOptions::new();
     let mut options: Vec<_> = POLICIES

@@ -584,11 +584,11 @@ pub(crate) struct ExpireArguments {
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Do not ask, and hold back nothing
+    /// Remove the files at once, even if they are most files
     ///
     /// If more than half of the files, and at least two, have expired, the clock may be wrong. On a terminal, the
-    /// command then asks. Elsewhere it removes nothing and exits with 1; a later run removes the files if they have been
-    /// held for 1/24 of AGE, or for a day if that is less.
+    /// command then asks. Elsewhere it removes nothing and exits with 1. A run at least 1/24 of AGE later, or a day if
+    /// that is less, removes the files.
     #[arg(long, conflicts_with = "dry_run")]
     pub(crate) yes: bool,
 
@@ -600,8 +600,8 @@ pub(crate) struct ExpireArguments {
 
     /// Print the report as JSON
     ///
-    /// Its fields are removed, the paths, and kept and held, which are numbers. With --dry-run its field is expired: the path, size and
-    /// last_access of each file.
+    /// Its fields are removed, the paths, and kept and held, which are numbers. With --dry-run its field is expired:
+    /// the path, size and last_access of each file.
     #[arg(long)]
     pub(crate) json: bool,
 

@@ -55,8 +55,8 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 /// 2. Listing or searching a directory does not count as use of its files; renaming it does. A file without a recorded
 ///    time counts as used when a listing or sweep first sees it, so this policy can be added to an existing memory.
 /// 3. Expired files take up space until a [sweep](Self::sweep) removes them, or a batch that needs their paths or
-///    space, which removes the longest unused first. A file that cannot be read because it is damaged remains until a batch changes its path or a directory
-///    above it.
+///    space, which removes the longest unused first. A file that cannot be read because it is damaged remains until a
+///    batch changes its path or a directory above it.
 /// 4. [Pinned](ExpiringStoreBuilder::pin) files never expire.
 /// 5. If the access times are damaged or have an unknown format, nothing expires and no access is recorded until
 ///    [`reset_access_times`](Self::reset_access_times) removes them.
@@ -73,12 +73,12 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 ///
 /// # Clocks
 /// Times come from the machines that use the memory, in whole seconds. The age of a file is the current time minus the
-/// latest recorded use. A recorded time in the future is replaced by the current time when the file is next seen, so one
-/// use with a wrong clock does not keep a file for ever. If a clock is set back, expired files that were not yet removed
-/// become visible again. A clock that runs behind makes the files used with it expire earlier for other machines, and a
-/// clock that runs ahead makes the files of others expire early. Keep clocks correct to within a fraction of the idle
-/// time. A sweep that would remove most files [waits](Self::sweep), in case the clock is wrong. A clock before 2025
-/// counts as unset: nothing expires and nothing is recorded.
+/// latest recorded use. A recorded time in the future is replaced by the current time when the file is next seen. If a
+/// clock is set back, expired files that were not yet removed become visible again. A clock that runs behind makes the
+/// files used with it expire earlier for other machines, and a clock that runs ahead makes the files of others expire
+/// early. Keep clocks correct to within a fraction of the idle time. A sweep that would remove most files
+/// [waits](Self::sweep), in case the clock is wrong. A clock before 2025 counts as unset: nothing expires and nothing is
+/// recorded.
 ///
 /// # Combination with other policies
 /// - All programs must set the same idle time, resolution and pins. A program without this policy sees all files, and
@@ -305,9 +305,9 @@ impl<S: Store> ExpiringStore<S> {
         expired.into_iter().take(count).map(|(path, _)| path.clone()).collect()
     }
 
-    /// Removes expired files before the batch that needs their paths or space. Expired files are invisible, so the two batches
-    /// do not have to form one atomic batch. Does nothing if another writer was faster. Returns the files that cannot
-    /// be read and are kept because the batch does not change them.
+    /// Removes expired files before the batch that needs their paths or space. Expired files are invisible, so the two
+    /// batches do not have to form one atomic batch. Does nothing if another writer was faster. Returns the files that
+    /// cannot be read and are kept because the batch does not change them.
     async fn remove_expired(
         &self,
         times: &AccessTimes,

@@ -72,7 +72,7 @@ impl<S: Store> ExpiringStore<S> {
     /// 5. If more than half of the files that can expire, and at least two, have expired, the clock may be wrong. They
     ///    are held back: they stay hidden, and a sweep removes them if they are still expired at least the
     ///    [resolution](super::ExpiringStoreBuilder::resolution) later. The time is stored with the access times, so the
-    ///    sweeps can be of different programs. [`sweep_all`](Self::sweep_all) holds back none.
+    ///    sweeps can be of different programs. [`sweep_all`](Self::sweep_all) removes them at once.
     ///
     /// # Errors
     /// Returns [`StoreError::Failure`] if the storage fails or the access times cannot be read

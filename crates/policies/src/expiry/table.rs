@@ -161,7 +161,7 @@ impl<S: Store> Table<S> {
     }
 
     /// Applies `batch` and stores `times`, if any, provided that the record meets the precondition `required`. Returns
-    /// whether it did. No times are stored with a batch that changes the record itself, as one that removes all records.
+    /// whether it did. A batch that changes the record itself stores no times.
     ///
     /// # Errors
     /// Returns the errors of the batch, which do not mention the record.

@@ -150,7 +150,7 @@ fn a_session_does_not_create_a_forgotten_memory_again() {
             let refused = agent.ask(&session, &call(id, create(path, "text"))).to_string();
             assert!(refused.contains("there is no memory store"), "{is_local}: {refused}");
         }
-        // Who may create it makes a new one, in which the session goes on.
+        // The session continues in a new memory of this name.
         creator.ask(&creating, &call(2, create("/memories/new", "")));
         let reply = agent.ask(&session, &view(4));
         let listing = text(&reply);
