@@ -77,8 +77,8 @@ pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;
 /// clock is set back, expired files that were not yet removed become visible again. A clock that runs behind makes the
 /// files used with it expire earlier for other machines, and a clock that runs ahead makes the files of others expire
 /// early. Keep clocks correct to within a fraction of the idle time. A sweep that would remove most files
-/// [waits](Self::sweep), in case the clock is wrong. A clock before 2025 counts as unset: nothing expires and nothing is
-/// recorded.
+/// [waits](Self::sweep), in case the clock is wrong. A clock before 2025 counts as unset: nothing expires, and no use
+/// is recorded.
 ///
 /// # Combination with other policies
 /// - All programs must set the same idle time, resolution and pins. A program without this policy sees all files, and
