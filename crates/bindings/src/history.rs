@@ -79,7 +79,7 @@ impl Change {
 pub(crate) async fn perform(memory: &Memory, request: &str) -> Result<Value, CallError> {
     let history = memory.history().ok_or_else(|| CallError::History("the memory has no history".to_owned()))?;
     let request = serde_json::from_str(request).map_err(|error| CallError::History(error.to_string()))?;
-    let entry = match request {
+    let taken_back = match request {
         HistoryRequest::Log { path, actor, command, before, limit } => {
             let mut filter = LogFilter::new();
             if let Some(path) = path {
@@ -97,8 +97,10 @@ pub(crate) async fn perform(memory: &Memory, request: &str) -> Result<Value, Cal
             return Ok(json!(text.map_err(|_| StoreError::NotText { path })?));
         }
         HistoryRequest::Diff { from, to, path } => {
-            let differences = history.diff(from, to, &parse(&path)?).await?;
-            return Ok(json!(differences.iter().map(|difference| difference.unified()).collect::<String>()));
+            let differences = history.diff(from, to, &parse(&path)?, usize::MAX).await?;
+            let unknown = differences.unknown.iter().map(|path| format!("The texts of {path} are not known\n"));
+            let known = differences.files.iter().map(|difference| difference.unified());
+            return Ok(json!(known.chain(unknown).collect::<String>()));
         }
         HistoryRequest::Clear {} => {
             history.clear().await?;
@@ -108,9 +110,11 @@ pub(crate) async fn perform(memory: &Memory, request: &str) -> Result<Value, Cal
         HistoryRequest::Redo { change } => change.of(history)?.redo().await?,
         HistoryRequest::Revert { entries, change } => change.of(history)?.revert(&entries).await?,
         HistoryRequest::Restore { path, to, change } => change.of(history)?.restore(&parse(&path)?, to).await?,
-        HistoryRequest::Redact { entries, change } => change.of(history)?.redact(&entries).await?,
+        HistoryRequest::Redact { entries, change } => return Ok(json!(change.of(history)?.redact(&entries).await?)),
     };
-    Ok(json!(entry))
+    let mut entry = json!(taken_back.entry);
+    entry["missing"] = json!(taken_back.missing);
+    Ok(entry)
 }
 
 fn parse(path: &str) -> Result<StorePath, CallError> {

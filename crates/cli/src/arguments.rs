@@ -513,9 +513,9 @@ pub(crate) struct VerifyArguments {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Repair the log of a store in a bucket first
+    /// Repair the log of a store in a bucket and damaged histories first
     ///
-    /// Losses are reported. Copy the bucket first, and run only one repair at a time.
+    /// Losses are reported. Copy the store first, and run only one repair at a time.
     #[arg(long, conflicts_with = "all")]
     pub(crate) repair: bool,
 

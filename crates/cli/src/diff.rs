@@ -50,7 +50,12 @@ async fn differences(arguments: &DiffArguments) -> Result<Vec<FileDiff>, Failure
     if let (Side::Point(from), Side::Point(to), Some((_, history))) = (&arguments.from, to, &history) {
         let from = history::number(*from, history).await.context(READING)?;
         let to = history::number(*to, history).await.context(READING)?;
-        return history.diff(from, to, &path).await.context(READING);
+        let found = history.diff(from, to, &path, usize::MAX).await.context(READING)?;
+        for path in found.unknown {
+            let path = on_one_line(path.as_str());
+            eprint_line(&format!("memory-tool: {path} may differ: its contents on one side are not kept"));
+        }
+        return Ok(found.files);
     }
     let history = history.as_ref().map(|(_, history)| history);
     let (from, to) = (store_of(&arguments.from, arguments, history).await?, store_of(to, arguments, history).await?);

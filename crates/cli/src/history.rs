@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use memory_tool::history::{Entry, FileChange, FileDiff, History, HistoryError, LogFilter, Origin};
+use memory_tool::history::{Entry, FileChange, FileDiff, History, HistoryError, LogFilter, Origin, TakenBack};
 use memory_tool::store::StorePath;
 use memory_tool::{Memory, Store};
 use serde::Serialize;
@@ -66,7 +66,7 @@ pub(crate) async fn newest(history: Option<&StoreHistory>) -> Result<String, Fai
 /// Takes back the last change, for `/undo`.
 #[cfg(feature = "chat")]
 pub(crate) async fn undo_last(history: Option<&StoreHistory>) -> Result<String, Failure> {
-    required(history)?.undo(1).await.map(|entry| entry_text(Colors::NONE, &entry)).map_err(failure)
+    required(history)?.undo(1).await.map(|undone| entry_text(Colors::NONE, &undone.entry)).map_err(failure)
 }
 
 pub(crate) fn required(history: Option<&StoreHistory>) -> Result<&StoreHistory, Failure> {
@@ -150,14 +150,21 @@ pub(crate) fn redact(arguments: &RedactArguments) -> Result<(), Failure> {
 fn change(
     arguments: &HistoryChangeArgument,
     force: bool,
-    make: impl AsyncFnOnce(StoreHistory) -> Result<Entry, HistoryError>,
+    make: impl AsyncFnOnce(StoreHistory) -> Result<TakenBack, HistoryError>,
 ) -> Result<(), Failure> {
-    let entry = run_until_interrupted(CLEANUP_TIME, async {
+    let taken_back = run_until_interrupted(CLEANUP_TIME, async {
         let (_memory, history) = open_to_change(arguments).await?;
         let history = if force { history.forced() } else { history };
         make(history).await.map_err(failure)
     })?;
-    write_entries(arguments.history.json, &[entry], &[])
+    write_entries(arguments.history.json, &[taken_back.entry], &[])?;
+    for path in taken_back.missing {
+        eprint_line(&format!(
+            "memory-tool: left {} as it was: its earlier contents are not kept",
+            on_one_line(path.as_str())
+        ));
+    }
+    Ok(())
 }
 
 fn failure(error: HistoryError) -> Failure {
@@ -227,9 +234,10 @@ fn entry_text(colors: Colors, entry: &Entry) -> String {
         (_, command) => command.clone().unwrap_or_default(),
     };
     let changes = entry.changes.iter().map(|change| format!("    {}\n", change_text(colors, change)));
-    let redacted = (entry.is_redacted && entry.changes.is_empty()).then(|| "    redacted\n".to_owned());
+    let lost =
+        (entry.is_redacted && entry.changes.is_empty()).then(|| "    lost: what it changed is not known\n".to_owned());
     let head = format!("{number}\n{}Date:    {date}\nCommand: {action}\n", actor.collect::<String>());
-    head + &changes.chain(redacted).collect::<String>()
+    head + &changes.chain(lost).collect::<String>()
 }
 
 fn change_text(colors: Colors, change: &FileChange) -> String {

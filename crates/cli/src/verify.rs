@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::arguments::{StoreArgument, VerifyArguments};
 use crate::escapes::on_one_line;
 use crate::exit_status::ExitStatus;
-use crate::failure::{Context as _, Failure};
+use crate::failure::{Context as _, Failure, eprint_line};
 use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memories::{self, Named, Place};
 use crate::memory;
@@ -23,7 +23,7 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<ExitStatus, Failure> {
     let places = if all.all { Some(memories::stores(&store.url, &store.options())?) } else { None };
     memories::for_each(places, one, *json, |place, memory| {
         let (report, others) = run_until_interrupted(CLEANUP_TIME, async {
-            let lost = if arguments.repair { repair(store).await? } else { Vec::new() };
+            let lost = if arguments.repair { repair(place, store).await? } else { Vec::new() };
             let (mut report, others) = verify(place, store.options(), all.all).await?;
             report.problems.extend(lost);
             Ok::<_, Failure>((report, others))
@@ -55,13 +55,21 @@ async fn verify(
     Ok((report.context("cannot verify the store")?, others))
 }
 
-/// Repairs the log of a store in a bucket. Returns what could not be recovered.
-async fn repair(store: &StoreArgument) -> Result<Vec<Problem>, Failure> {
-    let StoreUrl::Bucket { url } = &store.url else {
-        return Err(Failure::new("nothing to repair: only stores in buckets have a log that can be repaired"));
-    };
-    let repaired = memory::bucket(url)?.options(OpenOptions::new().timeout(store.timeout.timeout.0)).repair().await;
-    Ok(repaired.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?.lost)
+/// Repairs the log of a store in a bucket, and damaged histories. Returns what could not be recovered.
+async fn repair(place: &Place, store: &StoreArgument) -> Result<Vec<Problem>, Failure> {
+    let mut lost = Vec::new();
+    if let StoreUrl::Bucket { url } = &store.url {
+        let options = OpenOptions::new().timeout(store.timeout.timeout.0);
+        let repaired = memory::bucket(url)?.options(options).repair().await;
+        lost = repaired.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?.lost;
+    }
+    let mut options = store.options();
+    options.must_exist = true;
+    let memory = memory::open(&place.url, &options).await?;
+    for done in memory.repair_histories().await.context("cannot repair the history")? {
+        eprint_line(&format!("memory-tool: {}", on_one_line(&done)));
+    }
+    Ok(lost)
 }
 
 #[derive(Debug, Serialize)]

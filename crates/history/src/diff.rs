@@ -9,7 +9,8 @@ use similar::TextDiff;
 use crate::entry::{Digest, FileChange};
 use crate::error::HistoryError;
 use crate::log::{Log, Tip};
-use crate::past::{Backwards, Files, Reader, Source, files_after};
+use crate::past::{Backwards, Files, Past, Reader, Source};
+use crate::store::HistoryStore;
 
 /// How a file differs between two entries or two stores.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -85,15 +86,16 @@ impl FileDiff {
     }
 }
 
-/// How an entry changed files. Renames of files, which do not change them, are only in the [entry](crate::Entry).
+/// How files differ between two entries, or before and after one. Renames of files, which do not change them, are only
+/// in the [entry](crate::Entry).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
-pub struct EntryDiff {
-    /// The changed files, in the order of the entry.
+pub struct Differences {
+    /// The files that differ, in the order of the entry or of their paths.
     pub files: Vec<FileDiff>,
-    /// The changed files whose contents before or after the entry are not kept or were redacted.
+    /// Files that may differ, because their contents on one side are not kept or were redacted.
     pub unknown: Vec<StorePath>,
-    /// The number of changed files beyond the limit.
+    /// The number of files that may differ beyond the limit.
     pub more: usize,
 }
 
@@ -110,38 +112,64 @@ async fn file(store: &(impl Store + ?Sized), path: &StorePath) -> Result<Option<
     Ok(store.read_opts(path, ReadOptions::new()).await?.into_file().map(|file| file.content))
 }
 
-/// The differences of at most `limit` files at or under a path between two entries, and the number of other files that
-/// may differ.
+/// The differences of at most `limit` files at or under a path between two entries.
 pub(crate) async fn between<S: Store>(
-    log: &Log<S>,
-    tip: &Arc<Tip>,
+    store: &HistoryStore<S>,
     (from, to): (u64, u64),
     path: &StorePath,
     limit: usize,
-) -> Result<(Vec<FileDiff>, usize), HistoryError> {
-    let (before, after) = (files_after(log, tip, from).await?, files_after(log, tip, to).await?);
-    let paths: BTreeSet<_> = before.under(path).chain(after.under(path)).map(|(path, _)| path.clone()).collect();
-    // Each keeps the contents of the last entry that it read.
-    let (mut old, mut new) = (Reader::new(log, tip), Reader::new(log, tip));
-    let (mut differences, mut more) = (Vec::new(), 0);
-    for path in paths {
-        if before.0.get(&path) == after.0.get(&path) {
+) -> Result<Differences, HistoryError> {
+    let (before, after) = (Past::new(store.clone(), from), Past::new(store.clone(), to));
+    let mut found = Differences::default();
+    for path in differing(store, (&before, &after), path).await? {
+        if found.files.len() + found.unknown.len() == limit {
+            found.more += 1;
             continue;
         }
-        if differences.len() == limit {
-            more += 1;
-            continue;
-        }
-        let difference = FileDiff {
-            before: content(&mut old, &before, &path).await?,
-            after: content(&mut new, &after, &path).await?,
-            path,
-        };
-        if difference.before != difference.after {
-            differences.push(difference);
+        match (past_content(&before, &path).await, past_content(&after, &path).await) {
+            (Err(HistoryError::NotKept { .. } | HistoryError::Redacted { .. }), _)
+            | (_, Err(HistoryError::NotKept { .. } | HistoryError::Redacted { .. })) => found.unknown.push(path),
+            (before, after) => {
+                let (before, after) = (before?, after?);
+                if before != after {
+                    found.files.push(FileDiff { path, before, after });
+                }
+            }
         }
     }
-    Ok((differences, more))
+    Ok(found)
+}
+
+/// The files at or under a path whose contents come from different places.
+async fn differing<S: Store>(
+    store: &HistoryStore<S>,
+    (before, after): (&Past<S>, &Past<S>),
+    path: &StorePath,
+) -> Result<BTreeSet<StorePath>, HistoryError> {
+    let (log, mut attempts) = (store.log(), store.log().attempts());
+    loop {
+        let tip = log.load().await?;
+        let files = match before.files(&tip).await {
+            Ok(before) => after.files(&tip).await.map(|after| (before, after)),
+            Err(error) => Err(error),
+        };
+        match files {
+            Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
+            Err(error) => return Err(error),
+            Ok((before, after)) => {
+                let paths: BTreeSet<_> = before.under(path).chain(after.under(path)).map(|(path, _)| path).collect();
+                let differ = |path: &&StorePath| before.0.get(*path) != after.0.get(*path);
+                return Ok(paths.into_iter().filter(differ).cloned().collect());
+            }
+        }
+    }
+}
+
+async fn past_content<S: Store>(past: &Past<S>, path: &StorePath) -> Result<Option<Vec<u8>>, HistoryError> {
+    match past.read(path).await? {
+        Node::File(file) => Ok(Some(file.content)),
+        _ => Ok(None),
+    }
 }
 
 async fn content<S: Store>(
@@ -162,7 +190,7 @@ pub(crate) async fn of_entry<S: Store>(
     tip: &Arc<Tip>,
     number: u64,
     limit: usize,
-) -> Result<EntryDiff, HistoryError> {
+) -> Result<Differences, HistoryError> {
     let (mut files, mut kept_later) = (Files::present(log, tip).await?, BTreeMap::new());
     let mut later = Backwards::from(log, tip, tip.newest());
     let entry = loop {
@@ -177,8 +205,8 @@ pub(crate) async fn of_entry<S: Store>(
     };
     let mut before = files.clone();
     before.take_back(&entry);
-    let (mut old_reader, mut new_reader) = (Reader::new(log, tip), Reader::new(log, tip));
-    let mut found = EntryDiff::default();
+    let (mut old_reader, mut new_reader) = (Reader::new(log, tip, None), Reader::new(log, tip, None));
+    let mut found = Differences::default();
     for change in &entry.changes {
         let (path, hash) = match change {
             FileChange::Write { path, after, .. } => (path, Some(after)),

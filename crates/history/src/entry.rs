@@ -1,11 +1,14 @@
 //! [`Entry`]: one change of the memory, for people and in its stored form.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
 use memory_tool_core::StorePath;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+
+use crate::hex::{Hash, Hex, Id};
 
 /// One change of the memory: a batch that changed files.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
@@ -13,6 +16,10 @@ use sha2::{Digest as _, Sha256};
 pub struct Entry {
     /// The number. The first entry of a memory is 1, and no number is left out.
     pub number: u64,
+    /// The identity. After a memory was restored, cleared or made again, another entry can have the same number.
+    pub id: Id,
+    /// The identity of the entry before, or of the history.
+    pub(crate) after: Id,
     /// The time by the clock of the machine that made the change, to the millisecond.
     #[serde(with = "milliseconds")]
     pub time: SystemTime,
@@ -27,13 +34,102 @@ pub struct Entry {
     pub origin: Origin,
     /// The changes of files, in the order of the batch.
     pub changes: Vec<FileChange>,
-    /// Whether changes were [redacted](crate::History::redact). Then the list is empty, or has them as
-    /// [`FileChange::Redacted`].
+    /// Whether changes were [redacted](crate::History::redact): the list has them as [`FileChange::Redacted`]. An
+    /// empty list means that the entry was damaged or missing, so that its changes are not known.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_redacted: bool,
 }
 
+/// Names an entry: by its number, and by its identity if the entry with this number may be another one by now. Displayed
+/// and parsed as `{number}` or `{number}-{id}`.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[non_exhaustive]
+pub struct EntryRef {
+    /// The number.
+    pub number: u64,
+    /// The identity. `None` names any entry with the number.
+    pub id: Option<Id>,
+}
+
+impl EntryRef {
+    /// Names the entry with this number and identity.
+    pub fn with_id(number: u64, id: Id) -> Self {
+        Self { number, id: Some(id) }
+    }
+}
+
+impl From<u64> for EntryRef {
+    fn from(number: u64) -> Self {
+        Self { number, id: None }
+    }
+}
+
+impl From<&u64> for EntryRef {
+    fn from(number: &u64) -> Self {
+        Self::from(*number)
+    }
+}
+
+impl From<&Entry> for EntryRef {
+    fn from(entry: &Entry) -> Self {
+        Self { number: entry.number, id: Some(entry.id) }
+    }
+}
+
+impl fmt::Display for EntryRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.id {
+            Some(id) => write!(f, "{}-{id}", self.number),
+            None => write!(f, "{}", self.number),
+        }
+    }
+}
+
+/// The text does not name an entry.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("not the number of an entry")]
+#[non_exhaustive]
+pub struct InvalidEntryRef;
+
+impl FromStr for EntryRef {
+    type Err = InvalidEntryRef;
+
+    fn from_str(text: &str) -> Result<Self, InvalidEntryRef> {
+        let (number, id) = text.split_once('-').map_or((text, None), |(number, id)| (number, Some(id)));
+        let id = id.map(|id| Id::try_from(id.to_owned()).map_err(|_| InvalidEntryRef)).transpose()?;
+        Ok(Self { number: number.parse().map_err(|_| InvalidEntryRef)?, id })
+    }
+}
+
 impl Entry {
+    /// The command of a batch that writes a new file and removes another one, which moves the file with new contents.
+    pub const MOVE: &'static str = "api_update";
+
+    /// The old path of a file that the entry [moved](Self::MOVE) with new contents.
+    pub(crate) fn moved_from(&self) -> Option<&StorePath> {
+        match self.changes.as_slice() {
+            [FileChange::Write { before: None, .. }, FileChange::Remove { path, .. }] if self.is_move() => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Whether a change belongs to the one before it, so that it is no version of its own.
+    pub(crate) fn is_part_of_move(&self, index: usize) -> bool {
+        let writes =
+            matches!(self.changes.first(), Some(FileChange::Write { before: None, .. } | FileChange::Redacted { .. }));
+        index == 1 && self.changes.len() == 2 && writes && self.is_move()
+    }
+
+    fn is_move(&self) -> bool {
+        self.command.as_deref() == Some(Self::MOVE)
+    }
+
+    pub(crate) fn without_changes(&self) -> Self {
+        let (actor, command) = (self.actor.clone(), self.command.clone());
+        let Self { number, id, after, time, ref origin, is_redacted, .. } = *self;
+        Self { number, id, after, time, actor, command, origin: origin.clone(), changes: Vec::new(), is_redacted }
+    }
+
     /// The total size of the kept contents.
     pub(crate) fn kept_bytes(&self) -> u64 {
         self.kept().fold(0, |bytes, kept| bytes.saturating_add(kept.digest.size))
@@ -91,6 +187,19 @@ impl Origin {
     }
 }
 
+/// What a change did to a file.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum Operation {
+    /// The file was created.
+    Created,
+    /// The contents or the path were changed.
+    Modified,
+    /// The file was removed.
+    Deleted,
+}
+
 /// A change of a file or directory in an [`Entry`].
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
@@ -123,9 +232,18 @@ pub enum FileChange {
         /// The new path.
         to: StorePath,
     },
-    /// The change was [redacted](crate::History::redact_change).
+    /// The change was [redacted](crate::History::redact).
     #[non_exhaustive]
     Redacted {
+        /// The [identities](crate::FileVersion::file) of the changed files.
+        files: Vec<Id>,
+        /// What was done.
+        operation: Operation,
+        /// Whether the files were renamed.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_rename: bool,
+        /// The number of the entry of the redaction.
+        by: u64,
         /// The contents before. An earlier change wrote them.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<Kept>,
@@ -141,10 +259,16 @@ impl FileChange {
         }
     }
 
+    /// All paths of the change.
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &StorePath> {
+        let from = if let Self::Rename { from, .. } = self { Some(from) } else { None };
+        from.into_iter().chain(self.path())
+    }
+
     /// The contents that the change replaced or removed.
     pub fn before(&self) -> Option<&Kept> {
         match self {
-            Self::Write { before, .. } | Self::Redacted { before } => before.as_ref(),
+            Self::Write { before, .. } | Self::Redacted { before, .. } => before.as_ref(),
             Self::Remove { before, .. } => Some(before),
             Self::Rename { .. } => None,
         }
@@ -154,9 +278,9 @@ impl FileChange {
     pub(crate) fn forget_before(&mut self) {
         match self {
             Self::Write { before: Some(before), .. }
-            | Self::Redacted { before: Some(before) }
+            | Self::Redacted { before: Some(before), .. }
             | Self::Remove { before, .. } => before.digest = None,
-            Self::Write { before: None, .. } | Self::Redacted { before: None } | Self::Rename { .. } => {}
+            Self::Write { before: None, .. } | Self::Redacted { before: None, .. } | Self::Rename { .. } => {}
         }
     }
 
@@ -195,55 +319,7 @@ pub struct Digest {
 
 impl Digest {
     pub(crate) fn of(content: &[u8]) -> Self {
-        Self { size: content.len() as u64, sha256: Hash(Sha256::digest(content).into()) }
-    }
-}
-
-/// A SHA-256 hash, displayed in hexadecimal.
-#[derive(Clone, Copy, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Hash([u8; 32]);
-
-impl Hash {
-    /// The bytes.
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-}
-
-impl fmt::Display for Hash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Hash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl From<Hash> for String {
-    fn from(hash: Hash) -> Self {
-        hash.to_string()
-    }
-}
-
-impl TryFrom<String> for Hash {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        const NOT_A_HASH: &str = "not a SHA-256 in hexadecimal";
-        let digits = text.as_bytes();
-        let mut bytes = [0; 32];
-        if digits.len() != 2 * bytes.len() {
-            return Err(NOT_A_HASH);
-        }
-        let value = |digit: u8| char::from(digit).to_digit(16).map(|value| value as u8).ok_or(NOT_A_HASH);
-        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
-            *byte = value(pair[0])? << 4 | value(pair[1])?;
-        }
-        Ok(Self(bytes))
+        Self { size: content.len() as u64, sha256: Hex::new(Sha256::digest(content).into()) }
     }
 }
 
@@ -253,7 +329,7 @@ pub(crate) fn millis(time: SystemTime) -> u64 {
     since_1970.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-mod milliseconds {
+pub(crate) mod milliseconds {
     use serde::{Deserializer, Serializer};
 
     use super::*;
@@ -261,11 +337,11 @@ mod milliseconds {
     /// RFC 3339 has no later years.
     const YEAR_10_000: Duration = Duration::from_secs(253_402_300_800);
 
-    pub(super) fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_u64(millis(*time))
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
         let since_1970 =
             Some(Duration::from_millis(u64::deserialize(deserializer)?)).filter(|time| *time < YEAR_10_000);
         let time = since_1970.and_then(|time| SystemTime::UNIX_EPOCH.checked_add(time));

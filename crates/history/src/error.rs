@@ -16,6 +16,12 @@ pub enum HistoryError {
         /// The number of the newest entry, or 0.
         newest: u64,
     },
+    /// The history was cleared, restored or made again, so that the number belongs to another entry.
+    #[error("entry {number} is another one now: the history was cleared or restored")]
+    OtherEntry {
+        /// The number.
+        number: u64,
+    },
     /// An entry was removed because of the [limits](crate::Limits).
     #[error("the history before entry {oldest} was removed because of its limits")]
     Forgotten {
@@ -90,8 +96,8 @@ impl From<StoreError> for HistoryError {
 }
 
 impl HistoryError {
-    /// Converts the error for a program that reads the past as a store.
-    pub(crate) fn into_store_error(self) -> StoreError {
+    /// Converts the error, for a program that has only errors of stores.
+    pub fn into_store_error(self) -> StoreError {
         match self {
             Self::Store(error) => error,
             error => StoreError::failure(ErrorKind::Other, READING, error),

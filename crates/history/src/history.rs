@@ -1,21 +1,26 @@
 //! [`History`]: what changed, and how to take it back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use memory_tool_core::{Actor, Batch, Node, ReadOnlyStore, Store, StoreError, StorePath};
+use memory_tool_core::{Actor, Batch, ErrorKind, Node, ReadOnlyStore, ReadOptions, Store, StoreError, StorePath};
 
+use crate::appending::Edits;
 use crate::check::{self, HistoryReport};
-use crate::diff::{self, EntryDiff, FileDiff};
-use crate::entry::Entry;
+use crate::diff::{self, Differences};
+use crate::entry::{Entry, EntryRef, Origin};
 use crate::error::HistoryError;
-use crate::log::{Attempts, Tip};
+use crate::log::Tip;
 use crate::past::{Backwards, Past};
+use crate::plan::Plan;
 use crate::records::{self, IndexedBlock};
 use crate::redaction;
 use crate::related;
+use crate::repair;
 use crate::store::HistoryStore;
-use crate::undo::{self, Force, Goal};
+use crate::undo::{Force, Goal, Planner};
+use crate::version_cache::{LogEnd, VersionCache};
 
 /// The history of a memory, from [`HistoryStore::history`].
 ///
@@ -24,19 +29,28 @@ use crate::undo::{self, Force, Goal};
 #[derive(Debug)]
 pub struct History<S> {
     store: HistoryStore<S>,
+    /// The store that gets the batches.
+    above: Arc<dyn Store>,
     actor: Option<Actor>,
     force: Force,
 }
 
 impl<S> Clone for History<S> {
     fn clone(&self) -> Self {
-        Self { store: self.store.clone(), actor: self.actor.clone(), force: self.force }
+        Self { actor: self.actor.clone(), above: Arc::clone(&self.above), force: self.force, store: self.store.clone() }
     }
 }
 
 impl<S: Store> History<S> {
     pub(crate) fn new(store: HistoryStore<S>) -> Self {
-        Self { store, actor: None, force: Force::No }
+        let above = Arc::new(store.clone());
+        Self { store, above, actor: None, force: Force::No }
+    }
+
+    /// Applies all changes through a store over this one, so that its policies check and record them.
+    pub fn through(mut self, above: Arc<dyn Store>) -> Self {
+        self.above = above;
+        self
     }
 
     /// Sets the actor of the entries that this handle adds.
@@ -52,12 +66,21 @@ impl<S: Store> History<S> {
         self
     }
 
+    /// Whether there is a history, perhaps without entries.
+    ///
+    /// # Errors
+    /// [`HistoryError::Store`].
+    pub async fn is_started(&self) -> Result<bool, HistoryError> {
+        let head = self.store.inner().read_opts(&records::head(), ReadOptions::new()).await?;
+        Ok(!matches!(head, Node::Absent))
+    }
+
     /// Lists entries, newest first.
     ///
     /// # Errors
     /// [`HistoryError::Store`].
     pub async fn entries(&self, filter: &LogFilter) -> Result<Vec<Entry>, HistoryError> {
-        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
         loop {
             let tip = log.load().await?;
             match self.entries_at(&tip, filter).await {
@@ -149,33 +172,12 @@ impl<S: Store> History<S> {
         }
     }
 
-    /// The differences of the files at or under a path between two entries.
+    /// The differences of the files at or under a path between two entries, for at most `limit` files.
     ///
     /// # Errors
-    /// [`HistoryError::NotKept`] and the errors of [`at`](Self::at).
-    pub async fn diff(&self, from: u64, to: u64, path: &StorePath) -> Result<Vec<FileDiff>, HistoryError> {
-        Ok(self.diff_at_most(from, to, path, usize::MAX).await?.0)
-    }
-
-    /// [`diff`](Self::diff) of at most `limit` files, and the number of other files that may differ.
-    ///
-    /// # Errors
-    /// The errors of [`diff`](Self::diff).
-    pub async fn diff_at_most(
-        &self,
-        from: u64,
-        to: u64,
-        path: &StorePath,
-        limit: usize,
-    ) -> Result<(Vec<FileDiff>, usize), HistoryError> {
-        let (log, mut attempts) = (self.store.log(), Attempts::default());
-        loop {
-            let tip = log.load().await?;
-            match diff::between(log, &tip, (from, to), path, limit).await {
-                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
-                outcome => return outcome,
-            }
-        }
+    /// The errors of [`at`](Self::at).
+    pub async fn diff(&self, from: u64, to: u64, path: &StorePath, limit: usize) -> Result<Differences, HistoryError> {
+        diff::between(&self.store, (from, to), path, limit).await
     }
 
     /// How an entry changed files, for at most `limit` of them. The redaction of later entries hides only the contents
@@ -183,9 +185,9 @@ impl<S: Store> History<S> {
     ///
     /// # Errors
     /// The errors of [`entry`](Self::entry).
-    pub async fn entry_diff(&self, number: u64, limit: usize) -> Result<EntryDiff, HistoryError> {
+    pub async fn entry_diff(&self, number: u64, limit: usize) -> Result<Differences, HistoryError> {
         self.entry(number).await?;
-        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
         loop {
             let tip = log.load().await?;
             match diff::of_entry(log, &tip, number, limit).await {
@@ -200,16 +202,16 @@ impl<S: Store> History<S> {
     /// # Errors
     /// [`HistoryError::NothingToUndo`] if there are fewer changes, [`HistoryError::Changed`], and the errors of
     /// [`at`](Self::at).
-    pub async fn undo(&self, count: usize) -> Result<Entry, HistoryError> {
-        self.reach(&Goal::Undo(count)).await
+    pub async fn undo(&self, count: usize) -> Result<TakenBack, HistoryError> {
+        self.reach(Goal::Undo(count)).await
     }
 
     /// Takes back the last [`undo`](Self::undo). A new change ends the line of undos.
     ///
     /// # Errors
     /// [`HistoryError::NothingToRedo`], [`HistoryError::Changed`], and the errors of [`at`](Self::at).
-    pub async fn redo(&self) -> Result<Entry, HistoryError> {
-        self.reach(&Goal::Redo).await
+    pub async fn redo(&self) -> Result<TakenBack, HistoryError> {
+        self.reach(Goal::Redo).await
     }
 
     /// Takes back certain entries, such as all of an actor, in any order. Files that other
@@ -217,19 +219,26 @@ impl<S: Store> History<S> {
     ///
     /// # Errors
     /// [`HistoryError::Changed`], and the errors of [`entry`](Self::entry) and [`at`](Self::at).
-    pub async fn revert(&self, entries: &[u64]) -> Result<Entry, HistoryError> {
-        self.reach(&Goal::Revert(entries.to_vec())).await
+    pub async fn revert(
+        &self,
+        entries: impl IntoIterator<Item: Into<EntryRef>> + Send,
+    ) -> Result<TakenBack, HistoryError> {
+        self.reach(Goal::Revert(refs(entries))).await
     }
 
     /// Checks whether [`revert`](Self::revert) of these entries would succeed now.
     ///
     /// # Errors
     /// The errors of [`revert`](Self::revert).
-    pub async fn check_revert(&self, entries: &[u64]) -> Result<(), HistoryError> {
-        let (log, mut attempts) = (self.store.log(), Attempts::default());
+    pub async fn check_revert(
+        &self,
+        entries: impl IntoIterator<Item: Into<EntryRef>> + Send,
+    ) -> Result<(), HistoryError> {
+        let goal = Goal::Revert(refs(entries));
+        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
         loop {
             let tip = log.load().await?;
-            match undo::plan(log, &tip, &Goal::Revert(entries.to_vec()), self.force).await {
+            match Planner::new(&self.store, goal.clone(), self.force).plan(&tip).await {
                 Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
                 outcome => return outcome.map(drop),
             }
@@ -240,50 +249,75 @@ impl<S: Store> History<S> {
     ///
     /// # Errors
     /// [`HistoryError::Unchanged`] if nothing differs, and the errors of [`at`](Self::at).
-    pub async fn restore(&self, path: &StorePath, number: u64) -> Result<Entry, HistoryError> {
-        self.reach(&Goal::Restore(path.clone(), number)).await
+    pub async fn restore(
+        &self,
+        path: &StorePath,
+        entry: impl Into<EntryRef> + Send,
+    ) -> Result<TakenBack, HistoryError> {
+        self.reach(Goal::Restore(path.clone(), entry.into())).await
     }
 
-    async fn reach(&self, goal: &Goal) -> Result<Entry, HistoryError> {
-        let (log, mut attempts) = (self.store.log(), Attempts::default());
+    async fn reach(&self, goal: Goal) -> Result<TakenBack, HistoryError> {
+        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
+        let command = goal.command();
+        let mut planner = Planner::new(&self.store, goal, self.force);
         loop {
             let tip = log.load().await?;
-            let outcome = match undo::plan(log, &tip, goal, self.force).await {
-                Ok((batch, origin)) => {
-                    let batch = match &self.actor {
-                        Some(actor) => batch.by(actor.clone()),
-                        None => batch,
-                    };
-                    self.store.commit_at(&tip, &batch, origin).await.map_err(HistoryError::from)
-                }
+            let outcome = match planner.plan(&tip).await {
+                Ok((batch, origin)) => self.apply(&tip, batch.for_command(command), origin, Edits::default()).await,
                 Err(error) => Err(error),
             };
             match outcome {
                 // A file was changed after it was read.
-                Err(HistoryError::Store(StoreError::VersionMismatch { path })) if !path.is_record() => {}
+                Err(HistoryError::Store(StoreError::VersionMismatch { path })) if !path.is_record() => {
+                    attempts.count()?;
+                    planner.forget(&path);
+                }
                 Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
-                outcome => return outcome,
+                outcome => return outcome.map(|entry| planner.taken_back(entry)),
             }
         }
     }
 
-    /// Removes the contents, paths, sizes and hashes of entries from the history. Times, actors and commands stay. It
-    /// replaces a damaged entry that is in no block yet.
+    /// Applies a batch with its entry through the policies, if this is still the end of the log.
+    async fn apply(&self, tip: &Arc<Tip>, batch: Batch, origin: Origin, edits: Edits) -> Result<Entry, HistoryError> {
+        let planned = self.store.log().plans.add(Plan { tip: Arc::clone(tip), origin, edits })?;
+        let batch = self.actor.iter().cloned().fold(planned.mark(batch), Batch::by);
+        self.above.apply(batch).await?;
+        let missing = || StoreError::failure(ErrorKind::Other, "writing the history", "the batch did not reach it");
+        Ok(planned.added().ok_or_else(missing)?)
+    }
+
+    /// Removes the contents, paths, sizes and hashes of entries from the history. Times, actors and commands stay, and
+    /// the random identities of the files. It replaces a damaged entry that is in no block yet.
     ///
     /// The present files are not history: correct them first. The page of the crate explains when the storage no longer
     /// has the bytes.
     ///
     /// # Errors
     /// The errors of [`entry`](Self::entry).
-    pub async fn redact(&self, entries: &[u64]) -> Result<Entry, HistoryError> {
-        let (log, mut attempts) = (self.store.log(), Attempts::default());
+    pub async fn redact(&self, entries: impl IntoIterator<Item: Into<EntryRef>> + Send) -> Result<Entry, HistoryError> {
+        let entries = refs(entries);
+        let numbers: BTreeSet<_> = entries.iter().map(|entry| entry.number).collect();
+        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
         loop {
             let tip = log.load().await?;
-            match redaction::redact(&self.store, &tip, entries, self.actor.as_ref()).await {
+            let edits = redaction::of_entries(log, &tip, &entries).await;
+            match self.apply_redaction(&tip, edits, numbers.iter().rev().copied().collect()).await {
                 Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
                 outcome => return outcome,
             }
         }
+    }
+
+    async fn apply_redaction(
+        &self,
+        tip: &Arc<Tip>,
+        edits: Result<Edits, HistoryError>,
+        numbers: Vec<u64>,
+    ) -> Result<Entry, HistoryError> {
+        let batch = Batch::new().for_command("redact");
+        self.apply(tip, batch, Origin::Redaction(numbers), edits?).await
     }
 
     /// The entry and all others that changed its files, under all their names, newest first. The contents of a file can
@@ -293,7 +327,7 @@ impl<S: Store> History<S> {
     /// The errors of [`entry`](Self::entry).
     pub async fn related(&self, number: u64) -> Result<Vec<Entry>, HistoryError> {
         self.entry(number).await?;
-        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
         loop {
             let tip = log.load().await?;
             match related::to_entry(log, &tip, number).await {
@@ -308,11 +342,12 @@ impl<S: Store> History<S> {
     /// # Errors
     /// [`HistoryError::NoChange`], [`HistoryError::NotKept`] if the change keeps no contents, and the errors of
     /// [`entry`](Self::entry).
-    pub async fn replaced_by(&self, number: u64, index: usize) -> Result<Vec<u8>, HistoryError> {
-        let (log, mut attempts) = (self.store.log(), Attempts::default());
+    pub async fn replaced_by(&self, entry: impl Into<EntryRef> + Send, index: usize) -> Result<Vec<u8>, HistoryError> {
+        let entry = entry.into();
+        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
         loop {
             let tip = log.load().await?;
-            match redaction::kept_contents(log, &tip, (number, index)).await {
+            match redaction::kept_contents(log, &tip, (entry, index)).await {
                 Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
                 outcome => return outcome,
             }
@@ -324,11 +359,17 @@ impl<S: Store> History<S> {
     ///
     /// # Errors
     /// [`HistoryError::NoChange`], and the errors of [`entry`](Self::entry).
-    pub async fn redact_change(&self, change: (u64, usize), keeping: &[(u64, usize)]) -> Result<Entry, HistoryError> {
-        let (log, mut attempts) = (self.store.log(), Attempts::default());
+    pub async fn redact_change(
+        &self,
+        change: (impl Into<EntryRef> + Send, usize),
+        keeping: &[(u64, usize)],
+    ) -> Result<Entry, HistoryError> {
+        let change = (change.0.into(), change.1);
+        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
         loop {
             let tip = log.load().await?;
-            match redaction::redact_change(&self.store, &tip, change, keeping, self.actor.as_ref()).await {
+            let edits = redaction::of_change(log, &tip, change, keeping).await;
+            match self.apply_redaction(&tip, edits, vec![change.0.number]).await {
                 Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
                 outcome => return outcome,
             }
@@ -340,7 +381,7 @@ impl<S: Store> History<S> {
     /// # Errors
     /// [`HistoryError::Store`].
     pub async fn trim(&self) -> Result<u64, HistoryError> {
-        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
         loop {
             let tip = log.load().await?;
             match log.trim(&tip).await {
@@ -355,7 +396,8 @@ impl<S: Store> History<S> {
     /// # Errors
     /// [`HistoryError::Store`].
     pub async fn clear(&self) -> Result<(), HistoryError> {
-        match self.store.apply(Batch::new().remove(records::root())).await {
+        let batch = Batch::new().remove(records::root()).for_command("redact");
+        match self.above.apply(self.actor.iter().cloned().fold(batch, Batch::by)).await {
             Err(StoreError::NotFound { .. }) => Ok(()),
             cleared => Ok(cleared?),
         }
@@ -366,15 +408,39 @@ impl<S: Store> History<S> {
     /// # Errors
     /// [`HistoryError::Store`] if the store cannot be read. Damage is in the report.
     pub async fn verify(&self) -> Result<HistoryReport, HistoryError> {
-        let (log, mut attempts) = (self.store.log(), Attempts::default());
-        loop {
-            let tip = log.load().await?;
-            match check::verify(log, &tip).await {
-                Err(error) => attempts.again(&tip, error)?,
-                Ok(report) => return Ok(report),
-            }
-        }
+        Ok(check::verify(self.store.log()).await?)
     }
+
+    /// Replaces damaged and missing entries by redacted ones, whose changes are not known, and removes the oldest
+    /// entries up to a block that cannot be read. Returns what it did, in words.
+    ///
+    /// # Errors
+    /// [`HistoryError::Store`].
+    pub async fn repair(&self) -> Result<Vec<String>, HistoryError> {
+        Ok(repair::repair(self.store.log()).await?)
+    }
+
+    /// Brings the [versions](Versions) of all files up to date, and returns the end of the log that they are of.
+    ///
+    /// # Errors
+    /// [`HistoryError::Store`].
+    pub async fn refresh(&self, versions: &VersionCache) -> Result<LogEnd, HistoryError> {
+        Ok(versions.refresh(self.store.log()).await?)
+    }
+}
+
+fn refs(entries: impl IntoIterator<Item: Into<EntryRef>>) -> BTreeSet<EntryRef> {
+    entries.into_iter().map(Into::into).collect()
+}
+
+/// The result of taking changes back.
+#[derive(Clone, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct TakenBack {
+    /// The new entry.
+    pub entry: Entry,
+    /// Files that stayed as they were, because their earlier contents had expired, were unreadable or were redacted.
+    pub missing: Vec<StorePath>,
 }
 
 /// Skips blocks that cannot concern a path. `index` loses the blocks that were passed.

@@ -1,26 +1,35 @@
 #![doc = include_str!("../README.md")]
 #![doc(test(attr(deny(warnings))))]
 
+mod appending;
 mod check;
 mod diff;
 mod entry;
 mod error;
+mod hex;
 mod history;
 mod limits;
 mod log;
 mod past;
+mod plan;
 mod recent;
 mod records;
 mod redaction;
 mod related;
+mod repair;
 mod store;
 mod undo;
+mod version_cache;
+mod versions;
 
 pub use check::HistoryReport;
-pub use diff::{EntryDiff, FileDiff};
-pub use entry::{Digest, Entry, FileChange, Hash, Kept, Origin};
+pub use diff::{Differences, FileDiff};
+pub use entry::{Digest, Entry, EntryRef, FileChange, InvalidEntryRef, Kept, Operation, Origin};
 pub use error::HistoryError;
-pub use history::{History, LogFilter};
+pub use hex::{Hash, Hex, Id};
+pub use history::{History, LogFilter, TakenBack};
 pub use limits::Limits;
 pub use past::Past;
 pub use store::HistoryStore;
+pub use version_cache::{LogEnd, VersionCache};
+pub use versions::{FileVersion, InvalidVersionId, TrackedFile, VersionId, Versions};

@@ -1,26 +1,42 @@
 //! [`Log`]: appends entries, and reads them.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
-use memory_tool_core::{Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use memory_tool_core::{
+    Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile, Version,
+};
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::entry::Entry;
+use crate::appending::{Appending, Edits};
+use crate::entry::{Entry, Origin};
+use crate::hex::Id;
 use crate::limits::{BLOCK, Limits};
-use crate::records::{self, Block, Head, IndexedBlock, PART_BYTES, READING, Stored, damaged};
+use crate::past::Backwards;
+use crate::plan::Plans;
+use crate::records::{self, Block, Head, IndexedBlock, READING, Stored, damaged};
+use crate::versions::{Births, Versions};
+
+/// The default of [`OpenOptions::timeout`](memory_tool_core::OpenOptions::timeout).
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The damage that [`History::repair`](crate::History::repair) mends.
+const LACKS_AN_ENTRY: &str = "the log lacks an entry; repair the history, as `memory-tool verify --repair` does";
 
 /// The log of a store.
 ///
-/// A batch that changes files adds the entry with the next number, and requires that the number is free and that the
-/// head has not changed. So the numbers order all batches, and a writer that gets a
-/// number knew the whole log before it.
+/// A batch that changes files adds the entry with the next number. It requires that the number is free, and that the
+/// head and the entry before have not changed. So the numbers order all batches, and a writer that gets a number knew
+/// the whole log before it, also if the store was restored or cleared in between.
 #[derive(Debug)]
 pub(crate) struct Log<S> {
     pub(crate) store: S,
     /// The limits to set. `None` keeps those of the history.
     pub(crate) limits: Option<Limits>,
     pub(crate) clock: fn() -> SystemTime,
+    /// How long an operation tries again while others change the memory.
+    pub(crate) timeout: Duration,
     /// The last known end of the log.
     tip: Mutex<Option<Arc<Tip>>>,
     /// The turn of a writer of this process that lost a number to another one. Without turns, each of many writers
@@ -28,6 +44,8 @@ pub(crate) struct Log<S> {
     pub(crate) turn: AsyncMutex<()>,
     /// The last block that was read with its contents, and the head at that time.
     block: Mutex<Option<(Head, Arc<Vec<Stored>>)>>,
+    /// What operations of this process are about to add, by the names of their marks.
+    pub(crate) plans: Plans,
 }
 
 /// The end of the log at some moment.
@@ -38,8 +56,10 @@ pub(crate) struct Tip {
     required: Precondition,
     /// The next number.
     pub(crate) next: u64,
-    /// The entries that are in no block, oldest first. `None` if the entry was not read yet.
+    /// The entries that are in no block, oldest first. `None` if the entry was not read yet. The newest one was.
     recent: Vec<Option<Arc<Stored>>>,
+    /// The version of the newest one. `None` after this process wrote it.
+    last: Option<Version>,
 }
 
 impl Tip {
@@ -48,14 +68,30 @@ impl Tip {
         self.next - 1
     }
 
+    /// The identity of the newest entry, or of the history if it has none.
+    pub(crate) fn last_id(&self) -> Id {
+        self.recent.last().and_then(Option::as_ref).map_or(self.head.tail, |stored| stored.entry.id)
+    }
+
     /// Whether nothing was changed between the two.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
-        (&self.head, self.next) == (&other.head, other.next)
+        (&self.head, self.next, self.last_id()) == (&other.head, other.next, other.last_id())
     }
 
     /// Whether there is a history, perhaps without entries.
     pub(crate) fn has_history(&self) -> bool {
         self.required != Precondition::Absent
+    }
+
+    /// Whether the versions of the head and the newest entry are known.
+    fn is_complete(&self) -> bool {
+        self.recent.is_empty() || self.last.is_some()
+    }
+
+    fn preconditions(&self) -> impl Iterator<Item = (StorePath, Precondition)> {
+        let last = self.last.clone().map(|last| (records::single(self.newest()), Precondition::Version(last)));
+        let free = (records::single(self.next), Precondition::Absent);
+        [(records::head(), self.required.clone()), free].into_iter().chain(last)
     }
 
     /// Requires that the head has not changed.
@@ -65,15 +101,27 @@ impl Tip {
 
     /// Requires that this is still the end of the log.
     pub(crate) fn require(&self, batch: Batch) -> Batch {
-        self.require_head(batch).require(records::single(self.next), Precondition::Absent)
+        self.preconditions().fold(batch, |batch, (path, required)| batch.require(path, required))
     }
 
     /// Requires that this is still the end of the log when a read ends.
     pub(crate) fn require_in_read(&self) -> ReadOptions {
-        ReadOptions::new()
-            .require(records::head(), self.required.clone())
-            .require(records::single(self.next), Precondition::Absent)
+        self.preconditions().fold(ReadOptions::new(), |options, (path, required)| options.require(path, required))
     }
+
+    /// The entries after a known end of the log, which are already read. `None` if this log does not continue it, or
+    /// changed its blocks since.
+    pub(crate) fn since(&self, known: &Self) -> Option<Vec<Arc<Stored>>> {
+        let skipped = usize::try_from(known.next.checked_sub(self.head.blocks_end)?).ok()?;
+        let new: Option<Vec<_>> = self.recent.get(skipped..)?.iter().cloned().collect();
+        let is_continued = self.head == known.head && is_chain(known.last_id(), new.as_deref()?);
+        new.filter(|_| is_continued)
+    }
+}
+
+/// Whether each entry follows the one before it.
+pub(crate) fn is_chain(mut last: Id, entries: &[Arc<Stored>]) -> bool {
+    entries.iter().all(|stored| std::mem::replace(&mut last, stored.entry.id) == stored.entry.after)
 }
 
 /// Whether others changed the log, so that the caller has to read it again.
@@ -89,40 +137,61 @@ pub(crate) fn is_outdated(error: &StoreError) -> bool {
 /// Attempts to read the log while others change it. In each attempt, another writer succeeded.
 const MAX_ATTEMPTS: usize = 1_000;
 
+/// Replaces timeouts beyond the end of the clock.
+const MAX_TIMEOUT: Duration = Duration::from_secs(60 * 60);
+
+/// The entries that are read at the same time.
+const PARALLEL_READS: usize = 16;
+
 /// Attempts of an operation on the log.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Attempts {
     made: usize,
-    last: Option<(Head, u64)>,
+    deadline: Instant,
+    last: Option<Arc<Tip>>,
 }
 
 impl Attempts {
+    pub(crate) fn until(timeout: Duration) -> Self {
+        let now = Instant::now();
+        Self { made: 0, deadline: now.checked_add(timeout).unwrap_or(now + MAX_TIMEOUT), last: None }
+    }
+
     fn has_seen(&self, tip: &Tip) -> bool {
-        self.last.as_ref().is_some_and(|(head, next)| *head == tip.head && *next == tip.next)
+        self.last.as_ref().is_some_and(|last| last.is_same(tip))
     }
 
     /// Whether to try again after an error with this tip.
     ///
     /// # Errors
     /// The error itself, unless the log has changed since the last attempt. If it has not, a missing or unexpected
-    /// record is damage. After too many attempts, the store is busy.
-    pub(crate) fn again(&mut self, tip: &Tip, error: StoreError) -> Result<(), StoreError> {
-        let seen = Some((tip.head.clone(), tip.next));
+    /// record is damage. After too many attempts or the timeout, the store is busy.
+    pub(crate) fn again(&mut self, tip: &Arc<Tip>, error: StoreError) -> Result<(), StoreError> {
         if !is_outdated(&error) {
             return Err(error);
         }
-        if self.made >= MAX_ATTEMPTS {
-            return Err(StoreError::failure(ErrorKind::Busy, READING, "other sessions kept changing the memory"));
-        }
+        self.count()?;
+        let has_seen = self.has_seen(tip);
         match &error {
-            StoreError::NotFound { path } if self.last == seen => return Err(damaged(format!("{path} is missing"))),
-            StoreError::AlreadyExists { path } if self.last == seen => {
+            StoreError::NotFound { path } if has_seen => return Err(damaged(format!("{path} is missing"))),
+            StoreError::AlreadyExists { path } if has_seen => {
                 return Err(damaged(format!("{path} exists, but the head of the history does not know it")));
             }
             _ => {}
         }
+        self.last = Some(Arc::clone(tip));
+        Ok(())
+    }
+
+    /// Counts an attempt that others made futile.
+    ///
+    /// # Errors
+    /// The store is busy after too many of them, or after the timeout.
+    pub(crate) fn count(&mut self) -> Result<(), StoreError> {
+        if self.made >= MAX_ATTEMPTS || Instant::now() >= self.deadline {
+            return Err(StoreError::failure(ErrorKind::Busy, READING, "other sessions kept changing the memory"));
+        }
         self.made += 1;
-        self.last = seen;
         Ok(())
     }
 }
@@ -133,19 +202,50 @@ impl<S: Store> Log<S> {
             store,
             limits,
             clock: SystemTime::now,
+            timeout: DEFAULT_TIMEOUT,
             tip: Mutex::default(),
             turn: AsyncMutex::default(),
             block: Mutex::default(),
+            plans: Plans::default(),
         }
     }
 
-    /// The last known end of the log, which may be outdated.
-    pub(crate) async fn tip(&self) -> Result<Arc<Tip>, StoreError> {
-        let known = self.tip.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        match known {
-            Some(tip) => Ok(tip),
-            None => self.load().await,
+    pub(crate) fn attempts(&self) -> Attempts {
+        Attempts::until(self.timeout)
+    }
+
+    /// An entry of this moment, without its number and changes.
+    pub(crate) fn new_entry(&self) -> Entry {
+        Entry {
+            number: 0,
+            id: Id::default(),
+            after: Id::default(),
+            time: (self.clock)(),
+            actor: None,
+            command: None,
+            origin: Origin::Edit,
+            changes: Vec::new(),
+            is_redacted: false,
         }
+    }
+
+    fn known(&self) -> Option<Arc<Tip>> {
+        self.tip.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The last known end of the log, which may be outdated, with the versions that a batch requires.
+    pub(crate) async fn tip(&self) -> Result<Arc<Tip>, StoreError> {
+        let Some(tip) = self.known() else { return self.load().await };
+        if tip.is_complete() {
+            return Ok(tip);
+        }
+        let Some((stored, version)) = self.read_versioned(tip.newest()).await? else { return self.load().await };
+        if stored.entry.id != tip.last_id() {
+            return self.load().await;
+        }
+        let complete = Arc::new(Tip { last: Some(version), ..Tip::clone(&tip) });
+        self.replace_tip(&tip, Some(Arc::clone(&complete)));
+        Ok(complete)
     }
 
     /// The end of the log for another attempt. It is read again if it is the end of the last attempt, which a slow
@@ -166,29 +266,61 @@ impl<S: Store> Log<S> {
     /// Forgets what is known about the log, because its records are removed.
     pub(crate) fn forget(&self) {
         *self.tip.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.block.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Reads the end of the log.
     pub(crate) async fn load(&self) -> Result<Arc<Tip>, StoreError> {
+        let mut attempts = self.attempts();
         loop {
-            let (head, required) = match self.read(&records::head()).await? {
-                Some(file) => (Head::parse(&file.content)?, Precondition::Version(file.version)),
-                None => (Head::default(), Precondition::Absent),
-            };
-            let numbers = if required == Precondition::Absent { Ok(Vec::new()) } else { self.numbers(&required).await };
-            let mut numbers = match numbers {
-                Err(error) if is_outdated(&error) => continue,
-                numbers => numbers?,
-            };
-            numbers.sort_unstable();
-            let next = head.blocks_end + numbers.len() as u64;
-            if !numbers.iter().copied().eq(head.blocks_end..next) {
-                return Err(damaged("the log lacks an entry"));
+            match self.load_after(self.known().as_deref()).await {
+                Err(error) if is_outdated(&error) => attempts.count()?,
+                loaded => {
+                    let tip = Arc::new(loaded?);
+                    *self.tip.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tip));
+                    return Ok(tip);
+                }
             }
-            let tip = Arc::new(Tip { head, required, next, recent: vec![None; numbers.len()] });
-            *self.tip.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tip));
-            return Ok(tip);
         }
+    }
+
+    /// Reads the end of the log, and the entries since another end if the log continues it.
+    async fn load_after(&self, known: Option<&Tip>) -> Result<Tip, StoreError> {
+        let Some(file) = self.read(&records::head()).await? else {
+            let (head, required) = (Head::absent(), Precondition::Absent);
+            return Ok(Tip { head, required, next: 1, recent: Vec::new(), last: None });
+        };
+        let (head, required) = (Head::parse(&file.content)?, Precondition::Version(file.version));
+        let mut numbers = self.numbers(&required).await?;
+        numbers.sort_unstable();
+        let next = head.blocks_end + numbers.len() as u64;
+        if !numbers.iter().copied().eq(head.blocks_end..next) {
+            return Err(damaged(LACKS_AN_ENTRY));
+        }
+        let mut tip = Tip { head, required, next, recent: vec![None; numbers.len()], last: None };
+        if let Some(newest) = tip.recent.last_mut() {
+            let found = self.read_versioned(next - 1).await?;
+            let (stored, version) = found.ok_or_else(|| StoreError::NotFound { path: records::single(next - 1) })?;
+            (*newest, tip.last) = (Some(Arc::new(stored)), Some(version));
+        }
+        if let Some(known) = known.filter(|known| known.head == tip.head && known.next <= tip.next) {
+            self.continue_from(known, &mut tip).await?;
+        }
+        Ok(tip)
+    }
+
+    /// Takes the entries over from an end of the log that this one continues.
+    async fn continue_from(&self, known: &Tip, tip: &mut Tip) -> Result<(), StoreError> {
+        let reads = (known.next..tip.newest()).map(|number| self.read_single(number));
+        let new: Vec<_> = stream::iter(reads).buffered(PARALLEL_READS).try_collect().await?;
+        let mut new: Vec<_> = new.into_iter().map(Arc::new).collect();
+        if known.next < tip.next {
+            new.extend(tip.recent.last().cloned().flatten());
+        }
+        if is_chain(known.last_id(), &new) && (known.next < tip.next || known.last_id() == tip.last_id()) {
+            tip.recent = known.recent.iter().cloned().chain(new.into_iter().map(Some)).collect();
+        }
+        Ok(())
     }
 
     /// The numbers of the entries that are in no block, if the head has not changed.
@@ -198,32 +330,22 @@ impl<S: Store> Log<S> {
         Ok(listing.files.iter().filter_map(|file| records::number(&file.path)).collect())
     }
 
-    /// Adds an entry to a batch, and applies both.
+    /// Adds an entry to a batch, edits others, and applies all.
     ///
     /// # Errors
     /// The errors of the store. If the log [is outdated](is_outdated), nothing was changed.
-    pub(crate) async fn append(&self, tip: &Arc<Tip>, batch: Batch, mut stored: Stored) -> Result<Entry, StoreError> {
-        let number = tip.next;
-        let mut batch = tip.require(batch);
-        if stored.entry.is_large() {
-            for (part, contents) in std::mem::take(&mut stored.contents).chunks(PART_BYTES).enumerate() {
-                batch = batch.write(records::large_part(number, part), records::deflate(contents)?);
-            }
-        }
-        let stored = Arc::new(stored);
-        let mut head = Head { limits: self.limits.unwrap_or(tip.head.limits), ..tip.head.clone() };
-        if number + 1 - head.blocks_end == BLOCK {
-            (batch, head) = self.add_block(tip, head, batch, &stored).await?;
-        } else {
-            batch = batch.write(records::single(number), stored.to_bytes()?);
-        }
+    pub(crate) async fn append(
+        &self,
+        tip: &Arc<Tip>,
+        batch: Batch,
+        stored: Stored,
+        edits: Edits,
+    ) -> Result<Entry, StoreError> {
+        let (batch, head, stored) = Appending::new(self, tip, batch)?.add(stored, edits).await?;
         let changes_head = !tip.has_history() || head != tip.head;
-        if changes_head {
-            batch = batch.write(records::head(), head.to_bytes()?);
-        }
         let applied = self.store.apply(batch).await;
         let next = (applied.is_ok() && !changes_head).then(|| {
-            let mut next = Tip::clone(tip);
+            let mut next = Tip { last: None, ..Tip::clone(tip) };
             next.next += 1;
             next.recent.push(Some(Arc::clone(&stored)));
             Arc::new(next)
@@ -233,65 +355,52 @@ impl<S: Store> Log<S> {
         applied.map(|()| stored.entry.clone())
     }
 
-    /// Puts all recent entries and a new one into a block, and removes blocks that exceed the limits.
-    async fn add_block(
-        &self,
-        tip: &Tip,
-        mut head: Head,
-        mut batch: Batch,
-        new: &Arc<Stored>,
-    ) -> Result<(Batch, Head), StoreError> {
-        let mut entries = Vec::with_capacity(tip.recent.len() + 1);
-        for (number, known) in (tip.head.blocks_end..).zip(&tip.recent) {
-            entries.push(match known {
-                Some(stored) => Arc::clone(stored),
-                None => Arc::new(self.read_single(number).await?),
-            });
-        }
-        entries.push(Arc::clone(new));
-        let first = tip.head.blocks_end;
-        let block = Block::to_bytes(&entries)?;
-        let mut index = match self.index(tip).await {
-            Err(error) if matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotFound) => {
-                self.new_index(tip).await?
-            }
-            index => index?,
-        };
-        index.push(IndexedBlock::new(block.len() as u64, &entries));
-        batch = self.remove_exceeding(batch, &mut head, &mut index);
-        head.blocks_end = tip.next + 1;
-        let batch = batch.remove(records::log()).write(records::block(first), block);
-        Ok((batch.write(records::index(), records::index_to_bytes(&index)?), head))
-    }
-
-    /// Removes the blocks that exceed the limits. The newest one stays.
-    fn remove_exceeding(&self, mut batch: Batch, head: &mut Head, index: &mut Vec<IndexedBlock>) -> Batch {
-        let sizes: Vec<_> = index.iter().map(|block| (block.until, block.bytes)).collect();
-        for block in index.drain(..head.limits.exceeded(&sizes, (self.clock)())) {
-            batch = batch.remove(records::block(block.first));
-            batch = block.large.into_iter().fold(batch, |batch, number| batch.remove(records::large(number)));
-        }
-        head.first = index.first().map_or(head.first, |block| block.first);
-        batch
-    }
-
     /// Removes the blocks that exceed the limits. Returns the number of their entries.
-    pub(crate) async fn trim(&self, tip: &Tip) -> Result<u64, StoreError> {
-        let mut head = Head { limits: self.limits.unwrap_or(tip.head.limits), ..tip.head.clone() };
-        let mut index = self.index(tip).await?;
-        let batch = self.remove_exceeding(tip.require(Batch::new()), &mut head, &mut index);
-        let removed = head.first - tip.head.first;
+    pub(crate) async fn trim(&self, tip: &Arc<Tip>) -> Result<u64, StoreError> {
+        let mut appending = Appending::new(self, tip, Batch::new())?;
+        appending.remove_exceeding().await?;
+        let removed = appending.head.first - tip.head.first;
         if removed > 0 {
-            let batch = batch.write(records::index(), records::index_to_bytes(&index)?);
-            let applied = self.store.apply(batch.write(records::head(), head.to_bytes()?)).await;
+            let versions = self.recent_versions(tip).await?;
+            let (batch, _) = appending.finish(Some(versions)).await?;
+            let applied = self.store.apply(batch).await;
             self.replace_tip(tip, None);
             applied?;
         }
         Ok(removed)
     }
 
+    /// The files and their versions, as far as the log has them, with those of other programs.
+    pub(crate) async fn versions(&self, tip: &Tip) -> Result<Versions, StoreError> {
+        let versions = Versions::new(tip.head.id, self.births(tip.require_in_read()).await?, tip.head.first);
+        self.continued(versions, tip).await
+    }
+
+    /// The files and their versions since the last record of the births, which suffices for the next one.
+    pub(crate) async fn recent_versions(&self, tip: &Tip) -> Result<Versions, StoreError> {
+        let births = self.births(tip.require_in_read()).await?;
+        let after = births.as_ref().map_or(0, Births::after);
+        self.continued(Versions::new(tip.head.id, births, after.max(tip.head.first - 1) + 1), tip).await
+    }
+
+    async fn continued(&self, mut versions: Versions, tip: &Tip) -> Result<Versions, StoreError> {
+        for entry in Backwards::since(self, tip, versions.last().0).await? {
+            versions.add(&entry);
+        }
+        let options = tip.require_in_read();
+        versions.observe(&self.store.read_opts(&StorePath::memories(), options).await?.into_listing().files);
+        Ok(versions)
+    }
+
+    pub(crate) async fn births(&self, options: ReadOptions) -> Result<Option<Births>, StoreError> {
+        match self.store.read_opts(&records::births(), options).await? {
+            Node::File(file) => serde_json::from_slice(&file.content).map(Some).map_err(damaged),
+            _ => Ok(None),
+        }
+    }
+
     /// Reads all blocks in place of a damaged index.
-    async fn new_index(&self, tip: &Tip) -> Result<Vec<IndexedBlock>, StoreError> {
+    pub(crate) async fn new_index(&self, tip: &Tip) -> Result<Vec<IndexedBlock>, StoreError> {
         let mut index = Vec::new();
         for first in tip.head.blocks() {
             let bytes = self.require(&records::block(first)).await?;
@@ -352,9 +461,19 @@ impl<S: Store> Log<S> {
         }
     }
 
-    async fn read_single(&self, number: u64) -> Result<Stored, StoreError> {
-        let stored = Stored::parse(self.require(&records::single(number)).await?)?;
-        if stored.entry.number == number { Ok(stored) } else { Err(damaged("an entry has the number of another one")) }
+    pub(crate) async fn read_single(&self, number: u64) -> Result<Stored, StoreError> {
+        let found = self.read_versioned(number).await?;
+        found.map(|(stored, _)| stored).ok_or_else(|| StoreError::NotFound { path: records::single(number) })
+    }
+
+    /// A recent entry, and the version of its record.
+    async fn read_versioned(&self, number: u64) -> Result<Option<(Stored, Version)>, StoreError> {
+        let Some(file) = self.read(&records::single(number)).await? else { return Ok(None) };
+        let stored = Stored::parse(file.content)?;
+        let is_named = stored.entry.number == number;
+        is_named
+            .then_some(Some((stored, file.version)))
+            .ok_or_else(|| damaged("an entry has the number of another one"))
     }
 
     /// All contents of an entry, one after another.
@@ -406,7 +525,7 @@ mod tests {
         late.write("/memories/a", "one").await.unwrap();
         let old = late.log().load().await.unwrap();
         other.write("/memories/a", "two").await.unwrap();
-        let mut attempts = Attempts::default();
+        let mut attempts = late.log().attempts();
         attempts.again(&old, StoreError::AlreadyExists { path: records::single(old.next) }).unwrap();
         *late.log().tip.lock().unwrap() = Some(Arc::clone(&old));
         assert_eq!(late.log().tip_after(&attempts).await.unwrap().next, old.next + 1);

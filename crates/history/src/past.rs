@@ -8,11 +8,13 @@ use memory_tool_core::{
     Batch, FileEntry, Listing, Node, ReadOptions, Stat, Store, StoreError, StorePath, StoredFile, Version,
 };
 
-use crate::entry::{Digest, Entry, FileChange, KeptContents};
+use crate::entry::{Digest, Entry, FileChange, KeptContents, Operation};
 use crate::error::HistoryError;
-use crate::log::{Attempts, Log, Tip};
-use crate::records::damaged;
+use crate::hex::Id;
+use crate::log::{Log, Tip};
+use crate::records::{Head, damaged};
 use crate::store::HistoryStore;
+use crate::versions::Versions;
 
 /// The location of the contents of an earlier file.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -21,6 +23,8 @@ pub(crate) enum Source {
     Present(FileEntry),
     /// An entry keeps them, or `None` if they are not kept.
     Past(u64, Option<KeptContents>),
+    /// An entry changed the file, but was redacted.
+    Redacted(u64),
 }
 
 impl Source {
@@ -28,8 +32,13 @@ impl Source {
     pub(crate) fn present(&self) -> Option<&StorePath> {
         match self {
             Self::Present(file) => Some(&file.path),
-            Self::Past(..) => None,
+            Self::Past(..) | Self::Redacted(_) => None,
         }
+    }
+
+    /// Whether nothing has the contents.
+    pub(crate) fn is_missing(&self) -> bool {
+        matches!(self, Self::Past(_, None) | Self::Redacted(_))
     }
 
     fn listed(&self, path: &StorePath) -> FileEntry {
@@ -40,13 +49,13 @@ impl Source {
                 file
             }
             Self::Past(_, Some(kept)) => FileEntry::new(path.clone(), kept.digest.size),
-            Self::Past(_, None) => FileEntry::damaged(path.clone(), 0),
+            Self::Past(_, None) | Self::Redacted(_) => FileEntry::damaged(path.clone(), 0),
         }
     }
 }
 
 /// The files of a memory at some moment.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Files(pub(crate) BTreeMap<StorePath, Source>);
 
 impl Files {
@@ -67,7 +76,7 @@ impl Files {
                 }
                 FileChange::Write { path, before: None, .. } => _ = self.0.remove(path),
                 FileChange::Rename { from, to } => self.rename(to, from),
-                FileChange::Redacted { before } => {
+                FileChange::Redacted { before, .. } => {
                     _ = before.as_ref().and_then(|it| it.digest).and_then(|_| kept.next());
                 }
             }
@@ -75,17 +84,146 @@ impl Files {
     }
 
     fn rename(&mut self, from: &StorePath, to: &StorePath) {
-        let moved: Vec<_> = self.under(from).map(|(path, _)| path.clone()).collect();
-        for path in moved {
-            if let (Ok(moved), Some(source)) = (path.replace_prefix(from, to), self.0.remove(&path)) {
-                self.0.insert(moved, source);
-            }
-        }
+        rename(&mut self.0, from, to);
     }
 
     /// The files at or under a path.
     pub(crate) fn under<'a>(&'a self, path: &'a StorePath) -> impl Iterator<Item = (&'a StorePath, &'a Source)> {
         self.0.range(path..).take_while(move |(file, _)| *file == path || file.is_under(path))
+    }
+}
+
+fn rename<T>(files: &mut BTreeMap<StorePath, T>, from: &StorePath, to: &StorePath) {
+    let below = files.range(from..).take_while(|(path, _)| *path == from || path.is_under(from));
+    let moved: Vec<_> = below.map(|(path, _)| path.clone()).collect();
+    for path in moved {
+        if let (Ok(moved), Some(value)) = (path.replace_prefix(from, to), files.remove(&path)) {
+            files.insert(moved, value);
+        }
+    }
+}
+
+/// The identities of the files while a log is read backwards, for entries that have lost their paths.
+struct Identities {
+    versions: Versions,
+    paths: BTreeMap<StorePath, Id>,
+}
+
+impl Identities {
+    fn at_end(versions: Versions) -> Self {
+        let paths = versions.present().map(|(path, id)| (path.clone(), id)).collect();
+        Self { versions, paths }
+    }
+
+    /// Takes an entry back, also in `files`, which were taken back already.
+    fn take_back(&mut self, entry: &Entry, files: &mut Files) {
+        let mut kept = entry.kept();
+        if let (Some(from), Some(to)) = (entry.moved_from(), entry.changes.first().and_then(FileChange::path)) {
+            return rename(&mut self.paths, to, from);
+        }
+        for (index, change) in entry.changes.iter().enumerate() {
+            let kept = change.before().and_then(|before| before.digest).and_then(|_| kept.next());
+            match change {
+                FileChange::Write { path, before: None, .. } => _ = self.paths.remove(path),
+                FileChange::Write { .. } => {}
+                FileChange::Remove { path, .. } => {
+                    let removed = self.versions.of_change(entry.number, index).next();
+                    self.paths.extend(removed.map(|(_, version)| (path.clone(), version.file)));
+                }
+                FileChange::Rename { from, to } => rename(&mut self.paths, to, from),
+                FileChange::Redacted { files: changed, operation: Operation::Created, .. } => {
+                    for path in self.paths_of(changed) {
+                        self.paths.remove(&path);
+                        files.0.remove(&path);
+                    }
+                }
+                FileChange::Redacted { files: changed, .. } => {
+                    let source = match kept {
+                        Some(kept) => Source::Past(entry.number, Some(kept)),
+                        None => Source::Redacted(entry.number),
+                    };
+                    files.0.extend(self.paths_of(changed).into_iter().map(|path| (path, source.clone())));
+                }
+            }
+        }
+    }
+
+    fn paths_of(&self, files: &[Id]) -> Vec<StorePath> {
+        let is_of = |(_, id): &(&StorePath, &Id)| files.contains(id);
+        self.paths.iter().filter(is_of).map(|(path, _)| path.clone()).collect()
+    }
+}
+
+/// The files after an entry, as seen from an end of the log.
+#[derive(Clone, Debug)]
+pub(crate) struct PastFiles {
+    tip: Arc<Tip>,
+    number: u64,
+    pub(crate) files: Files,
+}
+
+impl PastFiles {
+    /// # Errors
+    /// [`HistoryError::NoEntry`], [`HistoryError::Forgotten`], and [`HistoryError::Redacted`] for an entry whose files
+    /// are not known.
+    pub(crate) async fn new<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64) -> Result<Self, HistoryError> {
+        let (oldest, newest) = (tip.head.first, tip.newest());
+        if number > newest {
+            return Err(HistoryError::NoEntry { number, newest });
+        }
+        if number + 1 < oldest {
+            return Err(HistoryError::Forgotten { oldest });
+        }
+        let files = match Self::walk(log, tip, number, None).await? {
+            Some(files) => files,
+            None => {
+                let identities = Identities::at_end(log.versions(tip).await?);
+                Self::walk(log, tip, number, Some(identities)).await?.unwrap_or_default()
+            }
+        };
+        Ok(Self { tip: Arc::clone(tip), number, files })
+    }
+
+    /// Takes back all entries after one. `None` if that needs identities.
+    async fn walk<S: Store>(
+        log: &Log<S>,
+        tip: &Arc<Tip>,
+        number: u64,
+        mut identities: Option<Identities>,
+    ) -> Result<Option<Files>, HistoryError> {
+        let mut files = Files::present(log, tip).await?;
+        let mut reader = Backwards::from(log, tip, tip.newest());
+        while let Some(entry) = reader.next().await?.filter(|entry| entry.number > number) {
+            if entry.is_redacted && entry.changes.is_empty() {
+                return Err(HistoryError::Redacted { number: entry.number });
+            }
+            if entry.is_redacted && identities.is_none() {
+                return Ok(None);
+            }
+            files.take_back(&entry);
+            if let Some(identities) = &mut identities {
+                identities.take_back(&entry, &mut files);
+            }
+        }
+        Ok(Some(files))
+    }
+
+    /// The same files as seen from a later end of the log. Only what was added is read, if the log is continued.
+    pub(crate) async fn seen_from<S: Store>(self, log: &Log<S>, tip: &Arc<Tip>) -> Result<Self, HistoryError> {
+        if self.tip.is_same(tip) {
+            return Ok(self);
+        }
+        let Some(new) = tip.since(&self.tip) else { return Self::new(log, tip, self.number).await };
+        let mut then = Files::present(log, tip).await?;
+        for stored in new.iter().rev() {
+            then.take_back(&stored.entry);
+        }
+        let seen = |(path, source)| match source {
+            Source::Present(file) => then.0.get(&file.path).map(|source| (path, source.clone())),
+            source => Some((path, source)),
+        };
+        let files = Files(self.files.0.into_iter().filter_map(seen).collect());
+        Ok(Self { tip: Arc::clone(tip), number: self.number, files })
     }
 }
 
@@ -96,13 +234,15 @@ impl Files {
 pub struct Past<S> {
     store: HistoryStore<S>,
     number: u64,
-    /// The files, as computed from this end of the log.
-    files: Mutex<Option<(Arc<Tip>, Arc<Files>)>>,
+    /// The files as last seen.
+    files: Mutex<Option<PastFiles>>,
+    /// The contents of the last entry that was read.
+    last: Mutex<Option<Contents>>,
 }
 
 impl<S: Store> Past<S> {
     pub(crate) fn new(store: HistoryStore<S>, number: u64) -> Self {
-        Self { store, number, files: Mutex::default() }
+        Self { store, number, files: Mutex::default(), last: Mutex::default() }
     }
 
     /// The entry after which the memory was like this.
@@ -110,8 +250,21 @@ impl<S: Store> Past<S> {
         self.number
     }
 
+    /// The files, as seen from this end of the log.
+    pub(crate) async fn files(&self, tip: &Arc<Tip>) -> Result<Files, HistoryError> {
+        let log = self.store.log();
+        let known = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let files = match known {
+            Some(known) => known.seen_from(log, tip).await?,
+            None => PastFiles::new(log, tip, self.number).await?,
+        };
+        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = Some(files.clone());
+        Ok(files.files)
+    }
+
     pub(crate) async fn read(&self, path: &StorePath) -> Result<Node, HistoryError> {
-        let (log, mut attempts) = (self.store.log(), Attempts::default());
+        let log = self.store.log();
+        let mut attempts = log.attempts();
         loop {
             let tip = log.tip_after(&attempts).await?;
             match self.read_at(&tip, path).await {
@@ -122,21 +275,13 @@ impl<S: Store> Past<S> {
         }
     }
 
-    async fn files(&self, tip: &Arc<Tip>) -> Result<Arc<Files>, HistoryError> {
-        let known = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((_, files)) = known.filter(|(known, _)| known.is_same(tip)) {
-            return Ok(files);
-        }
-        let files = Arc::new(files_after(self.store.log(), tip, self.number).await?);
-        let known = Some((Arc::clone(tip), Arc::clone(&files)));
-        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = known;
-        Ok(files)
-    }
-
     async fn read_at(&self, tip: &Arc<Tip>, path: &StorePath) -> Result<Node, HistoryError> {
         let files = self.files(tip).await?;
         if let Some(source) = files.0.get(path) {
-            let content = Reader::new(self.store.log(), tip).read(path, source).await?;
+            let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let mut reader = Reader::new(self.store.log(), tip, last);
+            let content = reader.read(path, source).await?;
+            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = reader.last;
             let version = Version::new(*Digest::of(&content).sha256.as_bytes());
             return Ok(Node::File(StoredFile::new(content, version)));
         }
@@ -146,42 +291,24 @@ impl<S: Store> Past<S> {
     }
 }
 
-/// The files after an entry.
-///
-/// # Errors
-/// [`HistoryError::NoEntry`], [`HistoryError::Forgotten`] and [`HistoryError::Redacted`].
-pub(crate) async fn files_after<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64) -> Result<Files, HistoryError> {
-    let (oldest, newest) = (tip.head.first, tip.newest());
-    if number > newest {
-        return Err(HistoryError::NoEntry { number, newest });
-    }
-    if number + 1 < oldest {
-        return Err(HistoryError::Forgotten { oldest });
-    }
-    let mut files = Files::present(log, tip).await?;
-    let mut reader = Backwards::from(log, tip, newest);
-    while let Some(entry) = reader.next().await? {
-        if entry.number == number {
-            break;
-        }
-        if entry.is_redacted {
-            return Err(HistoryError::Redacted { number: entry.number });
-        }
-        files.take_back(&entry);
-    }
-    Ok(files)
+/// All contents of an entry, and the head of the log that has them.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    head: Head,
+    number: u64,
+    bytes: Vec<u8>,
 }
 
 /// Reads the contents of earlier files. It keeps the contents of the last entry, because these can be of many files.
 pub(crate) struct Reader<'a, S> {
     log: &'a Log<S>,
-    tip: &'a Arc<Tip>,
-    last: Option<(u64, Vec<u8>)>,
+    tip: &'a Tip,
+    last: Option<Contents>,
 }
 
 impl<'a, S: Store> Reader<'a, S> {
-    pub(crate) fn new(log: &'a Log<S>, tip: &'a Arc<Tip>) -> Self {
-        Self { log, tip, last: None }
+    pub(crate) fn new(log: &'a Log<S>, tip: &'a Tip, last: Option<Contents>) -> Self {
+        Self { log, tip, last }
     }
 
     pub(crate) async fn read(&mut self, path: &StorePath, source: &Source) -> Result<Vec<u8>, HistoryError> {
@@ -190,6 +317,7 @@ impl<'a, S: Store> Reader<'a, S> {
                 Node::File(file) => Ok(file.content),
                 _ => Err(HistoryError::Changed { paths: vec![file.path.clone()] }),
             },
+            Source::Redacted(number) => Err(HistoryError::Redacted { number: *number }),
             Source::Past(number, kept) => {
                 let kept = kept.ok_or_else(|| HistoryError::NotKept { path: path.clone(), number: *number })?;
                 let content = kept.of(self.contents(*number).await?).ok_or_else(|| differing_contents(*number))?;
@@ -199,11 +327,16 @@ impl<'a, S: Store> Reader<'a, S> {
     }
 
     async fn contents(&mut self, number: u64) -> Result<&[u8], HistoryError> {
-        let contents = match self.last.take().filter(|(last, _)| *last == number) {
-            Some((_, contents)) => contents,
-            None => self.log.contents(&*self.log.entry(self.tip, number).await?).await?,
+        let head = &self.tip.head;
+        let last = self.last.take().filter(|last| last.number == number && last.head == *head);
+        let contents = match last {
+            Some(last) => last,
+            None => {
+                let bytes = self.log.contents(&*self.log.entry(self.tip, number).await?).await?;
+                Contents { head: head.clone(), number, bytes }
+            }
         };
-        Ok(&self.last.insert((number, contents)).1)
+        Ok(&self.last.insert(contents).bytes)
     }
 }
 
@@ -214,7 +347,7 @@ pub(crate) fn differing_contents(number: u64) -> StoreError {
 /// Reads entries from one to the oldest.
 pub(crate) struct Backwards<'a, S> {
     log: &'a Log<S>,
-    tip: &'a Arc<Tip>,
+    tip: &'a Tip,
     /// The number of the next entry.
     next: u64,
     /// Entries of a block up to `next`.
@@ -222,8 +355,18 @@ pub(crate) struct Backwards<'a, S> {
 }
 
 impl<'a, S: Store> Backwards<'a, S> {
-    pub(crate) fn from(log: &'a Log<S>, tip: &'a Arc<Tip>, newest: u64) -> Self {
+    pub(crate) fn from(log: &'a Log<S>, tip: &'a Tip, newest: u64) -> Self {
         Self { log, tip, next: newest.min(tip.newest()), block: Vec::new() }
+    }
+
+    /// The entries after this one, oldest first.
+    pub(crate) async fn since(log: &'a Log<S>, tip: &'a Tip, number: u64) -> Result<Vec<Entry>, StoreError> {
+        let (mut reader, mut entries) = (Self::from(log, tip, tip.newest()), Vec::new());
+        while let Some(entry) = reader.next().await?.filter(|entry| entry.number > number) {
+            entries.push(entry);
+        }
+        entries.reverse();
+        Ok(entries)
     }
 
     /// Skips all entries after this one.

@@ -19,6 +19,10 @@ impl RecentReads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn forget(&self) {
+        self.files().clear();
+    }
+
     pub(crate) fn remember(&self, path: &StorePath, file: &StoredFile) {
         if file.content.len() > MAX_BYTES {
             return;

@@ -7,6 +7,7 @@
 //! | `/records/history/blocks/{first}` | [`BLOCK`] older entries: compressed lines, then compressed contents |
 //! | `/records/history/large/{number}/{part}` | kept contents that are large, compressed |
 //! | `/records/history/index` | one line of JSON per block: the hashes of the paths that it changed |
+//! | `/records/history/births` | the identities of the files after the last removal of entries: [`Births`](crate::versions::Births) in JSON |
 //!
 //! A block is compressed as a whole, so that successive versions of a file take little more than their differences.
 
@@ -21,10 +22,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::entry::{Entry, FileChange, millis};
+use crate::hex::Id;
 use crate::limits::{BLOCK, Limits};
 
 /// The format version. Other versions are neither read nor changed.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// The contents of an entry are large, and stored apart from it, if their total size exceeds this.
 pub(crate) const LARGE_BYTES: u64 = 64 * 1024;
@@ -50,6 +52,15 @@ pub(crate) fn index() -> StorePath {
     record(&["history", "index"])
 }
 
+pub(crate) fn births() -> StorePath {
+    record(&["history", "births"])
+}
+
+/// The mark of a plan, which no store has.
+pub(crate) fn plan(id: Id) -> StorePath {
+    record(&["history", "plan", &id.to_string()])
+}
+
 pub(crate) fn log() -> StorePath {
     record(&["history", "log"])
 }
@@ -58,8 +69,16 @@ pub(crate) fn single(number: u64) -> StorePath {
     record(&["history", "log", &format!("{number:020}")])
 }
 
+pub(crate) fn blocks() -> StorePath {
+    record(&["history", "blocks"])
+}
+
 pub(crate) fn block(first: u64) -> StorePath {
     record(&["history", "blocks", &format!("{first:020}")])
+}
+
+pub(crate) fn all_large() -> StorePath {
+    record(&["history", "large"])
 }
 
 pub(crate) fn large(number: u64) -> StorePath {
@@ -81,41 +100,47 @@ pub(crate) fn number(path: &StorePath) -> Option<u64> {
     path.file_name()?.parse().ok()
 }
 
-/// The range of the log. It changes with each block, so its version proves that the blocks are the same.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+/// The range of the log. No two heads are equal, not even of histories that were cleared or restored, so an unchanged
+/// head proves that the blocks and all entries in them are the same.
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) struct Head {
     pub(crate) format: u32,
+    /// The identity of the history.
+    pub(crate) id: Id,
+    /// The identity of this head. Each change of blocks, and of entries that exist, gives it another one.
+    pub(crate) revision: Id,
     /// The number of the oldest entry that is kept.
     pub(crate) first: u64,
     /// The number after the newest entry in a block.
     pub(crate) blocks_end: u64,
-    /// Increased by each change of entries that exist, such as a redaction.
-    pub(crate) revision: u64,
+    /// The identity of the newest entry in a block, or of the history.
+    pub(crate) tail: Id,
     pub(crate) limits: Limits,
 }
 
-impl Default for Head {
-    fn default() -> Self {
-        Self { format: FORMAT, first: 1, blocks_end: 1, revision: 0, limits: Limits::default() }
-    }
-}
-
 impl Head {
+    /// The head of a new history.
+    pub(crate) fn born() -> Result<Self, StoreError> {
+        let (id, revision) = (Id::random()?, Id::random()?);
+        Ok(Self { format: FORMAT, id, revision, first: 1, blocks_end: 1, tail: id, limits: Limits::default() })
+    }
+
+    /// The head without a history.
+    pub(crate) fn absent() -> Self {
+        Self { first: 1, blocks_end: 1, ..Self::default() }
+    }
+
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, StoreError> {
         let head: Self = serde_json::from_slice(bytes).map_err(damaged)?;
         if head.format != FORMAT {
             return Err(StoreError::failure(ErrorKind::Other, READING, "the history has an unknown format"));
         }
         let is_whole = head.blocks_end.checked_sub(head.first).is_some_and(|count| count.is_multiple_of(BLOCK));
-        let is_possible = head.first > 0 && head.blocks_end.max(head.revision) < MAX_NUMBER;
+        let is_possible = head.first > 0 && head.blocks_end < MAX_NUMBER;
         if !is_possible || !is_whole {
             return Err(damaged("the head of the history names impossible entries"));
         }
         Ok(head)
-    }
-
-    pub(crate) fn to_bytes(&self) -> Result<Vec<u8>, StoreError> {
-        serde_json::to_vec(self).map_err(|error| StoreError::failure(ErrorKind::Other, "writing the history", error))
     }
 
     /// The numbers of the first entries of all blocks, newest first.
@@ -131,7 +156,7 @@ impl Head {
 }
 
 /// An entry and its kept contents, one after another. Large ones are stored elsewhere.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct Stored {
     pub(crate) entry: Entry,
     pub(crate) contents: Vec<u8>,
@@ -164,9 +189,12 @@ impl Entry {
     }
 }
 
+pub(crate) fn to_json(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
+    serde_json::to_vec(value).map_err(|error| StoreError::failure(ErrorKind::Other, "writing the history", error))
+}
+
 fn line(value: &impl Serialize) -> Result<Vec<u8>, StoreError> {
-    let written = serde_json::to_vec(value);
-    let mut line = written.map_err(|error| StoreError::failure(ErrorKind::Other, "writing the history", error))?;
+    let mut line = to_json(value)?;
     line.push(b'\n');
     Ok(line)
 }
@@ -302,8 +330,9 @@ pub(crate) fn parse_index(bytes: &[u8]) -> Result<Vec<IndexedBlock>, StoreError>
     bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(parse_line).collect()
 }
 
-pub(crate) fn index_to_bytes(blocks: &[IndexedBlock]) -> Result<Vec<u8>, StoreError> {
-    Ok(blocks.iter().map(line).collect::<Result<Vec<_>, _>>()?.concat())
+/// A record with a line for each value.
+pub(crate) fn to_lines(values: &[impl Serialize]) -> Result<Vec<u8>, StoreError> {
+    Ok(values.iter().map(line).collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// The operation in errors.

@@ -1,91 +1,138 @@
 //! Removes what entries contain.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use memory_tool_core::{Actor, Batch, ErrorKind, ReadOptions, Stat, Store, StorePath};
+use memory_tool_core::{ErrorKind, Store, StorePath};
 
-use crate::entry::{Entry, FileChange, Origin};
+use crate::appending::Edits;
+use crate::entry::{Entry, EntryRef, FileChange, Operation};
 use crate::error::HistoryError;
+use crate::hex::Id;
 use crate::log::{Log, Tip};
-use crate::records::{self, Block, IndexedBlock, PART_BYTES, Stored};
-use crate::store::HistoryStore;
+use crate::records::Stored;
+use crate::versions::Versions;
 
-/// Removes the changes of these entries, and then adds an entry that lists their numbers.
-///
-/// The head changes with them, so that no other session puts what it remembers into a block.
-pub(crate) async fn redact<S: Store>(
-    store: &HistoryStore<S>,
+/// Removes the paths, sizes, hashes and contents of all changes of entries.
+pub(crate) async fn of_entries<S: Store>(
+    log: &Log<S>,
     tip: &Arc<Tip>,
-    numbers: &[u64],
-    actor: Option<&Actor>,
-) -> Result<Entry, HistoryError> {
-    let log = store.log();
-    let numbers: BTreeSet<_> = numbers.iter().copied().collect();
-    check(tip, &numbers)?;
-    let mut head = tip.head.clone();
-    head.revision += 1;
-    let batch = rewrite(store, tip, &numbers).await?.write(records::head(), head.to_bytes()?);
-    log.store.apply(tip.require(batch)).await?;
-    let batch = actor.into_iter().fold(Batch::new().for_command("redact"), |batch, actor| batch.by(actor.clone()));
-    let redacted: Vec<_> = numbers.into_iter().rev().collect();
-    Ok(store.commit(batch, &Origin::Redaction(redacted)).await?)
+    entries: &BTreeSet<EntryRef>,
+) -> Result<Edits, HistoryError> {
+    check(log, tip, entries).await?;
+    let versions = match log.versions(tip).await {
+        Err(error) if error.kind() == ErrorKind::Damaged => None,
+        versions => Some(versions?),
+    };
+    let is_named = |number: u64| entries.iter().any(|entry| entry.number == number);
+    let hidden = versions.map(|mut versions| versions.hide_paths(is_named).map(|()| versions));
+    let versions = hidden.transpose()?;
+    let mut edits = Edits::default();
+    for number in entries.iter().map(|entry| entry.number) {
+        let redacted = match log.entry(tip, number).await {
+            Ok(stored) => redacted(&stored.entry, versions.as_ref(), tip.next),
+            // Otherwise it would stop the change that completes its block.
+            Err(error) if error.kind() == ErrorKind::Damaged && number >= tip.head.blocks_end => {
+                Entry { number, is_redacted: true, ..log.new_entry() }
+            }
+            Err(error) => return Err(error.into()),
+        };
+        edits.entries.insert(number, Stored { entry: redacted, contents: Vec::new() });
+    }
+    edits.versions = versions;
+    Ok(edits)
+}
+
+/// An entry without what it changed. Without the files, nothing about its changes is kept.
+fn redacted(entry: &Entry, versions: Option<&Versions>, by: u64) -> Entry {
+    if entry.changes.is_empty() {
+        return entry.clone();
+    }
+    let changes = versions.map(|versions| {
+        let changes = entry.changes.iter().enumerate();
+        changes.map(|(index, change)| redacted_change(entry, index, change, versions, by)).collect()
+    });
+    Entry { changes: changes.unwrap_or_default(), is_redacted: true, ..entry.clone() }
+}
+
+fn redacted_change(entry: &Entry, index: usize, change: &FileChange, versions: &Versions, by: u64) -> FileChange {
+    let mut redacted = change.clone();
+    if let FileChange::Redacted { before, .. } = &mut redacted {
+        *before = None;
+        return redacted;
+    }
+    let of_change = || versions.of_change(entry.number, index).map(|(_, version)| version);
+    let is_rename = matches!(change, FileChange::Rename { .. }) || entry.moved_from().is_some();
+    let operation = match change {
+        FileChange::Remove { .. } => Operation::Deleted,
+        _ => of_change().next().map_or(Operation::Modified, |version| version.operation),
+    };
+    let files: Vec<Id> = of_change().map(|version| version.file).collect();
+    FileChange::Redacted { files, operation, is_rename, by, before: None }
 }
 
 /// Removes the path, size and hash of one change, and the contents that other changes keep.
-pub(crate) async fn redact_change<S: Store>(
-    store: &HistoryStore<S>,
+pub(crate) async fn of_change<S: Store>(
+    log: &Log<S>,
     tip: &Arc<Tip>,
-    (number, index): (u64, usize),
+    (entry, index): (EntryRef, usize),
     keeping: &[(u64, usize)],
-    actor: Option<&Actor>,
-) -> Result<Entry, HistoryError> {
-    let log = store.log();
-    let mut numbers = BTreeSet::from([number]);
-    numbers.extend(keeping.iter().map(|(number, _)| *number));
-    check(tip, &numbers)?;
-    let mut changed = Vec::new();
-    for number_of_entry in numbers {
-        let stored = log.entry(tip, number_of_entry).await?;
-        if number_of_entry == number {
-            change_of(&stored.entry, index)?;
-        }
-        let contents = log.contents(&stored).await?;
-        let mut edited = Stored::clone(&stored);
-        let mut kept = stored.entry.kept();
-        edited.contents.clear();
-        for (at, change) in edited.entry.changes.iter_mut().enumerate() {
-            let content = match change.before().and_then(|before| before.digest).and_then(|_| kept.next()) {
-                Some(kept) => kept.of(&contents).ok_or_else(|| crate::past::differing_contents(number_of_entry))?,
-                None => &[],
-            };
-            if keeping.contains(&(number_of_entry, at)) {
-                change.forget_before();
-            } else {
-                edited.contents.extend_from_slice(content);
+) -> Result<Edits, HistoryError> {
+    let number = entry.number;
+    let mut entries = BTreeSet::from([entry]);
+    entries.extend(keeping.iter().map(|(number, _)| EntryRef::from(number)));
+    check(log, tip, &entries).await?;
+    let numbers: BTreeSet<_> = entries.into_iter().map(|entry| entry.number).collect();
+    let (mut versions, mut edits) = (log.versions(tip).await?, Edits::default());
+    versions.hide_paths(|edited| edited == number)?;
+    for edited in numbers {
+        let stored = log.entry(tip, edited).await?;
+        let is_forgotten = |at: usize| keeping.contains(&(edited, at));
+        let mut changed = without_contents(&stored, &log.contents(&stored).await?, is_forgotten)?;
+        if edited == number {
+            let change = change_of(&stored.entry, index)?;
+            let before = change.before().cloned();
+            let mut redacted = redacted_change(&stored.entry, index, change, &versions, tip.next);
+            if let FileChange::Redacted { before: kept, .. } = &mut redacted {
+                *kept = before;
             }
-            if (number_of_entry, at) == (number, index) {
-                *change = FileChange::Redacted { before: change.before().cloned() };
-                edited.entry.is_redacted = true;
-            }
+            changed.entry.changes[index] = redacted;
+            changed.entry.is_redacted = true;
         }
-        changed.push((stored.entry.is_large(), edited));
+        edits.entries.insert(edited, changed);
     }
-    let mut head = tip.head.clone();
-    head.revision += 1;
-    let batch = replace(store, tip, changed).await?.write(records::head(), head.to_bytes()?);
-    log.store.apply(tip.require(batch)).await?;
-    let batch = actor.into_iter().fold(Batch::new().for_command("redact"), |batch, actor| batch.by(actor.clone()));
-    Ok(store.commit(batch, &Origin::Redaction(vec![number])).await?)
+    edits.versions = Some(versions);
+    Ok(edits)
+}
+
+/// An entry with its contents, but without those of certain changes.
+fn without_contents(
+    stored: &Stored,
+    contents: &[u8],
+    is_forgotten: impl Fn(usize) -> bool,
+) -> Result<Stored, HistoryError> {
+    let (mut edited, mut kept) = (Stored::clone(stored), stored.entry.kept());
+    edited.contents.clear();
+    for (at, change) in edited.entry.changes.iter_mut().enumerate() {
+        let Some(kept) = change.before().and_then(|before| before.digest).and_then(|_| kept.next()) else { continue };
+        if is_forgotten(at) {
+            change.forget_before();
+        } else {
+            let content = kept.of(contents).ok_or_else(|| crate::past::differing_contents(stored.entry.number))?;
+            edited.contents.extend_from_slice(content);
+        }
+    }
+    Ok(edited)
 }
 
 /// The contents that a change keeps.
 pub(crate) async fn kept_contents<S: Store>(
     log: &Log<S>,
     tip: &Arc<Tip>,
-    (number, index): (u64, usize),
+    (entry, index): (EntryRef, usize),
 ) -> Result<Vec<u8>, HistoryError> {
-    check(tip, &BTreeSet::from([number]))?;
+    check(log, tip, &BTreeSet::from([entry])).await?;
+    let number = entry.number;
     let stored = log.entry(tip, number).await?;
     let has_kept = |change: &FileChange| change.before().is_some_and(|before| before.digest.is_some());
     let (change, changes) = (change_of(&stored.entry, index)?, &stored.entry.changes);
@@ -103,117 +150,21 @@ fn change_of(entry: &Entry, index: usize) -> Result<&FileChange, HistoryError> {
     entry.changes.get(index).ok_or(HistoryError::NoChange { number: entry.number, index })
 }
 
-/// Replaces entries by edited ones with all their contents. Each comes with whether the stored contents are large.
-async fn replace<S: Store>(
-    store: &HistoryStore<S>,
-    tip: &Arc<Tip>,
-    changed: Vec<(bool, Stored)>,
-) -> Result<Batch, HistoryError> {
-    let log = store.log();
-    let (mut batch, mut in_blocks) = (Batch::new(), BTreeMap::new());
-    for (was_large, mut edited) in changed {
-        let number = edited.entry.number;
-        let parts: Vec<_> = edited.contents.chunks(PART_BYTES).map(records::deflate).collect::<Result<_, _>>()?;
-        if edited.entry.is_large() {
-            let old = log.store.read_opts(&records::large(number), ReadOptions::new()).await?.into_listing();
-            let old = old.files.into_iter().map(|file| file.path).collect::<BTreeSet<_>>();
-            let new: BTreeSet<_> = (0..parts.len()).map(|part| records::large_part(number, part)).collect();
-            batch = old.difference(&new).fold(batch, |batch, part| batch.remove(part));
-            for (path, part) in new.into_iter().zip(parts) {
-                batch = batch.write(path, part);
-            }
-            edited.contents.clear();
-        } else if was_large {
-            batch = batch.remove(records::large(number));
-        }
-        if number < tip.head.blocks_end {
-            in_blocks.insert(number, edited);
-        } else {
-            batch = batch.write(records::single(number), edited.to_bytes()?);
-        }
-    }
-    if in_blocks.is_empty() {
-        return Ok(batch);
-    }
-    let firsts: BTreeSet<_> = in_blocks.keys().map(|number| tip.head.block_of(*number)).collect();
-    let mut index = log.index(tip).await?;
-    for block in index.iter_mut().filter(|block| firsts.contains(&block.first)) {
-        let stored = log.block(tip, block.first).await?.into_stored()?.into_iter();
-        let edited = |stored: Stored| Arc::new(in_blocks.remove(&stored.entry.number).unwrap_or(stored));
-        let entries: Vec<_> = stored.map(edited).collect();
-        let bytes = Block::to_bytes(&entries)?;
-        *block = IndexedBlock::new(bytes.len() as u64, &entries);
-        batch = batch.write(records::block(block.first), bytes);
-    }
-    Ok(batch.write(records::index(), records::index_to_bytes(&index)?))
-}
-
-fn check(tip: &Tip, numbers: &BTreeSet<u64>) -> Result<(), HistoryError> {
+/// Checks that the log has these entries.
+pub(crate) async fn check<S: Store>(log: &Log<S>, tip: &Tip, entries: &BTreeSet<EntryRef>) -> Result<(), HistoryError> {
     let (oldest, newest) = (tip.head.first, tip.newest());
-    for number in numbers.iter().copied() {
+    for EntryRef { number, id } in entries.iter().copied() {
         if number == 0 || number > newest {
             return Err(HistoryError::NoEntry { number, newest });
         }
         if number < oldest {
             return Err(HistoryError::Forgotten { oldest });
         }
+        if let Some(id) = id
+            && log.entry(tip, number).await?.entry.id != id
+        {
+            return Err(HistoryError::OtherEntry { number });
+        }
     }
     Ok(())
-}
-
-async fn rewrite<S: Store>(
-    store: &HistoryStore<S>,
-    tip: &Arc<Tip>,
-    numbers: &BTreeSet<u64>,
-) -> Result<Batch, HistoryError> {
-    let log = store.log();
-    let mut batch = Batch::new();
-    for number in numbers.range(tip.head.blocks_end..) {
-        let redacted = match log.entry(tip, *number).await {
-            Ok(stored) => {
-                batch = remove_large(batch, &stored);
-                redacted(&stored)
-            }
-            // Otherwise it would stop the change that completes its block.
-            Err(error) if error.kind() == ErrorKind::Damaged => {
-                if log.store.read_opts(&records::large(*number), ReadOptions::new()).await?.stat() != Stat::Absent {
-                    batch = batch.remove(records::large(*number));
-                }
-                let mut unknown = store.new_entry(&Batch::new());
-                (unknown.entry.number, unknown.entry.is_redacted) = (*number, true);
-                unknown
-            }
-            Err(error) => return Err(error.into()),
-        };
-        batch = batch.write(records::single(*number), redacted.to_bytes()?);
-    }
-    let in_blocks: BTreeSet<_> =
-        numbers.range(..tip.head.blocks_end).map(|number| tip.head.block_of(*number)).collect();
-    if in_blocks.is_empty() {
-        return Ok(batch);
-    }
-    let mut index = log.index(tip).await?;
-    for block in index.iter_mut().filter(|block| in_blocks.contains(&block.first)) {
-        let mut entries = Vec::new();
-        for stored in log.block(tip, block.first).await?.into_stored()? {
-            let is_redacted = numbers.contains(&stored.entry.number);
-            if is_redacted {
-                batch = remove_large(batch, &stored);
-            }
-            entries.push(Arc::new(if is_redacted { redacted(&stored) } else { stored }));
-        }
-        let bytes = Block::to_bytes(&entries)?;
-        *block = IndexedBlock::new(bytes.len() as u64, &entries);
-        batch = batch.write(records::block(block.first), bytes);
-    }
-    Ok(batch.write(records::index(), records::index_to_bytes(&index)?))
-}
-
-fn remove_large(batch: Batch, stored: &Stored) -> Batch {
-    if stored.entry.is_large() { batch.remove(records::large(stored.entry.number)) } else { batch }
-}
-
-fn redacted(stored: &Stored) -> Stored {
-    let entry = Entry { changes: Vec::new(), is_redacted: true, ..stored.entry.clone() };
-    Stored { entry, contents: Vec::new() }
 }

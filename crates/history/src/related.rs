@@ -1,7 +1,6 @@
 //! The entries that changed the files of an entry, under all their names.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use memory_tool_core::{Store, StorePath};
 
@@ -49,8 +48,18 @@ impl Names {
     }
 }
 
+/// The old and the new names of what an entry renamed, or moved with new contents.
+fn moves(entry: &Entry) -> impl Iterator<Item = (&StorePath, &StorePath)> {
+    let moved = entry.moved_from().and_then(|from| Some((from, entry.changes.first()?.path()?)));
+    let renamed = entry.changes.iter().filter_map(|change| match change {
+        FileChange::Rename { from, to } => Some((from, to)),
+        _ => None,
+    });
+    moved.into_iter().chain(renamed)
+}
+
 /// The entry and all others of its files, newest first.
-pub(crate) async fn to_entry<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64) -> Result<Vec<Entry>, HistoryError> {
+pub(crate) async fn to_entry<S: Store>(log: &Log<S>, tip: &Tip, number: u64) -> Result<Vec<Entry>, HistoryError> {
     let (mut reader, mut later) = (Backwards::from(log, tip, tip.newest()), Vec::new());
     let entry = loop {
         match reader.next().await? {
@@ -63,10 +72,8 @@ pub(crate) async fn to_entry<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64
     let mut related = Vec::new();
     for entry in later.into_iter().rev() {
         let is_related = names.are_changed_by(&entry);
-        for change in &entry.changes {
-            if let FileChange::Rename { from, to } = change {
-                names.rename(from, to);
-            }
+        for (from, to) in moves(&entry) {
+            names.rename(from, to);
         }
         related.extend(is_related.then_some(entry));
     }
@@ -75,10 +82,8 @@ pub(crate) async fn to_entry<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64
     let mut next = Some(entry);
     while let Some(entry) = next {
         let is_related = entry.number == number || names.are_changed_by(&entry);
-        for change in entry.changes.iter().rev() {
-            if let FileChange::Rename { from, to } = change {
-                names.rename(to, from);
-            }
+        for (from, to) in moves(&entry) {
+            names.rename(to, from);
         }
         related.extend(is_related.then_some(entry));
         next = reader.next().await?;

@@ -1,6 +1,7 @@
 //! [`HistoryStore`]: a store that keeps what its changes replace.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -8,10 +9,12 @@ use memory_tool_core::{
     Batch, Change, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version,
 };
 
+use crate::appending::Edits;
 use crate::entry::{Digest, Entry, FileChange, Kept, Origin};
 use crate::history::History;
 use crate::limits::Limits;
-use crate::log::{Attempts, Log, Tip, is_outdated};
+use crate::log::{Log, Tip, is_outdated};
+use crate::plan::Plan;
 use crate::recent::RecentReads;
 use crate::records::{self, Stored};
 
@@ -38,7 +41,7 @@ const MAX_ATTEMPTS: usize = 1_000;
 /// store.write("/memories/a.txt", "two").await?;
 ///
 /// let undone = store.history().undo(1).await?;
-/// assert_eq!(undone.number, 3);
+/// assert_eq!(undone.entry.number, 3);
 /// assert_eq!(store.read_to_string("/memories/a.txt").await?, "one");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
@@ -98,6 +101,16 @@ impl<S: Store> HistoryStore<S> {
         Self { log: Arc::new(Log::new(inner, limits)), reads: Arc::new(RecentReads::default()), starts }
     }
 
+    /// How long an operation of the history, such as an undo, tries again while others change the memory. Default: 30
+    /// seconds.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        if let Some(log) = Arc::get_mut(&mut self.log) {
+            log.timeout = timeout;
+        }
+        self
+    }
+
     /// The inner store. The history lacks changes that are made there.
     pub fn inner(&self) -> &S {
         &self.log.store
@@ -113,12 +126,12 @@ impl<S: Store> HistoryStore<S> {
     }
 
     /// Applies a batch of changes of files with its entry.
-    pub(crate) async fn commit(&self, batch: Batch, origin: &Origin) -> Result<Entry, StoreError> {
-        let (mut attempts, mut conflicts, mut turn) = (Attempts::default(), 0, None);
+    async fn commit(&self, batch: Batch) -> Result<(), StoreError> {
+        let (mut attempts, mut conflicts, mut turn) = (self.log.attempts(), 0, None);
         loop {
             let tip = self.log.tip_after(&attempts).await?;
-            match self.commit_at(&tip, &batch, origin.clone()).await {
-                Err(error) if is_outdated(&error) => {
+            match self.commit_at(&tip, &batch, Origin::Edit, Edits::default()).await {
+                Err(error) if is_outdated(&error) && !is_required(&batch, &error) => {
                     attempts.again(&tip, error)?;
                     self.log.replace_tip(&tip, None);
                     if turn.is_none() {
@@ -126,8 +139,12 @@ impl<S: Store> HistoryStore<S> {
                     }
                 }
                 // Another program changed a file after it was read here.
-                Err(error) if conflicts < MAX_ATTEMPTS && !is_required(&batch, &error) => conflicts += 1,
-                outcome => return outcome,
+                Err(StoreError::VersionMismatch { path })
+                    if conflicts < MAX_ATTEMPTS && !path.is_record() && !requires(&batch, &path) =>
+                {
+                    conflicts += 1;
+                }
+                outcome => return outcome.map(drop),
             }
         }
     }
@@ -136,13 +153,30 @@ impl<S: Store> HistoryStore<S> {
     ///
     /// # Errors
     /// The errors of the store. If the log [is outdated](is_outdated), nothing was changed.
-    pub(crate) async fn commit_at(&self, tip: &Arc<Tip>, batch: &Batch, origin: Origin) -> Result<Entry, StoreError> {
+    async fn commit_at(
+        &self,
+        tip: &Arc<Tip>,
+        batch: &Batch,
+        origin: Origin,
+        edits: Edits,
+    ) -> Result<Entry, StoreError> {
         let mut replaced = self.replaced(batch).await?;
         let entry = &mut replaced.stored.entry;
-        (entry.number, entry.origin) = (tip.next, origin);
+        if !matches!(origin, Origin::Edit | Origin::Redaction(_)) {
+            entry.command = None; // the origin has it
+        }
+        entry.origin = origin;
         let required = replaced.required.into_iter();
         let batch = required.fold(batch.clone(), |batch, (path, required)| batch.require(path, required));
-        self.log.append(tip, batch, replaced.stored).await
+        self.log.append(tip, batch, replaced.stored, edits).await
+    }
+
+    /// Applies the batch of a plan.
+    async fn commit_planned(&self, plan: Plan, mark: &StorePath, batch: Batch) -> Result<(), StoreError> {
+        let Plan { tip, origin, edits } = plan;
+        let entry = self.commit_at(&tip, &batch, origin, edits).await?;
+        self.log.plans.finish(mark, entry);
+        Ok(())
     }
 
     /// Reads what a batch replaces.
@@ -171,16 +205,9 @@ impl<S: Store> HistoryStore<S> {
     }
 
     /// The entry of a batch, without its number and changes.
-    pub(crate) fn new_entry(&self, batch: &Batch) -> Stored {
-        let entry = Entry {
-            number: 0,
-            time: (self.log.clock)(),
-            actor: batch.actor().map(|actor| actor.name().to_owned()),
-            command: batch.command().map(str::to_owned),
-            origin: Origin::Edit,
-            changes: Vec::new(),
-            is_redacted: false,
-        };
+    fn new_entry(&self, batch: &Batch) -> Stored {
+        let actor = batch.actor().map(|actor| actor.name().to_owned());
+        let entry = Entry { actor, command: batch.command().map(str::to_owned), ..self.log.new_entry() };
         Stored { entry, contents: Vec::new() }
     }
 
@@ -272,12 +299,16 @@ impl Replaced {
     }
 }
 
-/// Whether the error may be due to a precondition of the caller, or to anything but a precondition on a file.
+/// Whether the error may be due to a precondition of the caller.
 fn is_required(batch: &Batch, error: &StoreError) -> bool {
     match error {
-        StoreError::VersionMismatch { path } => batch.preconditions().iter().any(|(required, _)| required == path),
-        _ => true,
+        StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path } => requires(batch, path),
+        _ => false,
     }
+}
+
+fn requires(batch: &Batch, path: &StorePath) -> bool {
+    batch.preconditions().iter().any(|(required, _)| required == path)
 }
 
 fn removes_history(change: &Change) -> bool {
@@ -297,18 +328,27 @@ fn touches_history(change: &Change) -> bool {
 impl<S: Store> Store for HistoryStore<S> {
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let is_edited = matches!(options.command(), Some("str_replace" | "insert")) && !path.is_record();
-        let node = self.log.store.read_opts(path, options).await?;
-        if let (true, Node::File(file)) = (is_edited, &node) {
+        if !is_edited {
+            return self.log.store.read_opts(path, options).await;
+        }
+        // The edit that follows needs the end of the log, and meets its errors then.
+        let (node, _) = futures::join!(self.log.store.read_opts(path, options), self.log.tip());
+        if let Ok(Node::File(file)) = &node {
             self.reads.remember(path, file);
         }
-        Ok(node)
+        node
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         batch.validate()?;
         if batch.changes().iter().any(removes_history) {
+            let applied = self.log.store.apply(batch).await;
             self.log.forget();
-            return self.log.store.apply(batch).await;
+            self.reads.forget();
+            return applied;
+        }
+        if let Some((plan, mark, batch)) = self.log.plans.find(&batch) {
+            return self.commit_planned(plan, &mark, batch).await;
         }
         if batch.changes().iter().any(touches_history) {
             let reason = "Only the history itself changes its records.";
@@ -324,6 +364,6 @@ impl<S: Store> Store for HistoryStore<S> {
                 outcome => return outcome,
             }
         }
-        self.commit(batch, &Origin::Edit).await.map(drop)
+        self.commit(batch).await
     }
 }

@@ -1,13 +1,17 @@
 //! Takes back entries, and restores files.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, Node, Precondition, Store, StoreError, StorePath, Version};
 
-use crate::entry::{Digest, Entry, FileChange, Origin};
+use crate::entry::{Digest, Entry, EntryRef, FileChange, Origin};
 use crate::error::HistoryError;
+use crate::history::TakenBack;
 use crate::log::{Log, Tip};
-use crate::past::{Files, Reader, Source, files_after};
+use crate::past::{Backwards, Files, Past, Reader, Source};
+use crate::redaction;
+use crate::store::HistoryStore;
 
 /// The goal of an operation.
 #[derive(Clone, Debug)]
@@ -17,9 +21,21 @@ pub(crate) enum Goal {
     /// Take back the last undo.
     Redo,
     /// Take back certain entries.
-    Revert(Vec<u64>),
+    Revert(BTreeSet<EntryRef>),
     /// Restore a path to its state after an entry.
-    Restore(StorePath, u64),
+    Restore(StorePath, EntryRef),
+}
+
+impl Goal {
+    /// The command, for logs.
+    pub(crate) fn command(&self) -> &'static str {
+        match self {
+            Self::Undo(_) => "undo",
+            Self::Redo => "redo",
+            Self::Revert(_) => "revert",
+            Self::Restore(..) => "restore",
+        }
+    }
 }
 
 /// Whether files that have changed since are replaced.
@@ -29,170 +45,237 @@ pub(crate) enum Force {
     Yes,
 }
 
-/// The batch that reaches a goal, if this is still the end of the log.
-pub(crate) async fn plan<S: Store>(
-    log: &Log<S>,
-    tip: &Arc<Tip>,
-    goal: &Goal,
-    force: Force,
-) -> Result<(Batch, Origin), HistoryError> {
-    let planning = Planning { log, tip };
-    match goal {
-        Goal::Undo(count) => {
-            let undone = planning.last_changes(*count).await?;
-            let origin = Origin::Undo(undone.iter().map(|entry| entry.number).collect());
-            Ok((planning.take_back(&undone, force).await?, origin))
-        }
-        Goal::Redo => {
-            let redone = planning.last_undo().await?;
-            let origin = Origin::Redo(redone.number);
-            Ok((planning.take_back(&[redone], force).await?, origin))
-        }
-        Goal::Revert(numbers) => {
-            let mut numbers = numbers.clone();
-            numbers.sort_unstable_by(|left, right| right.cmp(left));
-            numbers.dedup();
-            let mut reverted = Vec::new();
-            for number in &numbers {
-                reverted.push(planning.entry(*number).await?);
-            }
-            Ok((planning.take_back(&reverted, force).await?, Origin::Revert(numbers)))
-        }
-        Goal::Restore(path, number) => {
-            let batch = planning.restore(path, *number).await?;
-            if batch.changes_nothing() { Err(HistoryError::Unchanged) } else { Ok((batch, Origin::Restore(*number))) }
-        }
-    }
-}
-
-struct Planning<'a, S> {
+/// Plans the batch that reaches a goal. A plan for a later end of the log goes on from the plan before.
+pub(crate) struct Planner<'a, S> {
     log: &'a Log<S>,
-    tip: &'a Arc<Tip>,
+    goal: Goal,
+    force: Force,
+    /// The end of the log of the last plan.
+    tip: Option<Arc<Tip>>,
+    /// The entries to take back, newest first, and their origin.
+    chosen: Option<(Vec<Entry>, Origin)>,
+    past: Past<S>,
+    /// Contents that were read, by entry and path.
+    contents: BTreeMap<(u64, StorePath), Vec<u8>>,
+    /// The versions of present files that were compared, with their digests.
+    present: BTreeMap<StorePath, (Digest, Version)>,
+    /// The files that stay as they are, because their contents are not kept or were redacted.
+    missing: BTreeSet<StorePath>,
 }
 
-impl<S: Store> Planning<'_, S> {
-    async fn entry(&self, number: u64) -> Result<Entry, HistoryError> {
-        let (oldest, newest) = (self.tip.head.first, self.tip.newest());
-        if number == 0 || number > newest {
-            return Err(HistoryError::NoEntry { number, newest });
+impl<'a, S: Store> Planner<'a, S> {
+    pub(crate) fn new(store: &'a HistoryStore<S>, goal: Goal, force: Force) -> Self {
+        let number = if let Goal::Restore(_, entry) = &goal { entry.number } else { 0 };
+        Self {
+            log: store.log(),
+            goal,
+            force,
+            tip: None,
+            chosen: None,
+            past: Past::new(store.clone(), number),
+            contents: BTreeMap::new(),
+            present: BTreeMap::new(),
+            missing: BTreeSet::new(),
         }
-        if number < oldest {
-            return Err(HistoryError::Forgotten { oldest });
-        }
-        Ok(self.log.entry(self.tip, number).await?.entry.clone())
     }
 
-    /// The last changes that are not undone, newest first.
-    async fn last_changes(&self, count: usize) -> Result<Vec<Entry>, HistoryError> {
-        let (mut found, mut number) = (Vec::new(), self.tip.newest());
-        while found.len() < count.max(1) {
-            if number == 0 {
-                return Err(HistoryError::NothingToUndo);
-            }
-            let entry = self.entry(number).await?;
-            number = match &entry.origin {
-                // Before the oldest change that it undid.
-                Origin::Undo(undone) => undone.last().copied().unwrap_or(number),
-                Origin::Redaction(_) => number,
-                Origin::Edit | Origin::Redo(_) | Origin::Revert(_) | Origin::Restore(_) => {
-                    found.push(entry);
-                    number
-                }
-            }
-            .saturating_sub(1);
-        }
-        Ok(found)
+    /// Forgets what was read of a file that another program changed.
+    pub(crate) fn forget(&mut self, path: &StorePath) {
+        self.present.remove(path);
     }
 
-    /// The last undo that is not redone, if nothing else was changed since.
-    async fn last_undo(&self) -> Result<Entry, HistoryError> {
-        let mut number = self.tip.newest();
-        while number > 0 {
-            let entry = self.entry(number).await?;
-            number = match entry.origin {
-                Origin::Undo(_) => return Ok(entry),
-                Origin::Redo(undo) => undo,
-                Origin::Redaction(_) => number,
-                Origin::Edit | Origin::Revert(_) | Origin::Restore(_) => break,
+    /// The result, with the entry of the last plan.
+    pub(crate) fn taken_back(self, entry: Entry) -> TakenBack {
+        TakenBack { entry, missing: self.missing.into_iter().collect() }
+    }
+
+    /// The batch that reaches the goal, if this is still the end of the log.
+    pub(crate) async fn plan(&mut self, tip: &Arc<Tip>) -> Result<(Batch, Origin), HistoryError> {
+        let last = self.tip.replace(Arc::clone(tip));
+        match last.and_then(|last| tip.since(&last)) {
+            Some(new) => {
+                let changed = new.iter().flat_map(|stored| &stored.entry.changes).flat_map(FileChange::paths);
+                changed.for_each(|changed| self.present.retain(|path, _| !path.overlaps(changed)));
             }
-            .saturating_sub(1);
+            // Entries can have been redacted or restored.
+            None => {
+                self.chosen = None;
+                self.contents.clear();
+                self.present.clear();
+            }
         }
-        Err(HistoryError::NothingToRedo)
+        self.missing.clear();
+        if let Goal::Restore(path, entry) = self.goal.clone() {
+            if entry.id.is_some() {
+                redaction::check(self.log, tip, &BTreeSet::from([entry])).await?;
+            }
+            return Ok((self.restore(tip, &path).await?, Origin::Restore(entry.number)));
+        }
+        let (entries, origin) = match self.chosen.take() {
+            Some(chosen) => chosen,
+            None => self.choose(tip).await?,
+        };
+        let batch = self.take_back(tip, &entries).await;
+        self.chosen = Some((entries, origin.clone()));
+        Ok((batch?, origin))
+    }
+
+    async fn choose(&self, tip: &Tip) -> Result<(Vec<Entry>, Origin), HistoryError> {
+        let choosing = Choosing { log: self.log, tip };
+        Ok(match &self.goal {
+            Goal::Redo => {
+                let undo = choosing.last_undo().await?;
+                let number = undo.number;
+                (vec![undo], Origin::Redo(number))
+            }
+            Goal::Revert(entries) => {
+                let entries = choosing.entries(entries).await?;
+                let numbers = entries.iter().map(|entry| entry.number).collect();
+                (entries, Origin::Revert(numbers))
+            }
+            Goal::Undo(count) => {
+                let undone = choosing.last_changes(*count).await?;
+                let numbers = undone.iter().map(|entry| entry.number).collect();
+                (undone, Origin::Undo(numbers))
+            }
+            Goal::Restore(_, entry) => (Vec::new(), Origin::Restore(entry.number)),
+        })
     }
 
     /// Takes back these entries, newest first.
-    async fn take_back(&self, entries: &[Entry], force: Force) -> Result<Batch, HistoryError> {
-        if let Some(redacted) = entries.iter().find(|entry| entry.is_redacted) {
-            return Err(HistoryError::Redacted { number: redacted.number });
-        }
-        let present = Files::present(self.log, self.tip).await?;
+    async fn take_back(&mut self, tip: &Arc<Tip>, entries: &[Entry]) -> Result<Batch, HistoryError> {
+        let present = Files::present(self.log, tip).await?;
         let (mut files, mut batch, mut in_the_way) = (present.clone(), Batch::new(), Vec::new());
         for entry in entries {
             for change in &entry.changes {
-                match self.state(&files, change).await? {
+                match self.state(tip, &files, change).await? {
                     State::Same(required) => batch = required.into_iter().fold(batch, require),
-                    State::Changed if force == Force::Yes => {}
+                    State::Missing => {}
                     State::Changed => in_the_way.extend(change.path().cloned()),
                 }
             }
             files.take_back(entry);
         }
         if !in_the_way.is_empty() {
+            let oldest = entries.iter().map(|entry| entry.number).min().unwrap_or(0);
+            let expired = Choosing { log: self.log, tip }.expired_since(oldest).await?;
+            self.missing.extend(in_the_way.extract_if(.., |path| expired.contains(path)));
+        }
+        if !in_the_way.is_empty() && self.force == Force::No {
             return Err(HistoryError::Changed { paths: in_the_way });
         }
-        match entries {
-            [entry] if force == Force::No && only_renames(entry) => Ok(rename_back(entry)),
-            _ => self.change(batch, &present, &files).await,
+        if let [entry] = entries
+            && in_the_way.is_empty()
+            && only_renames(entry)
+        {
+            return Ok(rename_back(entry));
+        }
+        self.keep_missing(&present, &mut files);
+        let batch = self.change(tip, batch, &present, &files).await?;
+        self.check_that_something_is_kept(entries, &batch)?;
+        Ok(batch)
+    }
+
+    /// # Errors
+    /// [`HistoryError::NotKept`] or [`HistoryError::Redacted`] if nothing could be taken back for this reason.
+    fn check_that_something_is_kept(&self, entries: &[Entry], batch: &Batch) -> Result<(), HistoryError> {
+        if !batch.changes_nothing() {
+            return Ok(());
+        }
+        if let Some(redacted) = entries.iter().find(|entry| entry.is_redacted) {
+            return Err(HistoryError::Redacted { number: redacted.number });
+        }
+        match (self.missing.first(), entries.first()) {
+            (Some(path), Some(entry)) => Err(HistoryError::NotKept { path: path.clone(), number: entry.number }),
+            _ => Ok(()),
         }
     }
 
+    /// Leaves files as they are whose contents nothing has.
+    fn keep_missing(&mut self, present: &Files, files: &mut Files) {
+        let is_missing = |(path, source): &(&StorePath, &Source)| source.is_missing() || self.missing.contains(path);
+        let mut missing: BTreeSet<_> = files.0.iter().filter(is_missing).map(|(path, _)| path.clone()).collect();
+        missing.extend(self.missing.iter().cloned());
+        for path in &missing {
+            match present.0.get(path) {
+                Some(source) => _ = files.0.insert(path.clone(), source.clone()),
+                None => _ = files.0.remove(path),
+            }
+        }
+        self.missing.append(&mut missing);
+    }
+
     /// Whether files are as a change left them.
-    async fn state(&self, files: &Files, change: &FileChange) -> Result<State, HistoryError> {
+    async fn state(&mut self, tip: &Tip, files: &Files, change: &FileChange) -> Result<State, HistoryError> {
         let is_free = |path: &StorePath| {
             files.under(path).next().is_none() && !path.parents().any(|above| files.0.contains_key(&above))
         };
         let is_same = match change {
+            FileChange::Redacted { .. } => return Ok(State::Missing),
+            _ if change.before().is_some_and(|before| before.digest.is_none()) => return Ok(State::Missing),
             FileChange::Remove { path, .. } => is_free(path),
-            FileChange::Redacted { .. } => false,
             FileChange::Rename { from, to } => is_free(from) && files.under(to).next().is_some(),
             FileChange::Write { path, after, .. } => match files.0.get(path) {
-                None => false,
+                None | Some(Source::Redacted(_)) => false,
                 Some(Source::Past(_, kept)) => kept.is_some_and(|kept| kept.digest == *after),
                 Some(Source::Present(file)) if file.size != after.size => false,
-                Some(Source::Present(file)) => return self.present_state(&file.path, after).await,
+                Some(Source::Present(file)) => {
+                    let (path, (digest, version)) = (file.path.clone(), self.present(tip, &file.path).await?);
+                    let is_same = digest == *after;
+                    return Ok(if is_same { State::Same(Some((path, version))) } else { State::Changed });
+                }
             },
         };
         Ok(if is_same { State::Same(None) } else { State::Changed })
     }
 
-    async fn present_state(&self, path: &StorePath, after: &Digest) -> Result<State, HistoryError> {
-        let node = self.log.store.read_opts(path, self.tip.require_in_read()).await?;
-        Ok(match node {
-            Node::File(file) if Digest::of(&file.content) == *after => State::Same(Some((path.clone(), file.version))),
-            _ => State::Changed,
-        })
+    /// The digest and the version of a present file.
+    async fn present(&mut self, tip: &Tip, path: &StorePath) -> Result<(Digest, Version), HistoryError> {
+        if let Some(known) = self.present.get(path) {
+            return Ok(known.clone());
+        }
+        match self.log.store.read_opts(path, tip.require_in_read()).await? {
+            Node::File(file) => {
+                let found = (Digest::of(&file.content), file.version);
+                self.present.insert(path.clone(), found.clone());
+                Ok(found)
+            }
+            _ => Err(HistoryError::Changed { paths: vec![path.clone()] }),
+        }
     }
 
-    async fn restore(&self, path: &StorePath, number: u64) -> Result<Batch, HistoryError> {
-        let present = Files::present(self.log, self.tip).await?;
-        let past = files_after(self.log, self.tip, number).await?;
+    async fn restore(&mut self, tip: &Arc<Tip>, path: &StorePath) -> Result<Batch, HistoryError> {
+        let present = Files::present(self.log, tip).await?;
+        let past = self.past.files(tip).await?;
+        let number = self.past.number();
         if !path.is_root() && past.under(path).next().is_none() && present.under(path).next().is_none() {
             return Err(HistoryError::NotAFile { path: path.clone(), number });
+        }
+        if let Some(source) = past.0.get(path).filter(|source| source.is_missing()) {
+            Reader::new(self.log, tip, None).read(path, source).await?;
         }
         let mut wanted = present.clone();
         wanted.0.retain(|file, _| file != path && !file.is_under(path));
         wanted.0.extend(past.under(path).map(|(path, source)| (path.clone(), source.clone())));
-        self.change(Batch::new(), &present, &wanted).await
+        self.keep_missing(&present, &mut wanted);
+        let batch = self.change(tip, Batch::new(), &present, &wanted).await?;
+        if batch.changes_nothing() { Err(HistoryError::Unchanged) } else { Ok(batch) }
     }
 
     /// Adds the changes that turn the present files into the wanted ones.
-    async fn change(&self, mut batch: Batch, present: &Files, wanted: &Files) -> Result<Batch, HistoryError> {
-        let mut reader = Reader::new(self.log, self.tip);
+    async fn change(
+        &mut self,
+        tip: &Tip,
+        mut batch: Batch,
+        present: &Files,
+        wanted: &Files,
+    ) -> Result<Batch, HistoryError> {
+        let mut reader = Reader::new(self.log, tip, None);
         let mut removed = present.0.clone();
         removed.retain(|path, _| !wanted.0.contains_key(path));
         for (path, source) in &wanted.0 {
             let now = source.present();
-            if now == Some(path) {
+            if now == Some(path) || self.is_present(tip, present, path, source).await? {
                 continue;
             }
             if let Some(file) = path.parents().find(|above| wanted.0.contains_key(above)) {
@@ -205,11 +288,43 @@ impl<S: Store> Planning<'_, S> {
                 batch = batch.rename(now, path);
                 continue;
             }
-            batch = batch.write(path, reader.read(path, source).await?);
+            batch = batch.write(path, self.content(&mut reader, path, source).await?);
         }
         let batch = removed.into_keys().fold(batch, Batch::remove);
         batch.validate().map_err(StoreError::from)?;
         Ok(batch)
+    }
+
+    /// Whether the present file already has the contents.
+    async fn is_present(
+        &mut self,
+        tip: &Tip,
+        present: &Files,
+        path: &StorePath,
+        source: &Source,
+    ) -> Result<bool, HistoryError> {
+        match (present.0.get(path), source) {
+            (Some(Source::Present(file)), Source::Past(_, Some(kept))) if file.size == kept.digest.size => {
+                Ok(self.present(tip, path).await?.0 == kept.digest)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    async fn content(
+        &mut self,
+        reader: &mut Reader<'_, S>,
+        path: &StorePath,
+        source: &Source,
+    ) -> Result<Vec<u8>, HistoryError> {
+        let Source::Past(number, _) = source else { return reader.read(path, source).await };
+        let key = (*number, path.clone());
+        if let Some(known) = self.contents.get(&key) {
+            return Ok(known.clone());
+        }
+        let content = reader.read(path, source).await?;
+        self.contents.insert(key, content.clone());
+        Ok(content)
     }
 }
 
@@ -218,6 +333,8 @@ enum State {
     /// It is the same. If it is a present file, it has this version.
     Same(Option<(StorePath, Version)>),
     Changed,
+    /// Nothing has the contents before the change.
+    Missing,
 }
 
 fn require(batch: Batch, (path, version): (StorePath, Version)) -> Batch {
@@ -234,4 +351,108 @@ fn rename_back(entry: &Entry) -> Batch {
         FileChange::Rename { from, to } => batch.rename(to, from),
         FileChange::Write { .. } | FileChange::Remove { .. } | FileChange::Redacted { .. } => batch,
     })
+}
+
+/// Chooses the entries to take back.
+struct Choosing<'a, S> {
+    log: &'a Log<S>,
+    tip: &'a Tip,
+}
+
+impl<S: Store> Choosing<'_, S> {
+    /// Certain entries, newest first.
+    async fn entries(&self, named: &BTreeSet<EntryRef>) -> Result<Vec<Entry>, HistoryError> {
+        redaction::check(self.log, self.tip, named).await?;
+        let mut entries = Vec::new();
+        for number in named.iter().rev().map(|entry| entry.number) {
+            entries.push(self.log.entry(self.tip, number).await?.entry.clone());
+        }
+        entries.dedup_by_key(|entry| entry.number);
+        Ok(entries)
+    }
+
+    fn backwards(&self) -> Backwards<'_, S> {
+        Backwards::from(self.log, self.tip, self.tip.newest())
+    }
+
+    /// The last changes that are not undone, newest first. Changes of which nothing is left to take back are skipped.
+    async fn last_changes(&self, count: usize) -> Result<Vec<Entry>, HistoryError> {
+        let (mut found, mut undone, mut expired) = (Vec::new(), BTreeSet::new(), Expired::default());
+        let mut reader = self.backwards();
+        while found.len() < count.max(1) {
+            let Some(entry) = reader.next().await? else { return self.nothing_to_undo() };
+            let is_left = !undone.contains(&entry.number) && expired.leave(&entry);
+            expired.add(&entry);
+            match &entry.origin {
+                Origin::Undo(numbers) if !undone.contains(&entry.number) => undone.extend(numbers.iter().copied()),
+                Origin::Undo(_) | Origin::Redaction(_) => {}
+                Origin::Edit | Origin::Redo(_) | Origin::Revert(_) | Origin::Restore(_) if is_left => found.push(entry),
+                Origin::Edit | Origin::Redo(_) | Origin::Revert(_) | Origin::Restore(_) => {}
+            }
+        }
+        Ok(found)
+    }
+
+    fn nothing_to_undo(&self) -> Result<Vec<Entry>, HistoryError> {
+        let oldest = self.tip.head.first;
+        Err(if oldest > 1 { HistoryError::Forgotten { oldest } } else { HistoryError::NothingToUndo })
+    }
+
+    /// The last undo that is not redone, if nothing else was changed since.
+    async fn last_undo(&self) -> Result<Entry, HistoryError> {
+        let mut reader = self.backwards();
+        while let Some(entry) = reader.next().await? {
+            match entry.origin {
+                Origin::Undo(_) => return Ok(entry),
+                Origin::Redo(undo) => reader.skip_to(undo.saturating_sub(1)),
+                Origin::Redaction(_) => {}
+                Origin::Edit if is_expiry(&entry) => {}
+                Origin::Edit | Origin::Revert(_) | Origin::Restore(_) => break,
+            }
+        }
+        Err(HistoryError::NothingToRedo)
+    }
+
+    /// The files that expired after an entry, and were not made again.
+    async fn expired_since(&self, number: u64) -> Result<BTreeSet<StorePath>, HistoryError> {
+        let (mut expired, mut reader) = (Expired::default(), self.backwards());
+        while let Some(entry) = reader.next().await?.filter(|entry| entry.number > number) {
+            expired.add(&entry);
+        }
+        Ok(expired.files)
+    }
+}
+
+/// Whether the entry is a removal of expired files, which cannot be taken back.
+fn is_expiry(entry: &Entry) -> bool {
+    entry.command.as_deref() == Some(Batch::EXPIRE)
+}
+
+/// The files whose newest change is their expiry, while a log is read backwards.
+#[derive(Default)]
+struct Expired {
+    files: BTreeSet<StorePath>,
+    changed: BTreeSet<StorePath>,
+}
+
+impl Expired {
+    fn add(&mut self, entry: &Entry) {
+        for path in entry.changes.iter().flat_map(FileChange::paths) {
+            if self.changed.insert(path.clone()) && is_expiry(entry) {
+                self.files.insert(path.clone());
+            }
+        }
+    }
+
+    /// Whether something of a change is left to take back.
+    fn leave(&self, entry: &Entry) -> bool {
+        let is_without_changes = entry.changes.is_empty() && !entry.is_redacted;
+        let is_left = is_without_changes
+            || entry.changes.iter().any(|change| match change {
+                FileChange::Redacted { .. } => false,
+                FileChange::Rename { .. } => true,
+                FileChange::Write { path, .. } | FileChange::Remove { path, .. } => !self.files.contains(path),
+            });
+        is_left && !is_expiry(entry)
+    }
 }

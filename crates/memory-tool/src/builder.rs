@@ -491,7 +491,8 @@ impl MemoryBuilder {
             (None, true, _) => HistoryStore::new(inner),
             (None, false, Location::Store(_)) => return store,
             (None, false, _) => HistoryStore::if_present(inner),
-        };
+        }
+        .timeout(self.options.timeout);
         // The handle is below the layer that refuses changes.
         let read_only =
             self.is_read_only().then(|| HistoryStore::new(Arc::new(ReadOnlyStore::new(store)) as SharedStore));
@@ -586,7 +587,7 @@ mod tests {
         memory.write("/memories/a.txt", "two").await.unwrap();
         let history = Memory::over(store).history().read_only().build().await.unwrap().history().unwrap();
         assert_eq!(history.newest().await.unwrap(), 2);
-        for refused in [history.undo(1).await, history.redact(&[1]).await] {
+        for refused in [history.undo(1).await.map(drop), history.redact(&[1]).await.map(drop)] {
             assert!(refused.unwrap_err().to_string().contains("read-only"));
         }
         history.clear().await.unwrap_err();

@@ -120,6 +120,14 @@ impl Memory {
         Self { inner: Arc::clone(&self.inner), store, tool, actor: Some(actor) }
     }
 
+    /// A handle on the same memory through a store over it, such as a policy of your own. All operations of the handle go
+    /// through it.
+    pub fn layered(&self, layer: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>) -> Self {
+        let (store, actor) = (layer(self.store()), self.actor.clone());
+        let tool = (self.inner.tool_over)(Arc::clone(&store), actor.as_ref());
+        Self { inner: Arc::clone(&self.inner), store, tool, actor }
+    }
+
     /// The tool, for an agent loop.
     pub fn tool(&self) -> Arc<dyn MemoryTool> {
         Arc::clone(&self.tool)
@@ -150,10 +158,11 @@ impl Memory {
     /// The history, to see and take back changes. Without the option, a memory has no entries. Returns `None`
     /// for a [custom store](Self::over) without the option.
     ///
-    /// It is below the policies, so limits and screening do not apply to restored files.
+    /// What it takes back and erases passes the policies like any change: limits and screening apply to restored files,
+    /// and the audit log records them.
     #[cfg(feature = "history")]
     pub fn history(&self) -> Option<History<Arc<dyn Store>>> {
-        let history = self.inner.history.as_ref().map(HistoryStore::history)?;
+        let history = self.inner.history.as_ref()?.history().through(Arc::clone(&self.store));
         Some(self.actor.iter().cloned().fold(history, History::by))
     }
 
@@ -368,6 +377,18 @@ impl Memory {
         }
     }
 
+    /// [`expire`](Self::expire) if a path is in this state when files are removed.
+    ///
+    /// # Errors
+    /// The errors of [`expire`](Self::expire), and the error of the precondition.
+    #[cfg(feature = "policies")]
+    pub async fn expire_if(&self, path: StorePath, required: Precondition) -> Result<SweepReport, StoreError> {
+        match &self.inner.expiring {
+            Some(expiring) => expiring.sweep_if(path, required).await,
+            None => Ok(SweepReport::default()),
+        }
+    }
+
     /// The [scopes](MemoryBuilder::scope) that have files or records in the whole backend, sorted by name.
     /// [`StoreUrl::memories`](crate::StoreUrl::memories) lists the memories of a database, a bucket or a directory.
     ///
@@ -470,6 +491,26 @@ impl Memory {
         }
         report.problems.extend(history_problems(store).await?);
         Ok(report)
+    }
+
+    /// Repairs the damaged histories of the memory and of all its scopes, and keeps what is sound: see
+    /// [`History::repair`]. Returns what was done, in words.
+    ///
+    /// # Errors
+    /// [`StoreError::Failure`] if the store cannot be read or changed.
+    #[cfg(feature = "history")]
+    pub async fn repair_histories(&self) -> Result<Vec<String>, StoreError> {
+        let (store, mut done) = (self.whole_store(), Vec::new());
+        #[cfg(feature = "policies")]
+        for scope in self.scopes().await? {
+            let scoped = memory_tool_policies::ScopedStore::new(Arc::clone(&store), scope.clone());
+            let repaired = HistoryStore::if_present(scoped).history().repair().await;
+            let repaired = repaired.map_err(HistoryError::into_store_error)?;
+            done.extend(repaired.into_iter().map(|done| format!("scope {scope}: {done}")));
+        }
+        let repaired = HistoryStore::if_present(store).history().repair().await;
+        done.extend(repaired.map_err(HistoryError::into_store_error)?);
+        Ok(done)
     }
 
     async fn verify_files(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {

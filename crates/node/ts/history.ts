@@ -4,7 +4,8 @@
 export type FileChange =
   | { readonly change: 'write'; readonly path: string; readonly before?: Kept; readonly after: Digest }
   | { readonly change: 'remove'; readonly path: string; readonly before: Kept }
-  | { readonly change: 'rename'; readonly from: string; readonly to: string };
+  | { readonly change: 'rename'; readonly from: string; readonly to: string }
+  | { readonly change: 'redacted'; readonly operation: 'created' | 'modified' | 'deleted'; readonly before?: Kept };
 
 /** The size and SHA-256 of contents. */
 export interface Digest {
@@ -28,6 +29,8 @@ export interface HistoryEntry {
   readonly of: readonly number[];
   readonly changes: readonly FileChange[];
   readonly redacted: boolean;
+  /** Files that an undo, a redo, a revert or a restoration left as they were: earlier contents had expired or were redacted. */
+  readonly missing: readonly string[];
 }
 
 /** Which entries to list. */
@@ -56,6 +59,7 @@ interface Stored extends Pick<HistoryEntry, 'number' | 'changes'> {
   readonly command?: string;
   readonly origin?: string | Record<string, number | number[]>;
   readonly is_redacted?: boolean;
+  readonly missing?: readonly string[];
 }
 
 /** The history of a memory, from `memory.history()`. An entry is named by its number; 0 is the beginning. */
@@ -118,7 +122,7 @@ export class History {
 }
 
 function entryOf(stored: Stored): HistoryEntry {
-  const { number, time, actor, command, origin = 'edit', changes, is_redacted: redacted = false } = stored;
+  const { number, time, actor, command, origin = 'edit', changes, is_redacted: redacted = false, missing = [] } = stored;
   const [[kind, of]] = Object.entries(typeof origin === 'string' ? { [origin]: [] } : origin) as [[string, number | number[]]];
   return {
     number,
@@ -129,5 +133,6 @@ function entryOf(stored: Stored): HistoryEntry {
     of: [of].flat(),
     changes,
     redacted,
+    missing,
   };
 }

@@ -8,6 +8,7 @@ mod error;
 mod followed;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod guard;
 mod health;
 mod hosts;
 mod listener;
@@ -19,6 +20,7 @@ mod options;
 mod page;
 mod path;
 mod proxies;
+mod record;
 mod server;
 mod service;
 mod tls;

@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 use crate::access::Caller;
 use crate::api::ApiState;
 use crate::error::{ApiError, log_failure};
+use crate::guard::GuardedStore;
 use crate::options::ServerOptions;
 
 /// The memories of one store, by their names. The name is the id of the memory in the API.
@@ -61,8 +62,14 @@ pub(crate) struct OpenMemory {
 }
 
 impl OpenMemory {
-    /// The memory for one request: its changes name the caller.
+    /// The memory for one request: its changes name the caller, and are refused while it is archived or deleted.
     pub(crate) fn by(&self, caller: &Caller) -> Memory {
+        let creates = caller.creates();
+        self.memory.by(caller.actor().clone()).layered(|inner| Arc::new(GuardedStore { inner, creates }))
+    }
+
+    /// The memory for one request that an archived memory allows too, or that creates it.
+    pub(crate) fn unguarded_by(&self, caller: &Caller) -> Memory {
         self.memory.by(caller.actor().clone())
     }
 }

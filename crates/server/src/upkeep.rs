@@ -7,9 +7,9 @@ use std::time::Duration;
 use memory_tool::MemoryOptions;
 use tokio::time::sleep;
 
-use crate::api::refuse_archived;
 use crate::error::ApiError;
 use crate::memories::OpenMemory;
+use crate::record::StoreRecord;
 use crate::service::Service;
 
 /// The pause after the start, so that a server that is started each day gets to it.
@@ -35,10 +35,7 @@ async fn remove_old(service: &Service) -> Result<(), ApiError> {
     for name in service.memories.names().await? {
         // The failure of one memory, which is in the log, does not keep the others from it.
         let Ok(open) = service.memories.open(&name).await else { continue };
-        // An archived memory keeps its files.
-        if refuse_archived(&open, None).await.is_ok() {
-            remove_expired(&open).await;
-        }
+        remove_expired(&open).await;
         if let Some(history) = open.memory.history() {
             log_failure(history.trim().await, "cannot remove old entries of a history");
         }
@@ -50,8 +47,14 @@ async fn remove_old(service: &Service) -> Result<(), ApiError> {
     Ok(())
 }
 
+/// An archived memory keeps its files, also if it is archived at this moment.
 async fn remove_expired(open: &OpenMemory) {
-    match open.memory.expire().await {
+    let swept = match StoreRecord::read(&*open.memory.store()).await {
+        Ok((Some(StoreRecord { archived_at: Some(_), .. }), _)) => return,
+        Ok((_, state)) => open.memory.expire_if(StoreRecord::path(), state).await,
+        Err(error) => Err(error),
+    };
+    match swept {
         Ok(swept) if swept.held > 0 => tracing::error!(
             memory = open.name.as_str(),
             held = swept.held,

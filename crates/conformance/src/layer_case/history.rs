@@ -7,7 +7,9 @@ use std::sync::Arc;
 use memory_tool_core::{
     Batch, BoxError, Engine, MemoryPath, MemoryTool as _, Node, Quota, ReadOptions, Store, StoreExt as _, StorePath,
 };
-use memory_tool_history::{Entry, FileChange, History, HistoryError, HistoryStore, Limits, LogFilter, Origin};
+use memory_tool_history::{
+    Entry, FileChange, History, HistoryError, HistoryStore, Limits, LogFilter, Origin, VersionCache, Versions,
+};
 use serde_json::json;
 
 use super::{LayerCase, Outcome, content, expect, expect_equal, expect_refused, files, path, write};
@@ -24,6 +26,11 @@ pub(super) const CASES: &[LayerCase] = cases![
     "history.undo", "repeated undos walk to the beginning and redos to the end", undos_are_walked;
     "history.redo", "a new change ends the line of undos", changes_end_redos;
     "history.changed", "an undo changes nothing and names files with later changes", later_changes_stay;
+    "history.births", "a history that is cleared beside a session is not continued", a_cleared_history_is_gone;
+    "history.restored", "a session goes on after its store was restored to an earlier state", earlier_states_are_noticed;
+    "history.others", "a redacted or expired file does not hide others", other_files_stay_known;
+    "history.repair", "a repair keeps the entries after and before a lost one", lost_entries_are_replaced;
+    "history.identity", "files keep their identities through renames, limits and redactions", files_keep_identities;
     "history.redaction", "redaction leaves no contents and no paths in any record", redaction_leaves_nothing;
     "history.limits", "limits remove the oldest entries with their contents", the_oldest_are_removed;
     "history.verify", "verification finds a change of any record", damage_is_found;
@@ -246,14 +253,14 @@ async fn the_past_equals_copies(store: Arc<dyn Store>) -> Outcome {
 }
 
 async fn renames_are_followed(store: Arc<dyn Store>) -> Outcome {
-    let store = kept(&store);
+    let (stored, store) = (Arc::clone(&store), kept(&store));
     write(&store, "d/a", "one").await?; // 1
     write_many(&store, 71).await?; // up to 72, which is beyond a block
     store.rename(path("d")?, path("e")?).await?; // 73
     write(&store, "d/a", "another file").await?; // 74
     write(&store, "e/a", "two").await?; // 75
     store.rename(path("e/a")?, path("b")?).await?; // 76
-    let history = store.history();
+    let history = history_of(&stored); // reads what the session stored
     let of = |name: &str| Ok::<_, BoxError>(LogFilter::new().path(file(name)?));
     expect_equal("the log of the file", logged(&history, of("b")?).await?, vec![76, 75, 73, 1])?;
     expect_equal("its older page", logged(&history, of("b")?.before(75)).await?, vec![73, 1])?;
@@ -283,7 +290,7 @@ async fn directories_come_back(store: Arc<dyn Store>) -> Outcome {
     let removed = history.entry(2).await?.changes;
     let is_whole = removed.len() as u64 == FILES && removed.iter().all(|it| matches!(it, FileChange::Remove { .. }));
     expect(is_whole, || format!("the removal has the changes {removed:?}"))?;
-    expect_equal("the origin of the undo", history.undo(1).await?.origin, Origin::Undo(vec![2]))?;
+    expect_equal("the origin of the undo", history.undo(1).await?.entry.origin, Origin::Undo(vec![2]))?;
     expect_equal("the number of files", files(&store).await?.len() as u64, FILES)?;
     write_many(&store, 64).await?; // the removal is in a block
     for number in [0, 7, FILES - 1] {
@@ -294,11 +301,11 @@ async fn directories_come_back(store: Arc<dyn Store>) -> Outcome {
 }
 
 async fn undos_are_walked(store: Arc<dyn Store>) -> Outcome {
-    let store = kept(&store);
+    let (stored, store) = (Arc::clone(&store), kept(&store));
     for text in ["one", "two", "three"] {
         write(&store, "a", text).await?;
     }
-    let history = store.history();
+    let history = || history_of(&stored); // reads what the sessions stored
     for (is_undo, expected) in [
         (true, Some("two")),
         (true, Some("one")),
@@ -310,34 +317,34 @@ async fn undos_are_walked(store: Arc<dyn Store>) -> Outcome {
         (false, Some("three")),
     ] {
         if is_undo {
-            history.undo(1).await?
+            history().undo(1).await?
         } else {
-            history.redo().await?
+            history().redo().await?
         };
         expect_present(&store, "a", expected).await?;
     }
-    expect_error(history.redo().await, |error| matches!(error, HistoryError::NothingToRedo))?;
-    history.undo(2).await?;
+    expect_error(history().redo().await, |error| matches!(error, HistoryError::NothingToRedo))?;
+    history().undo(2).await?;
     expect_present(&store, "a", Some("one")).await?;
-    expect_error(history.undo(2).await, |error| matches!(error, HistoryError::NothingToUndo))?;
-    history.redo().await?;
+    expect_error(history().undo(2).await, |error| matches!(error, HistoryError::NothingToUndo))?;
+    history().redo().await?;
     expect_present(&store, "a", Some("three")).await?;
-    expect_log_until(13, &history).await
+    expect_log_until(13, &history()).await
 }
 
 async fn changes_end_redos(store: Arc<dyn Store>) -> Outcome {
-    let store = kept(&store);
+    let (stored, store) = (Arc::clone(&store), kept(&store));
     write(&store, "a", "one").await?;
     write(&store, "a", "two").await?;
-    let history = store.history();
-    history.undo(1).await?;
+    let history = || history_of(&stored); // reads what the sessions stored
+    history().undo(1).await?;
     write(&store, "b", "other").await?;
-    expect_error(history.redo().await, |error| matches!(error, HistoryError::NothingToRedo))?;
+    expect_error(history().redo().await, |error| matches!(error, HistoryError::NothingToRedo))?;
     expect_present(&store, "a", Some("one")).await?;
     // The next undo takes back the new change, and the one after it the change before the undone one.
-    history.undo(1).await?;
+    history().undo(1).await?;
     expect_present(&store, "b", None).await?;
-    history.undo(1).await?;
+    history().undo(1).await?;
     expect_present(&store, "a", None).await
 }
 
@@ -359,6 +366,181 @@ async fn later_changes_stay(store: Arc<dyn Store>) -> Outcome {
     expect_present(&session, "a", Some("one")).await?;
     history.undo(1).await.map(drop).or_else(|error| if names_it(&error) { Ok(()) } else { Err(error) })?;
     expect_past(&history, "a", 2, "2nd").await // the forced undo kept it
+}
+
+async fn a_cleared_history_is_gone(store: Arc<dyn Store>) -> Outcome {
+    const SECRET: &str = "s3cr3t";
+    let session = kept(&store);
+    write(&session, SECRET, SECRET).await?; // 1
+    session.remove(path(SECRET)?).await?; // 2
+    write_many(&session, 70).await?; // up to 72
+    session.history().entry_diff(2, 1).await?; // reads the block
+    write(&session, "b", "text").await?; // 73
+    kept(&store).history().clear().await?;
+    let other = kept(&store);
+    write_many(&other, 5).await?;
+    write_many(&session, 80).await?; // the block has entries of both
+    expect_whole(&kept(&store).history()).await?;
+    for history in [session.history(), kept(&store).history()] {
+        expect_log_until(85, &history).await?;
+        let entry = history.entry_diff(2, 1).await?;
+        expect_equal("the files of the second entry", entry.files.len(), 1)?;
+        expect_error(history.read(&file(SECRET)?, 1).await, |error| matches!(error, HistoryError::NotAFile { .. }))?;
+    }
+    let (_, has_secret) = size_and_search(&store, SECRET).await?;
+    expect(!has_secret, || "the new history has a path of the cleared one".to_owned())
+}
+
+/// Everything that a store has.
+async fn backup(store: &dyn Store) -> Result<Batch, BoxError> {
+    let mut batch = Batch::new();
+    for root in [StorePath::memories(), StorePath::records()] {
+        for listed in store.read_opts(&root, ReadOptions::new()).await?.into_listing().files {
+            if let Node::File(file) = store.read_opts(&listed.path, ReadOptions::new()).await? {
+                batch = batch.write(listed.path, file.content);
+            }
+        }
+    }
+    Ok(batch)
+}
+
+async fn restore(store: &dyn Store, backup: &Batch) -> Outcome {
+    store.apply(Batch::new().remove(StorePath::memories()).remove(StorePath::records())).await?;
+    Ok(store.apply(backup.clone()).await?)
+}
+
+async fn earlier_states_are_noticed(store: Arc<dyn Store>) -> Outcome {
+    for (others, more) in [(0, 1), (3, 1), (4, 70)] {
+        let session = kept(&store);
+        write_many(&session, 4).await?;
+        let copy = backup(&*store).await?;
+        let before = session.history().newest().await?;
+        write_many(&session, 3).await?; // a session that knows entries which will be gone
+        restore(&*store, &copy).await?;
+        let other = kept(&store);
+        for number in 0..others {
+            write(&other, "b", &format!("text {number} by another session")).await?;
+        }
+        for number in 0..more {
+            write(&session, "c", &format!("text {number} after the restoration")).await?;
+        }
+        for history in [session.history(), kept(&store).history()] {
+            expect_log_until(before + others + more, &history).await?;
+            expect_whole(&history).await?;
+        }
+        history_of(&store).undo(1).await?;
+        expect_present(
+            &session,
+            "c",
+            (more > 1).then(|| format!("text {} after the restoration", more - 2)).as_deref(),
+        )
+        .await?;
+        store.apply(Batch::new().remove(StorePath::memories()).remove(StorePath::records())).await?;
+    }
+    Ok(())
+}
+
+fn history_of(store: &Arc<dyn Store>) -> History<Arc<dyn Store>> {
+    kept(store).history()
+}
+
+async fn other_files_stay_known(store: Arc<dyn Store>) -> Outcome {
+    let session = kept(&store);
+    write(&session, "d/a", "one").await?; // 1
+    write(&session, "d/b", "secret").await?; // 2
+    write(&session, "d/c", "idle").await?; // 3
+    write(&session, "d/a", "two").await?; // 4
+    session.rename(path("d")?, path("e")?).await?; // 5
+    write(&session, "e/b", "clean").await?; // 6
+    session.apply(Batch::new().remove(path("e/c")?).for_command(Batch::EXPIRE)).await?; // 7
+    let history = session.history();
+    history.redact(&[2, 6]).await?; // 8
+    expect_past(&history, "d/a", 3, "one").await?;
+    expect_past(&history, "e/a", 5, "two").await?;
+    let redacted = history.read(&file("e/b")?, 5).await;
+    expect_error(redacted, |error| matches!(error, HistoryError::Redacted { number: 6 }))?;
+    let expired = history.read(&file("d/c")?, 4).await;
+    expect_error(expired, |error| matches!(error, HistoryError::NotKept { number: 7, .. }))?;
+    let found = history.diff(3, 8, &StorePath::memories(), usize::MAX).await?;
+    let paths = |paths: &[&str]| paths.iter().map(|path| file(path)).collect::<Result<Vec<_>, _>>();
+    expect_equal(
+        "the known differences",
+        found.files.iter().map(|it| it.path.clone()).collect(),
+        paths(&["d/a", "e/a", "e/b"])?,
+    )?;
+    expect_equal("the unknown ones", found.unknown, paths(&["d/b", "d/c"])?)?;
+    // The undo skips the expiry and the redacted entries.
+    expect_equal("the undo", history.undo(1).await?.entry.origin, Origin::Undo(vec![5]))?;
+    expect_equal("the next undo", history.undo(1).await?.entry.origin, Origin::Undo(vec![4]))?;
+    expect_present(&session, "d/a", Some("one")).await?;
+    write(&session, "d/a", "three").await?;
+    let restored = history.restore(&file("d")?, 4).await?;
+    expect_equal("what the restoration left out", restored.missing, paths(&["d/b", "d/c"])?)?;
+    expect_present(&session, "d/a", Some("two")).await?;
+    expect_present(&session, "d/b", Some("clean")).await?;
+    write(&session, "d/a", "three").await?;
+    write(&session, "d/a", "two").await?;
+    let same = history.restore(&file("d/a")?, 4).await;
+    expect_error(same, |error| matches!(error, HistoryError::Unchanged))?;
+    expect_whole(&history).await
+}
+
+async fn lost_entries_are_replaced(store: Arc<dyn Store>) -> Outcome {
+    let session = kept(&store);
+    write_many(&session, 70).await?;
+    let log = history_root()?.join("log")?;
+    store.apply(Batch::new().remove(log.join(&format!("{:020}", 67))?)).await?;
+    let history = history_of(&store);
+    let damage = history.verify().await;
+    expect(damage.is_err(), || format!("a lost entry is not reported: {damage:?}"))?;
+    expect_equal("the repairs", history.repair().await?.len(), 1)?;
+    write(&session, "b", "text").await?; // 71
+    expect_whole(&history).await?;
+    expect_equal("the lost entries", history.verify().await?.lost, vec![67])?;
+    expect_past(&history, "a", 68, "text 67 of a file that changes\n").await?;
+    expect_error(history.at(66).await, |error| matches!(error, HistoryError::Redacted { number: 67 }))?;
+    expect_equal("what the older entries show", history.entry_diff(20, 1).await?.files.len(), 1)?;
+    // A block that cannot be read.
+    let block = history_root()?.join("blocks")?.join(&format!("{:020}", 1))?;
+    store.apply(Batch::new().write(block, "damage")).await?;
+    history.repair().await?;
+    write(&session, "b", "more text").await?; // 72
+    expect_whole(&history).await?;
+    expect_equal("the log", logged(&history, LogFilter::new()).await?, (65..=72).rev().collect())?;
+    expect_equal("a second repair", history.repair().await?, Vec::new())
+}
+
+async fn files_keep_identities(store: Arc<dyn Store>) -> Outcome {
+    let session = HistoryStore::with_limits(Arc::clone(&store), Limits::new().changes(64));
+    write(&store, "others/d", "by another program").await?;
+    write(&session, "d/a", "a file").await?; // 1
+    write(&session, "d/b", "another").await?; // 2
+    let history = session.history();
+    let now = |name: &str| Ok::<_, BoxError>((file(name)?, name.to_owned()));
+    let ids = async |history: &History<Arc<dyn Store>>, names: &[&str]| {
+        let cache = VersionCache::default();
+        let end = history.refresh(&cache).await?;
+        let paths = names.iter().map(|name| now(name)).collect::<Result<Vec<_>, _>>()?;
+        let id = |versions: &Versions, path: &StorePath| versions.at(path).map(|file| file.id);
+        let found = cache.at(&end, |versions| paths.iter().map(|(path, _)| id(versions, path)).collect::<Vec<_>>());
+        Ok::<_, BoxError>(found.unwrap_or_default())
+    };
+    let born = ids(&history, &["d/a", "d/b", "others/d"]).await?;
+    expect(born.iter().all(Option::is_some), || format!("a file has no identity: {born:?}"))?;
+    session.rename(path("d")?, path("e")?).await?; // 3
+    session.rename(path("others")?, path("o")?).await?; // 4
+    write(&session, "d/a", "a new file at the old path").await?; // 5
+    expect_equal("the identities after renames", ids(&history, &["e/a", "e/b", "o/d"]).await?, born.clone())?;
+    let new = ids(&history, &["d/a"]).await?;
+    expect(new[0] != born[0] && new[0].is_some(), || "a new file has the identity of an old one".to_owned())?;
+    write(&session, "e/b", "changed").await?; // 6
+    history.redact(&[3]).await?; // 7
+    expect_equal("the identities after a redaction", ids(&history, &["e/a", "e/b", "o/d"]).await?, born.clone())?;
+    write_many(&session, 130).await?; // the first entries are removed
+    session.rename(path("e")?, path("f")?).await?;
+    let kept_ids = ids(&history_of(&store), &["f/a", "f/b", "o/d", "d/a"]).await?;
+    expect_equal("the identities after a removal of entries", kept_ids, [born, new].concat())?;
+    expect_whole(&history).await
 }
 
 async fn redaction_leaves_nothing(store: Arc<dyn Store>) -> Outcome {
@@ -389,12 +571,15 @@ async fn redaction_leaves_nothing(store: Arc<dyn Store>) -> Outcome {
         expect(size < REST, || format!("after {step}, the history has {size} bytes, and so redacted contents"))?;
         for number in [1, 2, 3, 66, 67] {
             let entry = kept(&store).history().entry(number).await?;
-            let is_empty = entry.is_redacted && entry.changes.is_empty();
+            let is_redacted = |change: &FileChange| matches!(change, FileChange::Redacted { before: None, .. });
+            let is_empty = entry.is_redacted && entry.changes.iter().all(is_redacted);
             expect(is_empty, || format!("after {step}, entry {number} has changes: {entry:?}"))?;
         }
         write_many(&other, 60).await?; // the second time, the recent entries are in a block
     }
-    expect_error(history.at(2).await, |error| matches!(error, HistoryError::Redacted { number: 67 }))?;
+    expect_equal("the files that are known before", files(&history.at(2).await?).await?.len(), 0)?;
+    let redacted = history.read(&file("b")?, 66).await;
+    expect_error(redacted, |error| matches!(error, HistoryError::Redacted { number: 67 }))?;
     expect_error(history.revert(&[66]).await, |error| matches!(error, HistoryError::Redacted { number: 66 }))?;
     expect_past(&history, "a", 100, "text 30 of a file that changes\n").await?;
     expect_whole(&history).await

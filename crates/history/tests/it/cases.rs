@@ -155,12 +155,22 @@ async fn history_cases_fail_on_faulty_stores() {
     let mut detecting = BTreeSet::<&str>::new();
     for (fault, cases) in [
         (Fault::IgnoresPreconditions, ["history.race", "history.order"].as_slice()),
-        (Fault::ReversesContents, &["history.contents", "history.past", "history.undo"]),
+        (
+            Fault::ReversesContents,
+            &[
+                "history.contents",
+                "history.past",
+                "history.births",
+                "history.restored",
+                "history.others",
+                "history.repair",
+            ],
+        ),
         (Fault::CutsOffLargeContents, &["history.contents", "history.directories", "history.verify"]),
         (Fault::KeepsRemovedLargeContents, &["history.redaction", "history.limits"]),
         (Fault::KeepsRemovedBlocks, &["history.limits"]),
         (Fault::KeepsReplacedEntries, &["history.redaction", "history.verify"]),
-        (Fault::SwapsNames, &["history.past", "history.renames"]),
+        (Fault::SwapsNames, &["history.past", "history.renames", "history.identity"]),
         (Fault::ForgetsOrigins, &["history.undo", "history.redo"]),
         (Fault::ShowsOnlyLoggedContents, &["history.changed"]),
         (Fault::ListsRecords, &["history.hidden"]),

@@ -7,7 +7,6 @@ use memory_tool_history::{Entry, FileChange, FileDiff, History, HistoryError, Hi
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
 use memory_tool_test_fixtures::{directory_in_ram, path, record};
-use serde_json::json;
 
 type Shared = Arc<dyn Store>;
 
@@ -104,24 +103,22 @@ async fn no_record_contains_the_redacted_contents_or_path() {
 }
 
 #[tokio::test]
-async fn operations_over_a_redacted_change_are_refused_and_later_ones_work() {
+async fn a_redacted_change_hides_only_its_contents() {
     let inner: Shared = Arc::new(InMemoryStore::new());
     let store = HistoryStore::new(Arc::clone(&inner));
     write_and_replace(&store, ("secret", "public")).await;
     let history = store.history();
     redact_secret(&history).await; // 4
     let root = StorePath::memories();
-    let refused = [
-        history.restore(&root, 1).await.map(drop),
-        history.diff(1, 3, &root).await.map(drop),
-        history.revert(&[2]).await.map(drop),
-        history.read(&path("/memories/b"), 1).await.map(drop),
-    ];
-    for refused in refused {
-        assert!(matches!(refused, Err(HistoryError::Redacted { number: 2 })), "{refused:?}");
-    }
-    let refused = history.undo(1).await; // entry 3, which lost what it replaced
+    let refused = history.revert(&[2]).await.map(drop);
+    assert!(matches!(&refused, Err(HistoryError::Changed { paths }) if *paths == [path("/memories/b")]), "{refused:?}");
+    let refused = history.read(&path("/memories/a"), 2).await.map(drop);
     assert!(matches!(refused, Err(HistoryError::NotKept { number: 3, .. })), "{refused:?}");
+    for (file, content) in [("/memories/a", "old a"), ("/memories/b", "old b")] {
+        assert_eq!(history.read(&path(file), 1).await.unwrap(), content.as_bytes());
+    }
+    let found = history.diff(1, 3, &root, usize::MAX).await.unwrap();
+    assert_eq!((found.files.len(), found.unknown.len()), (2, 0));
     assert_eq!(history.read(&path("/memories/b"), 2).await.unwrap(), b"public");
     for (number, known, unknown) in [
         (1, vec![("/memories/a", None, "old a"), ("/memories/b", None, "old b")], vec![]),
@@ -135,14 +132,17 @@ async fn operations_over_a_redacted_change_are_refused_and_later_ones_work() {
         assert_eq!((found.files, found.unknown), (known.collect(), unknown), "{number}");
     }
     store.write("/memories/a", "newer a").await.unwrap(); // 5
-    let differences = history.diff(3, 5, &root).await.unwrap();
+    let differences = history.diff(3, 5, &root, usize::MAX).await.unwrap().files;
     assert_eq!((differences.len(), differences[0].before.as_deref()), (1, Some(&b"new a"[..])));
     history.undo(1).await.unwrap();
     assert_eq!(store.read("/memories/a").await.unwrap().into_file().unwrap().content, b"new a");
     history.restore(&path("/memories/a"), 5).await.unwrap();
     assert_eq!(store.read("/memories/a").await.unwrap().into_file().unwrap().content, b"newer a");
+    let undone = history.undo(2).await.unwrap(); // of entries 7 and 3, which lost what it replaced
+    assert_eq!(undone.missing, [path("/memories/a")]);
+    assert_eq!(store.read("/memories/b").await.unwrap().into_file().unwrap().content, b"public");
     let of_b = history.entries(&LogFilter::new().path(path("/memories/b"))).await.unwrap();
-    assert_eq!(of_b.iter().map(|entry| entry.number).collect::<Vec<_>>(), [3, 2, 1]);
+    assert_eq!(of_b.iter().map(|entry| entry.number).collect::<Vec<_>>(), [8, 3, 2, 1]);
 }
 
 #[tokio::test]
@@ -157,35 +157,6 @@ async fn a_missing_change_is_refused_and_nothing_is_redacted() {
     let refused = history.redact_change((4, 0), &[]).await.unwrap_err();
     assert!(matches!(refused, HistoryError::NoEntry { number: 4, newest: 3 }), "{refused}");
     assert_eq!((history.newest().await.unwrap(), history.replaced_by(3, 0).await.unwrap()), (3, b"secret".to_vec()));
-}
-
-/// An earlier program wrote these records. It could only redact whole entries.
-#[tokio::test]
-async fn a_log_without_redacted_changes_is_read() {
-    let inner: Shared = Arc::new(InMemoryStore::new());
-    let limits = json!({"age": null, "changes": null, "bytes": null});
-    let head = json!({"format": 1, "first": 1, "blocks_end": 1, "revision": 1, "limits": limits});
-    let after = json!({"size": 3, "sha256": "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"});
-    let entries = [
-        json!({"number": 1, "time": 1, "changes": [], "is_redacted": true}),
-        json!({"number": 2, "time": 2, "command": "create",
-            "changes": [{"change": "write", "path": "/memories/a", "after": after}]}),
-        json!({"number": 3, "time": 3, "origin": {"redaction": [1]}, "changes": []}),
-    ];
-    let mut batch = Batch::new().write(record("history/head"), head.to_string()).write(path("/memories/a"), "one");
-    for entry in &entries {
-        let record = record(&format!("history/log/{:020}", entry["number"].as_u64().unwrap()));
-        batch = batch.write(record, format!("{entry}\n"));
-    }
-    inner.apply(batch).await.unwrap();
-    let store = HistoryStore::new(Arc::clone(&inner));
-    let (history, file) = (store.history(), path("/memories/a"));
-    assert!(history.entry(1).await.unwrap().is_redacted);
-    store.write("/memories/a", "two").await.unwrap();
-    assert_eq!((history.newest().await.unwrap(), history.read(&file, 2).await.unwrap()), (4, b"one".to_vec()));
-    assert_eq!(history.verify().await.unwrap().damage, Vec::<String>::new());
-    history.redact_change((2, 0), &[(4, 0)]).await.unwrap();
-    assert!(matches!(history.entry(2).await.unwrap().changes[..], [FileChange::Redacted { before: None, .. }]));
 }
 
 /// The redaction of a whole entry hides its files. Contents of other files, and of others with its path, stay.

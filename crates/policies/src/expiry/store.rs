@@ -232,9 +232,11 @@ impl<S: Store> ExpiringStore<S> {
         };
         let is_edit = |change: &Change| matches!(change, Change::Write { path, .. } if is_required(path));
         batch.changes().iter().all(is_edit)
-            && batch.preconditions().iter().all(|(path, precondition)| match precondition {
-                Precondition::Absent => false,
-                Precondition::Version(_) => is_recent(path),
+            && batch.preconditions().iter().filter(|(path, _)| !path.is_record()).all(|(path, precondition)| {
+                match precondition {
+                    Precondition::Absent => false,
+                    Precondition::Version(_) => is_recent(path),
+                }
             })
     }
 

@@ -79,7 +79,15 @@ impl<S: Store> ExpiringStore<S> {
     /// ([`ErrorKind::Damaged`]), and [`StoreError::VersionMismatch`] if other writers keep changing them. Files
     /// removed before the error stay removed.
     pub async fn sweep(&self) -> Result<SweepReport, StoreError> {
-        self.sweep_with(true).await
+        self.sweep_with(true, Batch::new()).await
+    }
+
+    /// [`sweep`](Self::sweep) if a path is in this state when files are removed.
+    ///
+    /// # Errors
+    /// Returns the errors of [`sweep`](Self::sweep), and the error of the precondition.
+    pub async fn sweep_if(&self, path: StorePath, required: Precondition) -> Result<SweepReport, StoreError> {
+        self.sweep_with(true, Batch::new().require(path, required)).await
     }
 
     /// Removes expired files even if they are most files. Call it if the clock is known to be right.
@@ -87,10 +95,11 @@ impl<S: Store> ExpiringStore<S> {
     /// # Errors
     /// Returns the errors of [`sweep`](Self::sweep).
     pub async fn sweep_all(&self) -> Result<SweepReport, StoreError> {
-        self.sweep_with(false).await
+        self.sweep_with(false, Batch::new()).await
     }
 
-    async fn sweep_with(&self, holds: bool) -> Result<SweepReport, StoreError> {
+    /// `base` has the preconditions of the caller.
+    async fn sweep_with(&self, holds: bool, base: Batch) -> Result<SweepReport, StoreError> {
         let mut swept = SweepReport::default();
         let mut kept = BTreeSet::new();
         let mut failed_rounds = 0;
@@ -104,12 +113,18 @@ impl<S: Store> ExpiringStore<S> {
             }
             let (batch, removed) = self.removal(expired, &mut kept).await?;
             removed.iter().for_each(|path| times_after.remove(path));
+            let batch = base.preconditions().iter().fold(batch, |batch, (path, it)| batch.require(path, it.clone()));
             match self.table.commit(&required, batch, Some(times_after)).await {
                 Ok(true) if removed.is_empty() => failed_rounds += 1, // at most once, unless the store loses records
                 Ok(true) => {
                     // A store that does not really remove a file lists it again.
                     kept.extend(removed.iter().cloned());
                     swept.removed.extend(removed);
+                }
+                Err(StoreError::VersionMismatch { path })
+                    if base.preconditions().iter().any(|(required, _)| *required == path) =>
+                {
+                    return Err(StoreError::VersionMismatch { path });
                 }
                 Ok(false) | Err(StoreError::VersionMismatch { .. }) => failed_rounds += 1,
                 Err(error) => return Err(error),

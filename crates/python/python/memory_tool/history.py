@@ -28,6 +28,9 @@ class HistoryEntry:
     changes: Sequence[dict[str, Any]]
     """One `write`, `remove` or `rename` per file, with paths, sizes and SHA-256."""
     is_redacted: bool = False
+    missing: Sequence[str] = ()
+    """After `undo`, `redo`, `revert` and `restore`: files that stay as they were, because their earlier contents had
+    expired or were redacted."""
 
 
 class History:
@@ -154,4 +157,5 @@ def _entry(value: dict[str, Any]) -> HistoryEntry:
         of=of if isinstance(of, list) else [of],
         changes=value["changes"],
         is_redacted=value.get("is_redacted", False),
+        missing=value.get("missing", ()),
     )

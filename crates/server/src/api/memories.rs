@@ -1,25 +1,36 @@
 //! The endpoints of memories, which are the files of a store.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use memory_tool::store::{Batch, Precondition, ReadOptions, StorePath, StoredFile};
-use memory_tool::{Node, StoreError};
-use serde::Deserialize;
+use memory_tool::StoreError;
+use memory_tool::history::{Entry, FileVersion, Id, LogEnd, Operation, TrackedFile, VersionId, Versions};
+use memory_tool::store::{Batch, Precondition, StorePath, StoredFile};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::index::{CREATE, DELETE, Operation, UPDATE};
-use super::state::{MAX_ATTEMPTS, Opened};
-use super::wire::{Asked, MAX_CONTENT_BYTES, View, api_path, body, format_time, nullable, page_after, parse_path};
+use super::state::{MAX_ATTEMPTS, Opened, archived, is_outdated, memory_id, parse_memory_id};
+use super::versions::version_id;
+use super::wire::{
+    Asked, MAX_CONTENT_BYTES, View, api_path, body, format_time, millis, not_a_page, nullable, page_after, parse_path,
+};
 use crate::access::{Caller, Right};
 use crate::error::ApiError;
 use crate::path::Path;
 use crate::service::Service;
 
 type Reply = Result<Json<Value>, ApiError>;
+
+/// The prefix of the commands of this API in the history.
+pub(super) const COMMAND_PREFIX: &str = "api_";
+const CREATE: &str = "api_create";
+/// Moves a memory with new contents, if it writes one file and removes another one.
+const UPDATE: &str = Entry::MOVE;
+const DELETE: &str = "api_delete";
 
 pub(super) fn sha256(content: &[u8]) -> String {
     Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
@@ -64,82 +75,109 @@ fn refused(error: StoreError) -> ApiError {
 }
 
 impl Opened {
-    /// The memory at a path with these contents, after [`refresh`](Self::refresh). `None` if its id is not known.
-    fn object(&self, path: &StorePath, content: &[u8], view: View) -> Result<Option<Value>, ApiError> {
+    async fn was_deleted(&self, id: &str) -> Result<bool, ApiError> {
+        let Some(id) = parse_memory_id(id) else { return Ok(false) };
+        let was_deleted = |versions: &Versions| {
+            let head = versions.file(id).and_then(TrackedFile::head).and_then(|head| versions.get(&head));
+            head.is_some_and(|head| head.operation == Operation::Deleted)
+        };
+        Ok(self.now(was_deleted).await?.1)
+    }
+}
+
+/// A memory that exists, at an end of the log.
+struct Found {
+    end: LogEnd,
+    id: Id,
+    path: StorePath,
+    file: StoredFile,
+}
+
+impl Opened {
+    /// A memory in a version.
+    fn object(&self, file: &TrackedFile, id: VersionId, version: &FileVersion, content: &[u8], view: View) -> Reply {
         let shown = if view == View::Full { Some(text(content)?) } else { None };
-        Ok(self.with(|index| {
-            let file = index.at(path)?;
-            let head = file.head.as_ref()?;
-            let updated = index.versions.get(head).map_or(0, |version| version.time);
-            Some(json!({
-                "type": "memory", "id": file.id, "memory_store_id": self.id(), "path": api_path(path),
-                "memory_version_id": head, "content": shown, "content_sha256": sha256(content),
-                "content_size_bytes": content.len(), "created_at": format_time(file.created.unwrap_or(updated)),
-                "updated_at": format_time(updated),
-            }))
-        }))
+        let path = version.path.as_ref().or(file.path.as_ref());
+        Ok(Json(json!({
+            "type": "memory", "id": memory_id(file.id), "memory_store_id": self.id(), "path": path.map(api_path),
+            "memory_version_id": version_id(&id), "content": shown, "content_sha256": sha256(content),
+            "content_size_bytes": content.len(), "created_at": format_time(millis(file.created.unwrap_or(version.time))),
+            "updated_at": format_time(millis(version.time)),
+        })))
     }
 
-    async fn object_now(&self, path: &StorePath, content: &[u8], view: View) -> Result<Option<Value>, ApiError> {
-        self.refresh().await?;
-        match self.object(path, content, view)? {
-            Some(object) => Ok(Some(object)),
-            None => {
-                self.observe().await?;
-                self.object(path, content, view)
-            }
-        }
+    /// A memory in its newest version at this end of the log. `None` after a later refresh by another request.
+    fn newest(&self, found: &Found, view: View) -> Result<Option<Value>, ApiError> {
+        let object = self.at(&found.end, |versions| {
+            let file = versions.file(found.id)?;
+            let head = file.head()?;
+            Some(self.object(file, head, versions.get(&head)?, &found.file.content, view))
+        });
+        Ok(object.flatten().transpose()?.map(|Json(object)| object))
     }
 
-    async fn file(&self, path: &StorePath) -> Result<Option<StoredFile>, ApiError> {
-        Ok(self.store.read_opts(path, ReadOptions::new()).await?.into_file())
+    /// The memory that a change of this request wrote, which others may have changed since. The change is among the
+    /// entries after `end`.
+    async fn written(&self, end: &LogEnd, path: &StorePath, content: &[u8], view: View) -> Reply {
+        let wrote = |version: &FileVersion| {
+            let is_of_api = version.command.as_deref().is_some_and(|command| command.starts_with(COMMAND_PREFIX));
+            is_of_api && version.path.as_ref() == Some(path)
+        };
+        let (_, found) = self
+            .now(|versions| {
+                let new = versions.iter().skip_while(|(id, _)| id.number <= end.number());
+                let (id, version) = new.into_iter().find(|(_, version)| wrote(version))?;
+                Some(self.object(versions.file(version.file)?, *id, version, content, view))
+            })
+            .await?;
+        found.unwrap_or_else(|| Err(ApiError::not_found("the memory was removed from the history again")))
     }
 
     /// The present path and file of a memory.
-    async fn find(&self, id: &str) -> Result<(StorePath, StoredFile), ApiError> {
-        self.refresh().await?;
-        for attempt in 0..2 {
-            if attempt == 1 {
-                self.observe().await?;
-            }
-            let path = self.with(|index| index.file(id).and_then(|file| file.path.clone()));
-            let Some(path) = path else { continue };
-            if let Some(file) = self.file(&path).await? {
-                return Ok((path, file));
-            }
-        }
-        Err(no_such_memory(id))
+    async fn find(&self, id: &str) -> Result<Found, ApiError> {
+        let parsed = parse_memory_id(id).ok_or_else(|| no_such_memory(id))?;
+        self.find_by_id(parsed).await?.ok_or_else(|| no_such_memory(id))
     }
 
-    async fn id_at(&self, path: &StorePath) -> Result<String, ApiError> {
-        self.refresh().await?;
-        let id = || self.with(|index| index.at(path).map(|file| file.id.to_string()));
-        if let Some(id) = id() {
-            return Ok(id);
+    /// The path and the file are of the same end of the log, because the path can belong to another memory right after.
+    async fn find_by_id(&self, id: Id) -> Result<Option<Found>, ApiError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let path_of = |versions: &Versions| versions.file(id).and_then(|file| file.path.clone());
+            let (end, Some(path)) = self.now(path_of).await? else { return Ok(None) };
+            match self.store.read_opts(&path, end.require_in_read()).await {
+                Err(error) if is_outdated(&error) => {}
+                node => return Ok(node?.into_file().map(|file| Found { end, id, path, file })),
+            }
         }
-        self.observe().await?;
-        Ok(id().unwrap_or_default())
+        Err(ApiError::busy())
+    }
+
+    /// A memory now. `None` if it does not exist.
+    async fn show(&self, id: Id, view: View) -> Result<Option<(StoredFile, Result<Value, ApiError>)>, ApiError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let Some(found) = self.find_by_id(id).await? else { return Ok(None) };
+            match self.newest(&found, view) {
+                Ok(None) => {}
+                Ok(Some(object)) => return Ok(Some((found.file, Ok(object)))),
+                Err(error) => return Ok(Some((found.file, Err(error)))),
+            }
+        }
+        Err(ApiError::busy())
+    }
+
+    async fn id_at(&self, path: &StorePath) -> Result<Option<Id>, ApiError> {
+        Ok(self.now(|versions| versions.at(path).map(|file| file.id)).await?.1)
     }
 
     /// The memory that occupies a path: at it, above it or below it. `None` if no memory does.
     async fn conflict(&self, path: &StorePath) -> Result<Option<ApiError>, ApiError> {
-        let occupied = match self.store.read_opts(path, ReadOptions::new()).await? {
-            Node::File(_) => Some(path.clone()),
-            Node::Directory(listing) => listing.files.into_iter().map(|file| file.path).min(),
-            Node::Absent => {
-                let mut found = None;
-                for above in path.parents().filter(|above| !above.is_root()) {
-                    if self.file(&above).await?.is_some() {
-                        found = Some(above);
-                        break;
-                    }
-                }
-                found
-            }
+        let occupies = |other: &StorePath| other == path || other.is_under(path) || path.is_under(other);
+        let find = |versions: &Versions| {
+            let mut present = versions.present().filter(|(other, _)| occupies(other));
+            present.next().map(|(path, id)| (path.clone(), id))
         };
-        let Some(occupied) = occupied else { return Ok(None) };
-        let id = self.id_at(&occupied).await?;
-        Ok(Some(ApiError::path_conflict(api_path(&occupied), &id)))
+        let (_, found) = self.now(find).await?;
+        Ok(found.map(|(occupied, id)| ApiError::path_conflict(api_path(&occupied), &memory_id(id))))
     }
 }
 
@@ -156,27 +194,22 @@ pub(super) async fn create(
     asked: Asked,
     bytes: Bytes,
 ) -> Reply {
-    let mut store = Opened::open(&service, &caller, &id, Right::Write).await?;
+    let store = Opened::open(&service, &caller, &id, Right::Write).await?;
     let (view, create) = (asked.view(View::Basic)?, body::<Create>(&bytes)?);
     let (path, content) = (parse_path(&create.path)?, create.content.unwrap_or_default());
     check_content(&content)?;
     for _ in 0..MAX_ATTEMPTS {
-        let batch = Batch::new().by(caller.actor().clone()).for_command(CREATE).require(&path, Precondition::Absent);
-        let batch = store.require_unarchived(batch)?.write(&path, content.as_str());
-        match store.store.apply(batch).await {
-            Ok(()) => {
-                let created = store.object_now(&path, content.as_bytes(), view).await?;
-                return created.map(Json).ok_or_else(|| ApiError::not_found("the new memory was removed again"));
-            }
-            Err(StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path }) if path.is_record() => {
-                store.reload().await?;
-            }
+        let end = store.refresh().await?;
+        let batch = Batch::new().for_command(CREATE).require(&path, Precondition::Absent);
+        match store.store.apply(batch.write(&path, content.as_str())).await {
+            Ok(()) => return store.written(&end, &path, content.as_bytes(), view).await,
             Err(StoreError::AlreadyExists { .. } | StoreError::NotADirectory { .. }) => {
-                let present = store.file(&path).await?.filter(|file| file.content == content.as_bytes());
-                if let Some(file) = present.filter(|_| asked.is_retry)
-                    && let Some(object) = store.object_now(&path, &file.content, view).await?
+                if asked.is_retry
+                    && let Some(present) = store.id_at(&path).await?
+                    && let Some((file, object)) = store.show(present, view).await?
+                    && file.content == content.as_bytes()
                 {
-                    return Ok(Json(object));
+                    return object.map(Json);
                 }
                 if let Some(conflict) = store.conflict(&path).await? {
                     return Err(conflict);
@@ -185,7 +218,7 @@ pub(super) async fn create(
             Err(error) => return Err(refused(error)),
         }
     }
-    Err(ApiError::storage())
+    Err(ApiError::busy())
 }
 
 pub(super) async fn read(
@@ -196,9 +229,9 @@ pub(super) async fn read(
 ) -> Reply {
     let store = Opened::open(&service, &caller, &id, Right::Read).await?;
     let view = asked.view(View::Full)?;
-    let (path, file) = store.find(&memory).await?;
-    let found = store.object_now(&path, &file.content, view).await?;
-    found.map(Json).ok_or_else(|| no_such_memory(&memory))
+    let parsed = parse_memory_id(&memory).ok_or_else(|| no_such_memory(&memory))?;
+    let (_, object) = store.show(parsed, view).await?.ok_or_else(|| no_such_memory(&memory))?;
+    object.map(Json)
 }
 
 #[derive(Deserialize)]
@@ -224,43 +257,44 @@ pub(super) async fn update(
     asked: Asked,
     bytes: Bytes,
 ) -> Reply {
-    let mut store = Opened::open(&service, &caller, &id, Right::Write).await?;
+    let store = Opened::open(&service, &caller, &id, Right::Write).await?;
     let (view, Update { content, path, precondition }) = (asked.view(View::Basic)?, body(&bytes)?);
     let (content, target) = (content.flatten(), path.flatten().map(|path| parse_path(&path)).transpose()?);
     content.as_deref().map_or(Ok(()), check_content)?;
     let required = precondition.map(|Required::ContentSha256 { content_sha256 }| content_sha256);
     required.as_deref().map_or(Ok(()), check_sha256)?;
     for _ in 0..MAX_ATTEMPTS {
-        let (from, file) = store.find(&memory).await?;
+        let found = store.find(&memory).await?;
+        let Found { end, path: from, file, .. } = &found;
         let to = target.clone().unwrap_or_else(|| from.clone());
         let new = content.as_ref().map_or(file.content.as_slice(), |content| content.as_bytes());
-        let is_same = (&from, file.content.as_slice()) == (&to, new);
+        let is_same = (from, file.content.as_slice()) == (&to, new);
         if required.as_ref().is_some_and(|required| *required != sha256(&file.content)) && !(is_same && asked.is_retry)
         {
-            return Err(ApiError::precondition_failed(format!("the content of {} is another", api_path(&from))));
+            return Err(ApiError::precondition_failed(format!("the content of {} is another", api_path(from))));
         }
-        let batch = store.require_unarchived(Batch::new().by(caller.actor().clone()).for_command(UPDATE))?;
         if is_same {
-            let found = store.object_now(&to, new, view).await?;
-            return found.map(Json).ok_or_else(|| no_such_memory(&memory));
+            if store.record.archived_at.is_some() {
+                return Err(archived());
+            }
+            match store.newest(&found, view)? {
+                Some(object) => return Ok(Json(object)),
+                None => continue,
+            }
         }
-        if from != to && from.overlaps(&to) {
-            return Err(ApiError::path_conflict(api_path(&from), &memory));
+        if *from != to && from.overlaps(&to) {
+            return Err(ApiError::path_conflict(api_path(from), &memory));
         }
-        let batch = batch.require(&from, Precondition::Version(file.version));
-        let batch = match (from == to, content.is_some() && new != file.content) {
+        let batch =
+            end.require(Batch::new().for_command(UPDATE)).require(from, Precondition::Version(file.version.clone()));
+        let batch = match (*from == to, content.is_some() && new != file.content) {
             (true, _) => batch.write(&to, new),
-            (false, false) => batch.require(&to, Precondition::Absent).rename(&from, &to),
-            (false, true) => batch.require(&to, Precondition::Absent).write(&to, new).remove(&from),
+            (false, false) => batch.require(&to, Precondition::Absent).rename(from, &to),
+            (false, true) => batch.require(&to, Precondition::Absent).write(&to, new).remove(from),
         };
         match store.store.apply(batch).await {
-            Ok(()) => {
-                let found = store.object_now(&to, new, view).await?;
-                return found.map(Json).ok_or_else(|| no_such_memory(&memory));
-            }
-            Err(StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path }) if path.is_record() => {
-                store.reload().await?;
-            }
+            Ok(()) => return store.written(end, &to, new, view).await,
+            Err(error) if is_outdated(&error) => {}
             Err(StoreError::VersionMismatch { .. } | StoreError::NotFound { .. }) => {}
             Err(StoreError::AlreadyExists { .. } | StoreError::NotADirectory { .. }) => {
                 if let Some(conflict) = store.conflict(&to).await? {
@@ -283,22 +317,20 @@ pub(super) async fn delete(
     let expected = asked.get("expected_content_sha256");
     expected.map_or(Ok(()), check_sha256)?;
     let deleted = || Ok(Json(json!({"id": memory, "type": "memory_deleted"})));
+    let to_remove = store.open.unguarded_by(&caller).store();
     for _ in 0..MAX_ATTEMPTS {
         let found = store.find(&memory).await;
-        let was_deleted = |index: &super::index::Index| {
-            let head = index.file(&memory).and_then(|file| index.versions.get(file.head.as_ref()?));
-            head.is_some_and(|head| head.operation == Operation::Deleted)
-        };
-        if found.is_err() && asked.is_retry && store.with(was_deleted) {
+        if found.is_err() && asked.is_retry && store.was_deleted(&memory).await? {
             return deleted();
         }
-        let (path, file) = found?;
+        let Found { end, path, file, .. } = found?;
         if expected.is_some_and(|expected| expected != sha256(&file.content)) {
             return Err(ApiError::precondition_failed(format!("the content of {} is another", api_path(&path))));
         }
-        let batch = Batch::new().by(caller.actor().clone()).for_command(DELETE);
-        match store.store.apply(batch.require(&path, Precondition::Version(file.version)).remove(&path)).await {
+        let batch = end.require(Batch::new().for_command(DELETE)).require(&path, Precondition::Version(file.version));
+        match to_remove.apply(batch.remove(&path)).await {
             Ok(()) => return deleted(),
+            Err(error) if is_outdated(&error) => {}
             Err(StoreError::VersionMismatch { .. } | StoreError::NotFound { .. }) => {}
             Err(error) => return Err(refused(error)),
         }
@@ -307,16 +339,39 @@ pub(super) async fn delete(
 }
 
 enum Item {
-    Memory(StorePath),
+    Memory(StorePath, Id),
     Prefix(StorePath),
 }
 
 impl Item {
     fn path(&self) -> &StorePath {
         match self {
-            Self::Memory(path) | Self::Prefix(path) => path,
+            Self::Memory(path, _) | Self::Prefix(path) => path,
         }
     }
+}
+
+/// The position in a list of memories: the names are those after an entry, so that a later page neither repeats nor
+/// leaves out a memory that was renamed since the first one.
+#[derive(Deserialize, Serialize)]
+struct Cursor {
+    history: Id,
+    number: u64,
+    after: StorePath,
+}
+
+/// The items of a list after an entry, sorted by path.
+fn items(files: BTreeMap<StorePath, Id>, directory: &StorePath, is_shallow: bool) -> Vec<Item> {
+    let level = directory.segments().count() + 1;
+    let mut items: Vec<Item> = Vec::new();
+    for (path, id) in files.into_iter().filter(|(path, _)| path.is_under(directory)) {
+        let above = path.parents().find(|above| is_shallow && above.segments().count() == level);
+        let item = above.map_or(Item::Memory(path, id), Item::Prefix);
+        if items.last().is_none_or(|last| last.path() != item.path()) {
+            items.push(item);
+        }
+    }
+    items
 }
 
 /// Sorted by path. A full list leaves out files that the API cannot carry; a basic one has them.
@@ -333,9 +388,8 @@ pub(super) async fn list(
         return Err(ApiError::invalid(format!("depth: {depth:?} is neither 0 nor 1")));
     }
     let list = asked.list("memories", &id, &["path_prefix", "depth"]);
-    let (limit, after) = (asked.limit(view)?, asked.cursor(&list)?);
-    let after = after.map(|after| after.parse::<StorePath>()).transpose();
-    let after = after.map_err(|_| ApiError::invalid("page: not a page of this list"))?;
+    let (limit, cursor) = (asked.limit(view)?, asked.cursor(&list)?);
+    let cursor = cursor.map(|cursor| serde_json::from_str::<Cursor>(&cursor)).transpose().map_err(|_| not_a_page())?;
     let directory = match asked.get("path_prefix") {
         None | Some("/") => StorePath::memories(),
         Some(prefix) => {
@@ -345,35 +399,30 @@ pub(super) async fn list(
             parse_path(directory)?
         }
     };
-    store.refresh().await?;
-    let files = store.observe().await?.into_iter().map(|file| file.path).filter(|path| path.is_under(&directory));
-    let level = directory.segments().count() + 1;
-    let mut items: Vec<Item> = Vec::new();
-    for path in files {
-        let mut item = Item::Memory(path);
-        if depth == "1" && item.path().segments().count() > level {
-            let above = item.path().parents().find(|above| above.segments().count() == level);
-            item = above.map_or(item, Item::Prefix);
-        }
-        let is_new = items.last().is_none_or(|last| last.path() != item.path());
-        if is_new && after.as_ref().is_none_or(|after| item.path() > after) {
-            items.push(item);
-        }
+    let end = store.refresh().await?;
+    if cursor.as_ref().is_some_and(|cursor| cursor.history != end.history()) {
+        return Err(not_a_page());
     }
+    let number = cursor.as_ref().map_or(end.number(), |cursor| cursor.number);
+    let (end, files) = store.now(|versions| versions.live_after(number)).await?;
+    let page_of = |after: &StorePath| {
+        let cursor = Cursor { history: end.history(), number, after: after.clone() };
+        serde_json::to_string(&cursor).map(|cursor| page_after(&list, &cursor)).map_err(ApiError::internal)
+    };
     let (mut data, mut next_page, mut last) = (Vec::new(), None, None);
-    for item in items {
+    for item in items(files, &directory, depth == "1") {
+        if cursor.as_ref().is_some_and(|cursor| *item.path() <= cursor.after) {
+            continue;
+        }
         if data.len() == limit {
-            next_page = last.map(|last: StorePath| page_after(&list, last.as_str()));
+            next_page = last.map(|last: StorePath| page_of(&last)).transpose()?;
             break;
         }
         match &item {
             Item::Prefix(path) => data.push(json!({"type": "memory_prefix", "path": format!("{}/", api_path(path))})),
-            Item::Memory(path) => {
-                let Some(file) = store.file(path).await? else { continue };
-                if view == View::Full && text(&file.content).is_err() {
-                    continue;
-                }
-                data.extend(store.object(path, &file.content, view)?);
+            Item::Memory(_, id) => {
+                let shown = store.show(*id, view).await?;
+                data.extend(shown.and_then(|(_, object)| object.ok()));
             }
         }
         last = Some(item.path().clone());

@@ -1,9 +1,9 @@
 //! The Memory Stores API of Anthropic, over the memories of the server. `docs/memory-stores.md` lists the choices.
 //!
-//! A store is a memory. The API keeps two records in that memory: [`state`] has its display name and metadata, and
-//! [`index`] the ids of its files. Versions are entries of its history. There is no other database.
+//! A store is a memory. The API keeps one [record](crate::record) in that memory: its display name and metadata. The ids
+//! of memories are the identities of files in its history, and versions are changes of its entries. There is no other
+//! database.
 
-mod index;
 mod memories;
 mod state;
 mod stores;

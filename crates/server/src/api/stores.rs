@@ -11,12 +11,12 @@ use memory_tool::store::MemoryName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::index::{millis, time};
-use super::state::{Opened, StoreRecord, archived, failed};
-use super::wire::{Asked, View, body, format_time, nullable, page_after};
+use super::state::{Opened, archived};
+use super::wire::{Asked, View, body, format_time, millis, nullable, page_after, time};
 use crate::access::{Caller, Right};
 use crate::error::ApiError;
 use crate::path::Path;
+use crate::record::StoreRecord;
 use crate::service::Service;
 
 type Reply = Result<Json<Value>, ApiError>;
@@ -77,11 +77,11 @@ fn check(record: &StoreRecord) -> Result<(), ApiError> {
 fn new_name() -> Result<MemoryName, ApiError> {
     const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
     let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes[6..]).map_err(failed)?;
+    getrandom::fill(&mut bytes[6..]).map_err(ApiError::internal)?;
     bytes[..6].copy_from_slice(&now().to_be_bytes()[2..]);
     let number = u128::from_be_bytes(bytes);
     let digits: String = (0..26).rev().map(|digit| char::from(DIGITS[(number >> (5 * digit)) as usize % 32])).collect();
-    format!("memstore_{digits}").parse().map_err(failed)
+    format!("memstore_{digits}").parse().map_err(ApiError::internal)
 }
 
 pub(super) async fn create(State(service): State<Arc<Service>>, caller: Caller, bytes: Bytes) -> Reply {
@@ -92,8 +92,8 @@ pub(super) async fn create(State(service): State<Arc<Service>>, caller: Caller, 
     let record = StoreRecord { name, description, metadata, created_at, updated_at: created_at, archived_at: None };
     check(&record)?;
     let id = new_name()?;
-    let mut store = Opened::create(&service, &id).await?;
-    store.change_record(|_| Ok(Some(record.clone()))).await?;
+    let mut store = Opened::create(&service, &caller, &id).await?;
+    store.change_record("api_create_store", |_| Ok(Some(record.clone()))).await?;
     Ok(Json(object(&store)))
 }
 
@@ -127,7 +127,7 @@ pub(super) async fn update(
         changed.updated_at = now();
         Ok(Some(changed))
     };
-    store.change_record(change).await?;
+    store.change_record("api_update_store", change).await?;
     Ok(Json(object(&store)))
 }
 
@@ -138,7 +138,7 @@ pub(super) async fn archive(State(service): State<Arc<Service>>, caller: Caller,
         let archived = StoreRecord { archived_at: Some(now), updated_at: now, ..record.clone() };
         Ok(record.archived_at.is_none().then_some(archived))
     };
-    store.change_record(change).await?;
+    store.change_record("api_archive_store", change).await?;
     Ok(Json(object(&store)))
 }
 
@@ -150,9 +150,7 @@ pub(super) async fn delete(State(service): State<Arc<Service>>, caller: Caller, 
 /// Deletes a memory with its history.
 pub(crate) async fn forget(service: &Service, caller: &Caller, id: &str) -> Result<(), ApiError> {
     let store = Opened::open(service, caller, id, Right::Admin).await?;
-    store.memory.memory.forget().await?;
-    store.forget_all();
-    Ok(())
+    Ok(store.open.unguarded_by(caller).forget().await?)
 }
 
 /// Newest first for the names that this API generates.
@@ -169,7 +167,7 @@ pub(super) async fn list(State(service): State<Arc<Service>>, caller: Caller, as
     let (mut data, mut last, mut next_page) = (Vec::new(), String::new(), None);
     for name in names.into_iter().rev() {
         let Ok(memory) = service.memories.open(&name).await else { continue };
-        let Some(store) = Opened::new(memory).await? else { continue };
+        let Some(store) = Opened::new(memory, &caller).await? else { continue };
         let created = time(store.record.created_at);
         let is_shown = (with_archived || store.record.archived_at.is_none())
             && since.is_none_or(|since| created >= since)

@@ -1,7 +1,7 @@
 //! The wire of the API: queries, cursors, times and paths.
 
 use std::collections::HashMap;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::request::Parts;
@@ -89,7 +89,7 @@ impl Asked {
             let (of, after): (String, String) = serde_json::from_slice(&bytes).ok()?;
             (of == list).then_some(after)
         };
-        decode().map(Some).ok_or_else(|| ApiError::invalid("page: not a page of this list"))
+        decode().map(Some).ok_or_else(not_a_page)
     }
 
     /// The list that a cursor belongs to: its name and these parameters of the query.
@@ -97,6 +97,10 @@ impl Asked {
         let values: Vec<_> = parameters.iter().map(|parameter| self.get(parameter)).collect();
         format!("{name} {store:?} {values:?}")
     }
+}
+
+pub(super) fn not_a_page() -> ApiError {
+    ApiError::invalid("page: not a page of this list")
 }
 
 pub(super) fn page_after(list: &str, after: &str) -> String {
@@ -119,10 +123,18 @@ fn parse_time(text: &str) -> Option<SystemTime> {
     if text[at..].starts_with('+') { local.checked_sub(offset) } else { local.checked_add(offset) }
 }
 
+pub(super) fn millis(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis().try_into().unwrap_or(0)
+}
+
+pub(super) fn time(millis: u64) -> SystemTime {
+    UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(UNIX_EPOCH)
+}
+
 pub(super) fn format_time(millis: u64) -> String {
     // Later times have no text.
     const LAST_OF_9999: u64 = 253_402_300_799_999;
-    humantime::format_rfc3339_millis(super::index::time(millis.min(LAST_OF_9999))).to_string()
+    humantime::format_rfc3339_millis(time(millis.min(LAST_OF_9999))).to_string()
 }
 
 /// Parses a body. Unknown fields are ignored, as future SDKs may send more.

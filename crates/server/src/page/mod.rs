@@ -16,6 +16,7 @@ mod text;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 
 use askama::Template;
@@ -171,8 +172,8 @@ impl Posted {
         self.0.remove(name).unwrap_or_default()
     }
 
-    /// The numbers at the ends of the names of ticked boxes.
-    fn numbers(&self, prefix: &str) -> Vec<u64> {
+    /// The values at the ends of the names of ticked boxes.
+    fn ticked<T: FromStr>(&self, prefix: &str) -> Vec<T> {
         self.0.keys().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect()
     }
 }

@@ -15,6 +15,7 @@ use super::{App, Frame, Opened, Page, PageError, Posted, ToAdministrate, Visitor
 use crate::access::{Grant, Right};
 use crate::api;
 use crate::error::ApiError;
+use crate::record::StoreRecord;
 use crate::service::Service;
 use crate::tokens::{TokenEntry, TokenFile};
 
@@ -119,7 +120,8 @@ pub(super) async fn act(ToAdministrate(opened): ToAdministrate, mut form: Posted
         }
         "expire" => {
             api::refuse_archived(&opened.open, None).await?;
-            let report = opened.memory.expire().await?;
+            let (_, state) = StoreRecord::read(&*opened.memory.store()).await?;
+            let report = opened.memory.expire_if(StoreRecord::path(), state).await?;
             let removed = report.removed.iter().take(100).map(|path| visible(path.as_str()));
             let summary = match report.held {
                 0 => format!("Removed {} expired files.", report.removed.len()),

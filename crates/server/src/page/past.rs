@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use askama::Template;
 use axum::extract::Query;
-use memory_tool::history::{Entry, FileChange, FileDiff, HistoryError, LogFilter, Origin};
+use memory_tool::history::{self, Entry, EntryRef, FileChange, FileDiff, HistoryError, LogFilter, Origin};
 use memory_tool::store::StorePath;
 use memory_tool::{MemoryPath, Node, Store};
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use super::{Frame, Opened, Page, PageError, Posted, ToChange, path, render, shor
 use crate::error::ApiError;
 use crate::path::Path;
 
-type History = memory_tool::history::History<Arc<dyn Store>>;
+type History = history::History<Arc<dyn Store>>;
 
 /// The entries of a page.
 const ENTRIES: usize = 50;
@@ -30,6 +30,8 @@ const FILES: usize = 50;
 /// A change in a list.
 pub(super) struct Change {
     pub(super) number: u64,
+    /// Names it in forms, which must not mean the change of a memory that was made again.
+    pub(super) name: EntryRef,
     pub(super) day: String,
     pub(super) clock: String,
     /// Whether the change before it in the list is of another day.
@@ -83,8 +85,8 @@ struct Shown {
 /// The files that differ.
 #[derive(Default)]
 struct Differences {
-    /// The change, or 0 for several.
-    entry: u64,
+    /// The change. `None` for several.
+    entry: Option<EntryRef>,
     files: Vec<FileDifference>,
     /// The files that are not shown.
     more: usize,
@@ -116,7 +118,7 @@ struct Redact {
     remains: &'static str,
 }
 
-fn history(opened: &Opened) -> Result<History, PageError> {
+fn history_of(opened: &Opened) -> Result<History, PageError> {
     opened.memory.history().ok_or_else(|| ApiError::not_found("the memory has no history").into())
 }
 
@@ -180,6 +182,7 @@ impl Change {
         let (day, clock) = day_and_clock(entry.time).unwrap_or_default();
         Self {
             number: entry.number,
+            name: EntryRef::from(entry),
             day,
             clock,
             begins_day: true,
@@ -208,9 +211,12 @@ fn in_words(change: &FileChange) -> String {
 impl Differences {
     async fn of(
         opened: &Opened,
-        (differences, more): (Vec<FileDiff>, usize),
-        unknown: Vec<String>,
+        history::Differences { files: differences, unknown, more, .. }: history::Differences,
     ) -> Result<Self, PageError> {
+        let not_known = |path: &StorePath| {
+            format!("The texts of {} are not known: they were not kept, or were erased.", visible(path.as_str()))
+        };
+        let unknown = unknown.iter().map(not_known).collect();
         let mut presents = Vec::new();
         for file in &differences {
             let present = opened.memory.store().read_opts(&file.path, Default::default()).await;
@@ -222,7 +228,7 @@ impl Differences {
             files.map(|(file, now)| difference(&mut differ, file, &now)).collect()
         };
         let files = tokio::task::spawn_blocking(shown).await.map_err(ApiError::internal)?;
-        Ok(Self { entry: 0, files, more, unknown })
+        Ok(Self { entry: None, files, more, unknown })
     }
 }
 
@@ -256,13 +262,9 @@ pub(super) async fn log(opened: Opened, Query(asked): Query<Asked>) -> Page {
         let start: SystemTime = start.map_err(|_| ApiError::invalid("the day is not valid"))?;
         filter = filter.since(start);
         let (from, to) = (history.newest_at(start).await?, history.newest().await?);
-        differences = match history.diff_at_most(from, to, &store_path(&path), FILES).await {
-            Ok(found) => Differences::of(&opened, found, Vec::new()).await?,
+        differences = match history.diff(from, to, &store_path(&path), FILES).await {
+            Ok(found) => Differences::of(&opened, found).await?,
             Err(error @ HistoryError::Store(_)) => return Err(error.into()),
-            Err(HistoryError::Redacted { number }) => {
-                let text = format!("Change #{number} was erased, so that they are only known one by one.");
-                Differences { unknown: vec![text], ..Differences::default() }
-            }
             Err(error) => Differences { unknown: vec![sentence(&error.to_string())], ..Differences::default() },
         };
     }
@@ -275,19 +277,15 @@ pub(super) async fn log(opened: Opened, Query(asked): Query<Asked>) -> Page {
 
 /// A change, with its differences.
 pub(super) async fn show(opened: Opened, Path((_, number)): Path<(String, u64)>, Query(asked): Query<Asked>) -> Page {
-    let history = history(&opened)?;
+    let history = history_of(&opened)?;
     let mut change = Change::of(&history.entry(number).await?);
     let found = history.entry_diff(number, FILES).await?;
-    let not_known = |path: &StorePath| {
-        format!("The texts of {} are not known: they were not kept, or were erased.", visible(path.as_str()))
-    };
-    let files = (found.files, found.more);
-    let differences = Differences::of(&opened, files, found.unknown.iter().map(not_known).collect()).await?;
-    let differences = Differences { entry: number, ..differences };
+    let differences = Differences::of(&opened, found).await?;
+    let differences = Differences { entry: Some(change.name), ..differences };
     let frame = Frame::of(&opened, format!("Change #{number}")).done(asked.done.as_deref());
     // Plans for many files take long.
     let is_small = differences.more == 0 && frame.can_write && change.take_back.is_some();
-    let possible = if is_small { history.check_revert(&[number]).await } else { Ok(()) };
+    let possible = if is_small { history.check_revert([change.name]).await } else { Ok(()) };
     let obstacle = match possible {
         Ok(()) => "",
         Err(HistoryError::Store(error)) => return Err(error.into()),
@@ -298,34 +296,24 @@ pub(super) async fn show(opened: Opened, Path((_, number)): Path<(String, u64)>,
     render(&Shown { frame, change, obstacle, differences })
 }
 
-fn number(form: &mut Posted) -> Result<u64, PageError> {
+fn entry(form: &mut Posted) -> Result<EntryRef, PageError> {
     form.take("entry").parse().map_err(|_| ApiError::invalid("the form names no change").into())
 }
 
 pub(super) async fn undo(ToChange(opened): ToChange, mut form: Posted) -> Page {
-    let entry = history(&opened)?.revert(&[number(&mut form)?]).await?;
-    Ok(opened.to_change(entry.number, "taken-back"))
+    let undone = history_of(&opened)?.revert([entry(&mut form)?]).await?;
+    Ok(opened.to_change(undone.entry.number, "taken-back"))
 }
 
 pub(super) async fn restore(ToChange(opened): ToChange, mut form: Posted) -> Page {
     let path: MemoryPath = path(Some(&form.take("path")))?;
-    let (history, number) = (history(&opened)?, number(&mut form)?);
-    match history.restore(&store_path(&path), number).await {
-        // The state of all files is not known, but the text of this one may be.
-        Err(HistoryError::Redacted { .. }) => {
-            let found = history.entry_diff(number, usize::MAX).await?.files;
-            let text = found.into_iter().find(|file| file.path == store_path(&path)).and_then(|file| file.after);
-            let text = text.ok_or_else(|| ApiError::not_found("the text of this file is not known"))?;
-            opened.memory.write(&path, text).await?;
-            Ok(opened.to(path.as_str(), "restored"))
-        }
-        restored => Ok(opened.to_change(restored?.number, "restored")),
-    }
+    let restored = history_of(&opened)?.restore(&store_path(&path), entry(&mut form)?).await?;
+    Ok(opened.to_change(restored.entry.number, "restored"))
 }
 
 /// Lists the change and all others of its files, under all their names, because each of them can have the same texts.
 async fn asking(opened: &Opened, number: u64, problem: &'static str) -> Page {
-    let mut changes: Vec<_> = history(opened)?.related(number).await?.iter().map(Change::of).collect();
+    let mut changes: Vec<_> = history_of(opened)?.related(number).await?.iter().map(Change::of).collect();
     changes.retain(|change| change.is_erasable);
     let has_more = changes.len() > MAX_ERASED;
     changes.truncate(MAX_ERASED);
@@ -340,10 +328,10 @@ pub(super) async fn confirm(ToChange(opened): ToChange, Query(asked): Query<Aske
 }
 
 pub(super) async fn redact(ToChange(opened): ToChange, mut form: Posted) -> Page {
-    let numbers = form.numbers("entry-");
-    if numbers.is_empty() {
-        return asking(&opened, number(&mut form)?, "Tick at least one change.").await;
+    let ticked: Vec<EntryRef> = form.ticked("entry-");
+    if ticked.is_empty() {
+        return asking(&opened, entry(&mut form)?.number, "Tick at least one change.").await;
     }
-    let entry = history(&opened)?.redact(&numbers).await?;
+    let entry = history_of(&opened)?.redact(ticked).await?;
     Ok(opened.to_change(entry.number, "redacted"))
 }

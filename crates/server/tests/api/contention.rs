@@ -65,7 +65,7 @@ async fn concurrent_changes_do_not_fail_each_other() {
         clients.join_all().await;
         let versions = server.get(&format!("{store}/memory_versions?limit=1")).await;
         let head = versions["data"][0]["id"].as_str().unwrap();
-        assert_eq!(head, format!("memver_{}_0", 1 + 2 * CLIENTS * CHANGES));
+        assert!(head.starts_with(&format!("memver_{}_0_", 1 + 2 * CLIENTS * CHANGES)), "{head}");
     }
 }
 

@@ -3,6 +3,7 @@
 #![cfg(test)]
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod births;
 mod contention;
 mod listening;
 mod page;

@@ -218,7 +218,7 @@ async fn a_secret_is_erased_from_all_changes_of_its_file() {
     let browser = Browser::sign_in(&server, &server.token).await;
     let form = browser.show("/memory/alice/redact?entry=3").await;
     for (number, is_listed) in [(1, true), (2, false), (3, true)] {
-        assert_eq!(form.contains(&format!("name=\"entry-{number}\" checked")), is_listed, "{number}: {form}");
+        assert_eq!(form.contains(&format!("name=\"entry-{number}-")), is_listed, "{number}: {form}");
     }
     let erased = browser.submit("/memory/alice/redact", &[("entry-1", "on"), ("entry-3", "on")]).await;
     assert!(browser.show(&erased.headers["location"]).await.contains("Erased from the history."));
@@ -241,7 +241,7 @@ async fn a_secret_is_erased_from_all_changes_of_its_file() {
     assert!(browser.show(&restored.headers["location"]).await.contains("Restored."));
     assert_eq!(memory.read_to_string("/memories/other.md").await.unwrap(), "tea\n");
     let since = browser.show("/memory/alice/log?since=2020-01-01").await;
-    assert!(since.contains("only known one by one"), "{since}");
+    assert!(since.contains("other.md") && !since.contains("s3cr3t"), "{since}");
 }
 
 #[tokio::test]
@@ -264,7 +264,7 @@ async fn a_secret_is_erased_under_all_names_of_its_file() {
     memory.write("/memories/other.md", "x").await.unwrap();
     memory.rename("/memories/other.md", "/memories/public.md").await.unwrap();
     let form = browser.show("/memory/alice/redact?entry=1").await;
-    assert!(form.contains("name=\"entry-63\" checked"), "{form}");
+    assert!(form.contains("name=\"entry-63-"), "{form}");
     // It is offered for a file, and for a change that cannot be taken back any more.
     assert!(browser.show("/memory/alice/log?path=/memories/public.md").await.contains("/redact?entry=65"));
     let change = browser.show("/memory/alice/change/30").await;

@@ -71,8 +71,10 @@ async fn create(server: &Server, creating: &str, name: &str) -> impl Fn(&str) ->
         assert_eq!((status, &reply["content"][0]["is_error"]), (200, &Value::Null), "{reply}");
     }
     let listed = server.get(&format!("/v1/memory_stores/{name}/memories")).await;
-    let (name, memory) = (name.to_owned(), listed["data"][0]["id"].as_str().unwrap().to_owned());
-    move |path| path.replace("{id}", &name).replace("{memory}", &memory).replace("{version}", "memver_1_0")
+    let versions = server.get(&format!("/v1/memory_stores/{name}/memory_versions")).await;
+    let id = |found: &Value| found["id"].as_str().unwrap().to_owned();
+    let (name, memory, version) = (name.to_owned(), id(&listed["data"][0]), id(&versions["data"][1]));
+    move |path| path.replace("{id}", &name).replace("{memory}", &memory).replace("{version}", &version)
 }
 
 /// The document of the API has all routes, as another test checks. [`crate::listening`] tests those for monitors, and

@@ -1,0 +1,94 @@
+//! [`Plan`]: what an operation of the history is about to add.
+//!
+//! An operation applies its batch through the policies above the history. The batch has a mark, a write that no store
+//! sees, by which the history finds what the batch cannot carry.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use memory_tool_core::{Batch, Change, StoreError, StorePath};
+
+use crate::appending::Edits;
+use crate::entry::{Entry, Origin};
+use crate::hex::Id;
+use crate::log::Tip;
+use crate::records;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The end of the log that the plan was made for.
+    pub(crate) tip: Arc<Tip>,
+    pub(crate) origin: Origin,
+    pub(crate) edits: Edits,
+}
+
+/// The plans of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Plans(Mutex<HashMap<StorePath, (Plan, Option<Entry>)>>);
+
+/// A plan that is forgotten with this value.
+pub(crate) struct Planned<'a> {
+    plans: &'a Plans,
+    mark: StorePath,
+}
+
+impl Plans {
+    fn plans(&self) -> MutexGuard<'_, HashMap<StorePath, (Plan, Option<Entry>)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn add(&self, plan: Plan) -> Result<Planned<'_>, StoreError> {
+        let mark = records::plan(Id::random()?);
+        self.plans().insert(mark.clone(), (plan, None));
+        Ok(Planned { plans: self, mark })
+    }
+
+    /// The plan of a batch, its mark, and the batch without the mark.
+    pub(crate) fn find(&self, batch: &Batch) -> Option<(Plan, StorePath, Batch)> {
+        let plans = self.plans();
+        let (mark, (plan, _)) = batch.changes().iter().find_map(|change| match change {
+            Change::Write { path, .. } => plans.get_key_value(path),
+            Change::Remove { .. } | Change::Rename { .. } => None,
+        })?;
+        Some((plan.clone(), mark.clone(), without(batch, mark)))
+    }
+
+    pub(crate) fn finish(&self, mark: &StorePath, entry: Entry) {
+        if let Some((_, added)) = self.plans().get_mut(mark) {
+            *added = Some(entry);
+        }
+    }
+}
+
+impl Planned<'_> {
+    /// Marks the batch of the plan.
+    pub(crate) fn mark(&self, batch: Batch) -> Batch {
+        batch.write(self.mark.clone(), "")
+    }
+
+    /// The entry that was added.
+    pub(crate) fn added(&self) -> Option<Entry> {
+        self.plans.plans().get(&self.mark).and_then(|(_, added)| added.clone())
+    }
+}
+
+impl Drop for Planned<'_> {
+    fn drop(&mut self) {
+        self.plans.plans().remove(&self.mark);
+    }
+}
+
+/// The batch without a change.
+fn without(batch: &Batch, mark: &StorePath) -> Batch {
+    let mut kept = Batch::new();
+    for (path, required) in batch.preconditions() {
+        kept = kept.require(path.clone(), required.clone());
+    }
+    for (directory, quota) in batch.quotas() {
+        kept = kept.limit(directory.clone(), *quota);
+    }
+    let is_mark = |change: &&Change| matches!(change, Change::Write { path, .. } if path == mark);
+    kept = batch.changes().iter().filter(|change| !is_mark(change)).cloned().fold(kept, Batch::change);
+    kept = batch.actor().into_iter().cloned().fold(kept, Batch::by);
+    batch.command().into_iter().fold(kept, Batch::for_command)
+}

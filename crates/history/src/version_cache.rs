@@ -1,0 +1,130 @@
+//! [`VersionCache`]: the versions of all files, in this process.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use memory_tool_core::{Batch, ReadOptions, Store, StoreError, StorePath};
+
+use crate::entry::{Entry, Origin};
+use crate::hex::Id;
+use crate::log::{Log, Tip};
+use crate::past::Backwards;
+use crate::versions::Versions;
+
+/// The [versions](Versions) of all files of a memory, kept between requests. [`History::refresh`] brings them up to
+/// date.
+///
+/// [`History::refresh`]: crate::History::refresh
+#[derive(Debug, Default)]
+pub struct VersionCache(Mutex<Option<Cached>>);
+
+#[derive(Debug)]
+struct Cached {
+    /// The oldest entry of the log.
+    first: u64,
+    versions: Versions,
+}
+
+/// The end of a log at some moment, which a batch or a read can require.
+#[derive(Clone, Debug)]
+pub struct LogEnd(Arc<Tip>);
+
+impl LogEnd {
+    /// The number of the newest entry, or 0.
+    pub fn number(&self) -> u64 {
+        self.0.newest()
+    }
+
+    /// The identity of the history. Zeros if there is none.
+    pub fn history(&self) -> Id {
+        self.0.head.id
+    }
+
+    /// The identity of the newest entry, or of the history if it has none.
+    pub fn id(&self) -> Id {
+        self.0.last_id()
+    }
+
+    /// Whether there is a history, perhaps without entries.
+    pub fn has_history(&self) -> bool {
+        self.0.has_history()
+    }
+
+    /// Requires that this is still the end when the batch is applied. Otherwise it fails with
+    /// [`StoreError::VersionMismatch`] or [`StoreError::AlreadyExists`] of a record.
+    pub fn require(&self, batch: Batch) -> Batch {
+        self.0.require(batch)
+    }
+
+    /// Requires that this is still the end when the read ends. Otherwise it fails with
+    /// [`StoreError::VersionMismatch`] or [`StoreError::AlreadyExists`] of a record.
+    pub fn require_in_read(&self) -> ReadOptions {
+        self.0.require_in_read()
+    }
+}
+
+impl VersionCache {
+    fn cached(&self) -> MutexGuard<'_, Option<Cached>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Uses the versions at an end of the log. `None` if they are of another one, after a later refresh.
+    pub fn at<T>(&self, end: &LogEnd, use_it: impl FnOnce(&Versions) -> T) -> Option<T> {
+        let cached = self.cached();
+        let cached = cached.as_ref().filter(|cached| cached.is_at(&end.0))?;
+        Some(use_it(&cached.versions))
+    }
+
+    pub(crate) async fn refresh<S: Store>(&self, log: &Log<S>) -> Result<LogEnd, StoreError> {
+        let mut attempts = log.attempts();
+        loop {
+            let tip = log.load().await?;
+            match self.refresh_at(log, &tip).await {
+                Err(error) => attempts.again(&tip, error)?,
+                Ok(true) => return Ok(LogEnd(tip)),
+                Ok(false) => attempts.count()?,
+            }
+        }
+    }
+
+    /// Whether the versions are of this end afterwards.
+    async fn refresh_at<S: Store>(&self, log: &Log<S>, tip: &Arc<Tip>) -> Result<bool, StoreError> {
+        let files = log.store.read_opts(&StorePath::memories(), tip.require_in_read()).await?.into_listing().files;
+        let known =
+            self.cached().as_ref().filter(|cached| cached.may_precede(tip)).map(|cached| cached.versions.last());
+        if let Some((number, id)) = known {
+            let new = Backwards::since(log, tip, number).await?;
+            if follows(id, &new, tip) && !new.iter().any(redacts) {
+                let mut cached = self.cached();
+                if let Some(cached) = cached.as_mut().filter(|cached| cached.versions.last() == (number, id)) {
+                    new.iter().for_each(|entry| cached.versions.add(entry));
+                    cached.versions.observe(&files);
+                    return Ok(true);
+                }
+                return Ok(cached.as_ref().is_some_and(|cached| cached.is_at(tip)));
+            }
+        }
+        let versions = log.versions(tip).await?;
+        *self.cached() = Some(Cached { first: tip.head.first, versions });
+        Ok(true)
+    }
+}
+
+impl Cached {
+    /// Whether the log may continue the one that the versions are of.
+    fn may_precede(&self, tip: &Tip) -> bool {
+        self.versions.history() == tip.head.id && self.first == tip.head.first && self.versions.last().0 <= tip.newest()
+    }
+
+    fn is_at(&self, tip: &Tip) -> bool {
+        self.versions.history() == tip.head.id && self.versions.last() == (tip.newest(), tip.last_id())
+    }
+}
+
+/// Whether entries lead from one to the end of the log.
+fn follows(mut last: Id, new: &[Entry], tip: &Tip) -> bool {
+    new.iter().all(|entry| std::mem::replace(&mut last, entry.id) == entry.after) && last == tip.last_id()
+}
+
+fn redacts(entry: &Entry) -> bool {
+    matches!(entry.origin, Origin::Redaction(_))
+}
