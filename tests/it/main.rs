@@ -6,6 +6,7 @@ mod actors;
 mod auto_traits;
 mod differential;
 mod forget;
+mod history_policies;
 mod languages;
 mod memories;
 mod migration;

@@ -160,7 +160,7 @@ fn change(
     write_entries(arguments.history.json, &[taken_back.entry], &[])?;
     for path in taken_back.missing {
         eprint_line(&format!(
-            "memory-tool: left {} as it was: its earlier contents are not kept",
+            "memory-tool: did not change {}: its earlier contents are not kept",
             on_one_line(path.as_str())
         ));
     }
@@ -235,7 +235,7 @@ fn entry_text(colors: Colors, entry: &Entry) -> String {
     };
     let changes = entry.changes.iter().map(|change| format!("    {}\n", change_text(colors, change)));
     let lost =
-        (entry.is_redacted && entry.changes.is_empty()).then(|| "    lost: what it changed is not known\n".to_owned());
+        (entry.is_redacted && entry.changes.is_empty()).then(|| "    lost: its changes are not known\n".to_owned());
     let head = format!("{number}\n{}Date:    {date}\nCommand: {action}\n", actor.collect::<String>());
     head + &changes.chain(lost).collect::<String>()
 }

@@ -12,7 +12,7 @@ use crate::log::{Log, Tip};
 use crate::records::{self, Block, Head, IndexedBlock, PART_BYTES, Stored};
 use crate::versions::Versions;
 
-/// Entries that replace those with the same numbers, with all their contents, and the files as they were before.
+/// Entries that replace others with the same numbers, with all their contents, and the files before the change.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Edits {
     pub(crate) entries: BTreeMap<u64, Stored>,
@@ -125,7 +125,7 @@ impl<'a, S: Store> Appending<'a, S> {
         self.change(|batch| batch.write(path, content));
     }
 
-    /// Moves large contents of an entry to records of their own. Returns the number of these.
+    /// Moves large contents of an entry to separate records. Returns their number.
     fn write_large(&mut self, stored: &mut Stored, is_forced: bool) -> Result<usize, StoreError> {
         if !stored.entry.is_large() && !is_forced {
             return Ok(0);

@@ -40,8 +40,8 @@ pub struct Entry {
     pub is_redacted: bool,
 }
 
-/// Names an entry: by its number, and by its identity if the entry with this number may be another one by now. Displayed
-/// and parsed as `{number}` or `{number}-{id}`.
+/// Names an entry by its number, and by its identity if another entry may have the number now. Displayed and parsed as
+/// `{number}` or `{number}-{id}`.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 #[non_exhaustive]
 pub struct EntryRef {
@@ -113,7 +113,7 @@ impl Entry {
         }
     }
 
-    /// Whether a change belongs to the one before it, so that it is no version of its own.
+    /// Whether a change belongs to the one before it, and is not a separate version.
     pub(crate) fn is_part_of_move(&self, index: usize) -> bool {
         let writes =
             matches!(self.changes.first(), Some(FileChange::Write { before: None, .. } | FileChange::Redacted { .. }));
@@ -187,7 +187,7 @@ impl Origin {
     }
 }
 
-/// What a change did to a file.
+/// The effect of a change on a file.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 #[serde(rename_all = "snake_case")]
@@ -237,7 +237,7 @@ pub enum FileChange {
     Redacted {
         /// The [identities](crate::FileVersion::file) of the changed files.
         files: Vec<Id>,
-        /// What was done.
+        /// The effect.
         operation: Operation,
         /// Whether the files were renamed.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -439,7 +439,7 @@ fn refs(entries: impl IntoIterator<Item: Into<EntryRef>>) -> BTreeSet<EntryRef> 
 pub struct TakenBack {
     /// The new entry.
     pub entry: Entry,
-    /// Files that stayed as they were, because their earlier contents had expired, were unreadable or were redacted.
+    /// Files that were not changed, because their earlier contents had expired, were unreadable or were redacted.
     pub missing: Vec<StorePath>,
 }
 

@@ -28,7 +28,7 @@ const LACKS_AN_ENTRY: &str = "the log lacks an entry; repair the history, as `me
 ///
 /// A batch that changes files adds the entry with the next number. It requires that the number is free, and that the
 /// head and the entry before have not changed. So the numbers order all batches, and a writer that gets a number knew
-/// the whole log before it, also if the store was restored or cleared in between.
+/// the whole log before it, even if the store was restored or cleared before.
 #[derive(Debug)]
 pub(crate) struct Log<S> {
     pub(crate) store: S,
@@ -44,7 +44,7 @@ pub(crate) struct Log<S> {
     pub(crate) turn: AsyncMutex<()>,
     /// The last block that was read with its contents, and the head at that time.
     block: Mutex<Option<(Head, Arc<Vec<Stored>>)>>,
-    /// What operations of this process are about to add, by the names of their marks.
+    /// The plans of operations of this process, by the names of their marks.
     pub(crate) plans: Plans,
 }
 
@@ -68,7 +68,7 @@ impl Tip {
         self.next - 1
     }
 
-    /// The identity of the newest entry, or of the history if it has none.
+    /// The identity of the newest entry, or of a history without entries.
     pub(crate) fn last_id(&self) -> Id {
         self.recent.last().and_then(Option::as_ref).map_or(self.head.tail, |stored| stored.entry.id)
     }
@@ -81,11 +81,6 @@ impl Tip {
     /// Whether there is a history, perhaps without entries.
     pub(crate) fn has_history(&self) -> bool {
         self.required != Precondition::Absent
-    }
-
-    /// Whether the versions of the head and the newest entry are known.
-    fn is_complete(&self) -> bool {
-        self.recent.is_empty() || self.last.is_some()
     }
 
     fn preconditions(&self) -> impl Iterator<Item = (StorePath, Precondition)> {
@@ -233,19 +228,22 @@ impl<S: Store> Log<S> {
         self.tip.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The last known end of the log, which may be outdated, with the versions that a batch requires.
+    /// The last known end of the log, if its newest entry is still the same. A version of a store that was restored can
+    /// come again, so it does not suffice.
     pub(crate) async fn tip(&self) -> Result<Arc<Tip>, StoreError> {
-        let Some(tip) = self.known() else { return self.load().await };
-        if tip.is_complete() {
-            return Ok(tip);
+        let Some(tip) = self.known().filter(|tip| tip.has_history()) else { return self.load().await };
+        if tip.recent.is_empty() {
+            let head = self.read(&records::head()).await?;
+            let is_same = head.is_some_and(|head| Head::parse(&head.content).is_ok_and(|head| head == tip.head));
+            return if is_same { Ok(tip) } else { self.load().await };
         }
         let Some((stored, version)) = self.read_versioned(tip.newest()).await? else { return self.load().await };
         if stored.entry.id != tip.last_id() {
             return self.load().await;
         }
-        let complete = Arc::new(Tip { last: Some(version), ..Tip::clone(&tip) });
-        self.replace_tip(&tip, Some(Arc::clone(&complete)));
-        Ok(complete)
+        let verified = Arc::new(Tip { last: Some(version), ..Tip::clone(&tip) });
+        self.replace_tip(&tip, Some(Arc::clone(&verified)));
+        Ok(verified)
     }
 
     /// The end of the log for another attempt. It is read again if it is the end of the last attempt, which a slow
@@ -370,7 +368,7 @@ impl<S: Store> Log<S> {
         Ok(removed)
     }
 
-    /// The files and their versions, as far as the log has them, with those of other programs.
+    /// The files and their versions in the log, with the files of other programs.
     pub(crate) async fn versions(&self, tip: &Tip) -> Result<Versions, StoreError> {
         let versions = Versions::new(tip.head.id, self.births(tip.require_in_read()).await?, tip.head.first);
         self.continued(versions, tip).await

@@ -1,4 +1,4 @@
-//! [`Plan`]: what an operation of the history is about to add.
+//! [`Plan`]: the entry that an operation of the history is about to add.
 //!
 //! An operation applies its batch through the policies above the history. The batch has a mark, a write that no store
 //! sees, by which the history finds what the batch cannot carry.

@@ -7,7 +7,7 @@
 //! | `/records/history/blocks/{first}` | [`BLOCK`] older entries: compressed lines, then compressed contents |
 //! | `/records/history/large/{number}/{part}` | kept contents that are large, compressed |
 //! | `/records/history/index` | one line of JSON per block: the hashes of the paths that it changed |
-//! | `/records/history/births` | the identities of the files after the last removal of entries: [`Births`](crate::versions::Births) in JSON |
+//! | `/records/history/births` | the identities of the files after the last removal of entries, in JSON |
 //!
 //! A block is compressed as a whole, so that successive versions of a file take little more than their differences.
 

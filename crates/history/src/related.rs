@@ -48,7 +48,7 @@ impl Names {
     }
 }
 
-/// The old and the new names of what an entry renamed, or moved with new contents.
+/// The old and new names of the files and directories that an entry renamed, or moved with new contents.
 fn moves(entry: &Entry) -> impl Iterator<Item = (&StorePath, &StorePath)> {
     let moved = entry.moved_from().and_then(|from| Some((from, entry.changes.first()?.path()?)));
     let renamed = entry.changes.iter().filter_map(|change| match change {

@@ -13,7 +13,7 @@ use crate::limits::BLOCK;
 use crate::log::{Log, is_outdated};
 use crate::records::{self, Block, Head, IndexedBlock, Stored};
 
-/// Replaces lost recent entries, and removes the blocks up to one that cannot be read. Returns what it did.
+/// Replaces lost recent entries, and removes unreadable blocks with all older ones. Returns the repairs, in words.
 pub(crate) async fn repair<S: Store>(log: &Log<S>) -> Result<Vec<String>, StoreError> {
     let mut attempts = log.attempts();
     loop {
@@ -24,7 +24,7 @@ pub(crate) async fn repair<S: Store>(log: &Log<S>) -> Result<Vec<String>, StoreE
     }
 }
 
-/// A log as it is stored, and what is wrong with it.
+/// The stored log, and its repairs.
 struct Repair {
     batch: Batch,
     head: Head,
@@ -85,7 +85,7 @@ impl Repair {
                 let entry = Entry { number, id: Id::random()?, is_redacted: true, ..log.new_entry() };
                 let bytes = Stored { entry, contents: Vec::new() }.to_bytes()?;
                 self.batch = std::mem::take(&mut self.batch).write(records::single(number), bytes);
-                self.done.push(format!("replaced the lost entry {number} by one without changes"));
+                self.done.push(format!("replaced the lost entry {number} with an entry without changes"));
             }
         }
         Ok(())

@@ -45,7 +45,7 @@ pub(crate) enum Force {
     Yes,
 }
 
-/// Plans the batch that reaches a goal. A plan for a later end of the log goes on from the plan before.
+/// Plans the batch that reaches a goal. A plan for a later end of the log continues the plan before.
 pub(crate) struct Planner<'a, S> {
     log: &'a Log<S>,
     goal: Goal,
@@ -59,7 +59,7 @@ pub(crate) struct Planner<'a, S> {
     contents: BTreeMap<(u64, StorePath), Vec<u8>>,
     /// The versions of present files that were compared, with their digests.
     present: BTreeMap<StorePath, (Digest, Version)>,
-    /// The files that stay as they are, because their contents are not kept or were redacted.
+    /// The files that are not changed, because their contents are not kept or were redacted.
     missing: BTreeSet<StorePath>,
 }
 
@@ -191,7 +191,7 @@ impl<'a, S: Store> Planner<'a, S> {
         }
     }
 
-    /// Leaves files as they are whose contents nothing has.
+    /// Leaves files with missing contents unchanged.
     fn keep_missing(&mut self, present: &Files, files: &mut Files) {
         let is_missing = |(path, source): &(&StorePath, &Source)| source.is_missing() || self.missing.contains(path);
         let mut missing: BTreeSet<_> = files.0.iter().filter(is_missing).map(|(path, _)| path.clone()).collect();
@@ -375,7 +375,7 @@ impl<S: Store> Choosing<'_, S> {
         Backwards::from(self.log, self.tip, self.tip.newest())
     }
 
-    /// The last changes that are not undone, newest first. Changes of which nothing is left to take back are skipped.
+    /// The last changes that are not undone, newest first. Changes without anything left to take back are skipped.
     async fn last_changes(&self, count: usize) -> Result<Vec<Entry>, HistoryError> {
         let (mut found, mut undone, mut expired) = (Vec::new(), BTreeSet::new(), Expired::default());
         let mut reader = self.backwards();

@@ -34,12 +34,12 @@ impl LogEnd {
         self.0.newest()
     }
 
-    /// The identity of the history. Zeros if there is none.
+    /// The identity of the history. Zeros without a history.
     pub fn history(&self) -> Id {
         self.0.head.id
     }
 
-    /// The identity of the newest entry, or of the history if it has none.
+    /// The identity of the newest entry, or of a history without entries.
     pub fn id(&self) -> Id {
         self.0.last_id()
     }
@@ -86,7 +86,7 @@ impl VersionCache {
         }
     }
 
-    /// Whether the versions are of this end afterwards.
+    /// Returns whether the versions are now at this end.
     async fn refresh_at<S: Store>(&self, log: &Log<S>, tip: &Arc<Tip>) -> Result<bool, StoreError> {
         let files = log.store.read_opts(&StorePath::memories(), tip.require_in_read()).await?.into_listing().files;
         let known =

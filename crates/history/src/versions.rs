@@ -74,7 +74,7 @@ pub struct FileVersion {
     pub file: Id,
     /// The identity of the entry. Zeros for a file that another program wrote.
     pub entry: Id,
-    /// What the change did.
+    /// The effect of the change.
     pub operation: Operation,
     /// The path after the change, or the removed path. `None` if it was redacted.
     #[serde(skip)]
@@ -153,7 +153,7 @@ struct Freed {
     entry: Entry,
     index: usize,
     from: StorePath,
-    /// The new path of what was renamed. `None` if it was removed.
+    /// The new path after a rename. `None` for a removal.
     to: Option<StorePath>,
 }
 
@@ -520,7 +520,7 @@ impl Versions {
     }
 }
 
-/// What a change did to a file: the fields of a [`FileVersion`].
+/// The effect of a change on a file: the fields of a [`FileVersion`].
 struct Done {
     operation: Operation,
     path: Option<StorePath>,

@@ -120,8 +120,7 @@ impl Memory {
         Self { inner: Arc::clone(&self.inner), store, tool, actor: Some(actor) }
     }
 
-    /// A handle on the same memory through a store over it, such as a policy of your own. All operations of the handle go
-    /// through it.
+    /// A handle on the same memory through a store over it, such as your own policy.
     pub fn layered(&self, layer: impl FnOnce(Arc<dyn Store>) -> Arc<dyn Store>) -> Self {
         let (store, actor) = (layer(self.store()), self.actor.clone());
         let tool = (self.inner.tool_over)(Arc::clone(&store), actor.as_ref());
@@ -158,8 +157,8 @@ impl Memory {
     /// The history, to see and take back changes. Without the option, a memory has no entries. Returns `None`
     /// for a [custom store](Self::over) without the option.
     ///
-    /// What it takes back and erases passes the policies like any change: limits and screening apply to restored files,
-    /// and the audit log records them.
+    /// Its operations pass the policies like any change: limits and screening apply to restored files, and the audit
+    /// log records them.
     #[cfg(feature = "history")]
     pub fn history(&self) -> Option<History<Arc<dyn Store>>> {
         let history = self.inner.history.as_ref()?.history().through(Arc::clone(&self.store));

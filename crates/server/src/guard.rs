@@ -14,8 +14,8 @@ const POLICY: &str = "server";
 /// Attempts of a change while others change the records of the memory. Each time, one of them succeeded.
 const MAX_ATTEMPTS: usize = 100;
 
-/// A wrapper that makes "exists" and "not archived" part of each change: another server can archive or delete the memory
-/// at any time.
+/// A wrapper that makes "exists" and "not archived" part of each change, because another server can archive or delete
+/// the memory at any time.
 #[derive(Debug)]
 pub(crate) struct GuardedStore {
     pub(crate) inner: Arc<dyn Store>,
@@ -24,7 +24,7 @@ pub(crate) struct GuardedStore {
 }
 
 impl GuardedStore {
-    /// What must still hold when a batch is applied.
+    /// The preconditions of a batch.
     async fn required(&self) -> Result<Vec<(StorePath, Precondition)>, StoreError> {
         let (record, state) = StoreRecord::read(&*self.inner).await?;
         if record.as_ref().is_some_and(|record| record.archived_at.is_some()) {
@@ -89,7 +89,7 @@ mod tests {
 
     use super::*;
 
-    /// What another server does between the check of a change and its commit.
+    /// The act of another server between the check of a change and its commit.
     #[derive(Clone, Copy, Debug)]
     enum Meanwhile {
         Archives,

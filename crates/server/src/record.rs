@@ -1,4 +1,4 @@
-//! [`StoreRecord`]: what the server keeps of a memory beside its files.
+//! [`StoreRecord`]: the record of the server in a memory.
 
 use std::collections::BTreeMap;
 

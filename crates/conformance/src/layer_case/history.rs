@@ -27,10 +27,10 @@ pub(super) const CASES: &[LayerCase] = cases![
     "history.redo", "a new change ends the line of undos", changes_end_redos;
     "history.changed", "an undo changes nothing and names files with later changes", later_changes_stay;
     "history.births", "a history that is cleared beside a session is not continued", a_cleared_history_is_gone;
-    "history.restored", "a session goes on after its store was restored to an earlier state", earlier_states_are_noticed;
+    "history.restored", "a session continues after a restoration of its store", earlier_states_are_noticed;
     "history.others", "a redacted or expired file does not hide others", other_files_stay_known;
     "history.repair", "a repair keeps the entries after and before a lost one", lost_entries_are_replaced;
-    "history.identity", "files keep their identities through renames, limits and redactions", files_keep_identities;
+    "history.identity", "files keep identities through renames, limits and redactions", files_keep_identities;
     "history.redaction", "redaction leaves no contents and no paths in any record", redaction_leaves_nothing;
     "history.limits", "limits remove the oldest entries with their contents", the_oldest_are_removed;
     "history.verify", "verification finds a change of any record", damage_is_found;
@@ -415,7 +415,7 @@ async fn earlier_states_are_noticed(store: Arc<dyn Store>) -> Outcome {
         write_many(&session, 4).await?;
         let copy = backup(&*store).await?;
         let before = session.history().newest().await?;
-        write_many(&session, 3).await?; // a session that knows entries which will be gone
+        write_many(&session, 3).await?; // the restoration removes entries that the session knows
         restore(&*store, &copy).await?;
         let other = kept(&store);
         for number in 0..others {

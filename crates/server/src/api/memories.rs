@@ -101,7 +101,8 @@ impl Opened {
         Ok(Json(json!({
             "type": "memory", "id": memory_id(file.id), "memory_store_id": self.id(), "path": path.map(api_path),
             "memory_version_id": version_id(&id), "content": shown, "content_sha256": sha256(content),
-            "content_size_bytes": content.len(), "created_at": format_time(millis(file.created.unwrap_or(version.time))),
+            "content_size_bytes": content.len(),
+            "created_at": format_time(millis(file.created.unwrap_or(version.time))),
             "updated_at": format_time(millis(version.time)),
         })))
     }
@@ -351,8 +352,8 @@ impl Item {
     }
 }
 
-/// The position in a list of memories: the names are those after an entry, so that a later page neither repeats nor
-/// leaves out a memory that was renamed since the first one.
+/// The position in a list of memories. All pages use the names after one entry, so that no page repeats or omits a
+/// memory that was renamed since the first page.
 #[derive(Deserialize, Serialize)]
 struct Cursor {
     history: Id,

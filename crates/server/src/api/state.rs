@@ -82,8 +82,7 @@ impl Opened {
         Ok(Self { open, memory, store, record, required: Precondition::Absent, turn: None })
     }
 
-    /// `None` if the memory has no files, no history and no record, so that it does not exist. Directories can remain of
-    /// it.
+    /// `None` if the memory has no files, no history and no record, so that it does not exist. Directories can remain.
     pub(super) async fn new(open: Arc<OpenMemory>, caller: &Caller) -> Result<Option<Self>, ApiError> {
         let memory = open.by(caller);
         let store = memory.store();

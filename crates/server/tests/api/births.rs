@@ -1,5 +1,5 @@
-//! What another process deletes, clears, restores or renames: nothing of it comes back, and no request reaches another
-//! memory than the one that it names.
+//! Other processes delete, clear, restore and rename memories: nothing comes back, and each request reaches only the
+//! memory that it names.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -201,7 +201,7 @@ async fn pages_of_a_list_have_each_memory_once_beside_renames() {
     for round in 0.. {
         let list = server.get(&format!("{STORE}/memories?limit=4{page}")).await;
         found.extend(list["data"].as_array().unwrap().iter().map(|memory| id(memory).to_owned()));
-        // From behind the page to before it, and the other way round.
+        // One from behind the page to before it, one from before the page to behind it.
         for (from, to) in [(29 - round, format!("0{round}")), (10 + round, format!("9{round}"))] {
             memory
                 .rename(format!("/memories/{from}.md").as_str(), format!("/memories/{to}.md").as_str())
