@@ -63,8 +63,9 @@ pub(crate) fn open_directory(directory: &Dir, name: Name<'_>) -> io::Result<Dir>
 pub(crate) fn metadata(directory: &Dir, name: Name<'_>) -> io::Result<Option<Metadata>> {
     match directory.symlink_metadata(name) {
         Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         // A name that the file system rejects cannot exist.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => Ok(None),
+        Err(error) if !name.is_portable() && is_refused_name(&error) && !is_refusal(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -144,6 +145,17 @@ impl FileStamp {
 /// The stamp of a file; `None` if it does not exist.
 pub(crate) fn file_stamp(directory: &Dir, name: Name<'_>) -> io::Result<Option<FileStamp>> {
     Ok(metadata(directory, name)?.map(|found| FileStamp::of(&found)))
+}
+
+/// Checks that an entry of the staging directory is a regular file, if it exists.
+pub(crate) fn check_regular(staging: &Dir, name: Name<'_>) -> io::Result<()> {
+    match metadata(staging, name)? {
+        Some(found) if !found.is_file() => {
+            let message = format!("`.memory-tool/staging/{name}` is not a regular file");
+            Err(io::Error::new(io::ErrorKind::InvalidData, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether a file exists in one of the private directories. A copied store may contain anything there, so a file must
@@ -251,6 +263,25 @@ pub(crate) fn open_existing_file(directory: &Dir, name: Name<'_>, access: Access
     }
 }
 
+/// Keeps the file at a name in the staging directory under `kept` too. On file systems without hard links, moves it
+/// there.
+pub(crate) fn keep_file(directory: &Dir, name: Name<'_>, staging: &Dir, kept: Name<'_>) -> io::Result<()> {
+    match directory.hard_link(name, staging, kept) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()), // an interrupted change kept it
+        Err(_) => rename_new(directory, name, staging, kept),
+        linked => linked,
+    }
+}
+
+/// Checks that the file system takes a new name, without a file that others would see. Most names need no look.
+pub(crate) fn prove_name(staging: &Dir, directory: &Dir, name: Name<'_>) -> io::Result<()> {
+    if name.is_portable() {
+        return Ok(());
+    }
+    create_directory(staging, directory, name)?;
+    directory.remove_dir(name)
+}
+
 /// Whether access is denied or the disk is read-only.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
@@ -295,6 +326,23 @@ pub(crate) fn contains_only_directories(directory: &Dir) -> io::Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Whether a directory contains a link or a special file, at any depth.
+pub(crate) fn contains_special(directory: &Dir) -> io::Result<bool> {
+    for entry in directory.entries()? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        let is_special = if kind.is_dir() {
+            contains_special(&open_directory(directory, Name::parse(&entry.file_name())?)?)?
+        } else {
+            !kind.is_file()
+        };
+        if is_special {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Removes a file, or a directory with its contents, from a private directory. A link is removed, never its target.
@@ -629,21 +677,48 @@ mod unix {
         Ok(accessat(directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
     }
 
-    /// Whether the directories are on the same mount. Entries cannot be renamed across bind mounts either.
+    /// Whether the directories are on the same mount and device. Entries cannot be renamed across bind mounts, nor
+    /// between the subvolumes of a mount.
     pub(crate) fn is_one_mount(left: &Dir, right: &Dir) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
-        if let (Some(left), Some(right)) = (mount_id(left)?, mount_id(right)?) {
-            return Ok(left == right);
+        if let (Some(left), Some(right)) = (mount_id(left, "")?, mount_id(right, "")?)
+            && left != right
+        {
+            return Ok(false);
         }
         Ok(left.dir_metadata()?.dev() == right.dir_metadata()?.dev())
     }
 
+    /// Whether something is mounted on a name.
     #[cfg(target_os = "linux")]
-    fn mount_id(directory: &Dir) -> io::Result<Option<u64>> {
+    pub(crate) fn is_mount_point(directory: &Dir, name: Name<'_>) -> io::Result<bool> {
+        match mount_id(directory, name.as_os_str()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            found => Ok(found? != mount_id(directory, "")?),
+        }
+    }
+
+    /// Other systems have no mounts on files.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn is_mount_point(_: &Dir, _: Name<'_>) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// The mount of a name, or of the directory itself; `None` if the system does not return it.
+    #[cfg(target_os = "linux")]
+    fn mount_id(directory: &Dir, name: impl rustix::path::Arg) -> io::Result<Option<u64>> {
         use rustix::fs::{StatxFlags, statx};
-        let found = statx(directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+        let found = statx(directory, name, flags, StatxFlags::MNT_ID)?;
         let is_known = found.stx_mask & StatxFlags::MNT_ID.bits() != 0;
         Ok(is_known.then_some(found.stx_mnt_id))
+    }
+
+    /// Whether file systems return the error for an unsupported name.
+    pub(crate) fn is_refused_name(error: &io::Error) -> bool {
+        use rustix::io::Errno;
+        let refusals = [Errno::INVAL, Errno::ILSEQ, Errno::NAMETOOLONG, Errno::NOENT, Errno::PERM];
+        refusals.iter().any(|refusal| error.raw_os_error() == Some(refusal.raw_os_error()))
     }
 
     /// Whether the operating system supports the file name.
@@ -762,6 +837,16 @@ mod windows {
         Ok(())
     }
 
+    /// Windows mounts on directories only, and lists them as links.
+    pub(crate) fn is_mount_point(_: &Dir, _: Name<'_>) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Whether the file system does not support a name.
+    pub(crate) fn is_refused_name(error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::InvalidFilename
+    }
+
     /// Whether entries can be renamed between the two directories.
     pub(crate) fn is_one_mount(left: &Dir, right: &Dir) -> io::Result<bool> {
         Ok(left.dir_metadata()?.dev() == right.dir_metadata()?.dev())
@@ -770,13 +855,9 @@ mod windows {
     /// Whether the operating system supports the file name and does not change it. Windows drops trailing dots and
     /// spaces, and reserves some characters and names.
     pub(crate) fn can_hold(name: &str) -> bool {
-        const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
-        let stem = name.split('.').next().unwrap_or_default().trim_end().to_uppercase();
-        let is_port = (stem.starts_with("COM") || stem.starts_with("LPT")) && stem.chars().count() == 4;
         !name.ends_with(['.', ' '])
             && !name.contains(['<', '>', ':', '"', '|', '?', '*'])
-            && !DEVICES.contains(&stem.as_str())
-            && !is_port
+            && !crate::name::is_device(name)
     }
 }
 

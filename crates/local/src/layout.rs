@@ -4,11 +4,12 @@
 //! {base}/memories/                 the files, which people may read and edit; nothing else
 //! {base}/.memory-tool/lock         locked in shared mode by readers, exclusively by writers
 //! {base}/.memory-tool/turnstile    locked while waiting for `lock`, so that readers cannot starve a writer
-//! {base}/.memory-tool/staging/     new contents before they are moved into place, and removed directories
+//! {base}/.memory-tool/staging/     new contents before they are moved into place, and what a batch replaced or removed
 //! {base}/.memory-tool/journal      a committed batch of several changes that may not be complete
+//! {base}/.memory-tool/stuck        a journal that a process could neither complete nor undo
 //! {base}/.memory-tool/records/     the records of wrappers, as files
 //! {base}/.memory-tool/sequence     the number of changes, odd while one is made
-//! {base}/.memory-tool/conflicts/   contents that a journal could not put in place because of another program
+//! {base}/.memory-tool/conflicts/   what an undone batch could not put back because of another program
 //! ```
 //!
 //! Write access to `.memory-tool` gives control over the files. Therefore it and its directories must belong to this
@@ -33,9 +34,11 @@ use crate::directories::{
 use crate::disk::{self, Rule};
 use crate::failure::{failed, unconfirmed};
 use crate::handles::Handles;
+use crate::journal;
 use crate::name::Name;
 use crate::open_files::OpenFiles;
 use crate::removal;
+use crate::step::{Step, move_to_free, taken_or_failed};
 use crate::tree::Tree;
 use crate::version_cache::VersionCache;
 
@@ -131,6 +134,14 @@ impl Layout {
         match self.existing_private()? {
             Some(private) => self.existing_private_directory(&private, RECORDS).map(drop),
             None => Ok(()),
+        }
+    }
+
+    /// The steps of a journal that can be neither completed nor undone.
+    pub(crate) fn stuck_steps(&self) -> io::Result<Vec<Step>> {
+        match self.existing_private()? {
+            Some(private) if journal::is_stuck(&private)? => Ok(journal::read(&private)?.unwrap_or_default()),
+            _ => Ok(Vec::new()),
         }
     }
 
@@ -254,6 +265,16 @@ impl Layout {
         // A failure here is harmless: a missing directory is empty, and the next change creates it.
         let _ = self.root_or_create(root);
         Ok(())
+    }
+
+    /// Moves the directory of a root back from `staging`, unless files were created since it was removed.
+    pub(crate) fn put_root_back(&self, root: &StorePath, staging: &Dir, name: Name<'_>) -> Result<(), StoreError> {
+        const OPERATION: &str = "restoring all files";
+        let above = self.base().and_then(|base| above_root(&base, root)).map_err(|error| failed(OPERATION, error))?;
+        let Some((parent, root_name)) = above else { return Ok(()) };
+        let moved = move_to_free(staging, name, &parent, root_name);
+        moved.map_err(|error| taken_or_failed(root, OPERATION, error))?;
+        disk::sync_directory(&parent).map_err(|error| failed(OPERATION, error))
     }
 
     /// The directory of the lock and the journal.

@@ -2,6 +2,7 @@
 #![doc(test(attr(deny(warnings))))]
 
 mod cached_read;
+mod completion;
 mod config;
 mod directories;
 mod disk;
@@ -24,6 +25,7 @@ mod step;
 mod store;
 mod transaction;
 mod tree;
+mod undo;
 mod usage_cache;
 mod version_cache;
 mod walk;

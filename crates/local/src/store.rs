@@ -405,22 +405,27 @@ impl Inner {
     }
 
     /// Takes the shared lock on a store that could not be recovered, perhaps because its disk is read-only. It can be
-    /// read unless a batch is pending.
+    /// read unless its journal is invalid, or was not tried.
     fn lock_unrecovered(&self, error: StoreError, deadline: Option<Instant>) -> Result<Lock<'_>, StoreError> {
         let lock = self.lock(Mode::Shared, deadline)?;
         match journal::is_pending(&lock.private) {
             Ok(false) => Ok(lock),
+            Ok(true) if error.kind() != ErrorKind::Damaged && journal::is_stuck(&lock.private).unwrap_or(false) => {
+                Ok(lock)
+            }
             Ok(true) | Err(_) => Err(error),
         }
     }
 
-    /// Fails if an interrupted batch is pending. An invalid journal is reported as damaged.
+    /// Fails if an interrupted batch is pending, unless it is stuck. An invalid journal is reported as damaged.
     fn refuse_pending_journal(&self) -> Result<(), StoreError> {
-        let private = self.layout.existing_private();
-        let found = private.and_then(|private| private.map_or(Ok(None), |private| journal::read(&private)));
-        match found.map_err(|error| failed("reading the journal", error))? {
-            Some(_) => Err(StoreError::failure(ErrorKind::Busy, "reading", InterruptedBatch)),
-            None => Ok(()),
+        let check = || {
+            let Some(private) = self.layout.existing_private()? else { return Ok(true) };
+            Ok(journal::read(&private)?.is_none() || journal::is_stuck(&private)?)
+        };
+        match check().map_err(|error| failed("reading the journal", error))? {
+            true => Ok(()),
+            false => Err(StoreError::failure(ErrorKind::Busy, "reading", InterruptedBatch)),
         }
     }
 }

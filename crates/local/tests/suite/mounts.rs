@@ -7,7 +7,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
-use memory_tool_core::{Batch, Engine, ErrorKind, MemoryTool, OpenOptions, Store, StoreError, StorePath};
+use memory_tool_core::{
+    Batch, Engine, ErrorKind, MemoryTool, Node, OpenOptions, Store, StoreError, StoreExt as _, StorePath,
+};
 use memory_tool_local::{LocalStore, LocalStoreBuilder};
 use memory_tool_test_fixtures::faults::{Mount, block_on, trial};
 use serde_json::json;
@@ -23,6 +25,12 @@ pub(crate) fn trials() -> Vec<Trial> {
         trial("a_mount_among_the_files_blocks_only_itself", a_mount_among_the_files_blocks_only_itself),
         trial("a_directory_with_a_mount_is_not_deleted", a_directory_with_a_mount_is_not_deleted),
         trial("a_full_disk_can_be_cleared", a_full_disk_can_be_cleared),
+        trial("a_mounted_file_blocks_only_itself", a_mounted_file_blocks_only_itself),
+        trial("a_mounted_directory_is_not_renamed", a_mounted_directory_is_not_renamed),
+        trial("directories_of_an_image_are_renamed", directories_of_an_image_are_renamed),
+        trial("directories_of_an_image_are_deleted", directories_of_an_image_are_deleted),
+        trial("an_image_is_cleared", an_image_is_cleared),
+        trial("a_directory_of_an_image_with_a_link_is_refused", a_directory_of_an_image_with_a_link_is_refused),
     ]
 }
 
@@ -179,4 +187,157 @@ fn a_full_disk_can_be_cleared() {
     assert_eq!(block_on(tool.clear_all_memory()).unwrap().to_string(), "All memory cleared");
     assert!(call(&tool, json!({"command": "view", "path": "/memories"})).ends_with("\n0B\t/memories"));
     assert!(call(&tool, create).starts_with("File created"));
+}
+
+fn path(text: &str) -> StorePath {
+    text.parse().unwrap()
+}
+
+/// A batch as a history makes it.
+fn with_record(batch: Batch) -> Batch {
+    batch.write(path("/records/history/entry"), "entry")
+}
+
+fn umount(target: &Path) {
+    assert!(Command::new("umount").arg(target).status().unwrap().success());
+}
+
+/// As with `docker -v ./profile.md:/data/memories/profile.md` and `subPath` of Kubernetes.
+fn a_mounted_file_blocks_only_itself() {
+    const REFUSED: &str = "is a separate mount, so it cannot be edited, renamed or deleted here.";
+    let mount = Mount::new("size=256k").unwrap();
+    let tool = open(&base(&mount)).unwrap();
+    for name in ["/memories/profile.md", "/memories/other.md"] {
+        call(&tool, json!({"command": "create", "path": name, "file_text": "old"}));
+    }
+    let source = mount.path().join("source");
+    std::fs::write(&source, "mounted").unwrap();
+    let target = base(&mount).join("memories/profile.md");
+    assert!(Command::new("mount").arg("--bind").args([&source, &target]).status().unwrap().success());
+    let profile = || path("/memories/profile.md");
+    let other = || path("/memories/other.md");
+    let batches = [
+        Batch::new().write(profile(), "new"),
+        Batch::new().rename(profile(), path("/memories/new.md")),
+        Batch::new().write(other(), "new").write(profile(), "new"),
+        Batch::new().write(other(), "new").rename(profile(), path("/memories/new.md")),
+    ];
+    for batch in batches.clone().into_iter().chain(batches.map(with_record)) {
+        let refused = block_on(tool.store().apply(batch)).unwrap_err();
+        assert!(matches!(&refused, StoreError::Refused { reason, .. } if reason.ends_with(REFUSED)), "{refused:?}");
+    }
+    for batch in [Batch::new().remove(profile()), with_record(Batch::new().remove(profile()))] {
+        block_on(tool.store().apply(batch)).unwrap_err();
+    }
+    assert!(call(&tool, json!({"command": "view", "path": profile().as_str()})).ends_with("\tmounted"));
+    let edit = json!({"command": "insert", "path": other().as_str(), "insert_line": 0, "insert_text": "x"});
+    assert!(call(&tool, edit).contains("has been edited"));
+    assert_eq!(block_on(tool.store().verify(|_| {})).unwrap().problems, []);
+    umount(&target);
+}
+
+fn a_mounted_directory_is_not_renamed() {
+    let mount = Mount::new("size=256k").unwrap();
+    let tool = open(&base(&mount)).unwrap();
+    let target = base(&mount).join("memories/d");
+    std::fs::create_dir(&target).unwrap();
+    assert!(Mount::mount(&target, "size=64k"));
+    std::fs::write(target.join("a"), "theirs").unwrap();
+    let rename = || Batch::new().rename(path("/memories/d"), path("/memories/e"));
+    for batch in [rename(), with_record(rename())] {
+        let refused = block_on(tool.store().apply(batch)).unwrap_err();
+        assert!(matches!(&refused, StoreError::Refused { policy: "mount", .. }), "{refused:?}");
+    }
+    assert_eq!(std::fs::read(target.join("a")).unwrap(), b"theirs");
+    assert_eq!(block_on(tool.store().verify(|_| {})).unwrap().problems, []);
+    umount(&target);
+}
+
+/// A container whose image contains a memory.
+struct Container {
+    mount: Mount,
+    tool: Engine<LocalStore>,
+}
+
+impl Container {
+    fn new() -> Self {
+        let mount = Mount::new("size=2m").unwrap();
+        let directory = |name: &str| mount.path().join(name);
+        for name in ["upper", "work", "merged", "lower/base/memories/d/nested", "lower/base/memories/keep"] {
+            std::fs::create_dir_all(directory(name)).unwrap();
+        }
+        for name in ["d/a", "d/nested/b", "keep/c"] {
+            std::fs::write(directory("lower/base/memories").join(name), "image").unwrap();
+        }
+        let [lower, upper, work] = ["lower", "upper", "work"].map(directory).map(|path| path.display().to_string());
+        let options = format!("lowerdir={lower},upperdir={upper},workdir={work},redirect_dir=off");
+        let mut command = Command::new("mount");
+        command.args(["-t", "overlay", "overlay", "-o", &options]).arg(directory("merged"));
+        assert!(command.status().unwrap().success());
+        let tool = open(&directory("merged/base")).unwrap();
+        Self { mount, tool }
+    }
+
+    fn files(&self) -> Vec<String> {
+        let listed = block_on(self.tool.store().read(&StorePath::memories())).unwrap();
+        let Node::Directory(listing) = listed else { panic!("{listed:?}") };
+        let mut files: Vec<_> = listing.files.iter().map(|file| file.path.to_string()).collect();
+        files.sort();
+        files
+    }
+
+    fn check(&self, expected: &[&str]) {
+        assert_eq!(self.files(), expected);
+        assert_eq!(block_on(self.tool.store().verify(|_| {})).unwrap().problems, []);
+        assert_eq!(crate::support::tree(&self.mount.path().join("merged/base/.memory-tool/staging")), []);
+    }
+}
+
+impl Drop for Container {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.mount.path().join("merged")).status();
+    }
+}
+
+fn directories_of_an_image_are_renamed() {
+    for wrap in [std::convert::identity, with_record] {
+        let container = Container::new();
+        let batch = wrap(Batch::new().rename(path("/memories/d"), path("/memories/new/e")));
+        block_on(container.tool.store().apply(batch)).unwrap();
+        container.check(&["/memories/keep/c", "/memories/new/e/a", "/memories/new/e/nested/b"]);
+        assert!(!container.mount.path().join("merged/base/memories/d").exists());
+    }
+}
+
+fn directories_of_an_image_are_deleted() {
+    for wrap in [std::convert::identity, with_record] {
+        let container = Container::new();
+        block_on(container.tool.store().apply(wrap(Batch::new().remove(path("/memories/d"))))).unwrap();
+        container.check(&["/memories/keep/c"]);
+        assert!(!container.mount.path().join("merged/base/memories/d").exists());
+        let create = json!({"command": "create", "path": "/memories/d", "file_text": "a file"});
+        assert!(call(&container.tool, create).starts_with("File created"));
+    }
+}
+
+fn an_image_is_cleared() {
+    let container = Container::new();
+    assert_eq!(block_on(container.tool.clear_all_memory()).unwrap().to_string(), "All memory cleared");
+    container.check(&[]);
+}
+
+/// The link would stay.
+fn a_directory_of_an_image_with_a_link_is_refused() {
+    let container = Container::new();
+    let directory = container.mount.path().join("merged/base/memories/d");
+    std::os::unix::fs::symlink("a", directory.join("nested/link")).unwrap();
+    let before = crate::support::tree(&directory);
+    let refused = [
+        call(&container.tool, json!({"command": "delete", "path": "/memories/d"})),
+        call(&container.tool, json!({"command": "rename", "old_path": "/memories/d", "new_path": "/memories/e"})),
+    ];
+    for refused in refused {
+        assert!(refused.contains("cannot be moved or deleted as a whole here"), "{refused}");
+    }
+    assert_eq!(crate::support::tree(&directory), before);
 }
