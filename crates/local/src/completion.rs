@@ -41,7 +41,7 @@ impl Transaction<'_> {
         if smaller.len() <= steps.len() { Err(error) } else { self.commit_and_complete(&smaller) }
     }
 
-    /// Adds a step for each file of a directory that is moved or removed. Adds other steps as they are.
+    /// Adds a step for each file of a directory that is moved or removed. Copies other steps.
     fn add_one_by_one(&self, step: &Step, smaller: &mut Vec<Step>) -> Result<(), StoreError> {
         let (Step::Rename { from: path, .. } | Step::Remove { path, .. } | Step::Write { path, .. }) = step;
         if !matches!(self.files.tree.find(path)?, Location::Directory) {
@@ -130,8 +130,7 @@ impl Transaction<'_> {
 
     /// Completes or removes what a process left that ended during a change. Its changes may not be on the disk yet.
     pub(crate) fn recover(&self) -> Result<(), StoreError> {
-        let private = &self.files.lock.private;
-        let flush = || disk::sync_file_system(private);
+        let flush = || disk::sync_tree(&*self.files.layout.base()?);
         self.files.is_recovering.set(true);
         if sequence::is_unfinished(self.last) || self.is_journal_pending()? {
             flush().map_err(|error| failed("flushing the store", error))?;
@@ -153,12 +152,12 @@ impl Transaction<'_> {
     /// loss of power it could reappear without the evidence that its steps were done.
     fn remove_leftovers(&self) -> io::Result<()> {
         let staging = self.files.staging()?;
-        let mut leftovers = staging.entries()?.flatten().peekable();
-        if leftovers.peek().is_some() {
+        let leftovers = disk::entries(staging)?;
+        if !leftovers.is_empty() {
             disk::sync_directory(&self.files.lock.private)?;
         }
         for entry in leftovers {
-            let _ = Name::parse(&entry.file_name()).and_then(|name| disk::remove_all(staging, name));
+            let _ = Name::parse(&entry.name).and_then(|name| disk::remove_all(staging, name));
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! A [`Name`] is a single path component: it contains no separator and is never `.` or `..`. Therefore no operation
 //! leaves the directory of the handle or follows a symbolic link.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use cap_std::time::SystemClock;
 
-use crate::name::{Name, TemporaryName};
+use crate::name::{Name, TemporaryName, is_remnant};
 
 /// The kind of entry that a name refers to.
 pub(crate) enum EntryKind {
@@ -46,12 +47,43 @@ pub(crate) fn entry_kind(directory: &Dir, name: Name<'_>) -> io::Result<EntryKin
 /// Whether the directory lists a name in exactly this spelling. Case-insensitive file systems also find it by other
 /// spellings.
 pub(crate) fn lists(directory: &Dir, name: Name<'_>) -> io::Result<bool> {
-    for entry in directory.entries()? {
-        if entry?.file_name() == name.as_os_str() {
-            return Ok(true);
-        }
+    Ok(entries(directory)?.iter().any(|entry| entry.name == name.as_os_str()))
+}
+
+/// An entry of a directory.
+pub(crate) struct DirectoryEntry {
+    pub(crate) name: OsString,
+    kind: FileKind,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum FileKind {
+    Directory,
+    File,
+    /// A link or a special file.
+    Other,
+}
+
+impl DirectoryEntry {
+    fn is_directory(&self) -> bool {
+        self.kind == FileKind::Directory
     }
-    Ok(false)
+
+    /// Whether FUSE or NFS keeps a removed file under this name.
+    pub(crate) fn is_remnant(&self) -> bool {
+        !self.is_directory() && is_remnant(&self.name)
+    }
+}
+
+impl FileKind {
+    /// The kind of an entry on a system or file system that does not list it.
+    fn look(directory: &Dir, name: &OsStr) -> io::Result<Self> {
+        Ok(match metadata(directory, Name::parse(name)?)? {
+            Some(found) if found.is_dir() => Self::Directory,
+            Some(found) if found.is_file() => Self::File,
+            _ => Self::Other,
+        })
+    }
 }
 
 /// Opens a directory that was found before.
@@ -299,12 +331,26 @@ pub(crate) fn create_directory(staging: &Dir, directory: &Dir, name: Name<'_>) -
     moved
 }
 
+/// Makes a name free if it leads to directories without files. Returns whether it is free. Moves remnants of removed
+/// files to `staging`.
+pub(crate) fn clear_empty_directories(staging: &Dir, directory: &Dir, name: Name<'_>) -> io::Result<bool> {
+    let is_free = remove_empty_directories(directory, name)?;
+    match entry_kind(directory, name)? {
+        EntryKind::Directory(opened) if !is_free && contains_only_directories(&opened)? => {
+            let temporary = TemporaryName::random();
+            rename_new(directory, name, staging, temporary.as_name())?;
+            let _ = remove_all(staging, temporary.as_name()); // possible when the other program has closed the file
+            Ok(true)
+        }
+        _ => Ok(is_free),
+    }
+}
+
 /// Removes the empty directories at and under a name. Returns whether nothing is left.
-pub(crate) fn remove_empty_directories(directory: &Dir, name: Name<'_>) -> io::Result<bool> {
+fn remove_empty_directories(directory: &Dir, name: Name<'_>) -> io::Result<bool> {
     let EntryKind::Directory(opened) = entry_kind(directory, name)? else { return Ok(false) };
-    for entry in opened.entries()? {
-        let entry = entry?;
-        if !entry.file_type()?.is_dir() || !remove_empty_directories(&opened, Name::parse(&entry.file_name())?)? {
+    for entry in entries(&opened)? {
+        if !entry.is_directory() || !remove_empty_directories(&opened, Name::parse(&entry.name)?)? {
             return Ok(false);
         }
     }
@@ -315,12 +361,10 @@ pub(crate) fn remove_empty_directories(directory: &Dir, name: Name<'_>) -> io::R
     }
 }
 
-/// Whether a directory contains only directories, at any depth.
+/// Whether a directory contains only directories, at any depth, apart from remnants of removed files.
 pub(crate) fn contains_only_directories(directory: &Dir) -> io::Result<bool> {
-    for entry in directory.entries()? {
-        let entry = entry?;
-        if !entry.file_type()?.is_dir()
-            || !contains_only_directories(&open_directory(directory, Name::parse(&entry.file_name())?)?)?
+    for entry in entries(directory)?.iter().filter(|entry| !entry.is_remnant()) {
+        if !entry.is_directory() || !contains_only_directories(&open_directory(directory, Name::parse(&entry.name)?)?)?
         {
             return Ok(false);
         }
@@ -328,15 +372,21 @@ pub(crate) fn contains_only_directories(directory: &Dir) -> io::Result<bool> {
     Ok(true)
 }
 
+/// Whether an entry is the remnant of a removed file, or a directory with one.
+pub(crate) fn holds_remnant(directory: &Dir, name: &OsStr) -> io::Result<bool> {
+    match entry_kind(directory, Name::parse(name)?)? {
+        EntryKind::Directory(opened) => Ok(entries(&opened)?.iter().any(DirectoryEntry::is_remnant)),
+        _ => Ok(is_remnant(name)),
+    }
+}
+
 /// Whether a directory contains a link or a special file, at any depth.
 pub(crate) fn contains_special(directory: &Dir) -> io::Result<bool> {
-    for entry in directory.entries()? {
-        let entry = entry?;
-        let kind = entry.file_type()?;
-        let is_special = if kind.is_dir() {
-            contains_special(&open_directory(directory, Name::parse(&entry.file_name())?)?)?
-        } else {
-            !kind.is_file()
+    for entry in entries(directory)? {
+        let is_special = match entry.kind {
+            FileKind::Directory => contains_special(&open_directory(directory, Name::parse(&entry.name)?)?)?,
+            FileKind::File => false,
+            FileKind::Other => true,
         };
         if is_special {
             return Ok(true);
@@ -363,21 +413,28 @@ fn remove_one(private: &Dir, name: Name<'_>, moved: &mut Vec<TemporaryName>) -> 
     if !private.symlink_metadata(name)?.is_dir() {
         return private.remove_file_or_symlink(name);
     }
-    empty_directory(private, name, moved)?;
-    private.remove_dir(name)
+    loop {
+        // Some file systems list a part of the names.
+        let has_progress = empty_directory(private, name, moved)?;
+        match private.remove_dir(name) {
+            Err(error) if has_progress && error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            removed => return removed,
+        }
+    }
 }
 
-/// Removes the files in the directory `name` and moves its subdirectories to `private`.
-fn empty_directory(private: &Dir, name: Name<'_>, moved: &mut Vec<TemporaryName>) -> io::Result<()> {
+/// Removes the files in the directory `name` and moves its subdirectories to `private`. Returns whether there was
+/// anything but remnants, which get another name.
+fn empty_directory(private: &Dir, name: Name<'_>, moved: &mut Vec<TemporaryName>) -> io::Result<bool> {
     let _ = make_accessible(private, name); // another program may have revoked access
     let directory = private.open_dir_nofollow(name)?;
-    let entries = directory.entries()?.map(|entry| entry.map(|entry| entry.file_name()));
+    let entries = entries(&directory)?;
     let mut emptied = Ok(());
-    for entry in entries.collect::<io::Result<Vec<_>>>()? {
-        let removed = Name::parse(&entry).and_then(|name| remove_or_move(&directory, name, private, moved));
+    for entry in &entries {
+        let removed = Name::parse(&entry.name).and_then(|name| remove_or_move(&directory, name, private, moved));
         emptied = emptied.and(removed);
     }
-    emptied
+    emptied.map(|()| entries.iter().any(|entry| !entry.is_remnant()))
 }
 
 /// Removes a file or an empty directory, or moves a directory to `private`.
@@ -437,7 +494,7 @@ mod unix {
     };
     use rustix::fs::{Access, AtFlags, Gid, Mode, OFlags, Uid, accessat, fchmod, fchown, openat};
 
-    use super::Rule;
+    use super::{DirectoryEntry, FileKind, Rule};
     use crate::name::Name;
 
     const FILE_MODE: u32 = 0o600;
@@ -585,10 +642,16 @@ mod unix {
         }
     }
 
-    /// Flushes the file system of the directory.
-    pub(crate) fn sync_file_system(directory: &Dir) -> io::Result<()> {
+    /// Flushes the files and the names under a directory. New contents have been flushed before they got their names.
+    pub(crate) fn sync_tree(directory: &Dir) -> io::Result<()> {
         #[cfg(target_os = "linux")]
-        rustix::fs::syncfs(directory.open(".")?)?;
+        {
+            let opened = directory.open(".")?;
+            if !passes_on_flushes(&opened)? {
+                return sync_directories(directory);
+            }
+            rustix::fs::syncfs(opened)?;
+        }
         #[cfg(not(target_os = "linux"))]
         {
             rustix::fs::sync();
@@ -597,11 +660,26 @@ mod unix {
         Ok(())
     }
 
+    /// Flushes the directories at and under a directory.
+    #[cfg(target_os = "linux")]
+    fn sync_directories(directory: &Dir) -> io::Result<()> {
+        for entry in super::entries(directory)?.iter().filter(|entry| entry.is_directory()) {
+            sync_directories(&super::open_directory(directory, Name::parse(&entry.name)?)?)?;
+        }
+        sync_directory(directory)
+    }
+
+    /// Whether `syncfs` reaches the disk. FUSE does not pass it on to the server of the file system.
+    #[cfg(target_os = "linux")]
+    fn passes_on_flushes(file: &File) -> io::Result<bool> {
+        Ok(!crate::file_system::is_served(rustix::fs::fstatfs(file)?.f_type))
+    }
+
     /// Flushes all files of the file system of `file`, and reports all errors since `file` was opened. Fails if this
     /// system cannot do both.
     pub(crate) fn sync_file_system_of(file: &File) -> io::Result<()> {
         #[cfg(target_os = "linux")]
-        if syncfs_reports_errors() {
+        if syncfs_reports_errors() && passes_on_flushes(file)? {
             return Ok(rustix::fs::syncfs(file)?);
         }
         let _ = file;
@@ -721,6 +799,36 @@ mod unix {
         refusals.iter().any(|refusal| error.raw_os_error() == Some(refusal.raw_os_error()))
     }
 
+    /// The entries of a directory. Some file systems lose names if the buffer is short.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn entries(directory: &Dir) -> io::Result<Vec<DirectoryEntry>> {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt as _;
+
+        use rustix::fs::{FileType, RawDir};
+        const BUFFER_BYTES: usize = 32 * 1024;
+        let opened = openat(directory, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+        let mut raw = RawDir::new(opened, buffer.spare_capacity_mut());
+        let mut entries = Vec::new();
+        while let Some(entry) = raw.next() {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            let kind = match entry.file_type() {
+                _ if name == "." || name == ".." => continue,
+                FileType::Directory => FileKind::Directory,
+                FileType::RegularFile => FileKind::File,
+                FileType::Unknown => FileKind::look(directory, name)?,
+                _ => FileKind::Other,
+            };
+            entries.push(DirectoryEntry { name: name.to_owned(), kind });
+        }
+        Ok(entries)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(crate) use super::portable_entries as entries;
+
     /// Whether the operating system supports the file name.
     pub(crate) fn can_hold(_: &str) -> bool {
         true
@@ -736,6 +844,7 @@ mod windows {
     use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
     use super::Rule;
+    pub(crate) use super::portable_entries as entries;
     use crate::name::Name;
 
     pub(super) fn set_nonblocking(_: &mut OpenOptions) {}
@@ -765,7 +874,7 @@ mod windows {
     }
 
     /// Windows cannot flush a file system by the handle of a directory.
-    pub(crate) fn sync_file_system(_: &Dir) -> io::Result<()> {
+    pub(crate) fn sync_tree(_: &Dir) -> io::Result<()> {
         Ok(())
     }
 
@@ -859,6 +968,16 @@ mod windows {
             && !name.contains(['<', '>', ':', '"', '|', '?', '*'])
             && !crate::name::is_device(name)
     }
+}
+
+/// The entries of a directory.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn portable_entries(directory: &Dir) -> io::Result<Vec<DirectoryEntry>> {
+    let entry = |entry: io::Result<cap_std::fs::DirEntry>| {
+        let name = entry?.file_name();
+        Ok(DirectoryEntry { kind: FileKind::look(directory, &name)?, name })
+    };
+    directory.entries()?.map(entry).collect()
 }
 
 /// Renames an entry to a free name on systems that cannot do so atomically.

@@ -18,7 +18,7 @@
 //! source.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::iter;
 use std::path::Path;
@@ -35,7 +35,7 @@ use crate::disk::{self, Rule};
 use crate::failure::{failed, unconfirmed};
 use crate::handles::Handles;
 use crate::journal;
-use crate::name::Name;
+use crate::name::{Name, is_remnant};
 use crate::open_files::OpenFiles;
 use crate::removal;
 use crate::step::{Step, move_to_free, taken_or_failed};
@@ -150,6 +150,13 @@ impl Layout {
         self.names_in(STAGING)
     }
 
+    /// Whether a name in the staging directory is left because another program has a removed file open.
+    pub(crate) fn is_held_open(&self, staged: &OsStr) -> io::Result<bool> {
+        let Some(private) = self.existing_private()? else { return Ok(false) };
+        let staging = self.existing_private_directory(&private, STAGING)?;
+        staging.map_or(Ok(false), |staging| disk::holds_remnant(&staging, staged))
+    }
+
     /// The names in the directory of contents that were set aside for the operator.
     pub(crate) fn set_aside(&self) -> io::Result<Vec<OsString>> {
         self.names_in(CONFLICTS)
@@ -158,7 +165,7 @@ impl Layout {
     fn names_in(&self, name: Name<'_>) -> io::Result<Vec<OsString>> {
         let Some(private) = self.existing_private()? else { return Ok(Vec::new()) };
         let Some(directory) = self.existing_private_directory(&private, name)? else { return Ok(Vec::new()) };
-        directory.entries()?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+        Ok(disk::entries(&directory)?.into_iter().map(|entry| entry.name).collect())
     }
 
     pub(crate) fn base(&self) -> io::Result<Arc<Dir>> {
@@ -217,7 +224,8 @@ impl Layout {
 
     /// Reads a file without a lock and without waiting for the disk; `None` if that is not possible.
     pub(crate) fn read_cached(&self, path: &StorePath) -> Option<StoredFile> {
-        if self.ignores_case || path.is_record() {
+        let is_remnant = |name: &str| is_remnant(OsStr::new(name));
+        if self.ignores_case || path.is_record() || path.file_name().is_some_and(is_remnant) {
             return None;
         }
         self.cached_reader.read(&self.files, path, self.max_file_bytes, &self.versions)
@@ -272,7 +280,7 @@ impl Layout {
         const OPERATION: &str = "restoring all files";
         let above = self.base().and_then(|base| above_root(&base, root)).map_err(|error| failed(OPERATION, error))?;
         let Some((parent, root_name)) = above else { return Ok(()) };
-        let moved = move_to_free(staging, name, &parent, root_name);
+        let moved = move_to_free(staging, staging, name, &parent, root_name);
         moved.map_err(|error| taken_or_failed(root, OPERATION, error))?;
         disk::sync_directory(&parent).map_err(|error| failed(OPERATION, error))
     }

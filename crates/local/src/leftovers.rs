@@ -17,9 +17,13 @@ pub(crate) fn problems(layout: &Layout) -> Result<Vec<Problem>, StoreError> {
     let list = || Ok((layout.staged()?, layout.set_aside()?));
     let (staged, set_aside) = list().map_err(|error| failed(OPERATION, error))?;
     let staged = staged.iter().map(|name| {
+        let advice = if layout.is_held_open(name).unwrap_or(false) {
+            "another program has the removed file open: close it, and open the store again"
+        } else {
+            "check its owner and permissions, then delete it"
+        };
         Problem::new(format!(
-            "`.memory-tool/staging/{}` is left of a deletion or a failed write and could not be removed: check its \
-             owner and permissions, then delete it",
+            "`.memory-tool/staging/{}` is left of a deletion or a failed write and could not be removed: {advice}",
             name.display()
         ))
     });

@@ -7,6 +7,7 @@ mod config;
 mod directories;
 mod disk;
 mod failure;
+mod file_system;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;

@@ -75,6 +75,16 @@ impl<'a> Name<'a> {
     }
 }
 
+/// Whether FUSE or NFS gave the name to a file that was removed while a program had it open. Such a file is not part of
+/// the memory, and disappears when the program closes it.
+pub(crate) fn is_remnant(name: &OsStr) -> bool {
+    const PREFIXES: [&[u8]; 2] = [b".fuse_hidden", b".nfs"];
+    const MIN_DIGITS: usize = 16;
+    let name = name.as_encoded_bytes();
+    let digits = PREFIXES.iter().find_map(|prefix| name.strip_prefix(*prefix));
+    digits.is_some_and(|digits| digits.len() >= MIN_DIGITS && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
 /// Names without an extension that Windows and its file systems reserve, in lower case.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
@@ -158,6 +168,16 @@ mod tests {
         }
         for path in ["", ".", "..", "/", "/a", "a/", "a/b", "a/.", "./a", "../a", "a/..", "a\0", "a//"] {
             assert_eq!(Name::parse(OsStr::new(path)).unwrap_err().kind(), io::ErrorKind::InvalidFilename, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_removed_files_that_are_open_are_recognized() {
+        for name in [".fuse_hidden0000000c00000003", ".nfs000000000123456700000001"] {
+            assert!(is_remnant(OsStr::new(name)), "{name}");
+        }
+        for name in [".fuse_hidden", ".nfs0001", ".fuse_hidden0000000c0000000x", "nfs000000000123456700000001", ""] {
+            assert!(!is_remnant(OsStr::new(name)), "{name}");
         }
     }
 

@@ -172,7 +172,7 @@ fn write(
         }
         None => {
             let (directory, parent) = open_or_create_parent(files, path)?;
-            let moved = move_to_free(staging, staged.as_name(), &parent, Name::of(path)?);
+            let moved = move_to_free(staging, staging, staged.as_name(), &parent, Name::of(path)?);
             moved.map_err(|error| refused(path, OPERATION, error))?;
             (directory, parent)
         }
@@ -278,7 +278,8 @@ fn rename(files: &LockedFiles<'_>, from: &StorePath, to: &StorePath) -> Result<(
     }
     if let Some(from_directory) = files.tree.open_directory(&parent)? {
         let (directory, to_directory) = open_or_create_parent(files, to)?;
-        let moved = move_to_free(&from_directory, Name::of(from)?, &to_directory, Name::of(to)?);
+        let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
+        let moved = move_to_free(staging, &from_directory, Name::of(from)?, &to_directory, Name::of(to)?);
         moved.map_err(|error| {
             if is_mounted(&from_directory, from, &error) { mounted(from) } else { refused(to, OPERATION, error) }
         })?;
@@ -292,9 +293,17 @@ fn rename(files: &LockedFiles<'_>, from: &StorePath, to: &StorePath) -> Result<(
 }
 
 /// Moves an entry to a name that is free except for empty directories, which are removed.
-pub(crate) fn move_to_free(from: &Dir, from_name: Name<'_>, to: &Dir, to_name: Name<'_>) -> io::Result<()> {
+pub(crate) fn move_to_free(
+    staging: &Dir,
+    from: &Dir,
+    from_name: Name<'_>,
+    to: &Dir,
+    to_name: Name<'_>,
+) -> io::Result<()> {
     match disk::rename_new(from, from_name, to, to_name) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && disk::remove_empty_directories(to, to_name)? => {
+        Err(error)
+            if error.kind() == io::ErrorKind::AlreadyExists && disk::clear_empty_directories(staging, to, to_name)? =>
+        {
             disk::rename_new(from, from_name, to, to_name)
         }
         moved => moved,
@@ -307,9 +316,10 @@ fn prepare_new(files: &LockedFiles<'_>, path: &StorePath) -> Result<(), StoreErr
     const OPERATION: &str = "preparing a path";
     let (_, parent) = open_or_create_parent(files, path)?;
     let name = Name::of(path)?;
-    disk::remove_empty_directories(&parent, name).map_err(|error| failed(OPERATION, error))?;
+    let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
+    disk::clear_empty_directories(staging, &parent, name).map_err(|error| failed(OPERATION, error))?;
     check_usable(files, &parent)?;
-    let proved = files.staging().and_then(|staging| disk::prove_name(staging, &parent, name));
+    let proved = disk::prove_name(staging, &parent, name);
     proved.map_err(|error| refused(path, OPERATION, error))
 }
 

@@ -1,6 +1,7 @@
 //! [`Transaction`]: checks and applies a batch, either as one step or through the journal.
 
 use std::cell::RefCell;
+use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,7 +16,7 @@ use crate::failure::{failed, unconfirmed};
 use crate::layout::Layout;
 use crate::lock::Lock;
 use crate::locked_files::LockedFiles;
-use crate::name::{Name, TemporaryName};
+use crate::name::{Name, TemporaryName, is_remnant};
 use crate::sequence::{self, Sequence};
 use crate::step::{Step, UndoWrite};
 use crate::tree::{Location, Tree, version_of};
@@ -243,9 +244,9 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// Checks that the operating system supports the names of a path.
+/// Checks that the operating system supports the names of a path. Listings leave out names of removed files.
 fn check_name(path: &StorePath) -> Result<(), StoreError> {
-    if path.segments().all(disk::can_hold) {
+    if path.segments().all(|name| disk::can_hold(name) && !is_remnant(OsStr::new(name))) {
         return Ok(());
     }
     let message = "the operating system reserves a name in the path";

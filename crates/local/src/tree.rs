@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::directories;
 use crate::disk::{self, Content, EntryKind, FileAccess, FileStamp};
 use crate::failure::failed;
-use crate::name::Name;
+use crate::name::{Name, is_remnant};
 use crate::version_cache::VersionCache;
 use crate::walk::Walk;
 
@@ -310,6 +310,7 @@ impl<'a> Tree<'a> {
         let found = match disk::entry_kind(directory, name).map_err(|error| failed(OPERATION, error))? {
             EntryKind::Absent => return Ok(PathEntry::Absent),
             EntryKind::Directory(directory) => PathEntry::Directory(directory),
+            EntryKind::File(_) if is_remnant(name.as_os_str()) => return Ok(PathEntry::Absent),
             EntryKind::File(stamp) => PathEntry::File(stamp),
             EntryKind::Link => return Err(StoreError::SymbolicLink { path: path.clone() }),
             EntryKind::Special => return Err(StoreError::NotARegularFile { path: path.clone() }),

@@ -1,6 +1,6 @@
-//! [`undo`]: takes the steps of a committed batch back, because one of them failed for good.
+//! [`undo`]: undoes the steps of a committed batch after one of them failed permanently.
 //!
-//! Contents of another program are never overwritten. What cannot be put back because of them goes to
+//! Contents of another program are never overwritten. If they are in the way, the old contents go to
 //! `.memory-tool/conflicts`.
 
 use std::io;
@@ -93,7 +93,7 @@ fn move_back(files: &LockedFiles<'_>, path: &StorePath, name: &TemporaryName) ->
         return files.layout.put_root_back(path, staging, name.as_name());
     }
     let (directory, parent) = open_or_create_parent(files, path)?;
-    let moved = move_to_free(staging, name.as_name(), &parent, Name::of(path)?);
+    let moved = move_to_free(staging, staging, name.as_name(), &parent, Name::of(path)?);
     moved.map_err(|error| taken_or_failed(path, OPERATION, error))?;
     files.flush_later(directory, parent);
     Ok(())
@@ -121,7 +121,8 @@ fn try_rename_back(files: &LockedFiles<'_>, from: &StorePath, to: &StorePath) ->
     }
     let Some(to_parent) = files.tree.open_directory(&to_directory)? else { return Ok(()) };
     let (from_directory, from_parent) = open_or_create_parent(files, from)?;
-    let moved = move_to_free(&to_parent, Name::of(to)?, &from_parent, Name::of(from)?);
+    let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
+    let moved = move_to_free(staging, &to_parent, Name::of(to)?, &from_parent, Name::of(from)?);
     moved.map_err(|error| taken_or_failed(from, OPERATION, error))?;
     files.tree.forget();
     files.layout.forget_flushed();
@@ -131,7 +132,7 @@ fn try_rename_back(files: &LockedFiles<'_>, from: &StorePath, to: &StorePath) ->
     Ok(())
 }
 
-/// Whether the files differ from what the batch left, because of another program.
+/// Whether another program changed the files of the batch.
 fn is_conflict(error: &StoreError) -> bool {
     !matches!(error, StoreError::Failure { .. })
 }

@@ -193,3 +193,27 @@ async fn a_stuck_change_blocks_no_reads_and_is_reported() {
     assert_eq!(fs::read(private.join("conflicts").join(removed)).unwrap(), b"removed");
     assert!(!private.join("stuck").exists() && !private.join("journal").exists());
 }
+
+/// FUSE and NFS keep removed files under such names while a program has them open.
+#[tokio::test]
+async fn remnants_of_removed_files_are_not_part_of_the_memory() {
+    for remnant in [".fuse_hidden0000000c00000003", ".nfs000000000123456700000001"] {
+        let memory = TestMemory::new().await;
+        memory.create("/memories/keep", "k").await;
+        fs::create_dir_all(memory.on_disk("/memories/d/e")).unwrap();
+        fs::write(memory.on_disk("/memories/d/e").join(remnant), "removed").unwrap();
+        let path = format!("/memories/d/e/{remnant}");
+        for absent in ["/memories/d", &path] {
+            assert!(memory.view(absent).await.ends_with("does not exist. Please provide a valid path."), "{absent}");
+        }
+        let listed = memory.tool.store().list("/memories").await.unwrap();
+        assert_eq!(listed.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["/memories/keep"]);
+        let refused = memory.create(&path, "x").await;
+        assert_eq!(refused, "Error: The memory storage does not support this file name. Nothing was changed.");
+        assert_eq!(
+            memory.rename("/memories/keep", "/memories/d").await,
+            "Successfully renamed /memories/keep to /memories/d"
+        );
+        assert_eq!(fs::read(memory.on_disk("/memories/d")).unwrap(), b"k");
+    }
+}

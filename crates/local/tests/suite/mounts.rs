@@ -11,14 +11,23 @@ use memory_tool_core::{
     Batch, Engine, ErrorKind, MemoryTool, Node, OpenOptions, Store, StoreError, StoreExt as _, StorePath,
 };
 use memory_tool_local::{LocalStore, LocalStoreBuilder};
-use memory_tool_test_fixtures::faults::{Mount, block_on, trial};
+use memory_tool_test_fixtures::faults::{self, Mount, block_on};
 use serde_json::json;
 
 pub(crate) fn trials() -> Vec<Trial> {
     let can_mount = Mount::new("size=64k").is_some();
-    let trial =
-        |name: &str, test: fn()| trial(&format!("mounts::{name}"), can_mount, "the right to mount a file system", test);
+    let trial = |name: &str, test: fn()| {
+        faults::trial(&format!("mounts::{name}"), can_mount, "the right to mount a file system", test)
+    };
+    let can_serve =
+        can_mount && crate::system_calls::can_trace() && Command::new("bindfs").arg("--version").output().is_ok();
+    let served = |name: &str, test: fn()| {
+        faults::trial(&format!("mounts::{name}"), can_serve, "bindfs, strace and the right to mount", test)
+    };
     vec![
+        served("each_write_on_a_served_file_system_is_flushed", each_write_on_a_served_file_system_is_flushed),
+        served("a_recovery_on_a_served_file_system_flushes", a_recovery_on_a_served_file_system_flushes),
+        served("a_removed_file_that_is_open_is_not_listed", a_removed_file_that_is_open_is_not_listed),
         trial("plain_files_on_a_read_only_disk_can_be_read", plain_files_on_a_read_only_disk_can_be_read),
         trial("a_store_of_another_user_can_only_be_read", a_store_of_another_user_can_only_be_read),
         trial("a_separate_mount_of_memories_is_refused", a_separate_mount_of_memories_is_refused),
@@ -340,4 +349,112 @@ fn a_directory_of_an_image_with_a_link_is_refused() {
         assert!(refused.contains("cannot be moved or deleted as a whole here"), "{refused}");
     }
     assert_eq!(crate::support::tree(&directory), before);
+}
+
+/// A directory that a program serves. The program writes the calls that it receives to a log.
+struct Served {
+    directory: tempfile::TempDir,
+    server: std::process::Child,
+}
+
+impl Served {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        for name in ["source", "served"] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        let log = std::fs::File::create(directory.path().join("log")).unwrap();
+        let mut command = Command::new("bindfs");
+        command.arg("-d").args(["source", "served"]).current_dir(directory.path()).stderr(log);
+        let served = Self { server: command.stdout(std::process::Stdio::null()).spawn().unwrap(), directory };
+        let device = |name: &str| std::os::unix::fs::MetadataExt::dev(&served.path(name).metadata().unwrap());
+        for _ in 0..1_000 {
+            if device("served") != device("source") {
+                return served;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        panic!("bindfs does not start");
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The number of calls so far.
+    fn calls(&self, name: &str) -> usize {
+        let log = std::fs::read_to_string(self.path("log")).unwrap();
+        log.lines().filter(|line| line.contains(&format!("opcode: {name} "))).count()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.path("served")).status();
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+/// The system does not pass `syncfs` on to the server.
+fn each_write_on_a_served_file_system_is_flushed() {
+    const WRITES: usize = 64;
+    let served = Served::new();
+    let store = block_on(LocalStore::open(served.path("served/base"))).unwrap();
+    let before = served.calls("FSYNC");
+    block_on(async {
+        let writes = (0..WRITES).map(|number| {
+            let store = store.clone();
+            let batch = Batch::new().write(path(&format!("/memories/{number}")), "text");
+            tokio::spawn(async move { store.apply(batch).await })
+        });
+        for write in writes.collect::<Vec<_>>() {
+            write.await.unwrap().unwrap();
+        }
+    });
+    let flushes = served.calls("FSYNC") - before;
+    assert!(flushes >= WRITES, "{flushes} flushes of {WRITES} writes");
+}
+
+/// A process that ended may have left names that are not on the disk. `syncfs` would succeed without a flush.
+fn a_recovery_on_a_served_file_system_flushes() {
+    let served = Served::new();
+    let base = served.path("served/base");
+    let create = Batch::new().write(path("/memories/d/e/a"), "text");
+    block_on(async { LocalStore::open(&base).await.unwrap().apply(create).await.unwrap() });
+    crate::support::leave_unfinished(&base);
+    let calls = crate::system_calls::calls_of_a_write(&base, "fsync,syncfs");
+    let flushed = |name: &str| calls.lines().any(|call| call.contains(&format!("/{name}>)")));
+    for directory in ["memories", "memories/d", "memories/d/e", ".memory-tool", ".memory-tool/staging"] {
+        assert!(flushed(directory), "{directory}: {calls}");
+    }
+    assert!(!calls.contains("syncfs("), "{calls}");
+}
+
+/// The server keeps it under another name until the other program closes it.
+fn a_removed_file_that_is_open_is_not_listed() {
+    let served = Served::new();
+    let base = served.path("served/base");
+    let tool = open(&base).unwrap();
+    let create = |path: &str| call(&tool, json!({"command": "create", "path": path, "file_text": "secret"}));
+    create("/memories/d/a");
+    create("/memories/b");
+    let held = ["d/a", "b"].map(|name| std::fs::File::open(base.join("memories").join(name)).unwrap());
+    for path in ["/memories/d/a", "/memories/b"] {
+        assert!(call(&tool, json!({"command": "delete", "path": path})).starts_with("Successfully deleted"));
+    }
+    let remnants = crate::support::tree(&base.join("memories"));
+    assert!(remnants.iter().any(|(path, _)| path.to_string_lossy().contains(".fuse_hidden")), "{remnants:?}");
+    assert!(call(&tool, json!({"command": "view", "path": "/memories"})).ends_with("\n0B\t/memories"));
+    assert!(create("/memories/d").starts_with("File created"));
+    create("/memories/e/f");
+    let held_too = std::fs::File::open(base.join("memories/e/f")).unwrap();
+    assert!(call(&tool, json!({"command": "delete", "path": "/memories/e"})).starts_with("Successfully deleted"));
+    let problems = block_on(tool.store().verify(|_| {})).unwrap().problems;
+    assert!(!problems.is_empty(), "the text is still on the disk");
+    let advice = "another program has the removed file open: close it, and open the store again";
+    assert!(problems.iter().all(|problem| problem.message.ends_with(advice)), "{problems:?}");
+    drop((held, held_too));
+    let reopened = open(&base).unwrap();
+    assert_eq!(block_on(reopened.store().verify(|_| {})).unwrap().problems, []);
 }

@@ -194,6 +194,17 @@ impl Target {
     }
 }
 
+/// The calls of a program that opens a store and writes a record.
+pub(crate) fn calls_of_a_write(base: &Path, calls: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-y", "-e", &format!("trace={calls}"), "-o"]).arg(&log);
+    let status = strace.arg(std::env::current_exe().unwrap()).env(CHANGE, "record").env(BASE, base).status().unwrap();
+    assert_eq!(status.code(), Some(DONE));
+    std::fs::read_to_string(log).unwrap()
+}
+
 fn before_and_after(change: &str) -> (Contents, Contents) {
     let target = Target::new(change);
     let before = target.contents();
