@@ -22,14 +22,15 @@ const libraries = ['better-sqlite3', ...['node:sqlite'].filter((library) => buil
 for (const library of libraries) {
   for (const isKilled of [false, true]) {
     for (let run = 0; run < RUNS; run++) {
-      test(`no file is lost beside ${library}${isKilled ? ' after a kill' : ''} (${run})`, options, async () => {
+      test(`no file is lost beside ${library}${isKilled ? ' after a kill' : ''} (${run})`, options, async (context) => {
         const database = join(newPlace(), 'memory.db');
         await new Memory(`sqlite:${database}`).list();
         const outputs: string[] = [];
         const start = (seconds: number, name: string) => {
           outputs.push(`${database}.${name}.txt`);
           const output = openSync(outputs.at(-1)!, 'w');
-          return spawn(process.execPath, [program, library, database, String(seconds), name], { stdio: ['ignore', output, 'inherit'] });
+          const words = [program, library, database, String(seconds), name];
+          return spawn(process.execPath, words, { stdio: ['ignore', output, 'inherit'] });
         };
         const processes = ['host1', 'host2', 'other'].map((name) => start(SECONDS, name));
         const ends = processes.map((process) => once(process, 'exit'));
@@ -46,7 +47,7 @@ for (const library of libraries) {
         const written = outputs.flatMap((output) => readFileSync(output, 'utf8').split('\n').filter(Boolean));
         assert.deepEqual(written.filter((path) => !kept.has(path)), []);
         assert.deepEqual(new Set(written.map((path) => path.split('/')[2])), new Set(['memory', 'host', 'reopened']));
-        console.log(`${written.length} acknowledged`);
+        context.diagnostic(`${written.length} acknowledged`);
       });
     }
   }

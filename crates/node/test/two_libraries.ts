@@ -1,6 +1,6 @@
 // Writes to a SQLite store for some seconds, with `Memory` and with a SQLite library of the same process:
-// two_libraries.js LIBRARY DATABASE SECONDS NAME. Prints the path of each acknowledged file, whose text is its path. The
-// process may be killed at any time. Any error other than a lock ends it with a status other than 0.
+// two_libraries.js LIBRARY DATABASE SECONDS NAME. Prints the path of each acknowledged file, whose text is its path.
+// The process may be killed at any time. Any error other than a lock ends it with a status other than 0.
 
 import assert from 'node:assert/strict';
 import { rmSync, writeSync } from 'node:fs';
@@ -17,6 +17,10 @@ interface Connection {
 }
 
 const [library, database, seconds, name] = process.argv.slice(2) as [string, string, string, string];
+const INSERT_FILE = `INSERT INTO file (memory, path, size, content_id, created_at, modified_at)
+  VALUES ('default', ?, ?, last_insert_rowid(), 0, 0)`;
+const TORN_FILES = `SELECT count(*) AS torn FROM file LEFT JOIN content ON content.id = content_id
+  WHERE CAST(bytes AS TEXT) IS NOT path`;
 const require = createRequire(import.meta.url);
 const end = Date.now() + Number(seconds) * 1000;
 const isRunning = () => Date.now() < end;
@@ -65,9 +69,7 @@ async function writeWithHost(): Promise<void> {
     const connection = connect();
     await patiently(() => connection.exec('BEGIN IMMEDIATE'));
     connection.prepare('INSERT INTO content (bytes) VALUES (CAST(? AS BLOB))').run(path);
-    connection
-      .prepare("INSERT INTO file (memory, path, size, content_id, created_at, modified_at) VALUES ('default', ?, ?, last_insert_rowid(), 0, 0)")
-      .run(path, path.length);
+    connection.prepare(INSERT_FILE).run(path, path.length);
     await sleep(2);
     connection.exec('COMMIT');
     acknowledge(path);
@@ -78,8 +80,7 @@ async function writeWithHost(): Promise<void> {
 
 /** No read is torn. */
 function check(connection: Connection): void {
-  const torn = 'SELECT count(*) AS torn FROM file LEFT JOIN content ON content.id = content_id WHERE CAST(bytes AS TEXT) IS NOT path';
-  assert.deepEqual({ ...(connection.prepare(torn).get() as object) }, { torn: 0 });
+  assert.deepEqual({ ...(connection.prepare(TORN_FILES).get() as object) }, { torn: 0 });
 }
 
 async function readWithHost(): Promise<void> {

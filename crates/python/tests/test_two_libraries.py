@@ -83,7 +83,8 @@ def test_closed_files_are_used_again(tmp_path):
     database = tmp_path / "memory.db"
 
     def open_files():
-        return sum(os.path.realpath(f"/proc/self/fd/{fd}").startswith(str(tmp_path)) for fd in os.listdir("/proc/self/fd"))
+        places = [os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")]
+        return sum(place.startswith(str(tmp_path)) for place in places)
 
     with closing(sqlite3.connect(database)) as host:
         for _ in range(50):

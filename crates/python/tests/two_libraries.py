@@ -19,6 +19,10 @@ INSERT_FILE = (
     " VALUES ('default', ?1, length(?1), last_insert_rowid(), 0, 0)"
 )
 
+TORN_FILES = (
+    "SELECT count(*) FROM file LEFT JOIN content ON content.id = content_id WHERE CAST(bytes AS TEXT) IS NOT path"
+)
+
 
 def main():
     database, seconds, name = sys.argv[1:]
@@ -84,8 +88,7 @@ def main():
 
 def check(connection):
     """No read is torn."""
-    torn = "SELECT count(*) FROM file LEFT JOIN content ON content.id = content_id WHERE CAST(bytes AS TEXT) IS NOT path"
-    assert connection.execute(torn).fetchone() == (0,)
+    assert connection.execute(TORN_FILES).fetchone() == (0,)
 
 
 def back_up(connection, copy):

@@ -247,12 +247,10 @@ impl Database {
 }
 
 fn connect(path: &Path, deadline: Deadline) -> Result<CachingConnection, ConnectError> {
-    let file = match sidecar::refuse_hostile(path) {
-        Err(ConnectError(OpenFailure::Failed { kind: ErrorKind::NotFound, .. })) => {
-            return Err(OpenFailure::NotFound.into());
-        }
-        file => file?,
-    };
+    if !path.try_exists()? {
+        return Err(OpenFailure::NotFound.into());
+    }
+    let file = sidecar::refuse_hostile(path)?;
     shared_memory::create(&file);
     let files = OpenFiles::of(&file);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -213,7 +213,6 @@ impl From<io::Error> for ConnectError {
         let kind = match error.kind() {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::AccessDenied,
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::Full,
-            io::ErrorKind::NotFound => ErrorKind::NotFound,
             _ => ErrorKind::Other,
         };
         Self(OpenFailure::Failed { kind, source: error.into() })

@@ -1,6 +1,6 @@
 //! [`OpenFiles`]: detects that the files of an open database were removed or replaced.
 //!
-//! SQLite goes on writing to a file that has no name any more, and acknowledges it. All connections of a process to one
+//! SQLite continues to write to a removed file, and acknowledges it. All connections of a process to one
 //! database share the files, also the shared memory. Therefore a process opens the file that took the place of another
 //! only after its last connection to the other is closed.
 
@@ -40,7 +40,7 @@ impl OpenFiles {
         &self.paths[1]
     }
 
-    /// Whether the open files are those at the paths. Blocks.
+    /// Whether the paths still have the open files. Blocks.
     pub(crate) fn are_in_place(&self) -> bool {
         match self.at_paths() {
             Ok(Some(found)) => *self.numbers.get_or_init(|| found) == found,

@@ -1,7 +1,7 @@
 //! Creates the file of the shared memory (`-shm`) where SQLite's way to create it is dangerous.
 //!
-//! SQLite maps the file. On btrfs, a change of a page needs a new block. If the disk is full, the system ends the process
-//! with `SIGBUS`. A file with the attribute "no copy on write" keeps its blocks.
+//! SQLite maps the file. On btrfs, a change of a page needs a new block. If the disk is full, the system ends the
+//! process with `SIGBUS`. A file with the attribute "no copy on write" keeps its blocks.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Files that are removed or replaced under an open store: no change of a file that is gone is acknowledged.
+//! Removal or replacement of the files of an open store: no change of a removed file is acknowledged.
 #![cfg(unix)]
 
 use std::fs;
@@ -66,7 +66,7 @@ async fn a_restored_database_is_read_and_changed_by_an_open_store() {
     }
 }
 
-/// As by a program that cleans up. What the log had is lost, but nothing that was acknowledged after its removal.
+/// As by a program that cleans up. The changes in the log are lost, but no later ones.
 #[tokio::test]
 async fn changes_after_the_removal_of_the_log_are_kept() {
     let (directory, store) = opened_with_backup().await;
