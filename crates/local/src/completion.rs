@@ -34,19 +34,19 @@ impl Transaction<'_> {
             return Err(error);
         }
         self.files.tree.forget();
-        let mut smaller = Vec::new();
+        let (mut smaller, mut is_smaller) = (Vec::new(), false);
         for step in steps {
-            self.add_one_by_one(step, &mut smaller)?;
+            is_smaller |= self.add_one_by_one(step, &mut smaller)?;
         }
-        if smaller.len() <= steps.len() { Err(error) } else { self.commit_and_complete(&smaller) }
+        if is_smaller { self.commit_and_complete(&smaller) } else { Err(error) }
     }
 
-    /// Adds a step for each file of a directory that is moved or removed. Copies other steps.
-    fn add_one_by_one(&self, step: &Step, smaller: &mut Vec<Step>) -> Result<(), StoreError> {
+    /// Adds a step for each file of a directory that is moved or removed. Copies other steps, and returns `false`.
+    fn add_one_by_one(&self, step: &Step, smaller: &mut Vec<Step>) -> Result<bool, StoreError> {
         let (Step::Rename { from: path, .. } | Step::Remove { path, .. } | Step::Write { path, .. }) = step;
         if !matches!(self.files.tree.find(path)?, Location::Directory) {
             smaller.push(step.clone());
-            return Ok(());
+            return Ok(false);
         }
         for file in self.files.tree.files_to_move(path)? {
             smaller.push(match step {
@@ -54,7 +54,7 @@ impl Transaction<'_> {
                 _ => Step::Remove { path: file, removed: Some(TemporaryName::random()) },
             });
         }
-        Ok(())
+        Ok(true)
     }
 
     /// An error means that nothing was changed, or that the outcome is unknown.

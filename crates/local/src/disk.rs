@@ -319,6 +319,13 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
+/// The error for a file system without access rights.
+pub(crate) fn without_modes() -> io::Error {
+    let message = "this file system keeps no access rights: mount it with `permissions` (ntfs-3g) or `umask=077`, or, if \
+                   no other user can reach the directory, open `file:DIR?trust_other_users=true`";
+    io::Error::new(io::ErrorKind::Unsupported, message)
+}
+
 /// Creates a directory that only its owner can enter. It gets its mode in `staging`, which others cannot access and
 /// which is on the same file system as `directory`, and is then moved into place.
 pub(crate) fn create_directory(staging: &Dir, directory: &Dir, name: Name<'_>) -> io::Result<()> {
@@ -494,7 +501,9 @@ mod unix {
     };
     use rustix::fs::{Access, AtFlags, Gid, Mode, OFlags, Uid, accessat, fchmod, fchown, openat};
 
-    use super::{DirectoryEntry, FileKind, Rule};
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    use super::{DirectoryEntry, FileKind};
+    use super::{Rule, without_modes};
     use crate::name::Name;
 
     const FILE_MODE: u32 = 0o600;
@@ -584,6 +593,13 @@ mod unix {
         let mut builder = DirBuilder::new();
         directory.create_dir_with(name, builder.mode(DIRECTORY_MODE))?;
         make_accessible(directory, name)
+            .inspect_err(|_| drop(directory.remove_dir(name)))
+            .map_err(|error| if error.kind() == io::ErrorKind::Unsupported { without_modes() } else { error })
+    }
+
+    /// Whether a directory that [`create_private_directory`] created has the mode that it got.
+    pub(crate) fn keeps_modes(directory: &Dir) -> io::Result<bool> {
+        Ok(directory.dir_metadata()?.mode() & 0o777 == DIRECTORY_MODE)
     }
 
     /// Checks that no other user controls a directory of a store. `name` is for the error.
@@ -767,6 +783,12 @@ mod unix {
         Ok(left.dir_metadata()?.dev() == right.dir_metadata()?.dev())
     }
 
+    /// The mount of a directory; `None` if the system does not return it.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn mount_of(directory: &Dir) -> io::Result<Option<u64>> {
+        mount_id(directory, "")
+    }
+
     /// Whether something is mounted on a name.
     #[cfg(target_os = "linux")]
     pub(crate) fn is_mount_point(directory: &Dir, name: Name<'_>) -> io::Result<bool> {
@@ -857,6 +879,11 @@ mod windows {
     /// Creates a directory. Access rights are inherited from the directory above the store.
     pub(crate) fn create_private_directory(directory: &Dir, name: Name<'_>) -> io::Result<()> {
         directory.create_dir(name)
+    }
+
+    /// Windows has no modes.
+    pub(crate) fn keeps_modes(_: &Dir) -> io::Result<bool> {
+        Ok(true)
     }
 
     /// Windows has no modes. Access rights are inherited from the directory above the store.

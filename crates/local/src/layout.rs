@@ -28,15 +28,18 @@ use cap_std::fs::Dir;
 use memory_tool_core::{OpenMode, OpenOptions, StoreError, StorePath, StoredFile};
 
 use crate::cached_read::CachedReader;
+use crate::config::Trust;
 use crate::directories::{
     MEMORIES, PRIVATE, RECORDS, above_root, create_base, directory, directory_or_create, refuse_mount,
 };
 use crate::disk::{self, Rule};
 use crate::failure::{failed, unconfirmed};
+use crate::file_system;
 use crate::handles::Handles;
 use crate::journal;
 use crate::name::{Name, is_remnant};
 use crate::open_files::OpenFiles;
+use crate::probe;
 use crate::removal;
 use crate::step::{Step, move_to_free, taken_or_failed};
 use crate::tree::Tree;
@@ -62,7 +65,7 @@ pub(crate) struct Layout {
     flushed: Mutex<HashSet<StorePath>>,
     cached_reader: CachedReader,
     pub(crate) is_writable: bool,
-    trusts_other_users: bool,
+    trust: Trust,
     pub(crate) max_file_bytes: u64,
     /// Whether the file system is case-insensitive, the default on macOS and Windows.
     ignores_case: bool,
@@ -70,30 +73,45 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Opens the base directory. In the mode [`OpenMode::Create`], creates it and its directories if they are missing.
-    pub(crate) fn open(base: &Path, options: OpenOptions, trusts_other_users: bool) -> io::Result<Self> {
-        let creates = options.mode == OpenMode::Create;
-        if creates {
-            create_base(base)?;
+    pub(crate) fn open(base: &Path, options: OpenOptions, trust: Trust) -> io::Result<Self> {
+        let is_new = options.mode == OpenMode::Create && create_base(base)?;
+        let opened = Self::open_base(base, options, trust);
+        if opened.is_err() && is_new {
+            let _ = std::fs::remove_dir(base); // fails if it contains a store
         }
+        opened
+    }
+
+    fn open_base(base: &Path, options: OpenOptions, trust: Trust) -> io::Result<Self> {
         let mut layout = Self {
             files: OpenFiles::open(base)?,
             versions: VersionCache::default(),
             flushed: Mutex::default(),
             cached_reader: CachedReader::default(),
             is_writable: matches!(options.mode, OpenMode::Create | OpenMode::Existing),
-            trusts_other_users,
+            trust,
             max_file_bytes: options.max_file_bytes,
             ignores_case: false,
         };
-        if creates {
-            layout.staging_in(&layout.private()?)?;
-            layout.root_or_create(&StorePath::memories())?;
+        if layout.is_writable && !trust.file_system {
+            file_system::check(&*layout.base()?)?;
+        }
+        if options.mode == OpenMode::Create {
+            layout.create()?;
         }
         layout.check()?;
         let base = layout.base()?;
         layout.ignores_case =
             disk::metadata(&base, MEMORIES_IN_CAPITALS)?.is_some() && !disk::lists(&base, MEMORIES_IN_CAPITALS)?;
         Ok(layout)
+    }
+
+    /// Creates missing directories. Tries what a new store needs from its file system.
+    fn create(&self) -> io::Result<()> {
+        let is_new = self.existing_private()?.is_none();
+        let staging = self.staging_in(&self.private()?)?;
+        let memories = self.root_or_create(&StorePath::memories())?;
+        if is_new { refuse_mount(&staging, &memories).and_then(|()| probe::probe(&staging, &memories)) } else { Ok(()) }
     }
 
     /// Checks that there is a store and, for writing, that its directories are on the same mount and under the control
@@ -118,7 +136,7 @@ impl Layout {
 
     /// Checks that no other user can replace or add files, unless they are trusted.
     pub(crate) fn refuse_other_writers(&self) -> io::Result<()> {
-        if self.trusts_other_users {
+        if self.trust.other_users {
             return Ok(());
         }
         let base = self.base()?;
@@ -307,9 +325,18 @@ impl Layout {
     }
 
     fn private_directory(&self, parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
-        let opened = directory_or_create(parent, name)?;
-        self.refuse_other_users(&opened, name)?;
-        Ok(opened)
+        if let Some(found) = directory(parent, name)? {
+            self.refuse_other_users(&found, name)?;
+            return Ok(found);
+        }
+        let created = directory_or_create(parent, name)?;
+        match self.refuse_other_users(&created, name) {
+            Err(_) if !disk::keeps_modes(&created)? => {
+                let _ = parent.remove_dir(name);
+                Err(disk::without_modes())
+            }
+            checked => checked.map(|()| created),
+        }
     }
 
     fn existing_private_directory(&self, parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
@@ -321,7 +348,7 @@ impl Layout {
     }
 
     fn refuse_other_users(&self, directory: &Dir, name: Name<'_>) -> io::Result<()> {
-        if self.trusts_other_users {
+        if self.trust.other_users {
             return Ok(());
         }
         disk::refuse_other_users(directory, &format!("`{name}`"), Rule::Private)

@@ -20,6 +20,7 @@ mod lock;
 mod locked_files;
 mod name;
 mod open_files;
+mod probe;
 mod removal;
 mod sequence;
 mod step;

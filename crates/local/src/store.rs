@@ -98,13 +98,13 @@ impl LocalStore {
     }
 
     pub(crate) async fn open_with(builder: LocalStoreBuilder) -> Result<Self, OpenError> {
-        let LocalStoreBuilder { base, options, trusts_other_users } = builder;
+        let LocalStoreBuilder { base, options, trust } = builder;
         let OpenOptions { mode, timeout, .. } = options;
         let opened = base.clone();
         let permit = OPERATIONS.acquire().await;
         let inner = spawn_blocking(move || {
             let _permit = permit;
-            let layout = Layout::open(&opened, options, trusts_other_users)?;
+            let layout = Layout::open(&opened, options, trust)?;
             let inner = Inner { layout, usage_cache: Mutex::default(), timeout };
             inner.remove_leftovers();
             Ok(inner)
@@ -296,6 +296,7 @@ fn open_kind(error: &io::Error, mode: OpenMode) -> ErrorKind {
         // In this mode the missing directory is an ancestor of the store.
         io::ErrorKind::NotFound if mode != OpenMode::Create => ErrorKind::NotFound,
         io::ErrorKind::NotADirectory | io::ErrorKind::CrossesDevices => ErrorKind::Invalid,
+        io::ErrorKind::Unsupported => ErrorKind::Unsupported,
         _ => failure::kind(error),
     }
 }
@@ -329,7 +330,7 @@ impl Inner {
     }
 
     fn begin(&self, deadline: Option<Instant>) -> Result<Transaction<'_>, StoreError> {
-        Transaction::begin(&self.layout, self.lock(Mode::Exclusive, deadline)?)
+        Transaction::begin(&self.layout, self.lock(Mode::Exclusive, deadline)?, deadline)
     }
 
     /// Removes the files that an earlier process left in the staging directory. If this fails, or another process

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::io;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use cap_std::fs::File;
 use memory_tool_core::{
@@ -35,11 +35,11 @@ const MAX_GROUP: usize = 64;
 
 impl<'a> Transaction<'a> {
     /// Begins a change. Completes committed changes of a process that ended, and removes its uncommitted ones.
-    pub(crate) fn begin(layout: &'a Layout, lock: Lock<'a>) -> Result<Self, StoreError> {
+    pub(crate) fn begin(layout: &'a Layout, lock: Lock<'a>, deadline: Option<Instant>) -> Result<Self, StoreError> {
         let open = || {
             let files = LockedFiles::open(layout, lock)?;
             let sequence = files.lock.sequence()?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-            let last = sequence.read()?;
+            let last = files.lock.last_change(sequence, deadline)?;
             sequence.write(unfinished(last))?;
             let sequence = Arc::clone(sequence);
             Ok(Self { files, sequence, last })
@@ -379,6 +379,7 @@ mod tests {
     use memory_tool_core::{Node, OpenOptions};
 
     use super::*;
+    use crate::config::Trust;
     use crate::journal;
     use crate::lock::Mode;
     use crate::undo::undo;
@@ -388,7 +389,7 @@ mod tests {
     }
 
     fn store(base: &Path) -> Layout {
-        let layout = Layout::open(base, OpenOptions::new(), false).unwrap();
+        let layout = Layout::open(base, OpenOptions::new(), Trust::default()).unwrap();
         for name in ["edited", "removed/a/b", "moved/c"] {
             let batch = Batch::new().write(path(&format!("/memories/{name}")), b"old".to_vec());
             apply(&layout, &batch).unwrap();
@@ -399,7 +400,7 @@ mod tests {
     }
 
     fn begin(layout: &Layout) -> Transaction<'_> {
-        Transaction::begin(layout, Lock::acquire(layout, Mode::Exclusive, None).unwrap()).unwrap()
+        Transaction::begin(layout, Lock::acquire(layout, Mode::Exclusive, None).unwrap(), None).unwrap()
     }
 
     /// A transaction of a process that found a journal, and has not completed it yet.

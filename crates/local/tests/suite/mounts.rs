@@ -27,6 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         served("each_write_on_a_served_file_system_is_flushed", each_write_on_a_served_file_system_is_flushed),
         served("a_recovery_on_a_served_file_system_flushes", a_recovery_on_a_served_file_system_flushes),
+        served("another_view_of_a_directory_in_use_is_noticed", another_view_of_a_directory_in_use_is_noticed),
         served("a_removed_file_that_is_open_is_not_listed", a_removed_file_that_is_open_is_not_listed),
         trial("plain_files_on_a_read_only_disk_can_be_read", plain_files_on_a_read_only_disk_can_be_read),
         trial("a_store_of_another_user_can_only_be_read", a_store_of_another_user_can_only_be_read),
@@ -324,6 +325,9 @@ fn directories_of_an_image_are_deleted() {
         block_on(container.tool.store().apply(wrap(Batch::new().remove(path("/memories/d"))))).unwrap();
         container.check(&["/memories/keep/c"]);
         assert!(!container.mount.path().join("merged/base/memories/d").exists());
+        let single_file = wrap(Batch::new().rename(path("/memories/keep"), path("/memories/kept")));
+        block_on(container.tool.store().apply(single_file)).unwrap();
+        container.check(&["/memories/kept/c"]);
         let create = json!({"command": "create", "path": "/memories/d", "file_text": "a file"});
         assert!(call(&container.tool, create).starts_with("File created"));
     }
@@ -457,4 +461,27 @@ fn a_removed_file_that_is_open_is_not_listed() {
     drop((held, held_too));
     let reopened = open(&base).unwrap();
     assert_eq!(block_on(reopened.store().verify(|_| {})).unwrap().problems, []);
+}
+
+/// Locks at the source and through the server do not exclude each other.
+fn another_view_of_a_directory_in_use_is_noticed() {
+    let served = Served::new();
+    let open = |name: &str, timeout: u64| {
+        let options = OpenOptions::new().timeout(Duration::from_secs(timeout));
+        block_on(LocalStore::builder(served.path(name)).options(options).open()).unwrap()
+    };
+    let write = |store: &LocalStore, text: &str| {
+        block_on(store.apply(Batch::new().write(path("/memories/a"), text).write(path("/memories/b"), text)))
+    };
+    let (source, view) = (open("source/base", 1), open("served/base", 1));
+    write(&source, "source").unwrap();
+    for _ in 0..2 {
+        let refused = write(&view, "view").unwrap_err();
+        assert!(matches!(&refused, StoreError::Failure { kind: ErrorKind::Busy, .. }), "{refused:?}");
+        let cause = std::error::Error::source(&refused).unwrap().to_string();
+        assert!(cause.contains("let all programs use the same mount"), "{cause}");
+        write(&source, "source again").unwrap();
+    }
+    write(&open("served/base", 10), "view").unwrap();
+    assert!(write(&source, "source").is_err());
 }
