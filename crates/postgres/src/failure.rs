@@ -25,10 +25,9 @@ pub(crate) enum Retry {
     Never,
     /// Never, because the time is over.
     TimedOut,
-    /// Until the timeout: the server is starting or has no free connection, or another transaction was first.
+    /// Until the timeout: the server is restarting, has no free connection or closed this one, or another transaction
+    /// was first.
     UntilTimeout,
-    /// A few times: a connection of the pool was closed while it was idle.
-    AFewTimes,
 }
 
 impl Failure {
@@ -42,27 +41,28 @@ impl Failure {
         Self::Failed { kind: ErrorKind::Busy, source, retry: Retry::TimedOut }
     }
 
-    /// The error of a call that changes files. A lost connection leaves the outcome unknown, unless the server reported
-    /// before its first row that an administrator ended the connection, such as during the wait for a lock.
+    /// The error of a call that changes files. A lost connection leaves the outcome unknown, and so does an internal
+    /// error, which can be one of a pooler. A server that an administrator ends before the first row, such as during the
+    /// wait for a lock, changed nothing.
     pub(crate) fn of_change(broken: Broken) -> Self {
         let Broken { error, had_rows } = broken;
         let is_proof = !had_rows && (error.code() == Some(&SqlState::ADMIN_SHUTDOWN) || is_full_pooler(&error));
-        if is_of_connection(&error) && !is_proof { Self::Lost(error.into()) } else { error.into() }
+        let is_unknown = is_of_connection(&error) || error.code() == Some(&SqlState::INTERNAL_ERROR);
+        if is_unknown && !is_proof { Self::Lost(error.into()) } else { error.into() }
     }
 
     /// The repetition after a lost connection.
     pub(crate) fn closed(error: &BoxError) -> Self {
-        Self::Failed { kind: ErrorKind::Other, source: error.to_string().into(), retry: Retry::AFewTimes }
+        Self::Failed { kind: ErrorKind::Busy, source: error.to_string().into(), retry: Retry::UntilTimeout }
     }
 
     pub(crate) fn of_connecting(error: PoolError) -> Self {
         match error {
-            PoolError::Backend(error) if is_unreachable(&error) => {
-                Self::Failed { kind: ErrorKind::Busy, source: error.into(), retry: Retry::UntilTimeout }
-            }
             PoolError::Backend(error) => {
-                let retry = if is_temporary(&error) { Retry::UntilTimeout } else { Retry::Never };
-                Self::Failed { kind: kind(&error), source: error.into(), retry }
+                let is_temporary = is_unreachable(&error) || is_temporary(&error);
+                let (kind, retry) =
+                    if is_temporary { (ErrorKind::Busy, Retry::UntilTimeout) } else { (kind(&error), Retry::Never) };
+                Self::Failed { kind, source: error.into(), retry }
             }
             error @ PoolError::Timeout(_) => Self::new(ErrorKind::Busy, error),
             error => Self::new(ErrorKind::Other, error),
@@ -108,20 +108,23 @@ impl From<Broken> for Failure {
 /// An error that proves that nothing was changed.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let retry = if is_temporary(&error) {
-            Retry::UntilTimeout
+        let (kind, retry) = if is_temporary(&error) {
+            (kind(&error), Retry::UntilTimeout)
         } else if is_of_connection(&error) {
-            Retry::AFewTimes
+            (ErrorKind::Busy, Retry::UntilTimeout)
         } else {
-            Retry::Never
+            (kind(&error), Retry::Never)
         };
-        Self::Failed { kind: kind(&error), source: error.into(), retry }
+        Self::Failed { kind, source: error.into(), retry }
     }
 }
 
-/// Whether the connection is unusable after the error.
+/// Whether the connection is unusable after the error. A pooler does not send the severity in a form to parse.
 fn is_of_connection(error: &Error) -> bool {
-    error.as_db_error().is_none_or(|error| matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic)))
+    error.as_db_error().is_none_or(|error| match error.parsed_severity() {
+        Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
+        None => matches!(error.severity(), "FATAL" | "PANIC"),
+    })
 }
 
 /// Whether the server or the pooler is restarting, or refuses connections for another reason.
@@ -147,13 +150,16 @@ fn is_full_pooler(error: &Error) -> bool {
 }
 
 fn is_temporary(error: &Error) -> bool {
-    const TEMPORARY: [SqlState; 4] = [
+    const TEMPORARY: [SqlState; 6] = [
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::TOO_MANY_CONNECTIONS,
         SqlState::CANNOT_CONNECT_NOW,
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
     ];
-    error.code().is_some_and(|code| TEMPORARY.contains(code)) || is_full_pooler(error)
+    let is_crash = error.as_db_error().is_some_and(|error| error.message().contains("server conn crashed"));
+    error.code().is_some_and(|code| TEMPORARY.contains(code)) || is_full_pooler(error) || is_crash
 }
 
 /// The kind of a failure before anything was changed.
@@ -166,7 +172,9 @@ fn kind(error: &Error) -> ErrorKind {
 
 fn kind_of_code(code: &SqlState) -> ErrorKind {
     match code.code() {
-        "40001" | "40P01" | "53300" | "55P03" | "57014" | "57P03" | "25P03" | "57P05" => ErrorKind::Busy,
+        "40001" | "40P01" | "53300" | "55P03" | "57014" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => {
+            ErrorKind::Busy
+        }
         "25006" | "42501" | "MT001" => ErrorKind::AccessDenied,
         "53100" | "54000" => ErrorKind::Full,
         "XX001" | "XX002" => ErrorKind::Damaged,
@@ -311,11 +319,11 @@ mod tests {
     #[test]
     fn states_of_the_server_have_kinds() {
         for (codes, kind) in [
-            (&["55P03", "57014", "53300", "57P03", "25P03"][..], ErrorKind::Busy),
+            (&["55P03", "57014", "53300", "57P01", "57P03", "25P03"][..], ErrorKind::Busy),
             (&["28P01", "28000", "42501", "25006", "MT001"], ErrorKind::AccessDenied),
             (&["53100"], ErrorKind::Full),
             (&["XX001", "XX002"], ErrorKind::Damaged),
-            (&["57P01", "42P01", "XX000"], ErrorKind::Other),
+            (&["42P01", "XX000"], ErrorKind::Other),
         ] {
             for code in codes {
                 assert_eq!(kind_of_code(&SqlState::from_code(code)), kind, "{code}");

@@ -24,10 +24,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The shortest and the longest delay before a repeated operation. Each delay is twice the one before.
 const PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(320);
-
-/// The number of times that an operation is repeated because its connection was closed.
-const CLOSED_CONNECTIONS: u32 = 10;
+const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 
 /// A pool, and the turns of writers. A writer waits for its turn before it takes a connection. Otherwise, the writers
 /// of one memory could occupy all connections while they wait for each other.
@@ -134,7 +131,6 @@ pub(crate) struct Deadline {
     timeout: Duration,
     is_extended: bool,
     next_pause: Duration,
-    closed_connections: u32,
     /// The failure before the last repetition, which explains a timeout.
     last: Option<Failure>,
 }
@@ -144,7 +140,7 @@ impl Deadline {
         // A timeout that cannot be represented never ends.
         let end = Instant::now().checked_add(timeout);
         let end = end.unwrap_or_else(|| Instant::now() + Duration::from_secs(u32::MAX.into()));
-        Self { end, timeout, is_extended: false, next_pause: PAUSE, closed_connections: 0, last: None }
+        Self { end, timeout, is_extended: false, next_pause: PAUSE, last: None }
     }
 
     pub(crate) fn remaining(&self) -> Duration {
@@ -175,14 +171,7 @@ impl Deadline {
 
     /// Waits before a repetition after a failure that changed nothing, or returns the failure.
     pub(crate) async fn repeat_after(&mut self, failure: Failure) -> Result<(), Failure> {
-        let may_repeat = match &failure {
-            Failure::Failed { retry: Retry::UntilTimeout, .. } => true,
-            Failure::Failed { retry: Retry::AFewTimes, .. } => {
-                self.closed_connections += 1;
-                self.closed_connections <= CLOSED_CONNECTIONS
-            }
-            _ => false,
-        };
+        let may_repeat = matches!(failure, Failure::Failed { retry: Retry::UntilTimeout, .. });
         if self.pause(may_repeat).await.is_some() {
             self.last = Some(failure);
             return Ok(());

@@ -26,6 +26,14 @@ impl PgPool {
     /// # Errors
     /// [`Error::Missing`] without pgpool-II, and others if it does not start.
     pub fn start(primary: &PostgresServer, standby: &PostgresServer) -> Result<Self, Error> {
+        Self::start_with(primary, standby, "")
+    }
+
+    /// Starts a pooler with more settings, as lines of `pgpool.conf`.
+    ///
+    /// # Errors
+    /// The same as [`start`](Self::start).
+    pub fn start_with(primary: &PostgresServer, standby: &PostgresServer, more: &str) -> Result<Self, Error> {
         let (port, control) = (Port::reserve()?, Port::reserve()?);
         let number = port.number();
         let settings = primary.socket().join(format!("pgpool-{number}.conf"));
@@ -33,13 +41,15 @@ impl PgPool {
             "backend_clustering_mode = 'streaming_replication'\nlisten_addresses = '127.0.0.1'\nport = {number}\n\
              socket_dir = '{socket}'\npcp_socket_dir = '{socket}'\npcp_port = {control}\n\
              pid_file_name = '{socket}/pgpool-{number}.pid'\nlogdir = '{socket}'\nwork_dir = '{socket}'\n\
-             sr_check_user = 'postgres'\nsr_check_database = 'postgres'\n",
+             sr_check_user = 'postgres'\nsr_check_database = 'postgres'\n{more}",
             socket = primary.socket().display(),
             control = control.number(),
         );
         for (number, server) in [primary, standby].into_iter().enumerate() {
             let (socket, port) = (server.socket().display(), server.port());
-            text += &format!("backend_hostname{number} = '{socket}'\nbackend_port{number} = {port}\n");
+            text += &format!(
+                "backend_hostname{number} = '{socket}'\nbackend_port{number} = {port}\nbackend_weight{number} = 1\n"
+            );
         }
         fs::write(&settings, text).doing("writing the settings of pgpool-II")?;
         let mut pooler = Self { process: None, settings, port, _control: control };

@@ -1,10 +1,14 @@
 //! Poolers: a session has another connection for each transaction or statement, and a standby responds to reads.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use memory_tool_core::{Batch, ErrorKind, OpenOptions, Quota, Store as _, StoreExt as _, StorePath};
 use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_postgres::{Database, open, open_with, server};
 use memory_tool_test_servers::{PgBouncer, PgPool, PostgresOptions};
 use serde_json::json;
+use tokio_postgres::SimpleQueryMessage;
 
 use crate::{create, fail, impatient, message_of_opening, succeed, view};
 
@@ -142,9 +146,87 @@ async fn a_standby_that_is_behind_does_not_respond() {
         }
         assert!(store.verify(|_| ()).await.unwrap().problems.is_empty());
     }
-    // The pooler does send reads to the standby.
-    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
-    tokio::spawn(connection);
-    let nodes = client.simple_query("SHOW pool_nodes").await.unwrap();
-    println!("{nodes:?}");
+    send_reads_to_the_standby(&url).await;
+}
+
+/// Waits until the pooler has sent a read to the standby.
+async fn send_reads_to_the_standby(url: &str) {
+    loop {
+        let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.simple_query("SELECT 1").await.unwrap();
+        let nodes = client.simple_query("SHOW pool_nodes").await.unwrap();
+        let is_used = |message: &SimpleQueryMessage| {
+            let SimpleQueryMessage::Row(node) = message else { return false };
+            node.get("role") == Some("standby") && node.get("select_cnt") != Some("0")
+        };
+        if nodes.iter().any(is_used) {
+            return;
+        }
+    }
+}
+
+/// A proxy can take each function for one that only reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_gets_changes_refuses_them_and_no_read_is_stale() {
+    let primary = PostgresOptions::new().setting("recovery_min_apply_delay", "300ms").start().unwrap();
+    let database = Database::new(&primary);
+    let standby = primary.standby().unwrap();
+    open(&database.url(&primary)).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    let pooler = PgPool::start_with(&primary, &standby, "read_only_function_list = '.*'\n").unwrap();
+    let url = pooler.url(database.role(), database.name());
+    send_reads_to_the_standby(&url).await;
+    let (mut opened, mut refused) = (0, 0);
+    for session in 0..20 {
+        match open_with(&format!("{url}?application_name={session}"), impatient()).await {
+            Ok(store) => {
+                opened += 1;
+                let path = format!("/memories/{session}");
+                match crate::run(&store, create(&path, "text")).await {
+                    Ok(_) => assert!(succeed(&store, view(&path)).await.contains("text")),
+                    // The pooler confuses its responses after an error of a standby.
+                    Err(error) => {
+                        let kinds = [ErrorKind::AccessDenied, ErrorKind::OutcomeUnknown];
+                        assert!(kinds.contains(&error.kind()), "{}", crate::operators_message(&error));
+                    }
+                }
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(message_of_opening(&error).contains("replica"), "{}", message_of_opening(&error));
+            }
+        }
+    }
+    println!("{opened} opened, {refused} refused");
+}
+
+/// The commit waits for a standby that does not exist, and then loses its connection. The pooler reports an error of its
+/// own.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_error_of_a_pooler_after_a_commit_is_not_taken_for_a_refusal() {
+    let server = PostgresOptions::new().setting("synchronous_commit", "on").start().unwrap();
+    let database = Database::new(&server);
+    let pooler = PgBouncer::start(&server, &[database.role()], 2).unwrap();
+    let store = open(&pooler.url(database.role(), database.name())).await.unwrap();
+    succeed(&store, create("/memories/a", "text")).await;
+    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'missing'").unwrap();
+    server.sql("SELECT pg_reload_conf()").unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let creating = tokio::spawn({
+        let is_over = Arc::clone(&is_over);
+        async move {
+            let mut number = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                number += 1; // the first ones can be faster than the setting
+                succeed(&store, create(&format!("/memories/{number}"), "text")).await;
+            }
+        }
+    });
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    while server.sql(end).unwrap() == "0" {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    is_over.store(true, Ordering::Relaxed);
+    creating.await.unwrap();
 }
