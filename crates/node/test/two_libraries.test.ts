@@ -32,15 +32,15 @@ for (const library of libraries) {
           const words = [program, library, database, String(seconds), name];
           return spawn(process.execPath, words, { stdio: ['ignore', output, 'inherit'] });
         };
-        const processes = ['host1', 'host2', 'other'].map((name) => start(SECONDS, name));
+        const processes = ['both-1', 'both-2', 'memory-', 'host-'].map((name) => start(SECONDS, name));
         const ends = processes.map((process) => once(process, 'exit'));
         if (isKilled) {
           await sleep(SECONDS * 500);
           processes[0]!.kill('SIGKILL');
           await ends[0];
-          ends[0] = once(start(SECONDS / 2, 'host3'), 'exit');
+          ends[0] = once(start(SECONDS / 2, 'both-3'), 'exit');
         }
-        assert.deepEqual((await Promise.all(ends)).map(([status]) => status), [0, 0, 0]);
+        assert.deepEqual((await Promise.all(ends)).map(([status]) => status), [0, 0, 0, 0]);
         const memory = new Memory(`sqlite:${database}`);
         assert.deepEqual((await memory.verify()).problems, []);
         const kept = new Set((await memory.list()).map(({ path }) => path));

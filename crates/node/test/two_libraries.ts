@@ -1,6 +1,7 @@
 // Writes to a SQLite store for some seconds, with `Memory` and with a SQLite library of the same process:
-// two_libraries.js LIBRARY DATABASE SECONDS NAME. Prints the path of each acknowledged file, whose text is its path.
-// The process may be killed at any time. Any error other than a lock ends it with a status other than 0.
+// two_libraries.js LIBRARY DATABASE SECONDS NAME. The name starts with `both-`, `memory-` or `host-`. Prints the path of
+// each acknowledged file, whose text is its path. The process may be killed at any time. Any error other than a lock
+// ends it with a status other than 0.
 
 import assert from 'node:assert/strict';
 import { rmSync, writeSync } from 'node:fs';
@@ -106,4 +107,7 @@ async function readWithHost(): Promise<void> {
   }
 }
 
-await Promise.all(name.startsWith('host') ? [write(), reopen(), writeWithHost(), readWithHost()] : [write()]);
+const own = [write, reopen];
+const ofHost = [writeWithHost, readWithHost];
+const tasks = name.startsWith('both-') ? [...own, ...ofHost] : name.startsWith('host-') ? ofHost : own;
+await Promise.all(tasks.map((task) => task()));

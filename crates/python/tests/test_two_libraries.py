@@ -46,14 +46,14 @@ def assert_kept(database):
 def test_no_file_is_lost(tmp_path, _run, is_killed):
     database = str(tmp_path / "memory.db")
     Memory(f"sqlite:{database}").list()
-    names = ["host1", "host2", "other"]
+    names = ["both-1", "both-2", "memory-", "host-"]
     processes = [start(database, SECONDS, name) for name in names]
     if is_killed:
         time.sleep(SECONDS / 2)
         processes[0].kill()
         processes[0].wait()
-        processes[0] = start(database, SECONDS / 2, "host3")
-    assert [process.wait() for process in processes] == [0, 0, 0]
+        processes[0] = start(database, SECONDS / 2, "both-3")
+    assert [process.wait() for process in processes] == [0, 0, 0, 0]
     assert_kept(database)
 
 

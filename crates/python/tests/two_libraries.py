@@ -1,7 +1,8 @@
 """Writes to a SQLite store for some seconds, with `Memory` and with `sqlite3` of the same process.
 
-Usage: two_libraries.py DATABASE SECONDS NAME. Prints the path of each acknowledged file, whose text is its path. The
-program may be killed at any time. Any error other than a lock ends it with a status other than 0.
+Usage: two_libraries.py DATABASE SECONDS NAME. The name starts with `both-`, `memory-` or `host-`. Prints the path of each
+acknowledged file, whose text is its path. The program may be killed at any time. Any error other than a lock ends it
+with a status other than 0.
 """
 
 import os
@@ -82,8 +83,8 @@ def main():
                 copy.unlink()
             time.sleep(0.05)
 
-    tasks = [write, write_with_host, read_with_host, reopen] if name.startswith("host") else [write]
-    run(tasks)
+    own, of_host = [write, reopen], [write_with_host, read_with_host]
+    run({"both": own + of_host, "memory": own, "host": of_host}[name.split("-")[0]])
 
 
 def check(connection):
