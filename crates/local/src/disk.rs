@@ -321,8 +321,8 @@ pub(crate) fn is_refusal(error: &io::Error) -> bool {
 
 /// The error for a file system without access rights.
 pub(crate) fn without_modes() -> io::Error {
-    let message = "this file system keeps no access rights: mount it with `permissions` (ntfs-3g) or `umask=077`, or, if \
-                   no other user can reach the directory, open `file:DIR?trust_other_users=true`";
+    let message = "this file system keeps no access rights: mount it with `permissions` (ntfs-3g) or `umask=077`, or \
+                   open `file:DIR?trust_other_users=true` if no other user can reach the directory";
     io::Error::new(io::ErrorKind::Unsupported, message)
 }
 

@@ -172,6 +172,8 @@ fn write_before_the_loss(path: &Path, content: &[u8]) {
     let restart = Duration::from_secs(60);
     std::fs::write(path, content).unwrap();
     let file = std::fs::File::options().write(true).open(path).unwrap();
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     file.set_modified(SystemTime::now() - restart).unwrap();
 }
 
