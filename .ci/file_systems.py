@@ -89,14 +89,12 @@ def use_names(url):
 def use_writers(url):
     """The number of kept lines of concurrent writers."""
     session(url, [create("/memories/shared", "")])
-    write = lambda writer: "".join(
-        json.dumps(insert("/memories/shared", f"{writer}-{line}")) + "\n" for line in range(LINES)
-    )
     command = [PROGRAM, "run", "--history", "--store", url]
     options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
     writers = [subprocess.Popen(command, **options) for _ in range(WRITERS)]
     for number, writer in enumerate(writers):
-        writer.stdin.write(write(number))
+        lines = [json.dumps(insert("/memories/shared", f"{number}-{line}")) for line in range(LINES)]
+        writer.stdin.write("\n".join(lines) + "\n")
         writer.stdin.close()
     acknowledged = sum(writer.stdout.read().count("has been edited") for writer in writers)
     for writer in writers:
@@ -261,10 +259,6 @@ def rclone(place):
     return refused(str(place / "mnt/s"), "may lose acknowledged writes")
 
 
-def passphrase(command):
-    return f"printf 'secret\\nsecret\\n' | {command}"
-
-
 MODES = "keeps no access rights"
 FILE_SYSTEMS = {
     "ext4": block("mkfs.ext4 -q {}", "mount -o loop {image} {mnt}"),
@@ -297,9 +291,9 @@ FILE_SYSTEMS = {
         "lowntfs-3g -o permissions,ignore_case {image} {mnt}",
         lambda url: refused(url, "changes the spelling of names"),
     ),
-    "exfat-fuse": block("mkfs.exfat -q {}", "mount.exfat-fuse {image} {mnt}", lambda url: refused(url, MODES)),
+    "exfat-fuse": block("mkfs.exfat {}", "mount.exfat-fuse $(losetup -f --show {image}) {mnt}", lambda url: refused(url, MODES)),
     "exfat-fuse trusted": block(
-        "mkfs.exfat -q {}", "mount.exfat-fuse {image} {mnt}", url="file:{}/s?trust_other_users=true"
+        "mkfs.exfat {}", "mount.exfat-fuse $(losetup -f --show {image}) {mnt}", url="file:{}/s?trust_other_users=true"
     ),
     "fusefat": block("mkfs.vfat {}", "fusefat -o rw+ {image} {mnt}", lambda url: refused(url, MODES)),
     "rclone": (rclone, ["rclone"]),
@@ -325,6 +319,7 @@ def main():
             print(f"{name}: FAILED: {error}", flush=True)
         finally:
             subprocess.run(["umount", "--lazy", place / "mnt"], capture_output=True)
+            subprocess.run(f"losetup -j {place}/image -O NAME -n | xargs -r losetup -d", shell=True)
             shutil.rmtree(place, ignore_errors=True)
     sys.exit(1 if failed else 0)
 

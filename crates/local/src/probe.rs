@@ -11,7 +11,7 @@ use crate::name::{Name, TemporaryName};
 /// Has capitals and lower-case letters.
 const PROBE: Name<'_> = Name::constant("Probe");
 
-/// Tries names, renames and locks in the directories of a new store. Nothing is left there.
+/// Tries names, renames and locks in the directories of a new store. Removes what it creates.
 pub(crate) fn probe(staging: &Dir, memories: &Dir) -> io::Result<()> {
     let temporary = TemporaryName::random();
     disk::create_directory(staging, memories, temporary.as_name())?;

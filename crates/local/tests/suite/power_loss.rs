@@ -36,7 +36,8 @@ const ACKNOWLEDGED: &str = "acknowledged ";
 /// The name of the script with all kinds of changes. Any other name is a path, at which the script creates a file.
 const ALL_CHANGES: &str = "all changes";
 
-/// The names of a script with files, and of one with a batch that the disk refuses. The program then prints the third.
+/// The names of two scripts: one creates files, and the disk refuses the batch of the other. The program then prints
+/// the third.
 const FILES: &str = "files";
 const UNDONE: &str = "undone";
 const REFUSED: &str = "refused";
