@@ -41,9 +41,9 @@ impl Failure {
         Self::Failed { kind: ErrorKind::Busy, source, retry: Retry::TimedOut }
     }
 
-    /// The error of a call that changes files. A lost connection leaves the outcome unknown, and so does an internal
-    /// error, which can be one of a pooler. A server that an administrator ends before the first row, such as during the
-    /// wait for a lock, changed nothing.
+    /// The error of a call that changes files. After a lost connection the outcome is unknown. The same applies to an
+    /// internal error, because poolers report such errors too. A session that an administrator ends before the first
+    /// row, for example during the wait for a lock, changed nothing.
     pub(crate) fn of_change(broken: Broken) -> Self {
         let Broken { error, had_rows } = broken;
         let is_proof = !had_rows && (error.code() == Some(&SqlState::ADMIN_SHUTDOWN) || is_full_pooler(&error));
@@ -138,7 +138,7 @@ fn is_unreachable(error: &Error) -> bool {
     error.is_closed() || source.is_some_and(|source| UNREACHABLE.contains(&source.kind()))
 }
 
-/// The messages of a pooler that has no free connection to the server. Their code is that of all its errors.
+/// The messages of a pooler without a free connection to the server. All its errors have the same code.
 const OF_FULL_POOLER: [&str; 4] =
     ["query_wait_timeout", "no more connections allowed", "server_login_retry", "cannot connect to server"];
 
@@ -237,7 +237,7 @@ pub enum OpenFailure {
         /// The version that the server reports.
         version: String,
     },
-    /// Another role owns the schema, and could read and change all that this role can.
+    /// Another role owns the schema, and could act with the rights of this role.
     #[error(
         "the schema or an object in it belongs to the role {owner}, which is not this role, the owner of the database \
          or a superuser. If you trust it, add owner={owner} to the URL"

@@ -44,8 +44,8 @@ pub(crate) struct Statements {
     all_paths: String,
     /// Whether a replica may respond.
     may_lag: bool,
-    /// Whether calls are surrounded by a transaction: the default isolation of the role is another one, or a proxy sends
-    /// other calls to a replica.
+    /// Whether calls are surrounded by a transaction: the default isolation of the role is another one, or a proxy
+    /// sends other calls to a replica.
     in_transaction: AtomicBool,
 }
 
@@ -65,7 +65,8 @@ impl Statements {
         }
     }
 
-    /// Calls a function. Repeats a call on an unsuitable server within a transaction, which a proxy sends to the primary.
+    /// Calls a function. Repeats a call on an unsuitable server within a transaction, which a proxy sends to the
+    /// primary.
     async fn call(
         &self,
         client: &Client,
@@ -309,7 +310,7 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// What may be at a path: nothing, a directory or a file.
+/// The possible states of a path, as bits.
 const ABSENT: i32 = 1;
 const DIRECTORY: i32 = 2;
 const FILE: i32 = 4;
@@ -318,7 +319,7 @@ const ANYTHING: i32 = ABSENT | DIRECTORY | FILE;
 /// The condition under which the server applies a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Condition {
-    /// The paths that the checks depend on, what may be there, and the required versions of files.
+    /// The inputs of the checks: paths, their allowed states, and the required versions of files.
     paths: Vec<String>,
     allowed: Vec<i32>,
     versions: Vec<Option<Vec<u8>>>,
@@ -375,7 +376,7 @@ impl Condition {
     }
 }
 
-/// What must be at a path.
+/// The requirements on a path.
 struct Required {
     allowed: i32,
     version: Option<Vec<u8>>,
@@ -406,7 +407,7 @@ impl Required {
     }
 }
 
-/// What a batch that was not applied was checked against.
+/// The state that a batch was checked against, if it was not applied.
 pub(crate) struct State {
     pub(crate) snapshot: Snapshot,
     /// The condition that this state is unchanged.

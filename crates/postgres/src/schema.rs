@@ -118,7 +118,7 @@ struct Server {
 
 impl Server {
     async fn ask(client: &Client, schema: &SchemaName) -> Result<Self, Failure> {
-        // A proxy sends a call of a volatile function to the primary, such as of `clock_timestamp`.
+        // Proxies send statements with a volatile function, here `clock_timestamp`, to the primary.
         const SERVER: &str = "SELECT pg_catalog.version(), pg_catalog.current_setting('server_version_num'), \
              pg_catalog.current_setting('server_encoding'), pg_catalog.current_setting('transaction_isolation'), \
              pg_catalog.pg_is_in_recovery(), EXISTS (SELECT FROM pg_catalog.pg_tables WHERE \
@@ -221,6 +221,23 @@ async fn migrate(client: &Client, schema: &SchemaName, deadline: &Deadline) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn other_products_are_refused() {
+        let server = |version: &str| Server {
+            version: version.to_owned(),
+            version_number: 170_005,
+            encoding: "UTF8".to_owned(),
+            isolation: "read committed".to_owned(),
+            is_replica: false,
+            tables: None,
+        };
+        assert!(server("PostgreSQL 17.5 (Debian 17.5-1) on x86_64-pc-linux-gnu").check(OpenMode::Create).is_ok());
+        for version in ["PostgreSQL 17.5 (PGlite 0.3.14) on wasm32", "CockroachDB CCL v25.1.0"] {
+            let refused = server(version).check(OpenMode::ReadOnly);
+            assert!(matches!(refused, Err(OpenFailure::Server { .. })), "{version}");
+        }
+    }
 
     #[test]
     fn the_name_of_a_schema_needs_no_quotes() {

@@ -126,7 +126,7 @@ impl PostgresStore {
         report.read_files(self, progress).await
     }
 
-    /// Reads until it succeeds or fails for good.
+    /// Repeats a read after temporary failures.
     async fn reading<T, F: Future<Output = Result<T, Failure>>>(
         &self,
         deadline: &mut Deadline,

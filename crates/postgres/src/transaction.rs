@@ -1,13 +1,14 @@
 //! [`Writer`]: applies a batch with one call, which is one transaction.
 //!
-//! The call takes the lock of the memory, checks the condition of the batch, and changes the files. So the batch and the
-//! state that it was checked against come from one server. If the condition does not hold, the call returns the state,
-//! which core checks. If it allows the batch, the next call requires that state.
+//! The call takes the lock of the memory, checks the condition of the batch, and changes the files. So the batch and
+//! the state that it was checked against come from one server. If the condition does not hold, the call returns the
+//! state, which core checks. If it allows the batch, the next call requires that state.
 //!
-//! The lock belongs to the transaction, so it also works behind a pooler that gives each transaction another connection.
+//! The lock belongs to the transaction, so it also works behind a pooler that gives each transaction another
+//! connection.
 //!
-//! After a connection is lost, the call is repeated. The server keeps the number of the newest call of each writer, so a
-//! batch is applied once, and an earlier call that arrives later has no effect.
+//! After a connection is lost, the call is repeated. The server keeps the number of the newest call of each writer, so
+//! a batch is applied once, and an earlier call that arrives later has no effect.
 
 use std::time::Duration;
 

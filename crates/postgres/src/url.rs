@@ -25,9 +25,9 @@ pub enum UrlError {
     Password,
     /// A parameter is unknown, or its value is invalid.
     #[error(
-        "unknown parameter or invalid value. The parameters are memory, schema, owner, sslmode (disable, prefer, require, \
-         verify-ca or verify-full), sslrootcert, host, port, user, dbname, application_name, connect_timeout and \
-         target_session_attrs"
+        "unknown parameter or invalid value. The parameters are memory, schema, owner, sslmode (disable, prefer, \
+         require, verify-ca or verify-full), sslrootcert, host, port, user, dbname, application_name, connect_timeout \
+         and target_session_attrs"
     )]
     Parameter,
     /// The name of the memory is invalid.

@@ -22,7 +22,8 @@
 //! [`messages_api`] has a server that sends scripted responses to an agent.
 //!
 //! [`PostgresServer`] starts the PostgreSQL of the system's packages on a separate port, and [`PgBouncer`] and
-//! [`PgPool`] a pooler in front of it. [`SqlProxy`] counts the round trips to a server, and delays or loses requests. They need Linux.
+//! [`PgPool`] a pooler in front of it. [`SqlProxy`] counts the round trips to a server, and delays or loses requests.
+//! They need Linux.
 //!
 //! Servers in separate processes need Unix, and SeaweedFS needs Linux.
 

@@ -131,10 +131,9 @@ async fn a_standby_that_is_behind_does_not_respond() {
     let standby = primary.standby().unwrap();
     let pooler = PgPool::start(&primary, &standby).unwrap();
     let url = pooler.url(database.role(), database.name());
-    let balanced = format!("{}?application_name=", url);
     for session in 0..8 {
         // Each session gets another node for its reads.
-        let store = open(&format!("{balanced}{session}&memory={session}")).await.unwrap();
+        let store = open(&format!("{url}?application_name={session}&memory={session}")).await.unwrap();
         for number in 0..5 {
             let path = format!("/memories/{number}");
             succeed(&store, create(&path, "text")).await;
@@ -166,7 +165,7 @@ async fn send_reads_to_the_standby(url: &str) {
     }
 }
 
-/// A proxy can take each function for one that only reads.
+/// This proxy treats each function as read-only.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_that_gets_changes_refuses_them_and_no_read_is_stale() {
     let primary = PostgresOptions::new().setting("recovery_min_apply_delay", "300ms").start().unwrap();
@@ -201,8 +200,7 @@ async fn a_standby_that_gets_changes_refuses_them_and_no_read_is_stale() {
     println!("{opened} opened, {refused} refused");
 }
 
-/// The commit waits for a standby that does not exist, and then loses its connection. The pooler reports an error of its
-/// own.
+/// The commit waits for a missing standby, and then loses its connection. The pooler reports another error.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_error_of_a_pooler_after_a_commit_is_not_taken_for_a_refusal() {
     let server = PostgresOptions::new().setting("synchronous_commit", "on").start().unwrap();

@@ -129,8 +129,7 @@ async fn functions_and_operators_of_another_role_take_no_part() {
     open_with(&format!("{}?memory=default", database.url(server())), OpenOptions::new().read_only()).await.unwrap();
 }
 
-/// Creates a function in `public` for each function, and an operator for each operator of common types, all of which
-/// fail. Returns their number.
+/// Creates failing copies of the server's functions and operators in the schema `public`, and returns their number.
 const HIJACK: &str = r#"
 GRANT CREATE ON SCHEMA public TO PUBLIC;
 CREATE TEMP TABLE hijacker AS SELECT false AS done;
@@ -145,7 +144,8 @@ BEGIN
         FROM pg_proc WHERE pronamespace = 'pg_catalog'::regnamespace AND prokind = 'f'
     LOOP
         BEGIN
-            EXECUTE format('CREATE FUNCTION public.%I(%s) RETURNS %s LANGUAGE plpgsql AS $$ BEGIN RAISE ''hijacked''; END $$',
+            EXECUTE format('CREATE FUNCTION public.%I(%s) RETURNS %s LANGUAGE plpgsql AS '
+                '$$ BEGIN RAISE ''hijacked''; END $$',
                 f.proname, f.arguments, f.result);
             INSERT INTO hijacker VALUES (true);
         EXCEPTION WHEN OTHERS THEN

@@ -39,7 +39,7 @@ pub(crate) fn through_pgpool() -> Result<(), Failed> {
     check(&pooler.url(database.role(), database.name()))
 }
 
-/// Checks a memory without a history and one with it.
+/// Checks two memories: one has a history.
 fn check(url: &str) -> Result<(), Failed> {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let plain = format!("{url}?memory=plain");
