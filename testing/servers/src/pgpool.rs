@@ -63,6 +63,7 @@ impl PgPool {
     /// If it does not start.
     pub fn restart(&mut self, primary: &PostgresServer) -> Result<(), Error> {
         self.process = None;
+        let _ = fs::remove_file(self.settings.with_extension("pid")); // it names an ended process
         let program = install::pgpool()?;
         let mut process = Process::start("pgpool", self.port(), &program, |command| {
             primary.own(command);
