@@ -2,7 +2,8 @@
 --
 -- Each statement of a store is one call of a function, and each change one transaction. All functions are volatile,
 -- although some only read: proxies send calls of other functions to replicas. A proxy that sends one there anyway gets
--- the error MT001. The search path is fixed, so that no function or operator of another role can take part.
+-- the error MT001. The search path is fixed, so that no function or operator of another role can take part. Plans are
+-- generic, because the server would otherwise plan statements with arrays at each call.
 
 CREATE TABLE {schema}.file (
     memory text COLLATE "C" NOT NULL,
@@ -28,22 +29,16 @@ ALTER TABLE {schema}.writer ENABLE ROW LEVEL SECURITY;
 
 CREATE POLICY own_rows ON {schema}.writer USING (role = current_user);
 
--- The proof that a call runs on the primary.
-CREATE FUNCTION {schema}.refuse_replica(may_lag boolean) RETURNS void LANGUAGE plpgsql AS $$
-BEGIN
-    IF NOT may_lag AND pg_catalog.pg_is_in_recovery() THEN
-        RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
-    END IF;
-END $$;
-
 -- The file at a path with its content, unless that is longer, and the files under the path without their contents: a
 -- range of the primary key, because `0` is the character after `/`. One statement reads one snapshot.
 CREATE FUNCTION {schema}.read_path(of_memory text, wanted text, longest bigint, may_lag boolean)
 RETURNS TABLE (path text, version bytea, size integer, created_at bigint, modified_at bigint, content bytea)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM {schema}.refuse_replica(may_lag);
+    IF NOT may_lag AND pg_is_in_recovery() THEN
+        RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
+    END IF;
     RETURN QUERY
     SELECT path, version, octet_length(content), created_at, modified_at,
         CASE WHEN octet_length(content) <= longest THEN content END
@@ -56,10 +51,12 @@ END $$;
 -- What is at each path, and the usage of each measured path.
 CREATE FUNCTION {schema}.state(of_memory text, paths text[], measured text[], may_lag boolean)
 RETURNS TABLE (path text, version bytea, is_directory boolean, files bigint, bytes bigint, depth integer)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM {schema}.refuse_replica(may_lag);
+    IF NOT may_lag AND pg_is_in_recovery() THEN
+        RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
+    END IF;
     RETURN QUERY
     SELECT top, (SELECT version FROM {schema}.file WHERE memory = of_memory AND path = top),
         (SELECT true FROM {schema}.file
@@ -90,20 +87,21 @@ CREATE FUNCTION {schema}.apply_batch(
     removed text[], renamed text[], targets text[], longest integer[],
     written text[], versions bytea[], created bigint[], modified bigint[], contents bytea[])
 RETURNS TABLE (path text, version bytea, is_directory boolean, files bigint, bytes bigint, depth integer)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 DECLARE
     is_repeated CONSTANT boolean = first < number;
     holds boolean;
 BEGIN
-    PERFORM {schema}.refuse_replica(false);
-    IF current_setting('transaction_isolation') <> 'read committed' THEN
+    IF pg_is_in_recovery() THEN
+        RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
+    ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
         RAISE 'the isolation must be READ COMMITTED' USING ERRCODE = 'MT001';
     END IF;
     PERFORM set_config('lock_timeout', lock_timeout::text, true),
         set_config('idle_in_transaction_session_timeout', '10s', true), -- a disappeared client must not keep the lock
-        CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END;
-    PERFORM pg_advisory_xact_lock(lock);
+        CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
+        pg_advisory_xact_lock(lock);
     IF is_repeated AND (SELECT applied >= first FROM {schema}.writer WHERE id = apply_batch.writer) THEN
         RETURN NEXT;
         RETURN;
@@ -133,8 +131,26 @@ BEGIN
                 AND octet_length(path) > moved.longest);
     END IF;
     IF holds THEN
-        PERFORM {schema}.change_files(
-            of_memory, removed, renamed, targets, written, versions, created, modified, contents);
+        IF cardinality(removed) > 0 THEN
+            DELETE FROM {schema}.file USING unnest(removed) AS top
+            WHERE memory = of_memory AND path >= top AND path < top || '0' AND (path = top OR path > top || '/');
+        END IF;
+        IF cardinality(renamed) > 0 THEN
+            UPDATE {schema}.file SET path = new || substr(path, length(old) + 1)
+            FROM unnest(renamed, targets) AS moved (old, new)
+            WHERE memory = of_memory AND path >= old AND path < old || '0' AND (path = old OR path > old || '/');
+        END IF;
+        IF cardinality(written) > 0 THEN
+            INSERT INTO {schema}.file (memory, path, version, created_at, modified_at, content)
+            SELECT of_memory, new.path, new.version,
+                least(coalesce(new.created_at, old.created_at, new.modified_at), new.modified_at), new.modified_at,
+                new.content
+            FROM unnest(written, versions, apply_batch.created, apply_batch.modified, contents)
+                AS new (path, version, created_at, modified_at, content)
+            LEFT JOIN {schema}.file AS old ON old.memory = of_memory AND old.path = new.path
+            ON CONFLICT (memory, path) DO UPDATE SET version = excluded.version, created_at = excluded.created_at,
+                modified_at = excluded.modified_at, content = excluded.content;
+        END IF;
     END IF;
     IF holds OR is_repeated THEN
         INSERT INTO {schema}.writer AS known (id, decided, applied)
@@ -162,41 +178,14 @@ BEGIN
         AND octet_length(path) > moved.longest;
 END $$;
 
--- Changes files. Only `apply_batch` calls it, which has checked the changes.
-CREATE FUNCTION {schema}.change_files(
-    of_memory text, removed text[], renamed text[], targets text[],
-    written text[], versions bytea[], created bigint[], modified bigint[], contents bytea[])
-RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-#variable_conflict use_column
-BEGIN
-    IF cardinality(removed) > 0 THEN
-        DELETE FROM {schema}.file USING unnest(removed) AS top
-        WHERE memory = of_memory AND path >= top AND path < top || '0' AND (path = top OR path > top || '/');
-    END IF;
-    IF cardinality(renamed) > 0 THEN
-        UPDATE {schema}.file SET path = new || substr(path, length(old) + 1)
-        FROM unnest(renamed, targets) AS moved (old, new)
-        WHERE memory = of_memory AND path >= old AND path < old || '0' AND (path = old OR path > old || '/');
-    END IF;
-    IF cardinality(written) > 0 THEN
-        INSERT INTO {schema}.file (memory, path, version, created_at, modified_at, content)
-        SELECT of_memory, new.path, new.version,
-            least(coalesce(new.created_at, old.created_at, new.modified_at), new.modified_at), new.modified_at,
-            new.content
-        FROM unnest(written, versions, created, modified, contents)
-            AS new (path, version, created_at, modified_at, content)
-        LEFT JOIN {schema}.file AS old ON old.memory = of_memory AND old.path = new.path
-        ON CONFLICT (memory, path) DO UPDATE SET version = excluded.version, created_at = excluded.created_at,
-            modified_at = excluded.modified_at, content = excluded.content;
-    END IF;
-END $$;
-
--- The names of all memories with a file or record. Jumps from one name to the next in the primary key: `SELECT DISTINCT`
+-- The names of all memories with a file or record. Jumps from one name to the next in the primary key: `DISTINCT`
 -- would read the row of every file.
 CREATE FUNCTION {schema}.memory_names(may_lag boolean)
-RETURNS SETOF text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+RETURNS SETOF text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
-    PERFORM {schema}.refuse_replica(may_lag);
+    IF NOT may_lag AND pg_is_in_recovery() THEN
+        RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
+    END IF;
     RETURN QUERY
     WITH RECURSIVE found (name) AS (
         SELECT min(memory) FROM {schema}.file
@@ -207,10 +196,12 @@ END $$;
 -- All paths, and again each path that is under a file, with that file.
 CREATE FUNCTION {schema}.all_paths(may_lag boolean)
 RETURNS TABLE (memory text, path text, file_above text)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
-    PERFORM {schema}.refuse_replica(may_lag);
+    IF NOT may_lag AND pg_is_in_recovery() THEN
+        RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
+    END IF;
     RETURN QUERY
     SELECT memory, path, NULL FROM {schema}.file
     UNION ALL
