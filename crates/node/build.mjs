@@ -60,11 +60,11 @@ function declarations() {
 function digestOfSources() {
   const digest = createHash('sha256').update(JSON.stringify([profile, target, cargo]));
   const add = (path) => digest.update(`\0${path}\0`).update(readFileSync(path));
-  for (const file of ['Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml']) add(join(root, file));
+  for (const file of ['.cargo/config.toml', 'Cargo.toml', 'Cargo.lock', 'rust-toolchain.toml']) add(join(root, file));
   for (const file of ['build.mjs', 'build.rs', 'package-lock.json', 'platforms.mjs', 'tsconfig.json']) add(join(here, file));
   for (const crate of readdirSync(join(root, 'crates'))) {
     add(join(root, 'crates', crate, 'Cargo.toml'));
-    for (const part of ['migrations', 'pages', 'src', 'ts', 'vectors']) {
+    for (const part of ['c', 'migrations', 'pages', 'src', 'ts', 'vectors']) {
       const place = join(root, 'crates', crate, part);
       const entries = existsSync(place) ? readdirSync(place, { recursive: true, withFileTypes: true }) : [];
       const files = entries.filter((entry) => entry.isFile() && entry.name !== 'generated.ts');

@@ -91,7 +91,7 @@ async fn store_of(
     match (side, history) {
         (Side::Point(point), Some(history)) => Ok(Arc::new(history::past(*point, history).await?)),
         (Side::Point(_), None) => Err(Failure::new("the memory has no history")),
-        (Side::Store(url @ (StoreUrl::Local(path) | StoreUrl::SharedDirectory(path))), _) if path.exists() => {
+        (Side::Store(url @ (StoreUrl::Local(path) | StoreUrl::TrustedDirectory { path, .. })), _) if path.exists() => {
             let memory = Memory::open("in-process:").await.context(COMPARING)?;
             match memory.import(Import::from_path(path), |_| {}).await {
                 Ok(imported) if imported.is_complete() => Ok(memory.store()),

@@ -168,17 +168,18 @@ mod linux {
         use std::cell::Cell;
 
         use super::*;
+        use crate::sequence::View;
 
         /// A store whose last change has this number.
         fn sequence(number: u64) -> Sequence {
-            let sequence = Sequence::new(tempfile::tempfile().unwrap(), true);
+            let sequence = Sequence::new(tempfile::tempfile().unwrap(), true, View::test());
             sequence.write(number).unwrap();
             sequence
         }
 
         /// The same file in another process.
         fn elsewhere(sequence: &Sequence) -> Sequence {
-            Sequence::new(sequence.as_file().try_clone().unwrap(), true)
+            Sequence::new(sequence.as_file().try_clone().unwrap(), true, View::test())
         }
 
         #[test]

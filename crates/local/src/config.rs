@@ -12,12 +12,19 @@ use crate::store::LocalStore;
 pub struct LocalStoreBuilder {
     pub(crate) base: PathBuf,
     pub(crate) options: OpenOptions,
-    pub(crate) trusts_other_users: bool,
+    pub(crate) trust: Trust,
+}
+
+/// The requirements that an operator waives.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trust {
+    pub(crate) other_users: bool,
+    pub(crate) file_system: bool,
 }
 
 impl LocalStoreBuilder {
     pub(crate) fn new(base: PathBuf) -> Self {
-        Self { base, options: OpenOptions::new(), trusts_other_users: false }
+        Self { base, options: OpenOptions::new(), trust: Trust::default() }
     }
 
     /// Sets the options that every backend takes.
@@ -37,7 +44,17 @@ impl LocalStoreBuilder {
     /// enough to replace or add files of the memory, and write access to `.memory-tool` also to block every command.
     /// Use this for the shared directory of a team, and on file systems without owners and modes.
     pub fn trust_other_users(mut self) -> Self {
-        self.trusts_other_users = true;
+        self.trust.other_users = true;
+        self
+    }
+
+    /// Opens the store even on a network file system, or on one that stores files in a bucket.
+    ///
+    /// By default, such a store can only be opened in read-only mode: NFS, SMB, 9p, rclone, s3fs, gcsfuse and similar
+    /// file systems may lose acknowledged writes or ignore locks. With this option, let only one machine use the
+    /// directory. The option also disables the warning about locks on other file systems of FUSE.
+    pub fn trust_file_system(mut self) -> Self {
+        self.trust.file_system = true;
         self
     }
 
@@ -50,7 +67,9 @@ impl LocalStoreBuilder {
     /// - The base is a file, or access to it is denied.
     /// - The base contains a link or a file with the name of one of the store's directories.
     /// - Another user owns the base, `memories` or `.memory-tool`, or can write to it.
-    /// - `memories` is on another file system.
+    /// - `memories` is on another file system or subvolume.
+    /// - The file system needs [`trust_file_system`](Self::trust_file_system).
+    /// - A new store is on a file system without modes, locks or exact names.
     pub async fn open(self) -> Result<LocalStore, OpenError> {
         LocalStore::open_with(self).await
     }

@@ -28,7 +28,7 @@ pub(crate) fn refuse_mount(staging: &Dir, memories: &Dir) -> io::Result<()> {
     if disk::is_one_mount(staging, memories)? {
         return Ok(());
     }
-    let message = "`memories` is a separate mount, so files cannot be moved into it";
+    let message = "`memories` is a separate mount or subvolume, so files cannot be moved into it";
     Err(io::Error::new(io::ErrorKind::CrossesDevices, message))
 }
 
@@ -67,19 +67,20 @@ pub(crate) fn directory(parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>>
     Err(io::Error::new(io::ErrorKind::NotADirectory, format!("`{name}` is {found}")))
 }
 
-/// Creates the base directory and its missing ancestors with access for the owner only.
-pub(crate) fn create_base(base: &Path) -> io::Result<()> {
+/// Creates the base directory and its missing ancestors with access for the owner only. Returns whether it was missing.
+pub(crate) fn create_base(base: &Path) -> io::Result<bool> {
     let missing = base.ancestors().take_while(|above| !above.as_os_str().is_empty() && !above.exists());
     let mut missing: Vec<_> = missing.collect();
     missing.reverse();
+    let mut is_new = false;
     for directory in missing {
-        match create_ambient(directory) {
+        is_new = match create_ambient(directory) {
             // Created by another process, or by the previous step: `new/..` exists once `new` does.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => created?,
-        }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            created => created.map(|()| true)?,
+        };
     }
-    Ok(())
+    Ok(is_new)
 }
 
 fn create_ambient(path: &Path) -> io::Result<()> {

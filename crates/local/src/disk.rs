@@ -3,6 +3,7 @@
 //! A [`Name`] is a single path component: it contains no separator and is never `.` or `..`. Therefore no operation
 //! leaves the directory of the handle or follows a symbolic link.
 
+use std::ffi::{OsStr, OsString};
 use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use cap_fs_ext::{DirExt, FollowSymlinks, MetadataExt, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 use cap_std::time::SystemClock;
 
-use crate::name::{Name, TemporaryName};
+use crate::name::{Name, TemporaryName, is_remnant};
 
 /// The kind of entry that a name refers to.
 pub(crate) enum EntryKind {
@@ -46,12 +47,43 @@ pub(crate) fn entry_kind(directory: &Dir, name: Name<'_>) -> io::Result<EntryKin
 /// Whether the directory lists a name in exactly this spelling. Case-insensitive file systems also find it by other
 /// spellings.
 pub(crate) fn lists(directory: &Dir, name: Name<'_>) -> io::Result<bool> {
-    for entry in directory.entries()? {
-        if entry?.file_name() == name.as_os_str() {
-            return Ok(true);
-        }
+    Ok(entries(directory)?.iter().any(|entry| entry.name == name.as_os_str()))
+}
+
+/// An entry of a directory.
+pub(crate) struct DirectoryEntry {
+    pub(crate) name: OsString,
+    kind: FileKind,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum FileKind {
+    Directory,
+    File,
+    /// A link or a special file.
+    Other,
+}
+
+impl DirectoryEntry {
+    fn is_directory(&self) -> bool {
+        self.kind == FileKind::Directory
     }
-    Ok(false)
+
+    /// Whether FUSE or NFS keeps a removed file under this name.
+    pub(crate) fn is_remnant(&self) -> bool {
+        !self.is_directory() && is_remnant(&self.name)
+    }
+}
+
+impl FileKind {
+    /// The kind of an entry on a system or file system that does not list it.
+    fn look(directory: &Dir, name: &OsStr) -> io::Result<Self> {
+        Ok(match metadata(directory, Name::parse(name)?)? {
+            Some(found) if found.is_dir() => Self::Directory,
+            Some(found) if found.is_file() => Self::File,
+            _ => Self::Other,
+        })
+    }
 }
 
 /// Opens a directory that was found before.
@@ -63,8 +95,9 @@ pub(crate) fn open_directory(directory: &Dir, name: Name<'_>) -> io::Result<Dir>
 pub(crate) fn metadata(directory: &Dir, name: Name<'_>) -> io::Result<Option<Metadata>> {
     match directory.symlink_metadata(name) {
         Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         // A name that the file system rejects cannot exist.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidFilename) => Ok(None),
+        Err(error) if !name.is_portable() && is_refused_name(&error) && !is_refusal(&error) => Ok(None),
         Err(error) => Err(error),
     }
 }
@@ -144,6 +177,17 @@ impl FileStamp {
 /// The stamp of a file; `None` if it does not exist.
 pub(crate) fn file_stamp(directory: &Dir, name: Name<'_>) -> io::Result<Option<FileStamp>> {
     Ok(metadata(directory, name)?.map(|found| FileStamp::of(&found)))
+}
+
+/// Checks that an entry of the staging directory is a regular file, if it exists.
+pub(crate) fn check_regular(staging: &Dir, name: Name<'_>) -> io::Result<()> {
+    match metadata(staging, name)? {
+        Some(found) if !found.is_file() => {
+            let message = format!("`.memory-tool/staging/{name}` is not a regular file");
+            Err(io::Error::new(io::ErrorKind::InvalidData, message))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Whether a file exists in one of the private directories. A copied store may contain anything there, so a file must
@@ -251,9 +295,35 @@ pub(crate) fn open_existing_file(directory: &Dir, name: Name<'_>, access: Access
     }
 }
 
+/// Keeps the file at a name in the staging directory under `kept` too. On file systems without hard links, moves it
+/// there.
+pub(crate) fn keep_file(directory: &Dir, name: Name<'_>, staging: &Dir, kept: Name<'_>) -> io::Result<()> {
+    match directory.hard_link(name, staging, kept) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()), // an interrupted change kept it
+        Err(_) => rename_new(directory, name, staging, kept),
+        linked => linked,
+    }
+}
+
+/// Checks that the file system takes a new name, without a file that others would see. Most names need no look.
+pub(crate) fn prove_name(staging: &Dir, directory: &Dir, name: Name<'_>) -> io::Result<()> {
+    if name.is_portable() {
+        return Ok(());
+    }
+    create_directory(staging, directory, name)?;
+    directory.remove_dir(name)
+}
+
 /// Whether access is denied or the disk is read-only.
 pub(crate) fn is_refusal(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// The error for a file system without access rights.
+pub(crate) fn without_modes() -> io::Error {
+    let message = "this file system keeps no access rights: mount it with `permissions` (ntfs-3g) or `umask=077`, or \
+                   open `file:DIR?trust_other_users=true` if no other user can reach the directory";
+    io::Error::new(io::ErrorKind::Unsupported, message)
 }
 
 /// Creates a directory that only its owner can enter. It gets its mode in `staging`, which others cannot access and
@@ -268,12 +338,26 @@ pub(crate) fn create_directory(staging: &Dir, directory: &Dir, name: Name<'_>) -
     moved
 }
 
+/// Makes a name free if it leads to directories without files. Returns whether it is free. Moves remnants of removed
+/// files to `staging`.
+pub(crate) fn clear_empty_directories(staging: &Dir, directory: &Dir, name: Name<'_>) -> io::Result<bool> {
+    let is_free = remove_empty_directories(directory, name)?;
+    match entry_kind(directory, name)? {
+        EntryKind::Directory(opened) if !is_free && contains_only_directories(&opened)? => {
+            let temporary = TemporaryName::random();
+            rename_new(directory, name, staging, temporary.as_name())?;
+            let _ = remove_all(staging, temporary.as_name()); // possible when the other program has closed the file
+            Ok(true)
+        }
+        _ => Ok(is_free),
+    }
+}
+
 /// Removes the empty directories at and under a name. Returns whether nothing is left.
-pub(crate) fn remove_empty_directories(directory: &Dir, name: Name<'_>) -> io::Result<bool> {
+fn remove_empty_directories(directory: &Dir, name: Name<'_>) -> io::Result<bool> {
     let EntryKind::Directory(opened) = entry_kind(directory, name)? else { return Ok(false) };
-    for entry in opened.entries()? {
-        let entry = entry?;
-        if !entry.file_type()?.is_dir() || !remove_empty_directories(&opened, Name::parse(&entry.file_name())?)? {
+    for entry in entries(&opened)? {
+        if !entry.is_directory() || !remove_empty_directories(&opened, Name::parse(&entry.name)?)? {
             return Ok(false);
         }
     }
@@ -284,17 +368,38 @@ pub(crate) fn remove_empty_directories(directory: &Dir, name: Name<'_>) -> io::R
     }
 }
 
-/// Whether a directory contains only directories, at any depth.
+/// Whether a directory contains only directories, at any depth, apart from remnants of removed files.
 pub(crate) fn contains_only_directories(directory: &Dir) -> io::Result<bool> {
-    for entry in directory.entries()? {
-        let entry = entry?;
-        if !entry.file_type()?.is_dir()
-            || !contains_only_directories(&open_directory(directory, Name::parse(&entry.file_name())?)?)?
+    for entry in entries(directory)?.iter().filter(|entry| !entry.is_remnant()) {
+        if !entry.is_directory() || !contains_only_directories(&open_directory(directory, Name::parse(&entry.name)?)?)?
         {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Whether an entry is the remnant of a removed file, or a directory with one.
+pub(crate) fn holds_remnant(directory: &Dir, name: &OsStr) -> io::Result<bool> {
+    match entry_kind(directory, Name::parse(name)?)? {
+        EntryKind::Directory(opened) => Ok(entries(&opened)?.iter().any(DirectoryEntry::is_remnant)),
+        _ => Ok(is_remnant(name)),
+    }
+}
+
+/// Whether a directory contains a link or a special file, at any depth.
+pub(crate) fn contains_special(directory: &Dir) -> io::Result<bool> {
+    for entry in entries(directory)? {
+        let is_special = match entry.kind {
+            FileKind::Directory => contains_special(&open_directory(directory, Name::parse(&entry.name)?)?)?,
+            FileKind::File => false,
+            FileKind::Other => true,
+        };
+        if is_special {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Removes a file, or a directory with its contents, from a private directory. A link is removed, never its target.
@@ -315,21 +420,28 @@ fn remove_one(private: &Dir, name: Name<'_>, moved: &mut Vec<TemporaryName>) -> 
     if !private.symlink_metadata(name)?.is_dir() {
         return private.remove_file_or_symlink(name);
     }
-    empty_directory(private, name, moved)?;
-    private.remove_dir(name)
+    loop {
+        // Some file systems list a part of the names.
+        let has_progress = empty_directory(private, name, moved)?;
+        match private.remove_dir(name) {
+            Err(error) if has_progress && error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            removed => return removed,
+        }
+    }
 }
 
-/// Removes the files in the directory `name` and moves its subdirectories to `private`.
-fn empty_directory(private: &Dir, name: Name<'_>, moved: &mut Vec<TemporaryName>) -> io::Result<()> {
+/// Removes the files in the directory `name` and moves its subdirectories to `private`. Returns whether there was
+/// anything but remnants, which get another name.
+fn empty_directory(private: &Dir, name: Name<'_>, moved: &mut Vec<TemporaryName>) -> io::Result<bool> {
     let _ = make_accessible(private, name); // another program may have revoked access
     let directory = private.open_dir_nofollow(name)?;
-    let entries = directory.entries()?.map(|entry| entry.map(|entry| entry.file_name()));
+    let entries = entries(&directory)?;
     let mut emptied = Ok(());
-    for entry in entries.collect::<io::Result<Vec<_>>>()? {
-        let removed = Name::parse(&entry).and_then(|name| remove_or_move(&directory, name, private, moved));
+    for entry in &entries {
+        let removed = Name::parse(&entry.name).and_then(|name| remove_or_move(&directory, name, private, moved));
         emptied = emptied.and(removed);
     }
-    emptied
+    emptied.map(|()| entries.iter().any(|entry| !entry.is_remnant()))
 }
 
 /// Removes a file or an empty directory, or moves a directory to `private`.
@@ -389,7 +501,9 @@ mod unix {
     };
     use rustix::fs::{Access, AtFlags, Gid, Mode, OFlags, Uid, accessat, fchmod, fchown, openat};
 
-    use super::Rule;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    use super::{DirectoryEntry, FileKind};
+    use super::{Rule, without_modes};
     use crate::name::Name;
 
     const FILE_MODE: u32 = 0o600;
@@ -479,6 +593,13 @@ mod unix {
         let mut builder = DirBuilder::new();
         directory.create_dir_with(name, builder.mode(DIRECTORY_MODE))?;
         make_accessible(directory, name)
+            .inspect_err(|_| drop(directory.remove_dir(name)))
+            .map_err(|error| if error.kind() == io::ErrorKind::Unsupported { without_modes() } else { error })
+    }
+
+    /// Whether a directory that [`create_private_directory`] created has the mode that it got.
+    pub(crate) fn keeps_modes(directory: &Dir) -> io::Result<bool> {
+        Ok(directory.dir_metadata()?.mode() & 0o777 == DIRECTORY_MODE)
     }
 
     /// Checks that no other user controls a directory of a store. `name` is for the error.
@@ -537,10 +658,16 @@ mod unix {
         }
     }
 
-    /// Flushes the file system of the directory.
-    pub(crate) fn sync_file_system(directory: &Dir) -> io::Result<()> {
+    /// Flushes the files and the names under a directory. New contents have been flushed before they got their names.
+    pub(crate) fn sync_tree(directory: &Dir) -> io::Result<()> {
         #[cfg(target_os = "linux")]
-        rustix::fs::syncfs(directory.open(".")?)?;
+        {
+            let opened = directory.open(".")?;
+            if !passes_on_flushes(&opened)? {
+                return sync_directories(directory);
+            }
+            rustix::fs::syncfs(opened)?;
+        }
         #[cfg(not(target_os = "linux"))]
         {
             rustix::fs::sync();
@@ -549,11 +676,26 @@ mod unix {
         Ok(())
     }
 
+    /// Flushes the directories at and under a directory.
+    #[cfg(target_os = "linux")]
+    fn sync_directories(directory: &Dir) -> io::Result<()> {
+        for entry in super::entries(directory)?.iter().filter(|entry| entry.is_directory()) {
+            sync_directories(&super::open_directory(directory, Name::parse(&entry.name)?)?)?;
+        }
+        sync_directory(directory)
+    }
+
+    /// Whether `syncfs` reaches the disk. FUSE does not pass it on to the server of the file system.
+    #[cfg(target_os = "linux")]
+    fn passes_on_flushes(file: &File) -> io::Result<bool> {
+        Ok(!crate::file_system::is_served(rustix::fs::fstatfs(file)?.f_type))
+    }
+
     /// Flushes all files of the file system of `file`, and reports all errors since `file` was opened. Fails if this
     /// system cannot do both.
     pub(crate) fn sync_file_system_of(file: &File) -> io::Result<()> {
         #[cfg(target_os = "linux")]
-        if syncfs_reports_errors() {
+        if syncfs_reports_errors() && passes_on_flushes(file)? {
             return Ok(rustix::fs::syncfs(file)?);
         }
         let _ = file;
@@ -629,22 +771,85 @@ mod unix {
         Ok(accessat(directory, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?)
     }
 
-    /// Whether the directories are on the same mount. Entries cannot be renamed across bind mounts either.
+    /// Whether the directories are on the same mount and device. Entries cannot be renamed across bind mounts, nor
+    /// between the subvolumes of a mount.
     pub(crate) fn is_one_mount(left: &Dir, right: &Dir) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
-        if let (Some(left), Some(right)) = (mount_id(left)?, mount_id(right)?) {
-            return Ok(left == right);
+        if let (Some(left), Some(right)) = (mount_id(left, "")?, mount_id(right, "")?)
+            && left != right
+        {
+            return Ok(false);
         }
         Ok(left.dir_metadata()?.dev() == right.dir_metadata()?.dev())
     }
 
+    /// The mount of a directory; `None` if the system does not return it.
     #[cfg(target_os = "linux")]
-    fn mount_id(directory: &Dir) -> io::Result<Option<u64>> {
+    pub(crate) fn mount_of(directory: &Dir) -> io::Result<Option<u64>> {
+        mount_id(directory, "")
+    }
+
+    /// Whether something is mounted on a name.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn is_mount_point(directory: &Dir, name: Name<'_>) -> io::Result<bool> {
+        match mount_id(directory, name.as_os_str()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            found => Ok(found? != mount_id(directory, "")?),
+        }
+    }
+
+    /// Other systems have no mounts on files.
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn is_mount_point(_: &Dir, _: Name<'_>) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// The mount of a name, or of the directory itself; `None` if the system does not return it.
+    #[cfg(target_os = "linux")]
+    fn mount_id(directory: &Dir, name: impl rustix::path::Arg) -> io::Result<Option<u64>> {
         use rustix::fs::{StatxFlags, statx};
-        let found = statx(directory, "", AtFlags::EMPTY_PATH, StatxFlags::MNT_ID)?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::SYMLINK_NOFOLLOW;
+        let found = statx(directory, name, flags, StatxFlags::MNT_ID)?;
         let is_known = found.stx_mask & StatxFlags::MNT_ID.bits() != 0;
         Ok(is_known.then_some(found.stx_mnt_id))
     }
+
+    /// Whether file systems return the error for an unsupported name.
+    pub(crate) fn is_refused_name(error: &io::Error) -> bool {
+        use rustix::io::Errno;
+        let refusals = [Errno::INVAL, Errno::ILSEQ, Errno::NAMETOOLONG, Errno::NOENT, Errno::PERM];
+        refusals.iter().any(|refusal| error.raw_os_error() == Some(refusal.raw_os_error()))
+    }
+
+    /// The entries of a directory. Some file systems lose names if the buffer is short.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    pub(crate) fn entries(directory: &Dir) -> io::Result<Vec<DirectoryEntry>> {
+        use std::ffi::OsStr;
+        use std::os::unix::ffi::OsStrExt as _;
+
+        use rustix::fs::{FileType, RawDir};
+        const BUFFER_BYTES: usize = 32 * 1024;
+        let opened = openat(directory, ".", OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+        let mut buffer = Vec::with_capacity(BUFFER_BYTES);
+        let mut raw = RawDir::new(opened, buffer.spare_capacity_mut());
+        let mut entries = Vec::new();
+        while let Some(entry) = raw.next() {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            let kind = match entry.file_type() {
+                _ if name == "." || name == ".." => continue,
+                FileType::Directory => FileKind::Directory,
+                FileType::RegularFile => FileKind::File,
+                FileType::Unknown => FileKind::look(directory, name)?,
+                _ => FileKind::Other,
+            };
+            entries.push(DirectoryEntry { name: name.to_owned(), kind });
+        }
+        Ok(entries)
+    }
+
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub(crate) use super::portable_entries as entries;
 
     /// Whether the operating system supports the file name.
     pub(crate) fn can_hold(_: &str) -> bool {
@@ -661,6 +866,7 @@ mod windows {
     use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
     use super::Rule;
+    pub(crate) use super::portable_entries as entries;
     use crate::name::Name;
 
     pub(super) fn set_nonblocking(_: &mut OpenOptions) {}
@@ -673,6 +879,11 @@ mod windows {
     /// Creates a directory. Access rights are inherited from the directory above the store.
     pub(crate) fn create_private_directory(directory: &Dir, name: Name<'_>) -> io::Result<()> {
         directory.create_dir(name)
+    }
+
+    /// Windows has no modes.
+    pub(crate) fn keeps_modes(_: &Dir) -> io::Result<bool> {
+        Ok(true)
     }
 
     /// Windows has no modes. Access rights are inherited from the directory above the store.
@@ -690,7 +901,7 @@ mod windows {
     }
 
     /// Windows cannot flush a file system by the handle of a directory.
-    pub(crate) fn sync_file_system(_: &Dir) -> io::Result<()> {
+    pub(crate) fn sync_tree(_: &Dir) -> io::Result<()> {
         Ok(())
     }
 
@@ -762,6 +973,16 @@ mod windows {
         Ok(())
     }
 
+    /// Windows mounts on directories only, and lists them as links.
+    pub(crate) fn is_mount_point(_: &Dir, _: Name<'_>) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    /// Whether the file system does not support a name.
+    pub(crate) fn is_refused_name(error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::InvalidFilename
+    }
+
     /// Whether entries can be renamed between the two directories.
     pub(crate) fn is_one_mount(left: &Dir, right: &Dir) -> io::Result<bool> {
         Ok(left.dir_metadata()?.dev() == right.dir_metadata()?.dev())
@@ -770,14 +991,20 @@ mod windows {
     /// Whether the operating system supports the file name and does not change it. Windows drops trailing dots and
     /// spaces, and reserves some characters and names.
     pub(crate) fn can_hold(name: &str) -> bool {
-        const DEVICES: [&str; 6] = ["CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"];
-        let stem = name.split('.').next().unwrap_or_default().trim_end().to_uppercase();
-        let is_port = (stem.starts_with("COM") || stem.starts_with("LPT")) && stem.chars().count() == 4;
         !name.ends_with(['.', ' '])
             && !name.contains(['<', '>', ':', '"', '|', '?', '*'])
-            && !DEVICES.contains(&stem.as_str())
-            && !is_port
+            && !crate::name::is_device(name)
     }
+}
+
+/// The entries of a directory.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+pub(crate) fn portable_entries(directory: &Dir) -> io::Result<Vec<DirectoryEntry>> {
+    let entry = |entry: io::Result<cap_std::fs::DirEntry>| {
+        let name = entry?.file_name();
+        Ok(DirectoryEntry { kind: FileKind::look(directory, &name)?, name })
+    };
+    directory.entries()?.map(entry).collect()
 }
 
 /// Renames an entry to a free name on systems that cannot do so atomically.

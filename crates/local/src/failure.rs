@@ -4,6 +4,8 @@ use std::io;
 
 use memory_tool_core::{ErrorKind, StoreError};
 
+use crate::disk;
+
 /// An error before anything was changed.
 pub(crate) fn failed(operation: &'static str, error: io::Error) -> StoreError {
     StoreError::failure(kind(&error), operation, error)
@@ -19,6 +21,37 @@ pub(crate) fn kind(error: &io::Error) -> ErrorKind {
         io::ErrorKind::InvalidData => ErrorKind::Damaged,
         _ => ErrorKind::Other,
     }
+}
+
+/// Whether the disk would refuse the step again, or is full. The batch is then undone. Other errors, such as a lost
+/// connection to the disk, may pass.
+pub(crate) fn is_permanent(error: &StoreError) -> bool {
+    let StoreError::Failure { source, .. } = error else { return true };
+    source.downcast_ref::<io::Error>().is_some_and(|error| error.raw_os_error().is_some() && is_refusal(error))
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    use io::ErrorKind as Kind;
+    let is_named = matches!(
+        error.kind(),
+        Kind::CrossesDevices
+            | Kind::InvalidFilename
+            | Kind::InvalidInput
+            | Kind::NotFound
+            | Kind::PermissionDenied
+            | Kind::QuotaExceeded
+            | Kind::ResourceBusy
+            | Kind::StorageFull
+            | Kind::TooManyLinks
+            | Kind::Unsupported
+    );
+    is_named || disk::is_refused_name(error)
+}
+
+/// Whether a file or directory cannot be moved as a whole, because parts of it are on another file system.
+pub(crate) fn crosses_devices(error: &StoreError) -> bool {
+    let StoreError::Failure { source, .. } = error else { return false };
+    source.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::CrossesDevices)
 }
 
 /// An error after a change that may not survive a loss of power.

@@ -6,7 +6,7 @@ use crate::step::Step;
 /// Parses arbitrary bytes as a journal. Returns whether they are valid.
 pub fn parse_journal(bytes: &[u8]) -> bool {
     let Ok(steps) = journal::parse(bytes) else { return false };
-    let names = steps.iter().filter_map(Step::temporary_name).map(|name| name.as_str().as_bytes());
+    let names = steps.iter().flat_map(Step::temporary_names).map(|name| name.as_str().as_bytes());
     for name in names {
         assert!(name.len() == 16 && name.iter().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte)));
     }
@@ -24,12 +24,14 @@ mod tests {
     const INPUTS: usize = 100_000;
 
     const JOURNAL: &[u8] = br#"{"format":1,"steps":[
-        {"write":{"path":"/memories/a","staged":"0123456789abcdef","replaces":[1,2,255]}},
-        {"write":{"path":"/memories/b/c","staged":"1123456789abcdef","replaces":null}},
+        {"write":{"path":"/memories/a","staged":"0123456789abcdef","replaces":[1,2,255],"undo":{"kept":"a123456789abcdef","written":[3]}}},
+        {"write":{"path":"/memories/b/c","staged":"1123456789abcdef","replaces":null,
+            "undo":{"kept":"b123456789abcdef","written":[4]}}},
         {"remove":{"path":"/memories/d","removed":"2123456789abcdef"}},
         {"rename":{"from":"/memories/e","to":"/memories/f"}},
-        {"write":{"path":"/records/expiry/access-times","staged":"3123456789abcdef","replaces":null}},
-        {"remove":{"path":"/records/expiry/log","removed":null}}]}"#;
+        {"write":{"path":"/records/expiry/access-times","staged":"3123456789abcdef","replaces":null,
+            "undo":{"kept":"c123456789abcdef","written":[]}}},
+        {"remove":{"path":"/records/expiry/log","removed":"4123456789abcdef"}}]}"#;
 
     /// A deterministic sequence of numbers: the generator `xorshift64`.
     struct Numbers(u64);

@@ -4,6 +4,13 @@
 //! A batch is committed when the journal gets its name. Until then it is invisible. Afterwards every step can be
 //! repeated until all of them are done, and then the journal is removed.
 //!
+//! If a step fails permanently, every step is undone, and then the journal is removed. An undo can be repeated too: the
+//! staging directory shows whether a step is done. A process that ends during either leaves a journal that the next one
+//! completes or undoes.
+//!
+//! A journal that can be neither completed nor undone gets the name `stuck`. Changes fail until the operator removes
+//! the cause, but the files can be read.
+//!
 //! A store may be copied, cloned or unpacked from an archive, so the contents of a journal are not trusted. A journal
 //! that [`commit`] cannot have written is damaged, and none of its steps is executed.
 
@@ -21,12 +28,13 @@ use crate::step::Step;
 
 const JOURNAL: Name<'_> = Name::constant("journal");
 const UNFINISHED_JOURNAL: Name<'_> = Name::constant("journal");
+const STUCK_JOURNAL: Name<'_> = Name::constant("stuck");
 
 /// The only format so far. Others are rejected.
 const FORMAT: u32 = 1;
 
-/// The maximum length of a journal. A step takes about 250 bytes, so this is enough for a quarter of a million changes,
-/// more than any command makes, and small enough to read into memory.
+/// The maximum length of a journal. A step takes about 500 bytes, so this is enough for 100,000 changes, more
+/// than any command makes, and small enough to read into memory.
 const MAX_BYTES: u64 = 64 * 1024 * 1024;
 
 #[derive(Deserialize, Serialize)]
@@ -36,9 +44,19 @@ struct Journal<'a> {
     steps: Cow<'a, [Step]>,
 }
 
-/// Whether a journal is waiting to be completed.
+/// Whether a journal is waiting to be completed, also one that is stuck.
 pub(crate) fn is_pending(private: &Dir) -> io::Result<bool> {
-    Ok(disk::metadata(private, JOURNAL)?.is_some())
+    Ok(disk::metadata(private, JOURNAL)?.is_some() || is_stuck(private)?)
+}
+
+/// Whether a process could neither complete nor undo a journal.
+pub(crate) fn is_stuck(private: &Dir) -> io::Result<bool> {
+    Ok(disk::metadata(private, STUCK_JOURNAL)?.is_some())
+}
+
+/// Notes that the journal can be neither completed nor undone.
+pub(crate) fn note_stuck(private: &Dir) -> io::Result<()> {
+    disk::rename_new(private, JOURNAL, private, STUCK_JOURNAL)
 }
 
 /// Commits the batch. The staged contents must already be on the disk.
@@ -59,12 +77,17 @@ pub(crate) fn commit(private: &Dir, staging: &Dir, steps: &[Step]) -> io::Result
 
 /// The committed steps; `None` if there is no journal.
 pub(crate) fn read(private: &Dir) -> io::Result<Option<Vec<Step>>> {
-    if !is_pending(private)? {
-        return Ok(None);
-    }
-    match disk::read_file(private, JOURNAL, MAX_BYTES)? {
-        Content::Whole(journal) => parse(&journal).map(Some).map_err(damaged),
-        Content::TooLarge { size, .. } => Err(damaged(format!("it has {size} bytes; the limit is {MAX_BYTES}").into())),
+    let names = [JOURNAL, STUCK_JOURNAL];
+    let found = names.iter().find_map(|name| match disk::metadata(private, *name) {
+        Ok(None) => None,
+        found => Some(found.map(|_| *name)),
+    });
+    let Some(name) = found.transpose()? else { return Ok(None) };
+    match disk::read_file(private, name, MAX_BYTES)? {
+        Content::Whole(journal) => parse(&journal).map(Some).map_err(|cause| damaged(name, cause)),
+        Content::TooLarge { size, .. } => {
+            Err(damaged(name, format!("it has {size} bytes; the limit is {MAX_BYTES}").into()))
+        }
     }
 }
 
@@ -72,8 +95,21 @@ pub(crate) fn read(private: &Dir) -> io::Result<Option<Vec<Step>>> {
 ///
 /// The removal of a journal of writes is not flushed: recovery skips writes without a staged file.
 pub(crate) fn remove(private: &Dir, steps: &[Step]) -> io::Result<()> {
-    private.remove_file(JOURNAL)?;
+    remove_unflushed(private)?;
     if steps.iter().all(|step| step.staged().is_some()) { Ok(()) } else { disk::sync_directory(private) }
+}
+
+/// Removes the journal of steps that are undone, which must be on the disk.
+pub(crate) fn remove_undone(private: &Dir) -> io::Result<()> {
+    remove_unflushed(private)?;
+    disk::sync_directory(private)
+}
+
+fn remove_unflushed(private: &Dir) -> io::Result<()> {
+    match private.remove_file(JOURNAL) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => private.remove_file(STUCK_JOURNAL),
+        removed => removed,
+    }
 }
 
 pub(crate) fn encode(steps: &[Step]) -> serde_json::Result<Vec<u8>> {
@@ -90,16 +126,19 @@ pub(crate) fn parse(journal: &[u8]) -> Result<Vec<Step>, BoxError> {
     }
     let steps = journal.steps.into_owned();
     steps.iter().fold(Batch::new(), |batch, step| step.add_to(batch)).check(&PathMap::<Vec<u8>>::new())?;
-    let names: BTreeSet<_> = steps.iter().filter_map(Step::temporary_name).collect();
-    if names.len() < steps.iter().filter_map(Step::temporary_name).count() {
+    let names: BTreeSet<_> = steps.iter().flat_map(Step::temporary_names).collect();
+    if names.len() < steps.iter().flat_map(Step::temporary_names).count() {
         return Err("two steps have the same temporary name".into());
+    }
+    if !steps.iter().all(Step::can_be_undone) {
+        return Err("a step cannot be undone".into());
     }
     Ok(steps)
 }
 
-fn damaged(cause: BoxError) -> io::Error {
+fn damaged(name: Name<'_>, cause: BoxError) -> io::Error {
     let message = format!(
-        "invalid journal `.memory-tool/journal`: {cause}; check the origin of this store, then move the file away"
+        "invalid journal `.memory-tool/{name}`: {cause}; check the origin of this store, then move the file away"
     );
     io::Error::new(io::ErrorKind::InvalidData, message)
 }

@@ -4,11 +4,12 @@
 //! {base}/memories/                 the files, which people may read and edit; nothing else
 //! {base}/.memory-tool/lock         locked in shared mode by readers, exclusively by writers
 //! {base}/.memory-tool/turnstile    locked while waiting for `lock`, so that readers cannot starve a writer
-//! {base}/.memory-tool/staging/     new contents before they are moved into place, and removed directories
+//! {base}/.memory-tool/staging/     new contents before they are moved into place, and what a batch replaced or removed
 //! {base}/.memory-tool/journal      a committed batch of several changes that may not be complete
+//! {base}/.memory-tool/stuck        a journal that a process could neither complete nor undo
 //! {base}/.memory-tool/records/     the records of wrappers, as files
 //! {base}/.memory-tool/sequence     the number of changes, odd while one is made
-//! {base}/.memory-tool/conflicts/   contents that a journal could not put in place because of another program
+//! {base}/.memory-tool/conflicts/   what an undone batch could not put back because of another program
 //! ```
 //!
 //! Write access to `.memory-tool` gives control over the files. Therefore it and its directories must belong to this
@@ -17,7 +18,7 @@
 //! source.
 
 use std::collections::HashSet;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::iter;
 use std::path::Path;
@@ -27,15 +28,20 @@ use cap_std::fs::Dir;
 use memory_tool_core::{OpenMode, OpenOptions, StoreError, StorePath, StoredFile};
 
 use crate::cached_read::CachedReader;
+use crate::config::Trust;
 use crate::directories::{
     MEMORIES, PRIVATE, RECORDS, above_root, create_base, directory, directory_or_create, refuse_mount,
 };
 use crate::disk::{self, Rule};
 use crate::failure::{failed, unconfirmed};
+use crate::file_system;
 use crate::handles::Handles;
-use crate::name::Name;
+use crate::journal;
+use crate::name::{Name, is_remnant};
 use crate::open_files::OpenFiles;
+use crate::probe;
 use crate::removal;
+use crate::step::{Step, move_to_free, taken_or_failed};
 use crate::tree::Tree;
 use crate::version_cache::VersionCache;
 
@@ -59,7 +65,7 @@ pub(crate) struct Layout {
     flushed: Mutex<HashSet<StorePath>>,
     cached_reader: CachedReader,
     pub(crate) is_writable: bool,
-    trusts_other_users: bool,
+    trust: Trust,
     pub(crate) max_file_bytes: u64,
     /// Whether the file system is case-insensitive, the default on macOS and Windows.
     ignores_case: bool,
@@ -67,30 +73,45 @@ pub(crate) struct Layout {
 
 impl Layout {
     /// Opens the base directory. In the mode [`OpenMode::Create`], creates it and its directories if they are missing.
-    pub(crate) fn open(base: &Path, options: OpenOptions, trusts_other_users: bool) -> io::Result<Self> {
-        let creates = options.mode == OpenMode::Create;
-        if creates {
-            create_base(base)?;
+    pub(crate) fn open(base: &Path, options: OpenOptions, trust: Trust) -> io::Result<Self> {
+        let is_new = options.mode == OpenMode::Create && create_base(base)?;
+        let opened = Self::open_base(base, options, trust);
+        if opened.is_err() && is_new {
+            let _ = std::fs::remove_dir(base); // fails if it contains a store
         }
+        opened
+    }
+
+    fn open_base(base: &Path, options: OpenOptions, trust: Trust) -> io::Result<Self> {
         let mut layout = Self {
             files: OpenFiles::open(base)?,
             versions: VersionCache::default(),
             flushed: Mutex::default(),
             cached_reader: CachedReader::default(),
             is_writable: matches!(options.mode, OpenMode::Create | OpenMode::Existing),
-            trusts_other_users,
+            trust,
             max_file_bytes: options.max_file_bytes,
             ignores_case: false,
         };
-        if creates {
-            layout.staging_in(&layout.private()?)?;
-            layout.root_or_create(&StorePath::memories())?;
+        if layout.is_writable && !trust.file_system {
+            file_system::check(&*layout.base()?)?;
+        }
+        if options.mode == OpenMode::Create {
+            layout.create()?;
         }
         layout.check()?;
         let base = layout.base()?;
         layout.ignores_case =
             disk::metadata(&base, MEMORIES_IN_CAPITALS)?.is_some() && !disk::lists(&base, MEMORIES_IN_CAPITALS)?;
         Ok(layout)
+    }
+
+    /// Creates missing directories. Tries what a new store needs from its file system.
+    fn create(&self) -> io::Result<()> {
+        let is_new = self.existing_private()?.is_none();
+        let staging = self.staging_in(&self.private()?)?;
+        let memories = self.root_or_create(&StorePath::memories())?;
+        if is_new { refuse_mount(&staging, &memories).and_then(|()| probe::probe(&staging, &memories)) } else { Ok(()) }
     }
 
     /// Checks that there is a store and, for writing, that its directories are on the same mount and under the control
@@ -115,7 +136,7 @@ impl Layout {
 
     /// Checks that no other user can replace or add files, unless they are trusted.
     pub(crate) fn refuse_other_writers(&self) -> io::Result<()> {
-        if self.trusts_other_users {
+        if self.trust.other_users {
             return Ok(());
         }
         let base = self.base()?;
@@ -134,9 +155,24 @@ impl Layout {
         }
     }
 
+    /// The steps of a journal that can be neither completed nor undone.
+    pub(crate) fn stuck_steps(&self) -> io::Result<Vec<Step>> {
+        match self.existing_private()? {
+            Some(private) if journal::is_stuck(&private)? => Ok(journal::read(&private)?.unwrap_or_default()),
+            _ => Ok(Vec::new()),
+        }
+    }
+
     /// The names in the staging directory.
     pub(crate) fn staged(&self) -> io::Result<Vec<OsString>> {
         self.names_in(STAGING)
+    }
+
+    /// Whether a name in the staging directory is left because another program has a removed file open.
+    pub(crate) fn is_held_open(&self, staged: &OsStr) -> io::Result<bool> {
+        let Some(private) = self.existing_private()? else { return Ok(false) };
+        let staging = self.existing_private_directory(&private, STAGING)?;
+        staging.map_or(Ok(false), |staging| disk::holds_remnant(&staging, staged))
     }
 
     /// The names in the directory of contents that were set aside for the operator.
@@ -147,7 +183,7 @@ impl Layout {
     fn names_in(&self, name: Name<'_>) -> io::Result<Vec<OsString>> {
         let Some(private) = self.existing_private()? else { return Ok(Vec::new()) };
         let Some(directory) = self.existing_private_directory(&private, name)? else { return Ok(Vec::new()) };
-        directory.entries()?.map(|entry| entry.map(|entry| entry.file_name())).collect()
+        Ok(disk::entries(&directory)?.into_iter().map(|entry| entry.name).collect())
     }
 
     pub(crate) fn base(&self) -> io::Result<Arc<Dir>> {
@@ -206,7 +242,8 @@ impl Layout {
 
     /// Reads a file without a lock and without waiting for the disk; `None` if that is not possible.
     pub(crate) fn read_cached(&self, path: &StorePath) -> Option<StoredFile> {
-        if self.ignores_case || path.is_record() {
+        let is_remnant = |name: &str| is_remnant(OsStr::new(name));
+        if self.ignores_case || path.is_record() || path.file_name().is_some_and(is_remnant) {
             return None;
         }
         self.cached_reader.read(&self.files, path, self.max_file_bytes, &self.versions)
@@ -256,6 +293,16 @@ impl Layout {
         Ok(())
     }
 
+    /// Moves the directory of a root back from `staging`, unless files were created since it was removed.
+    pub(crate) fn put_root_back(&self, root: &StorePath, staging: &Dir, name: Name<'_>) -> Result<(), StoreError> {
+        const OPERATION: &str = "restoring all files";
+        let above = self.base().and_then(|base| above_root(&base, root)).map_err(|error| failed(OPERATION, error))?;
+        let Some((parent, root_name)) = above else { return Ok(()) };
+        let moved = move_to_free(staging, staging, name, &parent, root_name);
+        moved.map_err(|error| taken_or_failed(root, OPERATION, error))?;
+        disk::sync_directory(&parent).map_err(|error| failed(OPERATION, error))
+    }
+
     /// The directory of the lock and the journal.
     pub(crate) fn private(&self) -> io::Result<Dir> {
         self.private_directory(&*self.base()?, PRIVATE)
@@ -278,9 +325,18 @@ impl Layout {
     }
 
     fn private_directory(&self, parent: &Dir, name: Name<'_>) -> io::Result<Dir> {
-        let opened = directory_or_create(parent, name)?;
-        self.refuse_other_users(&opened, name)?;
-        Ok(opened)
+        if let Some(found) = directory(parent, name)? {
+            self.refuse_other_users(&found, name)?;
+            return Ok(found);
+        }
+        let created = directory_or_create(parent, name)?;
+        match self.refuse_other_users(&created, name) {
+            Err(_) if !disk::keeps_modes(&created)? => {
+                let _ = parent.remove_dir(name);
+                Err(disk::without_modes())
+            }
+            checked => checked.map(|()| created),
+        }
     }
 
     fn existing_private_directory(&self, parent: &Dir, name: Name<'_>) -> io::Result<Option<Dir>> {
@@ -292,7 +348,7 @@ impl Layout {
     }
 
     fn refuse_other_users(&self, directory: &Dir, name: Name<'_>) -> io::Result<()> {
-        if self.trusts_other_users {
+        if self.trust.other_users {
             return Ok(());
         }
         disk::refuse_other_users(directory, &format!("`{name}`"), Rule::Private)

@@ -4,25 +4,50 @@ use memory_tool_core::{Problem, StoreError};
 
 use crate::failure::failed;
 use crate::layout::Layout;
+use crate::step::Step;
 
-/// Reports files that could not be removed, and contents that a journal set aside. The caller holds the lock, so no
-/// change is being made.
+/// Reports a stuck journal, files that could not be removed, and contents that were set aside. The caller holds the
+/// lock, so no change is being made.
 pub(crate) fn problems(layout: &Layout) -> Result<Vec<Problem>, StoreError> {
+    const OPERATION: &str = "listing the private directories";
+    let stuck = layout.stuck_steps().map_err(|error| failed(OPERATION, error))?;
+    if !stuck.is_empty() {
+        return Ok(vec![stuck_problem(&stuck)]); // it needs its staged files
+    }
     let list = || Ok((layout.staged()?, layout.set_aside()?));
-    let (staged, set_aside) = list().map_err(|error| failed("listing the private directories", error))?;
+    let (staged, set_aside) = list().map_err(|error| failed(OPERATION, error))?;
     let staged = staged.iter().map(|name| {
+        let advice = if layout.is_held_open(name).unwrap_or(false) {
+            "another program has the removed file open: close it, and open the store again"
+        } else {
+            "check its owner and permissions, then delete it"
+        };
         Problem::new(format!(
-            "`.memory-tool/staging/{}` is left of a deletion or a failed write and could not be removed: check its \
-             owner and permissions, then delete it",
+            "`.memory-tool/staging/{}` is left of a deletion or a failed write and could not be removed: {advice}",
             name.display()
         ))
     });
     let set_aside = set_aside.iter().map(|name| {
         Problem::new(format!(
-            "`.memory-tool/conflicts/{}` contains text that an interrupted change could not write: move it to a file \
-             of your choice, or delete it",
+            "`.memory-tool/conflicts/{}` contains text that an interrupted change could not put back: move it to a \
+             file of your choice, or delete it",
             name.display()
         ))
     });
     Ok(staged.chain(set_aside).collect())
+}
+
+/// Reports a change that could be neither completed nor undone.
+fn stuck_problem(steps: &[Step]) -> Problem {
+    /// The number of steps that the message names.
+    const MAX_NAMED: usize = 5;
+    let named: Vec<_> = steps.iter().take(MAX_NAMED).map(ToString::to_string).collect();
+    let others = steps.len().saturating_sub(MAX_NAMED);
+    let others = if others > 0 { format!(" and {others} more") } else { String::new() };
+    Problem::new(format!(
+        "an interrupted change can be neither completed nor undone ({}{others}): run `memory-tool run --store DIR < \
+         /dev/null`, which prints the cause, and repeat it when you have removed the cause. If that is impossible, \
+         compare these files with a backup, then move `.memory-tool/stuck` away",
+        named.join(", ")
+    ))
 }

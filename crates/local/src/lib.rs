@@ -2,10 +2,12 @@
 #![doc(test(attr(deny(warnings))))]
 
 mod cached_read;
+mod completion;
 mod config;
 mod directories;
 mod disk;
 mod failure;
+mod file_system;
 #[cfg(any(fuzzing, test))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -18,12 +20,14 @@ mod lock;
 mod locked_files;
 mod name;
 mod open_files;
+mod probe;
 mod removal;
 mod sequence;
 mod step;
 mod store;
 mod transaction;
 mod tree;
+mod undo;
 mod usage_cache;
 mod version_cache;
 mod walk;

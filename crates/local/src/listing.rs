@@ -44,7 +44,7 @@ mod linux {
     use rustix::io::Errno;
 
     use super::{Entry, path_of, unlisted};
-    use crate::name::Name;
+    use crate::name::{Name, is_remnant};
 
     pub(crate) type Handle = OwnedFd;
 
@@ -120,7 +120,8 @@ mod linux {
                 let kind = entry.file_type();
                 let may_be_listed = matches!(kind, FileType::RegularFile | FileType::Directory | FileType::Unknown);
                 let name = entry.file_name().to_bytes();
-                if may_be_listed && !matches!(name, b"." | b"..") {
+                let is_remnant = kind != FileType::Directory && is_remnant(OsStr::from_bytes(name));
+                if may_be_listed && !is_remnant && !matches!(name, b"." | b"..") {
                     let start = self.names.len();
                     self.names.extend_from_slice(name);
                     self.found.push((kind, start..self.names.len()));
@@ -187,7 +188,7 @@ mod portable {
 
     use super::{Entry, path_of};
     use crate::disk::{self, EntryKind};
-    use crate::name::Name;
+    use crate::name::{Name, is_remnant};
 
     pub(crate) type Handle = Dir;
 
@@ -243,7 +244,7 @@ mod portable {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None), // another program removed it
                 metadata => metadata?,
             };
-            if !metadata.is_file() {
+            if !metadata.is_file() || is_remnant(&entry.file_name()) {
                 return Ok(None);
             }
             Ok(Some(path.map_or_else(

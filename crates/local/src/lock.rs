@@ -8,9 +8,13 @@ use std::time::{Duration, Instant};
 
 use crate::handles::Handles;
 use crate::layout::Layout;
+use crate::sequence::Sequence;
 
 /// The delay between two attempts: initial and maximum.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(50), Duration::from_millis(5));
+
+/// The delay between two looks for other views.
+const VIEW_PAUSE: Duration = Duration::from_millis(50);
 
 /// The mode of a lock.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -45,6 +49,22 @@ impl<'a> Lock<'a> {
                 lock.note_failed();
             }
             refuse_after(deadline)?;
+        }
+    }
+
+    /// The number of the last change. Waits while programs in another view of the directory change the store, because
+    /// they do not see the lock.
+    pub(crate) fn last_change(&self, sequence: &Sequence, deadline: Option<Instant>) -> io::Result<u64> {
+        loop {
+            if let Some(number) = sequence.read_in_view()? {
+                return Ok(number);
+            }
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                let message = "another program changes this directory through another mount, which does not share \
+                               locks: let all programs use the same mount";
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+            }
+            std::thread::sleep(VIEW_PAUSE);
         }
     }
 

@@ -62,12 +62,48 @@ impl<'a> Name<'a> {
         }
     }
 
+    /// Whether every file system takes the name.
+    pub(crate) fn is_portable(self) -> bool {
+        self.as_os_str().to_str().is_some_and(is_portable)
+    }
+
     pub(crate) fn as_os_str(self) -> &'a OsStr {
         match self.0 {
             Text::Utf8(name) => OsStr::new(name),
             Text::Os(name) => name,
         }
     }
+}
+
+/// Whether FUSE or NFS gave the name to a file that was removed while a program had it open. Such a file is not part of
+/// the memory, and disappears when the program closes it.
+pub(crate) fn is_remnant(name: &OsStr) -> bool {
+    const PREFIXES: [&[u8]; 2] = [b".fuse_hidden", b".nfs"];
+    const MIN_DIGITS: usize = 16;
+    let name = name.as_encoded_bytes();
+    let digits = PREFIXES.iter().find_map(|prefix| name.strip_prefix(*prefix));
+    digits.is_some_and(|digits| digits.len() >= MIN_DIGITS && digits.iter().all(u8::is_ascii_hexdigit))
+}
+
+/// Names without an extension that Windows and its file systems reserve, in lower case.
+const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
+
+/// Whether Windows reserves the name for a device.
+pub(crate) fn is_device(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default().trim_end().to_lowercase();
+    let is_port = (stem.starts_with("com") || stem.starts_with("lpt")) && stem.chars().count() == 4;
+    is_port || DEVICES.contains(&stem.as_str())
+}
+
+/// Whether every file system takes the name.
+fn is_portable(name: &str) -> bool {
+    /// Encrypting file systems store names of this length in 255 bytes.
+    const MAX_BYTES: usize = 140;
+    name.len() <= MAX_BYTES
+        && name.starts_with(|first: char| first.is_ascii_alphanumeric())
+        && !name.ends_with('.')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+        && !is_device(name)
 }
 
 impl AsRef<Path> for Name<'_> {
@@ -132,6 +168,29 @@ mod tests {
         }
         for path in ["", ".", "..", "/", "/a", "a/", "a/b", "a/.", "./a", "../a", "a/..", "a\0", "a//"] {
             assert_eq!(Name::parse(OsStr::new(path)).unwrap_err().kind(), io::ErrorKind::InvalidFilename, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_removed_files_that_are_open_are_recognized() {
+        for name in [".fuse_hidden0000000c00000003", ".nfs000000000123456700000001"] {
+            assert!(is_remnant(OsStr::new(name)), "{name}");
+        }
+        for name in [".fuse_hidden", ".nfs0001", ".fuse_hidden0000000c0000000x", "nfs000000000123456700000001", ""] {
+            assert!(!is_remnant(OsStr::new(name)), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_names_that_every_file_system_takes_are_portable() {
+        let (longest, longer) = ("x".repeat(140), "x".repeat(141));
+        for name in ["a", "Notes.md", "2026-01-01_a.txt", "console.md", &longest] {
+            assert!(is_portable(name), "{name}");
+        }
+        for name in
+            ["", ".hidden", ".wh.x", "a:b", "a b", "what?", "é", "notes.", "con", "Con.md", "LPT1.txt", "-a", &longer]
+        {
+            assert!(!is_portable(name), "{name}");
         }
     }
 

@@ -82,8 +82,7 @@ mod unix {
             let unwritable = (!is_writable).then_some("this process cannot write to its directory");
             let opened = Arc::new(opened);
             let mut subdirectories = Vec::new();
-            for entry in opened.entries()? {
-                let entry = entry?.file_name();
+            for disk::DirectoryEntry { name: entry, .. } in disk::entries(&opened)? {
                 let Some(found) = Facts::of(&opened, Name::parse(&entry)?)? else { continue };
                 let path = self.path.join(entry);
                 refuse(unwritable.or_else(|| found.obstacle(user, &above)), &path)?;

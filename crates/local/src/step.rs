@@ -1,5 +1,6 @@
 //! [`Step`]: one change of a batch, and how it is applied.
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -16,8 +17,8 @@ use crate::tree::{Location, Resolution};
 
 /// A change whose new contents, if any, are already on the disk.
 ///
-/// A step can be repeated: parts that are already done are skipped. Files that another program wrote in the meantime
-/// are detected and never overwritten. Only a removal applies to any version.
+/// A step can be repeated: parts that are already done are skipped. A step of a journal can also be undone. Files that
+/// another program wrote in the meantime are detected and never overwritten. Only a removal applies to any version.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Step {
@@ -26,6 +27,8 @@ pub(crate) enum Step {
         path: StorePath,
         staged: TemporaryName,
         replaces: Option<Vec<u8>>,
+        /// How to undo the step. Only a journal needs it.
+        undo: Option<UndoWrite>,
         /// The access rights of the replaced file, which the staged file has too.
         #[serde(skip)]
         access: Option<FileAccess>,
@@ -36,6 +39,16 @@ pub(crate) enum Step {
     Rename { from: StorePath, to: StorePath },
 }
 
+/// The data for undoing a write.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct UndoWrite {
+    /// The name of the replaced file in the staging directory.
+    pub(crate) kept: TemporaryName,
+    /// The version of the new contents.
+    pub(crate) written: Vec<u8>,
+}
+
 impl Step {
     /// Applies the change. An error after it took effect has an unknown outcome; after any other error, nothing has
     /// changed.
@@ -44,19 +57,32 @@ impl Step {
             files.layout.check_records().map_err(|error| failed("changing a record", error))?;
         }
         match self {
-            Self::Write { path, staged, replaces, access } => write(files, path, staged, replaces.as_deref(), *access),
+            Self::Write { path, staged, replaces, undo, access } => {
+                let kept = undo.as_ref().map(|undo| &undo.kept);
+                write(files, path, staged, replaces.as_deref().map(|version| (version, kept)), *access)
+            }
             Self::Remove { path, removed: Some(removed) } => remove(files, path, removed),
             Self::Remove { path, removed: None } => remove_file(files, path),
             Self::Rename { from, to } => rename(files, from, to),
         }
     }
 
-    /// The name of the step in the staging directory, if it has one.
-    pub(crate) fn temporary_name(&self) -> Option<&TemporaryName> {
+    /// The names of the step in the staging directory.
+    pub(crate) fn temporary_names(&self) -> impl Iterator<Item = &TemporaryName> {
+        let [first, second] = match self {
+            Self::Write { staged, undo, .. } => [Some(staged), undo.as_ref().map(|undo| &undo.kept)],
+            Self::Remove { removed, .. } => [removed.as_ref(), None],
+            Self::Rename { .. } => [None, None],
+        };
+        first.into_iter().chain(second)
+    }
+
+    /// Whether the step can be part of a journal.
+    pub(crate) fn can_be_undone(&self) -> bool {
         match self {
-            Self::Write { staged, .. } => Some(staged),
-            Self::Remove { removed, .. } => removed.as_ref(),
-            Self::Rename { .. } => None,
+            Self::Write { undo, .. } => undo.is_some(),
+            Self::Remove { removed, .. } => removed.is_some(),
+            Self::Rename { .. } => true,
         }
     }
 
@@ -82,11 +108,11 @@ impl Step {
         }
     }
 
-    /// Checks that the staged contents are a regular file. They are missing if the step was already done.
+    /// Checks that the staged contents and the kept file are regular files, if they exist.
     pub(crate) fn check_staged(&self, files: &LockedFiles<'_>) -> io::Result<()> {
-        self.staged()
-            .map_or(Ok(true), |staged| disk::has_private_file(files.staging()?, staged.as_name(), "staging"))
-            .map(drop)
+        let Self::Write { staged, undo, .. } = self else { return Ok(()) };
+        disk::has_private_file(files.staging()?, staged.as_name(), "staging")?;
+        undo.as_ref().map_or(Ok(()), |undo| disk::check_regular(files.staging()?, undo.kept.as_name()))
     }
 
     /// Checks that a file or directory that is moved to the staging directory can be removed there.
@@ -101,26 +127,32 @@ impl Step {
     /// invisible, because a directory without files does not exist.
     pub(crate) fn prepare(&self, files: &LockedFiles<'_>) -> Result<(), StoreError> {
         match self {
-            Self::Write { path, .. } => check_usable(files, prepare_parent(files, path)?.as_ref()),
-            Self::Remove { path, .. } => check_directory_of(files, path),
+            Self::Write { path, replaces: None, .. } => prepare_new(files, path),
+            Self::Write { path, .. } | Self::Remove { path, .. } => check_old(files, path),
             Self::Rename { from, to } => {
-                check_directory_of(files, from)?;
-                check_usable(files, prepare_parent(files, to)?.as_ref())
+                check_old(files, from)?;
+                prepare_new(files, to)
             }
         }
     }
 }
 
-/// Whether the failure is temporary, such as a full disk, so that the step can be retried later.
-pub(crate) fn is_transient(error: &StoreError) -> bool {
-    matches!(error, StoreError::Failure { kind, .. } if *kind != ErrorKind::AccessDenied)
+/// For the operator.
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Write { path, .. } => write!(f, "the write of {path}"),
+            Self::Remove { path, .. } => write!(f, "the removal of {path}"),
+            Self::Rename { from, to } => write!(f, "the rename of {from} to {to}"),
+        }
+    }
 }
 
 fn write(
     files: &LockedFiles<'_>,
     path: &StorePath,
     staged: &TemporaryName,
-    replaces: Option<&[u8]>,
+    replaces: Option<(&[u8], Option<&TemporaryName>)>,
     access: Option<FileAccess>,
 ) -> Result<(), StoreError> {
     const OPERATION: &str = "moving a file into place";
@@ -128,25 +160,36 @@ fn write(
         return Ok(());
     }
     let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
-    let (directory, parent, moved) = match replaces {
-        Some(version) => {
+    let (directory, parent) = match replaces {
+        Some((version, kept)) => {
             let Some((directory, parent)) = parent_at_version(files, path, version, access)? else {
                 return Err(StoreError::VersionMismatch { path: path.clone() });
             };
+            kept.map_or(Ok(()), |kept| keep(files, path, &parent, kept))?;
             let moved = disk::rename_over(staging, staged.as_name(), &parent, Name::of(path)?);
-            (directory, parent, moved)
+            moved.map_err(|error| unmovable(&parent, path, OPERATION, error))?;
+            (directory, parent)
         }
         None => {
             let (directory, parent) = open_or_create_parent(files, path)?;
-            let moved = move_to_free(staging, staged.as_name(), &parent, Name::of(path)?);
-            (directory, parent, moved)
+            let moved = move_to_free(staging, staging, staged.as_name(), &parent, Name::of(path)?);
+            moved.map_err(|error| refused(path, OPERATION, error))?;
+            (directory, parent)
         }
     };
-    moved.map_err(|error| refused(path, OPERATION, error))?;
     files.note_moved(staged);
     files.tree.forget_version(path);
     files.flush_later(directory, parent);
     Ok(())
+}
+
+/// Keeps a file that is about to be replaced.
+fn keep(files: &LockedFiles<'_>, path: &StorePath, parent: &Dir, kept: &TemporaryName) -> Result<(), StoreError> {
+    const OPERATION: &str = "keeping the replaced file";
+    files.clear_later(kept);
+    let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
+    let done = disk::keep_file(parent, Name::of(path)?, staging, kept.as_name());
+    done.map_err(|error| unmovable(parent, path, OPERATION, error))
 }
 
 /// The parent directory of a file; `None` if the file does not have the version or other access rights.
@@ -171,13 +214,17 @@ fn is_already_moved(
     Ok(files.is_recovering.get() && !is_in_staging(files, staged, operation)?)
 }
 
-fn is_in_staging(files: &LockedFiles<'_>, name: &TemporaryName, operation: &'static str) -> Result<bool, StoreError> {
+pub(crate) fn is_in_staging(
+    files: &LockedFiles<'_>,
+    name: &TemporaryName,
+    operation: &'static str,
+) -> Result<bool, StoreError> {
     let found = files.staging().and_then(|staging| disk::metadata(staging, name.as_name()));
     Ok(found.map_err(|error| failed(operation, error))?.is_some())
 }
 
 /// Whether there is a file or directory that is about to be moved.
-fn is_present(files: &LockedFiles<'_>, path: &StorePath) -> Result<bool, StoreError> {
+pub(crate) fn is_present(files: &LockedFiles<'_>, path: &StorePath) -> Result<bool, StoreError> {
     let found = files.tree.find(path)?;
     files.tree.forget_entries();
     if matches!(found, Location::Directory) {
@@ -200,7 +247,7 @@ fn remove(files: &LockedFiles<'_>, path: &StorePath, removed: &TemporaryName) ->
     };
     if let Some(directory) = files.tree.open_directory(&parent)? {
         let moved = disk::rename_new(&directory, Name::of(path)?, staging, removed.as_name());
-        moved.map_err(|error| failed(OPERATION, error))?;
+        moved.map_err(|error| unmovable(&directory, path, OPERATION, error))?;
         files.flush_later(parent, directory);
     }
     files.prune_later(path);
@@ -215,7 +262,7 @@ fn remove_file(files: &LockedFiles<'_>, path: &StorePath) -> Result<(), StoreErr
     let directory = files.tree.open_directory(&parent)?.ok_or_else(missing)?;
     directory.remove_file(Name::of(path)?).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => missing(),
-        _ => failed("removing a file", error),
+        _ => unmovable(&directory, path, "removing a file", error),
     })?;
     files.tree.forget_entries();
     files.flush_later(parent, directory);
@@ -231,8 +278,11 @@ fn rename(files: &LockedFiles<'_>, from: &StorePath, to: &StorePath) -> Result<(
     }
     if let Some(from_directory) = files.tree.open_directory(&parent)? {
         let (directory, to_directory) = open_or_create_parent(files, to)?;
-        let moved = move_to_free(&from_directory, Name::of(from)?, &to_directory, Name::of(to)?);
-        moved.map_err(|error| refused(to, OPERATION, error))?;
+        let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
+        let moved = move_to_free(staging, &from_directory, Name::of(from)?, &to_directory, Name::of(to)?);
+        moved.map_err(|error| {
+            if is_mounted(&from_directory, from, &error) { mounted(from) } else { refused(to, OPERATION, error) }
+        })?;
         files.flush_later(directory, to_directory);
         files.flush_later(parent.clone(), from_directory);
     }
@@ -243,26 +293,41 @@ fn rename(files: &LockedFiles<'_>, from: &StorePath, to: &StorePath) -> Result<(
 }
 
 /// Moves an entry to a name that is free except for empty directories, which are removed.
-fn move_to_free(from: &Dir, from_name: Name<'_>, to: &Dir, to_name: Name<'_>) -> io::Result<()> {
+pub(crate) fn move_to_free(
+    staging: &Dir,
+    from: &Dir,
+    from_name: Name<'_>,
+    to: &Dir,
+    to_name: Name<'_>,
+) -> io::Result<()> {
     match disk::rename_new(from, from_name, to, to_name) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && disk::remove_empty_directories(to, to_name)? => {
+        Err(error)
+            if error.kind() == io::ErrorKind::AlreadyExists && disk::clear_empty_directories(staging, to, to_name)? =>
+        {
             disk::rename_new(from, from_name, to, to_name)
         }
         moved => moved,
     }
 }
 
-/// Opens the parent directory of `path` or creates it, and removes empty directories at `path`. This is invisible until
-/// `path` exists.
-fn prepare_parent(files: &LockedFiles<'_>, path: &StorePath) -> Result<Arc<Dir>, StoreError> {
+/// Opens the parent directory of a new path or creates it, removes empty directories at the path, and checks that the
+/// file system takes it. This is invisible until the path exists.
+fn prepare_new(files: &LockedFiles<'_>, path: &StorePath) -> Result<(), StoreError> {
+    const OPERATION: &str = "preparing a path";
     let (_, parent) = open_or_create_parent(files, path)?;
-    let removed = disk::remove_empty_directories(&parent, Name::of(path)?);
-    removed.map_err(|error| failed("removing an empty directory", error))?;
-    Ok(parent)
+    let name = Name::of(path)?;
+    let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
+    disk::clear_empty_directories(staging, &parent, name).map_err(|error| failed(OPERATION, error))?;
+    check_usable(files, &parent)?;
+    let proved = disk::prove_name(staging, &parent, name);
+    proved.map_err(|error| refused(path, OPERATION, error))
 }
 
 /// Opens the parent directory of `path`, and returns its path too. Creates missing directories.
-fn open_or_create_parent(files: &LockedFiles<'_>, path: &StorePath) -> Result<(StorePath, Arc<Dir>), StoreError> {
+pub(crate) fn open_or_create_parent(
+    files: &LockedFiles<'_>,
+    path: &StorePath,
+) -> Result<(StorePath, Arc<Dir>), StoreError> {
     const OPERATION: &str = "creating a directory";
     let directory = path.parent().unwrap_or_else(|| path.root_above());
     let opened = match resolve_or_create_root(files, &directory)? {
@@ -295,11 +360,15 @@ fn make_directory(files: &LockedFiles<'_>, parent: Arc<Dir>, path: &StorePath) -
     disk::open_directory(&parent, name).map(Arc::new)
 }
 
-fn check_directory_of(files: &LockedFiles<'_>, path: &StorePath) -> Result<(), StoreError> {
+/// Checks that an entry can be moved away.
+fn check_old(files: &LockedFiles<'_>, path: &StorePath) -> Result<(), StoreError> {
     let Some(parent) = path.parent() else { return Ok(()) };
-    match files.tree.open_directory(&parent)? {
-        Some(directory) => check_usable(files, &directory),
-        None => Ok(()),
+    let Some(directory) = files.tree.open_directory(&parent)? else { return Ok(()) };
+    check_usable(files, &directory)?;
+    match disk::is_mount_point(&directory, Name::of(path)?) {
+        Ok(false) => Ok(()),
+        Ok(true) => Err(mounted(path)),
+        Err(error) => Err(failed("checking what is changed", error)),
     }
 }
 
@@ -320,8 +389,32 @@ fn check_usable(files: &LockedFiles<'_>, directory: &Dir) -> Result<(), StoreErr
     checked.map_err(|error| failed("checking a directory", error))
 }
 
-/// The error for a path that could not be created. Another program may have just created it.
+/// The error for an entry that could not be moved or replaced.
+fn unmovable(directory: &Dir, path: &StorePath, operation: &'static str, error: io::Error) -> StoreError {
+    if is_mounted(directory, path, &error) { mounted(path) } else { taken_or_failed(path, operation, error) }
+}
+
+/// Whether the entry could not be moved because something is mounted on it.
+fn is_mounted(directory: &Dir, path: &StorePath, error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::CrossesDevices | io::ErrorKind::ResourceBusy)
+        && Name::of(path).is_ok_and(|name| disk::is_mount_point(directory, name).unwrap_or(false))
+}
+
+fn mounted(path: &StorePath) -> StoreError {
+    let reason = format!("{path} is a separate mount, so it cannot be edited, renamed or deleted here.");
+    StoreError::refused(path, "mount", reason)
+}
+
+/// The error for a path that could not be created.
 fn refused(path: &StorePath, operation: &'static str, error: io::Error) -> StoreError {
+    if disk::is_refused_name(&error) && !Name::of(path).is_ok_and(Name::is_portable) {
+        return StoreError::failure(ErrorKind::UnsupportedName, operation, error);
+    }
+    taken_or_failed(path, operation, error)
+}
+
+/// The error for a path that another program may have just created.
+pub(crate) fn taken_or_failed(path: &StorePath, operation: &'static str, error: io::Error) -> StoreError {
     match error.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::IsADirectory => {
             StoreError::AlreadyExists { path: path.clone() }

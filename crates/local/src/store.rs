@@ -98,13 +98,13 @@ impl LocalStore {
     }
 
     pub(crate) async fn open_with(builder: LocalStoreBuilder) -> Result<Self, OpenError> {
-        let LocalStoreBuilder { base, options, trusts_other_users } = builder;
+        let LocalStoreBuilder { base, options, trust } = builder;
         let OpenOptions { mode, timeout, .. } = options;
         let opened = base.clone();
         let permit = OPERATIONS.acquire().await;
         let inner = spawn_blocking(move || {
             let _permit = permit;
-            let layout = Layout::open(&opened, options, trusts_other_users)?;
+            let layout = Layout::open(&opened, options, trust)?;
             let inner = Inner { layout, usage_cache: Mutex::default(), timeout };
             inner.remove_leftovers();
             Ok(inner)
@@ -296,6 +296,7 @@ fn open_kind(error: &io::Error, mode: OpenMode) -> ErrorKind {
         // In this mode the missing directory is an ancestor of the store.
         io::ErrorKind::NotFound if mode != OpenMode::Create => ErrorKind::NotFound,
         io::ErrorKind::NotADirectory | io::ErrorKind::CrossesDevices => ErrorKind::Invalid,
+        io::ErrorKind::Unsupported => ErrorKind::Unsupported,
         _ => failure::kind(error),
     }
 }
@@ -329,7 +330,7 @@ impl Inner {
     }
 
     fn begin(&self, deadline: Option<Instant>) -> Result<Transaction<'_>, StoreError> {
-        Transaction::begin(&self.layout, self.lock(Mode::Exclusive, deadline)?)
+        Transaction::begin(&self.layout, self.lock(Mode::Exclusive, deadline)?, deadline)
     }
 
     /// Removes the files that an earlier process left in the staging directory. If this fails, or another process
@@ -405,22 +406,27 @@ impl Inner {
     }
 
     /// Takes the shared lock on a store that could not be recovered, perhaps because its disk is read-only. It can be
-    /// read unless a batch is pending.
+    /// read unless its journal is invalid, or was not tried.
     fn lock_unrecovered(&self, error: StoreError, deadline: Option<Instant>) -> Result<Lock<'_>, StoreError> {
         let lock = self.lock(Mode::Shared, deadline)?;
         match journal::is_pending(&lock.private) {
             Ok(false) => Ok(lock),
+            Ok(true) if error.kind() != ErrorKind::Damaged && journal::is_stuck(&lock.private).unwrap_or(false) => {
+                Ok(lock)
+            }
             Ok(true) | Err(_) => Err(error),
         }
     }
 
-    /// Fails if an interrupted batch is pending. An invalid journal is reported as damaged.
+    /// Fails if an interrupted batch is pending, unless it is stuck. An invalid journal is reported as damaged.
     fn refuse_pending_journal(&self) -> Result<(), StoreError> {
-        let private = self.layout.existing_private();
-        let found = private.and_then(|private| private.map_or(Ok(None), |private| journal::read(&private)));
-        match found.map_err(|error| failed("reading the journal", error))? {
-            Some(_) => Err(StoreError::failure(ErrorKind::Busy, "reading", InterruptedBatch)),
-            None => Ok(()),
+        let check = || {
+            let Some(private) = self.layout.existing_private()? else { return Ok(true) };
+            Ok(journal::read(&private)?.is_none() || journal::is_stuck(&private)?)
+        };
+        match check().map_err(|error| failed("reading the journal", error))? {
+            true => Ok(()),
+            false => Err(StoreError::failure(ErrorKind::Busy, "reading", InterruptedBatch)),
         }
     }
 }

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use crate::directories;
 use crate::disk::{self, Content, EntryKind, FileAccess, FileStamp};
 use crate::failure::failed;
-use crate::name::Name;
+use crate::name::{Name, is_remnant};
 use crate::version_cache::VersionCache;
 use crate::walk::Walk;
 
@@ -275,6 +275,25 @@ impl<'a> Tree<'a> {
         Walk::new(Box::new(|path| self.open_directory(path)), directory.clone())
     }
 
+    /// The files under a directory that is moved one file at a time. Refused if it contains links or other items, which
+    /// would stay behind.
+    pub(crate) fn files_to_move(&self, directory: &StorePath) -> Result<Vec<StorePath>, StoreError> {
+        let mut walk = self.files_under(directory);
+        let files = walk.by_ref().map(|file| file.map(|file| file.path)).collect::<Result<Vec<_>, _>>()?;
+        let has_special = || match self.open_directory(directory)? {
+            Some(opened) => disk::contains_special(&opened).map_err(|error| failed("listing a directory", error)),
+            None => Ok(false),
+        };
+        if walk.into_unlisted().is_empty() && !has_special()? {
+            return Ok(files);
+        }
+        let reason = format!(
+            "The directory {directory} cannot be moved or deleted as a whole here, because it contains items that are \
+             not files. Move or delete its files one by one."
+        );
+        Err(StoreError::refused(directory, "file-system", reason))
+    }
+
     /// The usage at and under `path`.
     pub(crate) fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
         match self.find(path)? {
@@ -291,6 +310,7 @@ impl<'a> Tree<'a> {
         let found = match disk::entry_kind(directory, name).map_err(|error| failed(OPERATION, error))? {
             EntryKind::Absent => return Ok(PathEntry::Absent),
             EntryKind::Directory(directory) => PathEntry::Directory(directory),
+            EntryKind::File(_) if is_remnant(name.as_os_str()) => return Ok(PathEntry::Absent),
             EntryKind::File(stamp) => PathEntry::File(stamp),
             EntryKind::Link => return Err(StoreError::SymbolicLink { path: path.clone() }),
             EntryKind::Special => return Err(StoreError::NotARegularFile { path: path.clone() }),

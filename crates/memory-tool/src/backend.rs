@@ -143,8 +143,10 @@ impl StoreUrl {
                 memory_tool_local::LocalStore::builder(path).options(options).open().await.map(Backend::Local)
             }
             #[cfg(feature = "local")]
-            Self::SharedDirectory(path) => {
-                let builder = memory_tool_local::LocalStore::builder(path).options(options).trust_other_users();
+            Self::TrustedDirectory { path, other_users, file_system } => {
+                let builder = memory_tool_local::LocalStore::builder(path).options(options);
+                let builder = if *other_users { builder.trust_other_users() } else { builder };
+                let builder = if *file_system { builder.trust_file_system() } else { builder };
                 builder.open().await.map(Backend::Local)
             }
             #[cfg(feature = "sqlite")]
@@ -193,7 +195,7 @@ impl StoreUrl {
     /// The feature that opening the URL requires, or an empty string.
     pub(crate) fn feature(&self) -> &'static str {
         match self {
-            Self::Local(_) | Self::SharedDirectory(_) => "local",
+            Self::Local(_) | Self::TrustedDirectory { .. } => "local",
             Self::Sqlite { .. } => "sqlite",
             Self::Postgres { .. } => "postgres",
             Self::Bucket { url } => match scheme_of(url).as_str() {

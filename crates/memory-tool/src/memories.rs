@@ -23,7 +23,11 @@ impl StoreUrl {
             Self::Postgres { url, .. } => Some(Self::Postgres { url: url.clone(), memory: name.to_owned() }),
             _ if !is_segment => None,
             Self::Local(path) => Some(Self::Local(path.join(name))),
-            Self::SharedDirectory(path) => Some(Self::SharedDirectory(path.join(name))),
+            Self::TrustedDirectory { path, other_users, file_system } => Some(Self::TrustedDirectory {
+                path: path.join(name),
+                other_users: *other_users,
+                file_system: *file_system,
+            }),
             Self::Bucket { url } => {
                 Some(Self::Bucket { url: format!("{}/{}", url.trim_end_matches('/'), escape(name.as_bytes())) })
             }
@@ -35,7 +39,7 @@ impl StoreUrl {
     pub fn name(&self) -> Option<String> {
         match self {
             Self::Sqlite { memory, .. } | Self::Postgres { memory, .. } => Some(memory.clone()),
-            Self::Local(path) | Self::SharedDirectory(path) => path.file_name()?.to_str().map(str::to_owned),
+            Self::Local(path) | Self::TrustedDirectory { path, .. } => path.file_name()?.to_str().map(str::to_owned),
             Self::Bucket { url } => {
                 let name = url.trim_end_matches('/').rsplit('/').next()?;
                 Some(percent_encoding::percent_decode_str(name).decode_utf8().ok()?.into_owned())
@@ -53,7 +57,7 @@ impl StoreUrl {
     pub async fn memories(&self, options: OpenOptions) -> Result<Vec<Self>, OpenError> {
         match self {
             #[cfg(feature = "local")]
-            Self::Local(_) | Self::SharedDirectory(_) => local::memories(self.clone()).await,
+            Self::Local(_) | Self::TrustedDirectory { .. } => local::memories(self.clone()).await,
             #[cfg(feature = "sqlite")]
             Self::Sqlite { path, .. } => {
                 let builder = memory_tool_sqlite::SqliteStore::builder(path);
@@ -113,7 +117,7 @@ mod local {
     }
 
     fn find(url: &StoreUrl) -> io::Result<Vec<StoreUrl>> {
-        let (StoreUrl::Local(path) | StoreUrl::SharedDirectory(path)) = url else { return Ok(Vec::new()) };
+        let (StoreUrl::Local(path) | StoreUrl::TrustedDirectory { path, .. }) = url else { return Ok(Vec::new()) };
         let mut names: Vec<_> =
             path.read_dir()?.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort_unstable();

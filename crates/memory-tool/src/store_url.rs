@@ -16,8 +16,9 @@ use crate::redaction::{redact_credentials, redact_host, redact_parameter};
 /// The name of the memory in a database if the URL contains no name.
 pub(crate) const DEFAULT_MEMORY: &str = "default";
 
-/// The query of a `file:` URL whose directory other users may change.
-const TRUST: &str = "trust_other_users=true";
+/// The parameters of a `file:` URL.
+const TRUST_USERS: &str = "trust_other_users=true";
+const TRUST_FILE_SYSTEM: &str = "trust_file_system=true";
 
 /// The path or URL of a store.
 ///
@@ -26,6 +27,7 @@ const TRUST: &str = "trust_other_users=true";
 /// | `memory`, `/srv/memory`, `./a:b` | a local directory |
 /// | `file:memory`, `file:///srv/my%20memory` | a local directory |
 /// | `file:///srv/team?trust_other_users=true` | a local directory that other users can write to |
+/// | `file:///mnt/nas?trust_file_system=true` | a directory on a network file system, which this machine alone uses |
 /// | `sqlite:memory.db`, `sqlite:///srv/memory.db?memory=alice` | a memory in a SQLite database, by default `default` |
 /// | `postgres://user@host/database?memory=alice` | a memory in a PostgreSQL database, by default `default` |
 /// | `s3://bucket/prefix` | a prefix in a bucket of Amazon S3 or a compatible service |
@@ -64,8 +66,15 @@ const TRUST: &str = "trust_other_users=true";
 pub enum StoreUrl {
     /// A local directory. Requires the `local` feature.
     Local(PathBuf),
-    /// A local directory that other users may own or write to. Requires the `local` feature.
-    SharedDirectory(PathBuf),
+    /// A local directory that does not meet all requirements. Requires the `local` feature.
+    TrustedDirectory {
+        /// The directory.
+        path: PathBuf,
+        /// Whether other users may own it or write to it.
+        other_users: bool,
+        /// Whether it may be on a network file system.
+        file_system: bool,
+    },
     /// A memory in a SQLite database. Requires the `sqlite` feature.
     Sqlite {
         /// The path of the database.
@@ -129,7 +138,13 @@ impl fmt::Display for StoreUrl {
         match self {
             Self::Local(path) if path.as_os_str().is_empty() => f.write_str("file:."),
             Self::Local(path) => write!(f, "file:{}", PathInUrl(path.as_os_str())),
-            Self::SharedDirectory(path) => write!(f, "{}?{TRUST}", Self::Local(path.clone())),
+            Self::TrustedDirectory { path, other_users, file_system } => {
+                let trusted = [(*other_users, TRUST_USERS), (*file_system, TRUST_FILE_SYSTEM)];
+                let query: Vec<_> =
+                    trusted.iter().filter(|(is_trusted, _)| *is_trusted).map(|(_, text)| *text).collect();
+                let separator = if query.is_empty() { "" } else { "?" };
+                write!(f, "{}{separator}{}", Self::Local(path.clone()), query.join("&"))
+            }
             Self::Sqlite { path, memory } => {
                 write!(f, "sqlite:{}?memory={}", PathInUrl(path.as_os_str()), escape(memory.as_bytes()))
             }
@@ -281,9 +296,22 @@ fn parse_file_url(location: &[u8]) -> Result<StoreUrl, StoreUrlError> {
     refuse_reserved(location, b"#")?;
     match split_at(location, b'?') {
         (path, None) => parse_path(path).map(StoreUrl::Local),
-        (path, Some(query)) if query == TRUST.as_bytes() => parse_path(path).map(StoreUrl::SharedDirectory),
-        (_, Some(_)) => Err(StoreUrlError::QueryOrFragment),
+        (path, Some(query)) => parse_trust(parse_path(path)?, query),
     }
+}
+
+/// Parses the query of a `file:` URL.
+fn parse_trust(path: PathBuf, query: &[u8]) -> Result<StoreUrl, StoreUrlError> {
+    let (mut other_users, mut file_system) = (false, false);
+    for parameter in query.split(|&byte| byte == b'&') {
+        let trusted = match str::from_utf8(parameter) {
+            Ok(TRUST_USERS) => &mut other_users,
+            Ok(TRUST_FILE_SYSTEM) => &mut file_system,
+            _ => return Err(StoreUrlError::QueryOrFragment),
+        };
+        *trusted = true;
+    }
+    Ok(StoreUrl::TrustedDirectory { path, other_users, file_system })
 }
 
 /// Parses the part after `sqlite:`.
@@ -616,9 +644,15 @@ mod tests {
 
     #[test]
     fn display_round_trips() {
-        let shared = StoreUrl::SharedDirectory("/srv/a?b".into());
-        assert_eq!(shared.to_string(), "file:///srv/a%3Fb?trust_other_users=true");
-        assert_eq!(shared.to_string().parse(), Ok(shared));
+        for (other_users, file_system, query) in [
+            (true, false, "trust_other_users=true"),
+            (false, true, "trust_file_system=true"),
+            (true, true, "trust_other_users=true&trust_file_system=true"),
+        ] {
+            let trusted = StoreUrl::TrustedDirectory { path: "/srv/a?b".into(), other_users, file_system };
+            assert_eq!(trusted.to_string(), format!("file:///srv/a%3Fb?{query}"));
+            assert_eq!(trusted.to_string().parse(), Ok(trusted));
+        }
         assert_eq!(StoreUrl::Local(PathBuf::new()).to_string().parse(), Ok(StoreUrl::Local(".".into())));
         let odd = [
             " ",
@@ -771,6 +805,7 @@ mod tests {
             ("file:a%%41", StoreUrlError::Percent),
             ("file:a?b", StoreUrlError::QueryOrFragment),
             ("file:a?trust_other_users=false", StoreUrlError::QueryOrFragment),
+            ("file:a?trust_other_users=true&b", StoreUrlError::QueryOrFragment),
             ("file:?trust_other_users=true", StoreUrlError::Empty),
             ("file:a#b", StoreUrlError::QueryOrFragment),
             ("file:a%00b", StoreUrlError::UnsupportedPath),

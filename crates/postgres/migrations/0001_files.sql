@@ -1,4 +1,9 @@
 -- The files and records of all memories. `{schema}` is the quoted name of the schema.
+--
+-- Each statement of a store is one call of a function, and each change one transaction. All functions are volatile,
+-- although some only read: proxies send calls of other functions to replicas. A proxy that sends one there anyway gets
+-- the error MT001. The search path is fixed, so that no function or operator of another role can take part. Plans are
+-- generic, because the server would otherwise plan statements with arrays at each call.
 
 CREATE TABLE {schema}.file (
     memory text COLLATE "C" NOT NULL,
@@ -10,65 +15,197 @@ CREATE TABLE {schema}.file (
     PRIMARY KEY (memory, path)
 );
 
--- The frequent statements are functions, because the server plans these once per connection, also behind a pooler.
+-- What the server has decided about the batches of a writer, which numbers its calls and makes one at a time. After a
+-- lost connection, it is the proof of the outcome. A row that was not used for a day is removed.
+CREATE TABLE {schema}.writer (
+    id bytea PRIMARY KEY, -- random
+    role name NOT NULL DEFAULT current_user,
+    decided bigint NOT NULL, -- its newest call here: an earlier one that arrives later has no effect
+    applied bigint NOT NULL, -- its newest call that changed files
+    used_at timestamptz NOT NULL DEFAULT now()
+) WITH (fillfactor = 50);
 
--- The file at a path with its content, unless that is longer, or the files under the path without their contents: a
--- range of the primary key, because `0` is the character after `/`.
-CREATE FUNCTION {schema}.read_path(of_memory text, wanted text, longest bigint)
+ALTER TABLE {schema}.writer ENABLE ROW LEVEL SECURITY;
+
+CREATE POLICY own_rows ON {schema}.writer USING (role = current_user);
+
+-- The file at a path with its content, unless that is longer, and the files under the path without their contents: a
+-- range of the primary key, because `0` is the character after `/`. One statement reads one snapshot.
+CREATE FUNCTION {schema}.read_path(of_memory text, wanted text, longest bigint, may_lag boolean)
 RETURNS TABLE (path text, version bytea, size integer, created_at bigint, modified_at bigint, content bytea)
-LANGUAGE plpgsql STABLE AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
+    IF NOT may_lag AND pg_is_in_recovery() THEN
+        RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
+    END IF;
     RETURN QUERY
     SELECT path, version, octet_length(content), created_at, modified_at,
         CASE WHEN octet_length(content) <= longest THEN content END
-    FROM {schema}.file WHERE memory = of_memory AND path = wanted;
-    IF NOT FOUND THEN
-        RETURN QUERY
-        SELECT path, NULL::bytea, octet_length(content), created_at, modified_at, NULL::bytea
-        FROM {schema}.file WHERE memory = of_memory AND path > wanted || '/' AND path < wanted || '0';
-    END IF;
+    FROM {schema}.file WHERE memory = of_memory AND path = wanted
+    UNION ALL
+    SELECT path, NULL, octet_length(content), created_at, modified_at, NULL
+    FROM {schema}.file WHERE memory = of_memory AND path > wanted || '/' AND path < wanted || '0';
 END $$;
 
--- What is at each path.
-CREATE FUNCTION {schema}.stat_paths(of_memory text, wanted text[])
-RETURNS TABLE (path text, version bytea, is_directory boolean)
-LANGUAGE plpgsql STABLE AS $$
+-- What is at each path, and the usage of each measured path.
+CREATE FUNCTION {schema}.state(of_memory text, paths text[], measured text[], may_lag boolean)
+RETURNS TABLE (path text, version bytea, is_directory boolean, files bigint, bytes bigint, depth integer)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
+    IF NOT may_lag AND pg_is_in_recovery() THEN
+        RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
+    END IF;
     RETURN QUERY
-    SELECT wanted_path,
-        (SELECT version FROM {schema}.file WHERE memory = of_memory AND path = wanted_path),
-        EXISTS (SELECT FROM {schema}.file
-            WHERE memory = of_memory AND path > wanted_path || '/' AND path < wanted_path || '0')
-    FROM unnest(wanted) AS wanted_path;
+    SELECT top, (SELECT version FROM {schema}.file WHERE memory = of_memory AND path = top),
+        (SELECT true FROM {schema}.file
+            WHERE memory = of_memory AND path > top || '/' AND path < top || '0' LIMIT 1) IS NOT NULL,
+        NULL::bigint, NULL::bigint, NULL::integer
+    FROM unnest(paths) AS top
+    UNION ALL
+    SELECT top, NULL, NULL, usage.files, usage.bytes, usage.depth
+    FROM unnest(measured) AS top, LATERAL (
+        -- The depth is the number of slashes minus one, because the first slash starts `/memories`.
+        SELECT count(*) AS files, coalesce(sum(octet_length(content)), 0)::bigint AS bytes,
+            coalesce(max(length(path) - length(replace(path, '/', ''))), 1) - 1 AS depth
+        FROM {schema}.file WHERE memory = of_memory AND path >= top AND path < top || '0'
+            AND (path = top OR path > top || '/')
+    ) AS usage;
 END $$;
 
--- Writes files if all required paths have these versions or, for null, do not exist, no leaf is a directory, and no
--- parent is a file. Only in a transaction that has the lock of the memory. Returns whether it wrote.
-CREATE FUNCTION {schema}.write_files(
-    of_memory text, paths text[], versions bytea[], created bigint[], modified bigint[], contents bytea[],
-    required_paths text[], required_versions bytea[], leaves text[], parents text[])
-RETURNS boolean LANGUAGE plpgsql AS $$
+-- Applies a batch if what it was checked against holds: each path may be absent (1), a directory (2) or a file (4), or
+-- must have the required version; each usage is as measured; and no renamed path gets longer than allowed. Returns a
+-- row of nulls, or otherwise the state, with the paths that are too long.
+--
+-- The lock of the memory comes first, so the later statements read what was committed before. `number` is the number of
+-- this call, and `first` that of the first call with this batch.
+CREATE FUNCTION {schema}.apply_batch(
+    of_memory text, lock bigint, lock_timeout integer, writer bytea, first bigint, number bigint,
+    checked text[], allowed integer[], required bytea[],
+    measured text[], files_before bigint[], bytes_before bigint[], depths_before integer[],
+    removed text[], renamed text[], targets text[], longest integer[],
+    written text[], versions bytea[], created bigint[], modified bigint[], contents bytea[])
+RETURNS TABLE (path text, version bytea, is_directory boolean, files bigint, bytes bigint, depth integer)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+#variable_conflict use_column
+DECLARE
+    is_repeated CONSTANT boolean = first < number;
+    holds boolean;
+BEGIN
+    IF pg_is_in_recovery() THEN
+        RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
+    ELSIF current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE 'the isolation must be READ COMMITTED' USING ERRCODE = 'MT001';
+    END IF;
+    PERFORM set_config('lock_timeout', lock_timeout::text, true),
+        set_config('idle_in_transaction_session_timeout', '10s', true), -- a disappeared client must not keep the lock
+        CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END,
+        pg_advisory_xact_lock(lock);
+    IF is_repeated AND (SELECT applied >= first FROM {schema}.writer WHERE id = apply_batch.writer) THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    holds = NOT EXISTS (
+        SELECT FROM unnest(checked, apply_batch.allowed, required) AS node (top, allowed, version)
+        WHERE node.allowed & 4 = 0
+                AND (SELECT true FROM {schema}.file WHERE memory = of_memory AND path = top) IS NOT NULL
+            OR node.allowed & 2 = 0 AND (SELECT true FROM {schema}.file
+                WHERE memory = of_memory AND path > top || '/' AND path < top || '0' LIMIT 1) IS NOT NULL
+            OR node.allowed & 1 = 0 AND (SELECT true FROM {schema}.file
+                WHERE memory = of_memory AND path >= top AND path < top || '0' AND (path = top OR path > top || '/')
+                LIMIT 1) IS NULL
+            OR node.version IS NOT NULL AND node.version IS DISTINCT FROM
+                (SELECT file.version FROM {schema}.file WHERE memory = of_memory AND path = top)
+    );
+    IF holds AND cardinality(measured) > 0 THEN
+        holds = NOT EXISTS (
+            SELECT FROM unnest(measured, files_before, bytes_before, depths_before) AS before (top, files, bytes, depth)
+            JOIN {schema}.state(of_memory, '{}'::text[], measured, false) AS found ON found.path = top
+            WHERE (found.files, found.bytes, found.depth) IS DISTINCT FROM (before.files, before.bytes, before.depth));
+    END IF;
+    IF holds AND cardinality(renamed) > 0 THEN
+        holds = NOT EXISTS (
+            SELECT FROM {schema}.file, unnest(renamed, apply_batch.longest) AS moved (old, longest)
+            WHERE memory = of_memory AND path >= old AND path < old || '0' AND (path = old OR path > old || '/')
+                AND octet_length(path) > moved.longest);
+    END IF;
+    IF holds THEN
+        IF cardinality(removed) > 0 THEN
+            DELETE FROM {schema}.file USING unnest(removed) AS top
+            WHERE memory = of_memory AND path >= top AND path < top || '0' AND (path = top OR path > top || '/');
+        END IF;
+        IF cardinality(renamed) > 0 THEN
+            UPDATE {schema}.file SET path = new || substr(path, length(old) + 1)
+            FROM unnest(renamed, targets) AS moved (old, new)
+            WHERE memory = of_memory AND path >= old AND path < old || '0' AND (path = old OR path > old || '/');
+        END IF;
+        IF cardinality(written) > 0 THEN
+            INSERT INTO {schema}.file (memory, path, version, created_at, modified_at, content)
+            SELECT of_memory, new.path, new.version,
+                least(coalesce(new.created_at, old.created_at, new.modified_at), new.modified_at), new.modified_at,
+                new.content
+            FROM unnest(written, versions, apply_batch.created, apply_batch.modified, contents)
+                AS new (path, version, created_at, modified_at, content)
+            LEFT JOIN {schema}.file AS old ON old.memory = of_memory AND old.path = new.path
+            ON CONFLICT (memory, path) DO UPDATE SET version = excluded.version, created_at = excluded.created_at,
+                modified_at = excluded.modified_at, content = excluded.content;
+        END IF;
+    END IF;
+    IF holds OR is_repeated THEN
+        INSERT INTO {schema}.writer AS known (id, decided, applied)
+        VALUES (apply_batch.writer, number, CASE WHEN holds THEN number ELSE 0 END)
+        ON CONFLICT (id) DO UPDATE SET decided = excluded.decided,
+            applied = greatest(known.applied, excluded.applied), used_at = excluded.used_at
+        WHERE known.decided < excluded.decided;
+        IF NOT FOUND THEN
+            RAISE 'the batch was given up';
+        END IF;
+    END IF;
+    IF number = 1 THEN
+        DELETE FROM {schema}.writer WHERE used_at < now() - interval '1 day';
+    END IF;
+    IF holds THEN
+        RETURN NEXT;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT * FROM {schema}.state(of_memory, checked, measured, false)
+    UNION ALL
+    SELECT path, NULL, NULL, NULL, NULL, NULL
+    FROM {schema}.file, unnest(renamed, apply_batch.longest) AS moved (old, longest)
+    WHERE memory = of_memory AND path >= old AND path < old || '0' AND (path = old OR path > old || '/')
+        AND octet_length(path) > moved.longest;
+END $$;
+
+-- The names of all memories with a file or record. Jumps from one name to the next in the primary key: `DISTINCT`
+-- would read the row of every file.
+CREATE FUNCTION {schema}.memory_names(may_lag boolean)
+RETURNS SETOF text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+BEGIN
+    IF NOT may_lag AND pg_is_in_recovery() THEN
+        RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
+    END IF;
+    RETURN QUERY
+    WITH RECURSIVE found (name) AS (
+        SELECT min(memory) FROM {schema}.file
+        UNION ALL SELECT (SELECT min(memory) FROM {schema}.file WHERE memory > name) FROM found WHERE name IS NOT NULL
+    ) SELECT name FROM found WHERE name IS NOT NULL;
+END $$;
+
+-- All paths, and again each path that is under a file, with that file.
+CREATE FUNCTION {schema}.all_paths(may_lag boolean)
+RETURNS TABLE (memory text, path text, file_above text)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
 #variable_conflict use_column
 BEGIN
-    IF current_setting('memory_tool.batch', true) IS DISTINCT FROM 'on'
-        OR EXISTS (SELECT FROM unnest(required_paths, required_versions) AS required (path, version)
-            WHERE required.version IS DISTINCT FROM
-                (SELECT version FROM {schema}.file WHERE memory = of_memory AND path = required.path))
-        OR EXISTS (SELECT FROM unnest(leaves) AS leaf WHERE EXISTS (SELECT FROM {schema}.file
-            WHERE memory = of_memory AND path > leaf || '/' AND path < leaf || '0'))
-        OR EXISTS (SELECT FROM {schema}.file WHERE memory = of_memory AND path = ANY (parents))
-    THEN
-        RETURN false;
+    IF NOT may_lag AND pg_is_in_recovery() THEN
+        RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
     END IF;
-    INSERT INTO {schema}.file (memory, path, version, created_at, modified_at, content)
-    SELECT of_memory, new.path, new.version,
-        least(coalesce(new.created_at, old.created_at, new.modified_at), new.modified_at), new.modified_at, new.content
-    FROM unnest(paths, versions, created, modified, contents)
-        AS new (path, version, created_at, modified_at, content)
-    LEFT JOIN {schema}.file AS old ON old.memory = of_memory AND old.path = new.path
-    ON CONFLICT (memory, path) DO UPDATE SET version = excluded.version, created_at = excluded.created_at,
-        modified_at = excluded.modified_at, content = excluded.content;
-    RETURN true;
+    RETURN QUERY
+    SELECT memory, path, NULL FROM {schema}.file
+    UNION ALL
+    SELECT upper.memory, lower.path, upper.path FROM {schema}.file AS upper
+    JOIN {schema}.file AS lower ON lower.memory = upper.memory
+        AND lower.path > upper.path || '/' AND lower.path < upper.path || '0';
 END $$;

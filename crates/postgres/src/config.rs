@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use deadpool_postgres::Pool;
-use memory_tool_core::{BoxError, ErrorKind, MemoryName, OpenError, OpenOptions};
+use memory_tool_core::{BoxError, ErrorKind, MemoryName, OpenError, OpenMode, OpenOptions};
 use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 
@@ -25,6 +25,7 @@ pub struct PostgresStoreBuilder {
     server: Server,
     pub(crate) memory: MemoryName,
     schema: String,
+    pub(crate) owner: Option<String>,
     pub(crate) options: OpenOptions,
 }
 
@@ -50,7 +51,7 @@ impl PostgresStoreBuilder {
     }
 
     fn with_server(server: Server, memory: MemoryName, schema: SchemaName) -> Self {
-        Self { server, memory, schema: schema.to_string(), options: OpenOptions::new() }
+        Self { server, memory, schema: schema.to_string(), owner: None, options: OpenOptions::new() }
     }
 
     /// Reads a URL such as `postgres://user@host/database?memory=alice`. [Opening](Self::open) takes missing parts from
@@ -71,10 +72,10 @@ impl PostgresStoreBuilder {
     /// [`UrlError`], in particular if the URL contains a password.
     pub fn from_url(url: &str) -> Result<Self, UrlError> {
         let location = Location::parse(url)?;
-        let (memory, schema) = (location.memory.clone(), location.schema.clone());
+        let (memory, schema, owner) = (location.memory.clone(), location.schema.clone(), location.owner.clone());
         let url = url.to_owned();
         let server = Server::Location { location: Box::new(location), url, max_connections: MAX_CONNECTIONS };
-        Ok(Self::with_server(server, memory, schema))
+        Ok(Self { owner, ..Self::with_server(server, memory, schema) })
     }
 
     /// Sets the memory to open. Default: `default`.
@@ -86,6 +87,13 @@ impl PostgresStoreBuilder {
     /// Sets the schema that contains the tables: `a` to `z`, `0` to `9` and `_`. Default: `memory_tool`.
     pub fn schema(mut self, name: impl Into<String>) -> Self {
         self.schema = name.into();
+        self
+    }
+
+    /// Trusts a role that owns the schema. Always trusted are this role, the owner of the database and superusers.
+    /// The owner of a schema can replace its functions, which run with the rights of this role.
+    pub fn owner(mut self, role: impl Into<String>) -> Self {
+        self.owner = Some(role.into());
         self
     }
 
@@ -124,10 +132,10 @@ impl PostgresStoreBuilder {
     /// [`OpenError`] with an [`OpenFailure`] as its source.
     pub async fn migrate(self) -> Result<u32, OpenError> {
         let place = self.place();
-        let deadline = Deadline::after(self.options.timeout);
+        let mut deadline = Deadline::after(self.options.timeout);
         let migrating = async {
             let (connections, schema) = self.connect().await?;
-            schema::prepare(&connections, &schema, memory_tool_core::OpenMode::Create, &deadline).await
+            schema::prepare(&connections, &schema, self.owner.as_deref(), OpenMode::Create, &mut deadline).await
         };
         migrating.await.map_err(|failure| open_error(place, failure))?;
         Ok(schema::NEWEST)
@@ -137,7 +145,7 @@ impl PostgresStoreBuilder {
     pub(crate) async fn connect(&self) -> Result<(Arc<Connections>, SchemaName), OpenFailure> {
         let schema = self.schema.parse()?;
         let (mut location, max_connections) = match &self.server {
-            Server::Pool(pool) => return Ok((Connections::new(pool.clone()), schema)),
+            Server::Pool(pool) => return Ok((Connections::new(pool.clone())?, schema)),
             Server::Location { location, max_connections, .. } => (location.clone(), *max_connections),
         };
         let runtime = Handle::current();

@@ -6,6 +6,8 @@ use deadpool_postgres::PoolError;
 use memory_tool_core::{BoxError, ErrorKind, MemoryName, PathError, StoreError};
 use tokio_postgres::error::{Error, Severity, SqlState};
 
+use crate::files::Broken;
+
 /// An error of an operation on a database.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -23,10 +25,9 @@ pub(crate) enum Retry {
     Never,
     /// Never, because the time is over.
     TimedOut,
-    /// Until the timeout: the server is starting or has no free connection, or another transaction was first.
+    /// Until the timeout: the server is restarting, has no free connection or closed this one, or another transaction
+    /// was first.
     UntilTimeout,
-    /// A few times: a connection of the pool was closed while it was idle.
-    AFewTimes,
 }
 
 impl Failure {
@@ -40,25 +41,38 @@ impl Failure {
         Self::Failed { kind: ErrorKind::Busy, source, retry: Retry::TimedOut }
     }
 
-    /// The error of a connection after the change was sent. Only an error that the server reports, and after which it
-    /// keeps the connection, proves that the transaction was rolled back.
-    pub(crate) fn after_commit_was_sent(error: Error) -> Self {
-        if is_of_connection(&error) { Self::Lost(error.into()) } else { error.into() }
+    /// The error of a call that changes files. After a lost connection the outcome is unknown. The same applies to an
+    /// internal error, because poolers report such errors too. A session that an administrator ends before the first
+    /// row, for example during the wait for a lock, changed nothing.
+    pub(crate) fn of_change(broken: Broken) -> Self {
+        let Broken { error, had_rows } = broken;
+        let is_proof = !had_rows && (error.code() == Some(&SqlState::ADMIN_SHUTDOWN) || is_full_pooler(&error));
+        let is_unknown = is_of_connection(&error) || error.code() == Some(&SqlState::INTERNAL_ERROR);
+        if is_unknown && !is_proof { Self::Lost(error.into()) } else { error.into() }
     }
 
-    /// The connection was lost, and the server rolled the transaction back.
-    pub(crate) fn rolled_back(source: BoxError) -> Self {
-        Self::Failed { kind: ErrorKind::Other, source, retry: Retry::AFewTimes }
+    /// The repetition after a lost connection.
+    pub(crate) fn closed(error: &BoxError) -> Self {
+        Self::Failed { kind: ErrorKind::Busy, source: error.to_string().into(), retry: Retry::UntilTimeout }
     }
 
     pub(crate) fn of_connecting(error: PoolError) -> Self {
         match error {
             PoolError::Backend(error) => {
-                let retry = if is_temporary(&error) { Retry::UntilTimeout } else { Retry::Never };
-                Self::Failed { kind: kind(&error), source: error.into(), retry }
+                let is_temporary = is_unreachable(&error) || is_temporary(&error);
+                let (kind, retry) =
+                    if is_temporary { (ErrorKind::Busy, Retry::UntilTimeout) } else { (kind(&error), Retry::Never) };
+                Self::Failed { kind, source: error.into(), retry }
             }
             error @ PoolError::Timeout(_) => Self::new(ErrorKind::Busy, error),
             error => Self::new(ErrorKind::Other, error),
+        }
+    }
+
+    pub(crate) fn into_source(self) -> BoxError {
+        match self {
+            Self::Refused(error) => error.into(),
+            Self::Failed { source, .. } | Self::Lost(source) => source,
         }
     }
 
@@ -84,50 +98,84 @@ impl From<PathError> for Failure {
     }
 }
 
-/// An error before the change was sent.
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        let retry = if is_temporary(&error) {
-            Retry::UntilTimeout
-        } else if is_of_connection(&error) {
-            Retry::AFewTimes
-        } else {
-            Retry::Never
-        };
-        Self::Failed { kind: kind(&error), source: error.into(), retry }
+/// An error of a call that only reads.
+impl From<Broken> for Failure {
+    fn from(broken: Broken) -> Self {
+        broken.error.into()
     }
 }
 
-/// Whether the connection is unusable after the error.
+/// An error that proves that nothing was changed.
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let (kind, retry) = if is_temporary(&error) {
+            (kind(&error), Retry::UntilTimeout)
+        } else if is_of_connection(&error) {
+            (ErrorKind::Busy, Retry::UntilTimeout)
+        } else {
+            (kind(&error), Retry::Never)
+        };
+        Self::Failed { kind, source: error.into(), retry }
+    }
+}
+
+/// Whether the connection is unusable after the error. A pooler does not send the severity in a form to parse.
 fn is_of_connection(error: &Error) -> bool {
-    error.as_db_error().is_none_or(|error| matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic)))
+    error.as_db_error().is_none_or(|error| match error.parsed_severity() {
+        Some(severity) => matches!(severity, Severity::Fatal | Severity::Panic),
+        None => matches!(error.severity(), "FATAL" | "PANIC"),
+    })
+}
+
+/// Whether the server or the pooler is restarting, or refuses connections for another reason.
+fn is_unreachable(error: &Error) -> bool {
+    use std::io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof,
+    };
+    const UNREACHABLE: [std::io::ErrorKind; 6] =
+        [BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, NotFound, UnexpectedEof];
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    error.is_closed() || source.is_some_and(|source| UNREACHABLE.contains(&source.kind()))
+}
+
+/// The messages of a pooler without a free connection to the server. All its errors have the same code.
+const OF_FULL_POOLER: [&str; 4] =
+    ["query_wait_timeout", "no more connections allowed", "server_login_retry", "cannot connect to server"];
+
+fn is_full_pooler(error: &Error) -> bool {
+    error.as_db_error().is_some_and(|error| {
+        *error.code() == SqlState::PROTOCOL_VIOLATION
+            && OF_FULL_POOLER.iter().any(|text| error.message().contains(text))
+    })
 }
 
 fn is_temporary(error: &Error) -> bool {
-    const TEMPORARY: [SqlState; 4] = [
+    const TEMPORARY: [SqlState; 6] = [
         SqlState::T_R_SERIALIZATION_FAILURE,
         SqlState::T_R_DEADLOCK_DETECTED,
         SqlState::TOO_MANY_CONNECTIONS,
         SqlState::CANNOT_CONNECT_NOW,
+        SqlState::ADMIN_SHUTDOWN,
+        SqlState::CRASH_SHUTDOWN,
     ];
-    error.code().is_some_and(|code| TEMPORARY.contains(code))
+    let is_crash = error.as_db_error().is_some_and(|error| error.message().contains("server conn crashed"));
+    error.code().is_some_and(|code| TEMPORARY.contains(code)) || is_full_pooler(error) || is_crash
 }
 
 /// The kind of a failure before anything was changed.
 fn kind(error: &Error) -> ErrorKind {
-    let Some(error) = error.as_db_error() else { return ErrorKind::Other };
-    let code = error.code();
-    // A server that was a primary when the store was opened.
-    if *code == SqlState::INTERNAL_ERROR && error.message().contains("during recovery") {
-        return ErrorKind::AccessDenied;
+    if is_full_pooler(error) {
+        return ErrorKind::Busy;
     }
-    kind_of_code(code)
+    error.code().map_or(ErrorKind::Other, kind_of_code)
 }
 
 fn kind_of_code(code: &SqlState) -> ErrorKind {
     match code.code() {
-        "40001" | "40P01" | "53300" | "55P03" | "57014" | "57P03" | "25P03" | "57P05" => ErrorKind::Busy,
-        "25006" | "42501" => ErrorKind::AccessDenied,
+        "40001" | "40P01" | "53300" | "55P03" | "57014" | "57P01" | "57P02" | "57P03" | "57P05" | "25P03" => {
+            ErrorKind::Busy
+        }
+        "25006" | "42501" | "MT001" => ErrorKind::AccessDenied,
         "53100" | "54000" => ErrorKind::Full,
         "XX001" | "XX002" => ErrorKind::Damaged,
         class if class.starts_with("28") => ErrorKind::AccessDenied,
@@ -183,11 +231,35 @@ pub enum OpenFailure {
         /// The major version of the server.
         major: u32,
     },
+    /// The server is another product that accepts the protocol of PostgreSQL, without its locks or sessions.
+    #[error("the server is not supported: {version}")]
+    Server {
+        /// The version that the server reports.
+        version: String,
+    },
+    /// Another role owns the schema, and could act with the rights of this role.
+    #[error(
+        "the schema or an object in it belongs to the role {owner}, which is not this role, the owner of the database \
+         or a superuser. If you trust it, add owner={owner} to the URL"
+    )]
+    Owner {
+        /// The role that owns the schema or an object in it.
+        owner: String,
+    },
     /// The encoding of the database cannot hold every text.
     #[error("the encoding of the database is {encoding}; UTF8 is required")]
     Encoding {
         /// The encoding.
         encoding: String,
+    },
+    /// A pooler ends each transaction after one statement, which suffices only with the isolation `READ COMMITTED`.
+    #[error(
+        "the pooler shares connections between statements, and the default isolation is {isolation}. Use transaction \
+         pooling, or set default_transaction_isolation to 'read committed'"
+    )]
+    StatementPooling {
+        /// The default isolation of the role.
+        isolation: String,
     },
     /// The server is a replica, which allows no changes.
     #[error("the server is a read-only replica: connect to the primary, or open the memory for reading")]
@@ -218,10 +290,13 @@ impl OpenFailure {
         match self {
             Self::NotFound | Self::NoSuchMemory { .. } => ErrorKind::NotFound,
             Self::SchemaName | Self::Settings(_) => ErrorKind::Invalid,
-            Self::NewerSchema { .. } | Self::OlderSchema { .. } | Self::OldServer { .. } | Self::Encoding { .. } => {
-                ErrorKind::Unsupported
-            }
-            Self::MayNotMigrate { .. } | Self::Replica => ErrorKind::AccessDenied,
+            Self::NewerSchema { .. }
+            | Self::OlderSchema { .. }
+            | Self::OldServer { .. }
+            | Self::Server { .. }
+            | Self::StatementPooling { .. }
+            | Self::Encoding { .. } => ErrorKind::Unsupported,
+            Self::MayNotMigrate { .. } | Self::Owner { .. } | Self::Replica => ErrorKind::AccessDenied,
             Self::Failed { kind, .. } => *kind,
         }
     }
@@ -244,11 +319,11 @@ mod tests {
     #[test]
     fn states_of_the_server_have_kinds() {
         for (codes, kind) in [
-            (&["55P03", "57014", "53300", "57P03", "25P03"][..], ErrorKind::Busy),
-            (&["28P01", "28000", "42501", "25006"], ErrorKind::AccessDenied),
+            (&["55P03", "57014", "53300", "57P01", "57P03", "25P03"][..], ErrorKind::Busy),
+            (&["28P01", "28000", "42501", "25006", "MT001"], ErrorKind::AccessDenied),
             (&["53100"], ErrorKind::Full),
             (&["XX001", "XX002"], ErrorKind::Damaged),
-            (&["57P01", "42P01", "XX000"], ErrorKind::Other),
+            (&["42P01", "XX000"], ErrorKind::Other),
         ] {
             for code in codes {
                 assert_eq!(kind_of_code(&SqlState::from_code(code)), kind, "{code}");

@@ -1,6 +1,13 @@
 //! [`Statements`]: the SQL of files and records, and the conversion of rows.
 
+use std::collections::BTreeMap;
+use std::mem::take;
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use deadpool_postgres::Client;
+use futures::TryStreamExt as _;
+use futures::future::join3;
 use memory_tool_core::{
     Batch, Change, CheckInputs, ErrorKind, FileEntry, FileTimes, Listing, MAX_PATH_BYTES, MemoryName, Node,
     Precondition, Snapshot, Stat, StoreError, StorePath, StoredFile, UnlistedItem, Usage, Version,
@@ -11,113 +18,98 @@ use tokio_postgres::types::{ToSql, Type};
 use crate::failure::Failure;
 use crate::schema::SchemaName;
 
-/// The row of a path and the rows under it, as a range of the primary key: `0` is the character after `/`. The range
-/// also contains siblings whose names continue with a character before `/`; the last condition excludes them.
-macro_rules! at_or_under {
-    ($path:literal) => {
-        concat!(
-            "memory = $1 AND path >= ",
-            $path,
-            " AND path < ",
-            $path,
-            " || '0' AND (path = ",
-            $path,
-            " OR path > ",
-            $path,
-            " || '/')"
-        )
-    };
-}
+const READ: &str = "SELECT * FROM {schema}.read_path($1, $2, $3, $4)";
+const STATE: &str = "SELECT * FROM {schema}.state($1, $2, $3, $4)";
+const APPLY: &str = "SELECT * FROM {schema}.apply_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \
+     $15, $16, $17, $18, $19, $20, $21, $22)";
+const MEMORY_NAMES: &str = "SELECT {schema}.memory_names($1)";
+const ALL_PATHS: &str = "SELECT * FROM {schema}.all_paths($1)";
 
-const READ: &str = "SELECT * FROM {schema}.read_path($1, $2, $3)";
+/// Statements that surround a call in a transaction with the isolation that the functions need.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+const COMMIT: &str = "COMMIT";
 
-const STAT: &str = "SELECT * FROM {schema}.stat_paths($1, $2)";
+/// The error of the functions on a replica, and with another isolation.
+const UNSUITABLE: &str = "MT001";
 
-const WRITE: &str = "SELECT {schema}.write_files($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
-
-/// The depth is the number of slashes minus one, because the first slash starts `/memories`.
-const USAGE: &str = concat!(
-    "SELECT wanted.path, used.files, used.bytes, used.depth FROM unnest($2) AS wanted (path), \
-     LATERAL (SELECT count(*) AS files, coalesce(sum(octet_length(content)), 0)::int8 AS bytes, \
-     coalesce(max(length(path) - length(replace(path, '/', ''))), 1) - 1 AS depth FROM {schema}.file WHERE ",
-    at_or_under!("wanted.path"),
-    ") AS used"
-);
-
-/// The paths that a rename makes too long.
-const TOO_LONG: &str = concat!(
-    "SELECT path FROM {schema}.file, unnest($2, $3) AS moved (old, longest) WHERE octet_length(path) > longest AND ",
-    at_or_under!("moved.old")
-);
-
-const REMOVE: &str =
-    concat!("DELETE FROM {schema}.file USING unnest($2) AS removed (top) WHERE ", at_or_under!("removed.top"));
-
-const RENAME: &str = concat!(
-    "UPDATE {schema}.file SET path = moved.new || substr(path, length(moved.old) + 1) \
-     FROM unnest($2, $3) AS moved (old, new) WHERE ",
-    at_or_under!("moved.old")
-);
-
-/// Jumps from one name to the next in the primary key. `SELECT DISTINCT` would read the row of every file.
-const MEMORY_NAMES: &str = "WITH RECURSIVE found (name) AS ( \
-     SELECT min(memory) FROM {schema}.file \
-     UNION ALL SELECT (SELECT min(memory) FROM {schema}.file WHERE memory > name) FROM found WHERE name IS NOT NULL \
-     ) SELECT name FROM found WHERE name IS NOT NULL";
-
-const MEMORY_EXISTS: &str = "SELECT EXISTS (SELECT FROM {schema}.file WHERE memory = $1)";
-
-/// The paths of all memories that no store writes: files under files.
-pub(crate) const FILES_UNDER_FILES: &str = "SELECT upper.memory, upper.path, lower.path FROM {schema}.file AS upper \
-     JOIN {schema}.file AS lower ON lower.memory = upper.memory \
-     AND lower.path > upper.path || '/' AND lower.path < upper.path || '0'";
-
-pub(crate) const ALL_PATHS: &str = "SELECT memory, path FROM {schema}.file";
-
-/// The statements with the name of the schema. They are sent without a name and with the types of their parameters,
-/// which takes one round trip and leaves nothing on the server: behind a pooler, another client may get the connection.
+/// The statements with the name of the schema. Each calls a function, which the server plans once per connection. They
+/// are sent without a name and with the types of their parameters, which takes one round trip and leaves nothing on the
+/// server: behind a pooler, another client may get the connection.
 #[derive(Debug)]
 pub(crate) struct Statements {
     read: String,
-    stat: String,
-    usage: String,
-    too_long: String,
-    remove: String,
-    rename: String,
-    write: String,
+    state: String,
+    apply: String,
     memory_names: String,
-    memory_exists: String,
-    pub(crate) all_paths: String,
-    pub(crate) files_under_files: String,
+    all_paths: String,
+    /// Whether a replica may respond.
+    may_lag: bool,
+    /// Whether calls are surrounded by a transaction: the default isolation of the role is another one, or a proxy
+    /// sends other calls to a replica.
+    in_transaction: AtomicBool,
 }
 
 /// A parameter and its type.
 type Parameter<'a> = (&'a (dyn ToSql + Sync), Type);
 
 impl Statements {
-    pub(crate) fn new(schema: &SchemaName) -> Self {
+    pub(crate) fn new(schema: &SchemaName, may_lag: bool) -> Self {
         Self {
             read: schema.within(READ),
-            stat: schema.within(STAT),
-            usage: schema.within(USAGE),
-            too_long: schema.within(TOO_LONG),
-            remove: schema.within(REMOVE),
-            rename: schema.within(RENAME),
-            write: schema.within(WRITE),
+            state: schema.within(STATE),
+            apply: schema.within(APPLY),
             memory_names: schema.within(MEMORY_NAMES),
-            memory_exists: schema.within(MEMORY_EXISTS),
             all_paths: schema.within(ALL_PATHS),
-            files_under_files: schema.within(FILES_UNDER_FILES),
+            may_lag,
+            in_transaction: AtomicBool::new(false),
         }
+    }
+
+    /// Calls a function. Repeats a call on an unsuitable server within a transaction, which a proxy sends to the
+    /// primary.
+    async fn call(
+        &self,
+        client: &Client,
+        statement: &str,
+        parameters: &[Parameter<'_>],
+        take: &mut (impl FnMut(Row) -> Result<(), Error> + Send),
+    ) -> Result<(), Broken> {
+        if !self.in_transaction.load(Ordering::Relaxed) {
+            match each(client, statement, parameters, take).await {
+                Err(broken) if broken.is_unsuitable() => self.in_transaction.store(true, Ordering::Relaxed),
+                called => return called,
+            }
+        }
+        let call = each(client, statement, parameters, take);
+        let (began, called, committed) = join3(client.batch_execute(BEGIN), call, client.batch_execute(COMMIT)).await;
+        if called.as_ref().is_err_and(Broken::is_unsuitable) {
+            self.in_transaction.store(false, Ordering::Relaxed);
+        }
+        began.map_err(|error| Broken { error, had_rows: false })?;
+        called?;
+        committed.map_err(|error| Broken { error, had_rows: true })
+    }
+
+    async fn rows(&self, client: &Client, statement: &str, parameters: &[Parameter<'_>]) -> Result<Vec<Row>, Broken> {
+        let mut rows = Vec::new();
+        let mut take = |row| {
+            rows.push(row);
+            Ok(())
+        };
+        self.call(client, statement, parameters, &mut take).await?;
+        Ok(rows)
     }
 
     /// Reads a path with one statement, and thus in one snapshot.
     pub(crate) async fn read(&self, client: &Client, memory: &Memory, path: &StorePath) -> Result<Node, Failure> {
         let limit = i64::try_from(memory.max_file_bytes).unwrap_or(i64::MAX);
-        let parameters: [Parameter<'_>; 3] =
-            [(&memory.name(), Type::TEXT), (&path.as_str(), Type::TEXT), (&limit, Type::INT8)];
-        let rows = client.query_typed(&self.read, &parameters).await?;
-        node(memory, path, &rows)
+        let parameters: [Parameter<'_>; 4] = [
+            (&memory.name(), Type::TEXT),
+            (&path.as_str(), Type::TEXT),
+            (&limit, Type::INT8),
+            (&self.may_lag, Type::BOOL),
+        ];
+        node(memory, path, &self.rows(client, &self.read, &parameters).await?)
     }
 
     /// Reads the values that the checks of a batch or a read need.
@@ -127,126 +119,115 @@ impl Statements {
         memory: &Memory,
         inputs: &CheckInputs,
     ) -> Result<Snapshot, Failure> {
-        let name = memory.name();
         let paths: Vec<_> = inputs.paths.iter().map(StorePath::as_str).collect();
         let usages: Vec<_> = inputs.usages.iter().map(StorePath::as_str).collect();
-        let found_paths = self.rows_of(client, &self.stat, [(&name, Type::TEXT), (&paths, Type::TEXT_ARRAY)]);
-        let found_usages = self.rows_of(client, &self.usage, [(&name, Type::TEXT), (&usages, Type::TEXT_ARRAY)]);
-        let (found_paths, found_usages) = match (paths.is_empty(), usages.is_empty()) {
-            (_, true) => (found_paths.await?, Vec::new()),
-            (true, _) => (Vec::new(), found_usages.await?),
-            _ => futures::try_join!(found_paths, found_usages)?, // sent together
-        };
-        let mut snapshot = Snapshot::new();
-        for row in found_paths {
-            let (path, version, is_directory): (&str, Option<Vec<u8>>, bool) =
-                (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-            let path: StorePath = path.parse()?;
-            let stat = match version {
-                Some(version) => Stat::File(Version::new(version)),
-                None if is_directory || path.is_root() => Stat::Directory,
-                None => Stat::Absent,
-            };
-            snapshot = snapshot.with_stat(path, stat);
-        }
-        for row in found_usages {
-            let number = |column| Ok::<_, Failure>(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default());
-            let depth = u64::try_from(row.try_get::<_, i32>(3)?).unwrap_or_default();
-            let path: &str = row.try_get(0)?;
-            snapshot = snapshot.with_usage(path.parse()?, Usage::new(number(1)?, number(2)?, depth));
-        }
-        Ok(snapshot)
+        let rows = self.state(client, memory.name(), &paths, &usages).await?;
+        Ok(State::of(&rows)?.snapshot)
     }
 
-    async fn rows_of<const N: usize>(
-        &self,
-        client: &Client,
-        statement: &str,
-        parameters: [Parameter<'_>; N],
-    ) -> Result<Vec<Row>, Failure> {
-        Ok(client.query_typed(statement, &parameters).await?)
-    }
-
-    /// Refuses renames that make a path too long. The error names the first such path.
-    pub(crate) async fn refuse_too_long(
-        &self,
-        client: &Client,
-        memory: &Memory,
-        changes: &Changes<'_>,
-    ) -> Result<(), Failure> {
-        if changes.renamed.is_empty() {
-            return Ok(());
-        }
-        let longest = |(from, to): &(&StorePath, &StorePath)| {
-            (MAX_PATH_BYTES + from.as_str().len()).saturating_sub(to.as_str().len()) as i32
-        };
-        let old: Vec<_> = changes.renamed.iter().map(|(from, _)| from.as_str()).collect();
-        let longest: Vec<_> = changes.renamed.iter().map(longest).collect();
-        let parameters: [Parameter<'_>; 3] =
-            [(&memory.name(), Type::TEXT), (&old, Type::TEXT_ARRAY), (&longest, Type::INT4_ARRAY)];
-        let rows = client.query_typed(&self.too_long, &parameters).await?;
-        let paths = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<&str>, _>>()?;
-        let Some(first) = paths.iter().filter_map(|path| canonical(path)).min() else { return Ok(()) };
-        changes.renamed.iter().try_for_each(|(from, to)| Ok(first.replace_prefix(from, to).map(|_| ())?))
-    }
-
-    pub(crate) async fn remove(&self, client: &Client, memory: &Memory, changes: &Changes<'_>) -> Result<(), Error> {
-        if changes.removed.is_empty() {
-            return Ok(());
-        }
-        let parameters: [Parameter<'_>; 2] = [(&memory.name(), Type::TEXT), (&changes.removed, Type::TEXT_ARRAY)];
-        client.execute_typed(&self.remove, &parameters).await.map(|_| ())
-    }
-
-    pub(crate) async fn rename(&self, client: &Client, memory: &Memory, changes: &Changes<'_>) -> Result<(), Error> {
-        if changes.renamed.is_empty() {
-            return Ok(());
-        }
-        let (old, new): (Vec<_>, Vec<_>) =
-            changes.renamed.iter().map(|(from, to)| (from.as_str(), to.as_str())).unzip();
-        let parameters: [Parameter<'_>; 3] =
-            [(&memory.name(), Type::TEXT), (&old, Type::TEXT_ARRAY), (&new, Type::TEXT_ARRAY)];
-        client.execute_typed(&self.rename, &parameters).await.map(|_| ())
-    }
-
-    /// Writes if the condition holds. Returns whether it did.
-    pub(crate) async fn write(
-        &self,
-        client: &Client,
-        memory: &Memory,
-        changes: &Changes<'_>,
-        condition: &Condition<'_>,
-    ) -> Result<bool, Error> {
-        let Written { paths, versions, created, modified, contents } = &changes.written;
-        if paths.is_empty() {
-            return Ok(true);
-        }
-        let parameters: [Parameter<'_>; 10] = [
-            (&memory.name(), Type::TEXT),
-            (paths, Type::TEXT_ARRAY),
-            (versions, Type::BYTEA_ARRAY),
-            (created, Type::INT8_ARRAY),
-            (modified, Type::INT8_ARRAY),
-            (contents, Type::BYTEA_ARRAY),
-            (&condition.paths, Type::TEXT_ARRAY),
-            (&condition.versions, Type::BYTEA_ARRAY),
-            (&condition.leaves, Type::TEXT_ARRAY),
-            (&condition.parents, Type::TEXT_ARRAY),
+    async fn state(&self, client: &Client, name: &str, paths: &[&str], measured: &[&str]) -> Result<Vec<Row>, Failure> {
+        let parameters: [Parameter<'_>; 4] = [
+            (&name, Type::TEXT),
+            (&paths, Type::TEXT_ARRAY),
+            (&measured, Type::TEXT_ARRAY),
+            (&self.may_lag, Type::BOOL),
         ];
-        client.query_typed_one(&self.write, &parameters).await?.try_get(0)
+        Ok(self.rows(client, &self.state, &parameters).await?)
+    }
+
+    /// Applies a batch if its condition holds, or otherwise returns the state.
+    pub(crate) async fn apply(
+        &self,
+        client: &Client,
+        memory: &Memory,
+        call: &Call,
+        condition: &Condition,
+        changes: &Changes<'_>,
+    ) -> Result<Option<State>, Failure> {
+        let Condition { paths, allowed, versions, measured, files, bytes, depths } = condition;
+        let Changes { removed, renamed, targets, longest, written } = changes;
+        let parameters: [Parameter<'_>; 22] = [
+            (&memory.name(), Type::TEXT),
+            (&memory.lock, Type::INT8),
+            (&call.lock_timeout, Type::INT4),
+            (&&call.writer[..], Type::BYTEA),
+            (&call.first, Type::INT8),
+            (&call.number, Type::INT8),
+            (paths, Type::TEXT_ARRAY),
+            (allowed, Type::INT4_ARRAY),
+            (versions, Type::BYTEA_ARRAY),
+            (measured, Type::TEXT_ARRAY),
+            (files, Type::INT8_ARRAY),
+            (bytes, Type::INT8_ARRAY),
+            (depths, Type::INT4_ARRAY),
+            (removed, Type::TEXT_ARRAY),
+            (renamed, Type::TEXT_ARRAY),
+            (targets, Type::TEXT_ARRAY),
+            (longest, Type::INT4_ARRAY),
+            (&written.paths, Type::TEXT_ARRAY),
+            (&written.versions, Type::BYTEA_ARRAY),
+            (&written.created, Type::INT8_ARRAY),
+            (&written.modified, Type::INT8_ARRAY),
+            (&written.contents, Type::BYTEA_ARRAY),
+        ];
+        let rows = self.rows(client, &self.apply, &parameters).await.map_err(Failure::of_change)?;
+        let is_applied = matches!(rows.as_slice(), [row] if row.try_get::<_, Option<&str>>(0)?.is_none());
+        if is_applied { Ok(None) } else { State::of(&rows).map(Some) }
     }
 
     /// The sorted names of all memories with a file or record. Rows of other programs with invalid names are skipped.
     pub(crate) async fn memory_names(&self, client: &Client) -> Result<Vec<MemoryName>, Failure> {
-        let rows = client.query_typed(&self.memory_names, &[]).await?;
+        let rows = self.rows(client, &self.memory_names, &[(&self.may_lag, Type::BOOL)]).await?;
         let names = rows.iter().map(|row| row.try_get(0)).collect::<Result<Vec<&str>, _>>()?;
         Ok(names.into_iter().filter_map(|name| name.parse().ok()).collect())
     }
 
     /// Whether the memory has a file or a record.
     pub(crate) async fn memory_exists(&self, client: &Client, name: &MemoryName) -> Result<bool, Failure> {
-        let row = client.query_typed_one(&self.memory_exists, &[(&name.as_str(), Type::TEXT)]).await?;
-        Ok(row.try_get(0)?)
+        let roots = [StorePath::memories(), StorePath::records()];
+        let roots = roots.each_ref().map(StorePath::as_str);
+        let rows = self.state(client, name.as_str(), &roots, &[]).await?;
+        let found = rows.iter().map(|row| row.try_get(2)).collect::<Result<Vec<bool>, _>>()?;
+        Ok(found.contains(&true))
+    }
+
+    /// Takes all memories and paths, and again each path under a file, with that file.
+    pub(crate) async fn all_paths(
+        &self,
+        client: &Client,
+        mut take: impl FnMut(Row) -> Result<(), Error> + Send,
+    ) -> Result<(), Failure> {
+        Ok(self.call(client, &self.all_paths, &[(&self.may_lag, Type::BOOL)], &mut take).await?)
+    }
+}
+
+/// Takes each row of a call.
+async fn each(
+    client: &Client,
+    statement: &str,
+    parameters: &[Parameter<'_>],
+    take: &mut (impl FnMut(Row) -> Result<(), Error> + Send),
+) -> Result<(), Broken> {
+    let mut had_rows = false;
+    let rows = client.query_typed_raw(statement, parameters.iter().cloned()).await;
+    let mut rows = pin!(rows.map_err(|error| Broken { error, had_rows })?);
+    while let Some(row) = rows.try_next().await.map_err(|error| Broken { error, had_rows })? {
+        had_rows = true;
+        take(row).map_err(|error| Broken { error, had_rows })?;
+    }
+    Ok(())
+}
+
+/// A call that failed.
+pub(crate) struct Broken {
+    pub(crate) error: Error,
+    /// Whether the server has begun to respond, and thus may have committed. `apply_batch` returns at least one row.
+    pub(crate) had_rows: bool,
+}
+
+impl Broken {
+    fn is_unsuitable(&self) -> bool {
+        self.error.code().is_some_and(|code| code.code() == UNSUITABLE)
     }
 }
 
@@ -267,19 +248,34 @@ impl Memory {
     }
 }
 
+/// A call that applies a batch.
+pub(crate) struct Call {
+    /// The writer, which makes one call at a time.
+    pub(crate) writer: [u8; 16],
+    /// The number of this call of the writer.
+    pub(crate) number: i64,
+    /// The number of the first call with the same batch.
+    pub(crate) first: i64,
+    /// How long the server waits for the lock, in milliseconds.
+    pub(crate) lock_timeout: i32,
+}
+
 /// The changes of a batch, by kind. Their order is irrelevant, because their paths are disjoint.
 #[derive(Debug, Default)]
 pub(crate) struct Changes<'a> {
     removed: Vec<&'a str>,
-    renamed: Vec<(&'a StorePath, &'a StorePath)>,
-    pub(crate) written: Written<'a>,
+    renamed: Vec<&'a str>,
+    targets: Vec<&'a str>,
+    /// The longest path under each renamed path that does not get too long, in bytes.
+    longest: Vec<i32>,
+    written: Written<'a>,
 }
 
 /// The written files, as columns.
 #[derive(Debug, Default)]
-pub(crate) struct Written<'a> {
-    pub(crate) paths: Vec<&'a str>,
-    pub(crate) versions: Vec<Vec<u8>>,
+struct Written<'a> {
+    paths: Vec<&'a str>,
+    versions: Vec<Vec<u8>>,
     created: Vec<Option<i64>>,
     modified: Vec<i64>,
     contents: Vec<&'a [u8]>,
@@ -292,7 +288,12 @@ impl<'a> Changes<'a> {
         for change in batch.changes() {
             match change {
                 Change::Remove { path } => changes.removed.push(path.as_str()),
-                Change::Rename { from, to } => changes.renamed.push((from, to)),
+                Change::Rename { from, to } => {
+                    let (from, to) = (from.as_str(), to.as_str());
+                    changes.renamed.push(from);
+                    changes.targets.push(to);
+                    changes.longest.push((MAX_PATH_BYTES + from.len()).saturating_sub(to.len()) as i32);
+                }
                 Change::Write { path, content, times } => {
                     let written = &mut changes.written;
                     let version = first_version.wrapping_add(written.paths.len() as u128);
@@ -309,45 +310,157 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// The condition of a batch of writes. The default always holds.
+/// The possible states of a path, as bits.
+const ABSENT: i32 = 1;
+const DIRECTORY: i32 = 2;
+const FILE: i32 = 4;
+const ANYTHING: i32 = ABSENT | DIRECTORY | FILE;
+
+/// The condition under which the server applies a batch.
 #[derive(Debug, Default)]
-pub(crate) struct Condition<'a> {
-    /// The required paths and their versions.
-    paths: Vec<&'a str>,
-    versions: Vec<Option<&'a [u8]>>,
-    /// Paths that must not be directories.
-    leaves: Vec<&'a str>,
-    /// Paths that must not be files.
-    parents: Vec<String>,
+pub(crate) struct Condition {
+    /// The inputs of the checks: paths, their allowed states, and the required versions of files.
+    paths: Vec<String>,
+    allowed: Vec<i32>,
+    versions: Vec<Option<Vec<u8>>>,
+    /// The paths whose usage the checks depend on. An unknown usage makes the server return the state.
+    measured: Vec<String>,
+    files: Vec<Option<i64>>,
+    bytes: Vec<Option<i64>>,
+    depths: Vec<Option<i32>>,
 }
 
-impl<'a> Condition<'a> {
-    /// The condition of a batch that one statement can check and apply. Returns `None` for other batches, and for a
-    /// batch that replaces no file of a known version: after a lost connection, this version tells whether the batch
-    /// was applied.
-    pub(crate) fn of(batch: &'a Batch) -> Option<Self> {
-        let mut condition = Self::default();
-        let mut replaces_version = false;
-        for change in batch.changes() {
-            let Change::Write { path, .. } = change else { return None };
-            condition.leaves.push(path.as_str());
-            condition.parents.extend(path.parents().map(|parent| parent.as_str().to_owned()));
-        }
+impl Condition {
+    /// The condition under which the checks of core succeed. With a quota, they also depend on unknown usages.
+    pub(crate) fn of(batch: &Batch) -> Self {
+        let inputs = batch.inputs();
+        let mut nodes: BTreeMap<_, _> = inputs.paths.iter().map(|path| (path.clone(), Required::default())).collect();
+        let mut require = |path: &StorePath, required: &dyn Fn(&mut Required)| {
+            nodes.get_mut(path).map(required).unwrap_or_default();
+        };
         for (path, precondition) in batch.preconditions() {
-            let version = match precondition {
-                Precondition::Absent => {
-                    condition.leaves.push(path.as_str());
-                    None
-                }
-                Precondition::Version(version) => {
-                    replaces_version |= condition.leaves.contains(&path.as_str());
-                    Some(version.as_bytes())
-                }
-            };
-            condition.paths.push(path.as_str());
-            condition.versions.push(version);
+            require(path, &|node| node.require(precondition));
         }
-        (replaces_version && batch.quotas().is_empty()).then_some(condition)
+        for change in batch.changes() {
+            match change {
+                Change::Write { path, .. } => {
+                    require(path, &|node| node.restrict(ABSENT | FILE));
+                    path.parents().for_each(|parent| require(&parent, &|node| node.restrict(ABSENT | DIRECTORY)));
+                }
+                Change::Remove { path } if path.is_root() => {}
+                Change::Remove { path } => require(path, &|node| node.restrict(DIRECTORY | FILE)),
+                Change::Rename { from, to } => {
+                    require(from, &|node| node.restrict(DIRECTORY | FILE));
+                    require(to, &|node| node.restrict(ABSENT));
+                    to.parents().for_each(|parent| require(&parent, &|node| node.restrict(ABSENT | DIRECTORY)));
+                }
+            }
+        }
+        let mut condition = Self::default();
+        nodes.into_iter().for_each(|(path, node)| condition.add_node(&path, node));
+        inputs.usages.iter().for_each(|path| condition.add_usage(path.as_str(), [None; 2], None));
+        condition
+    }
+
+    fn add_node(&mut self, path: &StorePath, node: Required) {
+        self.paths.push(path.as_str().to_owned());
+        self.allowed.push(node.allowed);
+        self.versions.push(node.version);
+    }
+
+    fn add_usage(&mut self, path: &str, [files, bytes]: [Option<i64>; 2], depth: Option<i32>) {
+        self.measured.push(path.to_owned());
+        self.files.push(files);
+        self.bytes.push(bytes);
+        self.depths.push(depth);
+    }
+}
+
+/// The requirements on a path.
+struct Required {
+    allowed: i32,
+    version: Option<Vec<u8>>,
+}
+
+impl Default for Required {
+    fn default() -> Self {
+        Self { allowed: ANYTHING, version: None }
+    }
+}
+
+impl Required {
+    fn require(&mut self, precondition: &Precondition) {
+        match precondition {
+            Precondition::Absent => self.allowed &= ABSENT,
+            Precondition::Version(version) => match &self.version {
+                Some(other) if other != version.as_bytes() => self.allowed = 0,
+                _ => self.version = Some(version.as_bytes().to_vec()),
+            },
+        }
+    }
+
+    /// A file with a version needs no other check.
+    fn restrict(&mut self, allowed: i32) {
+        if self.version.is_none() || allowed & FILE == 0 {
+            self.allowed &= allowed;
+        }
+    }
+}
+
+/// The state that a batch was checked against, if it was not applied.
+pub(crate) struct State {
+    pub(crate) snapshot: Snapshot,
+    /// The condition that this state is unchanged.
+    pub(crate) unchanged: Condition,
+    /// The paths that a rename makes too long.
+    too_long: Vec<String>,
+}
+
+impl State {
+    fn of(rows: &[Row]) -> Result<Self, Failure> {
+        let mut state = Self { snapshot: Snapshot::new(), unchanged: Condition::default(), too_long: Vec::new() };
+        for row in rows {
+            let (path, is_directory, files): (&str, Option<bool>, Option<i64>) =
+                (row.try_get(0)?, row.try_get(2)?, row.try_get(3)?);
+            match (is_directory, files) {
+                (Some(is_directory), _) => state.add_node(path.parse()?, row.try_get(1)?, is_directory),
+                (None, Some(files)) => state.add_usage(path.parse()?, files, row.try_get(4)?, row.try_get(5)?),
+                (None, None) => state.too_long.push(path.to_owned()),
+            }
+        }
+        Ok(state)
+    }
+
+    fn add_node(&mut self, path: StorePath, version: Option<Vec<u8>>, is_directory: bool) {
+        let (stat, allowed) = match &version {
+            Some(version) => (Stat::File(Version::new(version.clone())), ANYTHING),
+            None if path.is_root() => (Stat::Directory, ANYTHING),
+            None if is_directory => (Stat::Directory, DIRECTORY),
+            None => (Stat::Absent, ABSENT),
+        };
+        self.unchanged.add_node(&path, Required { allowed, version });
+        self.snapshot = take(&mut self.snapshot).with_stat(path, stat);
+    }
+
+    fn add_usage(&mut self, path: StorePath, files: i64, bytes: i64, depth: i32) {
+        self.unchanged.add_usage(path.as_str(), [Some(files), Some(bytes)], Some(depth));
+        let depth_of = u64::try_from(depth).unwrap_or_default();
+        let [files, bytes] = [files, bytes].map(|number| u64::try_from(number).unwrap_or_default());
+        self.snapshot = take(&mut self.snapshot).with_usage(path, Usage::new(files, bytes, depth_of));
+    }
+
+    /// Checks a batch as core does, and the lengths of new paths. The error names the first path that gets too long.
+    pub(crate) fn check(&self, batch: &Batch) -> Result<(), Failure> {
+        batch.check(&self.snapshot)?;
+        batch.changes().iter().try_for_each(|change| change.check(&self.snapshot))?;
+        let Some(first) = self.too_long.iter().min() else { return Ok(()) };
+        let path: StorePath = first.parse()?;
+        for change in batch.changes() {
+            if let Change::Rename { from, to } = change {
+                path.replace_prefix(from, to)?;
+            }
+        }
+        Err(Failure::new(ErrorKind::Other, "a renamed path of another program would be too long"))
     }
 }
 
@@ -385,8 +498,8 @@ pub(crate) fn canonical(stored: &str) -> Option<StorePath> {
     stored.parse().ok().filter(|path: &StorePath| path.as_str() == stored && !path.is_root())
 }
 
-/// A random number, from which on versions are chosen. No version is used twice.
-pub(crate) fn random_version() -> Result<u128, Failure> {
+/// A random number. No number occurs twice.
+pub(crate) fn random_number() -> Result<u128, Failure> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| Failure::new(ErrorKind::Other, error))?;
     Ok(u128::from_be_bytes(bytes))

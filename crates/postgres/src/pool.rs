@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Config;
 
 use crate::failure::{Failure, Retry};
+use crate::files::random_number;
 use crate::tls::{self, SslMode};
 
 /// The number of groups of memories. The writers of a group in this process take turns.
@@ -20,17 +22,41 @@ const WRITERS: usize = 256;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The delay before a repeated operation.
+/// The shortest and the longest delay before a repeated operation. Each delay is twice the one before.
 const PAUSE: Duration = Duration::from_millis(20);
-
-/// The number of times that an operation is repeated because its connection was closed.
-const CLOSED_CONNECTIONS: u32 = 3;
+const LONGEST_PAUSE: Duration = Duration::from_millis(640);
 
 /// A pool, and the turns of writers. A writer waits for its turn before it takes a connection. Otherwise, the writers
 /// of one memory could occupy all connections while they wait for each other.
 pub(crate) struct Connections {
     pool: Pool,
-    writers: Vec<Semaphore>,
+    /// The id of the first writer. The others follow.
+    first_writer: u128,
+    writers: Vec<Group>,
+}
+
+/// A group of memories, which is one writer for the server.
+struct Group {
+    turn: Semaphore,
+    calls: AtomicI64,
+}
+
+/// The turn of a writer, which ends on drop.
+pub(crate) struct Turn<'a> {
+    _permit: SemaphorePermit<'a>,
+    group: &'a Group,
+    writer: u128,
+}
+
+impl Turn<'_> {
+    pub(crate) fn writer(&self) -> [u8; 16] {
+        self.writer.to_be_bytes()
+    }
+
+    /// The number of the next call of the writer, from 1.
+    pub(crate) fn next_call(&self) -> i64 {
+        self.group.calls.fetch_add(1, Ordering::Relaxed) + 1
+    }
 }
 
 impl fmt::Debug for Connections {
@@ -41,8 +67,10 @@ impl fmt::Debug for Connections {
 }
 
 impl Connections {
-    pub(crate) fn new(pool: Pool) -> Arc<Self> {
-        Arc::new(Self { pool, writers: (0..WRITERS).map(|_| Semaphore::new(1)).collect() })
+    pub(crate) fn new(pool: Pool) -> Result<Arc<Self>, Failure> {
+        let group = |_| Group { turn: Semaphore::new(1), calls: AtomicI64::new(0) };
+        let writers = (0..WRITERS).map(group).collect();
+        Ok(Arc::new(Self { pool, first_writer: random_number()?, writers }))
     }
 
     /// Takes a connection, which is returned to the pool on drop.
@@ -52,9 +80,12 @@ impl Connections {
     }
 
     /// Waits for the turn of a writer of the memory with this number.
-    pub(crate) async fn turn(&self, number: u64, deadline: &Deadline) -> Result<Option<SemaphorePermit<'_>>, Failure> {
-        let Some(writers) = self.writers.get((number % WRITERS as u64) as usize) else { return Ok(None) };
-        Ok(deadline.limit(writers.acquire()).await?.ok())
+    pub(crate) async fn turn(&self, memory: u64, deadline: &Deadline) -> Result<Turn<'_>, Failure> {
+        let number = memory % WRITERS as u64;
+        let closed = || Failure::new(ErrorKind::Other, "the connections were closed"); // this never occurs
+        let group = self.writers.get(number as usize).ok_or_else(closed)?;
+        let permit = deadline.limit(group.turn.acquire()).await?.map_err(|_| closed())?;
+        Ok(Turn { _permit: permit, group, writer: self.first_writer.wrapping_add(number.into()) })
     }
 }
 
@@ -71,6 +102,14 @@ impl Held {
         self.0 = None;
     }
 
+    /// Returns the connection to the pool, unless it failed.
+    pub(crate) fn give_back<T>(self, result: Result<T, Failure>) -> Result<T, Failure> {
+        if matches!(result, Ok(_) | Err(Failure::Refused(_))) {
+            self.release();
+        }
+        result
+    }
+
     pub(crate) fn client(&self) -> Result<&Client, Failure> {
         // It is present until the value is dropped.
         self.0.as_ref().ok_or_else(|| Failure::new(ErrorKind::Other, "the connection was returned"))
@@ -85,12 +124,13 @@ impl Drop for Held {
     }
 }
 
-/// The time until which an operation may wait, and the number of its repetitions.
+/// The time until which an operation may wait, and its repetitions.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     end: Instant,
     timeout: Duration,
-    closed_connections: u32,
+    is_extended: bool,
+    next_pause: Duration,
     /// The failure before the last repetition, which explains a timeout.
     last: Option<Failure>,
 }
@@ -100,11 +140,23 @@ impl Deadline {
         // A timeout that cannot be represented never ends.
         let end = Instant::now().checked_add(timeout);
         let end = end.unwrap_or_else(|| Instant::now() + Duration::from_secs(u32::MAX.into()));
-        Self { end, timeout, closed_connections: 0, last: None }
+        Self { end, timeout, is_extended: false, next_pause: PAUSE, last: None }
     }
 
     pub(crate) fn remaining(&self) -> Duration {
         self.end.saturating_duration_since(Instant::now())
+    }
+
+    /// The remaining time for the server, where 0 is no limit.
+    pub(crate) fn milliseconds(&self) -> i32 {
+        self.remaining().as_millis().clamp(1, i32::MAX as u128) as i32
+    }
+
+    /// Adds time, at most once.
+    pub(crate) fn extend(&mut self, time: Duration) {
+        if !std::mem::replace(&mut self.is_extended, true) {
+            self.end += time;
+        }
     }
 
     /// Waits for a future until the deadline. It is polled at least once.
@@ -112,16 +164,14 @@ impl Deadline {
         timeout_at(self.end, future).await.map_err(|_| Failure::timeout(self.timeout))
     }
 
+    /// Fails after the deadline.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.remaining().is_zero() { Err(Failure::timeout(self.timeout)) } else { Ok(()) }
+    }
+
     /// Waits before a repetition after a failure that changed nothing, or returns the failure.
     pub(crate) async fn repeat_after(&mut self, failure: Failure) -> Result<(), Failure> {
-        let may_repeat = match &failure {
-            Failure::Failed { retry: Retry::UntilTimeout, .. } => true,
-            Failure::Failed { retry: Retry::AFewTimes, .. } => {
-                self.closed_connections += 1;
-                self.closed_connections <= CLOSED_CONNECTIONS
-            }
-            _ => false,
-        };
+        let may_repeat = matches!(failure, Failure::Failed { retry: Retry::UntilTimeout, .. });
         if self.pause(may_repeat).await.is_some() {
             self.last = Some(failure);
             return Ok(());
@@ -135,11 +185,13 @@ impl Deadline {
     }
 
     /// Waits before a repetition if there is one and time is left.
-    pub(crate) async fn pause(&self, may_repeat: bool) -> Option<()> {
-        if !may_repeat || self.remaining() <= PAUSE {
+    pub(crate) async fn pause(&mut self, may_repeat: bool) -> Option<()> {
+        let pause = self.next_pause.min(self.remaining());
+        if !may_repeat || pause.is_zero() {
             return None;
         }
-        tokio::time::sleep(PAUSE).await;
+        self.next_pause = (self.next_pause * 2).min(LONGEST_PAUSE);
+        tokio::time::sleep(pause).await;
         Some(())
     }
 }
@@ -167,7 +219,7 @@ impl Settings {
         if let Some(connections) = shared.and_then(|(.., connections)| connections.upgrade()) {
             return Ok(connections);
         }
-        let connections = Connections::new(self.pool()?);
+        let connections = Connections::new(self.pool()?).map_err(Failure::into_source)?;
         all.push((id, self, Arc::downgrade(&connections)));
         Ok(connections)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use deadpool_postgres::Pool;
+use deadpool_postgres::{Client, Pool};
 use memory_tool_core::{
     Batch, ErrorKind, MemoryName, Node, OpenError, OpenMode, ReadOptions, Store, StoreError, StorePath, VerifyProgress,
     VerifyReport,
@@ -65,25 +65,21 @@ impl PostgresStore {
 
     pub(crate) async fn open_with(builder: PostgresStoreBuilder) -> Result<Self, OpenFailure> {
         let options = builder.options;
-        let deadline = Deadline::after(options.timeout);
+        let mut deadline = Deadline::after(options.timeout);
         let (connections, schema) = builder.connect().await?;
-        let mut cause = None;
-        while let Err(failure) = schema::prepare(&connections, &schema, options.mode, &deadline).await {
-            let is_busy = matches!(failure, OpenFailure::Failed { kind: ErrorKind::Busy, .. });
-            match deadline.pause(is_busy).await {
-                Some(()) => cause = Some(failure),
-                // An earlier failure explains a timeout.
-                None => return Err(cause.filter(|_| is_busy).unwrap_or(failure)),
-            }
-        }
+        schema::prepare(&connections, &schema, builder.owner.as_deref(), options.mode, &mut deadline).await?;
         let memory = memory(&schema, builder.memory, options.max_file_bytes);
-        let statements = Arc::new(Statements::new(&schema));
+        let statements = Arc::new(Statements::new(&schema, options.mode == OpenMode::ReadOnly));
         let store = Self { connections, statements, schema, memory, mode: options.mode, timeout: options.timeout };
-        if options.mode != OpenMode::Create && *store.name() != MemoryName::default() {
-            let client = store.connections.take(&deadline).await?;
-            if !deadline.limit(store.statements.memory_exists(&client, store.name())).await?? {
-                return Err(OpenFailure::NoSuchMemory { name: store.name().clone() });
-            }
+        let exists = |held: Held| async {
+            let exists = store.statements.memory_exists(held.client()?, store.name()).await;
+            held.give_back(exists)
+        };
+        if options.mode != OpenMode::Create
+            && *store.name() != MemoryName::default()
+            && !store.reading(&mut deadline, exists).await?
+        {
+            return Err(OpenFailure::NoSuchMemory { name: store.name().clone() });
         }
         Ok(store)
     }
@@ -104,13 +100,12 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Failure`].
     pub async fn memory_names(&self) -> Result<Vec<MemoryName>, StoreError> {
-        let list = async |deadline: &Deadline| {
-            let held = Held::new(self.connections.take(deadline).await?);
-            let names = deadline.limit(self.statements.memory_names(held.client()?)).await??;
-            held.release();
-            Ok(names)
+        let list = |held: Held| async {
+            let names = self.statements.memory_names(held.client()?).await;
+            held.give_back(names)
         };
-        list(&Deadline::after(self.timeout)).await.map_err(|failure: Failure| failure.during("listing the memories"))
+        let listed = self.reading(&mut Deadline::after(self.timeout), list).await;
+        listed.map_err(|failure| failure.during("listing the memories"))
     }
 
     /// Reads every file of this memory, and checks the paths of all memories that the role may read. Others may use the
@@ -122,8 +117,7 @@ impl PostgresStore {
     /// # Errors
     /// [`StoreError::Failure`] if the check could not be completed. Damage is a problem in the report, not an error.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
-        let deadline = Deadline::after(self.timeout);
-        let client = self.connections.take(&deadline).await;
+        let client = self.connections.take(&Deadline::after(self.timeout)).await;
         let held = Held::new(client.map_err(|failure| failure.during(VERIFYING))?);
         let mut report = VerifyReport::default();
         let problems = async { verify::problems(held.client()?, &self.statements, self.name()).await };
@@ -132,33 +126,38 @@ impl PostgresStore {
         report.read_files(self, progress).await
     }
 
-    async fn read(&self, path: &StorePath, options: &ReadOptions, deadline: &Deadline) -> Result<Node, Failure> {
-        let held = Held::new(self.connections.take(deadline).await?);
-        let client = held.client()?;
-        let node = self.statements.read(client, &self.memory, path);
-        let node = if options.preconditions().is_empty() {
-            deadline.limit(node).await?
-        } else {
-            // Sent together and run one after the other, so the preconditions are checked after the snapshot.
-            let inputs = options.inputs();
-            let snapshot = self.statements.snapshot(client, &self.memory, &inputs);
-            let (node, snapshot) = deadline.limit(futures::future::join(node, snapshot)).await?;
-            options.check(&snapshot?)?;
-            node
-        };
-        if !matches!(node, Err(Failure::Failed { .. })) {
-            held.release();
+    /// Repeats a read after temporary failures.
+    async fn reading<T, F: Future<Output = Result<T, Failure>>>(
+        &self,
+        deadline: &mut Deadline,
+        read: impl Fn(Held) -> F,
+    ) -> Result<T, Failure> {
+        loop {
+            let held = self.connections.take(deadline).await.map(Held::new);
+            let read = async { read(held?).await };
+            match deadline.limit(read).await.flatten() {
+                Err(failure @ Failure::Failed { .. }) => deadline.repeat_after(failure).await?,
+                read => return read,
+            }
         }
+    }
+
+    async fn read(&self, client: &Client, path: &StorePath, options: &ReadOptions) -> Result<Node, Failure> {
+        let node = self.statements.read(client, &self.memory, path);
+        if options.preconditions().is_empty() {
+            return node.await;
+        }
+        // Sent together and run one after the other, so the preconditions are checked after the snapshot.
+        let inputs = options.inputs();
+        let snapshot = self.statements.snapshot(client, &self.memory, &inputs);
+        let (node, snapshot) = futures::future::join(node, snapshot).await;
+        options.check(&snapshot?)?;
         node
     }
 
     /// Checks a batch without changes.
-    async fn check(&self, batch: &Batch, deadline: &Deadline) -> Result<(), Failure> {
-        let held = Held::new(self.connections.take(deadline).await?);
-        let inputs = batch.inputs();
-        let snapshot = deadline.limit(self.statements.snapshot(held.client()?, &self.memory, &inputs)).await??;
-        held.release();
-        Ok(batch.check(&snapshot)?)
+    async fn check(&self, client: &Client, batch: &Batch) -> Result<(), Failure> {
+        Ok(batch.check(&self.statements.snapshot(client, &self.memory, &batch.inputs()).await?)?)
     }
 }
 
@@ -173,21 +172,22 @@ const VERIFYING: &str = "verifying the database";
 #[async_trait]
 impl Store for PostgresStore {
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
-        let mut deadline = Deadline::after(self.timeout);
-        loop {
-            match self.read(path, &options, &deadline).await {
-                Ok(node) => return Ok(node),
-                Err(failure) => {
-                    deadline.repeat_after(failure).await.map_err(|failure| failure.during("reading"))?;
-                }
-            }
-        }
+        let read = |held: Held| async {
+            let node = self.read(held.client()?, path, &options).await;
+            held.give_back(node)
+        };
+        let read = self.reading(&mut Deadline::after(self.timeout), read).await;
+        read.map_err(|failure| failure.during("reading"))
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         batch.check_file_sizes(self.memory.max_file_bytes)?;
         if batch.changes_nothing() {
-            let checked = self.check(&batch, &Deadline::after(self.timeout)).await;
+            let check = |held: Held| async {
+                let checked = self.check(held.client()?, &batch).await;
+                held.give_back(checked)
+            };
+            let checked = self.reading(&mut Deadline::after(self.timeout), check).await;
             return checked.map_err(|failure| failure.during(APPLYING));
         }
         if self.mode == OpenMode::ReadOnly {

@@ -25,9 +25,9 @@ pub enum UrlError {
     Password,
     /// A parameter is unknown, or its value is invalid.
     #[error(
-        "unknown parameter or invalid value. The parameters are memory, schema, sslmode (disable, prefer, require, \
-         verify-ca or verify-full), sslrootcert, host, port, user, dbname, application_name, connect_timeout and \
-         target_session_attrs"
+        "unknown parameter or invalid value. The parameters are memory, schema, owner, sslmode (disable, prefer, \
+         require, verify-ca or verify-full), sslrootcert, host, port, user, dbname, application_name, connect_timeout \
+         and target_session_attrs"
     )]
     Parameter,
     /// The name of the memory is invalid.
@@ -47,6 +47,8 @@ pub(crate) struct Location {
     pub(crate) config: Config,
     pub(crate) memory: MemoryName,
     pub(crate) schema: SchemaName,
+    /// The trusted owner of the schema.
+    pub(crate) owner: Option<String>,
     pub(crate) ssl_mode: Option<SslMode>,
     pub(crate) root_certificates: Option<PathBuf>,
 }
@@ -69,6 +71,7 @@ impl Location {
             match name {
                 "memory" => location.memory = decoded.parse()?,
                 "schema" => location.schema = decoded.parse().map_err(|_| UrlError::SchemaName)?,
+                "owner" => location.owner = Some(decoded.into_owned()),
                 "sslmode" => location.ssl_mode = Some(decoded.parse().map_err(|_| UrlError::Parameter)?),
                 "sslrootcert" => location.root_certificates = Some(PathBuf::from(&*decoded)),
                 "password" => return Err(UrlError::Password),
@@ -94,7 +97,7 @@ mod tests {
     #[test]
     fn a_url_names_a_database_a_schema_and_a_memory() {
         let location = Location::parse(
-            "Postgresql://bob@db.example:6432/app?memory=user%2F42&schema=agents&sslmode=verify-ca&sslrootcert=%2Fca",
+            "Postgresql://bob@db.example:6432/app?memory=user%2F42&schema=agents&owner=dba&sslmode=verify-ca&sslrootcert=%2Fca",
         );
         let location = location.unwrap();
         assert_eq!(location.config.get_user(), Some("bob"));
@@ -102,7 +105,7 @@ mod tests {
         assert_eq!(location.config.get_ports(), [6432]);
         assert_eq!(location.config.get_dbname(), Some("app"));
         assert_eq!(location.memory.as_str(), "user/42");
-        assert_eq!(location.schema.to_string(), "agents");
+        assert_eq!((location.schema.to_string().as_str(), location.owner.as_deref()), ("agents", Some("dba")));
         assert_eq!(location.ssl_mode, Some(SslMode::VerifyCa));
         assert_eq!(location.root_certificates, Some("/ca".into()));
 

@@ -1,9 +1,6 @@
 //! The check of all paths in a schema.
 
-use std::pin::pin;
-
 use deadpool_postgres::Client;
-use futures::TryStreamExt as _;
 use memory_tool_core::{MemoryName, Problem, StorePath};
 use tokio_postgres::Row;
 
@@ -17,8 +14,12 @@ pub(crate) async fn problems(
     memory: &MemoryName,
 ) -> Result<Vec<Problem>, Failure> {
     let mut problems = Vec::new();
-    for_each(client, &statements.all_paths, |row| {
-        let (store, path): (&str, &str) = (row.try_get(0)?, row.try_get(1)?);
+    let take = |row: Row| {
+        let (store, path, file_above): (&str, &str, Option<&str>) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        if let Some(file) = file_above {
+            problems.push(Problem::new(format!("{file} in memory {store} is a file, but {path} is under it")));
+            return Ok(());
+        }
         let is_root_file = path.parse().is_ok_and(|path: StorePath| path.is_root());
         // The listing of the memory reports its own.
         let is_listed = store == memory.as_str() && (path.starts_with("/memories/") || path.starts_with("/records/"));
@@ -26,27 +27,9 @@ pub(crate) async fn problems(
             problems.push(Problem::new(format!("invalid path {path:?} in memory {store:?}: {reason}")));
         }
         Ok(())
-    })
-    .await?;
-    for_each(client, &statements.files_under_files, |row| {
-        let (store, path, lower): (&str, &str, &str) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        problems.push(Problem::new(format!("{path} in memory {store} is a file, but {lower} is under it")));
-        Ok(())
-    })
-    .await?;
+    };
+    statements.all_paths(client, take).await?;
     Ok(problems)
-}
-
-async fn for_each(
-    client: &Client,
-    statement: &str,
-    mut take: impl FnMut(&Row) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let mut rows = pin!(client.query_typed_raw::<&str, _>(statement, []).await?);
-    while let Some(row) = rows.try_next().await? {
-        take(&row)?;
-    }
-    Ok(())
 }
 
 /// The rule that the name of a memory or a path breaks.

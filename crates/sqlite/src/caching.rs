@@ -14,15 +14,16 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use memory_tool_core::{Batch, Change, MemoryName, Node, StorePath};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, TransactionBehavior};
 
 use crate::failure::Failure;
 use crate::files::{Files, Memory};
+use crate::open_files::OpenFiles;
 use crate::schema::CheckedSchema;
 use crate::sidecar::{self, FileStamp};
 
@@ -54,16 +55,31 @@ pub(crate) struct CachingConnection {
     checked: Option<FileStamp>,
     /// Closed before the connection, which may remove the log.
     log: Option<File>,
-    log_path: PathBuf,
     schema: CheckedSchema,
     connection: Connection,
+    /// Dropped after the connection.
+    files: Arc<OpenFiles>,
+}
+
+impl Drop for CachingConnection {
+    /// Keeps SQLite from copying the log of a removed file into its successor.
+    fn drop(&mut self) {
+        if !self.is_in_place() {
+            let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true); // cannot fail
+        }
+    }
 }
 
 impl CachingConnection {
-    /// Wraps a connection to a database with this write-ahead log.
-    pub(crate) fn new(connection: Connection, log_path: PathBuf) -> Self {
+    /// Wraps a connection to these files.
+    pub(crate) fn new(connection: Connection, files: Arc<OpenFiles>) -> Self {
         let schema = CheckedSchema::default();
-        Self { nodes: HashMap::new(), size: 0, data_version: 0, checked: None, log: None, log_path, schema, connection }
+        Self { nodes: HashMap::new(), size: 0, data_version: 0, checked: None, log: None, schema, connection, files }
+    }
+
+    /// Whether the open files are still at their paths. Blocks.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.files.are_in_place()
     }
 
     /// The connection, for opening.
@@ -152,6 +168,9 @@ impl CachingConnection {
         self.schema.check(&transaction)?;
         apply(&transaction, memory, batch)?;
         transaction.commit().map_err(Failure::of_commit)?;
+        if !self.is_in_place() {
+            return Err(Failure::displaced());
+        }
         if let Some(path) = written {
             let _ = self.read(memory, &path); // the batch is applied; if this failed, the next read fails, too
         }
@@ -172,8 +191,8 @@ impl CachingConnection {
 
     /// Opens the log unless it is open, and returns its status. Blocks.
     fn open_log(&mut self) -> Option<FileStamp> {
-        if self.log.is_none() && sidecar::metadata(&self.log_path).ok()??.is_file() {
-            self.log = File::open(&self.log_path).ok();
+        if self.log.is_none() && sidecar::metadata(self.files.log()).ok()??.is_file() {
+            self.log = File::open(self.files.log()).ok();
         }
         self.log_stamp()
     }

@@ -14,12 +14,13 @@ use tokio::task::coop::consume_budget;
 use tokio::task::spawn_blocking;
 
 use crate::caching::CachingConnection;
-use crate::failure::{ConnectError, Failure, OpenFailure};
+use crate::failure::{CanBeBusy, ConnectError, Failure, OpenFailure};
 use crate::files::{Files, Memory};
+use crate::open_files::OpenFiles;
 use crate::pool::ConnectionPool;
 use crate::read_only::FileSnapshot;
 use crate::schema::CheckedSchema;
-use crate::{caching, permissions, schema, sidecar};
+use crate::{caching, permissions, pool, schema, shared_memory, sidecar};
 
 /// The number of tasks in this process that read at a time.
 const READERS: usize = 4;
@@ -190,7 +191,7 @@ impl Database {
         deadline: Deadline,
         work: impl FnOnce(&mut CachingConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut connection = self.pool.take().map_or_else(|| connect(&self.path, deadline), Ok)?;
+        let mut connection = self.current_connection(deadline)?;
         connection.connection().busy_timeout(deadline.remaining())?;
         let result = work(&mut connection);
         if !matches!(result, Err(Failure::Failed { .. })) {
@@ -199,9 +200,27 @@ impl Database {
         result
     }
 
-    /// Runs `work` on a read-only connection, and again if another program changed the database during the read. The
-    /// connection is not reused, because the access method may change.
-    fn read_only<T, E: From<ConnectError>>(
+    /// A connection to the file that is at the path now. Closes those to a file that was removed or replaced: until no
+    /// connection of this process has it open, SQLite would mix its shared memory with the new log.
+    fn current_connection(&self, deadline: Deadline) -> Result<CachingConnection, ConnectError> {
+        loop {
+            let connection = self.pool.take().map_or_else(|| connect(&self.path, deadline), Ok)?;
+            if connection.is_in_place() {
+                return Ok(connection);
+            }
+            pool::close_displaced();
+            drop(connection);
+            if deadline.remaining().is_zero() {
+                return Err(OpenFailure::displaced(ErrorKind::Busy).into());
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Runs `work` on a read-only connection, and again if another program changed the database during the read, or
+    /// while one does what only a writer can wait for. The connection is not reused, because the access method may
+    /// change.
+    fn read_only<T, E: From<ConnectError> + CanBeBusy>(
         &self,
         deadline: Deadline,
         mut work: impl FnMut(&mut Connection) -> Result<T, E>,
@@ -211,10 +230,14 @@ impl Database {
             let result = connect_read_only(&snapshot, deadline)
                 .map_err(E::from)
                 .and_then(|mut connection| work(&mut connection));
-            if snapshot.is_conclusive(&result) || FileSnapshot::of(&self.path)? == snapshot {
+            let is_busy = matches!(&result, Err(error) if error.is_busy());
+            if snapshot.is_conclusive(&result) || (!is_busy && FileSnapshot::of(&self.path)? == snapshot) {
                 return result;
             }
             if deadline.remaining().is_zero() {
+                if is_busy {
+                    return result;
+                }
                 let source = "other programs kept changing the database while it was read".into();
                 return Err(ConnectError(OpenFailure::Failed { kind: ErrorKind::Busy, source }).into());
             }
@@ -224,10 +247,16 @@ impl Database {
 }
 
 fn connect(path: &Path, deadline: Deadline) -> Result<CachingConnection, ConnectError> {
+    if !path.try_exists()? {
+        return Err(OpenFailure::NotFound.into());
+    }
     let file = sidecar::refuse_hostile(path)?;
+    shared_memory::create(&file);
+    let files = OpenFiles::of(&file);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = configured(Connection::open_with_flags(path, flags)?, deadline)?;
-    Ok(CachingConnection::new(connection, sidecar::beside(&file, sidecar::LOG)))
+    connection.query_one("PRAGMA schema_version", (), |_| Ok(()))?; // opens the log, which `files` then knows
+    Ok(CachingConnection::new(connection, files))
 }
 
 fn connect_read_only(snapshot: &FileSnapshot, deadline: Deadline) -> Result<Connection, ConnectError> {

@@ -3,7 +3,7 @@
 use std::io;
 
 use memory_tool_core::{BoxError, ErrorKind, MemoryName, PathError, StoreError};
-use rusqlite::ErrorCode;
+use rusqlite::{ErrorCode, ffi};
 
 /// An error of an operation on a database.
 #[derive(Debug)]
@@ -17,6 +17,11 @@ pub(crate) enum Failure {
 impl Failure {
     pub(crate) fn new(kind: ErrorKind, source: impl Into<BoxError>) -> Self {
         Self::Failed { kind, operation: None, source: source.into() }
+    }
+
+    /// The error of a change whose commit succeeded after the files had been removed or replaced.
+    pub(crate) fn displaced() -> Self {
+        ConnectError(OpenFailure::displaced(ErrorKind::OutcomeUnknown)).into()
     }
 
     /// The error of a commit. After a disk error, the change may already be in the log.
@@ -91,11 +96,17 @@ pub enum OpenFailure {
     /// The database belongs to another program.
     #[error("the database is not a memory store")]
     NotAStore,
-    /// A table, index, trigger or view is missing, modified or unexpected.
-    #[error("the database schema does not match a memory store: {object} is missing, modified or unexpected")]
+    /// A table, index, trigger or view is missing or modified.
+    #[error("the database schema does not match a memory store: {object} is missing or modified")]
     ForeignSchema {
         /// The first such object.
         object: String,
+    },
+    /// Another program added tables, indexes, triggers or views.
+    #[error("the database has objects that no memory store has: run `{removal}` in it")]
+    AddedObjects {
+        /// The SQL statements that remove them.
+        removal: String,
     },
     /// The database was created or upgraded by a newer version of this crate.
     #[error("the database has schema version {found}; this program supports versions up to {known}")]
@@ -138,10 +149,18 @@ pub enum OpenFailure {
 }
 
 impl OpenFailure {
+    /// The error if another program removed or replaced the database or its log while they were open.
+    pub(crate) fn displaced(kind: ErrorKind) -> Self {
+        let source = "the database, its -wal or its -shm file was removed or replaced while it was open".into();
+        Self::Failed { kind, source }
+    }
+
     pub(crate) fn kind(&self) -> ErrorKind {
         match self {
             Self::NotFound | Self::NoSuchMemory { .. } => ErrorKind::NotFound,
-            Self::NotADatabase | Self::NotAStore | Self::ForeignSchema { .. } => ErrorKind::Invalid,
+            Self::NotADatabase | Self::NotAStore | Self::ForeignSchema { .. } | Self::AddedObjects { .. } => {
+                ErrorKind::Invalid
+            }
             Self::NewerSchema { .. } | Self::OlderSchema { .. } | Self::NoWriteAheadLog { .. } => {
                 ErrorKind::Unsupported
             }
@@ -161,9 +180,27 @@ impl From<OpenFailure> for ConnectError {
     }
 }
 
+/// An error that may go away when the operation is repeated.
+pub(crate) trait CanBeBusy {
+    fn is_busy(&self) -> bool;
+}
+
+impl CanBeBusy for ConnectError {
+    fn is_busy(&self) -> bool {
+        matches!(self.0, OpenFailure::Failed { kind: ErrorKind::Busy, .. })
+    }
+}
+
+impl CanBeBusy for Failure {
+    fn is_busy(&self) -> bool {
+        matches!(self, Self::Failed { kind: ErrorKind::Busy, .. })
+    }
+}
+
 impl From<rusqlite::Error> for ConnectError {
     fn from(error: rusqlite::Error) -> Self {
         Self(match error.sqlite_error_code() {
+            _ if kind(&error) == ErrorKind::Busy => OpenFailure::Failed { kind: ErrorKind::Busy, source: error.into() },
             Some(ErrorCode::NotADatabase) => OpenFailure::NotADatabase,
             Some(ErrorCode::ReadOnly) => OpenFailure::ReadOnly { source: error.into() },
             _ => OpenFailure::Failed { kind: kind(&error), source: error.into() },
@@ -186,12 +223,24 @@ impl From<io::Error> for ConnectError {
 fn kind(error: &rusqlite::Error) -> ErrorKind {
     use rusqlite::Error;
     match error {
-        Error::SqliteFailure(error, _) => kind_of_code(error.code),
+        Error::SqliteFailure(error, _) => {
+            kind_of_extended_code(error.extended_code).unwrap_or(kind_of_code(error.code))
+        }
         Error::FromSqlConversionFailure(..)
         | Error::IntegralValueOutOfRange(..)
         | Error::InvalidColumnType(..)
         | Error::Utf8Error(..) => ErrorKind::Damaged,
         _ => ErrorKind::Other,
+    }
+}
+
+/// The kind of a failure whose code is too coarse.
+fn kind_of_extended_code(code: i32) -> Option<ErrorKind> {
+    match code {
+        // A reader saw the shared memory during a commit or before its creation, and may not repair it.
+        ffi::SQLITE_READONLY_RECOVERY | ffi::SQLITE_READONLY_CANTINIT => Some(ErrorKind::Busy),
+        ffi::SQLITE_IOERR_SHMSIZE => Some(ErrorKind::Full), // the shared memory cannot grow
+        _ => None,
     }
 }
 

@@ -56,6 +56,12 @@ impl ConnectionPool {
     }
 }
 
+/// Closes the idle connections to files that were removed or replaced. Blocks.
+pub(crate) fn close_displaced() {
+    let displaced: Vec<_> = all().extract_if(.., |(_, connection)| !connection.is_in_place()).collect();
+    drop(displaced);
+}
+
 impl Drop for ConnectionPool {
     /// Closing the last connection to a file copies the log into it, which would block an async thread.
     fn drop(&mut self) {
@@ -74,9 +80,10 @@ fn all() -> MutexGuard<'static, Vec<(u64, CachingConnection)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::open_files::OpenFiles;
 
     fn connection() -> CachingConnection {
-        CachingConnection::new(rusqlite::Connection::open_in_memory().unwrap(), "log".into())
+        CachingConnection::new(rusqlite::Connection::open_in_memory().unwrap(), OpenFiles::of("none".as_ref()))
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The schema: recognizing databases of this crate, and upgrading those of older versions.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use memory_tool_core::OpenMode;
@@ -12,6 +13,9 @@ const APPLICATION_ID: u32 = 0x636d_656d;
 
 /// Script `n` upgrades a database from version `n` of the schema to the next. Released scripts never change.
 const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_files.sql")];
+
+/// The number of objects of other programs that an error names.
+const MOST_ADDED: u32 = 100;
 
 /// The objects of the newest version, one per line.
 const OBJECTS: &str = include_str!("../migrations/objects.txt");
@@ -107,14 +111,26 @@ fn refuse_foreign(connection: &Connection, version: u32) -> Result<(), ConnectEr
     let mut reference = Connection::open_in_memory()?;
     migrate(&mut reference, MIGRATIONS.get(..version as usize).unwrap_or(MIGRATIONS))?;
     let expected = objects(&reference, u32::MAX)?;
-    let found = objects(connection, expected.len() as u32 + 1)?;
-    let added = found.iter().find(|object| !expected.contains(object));
+    let found = objects(connection, expected.len() as u32 + MOST_ADDED)?;
+    let modified = |object: &&SchemaObject| expected.iter().any(|own| own.name() == object.name() && own != *object);
+    let modified = found.iter().find(modified);
     let missing = expected.iter().find(|object| !found.contains(object));
-    let repeated = found.get(expected.len());
-    match added.or(missing).or(repeated) {
-        Some(object) => Err(OpenFailure::ForeignSchema { object: object.to_string() }.into()),
-        None => Ok(()),
+    if let Some(object) = modified.or(missing) {
+        return Err(OpenFailure::ForeignSchema { object: object.to_string() }.into());
     }
+    let Some(last) = found.get(expected.len()) else { return Ok(()) };
+    let added: Vec<_> = found.iter().filter(|object| !expected.contains(object)).collect();
+    match removal(&added) {
+        removal if removal.is_empty() => Err(OpenFailure::ForeignSchema { object: last.to_string() }.into()),
+        removal => Err(OpenFailure::AddedObjects { removal }.into()),
+    }
+}
+
+/// The statements that remove the objects. Removing a virtual table also removes its other tables, and removing a table
+/// removes its indexes and triggers.
+fn removal(added: &[&SchemaObject]) -> String {
+    let (first, last): (Vec<&SchemaObject>, Vec<_>) = added.iter().partition(|object| object.is_virtual_table());
+    first.into_iter().chain(last).filter_map(SchemaObject::removal).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether the schema equals the newest version. Most do and need no reference database, which takes half of the
@@ -136,17 +152,42 @@ impl SchemaObject {
     }
 }
 
-impl fmt::Display for SchemaObject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let text = |field: &Option<Vec<u8>>| String::from_utf8_lossy(field.as_deref().unwrap_or_default()).into_owned();
-        write!(f, "{} {:?}", text(&self.0[0]).escape_debug(), text(&self.0[1]))
+impl SchemaObject {
+    fn text(&self, field: usize) -> Cow<'_, str> {
+        String::from_utf8_lossy(self.0.get(field).and_then(Option::as_deref).unwrap_or_default())
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        self.text(1)
+    }
+
+    fn is_virtual_table(&self) -> bool {
+        self.text(3).starts_with("CREATE VIRTUAL TABLE")
+    }
+
+    /// The statement that removes it; `None` if SQLite removes it with another object, or if its name is unreadable.
+    fn removal(&self) -> Option<String> {
+        let name = self.name();
+        let kind = self.text(0).to_uppercase();
+        let is_readable = name.len() <= 100 && !name.contains(char::is_control);
+        let is_removable = matches!(&*kind, "TABLE" | "INDEX" | "TRIGGER" | "VIEW") && !name.starts_with("sqlite_");
+        (is_readable && is_removable).then(|| format!("DROP {kind} IF EXISTS \"{}\";", name.replace('"', "\"\"")))
     }
 }
 
-/// The first `most` objects of the schema.
+impl fmt::Display for SchemaObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.text(0).escape_debug(), self.name())
+    }
+}
+
+/// The first `most` objects of the schema, without the statistics of `ANALYZE` and `PRAGMA optimize`, which only affect
+/// how SQLite searches.
 fn objects(connection: &Connection, most: u32) -> Result<Vec<SchemaObject>, ConnectError> {
     const SELECT: &str = "SELECT CAST(type AS BLOB), CAST(name AS BLOB), CAST(tbl_name AS BLOB), CAST(sql AS BLOB) \
-         FROM sqlite_schema LIMIT ?1";
+         FROM sqlite_schema WHERE (type, name, sql) NOT IN (VALUES \
+         ('table', 'sqlite_stat1', 'CREATE TABLE sqlite_stat1(tbl,idx,stat)'), \
+         ('table', 'sqlite_stat4', 'CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)')) IS NOT FALSE LIMIT ?1";
     let mut statement = connection.prepare(SELECT)?;
     let objects =
         statement.query_map([most], |row| Ok(SchemaObject([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?])))?;

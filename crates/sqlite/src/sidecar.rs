@@ -50,13 +50,20 @@ pub(crate) fn metadata(path: &Path) -> io::Result<Option<Metadata>> {
 pub(crate) struct FileStamp {
     pub(crate) size: u64,
     modified: Option<SystemTime>,
-    /// The inode number. The status-change time is not used: as root, SQLite sets the owner of the log.
-    number: u64,
+    /// The status-change time is not used: as root, SQLite sets the owner of the log.
+    number: FileNumber,
+    /// Whether the file was removed. It may be open.
+    is_removed: bool,
 }
 
 impl FileStamp {
     pub(crate) fn of(found: &Metadata) -> Self {
-        Self { size: found.len(), modified: found.modified().ok(), number: number(found) }
+        Self {
+            size: found.len(),
+            modified: found.modified().ok(),
+            number: FileNumber::of(found),
+            is_removed: links(found) == 0,
+        }
     }
 }
 
@@ -65,16 +72,27 @@ pub(crate) fn file_stamp(path: &Path) -> io::Result<Option<FileStamp>> {
     Ok(metadata(path)?.map(|found| FileStamp::of(&found)))
 }
 
-#[cfg(unix)]
-fn number(found: &Metadata) -> u64 {
-    use std::os::unix::fs::MetadataExt as _;
+/// Identifies a file. All files are equal on Windows, where an open one cannot be removed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub(crate) struct FileNumber {
+    device: u64,
+    inode: u64,
+}
 
-    found.ino()
+#[cfg(unix)]
+impl FileNumber {
+    pub(crate) fn of(found: &Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt as _;
+
+        Self { device: found.dev(), inode: found.ino() }
+    }
 }
 
 #[cfg(not(unix))]
-fn number(_: &Metadata) -> u64 {
-    0
+impl FileNumber {
+    pub(crate) fn of(_: &Metadata) -> Self {
+        Self::default()
+    }
 }
 
 /// Refuses files that would make SQLite change or remove files outside the database. Returns the resolved path.
@@ -82,7 +100,7 @@ pub(crate) fn refuse_hostile(database: &Path) -> Result<PathBuf, ConnectError> {
     let database = resolve_links(database)?;
     for ending in ["", JOURNAL, LOG, SHARED_MEMORY] {
         let path = beside(&database, ending);
-        if metadata(&path)?.is_some_and(|found| has_other_names(&found)) {
+        if metadata(&path)?.is_some_and(|found| found.is_file() && links(&found) > 1) {
             return Err(refused(
                 &path,
                 "has more than one hard link: writing to it would also change the file under its other name",
@@ -123,14 +141,15 @@ fn names_a_super_journal(journal: &Path) -> io::Result<bool> {
     }
 }
 
+/// The number of names of a file.
 #[cfg(unix)]
-fn has_other_names(found: &Metadata) -> bool {
+fn links(found: &Metadata) -> u64 {
     use std::os::unix::fs::MetadataExt as _;
 
-    found.is_file() && found.nlink() > 1
+    found.nlink()
 }
 
 #[cfg(not(unix))]
-fn has_other_names(_: &Metadata) -> bool {
-    false
+fn links(_: &Metadata) -> u64 {
+    1
 }

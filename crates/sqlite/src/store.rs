@@ -96,7 +96,8 @@ impl SqliteStore {
 
     /// Checks the whole database and reads every file of this memory. The database may be in use.
     ///
-    /// The check covers all memories: SQLite's integrity check, paths, sizes, missing and unused contents.
+    /// The check covers all memories: SQLite's integrity check, paths, sizes, missing and unused contents. If SQLite's
+    /// check finds damage, no file is read.
     ///
     /// `progress` is called after each file of this memory.
     ///
@@ -119,14 +120,19 @@ impl SqliteStore {
     /// # Errors
     /// [`StoreError::Failure`] if the check could not be completed. Damage is a problem in the report, not an error.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
-        let find = |connection: &Connection, memory: &Memory| verify::problems(connection, &memory.name);
+        let find = |connection: &Connection, memory: &Memory| {
+            let damage = verify::damage(connection)?;
+            let is_damaged = !damage.is_empty();
+            Ok((is_damaged, if is_damaged { damage } else { verify::problems(connection, &memory.name)? }))
+        };
         let mut report = VerifyReport::default();
-        match self.read_with("verifying the database", find).await {
-            Ok(problems) => report.problems = problems,
-            Err(error @ StoreError::Failure { kind: ErrorKind::Damaged, .. }) => {
-                report.problems.push(Problem::of(&error));
-            }
-            Err(error) => return Err(error),
+        let (is_damaged, problems) = match self.read_with("verifying the database", find).await {
+            Err(error @ StoreError::Failure { kind: ErrorKind::Damaged, .. }) => (true, vec![Problem::of(&error)]),
+            found => found?,
+        };
+        report.problems = problems;
+        if is_damaged {
+            return Ok(report);
         }
         report.read_files(self, progress).await
     }

@@ -8,10 +8,6 @@ use crate::files::canonical;
 
 /// The problems of the database, in one snapshot. A problem of a file in `memory` has its path.
 pub(crate) fn problems(snapshot: &Connection, memory: &MemoryName) -> Result<Vec<Problem>, Failure> {
-    let damage = damage(snapshot)?;
-    if !damage.is_empty() {
-        return Ok(damage);
-    }
     let mut problems = Vec::new();
     check_files(snapshot, memory, &mut problems)?;
     check_directories(snapshot, &mut problems)?;
@@ -19,8 +15,8 @@ pub(crate) fn problems(snapshot: &Connection, memory: &MemoryName) -> Result<Vec
     Ok(problems)
 }
 
-/// The problems that SQLite finds. Its check fails if the database is too damaged.
-fn damage(snapshot: &Connection) -> Result<Vec<Problem>, Failure> {
+/// The problems that SQLite finds, at most 100. Its check fails if the database is too damaged.
+pub(crate) fn damage(snapshot: &Connection) -> Result<Vec<Problem>, Failure> {
     let mut statement = snapshot.prepare("PRAGMA integrity_check")?;
     let messages = statement.query_map((), |row| row.get(0))?.collect::<Result<Vec<String>, _>>();
     let messages = match messages {

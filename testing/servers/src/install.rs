@@ -17,6 +17,8 @@ const NPM_PACKAGES: &str = "check that npm can reach registry.npmjs.org or its c
 const POSTGRES: &str = "PostgreSQL 14 or newer (Debian and Ubuntu: apt-get install postgresql)";
 #[cfg(target_os = "linux")]
 const PGBOUNCER: &str = "PgBouncer (Debian and Ubuntu: apt-get install pgbouncer)";
+#[cfg(target_os = "linux")]
+const PGPOOL: &str = "pgpool-II (Debian and Ubuntu: apt-get install pgpool2)";
 
 /// Returns the directory with the programs of the newest PostgreSQL that the system's packages have installed.
 #[cfg(target_os = "linux")]
@@ -39,6 +41,14 @@ pub(crate) fn postgres_server() -> Result<PathBuf, Error> {
 pub(crate) fn pgbouncer() -> Result<PathBuf, Error> {
     let path = Path::new("/usr/sbin/pgbouncer");
     let missing = || Error::Missing { program: "pgbouncer".to_owned(), remedy: PGBOUNCER };
+    path.is_file().then(|| path.to_owned()).ok_or_else(missing)
+}
+
+/// Returns the path of the pgpool-II that the system's packages have installed.
+#[cfg(target_os = "linux")]
+pub(crate) fn pgpool() -> Result<PathBuf, Error> {
+    let path = Path::new("/usr/sbin/pgpool");
+    let missing = || Error::Missing { program: "pgpool".to_owned(), remedy: PGPOOL };
     path.is_file().then(|| path.to_owned()).ok_or_else(missing)
 }
 

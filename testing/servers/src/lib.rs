@@ -21,8 +21,9 @@
 //!
 //! [`messages_api`] has a server that sends scripted responses to an agent.
 //!
-//! [`PostgresServer`] starts the PostgreSQL of the system's packages on a separate port, and [`PgBouncer`] a pooler in
-//! front of it. [`SqlProxy`] counts the round trips to a server, and delays or loses requests. They need Linux.
+//! [`PostgresServer`] starts the PostgreSQL of the system's packages on a separate port, and [`PgBouncer`] and
+//! [`PgPool`] a pooler in front of it. [`SqlProxy`] counts the round trips to a server, and delays or loses requests.
+//! They need Linux.
 //!
 //! Servers in separate processes need Unix, and SeaweedFS needs Linux.
 
@@ -38,6 +39,8 @@ mod install;
 pub mod messages_api;
 #[cfg(target_os = "linux")]
 mod pgbouncer;
+#[cfg(target_os = "linux")]
+mod pgpool;
 #[cfg(unix)]
 mod port;
 #[cfg(target_os = "linux")]
@@ -63,6 +66,8 @@ pub use gcs::GcsServer;
 pub use install::{McpClients, browser, node_with_anthropic, python_with_anthropic, python_with_mcp};
 #[cfg(target_os = "linux")]
 pub use pgbouncer::PgBouncer;
+#[cfg(target_os = "linux")]
+pub use pgpool::PgPool;
 #[cfg(target_os = "linux")]
 pub use postgres::{Certificates, PostgresOptions, PostgresServer};
 pub use proxy::{Fault, Faults, Proxy, Record, Refusal, Requests};

@@ -9,7 +9,7 @@ use crate::port::Port;
 use crate::postgres::PostgresServer;
 use crate::process::Process;
 
-/// A PgBouncer in transaction mode, with the defaults of its package otherwise. Roles need no password.
+/// A PgBouncer with the defaults of its package, except for the mode. Roles need no password.
 #[derive(Debug)]
 pub struct PgBouncer {
     _process: Process,
@@ -17,11 +17,20 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts a pooler that shares at most `connections` per role and database. Blocks until it is ready.
+    /// Starts a pooler in transaction mode that shares at most `connections` per role and database. Blocks until it is
+    /// ready.
     ///
     /// # Errors
     /// [`Error::Missing`] without PgBouncer, and others if it does not start.
     pub fn start(server: &PostgresServer, roles: &[&str], connections: usize) -> Result<Self, Error> {
+        Self::start_with(server, roles, connections, "pool_mode = transaction\n")
+    }
+
+    /// Starts a pooler with more settings, such as its mode, as lines of `pgbouncer.ini`.
+    ///
+    /// # Errors
+    /// The same as [`start`](Self::start).
+    pub fn start_with(server: &PostgresServer, roles: &[&str], connections: usize, more: &str) -> Result<Self, Error> {
         let program = install::pgbouncer()?;
         let port = Port::reserve()?;
         let number = port.number();
@@ -32,7 +41,7 @@ impl PgBouncer {
         let text = format!(
             "[databases]\n* = host={socket} port={port_of_server}\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
              listen_port = {number}\nunix_socket_dir = {socket}\nauth_type = trust\nauth_file = {users}\n\
-             pool_mode = transaction\nmax_client_conn = 1000\ndefault_pool_size = {connections}\n",
+             max_client_conn = 1000\ndefault_pool_size = {connections}\n{more}",
             socket = server.socket().display(),
             port_of_server = server.port(),
             users = users.display(),

@@ -39,7 +39,7 @@ pub(crate) fn make(
     // Detects errors before the first case.
     runtime.block_on(options(encryption).key_ring()).map_err(memory::failed_options)?;
     let (run, sandbox): (_, Sandbox) = match url {
-        StoreUrl::Local(path) | StoreUrl::SharedDirectory(path) => {
+        StoreUrl::Local(path) | StoreUrl::TrustedDirectory { path, .. } => {
             let (run, sandbox) = on_disk(path, false)?;
             (StoreUrl::Local(run), sandbox)
         }

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
 use crate::support::{TestMemory, leave_unfinished, make_pipe, tree};
-use memory_tool_core::{ErrorKind, MemoryTool, StoreError};
+use memory_tool_core::{ErrorKind, MemoryTool, OpenOptions, StoreError, StoreExt};
 use memory_tool_local::LocalStore;
 use serde_json::json;
 
@@ -154,4 +154,66 @@ async fn missing_directories_above_the_base_are_created() {
     let base = memory.outside().join("new/../other/./base");
     LocalStore::open(&base).await.unwrap();
     assert!(memory.outside().join("other/base/memories").is_dir());
+}
+
+/// A disk that refuses a step of an interrupted change and its undo: here, because of links of another program.
+#[tokio::test]
+async fn a_stuck_change_blocks_no_reads_and_is_reported() {
+    let memory = TestMemory::new().await;
+    memory.create("/memories/a", "old").await;
+    let private = memory.base().join(".memory-tool");
+    let [staged, removed] = ["0123456789abcdef", "1123456789abcdef"];
+    fs::write(private.join("staging").join(staged), "new").unwrap();
+    fs::write(private.join("staging").join(removed), "removed").unwrap();
+    symlink("/", memory.on_disk("/memories/link")).unwrap();
+    symlink("..", private.join("conflicts")).unwrap();
+    let steps = format!(
+        r#"{{"remove":{{"path":"/memories/a","removed":"{removed}"}}}},{{"write":{{"path":"/memories/link/b","staged":
+        "{staged}","replaces":null,"undo":{{"kept":"2123456789abcdef","written":[]}}}}}}"#
+    );
+    fs::write(private.join("journal"), format!(r#"{{"format":1,"steps":[{steps}]}}"#)).unwrap();
+    leave_unfinished(&memory.base());
+    for _ in 0..2 {
+        let create = memory.create("/memories/c", "c").await;
+        assert_eq!(create, "Error: The memory storage failed. Nothing was changed.");
+        assert!(memory.view("/memories/a").await.ends_with("\told"));
+        for options in [OpenOptions::new(), OpenOptions::new().read_only()] {
+            let store = LocalStore::builder(memory.base()).options(options).open().await.unwrap();
+            assert_eq!(store.read_to_string("/memories/a").await.unwrap(), "old");
+            let problems = store.verify(|_| {}).await.unwrap().problems;
+            assert_eq!(problems.len(), 1, "{problems:?}");
+            let message = &problems[0].message;
+            for part in ["the removal of /memories/a, the write of /memories/link/b", "memory-tool run --store"] {
+                assert!(message.contains(part), "{message}");
+            }
+        }
+    }
+    fs::remove_file(private.join("conflicts")).unwrap();
+    assert_eq!(memory.create("/memories/c", "c").await, "File created successfully at: /memories/c");
+    assert_eq!(fs::read(private.join("conflicts").join(removed)).unwrap(), b"removed");
+    assert!(!private.join("stuck").exists() && !private.join("journal").exists());
+}
+
+/// FUSE and NFS keep removed files under such names while a program has them open.
+#[tokio::test]
+async fn remnants_of_removed_files_are_not_part_of_the_memory() {
+    for remnant in [".fuse_hidden0000000c00000003", ".nfs000000000123456700000001"] {
+        let memory = TestMemory::new().await;
+        memory.create("/memories/keep", "k").await;
+        fs::create_dir_all(memory.on_disk("/memories/d/e")).unwrap();
+        fs::write(memory.on_disk("/memories/d/e").join(remnant), "removed").unwrap();
+        let path = format!("/memories/d/e/{remnant}");
+        for absent in ["/memories/d", &path] {
+            assert!(memory.view(absent).await.ends_with("does not exist. Please provide a valid path."), "{absent}");
+        }
+        let listed = memory.tool.store().list("/memories").await.unwrap();
+        assert_eq!(listed.iter().map(|file| file.path.as_str()).collect::<Vec<_>>(), ["/memories/keep"]);
+        let refused = memory.create(&path, "x").await;
+        assert_eq!(refused, "Error: The memory storage does not support this file name. Nothing was changed.");
+        assert_eq!(
+            memory.rename("/memories/keep", "/memories/d").await,
+            "Successfully renamed /memories/keep to /memories/d"
+        );
+        assert_eq!(fs::read(memory.on_disk("/memories/d")).unwrap(), b"k");
+    }
 }

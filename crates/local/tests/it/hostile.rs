@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::{leave_unfinished, make_pipe, tree};
 use memory_tool_core::{
-    Batch, ErrorKind, Node, OpenError, OpenMode, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath,
+    Batch, ErrorKind, Node, OpenError, OpenMode, OpenOptions, Problem, ReadOptions, Store, StoreError, StoreExt,
+    StorePath,
 };
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::path;
@@ -22,6 +23,16 @@ const OTHER: &str = "fedcba9876543210";
 const RENAME: &str = r#"{"rename":{"from":"/memories/a","to":"/memories/b"}}"#;
 /// More bytes than the RAM or the disk can hold.
 const HUGE: u64 = 1 << 40;
+
+/// A step of a journal that writes a new file.
+fn write(path: &str, staged: &str) -> String {
+    let undo = r#""undo":{"kept":"5123456789abcdef","written":[]}"#;
+    format!(r#"{{"write":{{"path":"{path}","staged":"{staged}","replaces":null,{undo}}}}}"#)
+}
+
+fn remove(path: &str, removed: &str) -> String {
+    format!(r#"{{"remove":{{"path":"{path}","removed":"{removed}"}}}}"#)
+}
 
 /// A handcrafted base, next to a directory that is off limits.
 struct HostileStore(TempDir);
@@ -70,14 +81,19 @@ impl HostileStore {
         fs::File::create(self.private("lock")).unwrap();
         fs::File::create(self.private("turnstile")).unwrap();
         leave_unfinished(&self.base());
-        let before = tree(self.0.path());
+        let files = || {
+            let mut files = tree(self.0.path());
+            files.retain(|(path, _)| !path.ends_with("sequence")); // gets the view of the process
+            files
+        };
+        let before = files();
         let read = store.list(&StorePath::memories()).await.map(|_| ());
         let written = store.apply(Batch::new().write(path("/memories/new"), "new")).await;
         for result in [read, written] {
             let is_damaged = matches!(&result, Err(StoreError::Failure { kind: ErrorKind::Damaged, .. }));
             assert!(is_damaged, "{what}: {result:?}");
         }
-        assert_eq!(tree(self.0.path()), before, "{what}");
+        assert_eq!(files(), before, "{what}");
     }
 }
 
@@ -88,7 +104,7 @@ async fn a_journal_cannot_move_files_into_the_memory() {
         let target = if link.starts_with('/') { hostile.path("outside") } else { link.into() };
         symlink(target, hostile.private("staging/d")).unwrap();
         symlink("../../memories", hostile.private("conflicts/d")).unwrap();
-        hostile.journal(r#"{"write":{"path":"/memories/x","staged":"d/id_rsa","replaces":null}}"#);
+        hostile.journal(&write("/memories/x", "d/id_rsa"));
         hostile.refuses(link).await;
     }
 }
@@ -99,9 +115,9 @@ async fn a_journal_cannot_move_files_out_of_the_store() {
     hostile.write("base/.memory-tool/staging/d/.profile", "theirs");
     symlink("../../../outside", hostile.private("conflicts/d")).unwrap();
     symlink("/", hostile.path("base/memories/y")).unwrap(); // makes the step impossible, so its contents are set aside
-    hostile.journal(r#"{"write":{"path":"/memories/y","staged":"d/.profile","replaces":null}}"#);
+    hostile.journal(&write("/memories/y", "d/.profile"));
     hostile.refuses("staged").await;
-    hostile.journal(r#"{"remove":{"path":"/memories/y","removed":"../conflicts/d/y"}}"#);
+    hostile.journal(&remove("/memories/y", "../conflicts/d/y"));
     hostile.refuses("removed").await;
 }
 
@@ -109,22 +125,23 @@ async fn a_journal_cannot_move_files_out_of_the_store() {
 async fn an_invalid_journal_is_damaged() {
     let hostile = HostileStore::new();
     hostile.write("base/memories/a", "a");
-    let write = |staged: &str| format!(r#"{{"write":{{"path":"/memories/x","staged":"{staged}","replaces":null}}}}"#);
-    let remove = |removed: &str| format!(r#"{{"remove":{{"path":"/memories/a","removed":"{removed}"}}}}"#);
     for name in
         ["", ".", "..", "/", "journal", "../journal", "/etc/passwd", "0123456789ABCDEF", "0123456789abcde\\u0000"]
     {
-        for step in [write(name), remove(name)] {
+        for step in [write("/memories/x", name), remove("/memories/a", name)] {
             hostile.journal(&step);
             hostile.refuses(&step).await;
         }
     }
     for steps in [
-        format!("{},{}", write(STAGED), write(OTHER)),   // overlapping paths
-        format!("{},{}", write(STAGED), remove(STAGED)), // the same temporary name
-        r#"{"write":{"path":"/memories","staged":"0123456789abcdef","replaces":null}}"#.to_owned(),
-        r#"{"write":{"path":"/memories/../x","staged":"0123456789abcdef","replaces":null}}"#.to_owned(),
-        r#"{"write":{"path":"/memories/x","staged":"0123456789abcdef","replaces":null,"more":1}}"#.to_owned(),
+        format!("{},{}", remove("/memories/a", STAGED), remove("/memories/a/b", OTHER)), // overlapping paths
+        format!("{},{}", write("/memories/x", STAGED), remove("/memories/a", STAGED)),   // the same temporary name
+        write("/memories", STAGED),
+        write("/memories/../x", STAGED),
+        write("/memories/x", STAGED).replace(r#""replaces""#, r#""more":1,"replaces""#),
+        // Steps that cannot be undone.
+        r#"{"write":{"path":"/memories/x","staged":"0123456789abcdef","replaces":null,"undo":null}}"#.to_owned(),
+        r#"{"remove":{"path":"/memories/a","removed":null}}"#.to_owned(),
         r#"{"rename":{"from":"/memories","to":"/memories/x"}}"#.to_owned(),
         r#"{"rename":{"from":"/memories/a","to":"/memories/a/b"}}"#.to_owned(),
         r#"{"link":{"from":"/memories/a","to":"/memories/b"}}"#.to_owned(),
@@ -140,8 +157,7 @@ async fn only_regular_staged_files_are_moved_into_place() {
     hostile.write("base/memories/a", "a");
     let staged = hostile.private("staging").join(STAGED);
     // The first step is possible, but is not executed because the second is invalid.
-    let write = format!(r#"{{"write":{{"path":"/memories/x","staged":"{STAGED}","replaces":null}}}}"#);
-    hostile.journal(&format!("{RENAME},{write}"));
+    hostile.journal(&format!("{RENAME},{}", write("/memories/x", STAGED)));
     symlink(hostile.path("outside/id_rsa"), &staged).unwrap();
     hostile.refuses("a link").await;
     fs::remove_file(&staged).unwrap();
@@ -163,14 +179,31 @@ async fn only_regular_staged_files_are_moved_into_place() {
 async fn contents_are_set_aside_only_in_a_real_directory() {
     let hostile = HostileStore::new();
     hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "theirs");
+    hostile.write(&format!("base/.memory-tool/staging/{OTHER}"), "removed");
+    // The write is impossible, so the removal is undone. A file is in its place.
     symlink("/", hostile.path("base/memories/y")).unwrap();
-    hostile.journal(&format!(r#"{{"write":{{"path":"/memories/y","staged":"{STAGED}","replaces":null}}}}"#));
+    hostile.write("base/memories/a", "a");
+    hostile.journal(&format!("{},{}", remove("/memories/a", OTHER), write("/memories/y", STAGED)));
     fs::remove_dir(hostile.private("conflicts")).unwrap();
     symlink("../../outside", hostile.private("conflicts")).unwrap();
     let store = hostile.open().await.unwrap();
-    assert!(store.list(&StorePath::memories()).await.is_err());
+    let refused = store.apply(Batch::new().write(path("/memories/b"), "b")).await;
+    assert!(matches!(refused, Err(StoreError::Failure { kind: ErrorKind::Other, .. })), "{refused:?}");
     assert_eq!(tree(&hostile.path("outside")).len(), 1);
-    assert!(hostile.private("staging").join(STAGED).exists(), "the staged file is kept");
+    assert!(hostile.private("staging").join(OTHER).exists(), "the removed file is kept");
+    fs::remove_file(hostile.private("conflicts")).unwrap();
+    store.apply(Batch::new().write(path("/memories/b"), "b")).await.unwrap();
+    assert_eq!(fs::read(hostile.private("conflicts").join(OTHER)).unwrap(), b"removed");
+}
+
+/// A link would be read as a part of the memory.
+#[tokio::test]
+async fn only_regular_kept_files_are_put_back() {
+    let hostile = HostileStore::new();
+    hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "new");
+    symlink(hostile.path("outside/id_rsa"), hostile.private("staging/5123456789abcdef")).unwrap();
+    hostile.journal(&write("/memories/x", STAGED));
+    hostile.refuses("a kept link").await;
 }
 
 #[tokio::test]
@@ -259,7 +292,7 @@ async fn the_sequence_never_overwrites_a_foreign_file() {
         }
         assert_eq!(tree(&hostile.path("outside")), before, "{kind}");
         let found = fs::symlink_metadata(&sequence).unwrap();
-        assert!(found.is_file() && found.nlink() == 1 && found.len() == 8, "{kind}");
+        assert!(found.is_file() && found.nlink() == 1 && found.len() == 16, "{kind}");
     }
 }
 
@@ -342,10 +375,10 @@ async fn a_committed_record_waits_until_others_cannot_write_records() {
     let old = store.read_opts(&name, ReadOptions::new()).await.unwrap().into_file().unwrap().version;
     hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "new");
     fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o777)).unwrap();
-    let write = format!(r#"{{"write":{{"path":"/records/a","staged":"{STAGED}","replaces":{:?}}}}}"#, old.as_bytes());
+    let write = write("/records/a", STAGED).replace("null", &format!("{:?}", old.as_bytes()));
     hostile.journal(&format!("{RENAME},{write}"));
-    let refused = store.list("/memories").await.unwrap_err();
-    assert!(refused.source().unwrap().to_string().contains("run `chmod go-w` on it"), "{refused:?}");
+    let refused = store.apply(Batch::new().write(path("/memories/c"), "c")).await.unwrap_err();
+    assert!(Problem::of(&refused).message.contains("run `chmod go-w` on it"), "{refused:?}");
     fs::set_permissions(hostile.private("records"), Permissions::from_mode(0o700)).unwrap();
     assert_eq!(store.list("/memories").await.unwrap()[0].path, path("/memories/b"));
     assert_eq!(store.read_opts(&name, ReadOptions::new()).await.unwrap().into_file().unwrap().content, b"new");
@@ -356,20 +389,16 @@ async fn a_journal_cannot_name_an_invalid_record() {
     let hostile = HostileStore::new();
     hostile.write(&format!("base/.memory-tool/staging/{STAGED}"), "theirs");
     for name in ["", ".", "..", "../lock", "/etc/passwd", "a/../../b", "A", "a\\u0000"] {
-        for step in [
-            format!(r#"{{"write":{{"path":"/records/{name}","staged":"{STAGED}","replaces":null}}}}"#),
-            format!(r#"{{"remove":{{"path":"/records/{name}","removed":null}}}}"#),
-        ] {
+        for step in [write(&format!("/records/{name}"), STAGED), remove(&format!("/records/{name}"), STAGED)] {
             hostile.journal(&step);
             hostile.refuses(&step).await;
         }
     }
-    let remove = r#"{"remove":{"path":"/records/a","removed":null}}"#;
-    hostile.journal(&format!("{remove},{remove}"));
+    hostile.journal(&format!("{},{}", remove("/records/a", STAGED), remove("/records/a", OTHER)));
     hostile.refuses("one record twice").await;
     fs::remove_file(hostile.private("staging").join(STAGED)).unwrap();
     fs::hard_link(hostile.path("outside/id_rsa"), hostile.private("staging").join(STAGED)).unwrap();
-    hostile.journal(&format!(r#"{{"write":{{"path":"/records/a","staged":"{STAGED}","replaces":null}}}}"#));
+    hostile.journal(&write("/records/a", STAGED));
     hostile.refuses("a hard link").await;
 }
 

@@ -36,6 +36,12 @@ const ACKNOWLEDGED: &str = "acknowledged ";
 /// The name of the script with all kinds of changes. Any other name is a path, at which the script creates a file.
 const ALL_CHANGES: &str = "all changes";
 
+/// The names of two scripts: one creates files, and the disk refuses the batch of the other. The program then prints
+/// the third.
+const FILES: &str = "files";
+const UNDONE: &str = "undone";
+const REFUSED: &str = "refused";
+
 const RECORDS: [&str; 3] = ["first", "second", "third"];
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
@@ -47,6 +53,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         trial("every_state_has_what_was_acknowledged", every_state_has_what_was_acknowledged),
         trial("a_second_power_loss_is_harmless", a_second_power_loss_is_harmless),
         trial("a_power_loss_after_a_kill_is_harmless", a_power_loss_after_a_kill_is_harmless),
+        trial("a_power_loss_during_an_undo_is_harmless", a_power_loss_during_an_undo_is_harmless),
         trial("a_missing_or_late_flush_is_detected", a_missing_or_late_flush_is_detected),
     ]
     .into_iter()
@@ -57,6 +64,15 @@ fn path(text: &str) -> StorePath {
 }
 
 fn script(name: &str) -> Script {
+    let single = |batch| vec![vec![(name.to_owned(), batch)]];
+    if name == FILES {
+        let files = ["a", "d/b", "e/c"].iter().fold(Batch::new(), |batch, file| batch.write(path(file), "old"));
+        return single(files.write(record("first"), "old"));
+    }
+    if name == UNDONE {
+        let batch = Batch::new().write(path("a"), "new").write(path("n/m"), "new").rename(path("d"), path("o/d"));
+        return single(batch.remove(path("e")).write(record("first"), "new").write(record("second"), "new"));
+    }
     if name != ALL_CHANGES {
         return vec![vec![(
             name.to_owned(),
@@ -119,8 +135,13 @@ async fn apply(base: &Path, script: Script) {
         let applying = round.into_iter().map(|(name, batch)| {
             let store = store.clone();
             tokio::spawn(async move {
-                store.apply(batch).await.unwrap();
-                println!("{ACKNOWLEDGED}{name}");
+                match store.apply(batch).await {
+                    Err(_) if name == UNDONE => println!("{ACKNOWLEDGED}{REFUSED}"),
+                    applied => {
+                        applied.unwrap();
+                        println!("{ACKNOWLEDGED}{name}");
+                    }
+                }
             })
         });
         for applying in applying.collect::<Vec<_>>() {
@@ -130,15 +151,21 @@ async fn apply(base: &Path, script: Script) {
 }
 
 /// Runs a script on a directory, and adds it to the recording of the directory.
-fn run(name: &str, mut recording: Recording) -> Recording {
+fn run(name: &str, recording: Recording) -> Recording {
+    let recording = record_with(name, recording, None);
+    for (name, _) in script(name).into_iter().flatten() {
+        assert!(recording.acknowledges(&name), "{name} is not recorded");
+    }
+    recording
+}
+
+/// Runs a script on a directory, with a call that fails.
+fn record_with(name: &str, mut recording: Recording, fault: Option<&str>) -> Recording {
     let directory = tempfile::tempdir().unwrap();
     let root = directory.path().canonicalize().unwrap();
     check::create(&root, &recording.live.tree());
     let base = root.join(BASE_NAME);
-    recording.add(&root, &trace::trace(&[(BASE, base.to_str().unwrap()), (SCRIPT, name)]));
-    for (name, _) in script(name).into_iter().flatten() {
-        assert!(recording.acknowledges(&name), "{name} is not recorded");
-    }
+    recording.add(&root, &trace::trace(&[(BASE, base.to_str().unwrap()), (SCRIPT, name)], fault));
     recording
 }
 
@@ -207,6 +234,30 @@ fn a_power_loss_after_a_kill_is_harmless() {
     }
     report("kills", operations, &checker, start);
     assert!(problems.is_empty(), "{} kills:\n{}", problems.len(), problems.join("\n"));
+}
+
+/// A step of a batch is refused, so the batch is undone. After the refusal is reported, it must have no effect.
+fn a_power_loss_during_an_undo_is_harmless() {
+    let (start, mut checker, mut operations, mut undone) = (Instant::now(), Checker::default(), 0, 0);
+    let files = run(FILES, Recording::of(&Tree::new())).live.tree();
+    let contents: Contents = ["/memories/a", "/memories/d/b", "/memories/e/c", "first"]
+        .map(|name| (name.to_owned(), "old".to_owned()))
+        .into();
+    for number in (1..).step_by(by_tier(2, 1)) {
+        let fault = format!("inject=renameat2:error=EBUSY:when={number}");
+        let recording = record_with(UNDONE, Recording::of(&files), Some(&fault));
+        if recording.acknowledges(UNDONE) {
+            break;
+        }
+        let from = recording.operations.iter().take_while(|it| it.acknowledged().is_none()).count();
+        let first = Recording::of(&files).operations.len();
+        checker.check(&recording, first, &contents, &script(UNDONE)).unwrap();
+        checker.check(&recording, from, &contents, &Script::new()).unwrap();
+        operations += recording.operations.len() - first;
+        undone += 1;
+    }
+    assert!(undone > by_tier(3, 6), "only {undone} batches were undone");
+    report("undone batches", operations, &checker, start);
 }
 
 /// A path in the directory that a batch changes first.

@@ -1,5 +1,6 @@
 //! Fault injection: each system call of a change fails once, and is once the last call of its process. The reported
-//! outcome must be correct, and the files must have their old or their new state (`[X1]`, `[X2]`).
+//! outcome must be correct, and the files must have their old or their new state (`[X1]`, `[X2]`). Each
+//! rename of a batch is also refused with each error, once and permanently, and with a kill during the undo.
 //!
 //! The tests run this program again under `strace`, which injects the faults. Without `strace` they are ignored.
 
@@ -38,6 +39,14 @@ const FAILURES: [(&str, &str); 12] = [
     ("write", "ENOSPC"),
 ];
 
+/// The batches, which have a journal.
+const BATCHES: [&str; 2] = ["batch", "file-and-records"];
+
+/// The calls that move files, and the errors with which a disk refuses them.
+const MOVES: [&str; 3] = ["renameat2", "renameat", "linkat"];
+const REFUSALS: [&str; 10] =
+    ["EXDEV", "EPERM", "EBUSY", "ENOENT", "EILSEQ", "EINVAL", "ENAMETOOLONG", "EMLINK", "EIO", "ENOSPC"];
+
 /// The exit statuses of the child process.
 const DONE: i32 = 0;
 const UNCHANGED: i32 = 10;
@@ -64,7 +73,10 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let kills = CHANGES.map(|change| trial("a_kill_leaves_the_old_or_new_state", change, kill_at_each_call));
     let old_systems =
         CHANGES.map(|change| trial("a_system_without_openat2_has_the_same_results", change, refuse_openat2));
-    failures.into_iter().chain(kills).chain(old_systems)
+    let refusals = BATCHES.map(|change| trial("a_refused_move_undoes_the_batch", change, refuse_each_move));
+    let lasting = BATCHES.map(|change| trial("a_disk_that_refuses_all_moves_loses_nothing", change, refuse_all_moves));
+    let undone = BATCHES.map(|change| trial("a_kill_during_the_undo_leaves_the_old_state", change, kill_each_undo));
+    failures.into_iter().chain(kills).chain(old_systems).chain(refusals).chain(lasting).chain(undone)
 }
 
 fn make_change(change: &str, base: &Path) -> ExitCode {
@@ -138,20 +150,24 @@ impl Target {
     /// Runs the change, with `fault` at the `number`th call. Returns the exit status, or `None` if there was no such
     /// call.
     fn strike(&self, call: &str, fault: &str, number: impl Display) -> Option<std::process::ExitStatus> {
+        self.strike_all(&[(call, fault, number.to_string())])
+    }
+
+    /// Runs the change with several faults. Returns `None` if there was no call for the last one.
+    fn strike_all(&self, faults: &[(&str, &str, String)]) -> Option<std::process::ExitStatus> {
         let log = self.directory.path().join("log");
         let mut strace = Command::new("strace");
-        strace.args([
-            "-f",
-            "-e",
-            &format!("trace={call}"),
-            "-e",
-            &format!("inject={call}:{fault}:when={number}"),
-            "-o",
-        ]);
+        strace.arg("-f");
+        for (call, fault, number) in faults {
+            strace.args(["-e", &format!("inject={call}:{fault}:when={number}")]);
+        }
+        let calls: Vec<_> = faults.iter().map(|(call, ..)| *call).collect();
+        strace.args(["-e", &format!("trace={}", calls.join(",")), "-o"]);
         strace.arg(&log).arg(std::env::current_exe().unwrap()).env(CHANGE, self.change).env(BASE, self.base());
         let status = strace.status().unwrap();
         let log = std::fs::read_to_string(log).unwrap();
-        (log.contains("(INJECTED)") || log.contains("killed by SIGKILL")).then_some(status)
+        let mark = if faults.last()?.1.starts_with("signal") { "killed by SIGKILL" } else { "(INJECTED)" };
+        log.contains(mark).then_some(status)
     }
 
     /// The contents as another process reads them. Also checks that the staging directory is empty.
@@ -176,6 +192,17 @@ impl Target {
             contents
         })
     }
+}
+
+/// The calls of a program that opens a store and writes a record.
+pub(crate) fn calls_of_a_write(base: &Path, calls: &str) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-y", "-e", &format!("trace={calls}"), "-o"]).arg(&log);
+    let status = strace.arg(std::env::current_exe().unwrap()).env(CHANGE, "record").env(BASE, base).status().unwrap();
+    assert_eq!(status.code(), Some(DONE));
+    std::fs::read_to_string(log).unwrap()
 }
 
 fn before_and_after(change: &str) -> (Contents, Contents) {
@@ -206,16 +233,8 @@ fn strike_each(
 }
 
 fn fail_each_call(change: &str) {
-    let (before, after) = before_and_after(change);
-    let check = |target: &Target, status: std::process::ExitStatus, place: &str| {
-        let found = target.contents();
-        match status.code() {
-            Some(DONE) => assert_eq!(found, after, "{place} reported success"),
-            Some(UNCHANGED) => assert_eq!(found, before, "{place} reported that nothing was changed"),
-            Some(UNKNOWN) => assert!(found == before || found == after, "{place} left {found:?}"),
-            other => panic!("{place} ended with {other:?}"),
-        }
-    };
+    let states = before_and_after(change);
+    let check = |target: &Target, status, place: &str| check_outcome(target, status, place, &states);
     let strikes = strike_each(change, |error| format!("error={error}"), check);
     assert!(strikes > by_tier(15, 30), "only {strikes} calls failed");
     eprintln!("{change}: {strikes} failures");
@@ -231,6 +250,86 @@ fn kill_at_each_call(change: &str) {
     let strikes = strike_each(change, |_| "signal=KILL".to_owned(), check);
     assert!(strikes > by_tier(15, 30), "only {strikes} calls were the last");
     eprintln!("{change}: {strikes} kills");
+}
+
+/// Checks the outcome that the change reported.
+fn check_outcome(target: &Target, status: std::process::ExitStatus, place: &str, states: &(Contents, Contents)) {
+    let (before, after) = states;
+    let found = target.contents();
+    match status.code() {
+        Some(DONE) => assert_eq!(found, *after, "{place} reported success"),
+        Some(UNCHANGED) => assert_eq!(found, *before, "{place} reported that nothing was changed"),
+        Some(UNKNOWN) => assert!(found == *before || found == *after, "{place} left {found:?}"),
+        other => panic!("{place} ended with {other:?}"),
+    }
+}
+
+/// A refused move has a known outcome, and the store stays usable.
+fn refuse_each_move(change: &str) {
+    let states = before_and_after(change);
+    let (mut refusals, mut undone) = (0, 0);
+    for call in MOVES {
+        for error in &REFUSALS[..by_tier(4, REFUSALS.len())] {
+            for number in 1.. {
+                let target = Target::new(change);
+                let Some(status) = target.strike(call, &format!("error={error}"), number) else { break };
+                let place = format!("{change}, {error} of {call} number {number}");
+                assert_ne!(status.code(), Some(UNKNOWN), "{place}");
+                check_outcome(&target, status, &place, &states);
+                refusals += 1;
+                undone += usize::from(status.code() == Some(UNCHANGED));
+            }
+        }
+    }
+    assert!(refusals > 20 && undone > 10, "{refusals} refusals, {undone} batches undone");
+    eprintln!("{change}: {refusals} refusals, {undone} batches undone");
+}
+
+/// The steps can then not be undone either. The next process does it.
+fn refuse_all_moves(change: &str) {
+    let states = before_and_after(change);
+    let mut refusals = 0;
+    for error in &REFUSALS[..by_tier(3, REFUSALS.len())] {
+        for number in 1.. {
+            let target = Target::new(change);
+            let faults = MOVES.map(|call| (call, format!("error={error}"), format!("{number}+")));
+            let faults: Vec<_> =
+                faults.iter().map(|(call, fault, when)| (*call, fault.as_str(), when.clone())).collect();
+            let Some(status) = target.strike_all(&faults) else { break };
+            check_outcome(&target, status, &format!("{change}, {error} from number {number}"), &states);
+            refusals += 1;
+        }
+    }
+    assert!(refusals > 5, "{refusals} refusals");
+    eprintln!("{change}: {refusals} refusals");
+}
+
+/// A step is refused, and the process is killed at a later call.
+fn kill_each_undo(change: &str) {
+    const STEP: usize = 3;
+    let states = before_and_after(change);
+    let mut kills = 0;
+    for number in (1..).step_by(by_tier(STEP, 1)) {
+        let refused = ("renameat2", "error=EPERM", number.to_string());
+        if Target::new(change).strike_all(std::slice::from_ref(&refused)).is_none() {
+            break;
+        }
+        for call in ["openat2", "statx", "fsync", "unlinkat"] {
+            for killed in (1..).step_by(by_tier(STEP, 1)) {
+                let target = Target::new(change);
+                let faults = [refused.clone(), (call, "signal=KILL", killed.to_string())];
+                if target.strike_all(&faults).is_none() {
+                    break;
+                }
+                let found = target.contents();
+                let place = format!("{change}, rename {number} refused, killed at {call} {killed}");
+                assert!(found == states.0 || found == states.1, "{place}: {found:?}");
+                kills += 1;
+            }
+        }
+    }
+    assert!(kills > 30, "{kills} kills");
+    eprintln!("{change}: {kills} kills");
 }
 
 /// Older kernels and some containers refuse the call.

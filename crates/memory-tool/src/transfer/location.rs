@@ -30,7 +30,7 @@ impl MemoryLocation {
     fn resolve(&self) -> Option<ResolvedLocation> {
         let directory = self.directory.clone();
         match &self.url {
-            StoreUrl::Local(base) | StoreUrl::SharedDirectory(base) => {
+            StoreUrl::Local(base) | StoreUrl::TrustedDirectory { path: base, .. } => {
                 let below = directory.as_str().trim_start_matches('/');
                 Some(ResolvedLocation::Directory(resolved(&base.join(below))))
             }

@@ -1,5 +1,8 @@
 //! Files whose contents another program removed: reading them is an error, and they can be removed, renamed or written.
 
+use std::fs;
+use std::process::Command;
+
 use crate::support::{TestDirectory, call, name, path, read, write};
 use memory_tool_core::{
     Batch, Engine, ErrorKind, MemoryTool, Node, Precondition, Store, StoreError, StoreExt, StorePath,
@@ -126,4 +129,37 @@ async fn the_same_path_in_another_memory_is_unaffected() {
     assert_eq!(read(&other, LOST).await.unwrap(), "of the other");
     assert_eq!(read(&store, LOST).await.unwrap(), "new");
     assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
+}
+
+/// The commands of the documentation, on a database whose pages of contents are partly overwritten.
+#[cfg(unix)]
+#[tokio::test]
+async fn the_documented_way_recovers_what_is_intact() {
+    let directory = TestDirectory::new();
+    let store = directory.open().await;
+    for number in 0..100 {
+        write(&store, &format!("/memories/{number}"), &"y".repeat(2_000)).await.unwrap();
+    }
+    drop(store);
+    directory.connection().query_row("PRAGMA wal_checkpoint(TRUNCATE)", (), |_| Ok(())).unwrap();
+    let mut bytes = fs::read(directory.database()).unwrap();
+    let is_content = |page: &&mut [u8]| page.windows(1_000).any(|window| window.iter().all(|&byte| byte == b'y'));
+    bytes.chunks_mut(4_096).filter(is_content).nth(20).unwrap()[..100].fill(0xa5);
+    fs::write(directory.database(), bytes).unwrap();
+    let commands = include_str!("../../README.md").split_once("## Damage").unwrap().1.split("```").nth(1).unwrap();
+    let run = Command::new("sh")
+        .args(["-c", commands.strip_prefix("sh").unwrap()])
+        .current_dir(directory.path())
+        .output()
+        .unwrap();
+    if String::from_utf8_lossy(&run.stderr).contains("not found") {
+        return; // there is no `sqlite3`
+    }
+    let recovered = SqliteStore::open(directory.path().join("recovered.sqlite")).await.unwrap();
+    let problems = recovered.verify(|_| {}).await.unwrap().problems;
+    assert!((1..10).contains(&problems.len()), "{problems:?}");
+    assert!(problems.iter().all(|problem| problem.to_string().contains("has no content")), "{problems:?}");
+    assert_eq!(recovered.list(&StorePath::memories()).await.unwrap().len(), 100);
+    assert_eq!(read(&recovered, "/memories/0").await.unwrap().len(), 2_000);
+    write(&recovered, "/memories/new", "text").await.unwrap();
 }

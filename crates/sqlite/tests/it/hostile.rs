@@ -33,19 +33,23 @@ async fn a_foreign_schema_is_refused_and_unchanged() {
     for (changed, object) in [
         (
             "CREATE TRIGGER evil AFTER INSERT ON file BEGIN DELETE FROM content WHERE id <> new.content_id; END",
-            "trigger \"evil\"",
+            "DROP TRIGGER IF EXISTS \"evil\";",
         ),
         ("CREATE TRIGGER evil AFTER UPDATE ON content BEGIN INSERT INTO content VALUES (99, 1, x''); END", "\"evil\""),
         ("DROP TRIGGER revision_grows", "trigger \"revision_grows\""),
-        ("CREATE TABLE more (a)", "table \"more\""),
-        ("CREATE INDEX more ON file (size)", "index \"more\""),
-        ("CREATE VIEW pragma_user_version AS SELECT 1 AS user_version", "view \"pragma_user_version\""),
+        ("CREATE TABLE more (a)", "DROP TABLE IF EXISTS \"more\";"),
+        ("CREATE INDEX more ON file (size)", "DROP INDEX IF EXISTS \"more\";"),
+        ("CREATE VIEW pragma_user_version AS SELECT 1 AS user_version", "DROP VIEW IF EXISTS \"pragma_user_version\";"),
         ("ALTER TABLE content ADD COLUMN more TEXT", "table \"content\""),
         ("ALTER TABLE file ADD COLUMN more INTEGER AS (size + 1) VIRTUAL", "table \"file\""),
         ("DROP VIEW file_text; CREATE VIEW file_text AS SELECT 1", "view \"file_text\""),
-        (to_a_view, "table \"hidden\""),
+        (to_a_view, "view \"file\""),
         ("CREATE TABLE \"\u{1b}[2J\" (a)", "table \"\\u{1b}[2J\""),
-        ("ANALYZE", "table \"sqlite_stat1\""),
+        (
+            "ANALYZE; PRAGMA writable_schema = ON;
+             UPDATE sqlite_schema SET sql = 'CREATE TABLE sqlite_stat1(tbl,idx,stat,more)' WHERE name = 'sqlite_stat1'",
+            "table \"sqlite_stat1\"",
+        ),
         (
             // The stored text of the schema is changed directly.
             "PRAGMA writable_schema = ON;
@@ -58,17 +62,21 @@ async fn a_foreign_schema_is_refused_and_unchanged() {
         let before = fs::read(directory.database()).unwrap();
         for mode in MODES {
             let failure = refusal(&directory.database(), mode).await;
-            assert!(matches!(cause(&failure), OpenFailure::ForeignSchema { .. }), "{changed}: {failure:?}");
+            assert!(is_foreign(cause(&failure)), "{changed}: {failure:?}");
             assert!(cause(&failure).to_string().contains(object), "{changed}: {failure}");
         }
         assert!(fs::read(directory.database()).unwrap() == before, "{changed}");
     }
 }
 
+fn is_foreign(failure: &OpenFailure) -> bool {
+    matches!(failure, OpenFailure::ForeignSchema { .. } | OpenFailure::AddedObjects { .. })
+}
+
 /// The error of an operation on an open store after another program changed the schema.
 fn assert_foreign<T: std::fmt::Debug>(result: Result<T, StoreError>, changed: &str) {
     let Err(StoreError::Failure { source, .. }) = &result else { panic!("{changed}: {result:?}") };
-    assert!(matches!(source.downcast_ref(), Some(OpenFailure::ForeignSchema { .. })), "{changed}: {source:?}");
+    assert!(source.downcast_ref().is_some_and(is_foreign), "{changed}: {source:?}");
 }
 
 /// An added trigger or view does not run in the next operation, on an old or a new connection.
@@ -83,7 +91,7 @@ async fn a_schema_that_becomes_foreign_is_refused_by_the_next_operation() {
         ("ALTER TABLE file ADD COLUMN more INTEGER AS (size + 1) VIRTUAL", "ALTER TABLE file DROP COLUMN more"),
         ("ALTER TABLE file RENAME TO hidden; CREATE VIEW file AS SELECT * FROM hidden", ""),
         ("DROP TRIGGER revision_grows", ""),
-        ("ANALYZE", "DROP TABLE sqlite_stat1; DROP TABLE sqlite_stat4"),
+        ("CREATE INDEX more ON file (size)", "DROP INDEX more"),
     ] {
         let directory = database_with_a_file().await;
         let (used, fresh) = (directory.open().await, directory.open().await);
@@ -108,6 +116,52 @@ async fn a_schema_that_becomes_foreign_is_refused_by_the_next_operation() {
             assert_eq!(read(&used, "/memories/a").await.unwrap(), "text", "{changed}");
             write(&fresh, "/memories/b", "new").await.unwrap();
         }
+    }
+}
+
+/// `PRAGMA optimize`, which SQLite recommends to every program, and `ANALYZE` write statistics.
+#[tokio::test]
+async fn statistics_are_accepted() {
+    let directory = database_with_a_file().await;
+    let (used, fresh) = (directory.open().await, directory.open().await);
+    assert_eq!(read(&used, "/memories/a").await.unwrap(), "text");
+    for analyzed in ["ANALYZE", "PRAGMA optimize = 0x10002", "ANALYZE file; ANALYZE sqlite_schema"] {
+        directory.connection().execute_batch(analyzed).unwrap();
+        for store in [&used, &fresh, &directory.open().await] {
+            write(store, "/memories/b", analyzed).await.unwrap();
+            assert_eq!(read(store, "/memories/a").await.unwrap(), "text", "{analyzed}");
+            assert_eq!(store.verify(|_| {}).await.unwrap().problems, [], "{analyzed}");
+        }
+    }
+    let count: u32 =
+        directory.connection().query_row("SELECT count(*) FROM sqlite_stat4", (), |row| row.get(0)).unwrap();
+    assert!(count > 0);
+    let reading = OpenOptions::new().read_only();
+    let read_only = SqliteStore::builder(directory.database()).options(reading).open().await.unwrap();
+    assert_eq!(read(&read_only, "/memories/a").await.unwrap(), "text");
+}
+
+/// The statements of the error remove what tools such as sqlite-utils add.
+#[tokio::test]
+async fn an_error_names_the_statements_that_remove_added_objects() {
+    for added in [
+        "CREATE TABLE more (a PRIMARY KEY); CREATE INDEX of_more ON more (a); CREATE VIEW \"a \"\" b\" AS SELECT 1",
+        "CREATE INDEX idx_file_size ON file (size)",
+        "CREATE VIRTUAL TABLE file_fts USING fts5(path, content=file);
+         CREATE TRIGGER file_ai AFTER INSERT ON file BEGIN INSERT INTO file_fts (path) VALUES (new.path); END",
+        "CREATE TABLE _counts (\"table\" TEXT PRIMARY KEY, count INTEGER DEFAULT 0);
+         CREATE TRIGGER file_counts_insert AFTER INSERT ON file BEGIN
+         INSERT OR REPLACE INTO _counts VALUES ('file', coalesce((SELECT count FROM _counts), 0) + 1); END",
+    ] {
+        let directory = database_with_a_file().await;
+        directory.connection().execute_batch(added).unwrap();
+        let failure = refusal(&directory.database(), OpenMode::Create).await;
+        let OpenFailure::AddedObjects { removal } = cause(&failure) else { panic!("{added}: {failure:?}") };
+        assert!(cause(&failure).to_string().contains(removal), "{failure}");
+        directory.connection().execute_batch(removal).unwrap();
+        let store = directory.open().await;
+        assert_eq!(read(&store, "/memories/a").await.unwrap(), "text", "{removal}");
+        write(&store, "/memories/a", "new").await.unwrap();
     }
 }
 

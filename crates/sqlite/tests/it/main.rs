@@ -5,6 +5,7 @@
 mod cached_reads;
 mod concurrency;
 mod damage;
+mod displaced;
 mod hostile;
 mod isolation;
 mod modes;

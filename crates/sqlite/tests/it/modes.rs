@@ -1,9 +1,13 @@
 //! Open modes: finding a database, and leaving it unchanged.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, stdin};
+#[cfg(unix)]
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use crate::support::{TestDirectory, cause, name, path, read, write};
+use crate::support::{TestDirectory, cause, database_of_the_test, name, path, read, start_test, write};
 use memory_tool_core::{Batch, ErrorKind, OpenError, OpenMode, OpenOptions, Store, StoreError, StorePath};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 
@@ -121,6 +125,46 @@ async fn a_read_only_store_sees_what_others_write() {
     assert_eq!(read(&reader, "/memories/a").await.unwrap(), "new");
     write(&directory.open().await, "/memories/a", "newest").await.unwrap();
     assert_eq!(read(&reader, "/memories/a").await.unwrap(), "newest");
+}
+
+/// A reader that must not repair the shared memory, and sees it in the middle of a commit, waits for the writer.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_read_only_store_waits_for_the_end_of_a_commit() {
+    let directory = TestDirectory::new();
+    let mut writer = start_test("modes::hold_a_database_open", &directory.database());
+    let mut lines = BufReader::new(writer.stdout.take().unwrap()).lines();
+    while lines.next().unwrap().unwrap() != "open" {}
+    let shared_memory = directory.path().join("memory.sqlite-shm");
+    let before = fs::read(&shared_memory).unwrap();
+    let change = |byte: u8| {
+        let file = fs::File::options().write(true).open(&shared_memory).unwrap();
+        file.write_all_at(&[byte], 8).unwrap(); // in the first copy of the header
+    };
+    change(!before[8]);
+    let started = Instant::now();
+    let opening = OpenOptions::new().read_only().timeout(Duration::from_millis(50));
+    let busy = SqliteStore::builder(directory.database()).options(opening).open().await.unwrap_err();
+    assert_eq!(busy.kind(), ErrorKind::Busy, "{busy:?}");
+    let reading = tokio::spawn({
+        let database = directory.database();
+        async move { read(&open(&database, OpenMode::ReadOnly).await.unwrap(), "/memories/a").await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    change(before[8]);
+    assert_eq!(reading.await.unwrap().unwrap(), "text");
+    assert!(started.elapsed() > Duration::from_millis(100));
+    drop(writer.stdin.take());
+    assert!(writer.wait().unwrap().success());
+}
+
+#[tokio::test]
+#[ignore = "needs a database: run by `a_read_only_store_waits_for_the_end_of_a_commit`"]
+async fn hold_a_database_open() {
+    let store = SqliteStore::open(database_of_the_test()).await.unwrap();
+    write(&store, "/memories/a", "text").await.unwrap();
+    println!("\nopen");
+    stdin().read_line(&mut String::new()).unwrap();
 }
 
 #[tokio::test]

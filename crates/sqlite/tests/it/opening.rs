@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::support::{TestDirectory, call, cause, name, path, read, write};
 use memory_tool_core::{Batch, ErrorKind, OpenError, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath};
@@ -164,6 +164,25 @@ async fn damage_is_reported_and_intact_files_stay_readable() {
     assert_eq!(replies.iter().filter(|reply| reply.contains("yyy")).count(), 100 - lost);
     let problems = store.verify(|_| {}).await.unwrap().problems;
     assert!(problems[0].to_string().starts_with("SQLite: "), "{problems:?}");
+}
+
+/// Comparing each unreadable file with several listings would take minutes.
+#[tokio::test]
+async fn a_check_of_a_database_with_much_damage_ends() {
+    let directory = TestDirectory::in_ram();
+    let store = directory.open().await;
+    let many = (0..8_000).map(|number| path(&format!("/memories/{number}")));
+    store.apply(many.fold(Batch::new(), |batch, path| batch.write(path, "y".repeat(2_000)))).await.unwrap();
+    drop(store);
+    settle(&directory);
+    let mut bytes = fs::read(directory.database()).unwrap();
+    let is_content = |page: &&mut [u8]| page.windows(1_000).any(|window| window.iter().all(|&byte| byte == b'y'));
+    bytes.chunks_mut(4_096).filter(is_content).for_each(|page| page[..100].fill(0xa5));
+    fs::write(directory.database(), bytes).unwrap();
+    let started = Instant::now();
+    let problems = directory.open().await.verify(|_| {}).await.unwrap().problems;
+    assert!(problems[0].to_string().starts_with("SQLite: "), "{problems:?}");
+    assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
 }
 
 /// Invalid rows of another program are reported and harmless.

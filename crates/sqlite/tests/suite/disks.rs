@@ -3,26 +3,35 @@
 //! The tests mount small file systems and run processes as another user, which needs root on Linux. Without root they
 //! are ignored.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::{TestDirectory, call, cause, read, write};
 use libtest_mimic::Trial;
-use memory_tool_core::{ErrorKind, OpenOptions, StoreError};
+use memory_tool_core::{Batch, ErrorKind, Node, OpenOptions, Store as _, StoreError, StoreExt as _, StorePath};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
 use memory_tool_test_fixtures::faults::{Mount, block_on, trial};
 use serde_json::json;
+use tempfile::TempDir;
 
 /// The database that an unprivileged process uses.
 const UNPRIVILEGED: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED";
+
+/// The database that a process on a full btrfs uses.
+const ON_FULL_BTRFS: &str = "MEMORY_TOOL_TEST_ON_FULL_BTRFS";
 
 /// The database that an unprivileged process opens in read-only mode.
 const UNPRIVILEGED_VIEW: &str = "MEMORY_TOOL_TEST_UNPRIVILEGED_VIEW";
 
 const REFUSED: &str = "Error: The memory storage refused access. Nothing was changed.";
 
-/// In a child process that runs as another user: uses the database. Returns whether this is a child process.
+/// In a child process, which may run as another user: uses the database. Returns whether this is a child process.
 pub(crate) fn run_child() -> bool {
+    if let Some(database) = std::env::var_os(ON_FULL_BTRFS) {
+        block_on(change_on_full_disk(Path::new(&database)));
+        return true;
+    }
     if let Some(database) = std::env::var_os(UNPRIVILEGED) {
         use_read_only_file(Path::new(&database));
         return true;
@@ -42,11 +51,76 @@ pub(crate) fn trials() -> Vec<Trial> {
     let other_user = |name: &str, test: fn()| {
         trial(&format!("disks::{name}"), can_be_nobody, "the right to act as another user", test)
     };
+    let can_mount_btrfs = Btrfs::new().is_some();
+    let btrfs = trial(
+        "disks::a_full_btrfs_ends_no_process",
+        can_mount_btrfs,
+        "mkfs.btrfs, and the right to mount a file system",
+        a_full_btrfs_ends_no_process,
+    );
     vec![
+        btrfs,
         mount("a_read_only_disk_refuses_changes", a_read_only_disk_refuses_changes),
         other_user("a_read_only_file_can_be_read", a_read_only_file_can_be_read),
         other_user("a_database_without_write_access_can_be_viewed", a_database_without_write_access_can_be_viewed),
     ]
+}
+
+/// A small btrfs in a file, unmounted when dropped.
+struct Btrfs(TempDir);
+
+impl Btrfs {
+    /// `None` without its programs, a kernel with btrfs, or the right to mount.
+    fn new() -> Option<Self> {
+        let directory = TempDir::new().unwrap();
+        let image = directory.path().join("image");
+        std::fs::File::create(&image).unwrap().set_len(120 << 20).unwrap();
+        let btrfs = Self(directory);
+        std::fs::create_dir(btrfs.path()).unwrap();
+        let run = |program: &str, words: &[&Path]| {
+            Command::new(program).args(words).output().is_ok_and(|output| output.status.success())
+        };
+        let is_mounted = run("mkfs.btrfs", &[Path::new("-q"), &image])
+            && run("mount", &[Path::new("-oloop"), &image, &btrfs.path()]);
+        is_mounted.then_some(btrfs)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("mount")
+    }
+}
+
+impl Drop for Btrfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("--lazy").arg(self.path()).output();
+    }
+}
+
+/// The shared memory of SQLite is a mapped file. Writing to a page that needs a new block would end the process.
+fn a_full_btrfs_ends_no_process() {
+    let btrfs = Btrfs::new().unwrap();
+    let program = std::env::current_exe().unwrap();
+    let run = Command::new(program).env(ON_FULL_BTRFS, btrfs.path().join("memory.sqlite")).output().unwrap();
+    assert!(run.status.success(), "{run:?}");
+}
+
+async fn change_on_full_disk(database: &Path) {
+    let store = SqliteStore::open(database).await.unwrap();
+    write(&store, "/memories/a", "text").await.unwrap();
+    for size in [1 << 16, 512] {
+        let mut file = std::fs::File::create(database.with_extension(size.to_string())).unwrap();
+        while file.write_all(&vec![b'x'; size]).and_then(|()| file.sync_data()).is_ok() {}
+    }
+    for number in 0..20 {
+        let path: StorePath = format!("/memories/{number}").parse().unwrap();
+        let written = store.apply(Batch::new().write(path, "y".repeat(2_000))).await.map(|()| Node::Absent);
+        for result in [written, store.read("/memories/a").await] {
+            assert!(matches!(result, Ok(_) | Err(StoreError::Failure { kind: ErrorKind::Full, .. })), "{result:?}");
+        }
+    }
+    std::fs::remove_file(database.with_extension("65536")).unwrap();
+    write(&store, "/memories/b", "text").await.unwrap();
+    assert_eq!(read(&store, "/memories/a").await.unwrap(), "text");
 }
 
 fn database(mount: &Mount) -> PathBuf {

@@ -2,11 +2,16 @@
 //! a session that works again.
 
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use memory_tool_core::{
-    Batch, ErrorKind, OpenMode, OpenOptions, Precondition, Store as _, StoreError, StoreExt as _, StorePath,
+    Batch, Engine, ErrorKind, MemoryTool as _, OpenMode, OpenOptions, Precondition, Store as _, StoreError,
+    StoreExt as _, StorePath,
 };
+use memory_tool_history::HistoryStore;
+use memory_tool_postgres::PostgresStore;
 use memory_tool_test_postgres::{Database, open, open_with, server};
 use serde_json::json;
 
@@ -14,7 +19,7 @@ use memory_tool_test_servers::{Fault, PostgresOptions, PostgresServer, Requests,
 
 use crate::{create, fail, impatient, message_of_opening, run, succeed, succeed_again, view};
 
-const UNREACHABLE: &[ErrorKind] = &[ErrorKind::Busy, ErrorKind::Other];
+const UNREACHABLE: &[ErrorKind] = &[ErrorKind::Busy];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_works_again_after_a_restart() {
@@ -183,28 +188,15 @@ async fn an_unknown_outcome_is_found_out() {
     let database = Database::new(server());
     let proxy = SqlProxy::start(server(), Duration::ZERO).unwrap();
     let store = open(&proxy.url(database.role(), database.name())).await.unwrap();
-    for (number, (fault, applied)) in [
-        (Fault::CloseUnanswered, true),
-        (Fault::ResetUnanswered, true),
-        (Fault::CutAnswer, true),
-        (Fault::CutRequest, false),
-    ]
-    .into_iter()
-    .enumerate()
-    {
+    let faults = [Fault::CloseUnanswered, Fault::ResetUnanswered, Fault::CutAnswer, Fault::CutRequest];
+    for (number, fault) in faults.into_iter().enumerate() {
         let path = format!("/memories/{number}");
-        proxy.fault_at(Requests::all().with("COMMIT\0"), 1, fault);
+        proxy.fault_at(Requests::all().with("apply_batch"), 1, fault);
         let reply = run(&store, create(&path, "x")).await;
         proxy.heal();
         let exists = store.list("/memories").await.unwrap().iter().any(|file| file.path.to_string() == path);
-        match reply {
-            Ok(_) => assert!(exists, "{fault:?}"),
-            Err(error) => {
-                assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{fault:?}: {error:?}");
-                assert_eq!(exists, applied, "{fault:?}");
-                println!("{fault:?} is reported as unknown");
-            }
-        }
+        reply.unwrap_or_else(|error| panic!("{fault:?}: {error:?}"));
+        assert!(exists, "{fault:?}");
     }
     assert!(proxy.faults() == 4, "{} faults", proxy.faults());
 }
@@ -223,8 +215,8 @@ async fn an_edit_or_a_rename_with_a_lost_commit_is_made_once() {
         let (old, new) = (number.to_string(), (number + 1).to_string());
         let edit = json!({"command": "str_replace", "path": file(number), "old_str": old, "new_str": new});
         let rename = json!({"command": "rename", "old_path": file(number), "new_path": file(number + 1)});
-        for (command, statement) in [(edit, "memory_tool.batch"), (rename, "moved.new")] {
-            proxy.fault_at(Requests::all().with(statement), 1, fault);
+        for command in [edit, rename] {
+            proxy.fault_at(Requests::all().with("apply_batch"), 1, fault);
             succeed(&store, command).await;
         }
     }
@@ -251,32 +243,114 @@ fn a_refused_change_has_released_its_lock() {
     assert_eq!(server().sql(&format!("{locks}'{}'", database.name())).unwrap(), "0");
 }
 
-/// After a crash, PostgreSQL reuses the numbers of transactions that are missing in the log.
+/// The network can deliver a request after its client has given up.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_outcome_of_another_transaction_with_the_same_number_is_not_believed() {
-    let mut server = PostgresOptions::new().durable().start().unwrap();
-    let database = Database::new(&server);
-    let proxy = SqlProxy::start(&server, Duration::ZERO).unwrap();
+async fn a_call_that_arrives_after_a_later_one_has_no_effect() {
+    let database = Database::new(server());
+    let proxy = SqlProxy::start(server(), Duration::ZERO).unwrap();
     let store = open(&proxy.url(database.role(), database.name())).await.unwrap();
-    succeed(&store, create("/memories/a", "kept")).await;
-    proxy.fault_at(Requests::all().with("COMMIT\0"), 1, Fault::DelayRequest(Duration::from_secs(3)));
-    let rename = json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"});
-    let renaming = tokio::spawn({
-        let store = store.clone();
-        async move { run(&store, rename).await }
-    });
-    while proxy.late() == 0 {
+    store.write("/memories/a", "kept").await.unwrap();
+    proxy.fault_at(Requests::all().with("apply_batch"), 1, Fault::DelayRequest(Duration::from_secs(1)));
+    tokio::time::timeout(Duration::from_millis(200), store.write("/memories/late", "x")).await.unwrap_err();
+    store.write("/memories/b", "kept").await.unwrap();
+    while proxy.late() > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    server.kill();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let paths: Vec<_> = store.list("/memories").await.unwrap().iter().map(|file| file.path.to_string()).collect();
+    assert_eq!(paths, ["/memories/a", "/memories/b"]);
+}
+
+/// The sessions of several programs: stores with the same settings share their connections.
+async fn programs(database: &Database, count: usize) -> Vec<HistoryStore<PostgresStore>> {
+    let open = |number| async move {
+        let url = format!("{}?application_name={number}", database.url(server()));
+        HistoryStore::new(open(&url).await.unwrap())
+    };
+    futures::future::join_all((0..count).map(open)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_outcome_of_lost_connections_of_several_writers_with_a_history_is_found_out() {
+    const LEAST_ENDED: usize = 10;
+    let database = Database::new(server());
+    let ended = Arc::new(AtomicUsize::new(0));
+    let writers = programs(&database, 4).await.into_iter().enumerate().map(|(number, store)| {
+        let ended = Arc::clone(&ended);
+        tokio::spawn(async move {
+            let tool = Engine::new(store);
+            let path = format!("/memories/{number}");
+            tool.call(create(&path, "")).await.unwrap();
+            let mut edits = 0;
+            while ended.load(Ordering::Relaxed) < LEAST_ENDED {
+                edits += 1;
+                let edit = json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": "line"});
+                tool.call(edit).await.unwrap_or_else(|error| panic!("{}", crate::operators_message(&error)));
+            }
+            edits
+        })
+    });
+    let writers: Vec<_> = writers.collect();
+    let end = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = '{}' AND state = 'active'",
+        database.name()
+    );
+    while !writers.iter().all(|writer| writer.is_finished()) {
+        ended.fetch_add(server().sql(&end).unwrap().parse::<usize>().unwrap(), Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    let store = programs(&database, 1).await.remove(0);
+    for (number, writer) in writers.into_iter().enumerate() {
+        let file = store.read(&format!("/memories/{number}")).await.unwrap().into_file().unwrap();
+        let lines = file.content.iter().filter(|byte| **byte == b'\n').count();
+        assert_eq!(lines, writer.await.unwrap(), "no edit is lost or doubled");
+    }
+    assert_eq!(memory_tool_test_fixtures::agreement::disagreement(&store).await.unwrap(), None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_was_ended_while_it_waited_for_a_lock_changed_nothing() {
+    let database = Database::new(server());
+    let store = open_with(&database.url(server()), impatient()).await.unwrap();
+    succeed(&store, create("/memories/a", "kept")).await;
+    let lock = lock(&database);
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { run(&store, create("/memories/b", "x")).await }
+    });
+    let waits = format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+         WHERE datname = '{}' AND wait_event_type = 'Lock' AND query LIKE '%apply_batch%'",
+        database.name()
+    );
+    while server().sql(&waits).unwrap() == "0" {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let error = waiting.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{}", crate::operators_message(&error));
+    end(server(), &database, [lock]);
+    succeed_again(&store, create("/memories/b", "x")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_restarts_is_waited_for() {
+    let mut server = PostgresServer::start().unwrap();
+    let database = Database::new(&server);
+    let store = open(&database.url(&server)).await.unwrap();
+    succeed(&store, create("/memories/a", "kept")).await;
+    server.stop().unwrap();
+    let url = database.url(&server);
+    let waiting = tokio::spawn(async move {
+        succeed(&store, create("/memories/b", "x")).await;
+        succeed(&open(&url).await.unwrap(), view("/memories/b")).await
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(!waiting.is_finished());
     server.restart().unwrap();
-    for number in 0..10 {
-        server.sql(&format!("CREATE TABLE other_{number} ()")).unwrap();
-    }
-    match renaming.await.unwrap() {
-        Ok(_) => assert_eq!(store.list("/memories").await.unwrap()[0].path.to_string(), "/memories/b"),
-        Err(error) => println!("reported: {}", crate::operators_message(&error)),
-    }
+    assert!(waiting.await.unwrap().contains('x'));
+    server.stop().unwrap();
+    let error = open_with(&database.url(&server), impatient()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{error:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

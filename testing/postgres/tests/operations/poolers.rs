@@ -1,12 +1,16 @@
-//! Poolers in transaction mode: a session has another connection for each transaction.
+//! Poolers: a session has another connection for each transaction or statement, and a standby responds to reads.
 
-use memory_tool_core::StoreExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memory_tool_core::{Batch, ErrorKind, OpenOptions, Quota, Store as _, StoreExt as _, StorePath};
 use memory_tool_test_fixtures::by_tier;
-use memory_tool_test_postgres::{Database, open, server};
-use memory_tool_test_servers::PgBouncer;
+use memory_tool_test_postgres::{Database, open, open_with, server};
+use memory_tool_test_servers::{PgBouncer, PgPool, PostgresOptions};
 use serde_json::json;
+use tokio_postgres::SimpleQueryMessage;
 
-use crate::{create, succeed, view};
+use crate::{create, fail, impatient, message_of_opening, succeed, view};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tenants_on_one_pooled_connection_never_see_each_other() {
@@ -61,4 +65,166 @@ async fn a_command_that_is_dropped_leaves_no_transaction_on_the_pooled_connectio
     }
     let open_transactions = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'";
     assert_eq!(server().sql(&format!("{open_transactions} AND usename = '{}'", database.role())).unwrap(), "0");
+}
+
+/// The URL of a pooler, and a database without a store.
+fn pooled(connections: usize, settings: &str) -> (PgBouncer, Database, String) {
+    let database = Database::new(server());
+    let pooler = PgBouncer::start_with(server(), &[database.role()], connections, settings).unwrap();
+    let url = pooler.url(database.role(), database.name());
+    (pooler, database, url)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_mode_and_isolation_works_or_is_refused() {
+    for mode in ["session", "transaction", "statement"] {
+        for isolation in ["read committed", "repeatable read", "serializable"] {
+            let (_pooler, database, url) = pooled(3, &format!("pool_mode = {mode}\n"));
+            let set = format!("ALTER ROLE {} SET default_transaction_isolation = '{isolation}'", database.role());
+            server().sql(&set).unwrap();
+            match open(&url).await {
+                Ok(store) => {
+                    succeed(&store, create("/memories/a", "text")).await;
+                    let rename = json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"});
+                    succeed(&store, rename).await;
+                    let quota = Batch::new().limit(StorePath::memories(), Quota::new().with_files(2));
+                    let write = |path: &str| quota.clone().write(path.parse::<StorePath>().unwrap(), "text");
+                    store.apply(write("/memories/c")).await.unwrap();
+                    assert!(store.apply(write("/memories/d")).await.is_err(), "{mode}, {isolation}");
+                    assert!(succeed(&store, view("/memories/b")).await.contains("text"));
+                }
+                Err(error) => {
+                    assert_eq!((mode, error.kind()), ("statement", ErrorKind::Unsupported), "{error:?}");
+                    assert!(
+                        isolation != "read committed" && message_of_opening(&error).contains(isolation),
+                        "{error:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_pooler_is_busy() {
+    let (_pooler, _, url) = pooled(1, "pool_mode = transaction\nquery_wait_timeout = 1\n");
+    let store = open_with(&url, OpenOptions::new().timeout(std::time::Duration::from_secs(3))).await.unwrap();
+    succeed(&store, create("/memories/a", "text")).await;
+    let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute("BEGIN").await.unwrap();
+    for command in [view("/memories/a"), create("/memories/b", "text")] {
+        let message = fail(&store, command, &[ErrorKind::Busy]).await;
+        assert!(message.contains("query_wait_timeout"), "{message}");
+    }
+    let error = open_with(&url, impatient()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Busy, "{}", message_of_opening(&error));
+    client.batch_execute("COMMIT").await.unwrap();
+    succeed(&store, create("/memories/b", "text")).await;
+}
+
+/// A session reads its own writes, although the pooler sends reads to a standby that is behind.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_is_behind_does_not_respond() {
+    let primary = PostgresOptions::new().setting("recovery_min_apply_delay", "300ms").start().unwrap();
+    let database = Database::new(&primary);
+    let standby = primary.standby().unwrap();
+    let pooler = PgPool::start(&primary, &standby).unwrap();
+    let url = pooler.url(database.role(), database.name());
+    for session in 0..8 {
+        // Each session gets another node for its reads.
+        let store = open(&format!("{url}?application_name={session}&memory={session}")).await.unwrap();
+        for number in 0..5 {
+            let path = format!("/memories/{number}");
+            succeed(&store, create(&path, "text")).await;
+            assert!(succeed(&store, view(&path)).await.contains("text"));
+            let rename = json!({"command": "rename", "old_path": path, "new_path": format!("/memories/new/{number}")});
+            succeed(&store, rename).await;
+            assert_eq!(store.list("/memories").await.unwrap().len(), number + 1);
+            assert!(store.memory_names().await.unwrap().iter().any(|name| name.as_str() == session.to_string()));
+        }
+        assert!(store.verify(|_| ()).await.unwrap().problems.is_empty());
+    }
+    send_reads_to_the_standby(&url).await;
+}
+
+/// Waits until the pooler has sent a read to the standby.
+async fn send_reads_to_the_standby(url: &str) {
+    loop {
+        let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.simple_query("SELECT 1").await.unwrap();
+        let nodes = client.simple_query("SHOW pool_nodes").await.unwrap();
+        let is_used = |message: &SimpleQueryMessage| {
+            let SimpleQueryMessage::Row(node) = message else { return false };
+            node.get("role") == Some("standby") && node.get("select_cnt") != Some("0")
+        };
+        if nodes.iter().any(is_used) {
+            return;
+        }
+    }
+}
+
+/// This proxy treats each function as read-only.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standby_that_gets_changes_refuses_them_and_no_read_is_stale() {
+    let primary = PostgresOptions::new().setting("recovery_min_apply_delay", "300ms").start().unwrap();
+    let database = Database::new(&primary);
+    let standby = primary.standby().unwrap();
+    open(&database.url(&primary)).await.unwrap();
+    tokio::time::sleep(std::time::Duration::from_millis(600)).await;
+    let pooler = PgPool::start_with(&primary, &standby, "read_only_function_list = '.*'\n").unwrap();
+    let url = pooler.url(database.role(), database.name());
+    send_reads_to_the_standby(&url).await;
+    let (mut opened, mut refused) = (0, 0);
+    for session in 0..20 {
+        match open_with(&format!("{url}?application_name={session}"), impatient()).await {
+            Ok(store) => {
+                opened += 1;
+                let path = format!("/memories/{session}");
+                match crate::run(&store, create(&path, "text")).await {
+                    Ok(_) => assert!(succeed(&store, view(&path)).await.contains("text")),
+                    // The pooler confuses its responses after an error of a standby.
+                    Err(error) => {
+                        let kinds = [ErrorKind::AccessDenied, ErrorKind::OutcomeUnknown];
+                        assert!(kinds.contains(&error.kind()), "{}", crate::operators_message(&error));
+                    }
+                }
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(message_of_opening(&error).contains("replica"), "{}", message_of_opening(&error));
+            }
+        }
+    }
+    println!("{opened} opened, {refused} refused");
+}
+
+/// The commit waits for a missing standby, and then loses its connection. The pooler reports another error.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_error_of_a_pooler_after_a_commit_is_not_taken_for_a_refusal() {
+    let server = PostgresOptions::new().setting("synchronous_commit", "on").start().unwrap();
+    let database = Database::new(&server);
+    let pooler = PgBouncer::start(&server, &[database.role()], 2).unwrap();
+    let store = open(&pooler.url(database.role(), database.name())).await.unwrap();
+    succeed(&store, create("/memories/a", "text")).await;
+    server.sql("ALTER SYSTEM SET synchronous_standby_names = 'missing'").unwrap();
+    server.sql("SELECT pg_reload_conf()").unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let creating = tokio::spawn({
+        let is_over = Arc::clone(&is_over);
+        async move {
+            let mut number = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                number += 1; // the first ones can be faster than the setting
+                succeed(&store, create(&format!("/memories/{number}"), "text")).await;
+            }
+        }
+    });
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+    while server.sql(end).unwrap() == "0" {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    is_over.store(true, Ordering::Relaxed);
+    creating.await.unwrap();
 }

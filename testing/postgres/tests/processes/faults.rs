@@ -8,7 +8,7 @@ use std::time::Duration;
 use libtest_mimic::Failed;
 use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_postgres::{Database, server};
-use memory_tool_test_servers::{Fault, Faults, PgBouncer, PostgresOptions, Requests, SqlProxy};
+use memory_tool_test_servers::{Fault, Faults, PgBouncer, PgPool, PostgresOptions, Requests, SqlProxy};
 
 use crate::recording::{Plan, Progress, Recording};
 
@@ -78,6 +78,21 @@ pub(crate) fn killed_server(seed: u64) -> Result<(), Failed> {
             let mut server = server.lock().unwrap();
             server.kill();
             server.restart().unwrap();
+            progress.faults.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    record_kills(seed, &url, disturb)
+}
+
+pub(crate) fn killed_pgpool(seed: u64) -> Result<(), Failed> {
+    let primary = PostgresOptions::new().setting("recovery_min_apply_delay", "50ms").start()?;
+    let database = Database::new(&primary);
+    let standby = primary.standby()?;
+    let pooler = Mutex::new(PgPool::start(&primary, &standby)?);
+    let url = pooler.lock().unwrap().url(database.role(), database.name());
+    let disturb = |progress: &Progress| {
+        while progress.pause(PAUSE * 5) {
+            pooler.lock().unwrap().restart(&primary).unwrap();
             progress.faults.fetch_add(1, Ordering::Relaxed);
         }
     };

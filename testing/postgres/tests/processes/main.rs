@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use libtest_mimic::{Arguments, Failed, Trial};
 use memory_tool_conformance::serve;
 use memory_tool_core::{BoxError, Engine};
-use memory_tool_test_fixtures::printed_seed;
+use memory_tool_test_fixtures::{Tier, printed_seed};
 use memory_tool_test_postgres::named_store;
 
 fn main() -> Result<ExitCode, BoxError> {
@@ -31,8 +31,12 @@ fn main() -> Result<ExitCode, BoxError> {
         return Ok(ExitCode::SUCCESS);
     }
     let seed = printed_seed();
-    let trials = vec![
-        trial("inserts_of_8_processes_are_all_kept_in_order", inserts::check),
+    let mut trials = vec![
+        trial("inserts_of_8_processes_are_all_kept_in_order::direct", inserts::direct),
+        trial("inserts_of_8_processes_are_all_kept_in_order::pgbouncer::transaction", || {
+            inserts::through_pgbouncer("transaction")
+        }),
+        trial("inserts_of_8_processes_are_all_kept_in_order::pgpool", inserts::through_pgpool),
         trial("linearizable::undisturbed", move || faults::undisturbed(seed)),
         trial("linearizable::clients_are_killed", move || faults::killed_clients(seed)),
         trial("linearizable::backends_are_killed", move || faults::killed_backends(seed)),
@@ -40,6 +44,14 @@ fn main() -> Result<ExitCode, BoxError> {
         trial("linearizable::network_fails", move || faults::failing_network(seed)),
         trial("linearizable::clients_of_a_pooler_are_killed", move || faults::killed_clients_of_pooler(seed)),
     ];
+    if Tier::current() == Tier::Long {
+        trials.extend(["session", "statement"].map(|mode| {
+            trial(&format!("inserts_of_8_processes_are_all_kept_in_order::pgbouncer::{mode}"), move || {
+                inserts::through_pgbouncer(mode)
+            })
+        }));
+        trials.push(trial("linearizable::pgpool_is_killed", move || faults::killed_pgpool(seed)));
+    }
     // More than processors, because each waits most of the time.
     let arguments = Arguments { test_threads: Some(3), ..Arguments::from_args() };
     Ok(libtest_mimic::run(&arguments, trials).exit_code())

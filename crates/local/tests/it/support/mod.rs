@@ -93,7 +93,8 @@ pub(crate) fn tree(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
 
 /// Marks the last change as unfinished, as a process does that is killed during it.
 pub(crate) fn leave_unfinished(base: &Path) {
-    std::fs::write(base.join(".memory-tool/sequence"), 1_u64.to_le_bytes()).unwrap();
+    let number_in_unknown_view = u128::from(1_u8).to_le_bytes();
+    std::fs::write(base.join(".memory-tool/sequence"), number_in_unknown_view).unwrap();
 }
 
 pub(crate) fn make_pipe(path: &Path) {

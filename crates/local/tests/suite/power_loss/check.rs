@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Debug;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use memory_tool_core::{Batch, InMemoryStore, Node, ReadOptions, Store, StoreExt, StorePath};
 use memory_tool_local::LocalStore;
@@ -160,10 +161,20 @@ pub(super) fn create(directory: &Path, tree: &Tree) {
     for (path, content) in tree {
         let path = directory.join(path);
         match content {
-            Some(content) => std::fs::write(&path, content).unwrap(),
+            Some(content) => write_before_the_loss(&path, content),
             None => create_directory(&path),
         }
     }
+}
+
+/// The last write was in another run of the kernel, a while ago.
+fn write_before_the_loss(path: &Path, content: &[u8]) {
+    let restart = Duration::from_secs(60);
+    std::fs::write(path, content).unwrap();
+    let file = std::fs::File::options().write(true).open(path).unwrap();
+    #[cfg(unix)]
+    file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    file.set_modified(SystemTime::now() - restart).unwrap();
 }
 
 fn create_directory(path: &Path) {

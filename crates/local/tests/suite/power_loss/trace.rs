@@ -24,11 +24,12 @@ pub(super) enum Argument {
 }
 
 /// Runs this program with environment variables. Returns its calls that name a file or use a descriptor, in the order
-/// in which they ended.
-pub(super) fn trace(variables: &[(&str, &str)]) -> Vec<Call> {
+/// in which they ended. `fault` makes one of them fail.
+pub(super) fn trace(variables: &[(&str, &str)], fault: Option<&str>) -> Vec<Call> {
     let log = tempfile::NamedTempFile::new().unwrap();
     let mut strace = Command::new("strace");
-    strace.args(["-f", "-y", "-xx", "-s", "1000000", "-e", "trace=%file,%desc,sync,io_uring_setup", "-o"]);
+    strace.args(["-f", "-y", "-xx", "-s", "1000000", "-e", "trace=%file,%desc,sync,io_uring_setup"]);
+    strace.args(fault.into_iter().flat_map(|fault| ["-e", fault])).arg("-o");
     strace.arg(log.path()).arg(std::env::current_exe().unwrap()).envs(variables.iter().copied());
     let status = strace.stdout(Stdio::null()).status().unwrap();
     assert!(status.success(), "the traced program failed: {status}");

@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use memory_tool_core::{Batch, Engine, MemoryName, MemoryTool, Node, OpenError, Store, StoreError, StoreExt};
 use memory_tool_sqlite::{OpenFailure, SqliteStore};
@@ -52,6 +53,20 @@ impl TestDirectory {
     pub(crate) fn connection(&self) -> Connection {
         Connection::open(self.database()).unwrap()
     }
+}
+
+/// Starts an ignored test in another process. It uses the database `database_of_the_test`.
+pub(crate) fn start_test(test: &str, database: &Path) -> Child {
+    let program = std::env::current_exe().unwrap();
+    let command = &mut Command::new(program);
+    command.args(["--exact", test, "--ignored", "--nocapture"]).env(DATABASE, database);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
+}
+
+const DATABASE: &str = "MEMORY_TOOL_TEST_DATABASE";
+
+pub(crate) fn database_of_the_test() -> PathBuf {
+    std::env::var_os(DATABASE).unwrap().into()
 }
 
 /// The reason why a database was not opened.
