@@ -23,9 +23,9 @@ use crate::pager::{Colors, Pager};
 
 const COMPARING: &str = "cannot compare the files";
 
-/// Prints the differences. As for `diff`, the status is 1 if there are any.
+/// Prints the differences. As for `diff`, the status is 1 if there are any, or if some files cannot be compared.
 pub(crate) fn run(arguments: &DiffArguments) -> Result<ExitStatus, Failure> {
-    let differences = run_until_interrupted(CLEANUP_TIME, differences(arguments))?;
+    let (differences, is_complete) = run_until_interrupted(CLEANUP_TIME, differences(arguments))?;
     if arguments.json {
         for difference in &differences {
             let line = to_json(&io::stdout(), &PrintedDiff::of(difference))?;
@@ -40,10 +40,11 @@ pub(crate) fn run(arguments: &DiffArguments) -> Result<ExitStatus, Failure> {
         };
         pager.write(&differences.iter().map(text).collect::<String>())?;
     }
-    Ok(ExitStatus::of(differences.is_empty()))
+    Ok(ExitStatus::of(differences.is_empty() && is_complete))
 }
 
-async fn differences(arguments: &DiffArguments) -> Result<Vec<FileDiff>, Failure> {
+/// The differences, and whether all files were compared.
+async fn differences(arguments: &DiffArguments) -> Result<(Vec<FileDiff>, bool), Failure> {
     let path = arguments.path.clone().map_or_else(StorePath::memories, StorePath::from);
     let history = open_history(arguments).await?;
     let to = arguments.to.as_ref().unwrap_or(&Side::Point(Point::Now));
@@ -51,11 +52,12 @@ async fn differences(arguments: &DiffArguments) -> Result<Vec<FileDiff>, Failure
         let from = history::number(*from, history).await.context(READING)?;
         let to = history::number(*to, history).await.context(READING)?;
         let found = history.diff(from, to, &path, usize::MAX).await.context(READING)?;
+        let is_complete = found.unknown.is_empty();
         for path in found.unknown {
             let path = on_one_line(path.as_str());
             eprint_line(&format!("memory-tool: {path} may differ: its contents on one side are not kept"));
         }
-        return Ok(found.files);
+        return Ok((found.files, is_complete));
     }
     let history = history.as_ref().map(|(_, history)| history);
     let (from, to) = (store_of(&arguments.from, arguments, history).await?, store_of(to, arguments, history).await?);
@@ -64,7 +66,7 @@ async fn differences(arguments: &DiffArguments) -> Result<Vec<FileDiff>, Failure
     if compared.context(COMPARING)? == 0 {
         eprint_line("memory-tool: neither side has a file; check the names");
     }
-    Ok(differences)
+    Ok((differences, true))
 }
 
 /// The memory of `--store`, if a side is a moment.

@@ -91,8 +91,8 @@ impl Backend {
             Self::Local(_) => "The bytes can remain in free blocks of the disk until these are used again.",
             #[cfg(feature = "sqlite")]
             Self::Sqlite(_) => {
-                "The bytes can remain in free pages and in the write-ahead log of the database until \
-                 `VACUUM; PRAGMA wal_checkpoint(TRUNCATE)`."
+                "The bytes can remain in free blocks of the disk until these are used again, and in the write-ahead \
+                 log of the database until other sessions end their reads."
             }
             #[cfg(feature = "postgres")]
             Self::Postgres(_) => {

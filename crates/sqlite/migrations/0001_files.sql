@@ -1,6 +1,7 @@
 -- The files and records of all memories. Contents are in a table of their own, so that a listing does not read them.
 
--- Ids are never reused and revisions only grow, so the pair identifies a content.
+-- Ids are never reused and revisions grow by random steps, so the pair identifies a content. Steps of 1 would repeat
+-- pairs after a restoration of the database.
 CREATE TABLE content (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     revision INTEGER NOT NULL DEFAULT 1,

@@ -275,6 +275,7 @@ fn configured(connection: Connection, deadline: Deadline) -> rusqlite::Result<Co
     // Without this, SQLite prepares a cached statement again for each use, in case its parameters need another plan.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // A commit is on the disk before it is acknowledged, also on macOS `[X2]`. There are no temporary files.
+    // Free pages keep no removed contents.
     connection.execute_batch(
         "PRAGMA synchronous = FULL;
          PRAGMA fullfsync = ON;
@@ -282,7 +283,8 @@ fn configured(connection: Connection, deadline: Deadline) -> rusqlite::Result<Co
          PRAGMA foreign_keys = ON;
          PRAGMA cell_size_check = ON;
          PRAGMA mmap_size = 0;
-         PRAGMA temp_store = MEMORY;",
+         PRAGMA temp_store = MEMORY;
+         PRAGMA secure_delete = ON;",
     )?;
     Ok(connection)
 }

@@ -155,7 +155,7 @@ impl Files<'_> {
 
     /// Replaces the contents of a file. Returns whether it had any.
     fn replace(&self, path: &StorePath, content: &[u8], times: FileTimes) -> Result<bool, Failure> {
-        const CONTENT: &str = "UPDATE content SET revision = revision + 1, bytes = ?3 \
+        const CONTENT: &str = "UPDATE content SET revision = revision + 1 + abs(random() % 4294967296), bytes = ?3 \
              WHERE id = (SELECT content_id FROM file WHERE memory = ?1 AND path = ?2)";
         const FILE: &str = "UPDATE file \
              SET size = ?3, created_at = min(coalesce(?4, created_at), ?5), modified_at = ?5 \
@@ -170,7 +170,7 @@ impl Files<'_> {
 
     /// Creates a file, or restores the contents of a file that has lost them.
     fn insert(&self, path: &StorePath, content: &[u8], times: FileTimes) -> Result<(), Failure> {
-        const CONTENT: &str = "INSERT INTO content (bytes) VALUES (?1)";
+        const CONTENT: &str = "INSERT INTO content (revision, bytes) VALUES (abs(random() % 4294967296), ?1)";
         const FILE: &str = "INSERT INTO file (memory, path, size, content_id, created_at, modified_at) \
              VALUES (?1, ?2, ?3, last_insert_rowid(), min(coalesce(?4, ?5), ?5), ?5) ON CONFLICT (memory, path) \
              DO UPDATE SET size = excluded.size, content_id = excluded.content_id, modified_at = excluded.modified_at";

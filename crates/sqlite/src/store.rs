@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_core::{
@@ -164,7 +165,14 @@ impl Store for SqliteStore {
         if self.database.mode() != OpenMode::ReadOnly {
             batch.check_file_sizes(self.memory.max_file_bytes)?;
             let memory = self.memory.clone();
-            let applying = Arc::clone(&self.database).write(move |connection| connection.apply(&memory, batch, apply));
+            let erases = matches!(batch.command(), Some("redact" | "forget"));
+            let applying = Arc::clone(&self.database).write(move |connection| {
+                connection.apply(&memory, batch, apply)?;
+                if erases {
+                    empty_log(connection.connection());
+                }
+                Ok(())
+            });
             return applying.await.map_err(|failure| failure.during(APPLYING));
         }
         if batch.changes_nothing() {
@@ -186,6 +194,14 @@ fn read(connection: &Connection, memory: &Memory, path: &StorePath, options: &Re
 /// Checks a batch without changes.
 fn check(connection: &Connection, memory: &Memory, batch: &Batch) -> Result<(), Failure> {
     Ok(batch.check(&Files { connection, memory })?)
+}
+
+/// Removes erased contents from the write-ahead log. If another session reads for longer than a moment, its next
+/// checkpoint does so.
+fn empty_log(connection: &Connection) {
+    let waiting = connection.busy_timeout(Duration::from_secs(1));
+    let emptied = waiting.and_then(|()| connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())));
+    drop(emptied); // the batch was applied
 }
 
 /// Applies the batch in a transaction that has the write lock.
