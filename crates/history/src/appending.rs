@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, ErrorKind, Node, ReadOptions, Stat, Store, StoreError, StorePath};
+use memory_tool_core::{Batch, ErrorKind, Node, ReadOptions, Store, StoreError, StorePath};
 
 use crate::entry::Entry;
 use crate::hex::Id;
@@ -94,7 +94,7 @@ impl<'a, S: Store> Appending<'a, S> {
 
     /// The record may have paths that are redacted.
     async fn remove_births(&mut self) -> Result<(), StoreError> {
-        if self.log.store.read_opts(&records::births(), ReadOptions::new()).await?.stat() != Stat::Absent {
+        if records::is_present(&self.log.store, &records::births()).await? {
             self.change(|batch| batch.remove(records::births()));
         }
         Ok(())

@@ -8,7 +8,7 @@ use crate::entry::{Digest, Entry, FileChange};
 use crate::hex::Id;
 use crate::log::{Log, Tip, is_outdated};
 use crate::past::{Backwards, Files, Source, differing_contents};
-use crate::records::IndexedBlock;
+use crate::records::{self, IndexedBlock};
 
 /// The result of [`History::verify`](crate::History::verify).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -40,13 +40,21 @@ pub(crate) async fn verify<S: Store>(log: &Log<S>) -> Result<HistoryReport, Stor
             Ok(files) => break (tip, files),
         }
     };
-    let mut check = Check { log, report: HistoryReport::default(), files, followed: None };
-    let mut next = tip.newest();
+    let (mut report, end) = (HistoryReport::default(), tip.newest());
+    if !tip.has_history() && records::is_present(&log.store, &records::root()).await? {
+        report.damage.push("the head of the history is missing".to_owned());
+    }
+    let mut check = Check { log, report, files, end, followed: None };
+    let mut next = end;
     loop {
+        let before = next;
         match check.entries(&tip, &mut next).await {
             Ok(()) => return Ok(check.report),
             // Entries moved into a block, or were removed or redacted.
             Err(error) => {
+                if next < before {
+                    attempts = log.attempts();
+                }
                 attempts.again(&tip, error)?;
                 tip = log.load().await?;
             }
@@ -59,6 +67,8 @@ struct Check<'a, S> {
     report: HistoryReport,
     /// The files after the next entry.
     files: Files,
+    /// The number of the newest entry at the beginning.
+    end: u64,
     /// The entry that the newer one follows. `None` if it is not known.
     followed: Option<Id>,
 }
@@ -117,7 +127,7 @@ impl<S: Store> Check<'_, S> {
     async fn entry(&mut self, tip: &Arc<Tip>, index: &[IndexedBlock], entry: &Entry) -> Result<(), StoreError> {
         let in_block = |block: &&IndexedBlock| (block.first..tip.head.blocks_end).contains(&entry.number);
         let contents = self.contents(tip, entry).await?;
-        let changed = self.changed_by_others(tip, entry).await?;
+        let changed = self.changed_by_others(entry).await?;
         if index.iter().rfind(in_block).is_some_and(|block| !block.has(entry)) {
             self.report.damage.push(format!("entry {}: the index lacks it", entry.number));
         }
@@ -148,7 +158,7 @@ impl<S: Store> Check<'_, S> {
     }
 
     /// The files that another program changed after this entry.
-    async fn changed_by_others(&self, tip: &Tip, entry: &Entry) -> Result<Vec<StorePath>, StoreError> {
+    async fn changed_by_others(&self, entry: &Entry) -> Result<Vec<StorePath>, StoreError> {
         let mut changed = Vec::new();
         for change in &entry.changes {
             let FileChange::Write { path, after, .. } = change else { continue };
@@ -162,7 +172,7 @@ impl<S: Store> Check<'_, S> {
                 None => false,
             };
             let now = present.map_or(path, |file| &file.path);
-            if !is_same && !self.was_changed_since(tip, now).await? {
+            if !is_same && !self.was_changed_since(now).await? {
                 changed.push(path.clone());
             }
         }
@@ -178,10 +188,10 @@ impl<S: Store> Check<'_, S> {
         }
     }
 
-    /// Whether an entry after the first end of the log changed a path.
-    async fn was_changed_since(&self, tip: &Tip, path: &StorePath) -> Result<bool, StoreError> {
+    /// Whether an entry since the beginning of the check changed a path.
+    async fn was_changed_since(&self, path: &StorePath) -> Result<bool, StoreError> {
         let now = self.log.load().await?;
-        let new = Backwards::since(self.log, &now, tip.newest()).await?;
+        let new = Backwards::since(self.log, &now, self.end).await?;
         Ok(new
             .iter()
             .flat_map(|entry| &entry.changes)

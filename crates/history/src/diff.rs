@@ -8,7 +8,7 @@ use similar::TextDiff;
 
 use crate::entry::{Digest, FileChange};
 use crate::error::HistoryError;
-use crate::log::{Log, Tip};
+use crate::log::{Log, Tip, is_outdated};
 use crate::past::{Backwards, Files, Past, Reader, Source};
 use crate::store::HistoryStore;
 
@@ -121,12 +121,13 @@ pub(crate) async fn between<S: Store>(
 ) -> Result<Differences, HistoryError> {
     let (before, after) = (Past::new(store.clone(), from), Past::new(store.clone(), to));
     let mut found = Differences::default();
-    for path in differing(store, (&before, &after), path).await? {
+    let (tip, paths) = differing(store, (&before, &after), path).await?;
+    for path in paths {
         if found.files.len() + found.unknown.len() == limit {
             found.more += 1;
             continue;
         }
-        match (past_content(&before, &path).await, past_content(&after, &path).await) {
+        match (past_content(&before, &tip, &path).await, past_content(&after, &tip, &path).await) {
             (Err(HistoryError::NotKept { .. } | HistoryError::Redacted { .. }), _)
             | (_, Err(HistoryError::NotKept { .. } | HistoryError::Redacted { .. })) => found.unknown.push(path),
             (before, after) => {
@@ -140,12 +141,12 @@ pub(crate) async fn between<S: Store>(
     Ok(found)
 }
 
-/// The files at or under a path whose contents come from different places.
+/// The files at or under a path whose contents come from different places, and the end of the log at that time.
 async fn differing<S: Store>(
     store: &HistoryStore<S>,
     (before, after): (&Past<S>, &Past<S>),
     path: &StorePath,
-) -> Result<BTreeSet<StorePath>, HistoryError> {
+) -> Result<(Arc<Tip>, BTreeSet<StorePath>), HistoryError> {
     let (log, mut attempts) = (store.log(), store.log().attempts());
     loop {
         let tip = log.load().await?;
@@ -157,16 +158,25 @@ async fn differing<S: Store>(
             Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
             Err(error) => return Err(error),
             Ok((before, after)) => {
+                let (before, after) = (&before.files, &after.files);
                 let paths: BTreeSet<_> = before.under(path).chain(after.under(path)).map(|(path, _)| path).collect();
                 let differ = |path: &&StorePath| before.0.get(*path) != after.0.get(*path);
-                return Ok(paths.into_iter().filter(differ).cloned().collect());
+                return Ok((tip, paths.into_iter().filter(differ).cloned().collect()));
             }
         }
     }
 }
 
-async fn past_content<S: Store>(past: &Past<S>, path: &StorePath) -> Result<Option<Vec<u8>>, HistoryError> {
-    match past.read(path).await? {
+async fn past_content<S: Store>(
+    past: &Past<S>,
+    tip: &Arc<Tip>,
+    path: &StorePath,
+) -> Result<Option<Vec<u8>>, HistoryError> {
+    let read = match past.read_at(tip, path).await {
+        Err(HistoryError::Store(error)) if is_outdated(&error) => past.read(path).await?,
+        read => read?,
+    };
+    match read {
         Node::File(file) => Ok(Some(file.content)),
         _ => Ok(None),
     }

@@ -113,6 +113,15 @@ impl Entry {
         }
     }
 
+    /// The path before the entry, if it affects `path` or a file under it.
+    pub(crate) fn follow(&self, path: &StorePath) -> Option<StorePath> {
+        if let Some(from) = self.moved_from().filter(|_| self.changes.first().and_then(FileChange::path) == Some(path))
+        {
+            return Some(from.clone());
+        }
+        self.changes.iter().find_map(|change| change.follow(path))
+    }
+
     /// Whether a change belongs to the one before it, and is not a separate version.
     pub(crate) fn is_part_of_move(&self, index: usize) -> bool {
         let writes =
@@ -285,7 +294,7 @@ impl FileChange {
     }
 
     /// The path before the change, if the change affects `path` or a file under it.
-    pub(crate) fn follow(&self, path: &StorePath) -> Option<StorePath> {
+    fn follow(&self, path: &StorePath) -> Option<StorePath> {
         match self {
             Self::Write { path: changed, .. } | Self::Remove { path: changed, .. } => {
                 (changed == path || changed.is_under(path)).then(|| path.clone())

@@ -22,8 +22,8 @@ pub enum HistoryError {
         /// The number.
         number: u64,
     },
-    /// An entry was removed because of the [limits](crate::Limits).
-    #[error("the history before entry {oldest} was removed because of its limits")]
+    /// An entry was removed because of the [limits](crate::Limits) or by a [repair](crate::History::repair).
+    #[error("the history before entry {oldest} was removed")]
     Forgotten {
         /// The number of the oldest entry.
         oldest: u64,
@@ -32,6 +32,12 @@ pub enum HistoryError {
     #[error("entry {number} was redacted, so what it changed is not known")]
     Redacted {
         /// The number of the redacted entry.
+        number: u64,
+    },
+    /// An entry was damaged or lost, and then [replaced](crate::History::repair).
+    #[error("entry {number} was lost, so what it changed is not known")]
+    Lost {
+        /// The number of the lost entry.
         number: u64,
     },
     /// The contents were not kept, because they could not be read when they were replaced, or had expired.

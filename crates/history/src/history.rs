@@ -106,7 +106,7 @@ impl<S: Store> History<S> {
             if filter.since.is_some_and(|since| entry.time < since) {
                 break;
             }
-            let follows = path.as_ref().map(|path| entry.changes.iter().find_map(|change| change.follow(path)));
+            let follows = path.as_ref().map(|path| entry.follow(path));
             let concerns = !matches!(follows, Some(None));
             if let Some(Some(earlier)) = follows {
                 path = Some(earlier);
@@ -260,16 +260,23 @@ impl<S: Store> History<S> {
     async fn reach(&self, goal: Goal) -> Result<TakenBack, HistoryError> {
         let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
         let command = goal.command();
-        let mut planner = Planner::new(&self.store, goal, self.force);
+        let (mut planner, mut has_lost) = (Planner::new(&self.store, goal, self.force), false);
         loop {
+            // Writers that lost wait for the plan, but not for the policies, which may write themselves.
+            let turn = if has_lost { Some(log.turn.lock().await) } else { None };
             let tip = log.load().await?;
-            let outcome = match planner.plan(&tip).await {
+            let planned = planner.plan(&tip).await;
+            drop(turn);
+            has_lost = true;
+            let outcome = match planned {
                 Ok((batch, origin)) => self.apply(&tip, batch.for_command(command), origin, Edits::default()).await,
                 Err(error) => Err(error),
             };
             match outcome {
-                // A file was changed after it was read.
-                Err(HistoryError::Store(StoreError::VersionMismatch { path })) if !path.is_record() => {
+                // Another program changed or created a file after it was read or listed.
+                Err(HistoryError::Store(StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path }))
+                    if !path.is_record() =>
+                {
                     attempts.count()?;
                     planner.forget(&path);
                 }
@@ -362,7 +369,7 @@ impl<S: Store> History<S> {
     pub async fn redact_change(
         &self,
         change: (impl Into<EntryRef> + Send, usize),
-        keeping: &[(u64, usize)],
+        keeping: &[(EntryRef, usize)],
     ) -> Result<Entry, HistoryError> {
         let change = (change.0.into(), change.1);
         let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
@@ -420,12 +427,20 @@ impl<S: Store> History<S> {
         Ok(repair::repair(self.store.log()).await?)
     }
 
-    /// Brings the [versions](Versions) of all files up to date, and returns the end of the log that they are of.
+    /// Brings the [versions](crate::Versions) of all files in the log up to date, and returns the end of the log.
     ///
     /// # Errors
     /// [`HistoryError::Store`].
     pub async fn refresh(&self, versions: &VersionCache) -> Result<LogEnd, HistoryError> {
-        Ok(versions.refresh(self.store.log()).await?)
+        Ok(versions.refresh(self.store.log(), false).await?)
+    }
+
+    /// [`refresh`](Self::refresh), and adds the files that only other programs wrote. It lists all files.
+    ///
+    /// # Errors
+    /// [`HistoryError::Store`].
+    pub async fn observe(&self, versions: &VersionCache) -> Result<LogEnd, HistoryError> {
+        Ok(versions.refresh(self.store.log(), true).await?)
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) const BLOCK: u64 = 64;
 /// How much history is kept. A change that exceeds a limit removes the oldest 64 entries with their contents.
 ///
 /// The limits are stored with the history and apply to all sessions until one sets others. Entries that are in no
-/// block of 64 yet do not count, so that up to 63 entries more can exist.
+/// block of 64 yet do not count, and the newest block stays, so that up to 127 entries more can exist.
 ///
 /// ```
 /// use std::time::Duration;

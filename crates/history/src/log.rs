@@ -109,8 +109,10 @@ impl Tip {
     pub(crate) fn since(&self, known: &Self) -> Option<Vec<Arc<Stored>>> {
         let skipped = usize::try_from(known.next.checked_sub(self.head.blocks_end)?).ok()?;
         let new: Option<Vec<_>> = self.recent.get(skipped..)?.iter().cloned().collect();
-        let is_continued = self.head == known.head && is_chain(known.last_id(), new.as_deref()?);
-        new.filter(|_| is_continued)
+        let new = new?;
+        let last = new.last().map_or(known.last_id(), |stored| stored.entry.id);
+        let is_continued = self.head == known.head && is_chain(known.last_id(), &new) && last == self.last_id();
+        is_continued.then_some(new)
     }
 }
 
@@ -231,7 +233,10 @@ impl<S: Store> Log<S> {
     /// The last known end of the log, if its newest entry is still the same. A version of a store that was restored can
     /// come again, so it does not suffice.
     pub(crate) async fn tip(&self) -> Result<Arc<Tip>, StoreError> {
-        let Some(tip) = self.known().filter(|tip| tip.has_history()) else { return self.load().await };
+        let Some(tip) = self.known() else { return self.load().await };
+        if !tip.has_history() {
+            return Ok(tip);
+        }
         if tip.recent.is_empty() {
             let head = self.read(&records::head()).await?;
             let is_same = head.is_some_and(|head| Head::parse(&head.content).is_ok_and(|head| head == tip.head));
@@ -377,8 +382,8 @@ impl<S: Store> Log<S> {
     /// The files and their versions since the last record of the births, which suffices for the next one.
     pub(crate) async fn recent_versions(&self, tip: &Tip) -> Result<Versions, StoreError> {
         let births = self.births(tip.require_in_read()).await?;
-        let after = births.as_ref().map_or(0, Births::after);
-        self.continued(Versions::new(tip.head.id, births, after.max(tip.head.first - 1) + 1), tip).await
+        let after = births.as_ref().map_or(0, Births::after).clamp(tip.head.first - 1, tip.newest());
+        self.continued(Versions::new(tip.head.id, births, after + 1), tip).await
     }
 
     async fn continued(&self, mut versions: Versions, tip: &Tip) -> Result<Versions, StoreError> {

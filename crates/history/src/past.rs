@@ -123,6 +123,9 @@ impl Identities {
         }
         for (index, change) in entry.changes.iter().enumerate() {
             let kept = change.before().and_then(|before| before.digest).and_then(|_| kept.next());
+            if let FileChange::Write { path, .. } | FileChange::Remove { path, .. } = change {
+                self.forget_other_paths(entry.number, index, path, files);
+            }
             match change {
                 FileChange::Write { path, before: None, .. } => _ = self.paths.remove(path),
                 FileChange::Write { .. } => {}
@@ -148,6 +151,15 @@ impl Identities {
         }
     }
 
+    /// A redacted rename leaves a file at its later path, until an entry names an earlier one.
+    fn forget_other_paths(&mut self, number: u64, index: usize, path: &StorePath, files: &mut Files) {
+        let file: Vec<_> = self.versions.of_change(number, index).map(|(_, version)| version.file).collect();
+        for other in self.paths_of(&file).into_iter().filter(|other| other != path) {
+            self.paths.remove(&other);
+            files.0.remove(&other);
+        }
+    }
+
     fn paths_of(&self, files: &[Id]) -> Vec<StorePath> {
         let is_of = |(_, id): &(&StorePath, &Id)| files.contains(id);
         self.paths.iter().filter(is_of).map(|(path, _)| path.clone()).collect()
@@ -164,8 +176,7 @@ pub(crate) struct PastFiles {
 
 impl PastFiles {
     /// # Errors
-    /// [`HistoryError::NoEntry`], [`HistoryError::Forgotten`], and [`HistoryError::Redacted`] for an entry whose files
-    /// are not known.
+    /// [`HistoryError::NoEntry`], [`HistoryError::Forgotten`] and [`HistoryError::Lost`].
     pub(crate) async fn new<S: Store>(log: &Log<S>, tip: &Arc<Tip>, number: u64) -> Result<Self, HistoryError> {
         let (oldest, newest) = (tip.head.first, tip.newest());
         if number > newest {
@@ -195,7 +206,7 @@ impl PastFiles {
         let mut reader = Backwards::from(log, tip, tip.newest());
         while let Some(entry) = reader.next().await?.filter(|entry| entry.number > number) {
             if entry.is_redacted && entry.changes.is_empty() {
-                return Err(HistoryError::Redacted { number: entry.number });
+                return Err(HistoryError::Lost { number: entry.number });
             }
             if entry.is_redacted && identities.is_none() {
                 return Ok(None);
@@ -209,20 +220,17 @@ impl PastFiles {
     }
 
     /// The same files as seen from a later end of the log. Only what was added is read, if the log is continued.
-    pub(crate) async fn seen_from<S: Store>(self, log: &Log<S>, tip: &Arc<Tip>) -> Result<Self, HistoryError> {
-        if self.tip.is_same(tip) {
-            return Ok(self);
-        }
+    async fn seen_from<S: Store>(&self, log: &Log<S>, tip: &Arc<Tip>) -> Result<Self, HistoryError> {
         let Some(new) = tip.since(&self.tip) else { return Self::new(log, tip, self.number).await };
         let mut then = Files::present(log, tip).await?;
         for stored in new.iter().rev() {
             then.take_back(&stored.entry);
         }
-        let seen = |(path, source)| match source {
-            Source::Present(file) => then.0.get(&file.path).map(|source| (path, source.clone())),
-            source => Some((path, source)),
+        let seen = |(path, source): (&StorePath, &Source)| match source {
+            Source::Present(file) => then.0.get(&file.path).map(|source| (path.clone(), source.clone())),
+            source => Some((path.clone(), source.clone())),
         };
-        let files = Files(self.files.0.into_iter().filter_map(seen).collect());
+        let files = Files(self.files.0.iter().filter_map(seen).collect());
         Ok(Self { tip: Arc::clone(tip), number: self.number, files })
     }
 }
@@ -235,7 +243,7 @@ pub struct Past<S> {
     store: HistoryStore<S>,
     number: u64,
     /// The files as last seen.
-    files: Mutex<Option<PastFiles>>,
+    files: Mutex<Option<Arc<PastFiles>>>,
     /// The contents of the last entry that was read.
     last: Mutex<Option<Contents>>,
 }
@@ -250,16 +258,33 @@ impl<S: Store> Past<S> {
         self.number
     }
 
+    fn known(&self) -> Option<Arc<PastFiles>> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The files, as seen from this end of the log.
-    pub(crate) async fn files(&self, tip: &Arc<Tip>) -> Result<Files, HistoryError> {
+    pub(crate) async fn files(&self, tip: &Arc<Tip>) -> Result<Arc<PastFiles>, HistoryError> {
         let log = self.store.log();
-        let known = self.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let files = match known {
+        let files = match self.known() {
+            Some(known) if known.tip.is_same(tip) => return Ok(known),
             Some(known) => known.seen_from(log, tip).await?,
             None => PastFiles::new(log, tip, self.number).await?,
         };
-        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = Some(files.clone());
-        Ok(files.files)
+        let files = Arc::new(files);
+        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&files));
+        Ok(files)
+    }
+
+    /// The files, as seen from this end of the log or an earlier one, if an entry keeps the file at the path.
+    async fn files_for(&self, tip: &Arc<Tip>, path: &StorePath) -> Result<Arc<PastFiles>, HistoryError> {
+        // An unchanged head proves that no entry was redacted since.
+        let is_kept = |known: &Arc<PastFiles>| {
+            known.tip.head == tip.head && matches!(known.files.0.get(path), Some(Source::Past(..)))
+        };
+        match self.known().filter(is_kept) {
+            Some(known) => Ok(known),
+            None => self.files(tip).await,
+        }
     }
 
     pub(crate) async fn read(&self, path: &StorePath) -> Result<Node, HistoryError> {
@@ -275,11 +300,12 @@ impl<S: Store> Past<S> {
         }
     }
 
-    async fn read_at(&self, tip: &Arc<Tip>, path: &StorePath) -> Result<Node, HistoryError> {
-        let files = self.files(tip).await?;
+    pub(crate) async fn read_at(&self, tip: &Arc<Tip>, path: &StorePath) -> Result<Node, HistoryError> {
+        let seen = self.files_for(tip, path).await?;
+        let files = &seen.files;
         if let Some(source) = files.0.get(path) {
             let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
-            let mut reader = Reader::new(self.store.log(), tip, last);
+            let mut reader = Reader::new(self.store.log(), &seen.tip, last);
             let content = reader.read(path, source).await?;
             *self.last.lock().unwrap_or_else(PoisonError::into_inner) = reader.last;
             let version = Version::new(*Digest::of(&content).sha256.as_bytes());

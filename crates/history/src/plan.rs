@@ -14,7 +14,7 @@ use crate::hex::Id;
 use crate::log::Tip;
 use crate::records;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Plan {
     /// The end of the log that the plan was made for.
     pub(crate) tip: Arc<Tip>,
@@ -24,7 +24,13 @@ pub(crate) struct Plan {
 
 /// The plans of a process.
 #[derive(Debug, Default)]
-pub(crate) struct Plans(Mutex<HashMap<StorePath, (Plan, Option<Entry>)>>);
+pub(crate) struct Plans(Mutex<HashMap<StorePath, Pending>>);
+
+#[derive(Debug)]
+struct Pending {
+    plan: Arc<Plan>,
+    added: Option<Entry>,
+}
 
 /// A plan that is forgotten with this value.
 pub(crate) struct Planned<'a> {
@@ -33,29 +39,29 @@ pub(crate) struct Planned<'a> {
 }
 
 impl Plans {
-    fn plans(&self) -> MutexGuard<'_, HashMap<StorePath, (Plan, Option<Entry>)>> {
+    fn plans(&self) -> MutexGuard<'_, HashMap<StorePath, Pending>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn add(&self, plan: Plan) -> Result<Planned<'_>, StoreError> {
         let mark = records::plan(Id::random()?);
-        self.plans().insert(mark.clone(), (plan, None));
+        self.plans().insert(mark.clone(), Pending { plan: Arc::new(plan), added: None });
         Ok(Planned { plans: self, mark })
     }
 
     /// The plan of a batch, its mark, and the batch without the mark.
-    pub(crate) fn find(&self, batch: &Batch) -> Option<(Plan, StorePath, Batch)> {
+    pub(crate) fn find(&self, batch: &Batch) -> Option<(Arc<Plan>, StorePath, Batch)> {
         let plans = self.plans();
-        let (mark, (plan, _)) = batch.changes().iter().find_map(|change| match change {
+        let (mark, pending) = batch.changes().iter().find_map(|change| match change {
             Change::Write { path, .. } => plans.get_key_value(path),
             Change::Remove { .. } | Change::Rename { .. } => None,
         })?;
-        Some((plan.clone(), mark.clone(), without(batch, mark)))
+        Some((Arc::clone(&pending.plan), mark.clone(), without(batch, mark)))
     }
 
     pub(crate) fn finish(&self, mark: &StorePath, entry: Entry) {
-        if let Some((_, added)) = self.plans().get_mut(mark) {
-            *added = Some(entry);
+        if let Some(pending) = self.plans().get_mut(mark) {
+            pending.added = Some(entry);
         }
     }
 }
@@ -68,7 +74,7 @@ impl Planned<'_> {
 
     /// The entry that was added.
     pub(crate) fn added(&self) -> Option<Entry> {
-        self.plans.plans().get(&self.mark).and_then(|(_, added)| added.clone())
+        self.plans.plans().get(&self.mark).and_then(|pending| pending.added.clone())
     }
 }
 

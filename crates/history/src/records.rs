@@ -17,7 +17,7 @@ use std::sync::Arc;
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;
-use memory_tool_core::{BoxError, ErrorKind, StoreError, StorePath};
+use memory_tool_core::{BoxError, ErrorKind, ReadOptions, Stat, Store, StoreError, StorePath};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -89,6 +89,15 @@ pub(crate) fn large_part(number: u64, part: usize) -> StorePath {
     record(&["history", "large", &format!("{number:020}"), &format!("{part:06}")])
 }
 
+/// Whether there is a record, perhaps a damaged one.
+pub(crate) async fn is_present(store: &impl Store, path: &StorePath) -> Result<bool, StoreError> {
+    match store.read_opts(path, ReadOptions::new()).await {
+        Ok(node) => Ok(node.stat() != Stat::Absent),
+        Err(error) if error.kind() == ErrorKind::Damaged => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
 /// Joins names that are legal in a record.
 fn record(names: &[&str]) -> StorePath {
     let join = |path: StorePath, name: &&str| path.join(name).unwrap_or(path);
@@ -97,7 +106,7 @@ fn record(names: &[&str]) -> StorePath {
 
 /// The number in the name of a [`single`] record.
 pub(crate) fn number(path: &StorePath) -> Option<u64> {
-    path.file_name()?.parse().ok()
+    path.file_name()?.parse().ok().filter(|number| *number < MAX_NUMBER)
 }
 
 /// The range of the log. No two heads are equal, not even of histories that were cleared or restored, so an unchanged

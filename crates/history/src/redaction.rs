@@ -33,7 +33,7 @@ pub(crate) async fn of_entries<S: Store>(
             Ok(stored) => redacted(&stored.entry, versions.as_ref(), tip.next),
             // Otherwise it would stop the change that completes its block.
             Err(error) if error.kind() == ErrorKind::Damaged && number >= tip.head.blocks_end => {
-                Entry { number, is_redacted: true, ..log.new_entry() }
+                Entry { number, id: Id::random()?, is_redacted: true, ..log.new_entry() }
             }
             Err(error) => return Err(error.into()),
         };
@@ -76,22 +76,22 @@ pub(crate) async fn of_change<S: Store>(
     log: &Log<S>,
     tip: &Arc<Tip>,
     (entry, index): (EntryRef, usize),
-    keeping: &[(u64, usize)],
+    keeping: &[(EntryRef, usize)],
 ) -> Result<Edits, HistoryError> {
     let number = entry.number;
     let mut entries = BTreeSet::from([entry]);
-    entries.extend(keeping.iter().map(|(number, _)| EntryRef::from(number)));
+    entries.extend(keeping.iter().map(|(entry, _)| *entry));
     check(log, tip, &entries).await?;
     let numbers: BTreeSet<_> = entries.into_iter().map(|entry| entry.number).collect();
     let (mut versions, mut edits) = (log.versions(tip).await?, Edits::default());
     versions.hide_paths(|edited| edited == number)?;
     for edited in numbers {
         let stored = log.entry(tip, edited).await?;
-        let is_forgotten = |at: usize| keeping.contains(&(edited, at));
+        let is_forgotten = |at: usize| keeping.iter().any(|(entry, index)| (entry.number, *index) == (edited, at));
         let mut changed = without_contents(&stored, &log.contents(&stored).await?, is_forgotten)?;
         if edited == number {
             let change = change_of(&stored.entry, index)?;
-            let before = change.before().cloned();
+            let before = changed.entry.changes[index].before().cloned();
             let mut redacted = redacted_change(&stored.entry, index, change, &versions, tip.next);
             if let FileChange::Redacted { before: kept, .. } = &mut redacted {
                 *kept = before;

@@ -15,7 +15,8 @@ struct Names(BTreeSet<StorePath>);
 
 impl Names {
     fn of(entry: &Entry) -> Self {
-        Self(entry.changes.iter().filter_map(FileChange::path).cloned().collect())
+        let after = if entry.moved_from().is_some() { 1 } else { entry.changes.len() };
+        Self(entry.changes.iter().take(after).filter_map(FileChange::path).cloned().collect())
     }
 
     fn have(&self, path: &StorePath) -> bool {

@@ -3,9 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use memory_tool_core::{
-    Batch, ErrorKind, Node, Precondition, ReadOptions, Stat, Store, StoreError, StorePath, Version,
-};
+use memory_tool_core::{Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version};
 
 use crate::entry::Entry;
 use crate::hex::Id;
@@ -38,26 +36,63 @@ struct Repair {
 impl Repair {
     async fn of<S: Store>(log: &Log<S>) -> Result<Self, StoreError> {
         let (head, required) = match read(log, &records::head()).await? {
-            Some((bytes, version)) => (Head::parse(&bytes).ok(), Precondition::Version(version)),
+            Some((bytes, version)) => (Some(Head::parse(&bytes)), Precondition::Version(version)),
             None => (None, Precondition::Absent),
         };
-        let is_known = head.is_some();
         let batch = Batch::new().require(records::head(), required);
-        let mut repair = Self {
-            batch,
-            head: head.map_or_else(Head::born, Ok)?,
-            recent: BTreeMap::new(),
-            numbers: Vec::new(),
-            done: Vec::new(),
-        };
+        let (recent, numbers, done) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let mut repair = Self { batch, head: Head::born()?, recent, numbers, done };
         repair.read_recent(log).await?;
-        if !is_known && !repair.numbers.is_empty() {
-            repair.cut_before_last_gap(log).await?;
-        } else if is_known {
-            repair.cut_blocks(log).await?;
-            repair.fill_gaps(log).await?;
+        match head {
+            None if !records::is_present(&log.store, &records::root()).await? => return Ok(repair),
+            Some(Ok(head)) => repair.head = head,
+            Some(Err(error)) if error.kind() != ErrorKind::Damaged => return Err(error),
+            None | Some(Err(_)) => repair.find_head(log).await?,
         }
+        repair.remove_strays();
+        repair.cut_blocks(log).await?;
+        repair.fill_gaps(log).await?;
+        repair.remove_damaged_births(log).await?;
         Ok(repair)
+    }
+
+    /// Makes a head for the blocks, or for the recent entries.
+    async fn find_head<S: Store>(&mut self, log: &Log<S>) -> Result<(), StoreError> {
+        let listing = log.store.read_opts(&records::blocks(), ReadOptions::new()).await?.into_listing();
+        let blocks: BTreeSet<_> = listing.files.iter().filter_map(|file| records::number(&file.path)).collect();
+        let is_whole = |(first, last): (&u64, &u64)| *first > 0 && (last - first).is_multiple_of(BLOCK);
+        let range = blocks.first().zip(blocks.last()).filter(|range| is_whole(*range));
+        (self.head.first, self.head.blocks_end) = match range {
+            Some((first, last)) => (*first, last + BLOCK),
+            None => self.numbers.first().map_or((1, 1), |first| (*first, *first)),
+        };
+        if let Some((_, last)) = range
+            && let Some((entries, _)) = block(log, *last).await?
+        {
+            self.head.tail = entries.last().map_or(self.head.id, |stored| stored.entry.id);
+        }
+        self.done.push("wrote the head again".to_owned());
+        Ok(())
+    }
+
+    /// Removes recent records of entries that are in a block.
+    fn remove_strays(&mut self) {
+        let end = self.head.blocks_end;
+        for number in self.numbers.extract_if(.., |number| *number < end) {
+            self.batch = std::mem::take(&mut self.batch).remove(records::single(number));
+            self.done.push(format!("removed a second record of entry {number}"));
+        }
+    }
+
+    async fn remove_damaged_births<S: Store>(&mut self, log: &Log<S>) -> Result<(), StoreError> {
+        match log.births(ReadOptions::new()).await {
+            Err(error) if error.kind() == ErrorKind::Damaged => {
+                self.batch = std::mem::take(&mut self.batch).remove(records::births());
+                self.done.push("removed the identities of the files, which cannot be read".to_owned());
+                Ok(())
+            }
+            births => births.map(drop),
+        }
     }
 
     async fn read_recent<S: Store>(&mut self, log: &Log<S>) -> Result<(), StoreError> {
@@ -77,7 +112,7 @@ impl Repair {
     /// Puts entries without changes in the places of lost ones.
     async fn fill_gaps<S: Store>(&mut self, log: &Log<S>) -> Result<(), StoreError> {
         let Some(newest) = self.numbers.last().copied() else { return Ok(()) };
-        if newest + 1 - self.head.blocks_end.min(newest) >= BLOCK || newest < self.head.blocks_end {
+        if newest + 1 - self.head.blocks_end >= BLOCK {
             return self.cut_before_last_gap(log).await;
         }
         for number in self.head.blocks_end..=newest {
@@ -99,8 +134,8 @@ impl Repair {
             first -= 1;
         }
         let mut batch = std::mem::take(&mut self.batch);
-        for directory in [records::blocks(), records::index(), records::births()] {
-            if is_present(log, &directory).await? {
+        for directory in [records::blocks(), records::index()] {
+            if records::is_present(&log.store, &directory).await? {
                 batch = batch.remove(directory);
             }
         }
@@ -130,7 +165,7 @@ impl Repair {
         let is_indexed = stored.as_ref().map_or(index.is_empty(), |(bytes, _)| *bytes == written);
         if let Some(lost) = lost {
             for first in self.head.blocks().filter(|first| *first <= lost) {
-                if is_present(log, &records::block(first)).await? {
+                if records::is_present(&log.store, &records::block(first)).await? {
                     self.batch = std::mem::take(&mut self.batch).remove(records::block(first));
                 }
             }
@@ -175,14 +210,6 @@ async fn read<S: Store>(log: &Log<S>, path: &StorePath) -> Result<Option<(Vec<u8
         Ok(Node::File(file)) => Ok(Some((file.content, file.version))),
         Ok(_) => Ok(None),
         Err(error) if error.kind() == ErrorKind::Damaged => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-async fn is_present<S: Store>(log: &Log<S>, path: &StorePath) -> Result<bool, StoreError> {
-    match log.store.read_opts(path, ReadOptions::new()).await {
-        Ok(node) => Ok(node.stat() != Stat::Absent),
-        Err(error) if error.kind() == ErrorKind::Damaged => Ok(true),
         Err(error) => Err(error),
     }
 }

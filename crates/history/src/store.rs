@@ -172,9 +172,8 @@ impl<S: Store> HistoryStore<S> {
     }
 
     /// Applies the batch of a plan.
-    async fn commit_planned(&self, plan: Plan, mark: &StorePath, batch: Batch) -> Result<(), StoreError> {
-        let Plan { tip, origin, edits } = plan;
-        let entry = self.commit_at(&tip, &batch, origin, edits).await?;
+    async fn commit_planned(&self, plan: &Plan, mark: &StorePath, batch: Batch) -> Result<(), StoreError> {
+        let entry = self.commit_at(&plan.tip, &batch, plan.origin.clone(), plan.edits.clone()).await?;
         self.log.plans.finish(mark, entry);
         Ok(())
     }
@@ -186,22 +185,41 @@ impl<S: Store> HistoryStore<S> {
             keeps: batch.command() != Some(Batch::EXPIRE),
             required: Vec::new(),
         };
-        for change in batch.changes() {
+        let reads: Vec<_> = batch.changes().iter().map(|change| self.before(batch, change)).collect();
+        let found: Vec<_> = stream::iter(reads).buffered(PARALLEL_READS).try_collect().await?;
+        for (change, mut found) in batch.changes().iter().zip(found) {
             match change {
                 change if change.is_of_record() => {}
                 Change::Write { path, content, .. } => {
-                    let before = self.before_write(batch, path).await?;
-                    let before = before.map(|found| replaced.keep(path, found));
+                    let before = found.pop().map(|(_, found)| replaced.keep(path, found));
                     let (path, after) = (path.clone(), Digest::of(content));
                     replaced.push(FileChange::Write { path, before, after });
                 }
-                Change::Remove { path } => self.before_removal(path, &mut replaced).await?,
+                Change::Remove { .. } => {
+                    for (path, found) in found {
+                        let before = replaced.keep(&path, found);
+                        replaced.push(FileChange::Remove { path, before });
+                    }
+                }
                 Change::Rename { from, to } => {
                     replaced.push(FileChange::Rename { from: from.clone(), to: to.clone() });
                 }
             }
         }
         Ok(replaced)
+    }
+
+    /// The files that a change replaces or removes, sorted by path.
+    async fn before(&self, batch: &Batch, change: &Change) -> Result<Vec<(StorePath, Found)>, StoreError> {
+        match change {
+            change if change.is_of_record() => Ok(Vec::new()),
+            Change::Write { path, .. } => {
+                let found = self.before_write(batch, path).await?;
+                Ok(found.map(|found| (path.clone(), found)).into_iter().collect())
+            }
+            Change::Remove { path } => self.before_removal(path).await,
+            Change::Rename { .. } => Ok(Vec::new()),
+        }
     }
 
     /// The entry of a batch, without its number and changes.
@@ -226,35 +244,22 @@ impl<S: Store> HistoryStore<S> {
         self.find(path).await
     }
 
-    async fn before_removal(&self, path: &StorePath, replaced: &mut Replaced) -> Result<(), StoreError> {
+    async fn before_removal(&self, path: &StorePath) -> Result<Vec<(StorePath, Found)>, StoreError> {
         let files = match self.log.store.read_opts(path, ReadOptions::new()).await {
             Ok(Node::Directory(listing)) => listing.files,
             // The store refuses the removal of what does not exist.
-            Ok(Node::Absent) => return Ok(()),
-            Ok(Node::File(file)) => {
-                let before = replaced.keep(path, Found::File(file.content, file.version));
-                replaced.push(FileChange::Remove { path: path.clone(), before });
-                return Ok(());
-            }
-            Err(error) => {
-                let before = replaced.keep(path, unreadable(error)?);
-                replaced.push(FileChange::Remove { path: path.clone(), before });
-                return Ok(());
-            }
+            Ok(Node::Absent) => return Ok(Vec::new()),
+            Ok(Node::File(file)) => return Ok(vec![(path.clone(), Found::File(file.content, file.version))]),
+            Err(error) => return Ok(vec![(path.clone(), unreadable(error)?)]),
         };
         let reads = files.into_iter().map(|file| async move {
             let found = self.find(&file.path).await?;
-            Ok::<_, StoreError>((file.path, found))
+            Ok::<_, StoreError>(found.map(|found| (file.path, found)))
         });
-        let mut found: Vec<_> = stream::iter(reads).buffer_unordered(PARALLEL_READS).try_collect().await?;
+        let found: Vec<_> = stream::iter(reads).buffer_unordered(PARALLEL_READS).try_collect().await?;
+        let mut found: Vec<_> = found.into_iter().flatten().collect();
         found.sort_unstable_by(|(left, _), (right, _)| left.cmp(right));
-        for (path, found) in found {
-            if let Some(found) = found {
-                let before = replaced.keep(&path, found);
-                replaced.push(FileChange::Remove { path, before });
-            }
-        }
-        Ok(())
+        Ok(found)
     }
 
     async fn find(&self, path: &StorePath) -> Result<Option<Found>, StoreError> {
@@ -348,7 +353,7 @@ impl<S: Store> Store for HistoryStore<S> {
             return applied;
         }
         if let Some((plan, mark, batch)) = self.log.plans.find(&batch) {
-            return self.commit_planned(plan, &mark, batch).await;
+            return self.commit_planned(&plan, &mark, batch).await;
         }
         if batch.changes().iter().any(touches_history) {
             let reason = "Only the history itself changes its records.";

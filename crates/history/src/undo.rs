@@ -177,10 +177,14 @@ impl<'a, S: Store> Planner<'a, S> {
     }
 
     /// # Errors
-    /// [`HistoryError::NotKept`] or [`HistoryError::Redacted`] if nothing could be taken back for this reason.
+    /// [`HistoryError::NotKept`], [`HistoryError::Redacted`] or [`HistoryError::Lost`] if that is why nothing could be
+    /// taken back.
     fn check_that_something_is_kept(&self, entries: &[Entry], batch: &Batch) -> Result<(), HistoryError> {
         if !batch.changes_nothing() {
             return Ok(());
+        }
+        if let Some(lost) = entries.iter().find(|entry| entry.is_redacted && entry.changes.is_empty()) {
+            return Err(HistoryError::Lost { number: lost.number });
         }
         if let Some(redacted) = entries.iter().find(|entry| entry.is_redacted) {
             return Err(HistoryError::Redacted { number: redacted.number });
@@ -247,6 +251,7 @@ impl<'a, S: Store> Planner<'a, S> {
     async fn restore(&mut self, tip: &Arc<Tip>, path: &StorePath) -> Result<Batch, HistoryError> {
         let present = Files::present(self.log, tip).await?;
         let past = self.past.files(tip).await?;
+        let past = &past.files;
         let number = self.past.number();
         if !path.is_root() && past.under(path).next().is_none() && present.under(path).next().is_none() {
             return Err(HistoryError::NotAFile { path: path.clone(), number });
@@ -287,6 +292,9 @@ impl<'a, S: Store> Planner<'a, S> {
             {
                 batch = batch.rename(now, path);
                 continue;
+            }
+            if !present.0.contains_key(path) {
+                batch = batch.require(path, Precondition::Absent); // saves a read at the commit
             }
             batch = batch.write(path, self.content(&mut reader, path, source).await?);
         }
@@ -342,7 +350,7 @@ fn require(batch: Batch, (path, version): (StorePath, Version)) -> Batch {
 }
 
 fn only_renames(entry: &Entry) -> bool {
-    entry.changes.iter().all(|change| matches!(change, FileChange::Rename { .. }))
+    !entry.changes.is_empty() && entry.changes.iter().all(|change| matches!(change, FileChange::Rename { .. }))
 }
 
 /// Takes back the renames of an entry, which keeps directories whole and the times of files.

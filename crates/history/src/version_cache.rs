@@ -74,11 +74,11 @@ impl VersionCache {
         Some(use_it(&cached.versions))
     }
 
-    pub(crate) async fn refresh<S: Store>(&self, log: &Log<S>) -> Result<LogEnd, StoreError> {
+    pub(crate) async fn refresh<S: Store>(&self, log: &Log<S>, observes: bool) -> Result<LogEnd, StoreError> {
         let mut attempts = log.attempts();
         loop {
             let tip = log.load().await?;
-            match self.refresh_at(log, &tip).await {
+            match self.refresh_at(log, &tip, observes).await {
                 Err(error) => attempts.again(&tip, error)?,
                 Ok(true) => return Ok(LogEnd(tip)),
                 Ok(false) => attempts.count()?,
@@ -87,8 +87,13 @@ impl VersionCache {
     }
 
     /// Returns whether the versions are now at this end.
-    async fn refresh_at<S: Store>(&self, log: &Log<S>, tip: &Arc<Tip>) -> Result<bool, StoreError> {
-        let files = log.store.read_opts(&StorePath::memories(), tip.require_in_read()).await?.into_listing().files;
+    async fn refresh_at<S: Store>(&self, log: &Log<S>, tip: &Arc<Tip>, observes: bool) -> Result<bool, StoreError> {
+        let files = if observes {
+            let options = tip.require_in_read();
+            Some(log.store.read_opts(&StorePath::memories(), options).await?.into_listing().files)
+        } else {
+            None
+        };
         let known =
             self.cached().as_ref().filter(|cached| cached.may_precede(tip)).map(|cached| cached.versions.last());
         if let Some((number, id)) = known {
@@ -97,7 +102,7 @@ impl VersionCache {
                 let mut cached = self.cached();
                 if let Some(cached) = cached.as_mut().filter(|cached| cached.versions.last() == (number, id)) {
                     new.iter().for_each(|entry| cached.versions.add(entry));
-                    cached.versions.observe(&files);
+                    files.iter().for_each(|files| cached.versions.observe(files));
                     return Ok(true);
                 }
                 return Ok(cached.as_ref().is_some_and(|cached| cached.is_at(tip)));

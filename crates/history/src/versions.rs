@@ -20,7 +20,7 @@ use memory_tool_core::{FileEntry, StoreError, StorePath};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::entry::{Digest, Entry, FileChange, Operation, Origin, milliseconds};
+use crate::entry::{Digest, Entry, EntryRef, FileChange, Operation, Origin, milliseconds};
 use crate::hex::{Hex, Id};
 
 /// Names a version of a file: displayed and parsed as `{number}_{index}_{tag}`. Versions of later entries are greater.
@@ -125,9 +125,11 @@ impl TrackedFile {
 pub(crate) struct Births {
     /// The number of the entry after which the files have these identities.
     after: u64,
+    /// The identity of this entry. Zeros for the beginning of a history.
+    entry: Id,
     live: Vec<Birth>,
-    /// The numbers and indexes of removals, with the identities of the files.
-    removed: Vec<(u64, usize, Id)>,
+    /// The numbers and indexes of removals, with the identities of the files, and whether these are made from paths.
+    removed: Vec<(u64, usize, Id, bool)>,
 }
 
 impl Births {
@@ -140,6 +142,8 @@ impl Births {
 struct Birth {
     path: StorePath,
     file: Id,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_by_path: bool,
     #[serde(default, with = "optional_milliseconds")]
     created: Option<SystemTime>,
     /// The newest version, without path and digest, which the present file has.
@@ -161,6 +165,8 @@ struct Freed {
 #[derive(Clone, Debug, Default)]
 pub struct Versions {
     history: Id,
+    /// The entry since which the freed paths are known, or the history.
+    since: Id,
     /// The number and the identity of the newest entry that was added.
     last: (u64, Id),
     births: Births,
@@ -171,14 +177,17 @@ pub struct Versions {
     /// The changes that renamed or removed something since the last record of the births.
     freed: Vec<Freed>,
     redactions: BTreeMap<u64, (SystemTime, Option<String>)>,
+    /// The paths of the last listing, and of changes since.
+    listed: BTreeSet<StorePath>,
 }
 
 impl Versions {
     /// The versions before the oldest entry.
     pub(crate) fn new(history: Id, births: Option<Births>, first: u64) -> Self {
-        let births = births.unwrap_or_default();
+        let mut births = births.unwrap_or_default();
         let last = (first.saturating_sub(1), history);
-        let mut versions = Self { history, last, births, ..Self::default() };
+        births.after = births.after.max(last.0); // entries after it can be lost
+        let mut versions = Self { history, since: history, last, births, ..Self::default() };
         versions.merge_births();
         versions
     }
@@ -228,11 +237,14 @@ impl Versions {
         file.is_some_and(|file| file.path.is_some() && file.head() == Some(*id))
     }
 
-    /// The change that keeps the contents of a version. `None` for the last contents of a file.
-    pub fn keeper(&self, id: &VersionId) -> Option<(u64, usize)> {
+    /// The entry and the index of the change that keeps the contents of a version. `None` for the last contents of a
+    /// file.
+    pub fn keeper(&self, id: &VersionId) -> Option<(EntryRef, usize)> {
         let file = self.file(self.versions.get(id)?.file)?;
         let later = file.versions.iter().skip_while(|version| **version <= *id);
-        later.filter_map(|version| self.versions.get(version)).find_map(|version| version.keeps)
+        later
+            .filter_map(|version| self.versions.get(version))
+            .find_map(|version| version.keeps.map(|(number, index)| (EntryRef::with_id(number, version.entry), index)))
     }
 
     /// The time and the actor of an entry that redacted versions.
@@ -253,6 +265,7 @@ impl Versions {
 
     /// Adds the files of another program among the present ones. `present` and the log must be of one moment.
     pub(crate) fn observe(&mut self, present: &[FileEntry]) {
+        self.listed = present.iter().map(|entry| entry.path.clone()).collect();
         for entry in present {
             if !self.live.contains_key(&entry.path) {
                 let time = entry.modified.or(entry.created).unwrap_or(SystemTime::UNIX_EPOCH);
@@ -294,6 +307,9 @@ impl Versions {
                 }
                 FileChange::Rename { from, to } => self.rename(entry, index, from, to),
                 FileChange::Redacted { files, operation, is_rename, by, .. } => {
+                    let of_move = entry.changes.get(1).filter(|_| index == 0 && entry.is_part_of_move(1));
+                    let moved = of_move.and_then(FileChange::before).and_then(|before| before.digest);
+                    let keeps = keeps.or_else(|| moved.map(|_| (entry.number, 1)));
                     for id in files {
                         let file = self.by_id.get(id).copied().unwrap_or_else(|| self.track(*id, None));
                         if *is_rename || *operation != Operation::Modified {
@@ -322,12 +338,12 @@ impl Versions {
             return;
         }
         let (recorded, mut live) = (std::mem::take(&mut self.births.live), BTreeMap::new());
-        for Birth { path, file: id, created, head } in recorded {
+        for Birth { path, file: id, is_by_path, created, head } in recorded {
             let known = self.live.remove(&path).or_else(|| self.by_id.get(&id).copied());
             let file = known.unwrap_or_else(|| self.track(id, None));
             let file = self.identify(file, id);
             let tracked = &mut self.files[file];
-            (tracked.created, tracked.path) = (created, Some(path.clone()));
+            (tracked.created, tracked.path, tracked.is_by_path) = (created, Some(path.clone()), is_by_path);
             if let Some((head, version)) = head
                 && tracked.versions.is_empty()
             {
@@ -338,35 +354,46 @@ impl Versions {
         for (_, file) in std::mem::replace(&mut self.live, live) {
             self.files[file].path = None;
         }
-        for (number, index, id) in self.births.removed.clone() {
+        for (number, index, id, is_by_path) in self.births.removed.clone() {
             let file = self.of_change(number, index).next().and_then(|(_, version)| self.by_id.get(&version.file));
             if let Some(file) = file.copied() {
-                self.identify(file, id);
+                let file = self.identify(file, id);
+                self.files[file].is_by_path = is_by_path;
             }
         }
         self.freed.clear(); // the record has all files of other programs
+        self.since = if self.births.entry == Id::default() { self.history } else { self.births.entry };
     }
 
     /// The record after the newest entry, for a log whose oldest entry is `first`.
     pub(crate) fn births(&self, first: u64) -> Births {
-        let live = self.live.iter().map(|(path, file)| {
+        // Another program can have removed a file whose path is erased.
+        let live = self.live.iter().filter(|(path, _)| self.listed.contains(*path)).map(|(path, file)| {
             let file = &self.files[*file];
             let head = file.head().and_then(|head| Some((head, self.versions.get(&head)?.clone())));
-            Birth { path: path.clone(), file: file.id, created: file.created, head }
+            Birth { path: path.clone(), file: file.id, is_by_path: file.is_by_path, created: file.created, head }
         });
         let is_removal = |(_, version): &(&VersionId, &FileVersion)| {
             version.operation == Operation::Deleted && version.redacted_by.is_none()
         };
         let removals = self.versions.iter().filter(is_removal);
-        let mut removed: BTreeMap<_, _> = removals.map(|(id, version)| ((id.number, id.index), version.file)).collect();
-        for (number, index, file) in &self.births.removed {
+        let of_removal = |(id, version): (&VersionId, &FileVersion)| {
+            ((id.number, id.index), (version.file, self.is_by_path(version.file)))
+        };
+        let mut removed: BTreeMap<_, _> = removals.map(of_removal).collect();
+        for (number, index, file, is_by_path) in &self.births.removed {
             if self.of_change(*number, *index).next().is_none() {
-                removed.insert((*number, *index), *file);
+                removed.insert((*number, *index), (*file, *is_by_path));
             }
         }
         let removed = removed.into_iter().filter(|((number, _), _)| *number >= first);
-        let removed = removed.map(|((number, index), file)| (number, index, file)).collect();
-        Births { after: self.last.0, live: live.collect(), removed }
+        let removed = removed.map(|((number, index), (file, is_by_path))| (number, index, file, is_by_path)).collect();
+        let (after, entry) = self.last;
+        Births { after, entry: if after == 0 { Id::default() } else { entry }, live: live.collect(), removed }
+    }
+
+    fn is_by_path(&self, file: Id) -> bool {
+        self.file(file).is_some_and(|file| file.is_by_path)
     }
 
     fn insert(&mut self, id: VersionId, version: FileVersion) {
@@ -412,7 +439,9 @@ impl Versions {
         self.files[file_of_id].id = id;
         self.files[file_of_id].is_by_path = false;
         for known in std::mem::take(&mut self.files[file].versions) {
-            if let Some(version) = self.versions.remove(&known) {
+            let version = self.versions.remove(&known);
+            // A replay without the entry of the creation takes the file for one of another program.
+            if let Some(version) = version.filter(|_| known.number > 0) {
                 let renamed = VersionId::new(known.number, known.index, version.entry, id);
                 self.insert(renamed, FileVersion { file: id, ..version });
             }
@@ -425,7 +454,7 @@ impl Versions {
         if let Some(file) = self.live.get(path) {
             return *file;
         }
-        let (mut origin, mut since, mut renames) = (path.clone(), self.history, Vec::new());
+        let (mut origin, mut since, mut renames) = (path.clone(), self.since, Vec::new());
         for freed in self.freed.iter().rev() {
             match &freed.to {
                 Some(to) if origin == *to || origin.is_under(to) => {
@@ -472,13 +501,13 @@ impl Versions {
         file
     }
 
-    /// Gives random identities to removed files of entries that will be redacted, because those of other programs are
+    /// Gives random identities to files of entries that will be redacted, because those of files by other programs are
     /// made from their paths.
     pub(crate) fn hide_paths(&mut self, entries: impl Fn(u64) -> bool) -> Result<(), StoreError> {
         let of_entries = self.versions.iter().filter(|(id, _)| entries(id.number));
         let files: BTreeSet<_> = of_entries.filter_map(|(_, version)| self.by_id.get(&version.file).copied()).collect();
         for file in files {
-            if self.files[file].is_by_path && self.files[file].path.is_none() {
+            if self.files[file].is_by_path {
                 self.identify(file, Id::random()?);
             }
         }
@@ -489,6 +518,7 @@ impl Versions {
     fn place(&mut self, file: usize, path: &StorePath) {
         self.vacate(file);
         self.files[file].path = Some(path.clone());
+        self.listed.insert(path.clone());
         if let Some(former) = self.live.insert(path.clone(), file) {
             self.files[former].path = None;
         }

@@ -71,6 +71,11 @@ impl ApiError {
         Self::storage()
     }
 
+    /// `None` in place of 400, for an item that a list leaves out.
+    pub(crate) fn skip_invalid<T>(self) -> Result<Option<T>, Self> {
+        if self.status == StatusCode::BAD_REQUEST { Ok(None) } else { Err(self) }
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
@@ -146,6 +151,9 @@ impl ApiError {
 /// Only the kind of the error is reported, because its text can name a place of the host. The log has its causes.
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
+        if matches!(error, StoreError::Refused { .. } | StoreError::OverQuota { .. }) {
+            return Self::invalid(error.to_string()); // it names the reason
+        }
         let reply = Self::from(error.kind());
         // A batch that no store accepts has no cause, but is a fault of the server.
         if reply.status == StatusCode::INTERNAL_SERVER_ERROR || std::error::Error::source(&error).is_some() {

@@ -64,6 +64,7 @@ impl Store for GuardedStore {
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        let mut last = None;
         for _ in 0..MAX_ATTEMPTS {
             let required = self.required().await?;
             let is_own = |path: &StorePath| {
@@ -73,9 +74,12 @@ impl Store for GuardedStore {
             let guarded =
                 required.iter().cloned().fold(batch.clone(), |batch, (path, state)| batch.require(path, state));
             match self.inner.apply(guarded).await {
-                Err(StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path }) if is_own(&path) => {}
+                // If the records have not changed again, the batch itself is outdated.
+                Err(StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path })
+                    if is_own(&path) && last.as_ref() != Some(&required) => {}
                 outcome => return outcome,
             }
+            last = Some(required);
         }
         Err(StoreError::failure(ErrorKind::Busy, "changing the memory", "others kept changing its records"))
     }

@@ -498,7 +498,7 @@ async fn lost_entries_are_replaced(store: Arc<dyn Store>) -> Outcome {
     expect_whole(&history).await?;
     expect_equal("the lost entries", history.verify().await?.lost, vec![67])?;
     expect_past(&history, "a", 68, "text 67 of a file that changes\n").await?;
-    expect_error(history.at(66).await, |error| matches!(error, HistoryError::Redacted { number: 67 }))?;
+    expect_error(history.at(66).await, |error| matches!(error, HistoryError::Lost { number: 67 }))?;
     expect_equal("what the older entries show", history.entry_diff(20, 1).await?.files.len(), 1)?;
     // A block that cannot be read.
     let block = history_root()?.join("blocks")?.join(&format!("{:020}", 1))?;
@@ -519,7 +519,7 @@ async fn files_keep_identities(store: Arc<dyn Store>) -> Outcome {
     let now = |name: &str| Ok::<_, BoxError>((file(name)?, name.to_owned()));
     let ids = async |history: &History<Arc<dyn Store>>, names: &[&str]| {
         let cache = VersionCache::default();
-        let end = history.refresh(&cache).await?;
+        let end = history.observe(&cache).await?;
         let paths = names.iter().map(|name| now(name)).collect::<Result<Vec<_>, _>>()?;
         let id = |versions: &Versions, path: &StorePath| versions.at(path).map(|file| file.id);
         let found = cache.at(&end, |versions| paths.iter().map(|(path, _)| id(versions, path)).collect::<Vec<_>>());

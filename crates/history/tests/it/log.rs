@@ -304,6 +304,22 @@ async fn related_entries_changed_the_files_under_all_their_names() {
     assert!(matches!(history.related(9).await, Err(HistoryError::NoEntry { number: 9, newest: 8 })));
 }
 
+/// The Memory Stores API changes the path and the contents in one batch.
+#[tokio::test]
+async fn a_file_is_followed_through_a_move_with_new_contents() {
+    let (_, store) = store();
+    store.write("/memories/a", "secret").await.unwrap();
+    let moves = Batch::new().for_command(Entry::MOVE).write(path("/memories/b"), "secret, and more");
+    store.apply(moves.remove(path("/memories/a"))).await.unwrap();
+    store.write("/memories/b", "clean").await.unwrap();
+    store.write("/memories/a", "another file").await.unwrap();
+    let history = store.history();
+    assert_eq!(logged(&history, LogFilter::new().path(path("/memories/b"))).await, [3, 2, 1]);
+    for number in [1, 2, 3] {
+        assert_eq!(numbers(&history.related(number).await.unwrap()), [3, 2, 1], "{number}");
+    }
+}
+
 #[tokio::test]
 async fn a_revert_is_checked_without_a_change() {
     let (_, store) = store();

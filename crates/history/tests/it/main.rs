@@ -6,3 +6,4 @@ mod cases;
 mod log;
 mod model;
 mod redacted_changes;
+mod writers;

@@ -44,7 +44,7 @@ async fn expect_redacted(inner: &Shared, public: &str) {
 }
 
 async fn redact_secret(history: &History<Shared>) {
-    let entry = history.redact_change((2, 0), &[(3, 0)]).await.unwrap();
+    let entry = history.redact_change((2, 0), &[(3.into(), 0)]).await.unwrap();
     assert_eq!((entry.origin, entry.changes.len()), (Origin::Redaction(vec![2]), 0));
 }
 
@@ -91,7 +91,7 @@ async fn no_record_contains_the_redacted_contents_or_path() {
     store.write("/memories/private-name", "a secret").await.unwrap();
     store.rename("/memories/private-name", "/memories/a").await.unwrap();
     store.write("/memories/a", "public").await.unwrap();
-    store.history().redact_change((1, 0), &[(3, 0)]).await.unwrap();
+    store.history().redact_change((1, 0), &[(3.into(), 0)]).await.unwrap();
     store.history().redact_change((2, 0), &[]).await.unwrap();
     let records = inner.read_opts(&StorePath::records(), ReadOptions::new()).await.unwrap().into_listing();
     assert!(records.files.iter().any(|file| file.path == record("history/head")));
@@ -150,7 +150,7 @@ async fn a_missing_change_is_refused_and_nothing_is_redacted() {
     let store = HistoryStore::new(Arc::new(InMemoryStore::new()) as Shared);
     write_and_replace(&store, ("secret", "public")).await;
     let history = store.history();
-    let refused = history.redact_change((2, 2), &[(3, 0)]).await.unwrap_err();
+    let refused = history.redact_change((2, 2), &[(3.into(), 0)]).await.unwrap_err();
     assert!(matches!(refused, HistoryError::NoChange { number: 2, index: 2 }), "{refused}");
     let refused = history.replaced_by(2, 2).await.unwrap_err();
     assert!(matches!(refused, HistoryError::NoChange { number: 2, index: 2 }), "{refused}");

@@ -66,14 +66,6 @@ fn check_sha256(given: &str) -> Result<(), ApiError> {
     is_hash.then_some(()).ok_or_else(refused)
 }
 
-/// Refusals by a limit or by a policy name their reason.
-fn refused(error: StoreError) -> ApiError {
-    match error {
-        StoreError::Refused { .. } | StoreError::OverQuota { .. } => ApiError::invalid(error.to_string()),
-        error => error.into(),
-    }
-}
-
 impl Opened {
     async fn was_deleted(&self, id: &str) -> Result<bool, ApiError> {
         let Some(id) = parse_memory_id(id) else { return Ok(false) };
@@ -120,9 +112,11 @@ impl Opened {
     /// The memory that a change of this request wrote, which others may have changed since. The change is among the
     /// entries after `end`.
     async fn written(&self, end: &LogEnd, path: &StorePath, content: &[u8], view: View) -> Reply {
+        let sha256 = sha256(content);
         let wrote = |version: &FileVersion| {
             let is_of_api = version.command.as_deref().is_some_and(|command| command.starts_with(COMMAND_PREFIX));
-            is_of_api && version.path.as_ref() == Some(path)
+            let digest = version.digest.filter(|digest| digest.size == content.len() as u64);
+            is_of_api && version.path.as_ref() == Some(path) && digest.is_some_and(|it| it.sha256.to_string() == sha256)
         };
         let (_, found) = self
             .now(|versions| {
@@ -131,7 +125,16 @@ impl Opened {
                 Some(self.object(versions.file(version.file)?, *id, version, content, view))
             })
             .await?;
-        found.unwrap_or_else(|| Err(ApiError::not_found("the memory was removed from the history again")))
+        match found {
+            Some(written) => written,
+            // Without a history, only the present is known.
+            None => {
+                let now = self.id_at(path).await?.map(|id| self.show(id, view));
+                let now = if let Some(now) = now { now.await? } else { None };
+                let gone = || Err(ApiError::not_found("the memory was changed or removed again"));
+                now.map_or_else(gone, |(_, object)| object.map(Json))
+            }
+        }
     }
 
     /// The present path and file of a memory.
@@ -144,13 +147,37 @@ impl Opened {
     async fn find_by_id(&self, id: Id) -> Result<Option<Found>, ApiError> {
         for _ in 0..MAX_ATTEMPTS {
             let path_of = |versions: &Versions| versions.file(id).and_then(|file| file.path.clone());
-            let (end, Some(path)) = self.now(path_of).await? else { return Ok(None) };
+            let found = match self.now(path_of).await? {
+                (end, Some(path)) => Some((end, path)),
+                (_, None) => match self.now_with_outside(path_of).await? {
+                    (end, Some(path)) => Some((end, path)),
+                    (_, None) => None,
+                },
+            };
+            let Some((end, path)) = found else { return Ok(None) };
             match self.store.read_opts(&path, end.require_in_read()).await {
                 Err(error) if is_outdated(&error) => {}
                 node => return Ok(node?.into_file().map(|file| Found { end, id, path, file })),
             }
         }
         Err(ApiError::busy())
+    }
+
+    /// A memory at this end of the log, or now if others changed the log.
+    async fn show_at(&self, end: &LogEnd, id: Id, view: View) -> Result<Option<Value>, ApiError> {
+        if let Some(Some(path)) = self.at(end, |versions| versions.file(id).and_then(|file| file.path.clone())) {
+            match self.store.read_opts(&path, end.require_in_read()).await {
+                Err(error) if is_outdated(&error) => {}
+                node => {
+                    let Some(file) = node?.into_file() else { return Ok(None) };
+                    match self.newest(&Found { end: end.clone(), id, path, file }, view) {
+                        Ok(None) => {}
+                        object => return object,
+                    }
+                }
+            }
+        }
+        Ok(self.show(id, view).await?.and_then(|(_, object)| object.ok()))
     }
 
     /// A memory now. `None` if it does not exist.
@@ -167,7 +194,7 @@ impl Opened {
     }
 
     async fn id_at(&self, path: &StorePath) -> Result<Option<Id>, ApiError> {
-        Ok(self.now(|versions| versions.at(path).map(|file| file.id)).await?.1)
+        Ok(self.now_with_outside(|versions| versions.at(path).map(|file| file.id)).await?.1)
     }
 
     /// The memory that occupies a path: at it, above it or below it. `None` if no memory does.
@@ -177,7 +204,7 @@ impl Opened {
             let mut present = versions.present().filter(|(other, _)| occupies(other));
             present.next().map(|(path, id)| (path.clone(), id))
         };
-        let (_, found) = self.now(find).await?;
+        let (_, found) = self.now_with_outside(find).await?;
         Ok(found.map(|(occupied, id)| ApiError::path_conflict(api_path(&occupied), &memory_id(id))))
     }
 }
@@ -216,7 +243,7 @@ pub(super) async fn create(
                     return Err(conflict);
                 }
             }
-            Err(error) => return Err(refused(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     Err(ApiError::busy())
@@ -302,7 +329,7 @@ pub(super) async fn update(
                     return Err(conflict);
                 }
             }
-            Err(error) => return Err(refused(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     Err(ApiError::precondition_failed("the memory kept changing"))
@@ -333,7 +360,7 @@ pub(super) async fn delete(
             Ok(()) => return deleted(),
             Err(error) if is_outdated(&error) => {}
             Err(StoreError::VersionMismatch { .. } | StoreError::NotFound { .. }) => {}
-            Err(error) => return Err(refused(error)),
+            Err(error) => return Err(error.into()),
         }
     }
     Err(ApiError::precondition_failed("the memory kept changing"))
@@ -405,7 +432,7 @@ pub(super) async fn list(
         return Err(not_a_page());
     }
     let number = cursor.as_ref().map_or(end.number(), |cursor| cursor.number);
-    let (end, files) = store.now(|versions| versions.live_after(number)).await?;
+    let (end, files) = store.now_with_outside(|versions| versions.live_after(number)).await?;
     let page_of = |after: &StorePath| {
         let cursor = Cursor { history: end.history(), number, after: after.clone() };
         serde_json::to_string(&cursor).map(|cursor| page_after(&list, &cursor)).map_err(ApiError::internal)
@@ -422,8 +449,8 @@ pub(super) async fn list(
         match &item {
             Item::Prefix(path) => data.push(json!({"type": "memory_prefix", "path": format!("{}/", api_path(path))})),
             Item::Memory(_, id) => {
-                let shown = store.show(*id, view).await?;
-                data.extend(shown.and_then(|(_, object)| object.ok()));
+                // A full list leaves out files that the API cannot carry.
+                data.extend(store.show_at(&end, *id, view).await.or_else(ApiError::skip_invalid)?);
             }
         }
         last = Some(item.path().clone());

@@ -152,13 +152,27 @@ impl Opened {
         self.open.api.at(end, use_it)
     }
 
-    /// Uses the versions of this moment.
+    /// Uses the versions of this moment that the history has.
     pub(super) async fn now<T: Send>(
         &self,
         use_it: impl Fn(&Versions) -> T + Send + Sync,
     ) -> Result<(LogEnd, T), ApiError> {
         for _ in 0..MAX_ATTEMPTS {
             let end = self.refresh().await?;
+            if let Some(found) = self.at(&end, &use_it) {
+                return Ok((end, found));
+            }
+        }
+        Err(ApiError::busy())
+    }
+
+    /// Uses the versions of this moment, with the files of other programs, which takes a listing of all files.
+    pub(super) async fn now_with_outside<T: Send>(
+        &self,
+        use_it: impl Fn(&Versions) -> T + Send + Sync,
+    ) -> Result<(LogEnd, T), ApiError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let end = self.history()?.observe(&self.open.api).await?;
             if let Some(found) = self.at(&end, &use_it) {
                 return Ok((end, found));
             }
@@ -179,6 +193,9 @@ impl From<HistoryError> for ApiError {
     fn from(error: HistoryError) -> Self {
         match error {
             HistoryError::Store(error) => error.into(),
+            error @ (HistoryError::Forgotten { .. } | HistoryError::NoEntry { .. }) => {
+                Self::not_found(error.to_string())
+            }
             error => {
                 log_failure(&error);
                 Self::storage()

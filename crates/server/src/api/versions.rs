@@ -60,7 +60,7 @@ fn parse_version_id(text: &str) -> Option<VersionId> {
 struct Found {
     id: VersionId,
     version: FileVersion,
-    keeper: Option<(u64, usize)>,
+    keeper: Option<(EntryRef, usize)>,
     /// The present path of the file, if no later version changed its contents.
     present: Option<StorePath>,
     /// The time and the actor of its redaction.
@@ -83,8 +83,8 @@ impl Opened {
         if version.operation == Operation::Deleted || found.redaction.is_some() {
             return Ok(None);
         }
-        let content = if let Some((number, index)) = found.keeper {
-            match self.history()?.replaced_by(number, index).await {
+        let content = if let Some((entry, index)) = found.keeper {
+            match self.history()?.replaced_by(entry, index).await {
                 Ok(content) => Some(content),
                 Err(HistoryError::Store(error)) => return Err(error.into()),
                 Err(_) => None,
@@ -133,7 +133,8 @@ impl Opened {
 
     async fn find_version(&self, id: &str) -> Result<(LogEnd, Found), ApiError> {
         let parsed = parse_version_id(id).ok_or_else(|| no_such_version(id))?;
-        let (end, found) = self.now(|versions| Found::in_versions(versions, &parsed)).await?;
+        let find = |versions: &Versions| Found::in_versions(versions, &parsed);
+        let (end, found) = if parsed.number == 0 { self.now_with_outside(find).await? } else { self.now(find).await? };
         Ok((end, found.ok_or_else(|| no_such_version(id))?))
     }
 }
@@ -189,7 +190,7 @@ pub(super) async fn list(
     };
     let memory = asked.get("memory_id").map(parse_memory_id);
     let (end, mut found) = store
-        .now(|versions| {
+        .now_with_outside(|versions| {
             let newest_first = versions.iter().rev().filter(|(id, version)| {
                 after.as_ref().is_none_or(|after| *id < after)
                     && memory.is_none_or(|memory| memory == Some(version.file))
@@ -225,6 +226,10 @@ pub(super) async fn redact(
         return Ok(Json(store.version(&end, &found, View::Basic, false).await?));
     }
     let (number, index) = (found.id.number, found.id.index);
+    if number == 0 {
+        let message = "this version cannot be redacted: another program wrote it, so the history does not have it";
+        return Err(ApiError::invalid(message));
+    }
     let (has_head, keeping) = store
         .at(&end, |versions| {
             let ids: Vec<_> = versions.of_change(number, index).map(|(id, _)| *id).collect();
@@ -246,6 +251,13 @@ pub(super) async fn redact(
         Err(HistoryError::OtherEntry { .. } | HistoryError::NoEntry { .. }) => return Err(no_such_version(&version)),
         redacted => redacted?,
     };
-    let (end, found) = store.find_version(&version).await?;
+    // The identity of a file by another program is new after a redaction.
+    let (end, found) = store
+        .now(|versions| {
+            let (id, _) = versions.of_change(number, index).next()?;
+            Found::in_versions(versions, id)
+        })
+        .await?;
+    let found = found.ok_or_else(|| no_such_version(&version))?;
     Ok(Json(store.version(&end, &found, View::Basic, false).await?))
 }
