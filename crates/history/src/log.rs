@@ -230,25 +230,20 @@ impl<S: Store> Log<S> {
         self.tip.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The last known end of the log, if its newest entry is still the same. A version of a store that was restored can
-    /// come again, so it does not suffice.
+    /// The last known end of the log, which may be outdated, with the versions that a batch requires. After a change by
+    /// this process, the version of the newest entry has to be read.
     pub(crate) async fn tip(&self) -> Result<Arc<Tip>, StoreError> {
         let Some(tip) = self.known() else { return self.load().await };
-        if !tip.has_history() {
+        if tip.recent.is_empty() || tip.last.is_some() {
             return Ok(tip);
-        }
-        if tip.recent.is_empty() {
-            let head = self.read(&records::head()).await?;
-            let is_same = head.is_some_and(|head| Head::parse(&head.content).is_ok_and(|head| head == tip.head));
-            return if is_same { Ok(tip) } else { self.load().await };
         }
         let Some((stored, version)) = self.read_versioned(tip.newest()).await? else { return self.load().await };
         if stored.entry.id != tip.last_id() {
             return self.load().await;
         }
-        let verified = Arc::new(Tip { last: Some(version), ..Tip::clone(&tip) });
-        self.replace_tip(&tip, Some(Arc::clone(&verified)));
-        Ok(verified)
+        let complete = Arc::new(Tip { last: Some(version), ..Tip::clone(&tip) });
+        self.replace_tip(&tip, Some(Arc::clone(&complete)));
+        Ok(complete)
     }
 
     /// The end of the log for another attempt. It is read again if it is the end of the last attempt, which a slow

@@ -226,7 +226,7 @@ fn lost_contents_are_reported_once_and_can_be_written_again() {
              INSERT INTO content VALUES (98, 1, x'00');
              INSERT INTO file VALUES ('a', '/memories/foreign', 1, 98, 0, 0);
              DELETE FROM content WHERE id IN ({}, {}, 98);
-             UPDATE content SET revision = 2, bytes = substr(bytes, 1, 120) WHERE id = {};
+             UPDATE content SET revision = revision + 1, bytes = substr(bytes, 1, 120) WHERE id = {};
              DELETE FROM content
              WHERE id = (SELECT content_id FROM file WHERE memory = 'plain' AND path = '/memories/lost');",
             content(lost),

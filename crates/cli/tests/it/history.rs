@@ -147,7 +147,7 @@ fn redacted_contents_are_gone_from_the_disk() {
     let verified = outcome(&mut store.command(&["verify"]));
     assert!(verified.0 == Some(1) && verified.1.contains("reading the history failed"), "{verified:?}");
     let repaired = outcome(&mut store.command(&["verify", "--repair"]));
-    assert!(repaired.0 == Some(0) && repaired.2.contains("removed the history before entry"), "{repaired:?}");
+    assert!(repaired.0 == Some(0) && repaired.2.contains("wrote the head again"), "{repaired:?}");
     store.run(&["create", "more.md", "--text", "one"]);
     assert_eq!(outcome(&mut store.command(&["redact", "--all"])).1, "");
     assert_eq!(store.run(&["log"]), "");

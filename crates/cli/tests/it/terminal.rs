@@ -130,14 +130,13 @@ fn a_person_confirms_the_deletion_of_a_directory() {
 
 #[test]
 fn a_person_confirms_that_most_files_expire() {
-    let place = Place::new();
-    for name in ["a", "b"] {
-        assert!(
-            command(&place, &["create", name, "--text", "text", "--expire-after", "1s"]).status().unwrap().success()
-        );
-    }
-    std::thread::sleep(std::time::Duration::from_secs(3));
     for (answer, status, kept) in [("n\n", Some(1), true), ("y\n", Some(0), false)] {
+        let place = Place::new();
+        for name in ["a", "b"] {
+            let create = ["create", name, "--text", "text", "--expire-after", "1s"];
+            assert!(command(&place, &create).status().unwrap().success());
+        }
+        std::thread::sleep(std::time::Duration::from_secs(3));
         let (found, text) = typed(&place, &["expire", "--expire-after", "1s"], answer);
         assert!(text.contains("remove 2 of 2 files of "), "{text}");
         assert!(text.contains("which were not used for 1 second? [y/N] "), "{text}");
