@@ -223,8 +223,8 @@ async fn a_search_makes_one_request_more_than_its_contents() {
     assert_eq!(made.len(), 3, "an encrypted file is in the log, and checked against the index: {made:?}");
 }
 
-/// An edit also reads the entry before, at the same time as its file. Once per 64 edits, a history reads its head and its
-/// newest entries again.
+/// An edit also reads the entry before, at the same time as its file. Once per 64 edits, a history reads its head and
+/// its newest entries again.
 #[tokio::test(start_paused = true)]
 async fn edits_with_a_history_make_one_more_request() {
     let mut counts = Vec::new();
