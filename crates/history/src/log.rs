@@ -56,7 +56,8 @@ pub(crate) struct Tip {
     required: Precondition,
     /// The next number.
     pub(crate) next: u64,
-    /// The entries that are in no block, oldest first. `None` if the entry was not read yet. The newest one was.
+    /// The entries that are in no block, oldest first. `None` if the entry was not read yet. The newest one was, unless it
+    /// is damaged.
     recent: Vec<Option<Arc<Stored>>>,
     /// The version of the newest one. `None` after this process wrote it.
     last: Option<Version>,
@@ -237,10 +238,12 @@ impl<S: Store> Log<S> {
         if tip.recent.is_empty() || tip.last.is_some() {
             return Ok(tip);
         }
-        let Some((stored, version)) = self.read_versioned(tip.newest()).await? else { return self.load().await };
-        if stored.entry.id != tip.last_id() {
-            return self.load().await;
-        }
+        let (_, version) = match self.read_versioned(tip.newest()).await {
+            Err(error) if error.kind() == ErrorKind::Damaged => return Ok(tip),
+            Ok(Some(found)) if found.0.entry.id == tip.last_id() => found,
+            Ok(_) => return self.load().await,
+            Err(error) => return Err(error),
+        };
         let complete = Arc::new(Tip { last: Some(version), ..Tip::clone(&tip) });
         self.replace_tip(&tip, Some(Arc::clone(&complete)));
         Ok(complete)
@@ -297,9 +300,13 @@ impl<S: Store> Log<S> {
         }
         let mut tip = Tip { head, required, next, recent: vec![None; numbers.len()], last: None };
         if let Some(newest) = tip.recent.last_mut() {
-            let found = self.read_versioned(next - 1).await?;
-            let (stored, version) = found.ok_or_else(|| StoreError::NotFound { path: records::single(next - 1) })?;
-            (*newest, tip.last) = (Some(Arc::new(stored)), Some(version));
+            match self.read_versioned(next - 1).await {
+                Ok(Some((stored, version))) => (*newest, tip.last) = (Some(Arc::new(stored)), Some(version)),
+                Ok(None) => return Err(StoreError::NotFound { path: records::single(next - 1) }),
+                // It stops no change of other files.
+                Err(error) if error.kind() == ErrorKind::Damaged => {}
+                Err(error) => return Err(error),
+            }
         }
         if let Some(known) = known.filter(|known| known.head == tip.head && known.next <= tip.next) {
             self.continue_from(known, &mut tip).await?;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, Node, Precondition, Store, StoreError, StorePath, Version};
+use memory_tool_core::{Batch, Change, Node, Precondition, Store, StoreError, StorePath, Version};
 
 use crate::entry::{Digest, Entry, EntryRef, FileChange, Origin};
 use crate::error::HistoryError;
@@ -52,6 +52,8 @@ pub(crate) struct Planner<'a, S> {
     force: Force,
     /// The end of the log of the last plan.
     tip: Option<Arc<Tip>>,
+    /// The last plan, if it may still be right.
+    ready: Option<(Batch, Origin)>,
     /// The entries to take back, newest first, and their origin.
     chosen: Option<(Vec<Entry>, Origin)>,
     past: Past<S>,
@@ -71,6 +73,7 @@ impl<'a, S: Store> Planner<'a, S> {
             goal,
             force,
             tip: None,
+            ready: None,
             chosen: None,
             past: Past::new(store.clone(), number),
             contents: BTreeMap::new(),
@@ -82,6 +85,7 @@ impl<'a, S: Store> Planner<'a, S> {
     /// Forgets what was read of a file that another program changed.
     pub(crate) fn forget(&mut self, path: &StorePath) {
         self.present.remove(path);
+        self.ready = None;
     }
 
     /// The result, with the entry of the last plan.
@@ -94,8 +98,13 @@ impl<'a, S: Store> Planner<'a, S> {
         let last = self.tip.replace(Arc::clone(tip));
         match last.and_then(|last| tip.since(&last)) {
             Some(new) => {
-                let changed = new.iter().flat_map(|stored| &stored.entry.changes).flat_map(FileChange::paths);
-                changed.for_each(|changed| self.present.retain(|path, _| !path.overlaps(changed)));
+                let changed = || new.iter().flat_map(|stored| &stored.entry.changes).flat_map(FileChange::paths);
+                changed().for_each(|changed| self.present.retain(|path, _| !path.overlaps(changed)));
+                let ready = self.ready.take().filter(|(batch, _)| !changed().any(|path| self.concerns(batch, path)));
+                if let Some(ready) = ready {
+                    self.ready = Some(ready.clone());
+                    return Ok(ready);
+                }
             }
             // Entries can have been redacted or restored.
             None => {
@@ -104,7 +113,20 @@ impl<'a, S: Store> Planner<'a, S> {
                 self.present.clear();
             }
         }
+        self.ready = None;
         self.missing.clear();
+        let planned = self.plan_again(tip).await?;
+        self.ready = Some(planned.clone());
+        Ok(planned)
+    }
+
+    /// Whether a change at this path makes a plan wrong.
+    fn concerns(&self, batch: &Batch, path: &StorePath) -> bool {
+        let is_restored = matches!(&self.goal, Goal::Restore(restored, _) if restored.overlaps(path));
+        is_restored || batch.preconditions().iter().any(|(required, _)| required.overlaps(path)) || changes(batch, path)
+    }
+
+    async fn plan_again(&mut self, tip: &Arc<Tip>) -> Result<(Batch, Origin), HistoryError> {
         if let Goal::Restore(path, entry) = self.goal.clone() {
             if entry.id.is_some() {
                 redaction::check(self.log, tip, &BTreeSet::from([entry])).await?;
@@ -343,6 +365,14 @@ enum State {
     Changed,
     /// Nothing has the contents before the change.
     Missing,
+}
+
+/// Whether a batch changes a path, or anything above or under it.
+fn changes(batch: &Batch, path: &StorePath) -> bool {
+    batch.changes().iter().any(|change| match change {
+        Change::Write { path: changed, .. } | Change::Remove { path: changed } => changed.overlaps(path),
+        Change::Rename { from, to } => from.overlaps(path) || to.overlaps(path),
+    })
 }
 
 fn require(batch: Batch, (path, version): (StorePath, Version)) -> Batch {

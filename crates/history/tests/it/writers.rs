@@ -23,7 +23,7 @@ async fn write(store: Shared, writer: usize, is_done: Arc<AtomicBool>) {
     let session = HistoryStore::new(store);
     for number in 0.. {
         // Otherwise the log of a store in this process grows faster than anybody can read it.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(50)).await;
         if is_done.load(Ordering::Relaxed) {
             return;
         }
