@@ -56,8 +56,8 @@ pub(crate) struct Tip {
     required: Precondition,
     /// The next number.
     pub(crate) next: u64,
-    /// The entries that are in no block, oldest first. `None` if the entry was not read yet. The newest one was, unless it
-    /// is damaged.
+    /// The entries that are in no block, oldest first. `None` if the entry was not read yet. The newest one was, unless
+    /// it is damaged.
     recent: Vec<Option<Arc<Stored>>>,
     /// The version of the newest one. `None` after this process wrote it.
     last: Option<Version>,

@@ -181,7 +181,7 @@ fn a_read_in_place_does_not_wait_for_a_lock() {
         write(&store, FILE, "text").await.unwrap();
         assert_eq!(read(&store, FILE).await.unwrap(), "text");
         let other = directory.connection();
-        other.execute_batch("BEGIN EXCLUSIVE; UPDATE content SET revision = 9").unwrap();
+        other.execute_batch("BEGIN EXCLUSIVE; UPDATE content SET revision = revision + 1").unwrap();
         assert_eq!(text(read_in_place(&store, FILE).await).unwrap(), "text");
         let writing = tokio::spawn({
             let store = store.clone();
