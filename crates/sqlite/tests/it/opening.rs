@@ -238,7 +238,8 @@ async fn a_content_cannot_be_changed_without_its_revision() {
     let directory = TestDirectory::new();
     write(&directory.open().await, "/memories/a", "text").await.unwrap();
     assert!(directory.connection().execute("UPDATE content SET bytes = x'00'", ()).is_err());
-    assert_eq!(directory.connection().execute("UPDATE content SET bytes = x'00', revision = revision + 1", ()).unwrap(), 1);
+    let update = "UPDATE content SET bytes = x'00', revision = revision + 1";
+    assert_eq!(directory.connection().execute(update, ()).unwrap(), 1);
 }
 
 #[tokio::test]
