@@ -51,7 +51,6 @@ pub struct Memory {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) tool: Arc<dyn MemoryTool>,
     /// The actor of [`by`](Self::by).
-    #[cfg_attr(not(feature = "history"), expect(dead_code, reason = "only the history needs it"))]
     pub(crate) actor: Option<Actor>,
 }
 
