@@ -95,7 +95,7 @@ mod tests {
 
     /// The act of another server between the check of a change and its commit.
     #[derive(Clone, Copy, Debug)]
-    enum Meanwhile {
+    enum Interruption {
         Archives,
         Deletes,
     }
@@ -105,7 +105,7 @@ mod tests {
     struct Overtaken {
         inner: Arc<dyn Store>,
         changes: AtomicUsize,
-        meanwhile: Meanwhile,
+        interruption: Interruption,
     }
 
     #[async_trait]
@@ -116,13 +116,13 @@ mod tests {
 
         async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
             if self.changes.fetch_add(1, Ordering::Relaxed) == 0 {
-                self.inner.apply(self.meanwhile.batch()).await?;
+                self.inner.apply(self.interruption.batch()).await?;
             }
             self.inner.apply(batch).await
         }
     }
 
-    impl Meanwhile {
+    impl Interruption {
         fn batch(self) -> Batch {
             match self {
                 Self::Archives => {
@@ -136,7 +136,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_change_is_refused_if_the_memory_is_archived_or_deleted_before_its_commit() {
-        for meanwhile in [Meanwhile::Archives, Meanwhile::Deletes] {
+        for interruption in [Interruption::Archives, Interruption::Deletes] {
             for is_recorded in [false, true] {
                 let memory = Memory::builder("in-process:").history().build().await.unwrap();
                 memory.write("/memories/a", "text").await.unwrap();
@@ -145,14 +145,14 @@ mod tests {
                     memory.store().apply(Batch::new().write(StoreRecord::path(), record)).await.unwrap();
                 }
                 let guarded = memory.layered(|inner| {
-                    let inner = Arc::new(Overtaken { inner, changes: AtomicUsize::new(0), meanwhile });
+                    let inner = Arc::new(Overtaken { inner, changes: AtomicUsize::new(0), interruption });
                     Arc::new(GuardedStore { inner, creates: false })
                 });
                 let refused = guarded.write("/memories/b", "text").await.unwrap_err();
-                assert!(matches!(refused, StoreError::Refused { .. }), "{meanwhile:?}: {refused:?}");
+                assert!(matches!(refused, StoreError::Refused { .. }), "{interruption:?}: {refused:?}");
                 assert!(!memory.exists("/memories/b").await.unwrap());
                 let undone = guarded.history().unwrap().undo(1).await;
-                assert!(undone.is_err(), "{meanwhile:?}: {undone:?}");
+                assert!(undone.is_err(), "{interruption:?}: {undone:?}");
             }
         }
     }
