@@ -110,8 +110,11 @@ impl<'a, S: Store> Appending<'a, S> {
         if let Some(versions) = versions {
             self.write(records::births(), records::to_json(&versions.births(self.head.first))?);
         }
-        if is_changed || !self.tip.has_history() || self.head != self.tip.head {
+        let is_changed = is_changed || !self.tip.has_history() || self.head != self.tip.head;
+        if is_changed {
             self.head.revision = Id::random()?;
+        }
+        if is_changed || self.tip.claim.is_some() {
             self.write(records::head(), records::to_json(&self.head)?);
         }
         Ok((self.batch, self.head))

@@ -11,7 +11,7 @@ use crate::check::{self, HistoryReport};
 use crate::diff::{self, Differences};
 use crate::entry::{Entry, EntryRef, Origin};
 use crate::error::HistoryError;
-use crate::log::Tip;
+use crate::log::{Attempts, Tip};
 use crate::past::{Backwards, Past};
 use crate::plan::Plan;
 use crate::records::{self, IndexedBlock};
@@ -258,17 +258,18 @@ impl<S: Store> History<S> {
     }
 
     async fn reach(&self, goal: Goal) -> Result<TakenBack, HistoryError> {
-        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
+        let mut attempts = self.store.log().attempts();
+        let reached = self.try_to_reach(goal, &mut attempts).await;
+        self.store.log().unclaim(&attempts).await;
+        reached
+    }
+
+    async fn try_to_reach(&self, goal: Goal, attempts: &mut Attempts) -> Result<TakenBack, HistoryError> {
         let command = goal.command();
-        let (mut planner, mut has_lost) = (Planner::new(&self.store, goal, self.force), false);
+        let mut planner = Planner::new(&self.store, goal, self.force);
         loop {
-            // Writers that lost wait for the plan, but not for the policies, which may write themselves.
-            let turn = if has_lost { Some(log.turn.lock().await) } else { None };
-            let tip = log.load().await?;
-            let planned = planner.plan(&tip).await;
-            drop(turn);
-            has_lost = true;
-            let outcome = match planned {
+            let tip = self.store.log().turn(attempts).await?;
+            let outcome = match planner.plan(&tip).await {
                 Ok((batch, origin)) => self.apply(&tip, batch.for_command(command), origin, Edits::default()).await,
                 Err(error) => Err(error),
             };
@@ -304,27 +305,38 @@ impl<S: Store> History<S> {
     /// # Errors
     /// The errors of [`entry`](Self::entry).
     pub async fn redact(&self, entries: impl IntoIterator<Item: Into<EntryRef>> + Send) -> Result<Entry, HistoryError> {
-        let entries = refs(entries);
-        let numbers: BTreeSet<_> = entries.iter().map(|entry| entry.number).collect();
-        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
+        self.redact_contents(Redacting::Entries(refs(entries))).await
+    }
+
+    async fn redact_contents(&self, redacting: Redacting<'_>) -> Result<Entry, HistoryError> {
+        let mut attempts = self.store.log().attempts();
+        let redacted = self.try_to_redact(&redacting, &mut attempts).await;
+        self.store.log().unclaim(&attempts).await;
+        redacted
+    }
+
+    async fn try_to_redact(&self, redacting: &Redacting<'_>, attempts: &mut Attempts) -> Result<Entry, HistoryError> {
         loop {
-            let tip = log.load().await?;
-            let edits = redaction::of_entries(log, &tip, &entries).await;
-            match self.apply_redaction(&tip, edits, numbers.iter().rev().copied().collect()).await {
+            let tip = self.store.log().turn(attempts).await?;
+            match self.redact_at(&tip, redacting).await {
                 Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
                 outcome => return outcome,
             }
         }
     }
 
-    async fn apply_redaction(
-        &self,
-        tip: &Arc<Tip>,
-        edits: Result<Edits, HistoryError>,
-        numbers: Vec<u64>,
-    ) -> Result<Entry, HistoryError> {
-        let batch = Batch::new().for_command("redact");
-        self.apply(tip, batch, Origin::Redaction(numbers), edits?).await
+    async fn redact_at(&self, tip: &Arc<Tip>, redacting: &Redacting<'_>) -> Result<Entry, HistoryError> {
+        let log = self.store.log();
+        let (numbers, edits) = match redacting {
+            Redacting::Entries(entries) => {
+                let numbers: BTreeSet<_> = entries.iter().map(|entry| entry.number).collect();
+                (numbers.into_iter().rev().collect(), redaction::of_entries(log, tip, entries).await?)
+            }
+            Redacting::Change { change, keeping } => {
+                (vec![change.0.number], redaction::of_change(log, tip, *change, keeping).await?)
+            }
+        };
+        self.apply(tip, Batch::new().for_command("redact"), Origin::Redaction(numbers), edits).await
     }
 
     /// The entry and all others that changed its files, under all their names, newest first. The contents of a file can
@@ -371,16 +383,7 @@ impl<S: Store> History<S> {
         change: (impl Into<EntryRef> + Send, usize),
         keeping: &[(EntryRef, usize)],
     ) -> Result<Entry, HistoryError> {
-        let change = (change.0.into(), change.1);
-        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
-        loop {
-            let tip = log.load().await?;
-            let edits = redaction::of_change(log, &tip, change, keeping).await;
-            match self.apply_redaction(&tip, edits, vec![change.0.number]).await {
-                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
-                outcome => return outcome,
-            }
-        }
+        self.redact_contents(Redacting::Change { change: (change.0.into(), change.1), keeping }).await
     }
 
     /// Removes the entries that exceed the [limits](crate::Limits), as each 64th change does. Returns their number.
@@ -390,7 +393,7 @@ impl<S: Store> History<S> {
     pub async fn trim(&self) -> Result<u64, HistoryError> {
         let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
         loop {
-            let tip = log.load().await?;
+            let tip = log.turn(&mut attempts).await?;
             match log.trim(&tip).await {
                 Err(error) => attempts.again(&tip, error)?,
                 Ok(removed) => return Ok(removed),
@@ -442,6 +445,16 @@ impl<S: Store> History<S> {
     pub async fn observe(&self, versions: &VersionCache) -> Result<LogEnd, HistoryError> {
         Ok(versions.refresh(self.store.log(), true).await?)
     }
+}
+
+/// What to redact.
+enum Redacting<'a> {
+    Entries(BTreeSet<EntryRef>),
+    /// A change of an entry, without the contents that other changes keep.
+    Change {
+        change: (EntryRef, usize),
+        keeping: &'a [(EntryRef, usize)],
+    },
 }
 
 fn refs(entries: impl IntoIterator<Item: Into<EntryRef>>) -> BTreeSet<EntryRef> {

@@ -3,6 +3,7 @@
 
 mod appending;
 mod check;
+mod claim;
 mod diff;
 mod entry;
 mod error;

@@ -10,12 +10,13 @@ use memory_tool_core::{
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::appending::{Appending, Edits};
+use crate::claim::Claims;
 use crate::entry::{Entry, Origin};
 use crate::hex::Id;
 use crate::limits::{BLOCK, Limits};
 use crate::past::Backwards;
 use crate::plan::Plans;
-use crate::records::{self, Block, Head, IndexedBlock, READING, Stored, damaged};
+use crate::records::{self, Block, Head, HeadRecord, IndexedBlock, READING, Stored, damaged};
 use crate::versions::{Births, Versions};
 
 /// The default of [`OpenOptions::timeout`](memory_tool_core::OpenOptions::timeout).
@@ -54,6 +55,8 @@ pub(crate) struct Tip {
     pub(crate) head: Head,
     /// The precondition on the stored head.
     required: Precondition,
+    /// The claim of a session that goes first.
+    pub(crate) claim: Option<Id>,
     /// The next number.
     pub(crate) next: u64,
     /// The entries that are in no block, oldest first. `None` if the entry was not read yet. The newest one was, unless
@@ -147,12 +150,18 @@ pub(crate) struct Attempts {
     made: usize,
     deadline: Instant,
     last: Option<Arc<Tip>>,
+    pub(crate) claims: Claims,
 }
 
 impl Attempts {
     pub(crate) fn until(timeout: Duration) -> Self {
         let now = Instant::now();
-        Self { made: 0, deadline: now.checked_add(timeout).unwrap_or(now + MAX_TIMEOUT), last: None }
+        Self {
+            made: 0,
+            deadline: now.checked_add(timeout).unwrap_or(now + MAX_TIMEOUT),
+            last: None,
+            claims: Claims::default(),
+        }
     }
 
     fn has_seen(&self, tip: &Tip) -> bool {
@@ -186,12 +195,21 @@ impl Attempts {
     /// # Errors
     /// The store is busy after too many of them, or after the timeout.
     pub(crate) fn count(&mut self) -> Result<(), StoreError> {
-        if self.made >= MAX_ATTEMPTS || Instant::now() >= self.deadline {
-            return Err(StoreError::failure(ErrorKind::Busy, READING, "other sessions kept changing the memory"));
+        if self.made >= MAX_ATTEMPTS {
+            return Err(busy());
         }
         self.made += 1;
-        Ok(())
+        self.claims.lose();
+        self.check_deadline()
     }
+
+    pub(crate) fn check_deadline(&self) -> Result<(), StoreError> {
+        if Instant::now() < self.deadline { Ok(()) } else { Err(busy()) }
+    }
+}
+
+fn busy() -> StoreError {
+    StoreError::failure(ErrorKind::Busy, READING, "other sessions kept changing the memory")
 }
 
 impl<S: Store> Log<S> {
@@ -289,16 +307,17 @@ impl<S: Store> Log<S> {
     async fn load_after(&self, known: Option<&Tip>) -> Result<Tip, StoreError> {
         let Some(file) = self.read(&records::head()).await? else {
             let (head, required) = (Head::absent(), Precondition::Absent);
-            return Ok(Tip { head, required, next: 1, recent: Vec::new(), last: None });
+            return Ok(Tip { head, required, claim: None, next: 1, recent: Vec::new(), last: None });
         };
-        let (head, required) = (Head::parse(&file.content)?, Precondition::Version(file.version));
+        let HeadRecord { head, claim } = Head::parse(&file.content)?;
+        let required = Precondition::Version(file.version);
         let mut numbers = self.numbers(&required).await?;
         numbers.sort_unstable();
         let next = head.blocks_end + numbers.len() as u64;
         if !numbers.iter().copied().eq(head.blocks_end..next) {
             return Err(damaged(LACKS_AN_ENTRY));
         }
-        let mut tip = Tip { head, required, next, recent: vec![None; numbers.len()], last: None };
+        let mut tip = Tip { head, required, claim, next, recent: vec![None; numbers.len()], last: None };
         if let Some(newest) = tip.recent.last_mut() {
             match self.read_versioned(next - 1).await {
                 Ok(Some((stored, version))) => (*newest, tip.last) = (Some(Arc::new(stored)), Some(version)),
@@ -347,7 +366,7 @@ impl<S: Store> Log<S> {
         edits: Edits,
     ) -> Result<Entry, StoreError> {
         let (batch, head, stored) = Appending::new(self, tip, batch)?.add(stored, edits).await?;
-        let changes_head = !tip.has_history() || head != tip.head;
+        let changes_head = !tip.has_history() || head != tip.head || tip.claim.is_some();
         let applied = self.store.apply(batch).await;
         let next = (applied.is_ok() && !changes_head).then(|| {
             let mut next = Tip { last: None, ..Tip::clone(tip) };

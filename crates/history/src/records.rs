@@ -127,6 +127,16 @@ pub(crate) struct Head {
     pub(crate) limits: Limits,
 }
 
+/// The record of the head.
+#[derive(Debug, Deserialize, Serialize)]
+pub(crate) struct HeadRecord {
+    #[serde(flatten)]
+    pub(crate) head: Head,
+    /// The claim of a session that goes first, see [`claim`](crate::claim).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) claim: Option<Id>,
+}
+
 impl Head {
     /// The head of a new history.
     pub(crate) fn born() -> Result<Self, StoreError> {
@@ -139,8 +149,9 @@ impl Head {
         Self { first: 1, blocks_end: 1, ..Self::default() }
     }
 
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, StoreError> {
-        let head: Self = serde_json::from_slice(bytes).map_err(damaged)?;
+    pub(crate) fn parse(bytes: &[u8]) -> Result<HeadRecord, StoreError> {
+        let record: HeadRecord = serde_json::from_slice(bytes).map_err(damaged)?;
+        let head = &record.head;
         if head.format != FORMAT {
             return Err(StoreError::failure(ErrorKind::Other, READING, "the history has an unknown format"));
         }
@@ -149,7 +160,7 @@ impl Head {
         if !is_possible || !is_whole {
             return Err(damaged("the head of the history names impossible entries"));
         }
-        Ok(head)
+        Ok(record)
     }
 
     /// The numbers of the first entries of all blocks, newest first.

@@ -36,7 +36,9 @@ struct Repair {
 impl Repair {
     async fn of<S: Store>(log: &Log<S>) -> Result<Self, StoreError> {
         let (head, required) = match read(log, &records::head()).await? {
-            Some((bytes, version)) => (Some(Head::parse(&bytes)), Precondition::Version(version)),
+            Some((bytes, version)) => {
+                (Some(Head::parse(&bytes).map(|record| record.head)), Precondition::Version(version))
+            }
             None => (None, Precondition::Absent),
         };
         let batch = Batch::new().require(records::head(), required);

@@ -13,7 +13,7 @@ use crate::appending::Edits;
 use crate::entry::{Digest, Entry, FileChange, Kept, Origin};
 use crate::history::History;
 use crate::limits::Limits;
-use crate::log::{Log, Tip, is_outdated};
+use crate::log::{Attempts, Log, Tip, is_outdated};
 use crate::plan::Plan;
 use crate::recent::RecentReads;
 use crate::records::{self, Stored};
@@ -127,11 +127,19 @@ impl<S: Store> HistoryStore<S> {
 
     /// Applies a batch of changes of files with its entry.
     async fn commit(&self, batch: Batch) -> Result<(), StoreError> {
-        let (mut attempts, mut conflicts, mut turn) = (self.log.attempts(), 0, None);
+        let mut attempts = self.log.attempts();
+        let committed = self.try_to_commit(&batch, &mut attempts).await;
+        self.log.unclaim(&attempts).await;
+        committed
+    }
+
+    async fn try_to_commit(&self, batch: &Batch, attempts: &mut Attempts) -> Result<(), StoreError> {
+        let (mut conflicts, mut turn) = (0, None);
         loop {
-            let tip = self.log.tip_after(&attempts).await?;
-            match self.commit_at(&tip, &batch, Origin::Edit, Edits::default()).await {
-                Err(error) if is_outdated(&error) && !is_required(&batch, &error) => {
+            let tip = self.log.tip_after(attempts).await?;
+            let tip = self.log.turn_after(tip, attempts).await?;
+            match self.commit_at(&tip, batch, Origin::Edit, Edits::default()).await {
+                Err(error) if is_outdated(&error) && !is_required(batch, &error) => {
                     attempts.again(&tip, error)?;
                     self.log.replace_tip(&tip, None);
                     if turn.is_none() {
@@ -140,7 +148,7 @@ impl<S: Store> HistoryStore<S> {
                 }
                 // Another program changed a file after it was read here.
                 Err(StoreError::VersionMismatch { path })
-                    if conflicts < MAX_ATTEMPTS && !path.is_record() && !requires(&batch, &path) =>
+                    if conflicts < MAX_ATTEMPTS && !path.is_record() && !requires(batch, &path) =>
                 {
                     conflicts += 1;
                 }
