@@ -74,36 +74,6 @@ FINDINGS = [
     ("an empty directory remains", ["paths.directory-without-files", "rename.nothing-there-leaves-no-parent"]),
 ]
 
-# What the documentation says on a clause, in its words.
-SENTENCES = {
-    "V1": "Here're the files and directories up to 2 levels deep in {path}, excluding hidden items and node_modules:",
-    "V2": "Shows human-readable sizes (e.g., `5.5K`, `1.2M`)",
-    "V3": "Width: 6 characters, right-aligned with space padding",
-    "V5": "Files with more than 999,999 lines should return an error: \"File {path} exceeds maximum line limit of "
-    "999,999 lines.\"",
-    "V6": "File/directory does not exist: \"The path {path} does not exist. Please provide a valid path.\"",
-    "C1": "Success: \"File created successfully at: {path}\"",
-    "C2": "File already exists: \"Error: File {path} already exists\"",
-    "S1": "Replace text in a file",
-    "S2": "File does not exist: \"Error: The path {path} does not exist. Please provide a valid path.\" \u2026 If the path "
-    "is a directory, return a \"file does not exist\" error.",
-    "S3": "Text not found: \"No replacement was performed, old_str `\\{old_str}` did not appear verbatim in {path}.\"",
-    "S4": "Duplicate text: When `old_str` appears multiple times, return: \"No replacement was performed. Multiple "
-    "occurrences of old_str `\\{old_str}` in lines: {line_numbers}. Please ensure it is unique\"",
-    "I1": "Insert text at a specific line",
-    "I2": "Invalid line number: \"Error: Invalid `insert_line` parameter: {insert_line}. It should be within the range of "
-    "lines of the file: [0, {n_lines}]\"",
-    "I3": "File does not exist: \"Error: The path {path} does not exist\" \u2026 If the path is a directory, return a "
-    "\"file does not exist\" error.",
-    "D1": "Deletes the directory and all its contents recursively.",
-    "D2": "File/directory does not exist: \"Error: The path {path} does not exist\"",
-    "R1": "Success: \"Successfully renamed {old_path} to {new_path}\"",
-    "R2": "Source does not exist: \"Error: The path {old_path} does not exist\" \u2026 Destination already exists: Return an "
-    "error (do not overwrite): \"Error: The destination {new_path} already exists\"",
-    "P1": "Validate that all paths start with `/memories`",
-    "P2": "Your implementation MUST validate all paths to prevent directory traversal attacks.",
-}
-
 # Cases of documented behavior, for a tool that takes seconds to start.
 DOCUMENTED = [
     "create.refuses-to-overwrite", "create.text", "delete.directory", "delete.in-an-empty-store", "delete.twice",
@@ -142,18 +112,11 @@ If only this project expects a behavior, the difference is no defect by Anthropi
 
 {findings}
 
-## Failures by the documentation
-
-Each sentence that an SDK breaks, in the words of the documentation, with the replies. A case without a reply found
-other files than expected.
-
-{sentences}
-
 ## Data
 
-[`cases.csv`](sdk-comparison/cases.csv) has each case that a tool fails, the strongest basis of the failed checks, and
-the truncated replies of the tools. `{{dir}}` is the directory of the case. The failed clause `W5` means that a reply
-contained an error or a path of the host.
+[`cases.csv`](sdk-comparison/cases.csv) has each case that a tool fails, with the clauses of
+[the contract](contract.md), the strongest basis of the failed checks, and the truncated replies. `{{dir}}` is the
+directory of the case. The failed clause `W5` means that a reply contained an error or a path of the host.
 """
 
 
@@ -338,38 +301,8 @@ def findings(reports):
     return table(["difference", "expected by", "cases", *(driver.title for driver in ALL)], rows)
 
 
-def sentences(reports):
-    """The sentences of the documentation that an SDK breaks, with the cases and replies."""
-    results = [result for report in reports for result in report["results"]]
-    missing = {clause_of(result, failure) for result in results for failure in of_documentation(result)} - {*SENTENCES}
-    if missing:
-        raise SystemExit(f"no sentence of the documentation is given for {', '.join(sorted(missing))}")
-    rows = []
-    for clause, sentence in SENTENCES.items():
-        broken = [broken_by(report, clause) for report in reports]
-        if any(broken):
-            rows.append([sentence, *broken])
-    return table(["documentation", *(driver.title for driver in ALL[:2])], rows)
-
-
-def of_documentation(result):
-    return [failure for failure in result.get("failures", []) if basis(result, failure) == "documentation"]
-
-
 def clause_of(result, failure):
     return failure.get("clause") or result["clauses"][0]
-
-
-def broken_by(report, clause):
-    """The cases with a failed check of the documentation's clause, each with its first reply."""
-    cells = []
-    for result in report["results"]:
-        of_clause = [f for f in of_documentation(result) if clause_of(result, f) == clause]
-        if of_clause:
-            reply = next((f["reply"] for f in of_clause if f.get("reply")), None)
-            shown = line(reply.replace("\n", " ")).replace("|", "\\|") if reply else ""
-            cells.append(f"`{result['id']}`" + (f": {shown}" if shown else ""))
-    return "<br>".join(cells)
 
 
 def expected_by(reports, cases):
@@ -398,7 +331,7 @@ def main():
         driver.install()
         reports.append(driver.run(program, options.filter))
 
-    page = PAGE.format(versions=versions(reports), totals=totals(reports), findings=findings(reports), sentences=sentences(reports[:2]))
+    page = PAGE.format(versions=versions(reports), totals=totals(reports), findings=findings(reports))
     data = options.output / "sdk-comparison"
     data.mkdir(parents=True, exist_ok=True)
     (options.output / "sdk-comparison.md").write_text(page, encoding="utf-8")

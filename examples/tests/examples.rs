@@ -35,9 +35,9 @@ const MAX_LINES_OF_APP: usize = 60;
 
 /// Each example with its test. The package `customer_service` has separate tests.
 const EXAMPLES: [(&str, fn()); 16] = [
-    ("agent_loop", agent_loop),
     ("app", app),
     ("azure", azure),
+    ("chat", chat),
     ("custom_store", custom_store),
     ("encrypted", encrypted),
     ("gcs", gcs),
@@ -434,39 +434,49 @@ fn post(address: &str, headers: &str, body: &str) -> (u16, Value) {
     (status, if body.is_empty() { Value::Null } else { serde_json::from_str(body).unwrap() })
 }
 
-fn agent_loop() {
+fn chat() {
     const KEY: &str = "sk-ant-test-0123456789";
     let directory = Directory::new();
-    let run = |api: &MessagesApi, prompt: &str| {
-        let mut command = directory.command("agent_loop");
-        command.arg(prompt).env("ANTHROPIC_API_KEY", KEY).env("ANTHROPIC_BASE_URL", api.url());
-        let output = command.output().unwrap();
+    let run = |api: &MessagesApi, turns: &str| {
+        let mut command = directory.command("chat");
+        command.env("ANTHROPIC_API_KEY", KEY).env("ANTHROPIC_BASE_URL", api.url());
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        process.stdin.take().unwrap().write_all(turns.as_bytes()).unwrap();
+        let output = process.wait_with_output().unwrap();
         assert!(!format!("{output:?}").contains(KEY));
         output
     };
     let path = "/memories/tea.md";
     let create = call("toolu_1", json!({"command": "create", "path": path, "file_text": "Tea, no milk"}));
-    let view = call("toolu_2", json!({"command": "view", "path": path}));
+    let clock = json!({"type": "tool_use", "id": "toolu_2", "name": "clock", "input": {}});
+    let unknown = json!({"type": "tool_use", "id": "toolu_3", "name": "other", "input": {}});
+    let view = call("toolu_4", json!({"command": "view", "path": path}));
+    let calls = |calls: &[Value]| Answer::message("tool_use", calls);
     let done = |reply| Answer::message("end_turn", &[text(reply)]);
 
-    let api = MessagesApi::start([Answer::message("tool_use", &[text("I note it."), create]), done("Noted.")]);
-    assert_eq!(stdout_of(run(&api, "I take tea, no milk")), "I note it.\nNoted.\n");
+    let two_turns =
+        [calls(&[text("I note it."), create, clock, unknown]), done("Noted."), calls(&[view]), done("Tea.")];
+    let api = MessagesApi::start(two_turns);
+    assert_eq!(stdout_of(run(&api, "I take tea, no milk\nWhat do I drink?\n")), "I note it.\nNoted.\nTea.\n");
     let requests = api.finish();
     assert_eq!(requests[0].header("x-api-key"), Some(KEY));
-    assert_eq!(requests[0].body["tools"], json!([{"type": "memory_20250818", "name": "memory"}]));
+    assert_eq!(requests[0].header("anthropic-version"), Some("2026-10-21"));
+    assert_eq!(requests[0].body["tools"][0], json!({"type": "memory_20250818", "name": "memory"}));
     assert_eq!(requests[0].last(), [text("I take tea, no milk")]);
-    assert_eq!(requests[1].last()[0]["content"], format!("File created successfully at: {path}"));
-
-    let api = MessagesApi::start([Answer::message("tool_use", &[view]), done("Tea.")]);
-    assert_eq!(stdout_of(run(&api, "What do I drink?")), "Tea.\n");
-    let seen = api.finish()[1].last()[0]["content"].as_str().unwrap().to_owned();
+    let [created, time, refused] = requests[1].last() else { panic!("{:?}", requests[1]) };
+    assert_eq!(created["content"], format!("File created successfully at: {path}"));
+    assert!(time["content"].as_str().unwrap().ends_with("s since 1970"));
+    assert_eq!((&refused["content"], &refused["is_error"]), (&json!("There is no such tool."), &json!(true)));
+    // The second turn has the whole first one before it.
+    assert_eq!(requests[2].messages().len(), 5);
+    let seen = requests[3].last()[0]["content"].as_str().unwrap().to_owned();
     assert!(seen.ends_with("     1\tTea, no milk"), "{seen}");
 
     // A truncated call is not run, and the reason of the API is printed.
-    let cut = call("toolu_3", json!({"command": "delete", "path": path}));
+    let cut = call("toolu_5", json!({"command": "delete", "path": path}));
     let api = MessagesApi::start([Answer::message("max_tokens", &[cut])]);
-    assert!(stderr_of(run(&api, "Forget it")).contains("max_tokens"));
+    assert!(stderr_of(run(&api, "Forget it\n")).contains("max_tokens"));
     assert!(directory.path().join("memory/memories/tea.md").is_file());
     let api = MessagesApi::start([Answer::error(401, "authentication_error", "invalid x-api-key")]);
-    assert!(stderr_of(run(&api, "Hello")).contains("invalid x-api-key"));
+    assert!(stderr_of(run(&api, "Hello\n")).contains("invalid x-api-key"));
 }

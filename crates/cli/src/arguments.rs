@@ -14,13 +14,11 @@ mod usage_error;
 pub(crate) mod values;
 
 use std::ffi::{OsStr, OsString};
-#[cfg(feature = "chat")]
-use std::num::NonZeroU32;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-#[cfg(any(feature = "chat", feature = "server"))]
+#[cfg(feature = "server")]
 use clap::builder::NonEmptyStringValueParser;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -94,9 +92,8 @@ pub(crate) fn command() -> Command {
 }
 
 /// The commands whose `-h` prints the options of encryption and policies too.
-const FOR_OPERATORS: [&str; 15] = [
+const FOR_OPERATORS: [&str; 14] = [
     "run",
-    "chat",
     "mcp",
     "serve",
     "conformance",
@@ -116,8 +113,6 @@ const FOR_OPERATORS: [&str; 15] = [
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {
     Run(RunArguments),
-    #[cfg(feature = "chat")]
-    Chat(ChatArguments),
     #[cfg(feature = "mcp")]
     Mcp(Box<McpArguments>),
     #[cfg(feature = "server")]
@@ -195,60 +190,6 @@ impl RunArguments {
 fn interval(given: &str) -> Result<Age, &'static str> {
     let interval: Age = given.parse()?;
     if interval.0 < Duration::from_secs(60) { Err("expected 1m or more") } else { Ok(interval) }
-}
-
-/// The arguments of `chat`.
-#[cfg(feature = "chat")]
-#[derive(Args, Debug)]
-pub(crate) struct ChatArguments {
-    /// The model [default: ANTHROPIC_MODEL, or claude-opus-5-5]
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
-    pub(crate) model: Option<String>,
-
-    /// The system prompt
-    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
-    pub(crate) system: Option<String>,
-
-    /// Limit a response to N tokens, thinking included
-    #[arg(long, value_name = "N", default_value = "32000")]
-    pub(crate) max_tokens: NonZeroU32,
-
-    /// Print each response once it is complete
-    ///
-    /// Without this option, a terminal shows a response as it arrives. A pipe or a file always gets complete responses.
-    #[arg(long)]
-    pub(crate) no_stream: bool,
-
-    /// Print Claude's thinking to standard error
-    ///
-    /// This requests summaries of adaptive thinking, which models before Claude Opus 4.6 refuse.
-    #[arg(long)]
-    pub(crate) show_thinking: bool,
-
-    /// Keep old tool results in a long conversation
-    ///
-    /// Without this option the API clears them when the conversation grows.
-    #[arg(long)]
-    pub(crate) no_context_editing: bool,
-
-    /// Let the API summarize a conversation that fills the context window
-    #[arg(long)]
-    pub(crate) compact: bool,
-
-    /// Retry a request up to N times
-    ///
-    /// A request is retried when the API is busy or cannot be reached, for up to 5 minutes.
-    #[arg(long, value_name = "N", default_value_t = 6)]
-    pub(crate) max_retries: u32,
-
-    /// Stop after N responses to a message
-    ///
-    /// Each response but the last contains memory commands.
-    #[arg(long, value_name = "N", default_value = "100")]
-    pub(crate) max_responses: NonZeroU32,
-
-    #[command(flatten)]
-    pub(crate) serving: RunArguments,
 }
 
 /// The arguments of `mcp`.

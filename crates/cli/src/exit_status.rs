@@ -9,9 +9,6 @@ pub(crate) enum ExitStatus {
     Problem,
     /// A path that `ls` was given does not exist.
     Missing,
-    /// The last response of `chat` is cut off.
-    #[cfg(feature = "chat")]
-    CutOff,
     /// A signal ended it.
     Interrupted { status: u8 },
 }
@@ -29,8 +26,6 @@ impl ExitStatus {
             Self::Success => 0,
             Self::Problem => 1,
             Self::Missing => 2,
-            #[cfg(feature = "chat")]
-            Self::CutOff => 3,
             Self::Interrupted { status } => status,
         }
     }

@@ -6,8 +6,6 @@ use std::io::{self, Write as _};
 use memory_tool::store::Problem;
 use memory_tool::{BoxError, OpenError};
 
-#[cfg(feature = "chat")]
-use crate::chat::error::RequestError;
 use crate::escapes::on_one_line;
 
 /// An error that ends the program without a result. Callers match some variants.
@@ -26,9 +24,6 @@ pub(crate) enum Failure {
     NotFound(OpenError),
     #[error("the store is encrypted; add --key-file, --key-env or --passphrase-file")]
     Encrypted,
-    #[cfg(feature = "chat")]
-    #[error(transparent)]
-    Chat(RequestError),
     #[error("cannot write standard output")]
     Output(#[source] io::Error),
     #[error("interrupted")]

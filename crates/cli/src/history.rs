@@ -55,20 +55,6 @@ pub(crate) fn log(arguments: &LogArguments) -> Result<(), Failure> {
     write_entries(arguments.history.json, &entries, &[])
 }
 
-/// The newest entries, for `/log`.
-#[cfg(feature = "chat")]
-pub(crate) async fn newest(history: Option<&StoreHistory>) -> Result<String, Failure> {
-    let entries = required(history)?.entries(&LogFilter::new().limit(10)).await.context(READING)?;
-    let text = entries.iter().map(|entry| entry_text(Colors::NONE, entry)).collect::<Vec<_>>().join("\n");
-    Ok(if text.is_empty() { "the history is empty; start with --history".to_owned() } else { text })
-}
-
-/// Takes back the last change, for `/undo`.
-#[cfg(feature = "chat")]
-pub(crate) async fn undo_last(history: Option<&StoreHistory>) -> Result<String, Failure> {
-    required(history)?.undo(1).await.map(|undone| entry_text(Colors::NONE, &undone.entry)).map_err(failure)
-}
-
 pub(crate) fn required(history: Option<&StoreHistory>) -> Result<&StoreHistory, Failure> {
     history.ok_or_else(|| Failure::new("the memory has no history"))
 }

@@ -4,8 +4,6 @@
 mod append;
 mod arguments;
 mod cat;
-#[cfg(feature = "chat")]
-mod chat;
 mod commands;
 mod completions;
 mod conformance;
@@ -101,8 +99,6 @@ fn perform(action: Action) -> Result<ExitStatus, Failure> {
     let done = |()| ExitStatus::Success;
     match action {
         Action::Run(arguments) => run::run(&arguments).map(done),
-        #[cfg(feature = "chat")]
-        Action::Chat(arguments) => chat::run(&arguments),
         #[cfg(feature = "mcp")]
         Action::Mcp(arguments) => mcp::run(&arguments),
         #[cfg(feature = "server")]

@@ -36,9 +36,6 @@ pub(crate) struct Colors {
 }
 
 impl Colors {
-    #[cfg(feature = "chat")]
-    pub(crate) const NONE: Self = Self { are_shown: false };
-
     /// The colors of standard output, unless `NO_COLOR` is set.
     pub(crate) fn of_output() -> Self {
         let has_no_color = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());

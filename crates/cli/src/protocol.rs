@@ -1,9 +1,6 @@
-//! [`read_line`]: reads the lines of input of `run` and `chat`.
+//! [`read_line`]: reads the lines of input of `run`.
 
 use std::io::{self, BufRead, Read as _};
-
-#[cfg(feature = "chat")]
-use tokio::sync::mpsc::{Receiver, channel};
 
 /// The maximum length of a line in bytes, without its line feed.
 pub(crate) const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -32,21 +29,6 @@ pub(crate) fn read_line(input: &mut impl BufRead) -> io::Result<Option<Line>> {
         return Ok(Some(Line::TooLong));
     }
     Ok(Some(Line::Whole(line)))
-}
-
-/// Starts a thread that reads the lines of standard input, one ahead, and ends with the process.
-#[cfg(feature = "chat")]
-pub(crate) fn lines_of_standard_input() -> Receiver<io::Result<Line>> {
-    let (sender, lines) = channel(1);
-    std::thread::spawn(move || {
-        let mut input = io::stdin().lock();
-        while let Some(line) = read_line(&mut input).transpose() {
-            if sender.blocking_send(line).is_err() {
-                break;
-            }
-        }
-    });
-    lines
 }
 
 #[cfg(test)]

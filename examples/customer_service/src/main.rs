@@ -20,7 +20,7 @@ const NEXT_STEPS: &str = "
   # Claude answers from memory. Edit a file, and it reads your version.
   cargo run -p customer-service
   # Talk with Claude yourself. This needs an ANTHROPIC_API_KEY.
-  cargo run -p memory-tool-cli -- chat --store customer-service-memory
+  cargo run -p examples --example chat -- customer-service-memory
   # Make Claude forget everything.
   rm -r customer-service-memory";
 

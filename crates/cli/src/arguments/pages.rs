@@ -16,8 +16,8 @@ macro_rules! pages {
 }
 
 /// The pages by the names of the commands.
-const PAGES: [(&str, &str); 40] = pages! {
-    "memory-tool" "run" "chat" "mcp" "serve" "token" "conformance" "verify" "gc" "expire" "keygen" "rekey" "copy"
+const PAGES: [(&str, &str); 39] = pages! {
+    "memory-tool" "run" "mcp" "serve" "token" "conformance" "verify" "gc" "expire" "keygen" "rekey" "copy"
     "export" "import" "memories" "forget" "migrate" "ls" "cat" "edit" "append" "mv" "rm" "search" "log" "show" "diff"
     "undo" "redo" "restore" "redact"
     "view" "create" "str_replace" "insert" "delete" "rename" "completions" "man"
@@ -69,12 +69,6 @@ pub(super) fn with_pages(program: Command) -> Command {
         command.about(purpose).long_about(long_about).after_help(examples).after_long_help(after_long_help)
     };
     with_page(program).mut_subcommands(with_page)
-}
-
-/// The sections of the page of `chat`, for `/help`.
-#[cfg(feature = "chat")]
-pub(crate) fn chat_sections() -> String {
-    Page::of("chat").details
 }
 
 /// Joins paragraphs with empty lines.

@@ -10,10 +10,9 @@ const HEADINGS: [&str; 8] =
     ["Usage:", "Arguments:", "Options:", "Store:", "Encryption of SRC:", "Encryption:", "Policies:", "Exit status:"];
 
 /// The commands that work on one store, which may be the default store.
-const COMMANDS_WITH_STORE: [&str; 33] = [
+const COMMANDS_WITH_STORE: [&str; 32] = [
     "append",
     "cat",
-    "chat",
     "create",
     "delete",
     "diff",
@@ -135,7 +134,7 @@ fn lines_fit_the_terminal() {
         }
         // clap must not break lines of examples and tables.
         let [narrow, wide] = [80, 100].map(|columns| help(command, option, columns));
-        for heading in ["Stores:", "Environment:", "Chat commands:", "Ctrl-C:", "Exit status:", "Examples:"] {
+        for heading in ["Stores:", "Environment:", "Exit status:", "Examples:"] {
             assert_eq!(section(&narrow, heading), section(&wide, heading), "{command} {option}");
         }
     }

@@ -4,8 +4,6 @@
 
 #[cfg(unix)]
 mod action;
-#[cfg(feature = "chat")]
-mod chat;
 mod commands;
 #[cfg(unix)]
 mod completions;

@@ -268,7 +268,6 @@ fn a_store_that_must_exist_is_not_created() {
         for arguments in [
             &["run", "--must-exist", "--store", store][..],
             &["mcp", "--must-exist", "--store", store],
-            &["chat", "--must-exist", "--store", store],
             &["create", "/memories/a", "--text", "a", "--must-exist", "--store", store],
             &["import", files, "--must-exist", "--store", store],
             &["import", files, "--must-exist", "--dry-run", "--store", store],
