@@ -11,7 +11,7 @@ use memory_tool_core::{
 use crate::entry::{Digest, Entry, FileChange, KeptContents, Operation};
 use crate::error::HistoryError;
 use crate::hex::Id;
-use crate::log::{Log, Tip};
+use crate::log::{Log, Tip, is_outdated};
 use crate::records::{Head, damaged};
 use crate::store::HistoryStore;
 use crate::versions::Versions;
@@ -59,10 +59,34 @@ impl Source {
 pub(crate) struct Files(pub(crate) BTreeMap<StorePath, Source>);
 
 impl Files {
-    /// The present files, if this is still the end of the log.
+    /// The files at the end of the log.
     pub(crate) async fn present<S: Store>(log: &Log<S>, tip: &Tip) -> Result<Self, StoreError> {
-        let listing = log.store.read_opts(&StorePath::memories(), tip.require_in_read()).await?.into_listing();
+        match Self::list(log, tip.require_in_read()).await {
+            Err(error) if is_outdated(&error) => {
+                let mut files = Self::list(log, ReadOptions::new()).await?;
+                files.take_back_since(&*log.load().await?, tip).ok_or(error)?;
+                Ok(files)
+            }
+            files => files,
+        }
+    }
+
+    async fn list<S: Store>(log: &Log<S>, options: ReadOptions) -> Result<Self, StoreError> {
+        let listing = log.store.read_opts(&StorePath::memories(), options).await?.into_listing();
         Ok(Self(listing.files.into_iter().map(|file| (file.path.clone(), Source::Present(file))).collect()))
+    }
+
+    /// Takes back the entries that others added after an end of the log, of which these files have all or some. So
+    /// readers need no moment at which nobody writes. `None` if that is impossible: each write and removal has the
+    /// state before it, but a rename only says where that is.
+    fn take_back_since(&mut self, now: &Tip, tip: &Tip) -> Option<()> {
+        let new = now.since(tip)?;
+        let tells_all = |change: &FileChange| matches!(change, FileChange::Write { .. } | FileChange::Remove { .. });
+        if !new.iter().all(|stored| stored.entry.changes.iter().all(tells_all)) {
+            return None;
+        }
+        new.iter().rev().for_each(|stored| self.take_back(&stored.entry));
+        Some(())
     }
 
     /// The files before an entry, if these are the files after it.
@@ -339,17 +363,38 @@ impl<'a, S: Store> Reader<'a, S> {
 
     pub(crate) async fn read(&mut self, path: &StorePath, source: &Source) -> Result<Vec<u8>, HistoryError> {
         match source {
-            Source::Present(file) => match self.log.store.read_opts(&file.path, self.tip.require_in_read()).await? {
-                Node::File(file) => Ok(file.content),
-                _ => Err(HistoryError::Changed { paths: vec![file.path.clone()] }),
+            Source::Present(file) => match self.log.store.read_opts(&file.path, self.tip.require_in_read()).await {
+                Ok(Node::File(file)) => Ok(file.content),
+                Ok(_) => Err(HistoryError::Changed { paths: vec![file.path.clone()] }),
+                Err(error) if is_outdated(&error) => self.read_changed(file, error).await,
+                Err(error) => Err(error.into()),
             },
             Source::Redacted(number) => Err(HistoryError::Redacted { number: *number }),
-            Source::Past(number, kept) => {
-                let kept = kept.ok_or_else(|| HistoryError::NotKept { path: path.clone(), number: *number })?;
-                let content = kept.of(self.contents(*number).await?).ok_or_else(|| differing_contents(*number))?;
-                Ok(content.to_vec())
-            }
+            Source::Past(number, kept) => self.read_kept(path, *number, *kept).await,
         }
+    }
+
+    /// Reads a file that was present at the end of the log, to which others have added entries since.
+    async fn read_changed(&mut self, file: &FileEntry, error: StoreError) -> Result<Vec<u8>, HistoryError> {
+        let node = self.log.store.read_opts(&file.path, ReadOptions::new()).await?;
+        let mut then = Files(BTreeMap::from([(file.path.clone(), Source::Present(file.clone()))]));
+        let is_known = then.take_back_since(&*self.log.load().await?, self.tip).is_some();
+        match (then.0.get(&file.path).filter(|_| is_known), node) {
+            (Some(Source::Present(_)), Node::File(file)) => Ok(file.content),
+            (Some(Source::Past(number, kept)), _) => self.read_kept(&file.path, *number, *kept).await,
+            _ => Err(error.into()),
+        }
+    }
+
+    async fn read_kept(
+        &mut self,
+        path: &StorePath,
+        number: u64,
+        kept: Option<KeptContents>,
+    ) -> Result<Vec<u8>, HistoryError> {
+        let kept = kept.ok_or_else(|| HistoryError::NotKept { path: path.clone(), number })?;
+        let content = kept.of(self.contents(number).await?).ok_or_else(|| differing_contents(number))?;
+        Ok(content.to_vec())
     }
 
     async fn contents(&mut self, number: u64) -> Result<&[u8], HistoryError> {

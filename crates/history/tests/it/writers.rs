@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use memory_tool_core::{InMemoryStore, Store, StoreExt, StorePath};
+use async_trait::async_trait;
+use memory_tool_core::{Batch, InMemoryStore, Node, ReadOptions, Store, StoreError, StoreExt, StorePath};
 use memory_tool_history::{HistoryStore, Limits};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
@@ -106,4 +107,46 @@ async fn all_operations_end_beside_writers() {
         writers.stop().await;
         assert_eq!(session.history().verify().await.unwrap().damage, Vec::<String>::new());
     }
+}
+
+/// A store on which another session writes before each listing and before each read of a file.
+#[derive(Debug)]
+struct Overtaken {
+    inner: Arc<InMemoryStore>,
+    other: HistoryStore<Arc<InMemoryStore>>,
+}
+
+#[async_trait]
+impl Store for Overtaken {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        if !path.is_record() {
+            self.other.write("/memories/d/0", "newer").await?;
+            self.other.remove("/memories/d/1").await?;
+            self.other.write("/memories/d/1", "newer").await?;
+        }
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.inner.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn readers_need_no_moment_without_a_writer() {
+    let inner = Arc::new(InMemoryStore::new());
+    let other = HistoryStore::new(Arc::clone(&inner));
+    for file in 0..4 {
+        other.write(format!("/memories/d/{file}").as_str(), "old").await.unwrap();
+    }
+    let session = HistoryStore::new(Overtaken { inner, other });
+    let past = session.history().at(4).await.unwrap();
+    for file in 0..4 {
+        assert_eq!(past.read_to_string(format!("/memories/d/{file}").as_str()).await.unwrap(), "old");
+    }
+    assert_eq!(past.list("/memories/d").await.unwrap().len(), 4);
+    let newest = session.history().newest().await.unwrap();
+    let found = session.history().diff(4, newest, &directory(), usize::MAX).await.unwrap();
+    let changed: Vec<_> = found.files.iter().map(|file| file.path.file_name().unwrap()).collect();
+    assert_eq!((changed, found.unknown), (vec!["0", "1"], Vec::new()));
 }
