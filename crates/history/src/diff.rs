@@ -8,7 +8,7 @@ use similar::TextDiff;
 
 use crate::entry::{Digest, FileChange};
 use crate::error::HistoryError;
-use crate::log::{Log, Tip, is_outdated};
+use crate::log::{Log, Tip};
 use crate::past::{Backwards, Files, Past, Reader, Source};
 use crate::store::HistoryStore;
 
@@ -121,13 +121,13 @@ pub(crate) async fn between<S: Store>(
 ) -> Result<Differences, HistoryError> {
     let (before, after) = (Past::new(store.clone(), from), Past::new(store.clone(), to));
     let mut found = Differences::default();
-    let (tip, paths) = differing(store, (&before, &after), path).await?;
+    let paths = differing(store, (&before, &after), path).await?;
     for path in paths {
         if found.files.len() + found.unknown.len() == limit {
             found.more += 1;
             continue;
         }
-        match (past_content(&before, &tip, &path).await, past_content(&after, &tip, &path).await) {
+        match (past_content(&before, &path).await, past_content(&after, &path).await) {
             (Err(HistoryError::NotKept { .. } | HistoryError::Redacted { .. }), _)
             | (_, Err(HistoryError::NotKept { .. } | HistoryError::Redacted { .. })) => found.unknown.push(path),
             (before, after) => {
@@ -141,12 +141,12 @@ pub(crate) async fn between<S: Store>(
     Ok(found)
 }
 
-/// The files at or under a path whose contents come from different places, and the end of the log at that time.
+/// The files at or under a path whose contents come from different places.
 async fn differing<S: Store>(
     store: &HistoryStore<S>,
     (before, after): (&Past<S>, &Past<S>),
     path: &StorePath,
-) -> Result<(Arc<Tip>, BTreeSet<StorePath>), HistoryError> {
+) -> Result<BTreeSet<StorePath>, HistoryError> {
     let (log, mut attempts) = (store.log(), store.log().attempts());
     loop {
         let tip = log.load().await?;
@@ -161,25 +161,14 @@ async fn differing<S: Store>(
                 let (before, after) = (&before.files, &after.files);
                 let paths: BTreeSet<_> = before.under(path).chain(after.under(path)).map(|(path, _)| path).collect();
                 let differ = |path: &&StorePath| before.0.get(*path) != after.0.get(*path);
-                return Ok((tip, paths.into_iter().filter(differ).cloned().collect()));
+                return Ok(paths.into_iter().filter(differ).cloned().collect());
             }
         }
     }
 }
 
-async fn past_content<S: Store>(
-    past: &Past<S>,
-    tip: &Arc<Tip>,
-    path: &StorePath,
-) -> Result<Option<Vec<u8>>, HistoryError> {
-    let read = match past.read_at(tip, path).await {
-        Err(HistoryError::Store(error)) if is_outdated(&error) => past.read(path).await?,
-        read => read?,
-    };
-    match read {
-        Node::File(file) => Ok(Some(file.content)),
-        _ => Ok(None),
-    }
+async fn past_content<S: Store>(past: &Past<S>, path: &StorePath) -> Result<Option<Vec<u8>>, HistoryError> {
+    Ok(past.read(path).await?.into_file().map(|file| file.content))
 }
 
 async fn content<S: Store>(

@@ -108,21 +108,25 @@ impl Tip {
         self.preconditions().fold(ReadOptions::new(), |options, (path, required)| options.require(path, required))
     }
 
-    /// The entries after a known end of the log, which are already read. `None` if this log does not continue it, or
-    /// changed its blocks since.
-    pub(crate) fn since(&self, known: &Self) -> Option<Vec<Arc<Stored>>> {
-        let skipped = usize::try_from(known.next.checked_sub(self.head.blocks_end)?).ok()?;
-        let new: Option<Vec<_>> = self.recent.get(skipped..)?.iter().cloned().collect();
-        let new = new?;
-        let last = new.last().map_or(known.last_id(), |stored| stored.entry.id);
-        let is_continued = self.head == known.head && is_chain(known.last_id(), &new) && last == self.last_id();
-        is_continued.then_some(new)
+    pub(crate) fn end(&self) -> KnownEnd {
+        KnownEnd { history: self.head.id, first: self.head.first, number: self.newest(), id: self.last_id() }
     }
 }
 
+/// An end of the log that a reader knows. Entries were only added since if they lead from it to the present end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownEnd {
+    pub(crate) history: Id,
+    /// The number of the oldest entry.
+    pub(crate) first: u64,
+    /// The newest entry.
+    pub(crate) number: u64,
+    pub(crate) id: Id,
+}
+
 /// Whether each entry follows the one before it.
-pub(crate) fn is_chain(mut last: Id, entries: &[Arc<Stored>]) -> bool {
-    entries.iter().all(|stored| std::mem::replace(&mut last, stored.entry.id) == stored.entry.after)
+pub(crate) fn is_chain<'a>(mut last: Id, entries: impl IntoIterator<Item = &'a Entry>) -> bool {
+    entries.into_iter().all(|entry| std::mem::replace(&mut last, entry.id) == entry.after)
 }
 
 /// Whether others changed the log, so that the caller has to read it again.
@@ -341,7 +345,7 @@ impl<S: Store> Log<S> {
         if known.next < tip.next {
             new.extend(tip.recent.last().cloned().flatten());
         }
-        if is_chain(known.last_id(), &new) && (known.next < tip.next || known.last_id() == tip.last_id()) {
+        if is_chain(known.last_id(), new.iter().map(|stored| &stored.entry)) && (known.next < tip.next || known.last_id() == tip.last_id()) {
             tip.recent = known.recent.iter().cloned().chain(new.into_iter().map(Some)).collect();
         }
         Ok(())
@@ -444,6 +448,19 @@ impl<S: Store> Log<S> {
         let index = records::parse_index(&self.require(&records::index()).await?)?;
         let is_whole = index.iter().rev().map(|block| block.first).eq(tip.head.blocks());
         if is_whole { Ok(index) } else { Err(StoreError::NotFound { path: records::index() }) }
+    }
+
+    /// The entries after a known end of the log, oldest first. `None` if this log does not continue it, or if entries
+    /// were removed or redacted since.
+    pub(crate) async fn since(&self, tip: &Tip, known: KnownEnd) -> Result<Option<Vec<Entry>>, StoreError> {
+        if known.history != tip.head.id || known.first != tip.head.first || known.number > tip.newest() {
+            return Ok(None);
+        }
+        let new = Backwards::since(self, tip, known.number).await?;
+        let last = new.last().map_or(known.id, |entry| entry.id);
+        let redacts = |entry: &Entry| matches!(entry.origin, Origin::Redaction(_));
+        let is_continued = is_chain(known.id, &new) && last == tip.last_id() && !new.iter().any(redacts);
+        Ok(is_continued.then_some(new))
     }
 
     /// The entry with this number, which is in the log.

@@ -64,8 +64,7 @@ impl Files {
         match Self::list(log, tip.require_in_read()).await {
             Err(error) if is_outdated(&error) => {
                 let mut files = Self::list(log, ReadOptions::new()).await?;
-                files.take_back_since(&*log.load().await?, tip).ok_or(error)?;
-                Ok(files)
+                if files.take_back_since(log, tip).await? { Ok(files) } else { Err(error) }
             }
             files => files,
         }
@@ -77,16 +76,17 @@ impl Files {
     }
 
     /// Takes back the entries that others added after an end of the log, of which these files have all or some. So
-    /// readers need no moment at which nobody writes. `None` if that is impossible: each write and removal has the
+    /// readers need no moment at which nobody writes. Returns whether that is possible: each write and removal has the
     /// state before it, but a rename only says where that is.
-    fn take_back_since(&mut self, now: &Tip, tip: &Tip) -> Option<()> {
-        let new = now.since(tip)?;
+    async fn take_back_since<S: Store>(&mut self, log: &Log<S>, tip: &Tip) -> Result<bool, StoreError> {
+        let now = log.load().await?;
+        let Some(new) = log.since(&now, tip.end()).await? else { return Ok(false) };
         let tells_all = |change: &FileChange| matches!(change, FileChange::Write { .. } | FileChange::Remove { .. });
-        if !new.iter().all(|stored| stored.entry.changes.iter().all(tells_all)) {
-            return None;
+        let is_possible = new.iter().flat_map(|entry| &entry.changes).all(tells_all);
+        if is_possible {
+            new.iter().rev().for_each(|entry| self.take_back(entry));
         }
-        new.iter().rev().for_each(|stored| self.take_back(&stored.entry));
-        Some(())
+        Ok(is_possible)
     }
 
     /// The files before an entry, if these are the files after it.
@@ -245,11 +245,9 @@ impl PastFiles {
 
     /// The same files as seen from a later end of the log. Only what was added is read, if the log is continued.
     async fn seen_from<S: Store>(&self, log: &Log<S>, tip: &Arc<Tip>) -> Result<Self, HistoryError> {
-        let Some(new) = tip.since(&self.tip) else { return Self::new(log, tip, self.number).await };
+        let Some(new) = log.since(tip, self.tip.end()).await? else { return Self::new(log, tip, self.number).await };
         let mut then = Files::present(log, tip).await?;
-        for stored in new.iter().rev() {
-            then.take_back(&stored.entry);
-        }
+        new.iter().rev().for_each(|entry| then.take_back(entry));
         let seen = |(path, source): (&StorePath, &Source)| match source {
             Source::Present(file) => then.0.get(&file.path).map(|source| (path.clone(), source.clone())),
             source => Some((path.clone(), source.clone())),
@@ -378,7 +376,7 @@ impl<'a, S: Store> Reader<'a, S> {
     async fn read_changed(&mut self, file: &FileEntry, error: StoreError) -> Result<Vec<u8>, HistoryError> {
         let node = self.log.store.read_opts(&file.path, ReadOptions::new()).await?;
         let mut then = Files(BTreeMap::from([(file.path.clone(), Source::Present(file.clone()))]));
-        let is_known = then.take_back_since(&*self.log.load().await?, self.tip).is_some();
+        let is_known = then.take_back_since(self.log, self.tip).await?;
         match (then.0.get(&file.path).filter(|_| is_known), node) {
             (Some(Source::Present(_)), Node::File(file)) => Ok(file.content),
             (Some(Source::Past(number, kept)), _) => self.read_kept(&file.path, *number, *kept).await,

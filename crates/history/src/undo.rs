@@ -95,10 +95,13 @@ impl<'a, S: Store> Planner<'a, S> {
 
     /// The batch that reaches the goal, if this is still the end of the log.
     pub(crate) async fn plan(&mut self, tip: &Arc<Tip>) -> Result<(Batch, Origin), HistoryError> {
-        let last = self.tip.replace(Arc::clone(tip));
-        match last.and_then(|last| tip.since(&last)) {
+        let new = match self.tip.replace(Arc::clone(tip)) {
+            Some(last) => self.log.since(tip, last.end()).await?,
+            None => None,
+        };
+        match new {
             Some(new) => {
-                let changed = || new.iter().flat_map(|stored| &stored.entry.changes).flat_map(FileChange::paths);
+                let changed = || new.iter().flat_map(|entry| &entry.changes).flat_map(FileChange::paths);
                 changed().for_each(|changed| self.present.retain(|path, _| !path.overlaps(changed)));
                 let ready = self.ready.take().filter(|(batch, _)| !changed().any(|path| self.concerns(batch, path)));
                 if let Some(ready) = ready {

@@ -4,10 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memory_tool_core::{Batch, ReadOptions, Store, StoreError, StorePath};
 
-use crate::entry::{Entry, Origin};
 use crate::hex::Id;
-use crate::log::{Log, Tip};
-use crate::past::Backwards;
+use crate::log::{KnownEnd, Log, Tip};
 use crate::versions::Versions;
 
 /// The [versions](Versions) of all files of a memory, kept between requests. [`History::refresh`] brings them up to
@@ -94,19 +92,17 @@ impl VersionCache {
         } else {
             None
         };
-        let known =
-            self.cached().as_ref().filter(|cached| cached.may_precede(tip)).map(|cached| cached.versions.last());
-        if let Some((number, id)) = known {
-            let new = Backwards::since(log, tip, number).await?;
-            if follows(id, &new, tip) && !new.iter().any(redacts) {
-                let mut cached = self.cached();
-                if let Some(cached) = cached.as_mut().filter(|cached| cached.versions.last() == (number, id)) {
-                    new.iter().for_each(|entry| cached.versions.add(entry));
-                    files.iter().for_each(|files| cached.versions.observe(files));
-                    return Ok(true);
-                }
-                return Ok(cached.as_ref().is_some_and(|cached| cached.is_at(tip)));
+        let known = self.cached().as_ref().map(Cached::end);
+        if let Some(known) = known
+            && let Some(new) = log.since(tip, known).await?
+        {
+            let mut cached = self.cached();
+            if let Some(cached) = cached.as_mut().filter(|cached| cached.versions.last() == (known.number, known.id)) {
+                new.iter().for_each(|entry| cached.versions.add(entry));
+                files.iter().for_each(|files| cached.versions.observe(files));
+                return Ok(true);
             }
+            return Ok(cached.as_ref().is_some_and(|cached| cached.is_at(tip)));
         }
         let versions = log.versions(tip).await?;
         *self.cached() = Some(Cached { first: tip.head.first, versions });
@@ -115,21 +111,12 @@ impl VersionCache {
 }
 
 impl Cached {
-    /// Whether the log may continue the one that the versions are of.
-    fn may_precede(&self, tip: &Tip) -> bool {
-        self.versions.history() == tip.head.id && self.first == tip.head.first && self.versions.last().0 <= tip.newest()
+    fn end(&self) -> KnownEnd {
+        let (number, id) = self.versions.last();
+        KnownEnd { history: self.versions.history(), first: self.first, number, id }
     }
 
     fn is_at(&self, tip: &Tip) -> bool {
         self.versions.history() == tip.head.id && self.versions.last() == (tip.newest(), tip.last_id())
     }
-}
-
-/// Whether entries lead from one to the end of the log.
-fn follows(mut last: Id, new: &[Entry], tip: &Tip) -> bool {
-    new.iter().all(|entry| std::mem::replace(&mut last, entry.id) == entry.after) && last == tip.last_id()
-}
-
-fn redacts(entry: &Entry) -> bool {
-    matches!(entry.origin, Origin::Redaction(_))
 }
