@@ -1,249 +1,80 @@
-//! The six commands for people. Each is converted to the JSON that a model would send, so both behave the same.
+//! The commands. Each has a file with its arguments and `run`, a page in `crates/cli/pages`, and a line here.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::error::Error as _;
-use std::fs;
-use std::io::{self, IsTerminal as _, Read as _};
-use std::path::PathBuf;
+/// Declares the commands of files. The help of commands for operators also prints the options of encryption and of
+/// policies in its short form.
+macro_rules! commands {
+    ($($(#[cfg($condition:meta)])? $name:ident::$arguments:ident for $audience:ident;)+) => {
+        $($(#[cfg($condition)])? pub(crate) mod $name;)+
 
-use memory_tool::api::ToolResult;
-use memory_tool::command::{DirectoryView, Reply};
-use memory_tool::{Engine, Error, Memory, MemoryOptions, MemoryPath, MemoryTool as _, PathError};
-use serde_json::{Value, json};
+        /// A command with its arguments.
+        #[derive(Debug, clap::Subcommand)]
+        #[allow(clippy::enum_variant_names, reason = "the variants have the names of their arguments")]
+        pub(crate) enum Action {
+            $($(#[cfg($condition)])? #[command(name = stringify!($name))] $arguments(Box<$name::$arguments>),)+
+        }
 
-use crate::arguments::values::memory_path;
-use crate::arguments::{CommandArguments, DeleteArguments, SharedArguments};
-use crate::escapes::{for_terminal, on_one_line};
+        impl Action {
+            pub(crate) fn run(&self) -> Result<ExitStatus, Failure> {
+                match self {
+                    $($(#[cfg($condition)])? Self::$arguments(arguments) => $name::run(arguments).map(ExitStatus::from),)+
+                }
+            }
+        }
+
+        /// The pages by the names of the commands, those of commands that are not compiled too.
+        pub(crate) const PAGES: &[(&str, &str)] =
+            &[$((stringify!($name), include_str!(concat!("../pages/", stringify!($name), ".md")))),+];
+
+        /// The names of the commands for operators.
+        pub(crate) fn is_for_operators(name: &str) -> bool {
+            [$((stringify!($name), stringify!($audience))),+].contains(&(name, "operators"))
+        }
+    };
+}
+
 use crate::exit_status::ExitStatus;
-use crate::failure::{self, Context as _, Failure};
-use crate::output::{count, to_json, write_line};
-use crate::run::{open_to_change, start_runtime};
+use crate::failure::Failure;
 
-/// Runs the command and writes its reply.
-pub(crate) fn run(command: CommandArguments) -> Result<ExitStatus, Failure> {
-    let runtime = start_runtime()?;
-    let shared = shared(&command);
-    let json = shared.json;
-    let memory = runtime.block_on(open_to_change(&shared.memory.store.url, &options(&command)))?;
-    if let CommandArguments::Delete(DeleteArguments { path, yes: false, .. }) = &command
-        && !runtime.block_on(confirm_removal(&memory, path))?
-    {
-        failure::eprint_line("memory-tool: nothing was deleted");
-        return Ok(ExitStatus::Problem);
-    }
-    let input = input(command)?;
-    let outcome = runtime.block_on(memory.tool().call(input.clone()));
-    write_outcome(&outcome, json, &input)?;
-    if let Ok(Reply::Directory(shown)) = &outcome
-        && shown.cut.is_some()
-    {
-        runtime.block_on(report_rest(&memory, shown))?;
-    }
-    Ok(ExitStatus::of(outcome.is_ok()))
-}
-
-/// Reports what a listing that is cut leaves out.
-async fn report_rest(memory: &Memory, shown: &DirectoryView) -> Result<(), Failure> {
-    let whole = Engine::builder(memory.store()).max_view_characters(None).build();
-    let whole = whole.call(json!({"command": "view", "path": shown.path.as_str()})).await;
-    let Ok(Reply::Directory(whole)) = whole else { return Ok(()) };
-    let shown: BTreeSet<_> = shown.items.iter().map(|item| &item.path).collect();
-    let mut left_out = BTreeMap::<_, u64>::new();
-    for item in whole.items.iter().filter(|item| !shown.contains(&item.path)) {
-        *left_out.entry(item.path.parent().unwrap_or_else(MemoryPath::root)).or_default() += 1;
-    }
-    for (directory, items) in left_out {
-        let line = format!("memory-tool: not shown: {} of {directory}", count(items, "item"));
-        failure::eprint_line(&on_one_line(&line));
-    }
-    Ok(())
-}
-
-/// Asks before a directory is deleted, if a person can answer.
-async fn confirm_removal(memory: &Memory, path: &str) -> Result<bool, Failure> {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Ok(true);
-    }
-    // The tool reports the errors of this path.
-    let Ok(path) = memory_path(path) else { return Ok(true) };
-    let Ok(files) = memory.list(&path).await else { return Ok(true) };
-    if files.is_empty() || path.is_root() {
-        return Ok(true);
-    }
-    failure::eprint_part(&format!("delete {path}/ with {}? [y/N] ", count(files.len() as u64, "file")));
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).context("cannot read standard input")?;
-    if !answer.ends_with('\n') {
-        failure::eprint_line("");
-    }
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
-}
-
-/// The options of the memory. Only `create` creates a store that does not exist.
-fn options(command: &CommandArguments) -> MemoryOptions {
-    let mut options = shared(command).memory.options();
-    options.must_exist = true;
-    match command {
-        CommandArguments::View(view) => {
-            options.read_only = true;
-            options.max_view_characters = Some(view.cap.max_view_chars.0);
-        }
-        CommandArguments::Create(create) => {
-            options.must_exist = create.existing.must_exist;
-            options.create_overwrites = create.overwrites.create_overwrites;
-        }
-        _ => {}
-    }
-    options
-}
-
-fn shared(command: &CommandArguments) -> &SharedArguments {
-    match command {
-        CommandArguments::View(arguments) => &arguments.shared,
-        CommandArguments::Create(arguments) => &arguments.shared,
-        CommandArguments::StrReplace(arguments) => &arguments.shared,
-        CommandArguments::Insert(arguments) => &arguments.shared,
-        CommandArguments::Delete(arguments) => &arguments.shared,
-        CommandArguments::Rename(arguments) => &arguments.shared,
-    }
-}
-
-/// The command as a model would send it (`[W1]`).
-fn input(command: CommandArguments) -> Result<Value, Failure> {
-    // The tool reports the errors of a path.
-    let full = |given: String| memory_path(&given).map_or(given, |path| path.to_string());
-    Ok(match command {
-        CommandArguments::View(view) => {
-            json!({"command": "view", "path": full(view.path), "view_range": view.view_range})
-        }
-        CommandArguments::Create(create) => {
-            let file_text = text(create.text, create.file)?;
-            json!({"command": "create", "path": full(create.path), "file_text": file_text})
-        }
-        CommandArguments::StrReplace(replace) => {
-            json!({
-                "command": "str_replace",
-                "path": full(replace.path),
-                "old_str": replace.old_str,
-                "new_str": replace.new_str,
-            })
-        }
-        CommandArguments::Insert(insert) => {
-            let insert_text = text(insert.insert_text, insert.file)?;
-            json!({
-                "command": "insert",
-                "path": full(insert.path),
-                "insert_line": insert.insert_line,
-                "insert_text": insert_text,
-            })
-        }
-        CommandArguments::Delete(delete) => json!({"command": "delete", "path": full(delete.path)}),
-        CommandArguments::Rename(rename) => {
-            json!({"command": "rename", "old_path": full(rename.old_path), "new_path": full(rename.new_path)})
-        }
-    })
-}
-
-/// The given text, or the content of the file, or standard input.
-fn text(given: Option<String>, file: Option<PathBuf>) -> Result<String, Failure> {
-    match (given, file) {
-        (Some(text), _) => Ok(text),
-        (None, Some(path)) => read_file(path),
-        (None, None) => {
-            explain_wait("the text");
-            read_standard_input().context("cannot read standard input")
-        }
-    }
-}
-
-/// Tells a person what the program waits for.
-pub(crate) fn explain_wait(what: &str) {
-    if io::stdin().is_terminal() {
-        let end = if cfg!(windows) { "Ctrl-Z and Enter" } else { "Ctrl-D" };
-        failure::eprint_line(&format!("memory-tool: reading {what} from standard input; {end} ends it"));
-    }
-}
-
-fn read_file(path: PathBuf) -> Result<String, Failure> {
-    let text = fs::read(&path).and_then(utf8);
-    text.context(format!("cannot read {}", path.display()))
-}
-
-pub(crate) fn read_standard_input() -> io::Result<String> {
-    let mut content = Vec::new();
-    io::stdin().lock().read_to_end(&mut content)?;
-    utf8(content)
-}
-
-fn utf8(content: Vec<u8>) -> io::Result<String> {
-    String::from_utf8(content).map_err(|error| {
-        let offset = error.utf8_error().valid_up_to();
-        io::Error::new(io::ErrorKind::InvalidData, format!("invalid UTF-8 at byte {offset}"))
-    })
-}
-
-/// Writes the reply. An error and its causes go to standard error, on one line each, because they repeat arguments.
-fn write_outcome(outcome: &Result<Reply, Error>, json: bool, input: &Value) -> Result<(), Failure> {
-    match outcome {
-        _ if json => write_reply(to_json(&io::stdout(), &ToolResult::new(None, outcome))?)?,
-        Ok(reply) => write_reply(text_for(io::stdout().is_terminal(), reply.to_string()).into_bytes())?,
-        // With causes, the error is printed below.
-        Err(error) if error.source().is_none() => failure::eprint_line(&on_one_line(&error.to_string())),
-        Err(_) => {}
-    }
-    if let Err(error) = outcome {
-        failure::eprint_causes(error);
-        let paths = ["path", "old_path", "new_path"].into_iter().filter_map(|field| input[field].as_str());
-        for path in paths.filter_map(intended) {
-            failure::eprint_line(&format!("memory-tool: did you mean {path}?"));
-        }
-    }
-    Ok(())
-}
-
-/// The path under `/memories` that a path without it means.
-pub(crate) fn intended(path: &str) -> Option<MemoryPath> {
-    let Err(PathError::OutsideMemories { .. }) = MemoryPath::parse(path) else { return None };
-    let name = path.strip_prefix("./").unwrap_or(path).trim_start_matches('/');
-    let name = name.strip_prefix("memories/").unwrap_or(name);
-    MemoryPath::parse(&format!("/memories/{name}")).ok().filter(|path| !path.is_root())
-}
-
-/// Escapes characters that control a terminal or are invisible, if the text goes to one: the memory may be hostile.
-fn text_for(to_terminal: bool, text: String) -> String {
-    if to_terminal { for_terminal(&text) } else { text }
-}
-
-fn write_reply(reply: Vec<u8>) -> Result<(), Failure> {
-    // A closed output is not an error: the command was executed.
-    write_line(&mut io::stdout().lock(), reply).map(|_| ())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_for_a_terminal_is_escaped() {
-        let title = "a\tb\n\u{1b}]0;title\u{7}\u{9b}2Jé\u{7f}\u{202e}\u{200b}";
-        let escaped = "a\tb\n\\u{1b}]0;title\\u{7}\\u{9b}2Jé\\u{7f}\\u{202e}\\u{200b}";
-        assert_eq!(text_for(true, title.to_owned()), escaped);
-        assert_eq!(text_for(false, title.to_owned()), title);
-    }
-
-    #[test]
-    fn a_path_without_memories_means_the_one_under_it() {
-        for (given, meant) in [
-            ("notes.txt", "/memories/notes.txt"),
-            ("./a/b.md", "/memories/a/b.md"),
-            ("/a", "/memories/a"),
-            ("memories/a", "/memories/a"),
-            ("/memoriesX/a", "/memories/memoriesX/a"),
-        ] {
-            assert_eq!(intended(given), Some(meant.parse().unwrap()), "{given}");
-        }
-        for given in ["/memories", "/memories/a", "../a", "a//b", "", "/", "./", "a\n", "/memories/../a"] {
-            assert_eq!(intended(given), None, "{given}");
-        }
-    }
+commands! {
+    run::RunArguments for operators;
+    #[cfg(feature = "mcp")]
+    mcp::McpArguments for operators;
+    #[cfg(feature = "server")]
+    serve::ServeArguments for operators;
+    #[cfg(feature = "server")]
+    token::TokenArguments for people;
+    conformance::ConformanceArguments for operators;
+    verify::VerifyArguments for operators;
+    gc::GcArguments for operators;
+    expire::ExpireArguments for operators;
+    keygen::KeygenArguments for people;
+    rekey::RekeyArguments for operators;
+    copy::CopyArguments for operators;
+    export::ExportArguments for operators;
+    import::ImportArguments for operators;
+    ls::LsArguments for people;
+    cat::CatArguments for people;
+    edit::EditArguments for people;
+    append::AppendArguments for people;
+    mv::MvArguments for people;
+    rm::RmArguments for people;
+    memories::MemoriesArguments for operators;
+    forget::ForgetArguments for operators;
+    migrate::MigrateArguments for operators;
+    search::SearchArguments for people;
+    log::LogArguments for people;
+    show::ShowArguments for people;
+    diff::DiffArguments for people;
+    undo::UndoArguments for people;
+    redo::RedoArguments for people;
+    restore::RestoreArguments for people;
+    redact::RedactArguments for people;
+    view::ViewArguments for people;
+    create::CreateArguments for people;
+    str_replace::StrReplaceArguments for people;
+    insert::InsertArguments for people;
+    delete::DeleteArguments for people;
+    rename::RenameArguments for people;
+    completions::CompletionsArguments for people;
+    man::ManArguments for people;
 }

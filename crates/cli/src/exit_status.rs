@@ -30,3 +30,10 @@ impl ExitStatus {
         }
     }
 }
+
+impl From<()> for ExitStatus {
+    /// A command that can only succeed or fail.
+    fn from((): ()) -> Self {
+        Self::Success
+    }
+}

@@ -6,7 +6,7 @@ use std::io::{self, Write as _};
 use memory_tool::store::Problem;
 use memory_tool::{BoxError, OpenError};
 
-use crate::escapes::on_one_line;
+use crate::terminal::escapes::on_one_line;
 
 /// An error that ends the program without a result. Callers match some variants.
 #[derive(Debug, thiserror::Error)]

@@ -7,11 +7,11 @@ use futures::channel::oneshot;
 use memory_tool::store::{Batch, ReadOptions, StorePath};
 use memory_tool::{ErrorKind, Memory, MemoryPath, Node, Store as _, StoreError};
 
-use crate::arguments::MemoryArgument;
+use crate::commands::run::open_to_change;
 use crate::exit_status::ExitStatus;
 use crate::failure::{self, Context as _, Failure};
-use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
-use crate::run::open_to_change;
+use crate::options::MemoryArgument;
+use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 
 /// Attempts to change a file while others change it. Each failed attempt means that another change succeeded.
 const MAX_ATTEMPTS: usize = 1_000;

@@ -1,25 +1,62 @@
-//! The commands for the history: `log`, `show`, `undo`, `redo`, `restore` and `redact`.
+//! What the commands for the history share: options, opening, and printing of entries.
 
 use std::io;
 use std::sync::Arc;
 
-use memory_tool::history::{Entry, FileChange, FileDiff, History, HistoryError, LogFilter, Origin, TakenBack};
+use clap::Args;
+use memory_tool::history::{Entry, FileChange, FileDiff, History, HistoryError, Origin, TakenBack};
+use memory_tool::policies::Scope;
 use memory_tool::store::StorePath;
-use memory_tool::{Memory, Store};
+use memory_tool::{Actor, Memory, Store};
 use serde::Serialize;
 
-use crate::arguments::values::Point;
-use crate::arguments::{
-    HistoryArgument, HistoryChangeArgument, LogArguments, RedactArguments, RedoArguments, RestoreArguments,
-    ShowArguments, UndoArguments,
-};
-use crate::diff::{PrintedDiff, diff_text};
-use crate::escapes::on_one_line;
+use crate::commands::diff::{PrintedDiff, diff_text};
 use crate::failure::{Context as _, Failure, eprint_line};
-use crate::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::memory;
-use crate::output::{count, to_json, write_content, write_line};
-use crate::pager::{Colors, Pager};
+use crate::options::StoreArgument;
+use crate::options::values::Point;
+use crate::terminal::escapes::on_one_line;
+use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
+use crate::terminal::output::{count, to_json, write_line};
+use crate::terminal::pager::{Colors, Pager};
+
+/// Whose changes the commands for the history select.
+#[derive(Args, Debug)]
+pub(crate) struct ByArgument {
+    /// Select only changes by this actor
+    #[arg(id = "by_actor", long = "by", value_name = "ACTOR")]
+    pub(crate) actor: Option<String>,
+
+    /// Select only changes by this command, such as str_replace
+    #[arg(id = "by_command", long = "by-command", value_name = "COMMAND")]
+    pub(crate) command: Option<String>,
+}
+
+/// The arguments of all commands for the history.
+#[derive(Args, Debug)]
+pub(crate) struct HistoryArgument {
+    /// Print JSON, one value per line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Work only in the part of the store that belongs to tenant NAME
+    #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name)]
+    pub(crate) scope: Option<Scope>,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+}
+
+/// The arguments of the commands that change something with the history.
+#[derive(Args, Debug)]
+pub(crate) struct HistoryChangeArgument {
+    /// The name of the person who makes this change
+    #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name)]
+    pub(crate) actor: Option<Actor>,
+
+    #[command(flatten)]
+    pub(crate) history: HistoryArgument,
+}
 
 pub(crate) type StoreHistory = History<Arc<dyn Store>>;
 
@@ -40,100 +77,12 @@ pub(crate) async fn past(point: Point, history: &StoreHistory) -> Result<impl St
     history.at(number).await.context(READING)
 }
 
-/// Lists entries.
-pub(crate) fn log(arguments: &LogArguments) -> Result<(), Failure> {
-    let entries = run_until_interrupted(CLEANUP_TIME, async {
-        let (_memory, history) = open(&arguments.history, true).await?;
-        let mut filter = LogFilter::new();
-        filter = arguments.path.iter().fold(filter, |filter, path| filter.path(path.clone().into()));
-        filter = arguments.by.actor.iter().fold(filter, LogFilter::actor);
-        filter = arguments.by.command.iter().fold(filter, LogFilter::command);
-        filter = arguments.limit.iter().fold(filter, |filter, limit| filter.limit(limit.get()));
-        filter = arguments.before.iter().fold(filter, |filter, before| filter.before(*before));
-        history.entries(&filter).await.context(READING)
-    })?;
-    write_entries(arguments.history.json, &entries, &[])
-}
-
 pub(crate) fn required(history: Option<&StoreHistory>) -> Result<&StoreHistory, Failure> {
     history.ok_or_else(|| Failure::new("the memory has no history"))
 }
 
-/// Prints an entry with its differences, or a file after it.
-pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
-    let number = arguments.entry;
-    if let Some(path) = &arguments.path {
-        let content = run_until_interrupted(CLEANUP_TIME, async {
-            let (_memory, history) = open(&arguments.history, true).await?;
-            history.read(&path.clone().into(), number).await.context(READING)
-        })?;
-        return write_content(&content).map(drop);
-    }
-    let (entry, differences) = run_until_interrupted(CLEANUP_TIME, async {
-        let (_memory, history) = open(&arguments.history, true).await?;
-        let entry = history.entry(number).await.context(READING)?;
-        Ok((entry, history.entry_diff(number, usize::MAX).await.context(READING)?))
-    })?;
-    for path in &differences.unknown {
-        eprint_line(&format!(
-            "memory-tool: the contents of {path} are not known: they were not kept, or were redacted"
-        ));
-    }
-    write_entries(arguments.history.json, &[entry], &differences.files)
-}
-
-/// Takes back the last changes, or changes by an actor or a command.
-pub(crate) fn undo(arguments: &UndoArguments) -> Result<(), Failure> {
-    change(&arguments.change, arguments.force, async |history| {
-        let by = &arguments.by;
-        if arguments.entries.is_empty() && by.actor.is_none() && by.command.is_none() {
-            return history.undo(arguments.count.get()).await;
-        }
-        let mut entries = arguments.entries.clone();
-        if by.actor.is_some() || by.command.is_some() {
-            let filter = by.actor.iter().fold(LogFilter::new(), LogFilter::actor);
-            let filter = by.command.iter().fold(filter, LogFilter::command);
-            let found = history.entries(&filter.limit(arguments.count.get())).await?;
-            entries.extend(found.iter().map(|entry| entry.number));
-        }
-        if entries.is_empty() { Err(HistoryError::NothingToUndo) } else { history.revert(&entries).await }
-    })
-}
-
-/// Takes back the last undo.
-pub(crate) fn redo(arguments: &RedoArguments) -> Result<(), Failure> {
-    change(&arguments.change, arguments.force, async |history| history.redo().await)
-}
-
-/// Restores a file, a directory or everything.
-pub(crate) fn restore(arguments: &RestoreArguments) -> Result<(), Failure> {
-    change(&arguments.change, false, async |history| {
-        let number = number(arguments.to, &history).await?;
-        history.restore(&arguments.path.clone().into(), number).await
-    })
-}
-
-/// Removes what entries contain.
-pub(crate) fn redact(arguments: &RedactArguments) -> Result<(), Failure> {
-    let (entry, backend) = run_until_interrupted(CLEANUP_TIME, async {
-        let (memory, history) = open_to_change(&arguments.change).await?;
-        let redacted = match arguments.all {
-            true => history.clear().await.map(|()| None),
-            false => history.redact(&arguments.entries).await.map(Some),
-        };
-        Ok((redacted.map_err(failure)?, memory.backend().clone()))
-    })?;
-    write_entries(arguments.change.history.json, entry.as_slice(), &[])?;
-    eprint_line(&format!(
-        "memory-tool: removed from the history. {} Present files are no history: edit or delete them. Snapshots, \
-         backups and kept versions of a bucket are not known here.",
-        backend.remains_of_removed()
-    ));
-    Ok(())
-}
-
 /// Makes a change, and prints its entry.
-fn change(
+pub(crate) fn change(
     arguments: &HistoryChangeArgument,
     force: bool,
     make: impl AsyncFnOnce(StoreHistory) -> Result<TakenBack, HistoryError>,
@@ -153,7 +102,7 @@ fn change(
     Ok(())
 }
 
-fn failure(error: HistoryError) -> Failure {
+pub(crate) fn failure(error: HistoryError) -> Failure {
     match error {
         HistoryError::Changed { .. } => {
             Failure::new(format!("{error}; --force replaces them, and keeps their contents"))
@@ -162,13 +111,13 @@ fn failure(error: HistoryError) -> Failure {
     }
 }
 
-async fn open_to_change(arguments: &HistoryChangeArgument) -> Result<(Memory, StoreHistory), Failure> {
+pub(crate) async fn open_to_change(arguments: &HistoryChangeArgument) -> Result<(Memory, StoreHistory), Failure> {
     let (memory, history) = open(&arguments.history, false).await?;
     Ok((memory, arguments.actor.iter().fold(history, |history, actor| history.by(actor.clone()))))
 }
 
 /// Opens a memory that exists.
-async fn open(arguments: &HistoryArgument, read_only: bool) -> Result<(Memory, StoreHistory), Failure> {
+pub(crate) async fn open(arguments: &HistoryArgument, read_only: bool) -> Result<(Memory, StoreHistory), Failure> {
     memory::refuse_temporary(&arguments.store.url)?;
     let mut options = arguments.store.options();
     (options.must_exist, options.read_only) = (true, read_only);
@@ -178,7 +127,7 @@ async fn open(arguments: &HistoryArgument, read_only: bool) -> Result<(Memory, S
     Ok((memory, history))
 }
 
-fn write_entries(as_json: bool, entries: &[Entry], differences: &[FileDiff]) -> Result<(), Failure> {
+pub(crate) fn write_entries(as_json: bool, entries: &[Entry], differences: &[FileDiff]) -> Result<(), Failure> {
     if as_json {
         for entry in entries {
             let differences = differences.iter().map(PrintedDiff::of).collect();

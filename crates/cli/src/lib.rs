@@ -1,51 +1,20 @@
 //! The program `memory-tool` as a function, which the packages for Python and Node.js call too. Programs in Rust use
 //! the crate `memory-tool` instead.
 
-mod append;
-mod arguments;
-mod cat;
+mod command_line;
 mod commands;
-mod completions;
-mod conformance;
-mod copy;
-mod diff;
-mod edit;
-mod encryption;
-mod escapes;
 mod exit_status;
-mod expire;
-mod export;
 mod failure;
 mod files;
-mod gc;
 mod history;
-mod import;
-mod interruption;
-mod keygen;
-mod ls;
-mod man;
-#[cfg(feature = "mcp")]
-mod mcp;
-mod memories;
 mod memory;
-mod migrate;
-mod mv;
+mod options;
 mod others;
-mod output;
-mod pager;
-mod policies;
-mod progress_line;
+mod places;
 mod protocol;
-mod rekey;
-mod rm;
-mod run;
-mod search;
-#[cfg(feature = "server")]
-mod serve;
-#[cfg(feature = "server")]
-mod token;
+mod terminal;
+mod tool_command;
 mod transfer;
-mod verify;
 mod warnings;
 
 use std::ffi::OsString;
@@ -53,7 +22,7 @@ use std::io;
 use std::process::Command;
 use std::sync::OnceLock;
 
-use crate::arguments::{Action, Arguments};
+use crate::command_line::Arguments;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 
@@ -68,7 +37,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>, started_by: Option<Vec
         STARTED_BY.get_or_init(|| words);
     }
     let outcome = match Arguments::of(arguments) {
-        Ok(Arguments { action }) => perform(action),
+        Ok(Arguments { action }) => action.run(),
         Err(status) => return status,
     };
     outcome.map_or_else(
@@ -92,47 +61,5 @@ fn this_program() -> io::Result<Command> {
             Ok(command)
         }
         None => std::env::current_exe().map(Command::new),
-    }
-}
-
-fn perform(action: Action) -> Result<ExitStatus, Failure> {
-    let done = |()| ExitStatus::Success;
-    match action {
-        Action::Run(arguments) => run::run(&arguments).map(done),
-        #[cfg(feature = "mcp")]
-        Action::Mcp(arguments) => mcp::run(&arguments),
-        #[cfg(feature = "server")]
-        Action::Serve(arguments) => serve::run(&arguments),
-        #[cfg(feature = "server")]
-        Action::Token(arguments) => token::run(&arguments).map(done),
-        Action::Conformance(arguments) => conformance::run(&arguments),
-        Action::Verify(arguments) => verify::run(&arguments),
-        Action::Gc(arguments) => gc::run(&arguments).map(done),
-        Action::Expire(arguments) => expire::run(&arguments),
-        Action::Keygen(arguments) => keygen::run(&arguments).map(done),
-        Action::Rekey(arguments) => rekey::run(&arguments),
-        Action::Copy(arguments) => copy::run(&arguments),
-        Action::Export(arguments) => export::run(&arguments),
-        Action::Import(arguments) => import::run(&arguments),
-        Action::Ls(arguments) => ls::run(&arguments),
-        Action::Cat(arguments) => cat::run(&arguments),
-        Action::Edit(arguments) => edit::run(&arguments),
-        Action::Append(arguments) => append::run(&arguments),
-        Action::Mv(arguments) => mv::run(&arguments),
-        Action::Rm(arguments) => rm::run(&arguments),
-        Action::Memories(arguments) => memories::list(&arguments),
-        Action::Forget(arguments) => memories::forget(&arguments),
-        Action::Migrate(arguments) => migrate::run(&arguments).map(done),
-        Action::Search(arguments) => search::run(&arguments),
-        Action::Log(arguments) => history::log(&arguments).map(done),
-        Action::Show(arguments) => history::show(&arguments).map(done),
-        Action::Diff(arguments) => diff::run(&arguments),
-        Action::Undo(arguments) => history::undo(&arguments).map(done),
-        Action::Redo(arguments) => history::redo(&arguments).map(done),
-        Action::Restore(arguments) => history::restore(&arguments).map(done),
-        Action::Redact(arguments) => history::redact(&arguments).map(done),
-        Action::Completions(arguments) => completions::run(&arguments),
-        Action::Man(arguments) => man::run(&arguments).map(done),
-        Action::Command(command) => commands::run(command),
     }
 }

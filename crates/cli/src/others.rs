@@ -11,8 +11,8 @@ use memory_tool::store::{ReadOptions, StorePath};
 use memory_tool::{Backend, Memory, Store, StoreUrl};
 use serde::Serialize;
 
-use crate::escapes::on_one_line;
 use crate::failure::{Context as _, Failure, eprint_line};
+use crate::terminal::escapes::on_one_line;
 
 const MEMORIES: [&str; 2] = ["memory", "memories"];
 

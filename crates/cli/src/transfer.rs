@@ -7,17 +7,16 @@ use memory_tool::store::StorePath;
 use memory_tool::transfer::{FileProblem, TransferProgress, WriteReport};
 use memory_tool::{Memory, MemoryOptions, StoreUrl};
 
-use crate::arguments::ExistingArgument;
-use crate::arguments::values::{Point, WritingArgument};
-use crate::escapes::on_one_line;
 use crate::failure::{Context as _, Failure, eprint_line};
-use crate::history;
-use crate::memories::Place;
-use crate::memory;
+use crate::options::ExistingArgument;
+use crate::options::policies::Policies;
+use crate::options::values::{Point, WritingArgument};
 use crate::others::report_others;
-use crate::output::count;
-use crate::policies::Policies;
-use crate::progress_line::ProgressLine;
+use crate::places::Place;
+use crate::terminal::escapes::on_one_line;
+use crate::terminal::output::count;
+use crate::terminal::progress_line::ProgressLine;
+use crate::{history, memory};
 
 /// The name of standard input and output.
 pub(crate) const STANDARD_STREAM: &str = "-";

@@ -6,8 +6,8 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use crate::escapes::on_one_line;
 use crate::failure::eprint_line;
+use crate::terminal::escapes::on_one_line;
 
 /// Starts to print the warnings, unless a log was started, which contains them.
 pub(crate) fn print_warnings() {

@@ -1,0 +1,197 @@
+//! [`Arguments`]: the command line, and its help.
+//!
+//! `-h` prints the first paragraph of a doc comment, in one line. `--help` prints all paragraphs.
+
+#[cfg(test)]
+mod documented;
+mod pages;
+mod usage_error;
+
+use std::ffi::OsString;
+
+use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser};
+
+use crate::commands::{self, Action};
+
+/// The name of the program.
+pub(crate) const NAME: &str = "memory-tool";
+
+/// The command line.
+#[derive(Debug, Parser)]
+#[command(name = NAME, version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) action: Action,
+}
+
+impl Arguments {
+    /// Parses a command line. If it is wrong or asks for help, prints that and returns the exit status.
+    pub(crate) fn of(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, u8> {
+        let mut command = command();
+        let words: Vec<_> = arguments.into_iter().collect();
+        let matches = command.try_get_matches_from_mut(&words);
+        let parsed = matches.and_then(|mut matches| Self::from_arg_matches_mut(&mut matches));
+        parsed.map_err(|error| {
+            let error = usage_error::prepare(error, &mut command, &words);
+            drop(error.print()); // a closed output is not an error
+            u8::try_from(error.exit_code()).unwrap_or(1)
+        })
+    }
+}
+
+/// The definition of the command line, with its pages.
+pub(crate) fn command() -> Command {
+    // A key without a store would be ignored.
+    let program = Arguments::command()
+        .mut_subcommand("conformance", |command| command.mut_group("key", |group| group.requires("store")));
+    #[cfg(feature = "server")]
+    let program = program.mut_subcommand("serve", commands::serve::configured_by_file);
+    pages::with_pages(program).mut_subcommands(|command| {
+        let is_for_operators = commands::is_for_operators(command.get_name());
+        command.mut_args(|argument| {
+            let is_of_store = matches!(argument.get_help_heading(), Some("Encryption" | "Policies"));
+            argument.hide_short_help(is_of_store && !is_for_operators)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::time::Duration;
+
+    use clap::error::ErrorKind;
+    use clap::{Arg, Args as _};
+
+    use super::*;
+    use crate::options::encryption::{Encryption, SourceEncryption};
+    use crate::options::policies::Policies;
+
+    /// The subcommands after `build`.
+    fn subcommands() -> Vec<Command> {
+        let mut command = command();
+        command.build();
+        command.get_subcommands().filter(|command| command.get_name() != "help").cloned().collect()
+    }
+
+    #[test]
+    fn the_interval_of_collections_is_an_option_of_the_store() {
+        let parse = |given: &[&str]| {
+            let words = ["memory-tool", "run", "--store", "in-process:"].into_iter().chain(given.iter().copied());
+            let Action::RunArguments(arguments) = Arguments::try_parse_from(words)?.action else {
+                panic!("it is `run`")
+            };
+            Ok::<_, clap::Error>(arguments.options().gc_every)
+        };
+        assert_eq!(parse(&["--gc-every", "24h"]).unwrap(), Some(Duration::from_secs(24 * 60 * 60)));
+        assert_eq!(parse(&[]).unwrap(), None);
+        for given in ["0s", "59s", "soon"] {
+            assert!(parse(&["--gc-every", given]).unwrap_err().to_string().contains("expected"), "{given}");
+        }
+    }
+
+    fn ids(command: &Command) -> Vec<clap::Id> {
+        command.get_arguments().map(|argument| argument.get_id().clone()).collect()
+    }
+
+    #[test]
+    fn the_definition_is_valid() {
+        command().debug_assert();
+    }
+
+    /// clap lists an argument under the last heading before it.
+    #[test]
+    fn every_argument_is_listed_under_the_heading_of_its_own_group() {
+        let groups = [
+            ("Encryption", ids(&Encryption::augment_args(Command::new("")))),
+            ("Encryption of SRC", ids(&SourceEncryption::augment_args(Command::new("")))),
+            ("Policies", ids(&Policies::augment_args(Command::new("")))),
+            ("Store", vec!["store".into(), "timeout".into()]),
+        ];
+        for command in subcommands() {
+            let own = ids(&command);
+            // Some options of `expire` have the names of policies.
+            let groups = groups.iter().filter(|(_, group)| group.iter().all(|id| own.contains(id)));
+            for argument in command.get_arguments() {
+                // `conformance` and `copy` have a different `store`.
+                let is_of_store = ["store", "timeout"].iter().any(|id| argument.get_id() == id);
+                let is_own = is_of_store && ["conformance", "copy"].contains(&command.get_name());
+                let group = groups.clone().find(|(_, group)| !is_own && group.contains(argument.get_id()));
+                let (expected, found) = (group.map(|(heading, _)| *heading), argument.get_help_heading());
+                assert_eq!(found, expected, "{} {}", command.get_name(), argument.get_id());
+            }
+        }
+    }
+
+    #[test]
+    fn the_environment_variable_applies_to_each_command_with_one_store() {
+        for command in subcommands() {
+            let store = command.get_arguments().find(|argument| argument.get_id() == "store");
+            let variable = store.and_then(Arg::get_env);
+            let expected = match command.get_name() {
+                "completions" | "conformance" | "copy" | "keygen" | "man" | "token" => None,
+                _ => Some(OsStr::new("MEMORY_TOOL_STORE")),
+            };
+            assert_eq!(variable, expected, "{}", command.get_name());
+            assert!(variable.is_none() || store.is_some_and(Arg::is_hide_env_values_set), "{}", command.get_name());
+        }
+    }
+
+    #[test]
+    fn the_old_path_comes_before_the_new_one() {
+        let mut command = command();
+        let rename = command.find_subcommand_mut("rename").unwrap();
+        let help = rename.render_long_help().to_string();
+        let (usage, arguments) = help.split_once("Arguments:").unwrap();
+        for text in [usage, arguments.split_once("Options:").unwrap().0] {
+            assert!(text.find("<OLD_PATH>").unwrap() < text.find("<NEW_PATH>").unwrap(), "{help}");
+        }
+    }
+
+    #[test]
+    fn each_example_is_a_valid_command_line() {
+        let mut command = command();
+        command.build();
+        let root = command.clone();
+        for command in command.get_subcommands().chain([&root]).filter(|command| command.get_name() != "help") {
+            let help = command.get_after_help().expect("every command has examples").to_string();
+            let examples = help.strip_prefix("Examples:\n").unwrap().replace("\\\n", " ");
+            let mut of_this_command = 0;
+            for words in examples.lines().flat_map(|line| line.split(" | ")).map(words) {
+                if words[0] != NAME {
+                    continue;
+                }
+                of_this_command += usize::from(command.get_name() == NAME || words[1] == command.get_name());
+                if let Err(error) = Arguments::try_parse_from(&words) {
+                    assert_eq!(error.kind(), ErrorKind::DisplayHelp, "{words:?}: {error}");
+                }
+            }
+            assert_ne!(of_this_command, 0, "{}", command.get_name());
+        }
+    }
+
+    /// The words of a simple command, without its redirections.
+    fn words(line: &str) -> Vec<String> {
+        let line = line.split(['<', '>']).next().unwrap();
+        let (mut words, mut quote, mut is_in_word) = (Vec::<String>::new(), None, false);
+        for character in line.chars() {
+            match quote {
+                Some(open) if character == open => quote = None,
+                None if character.is_whitespace() => is_in_word = false,
+                _ => {
+                    if !is_in_word {
+                        words.push(String::new());
+                        is_in_word = true;
+                    }
+                    if quote.is_none() && matches!(character, '"' | '\'') {
+                        quote = Some(character);
+                    } else {
+                        words.last_mut().unwrap().push(character);
+                    }
+                }
+            }
+        }
+        assert_eq!(quote, None, "{line}");
+        words
+    }
+}

@@ -1,0 +1,164 @@
+//! `memory-tool edit`: changes a file in the editor of a person.
+
+mod draft;
+mod editor;
+
+use clap::{Args, ValueHint};
+use memory_tool::history::FileDiff;
+use memory_tool::store::{Precondition, StoredFile};
+use memory_tool::{Memory, MemoryPath, Node, Store as _, StoreError};
+
+use crate::commands::diff::diff_text;
+use crate::commands::edit::draft::Draft;
+use crate::commands::edit::editor::Editor;
+use crate::commands::run::start_runtime;
+use crate::exit_status::ExitStatus;
+use crate::failure::{Context as _, Failure};
+use crate::files::{self, Stop, can_ask, eprint, open, question};
+use crate::options::MemoryArgument;
+use crate::options::values::memory_path;
+use crate::terminal::interruption::{CLEANUP_TIME, Interruption};
+use crate::terminal::output::write_report;
+use crate::terminal::pager::Pager;
+
+#[derive(Args, Debug)]
+pub(crate) struct EditArguments {
+    /// The file to edit, which is created if it does not exist
+    #[arg(value_parser = memory_path, value_hint = ValueHint::Other)]
+    pub(crate) path: MemoryPath,
+
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgument,
+}
+
+/// Lets a person edit the file, and writes it unless it was changed at the same time.
+pub(crate) fn run(arguments: &EditArguments) -> Result<ExitStatus, Failure> {
+    let runtime = start_runtime()?;
+    let ended = runtime.block_on(edit(arguments)).or_else(Stop::report);
+    runtime.shutdown_timeout(CLEANUP_TIME);
+    ended
+}
+
+async fn edit(arguments: &EditArguments) -> Result<ExitStatus, Stop> {
+    let (path, editor) = (&arguments.path, Editor::of_environment()?);
+    let begin = async {
+        let memory = open(&arguments.memory, false).await?;
+        let base = read(&memory, path).await?;
+        Ok::<_, Stop>((memory, base))
+    };
+    let (memory, base) = until_interrupted(begin).await?;
+    files::text(path, text(&base).to_vec())?;
+    let mut draft = Draft::create(path, text(&base))?;
+    let ended = edit_and_save(&memory, arguments, base, &editor, &mut draft).await;
+    if let Err(stop) = ended {
+        let reported = stop.report();
+        keep_changed(&mut draft);
+        return Ok(reported?);
+    }
+    ended
+}
+
+/// The person edits until the text is saved, or an error ends that.
+async fn edit_and_save(
+    memory: &Memory,
+    arguments: &EditArguments,
+    mut base: Option<StoredFile>,
+    editor: &Editor,
+    draft: &mut Draft,
+) -> Result<ExitStatus, Stop> {
+    loop {
+        editor.edit(draft.file()).await?;
+        match until_interrupted(save(memory, arguments, &mut base, draft)).await? {
+            Next::End => return Ok(ExitStatus::Success),
+            Next::EditTheirs => {
+                keep_changed(draft);
+                *draft = Draft::create(&arguments.path, text(&base))?;
+            }
+        }
+    }
+}
+
+enum Next {
+    End,
+    EditTheirs,
+}
+
+/// Writes the draft in place of `base`, or lets the person choose if the file was changed at the same time.
+async fn save(
+    memory: &Memory,
+    arguments: &EditArguments,
+    base: &mut Option<StoredFile>,
+    draft: &Draft,
+) -> Result<Next, Stop> {
+    let path = &arguments.path;
+    let Some(mine) = draft.changed()? else {
+        eprint(&format!("{path} is unchanged"));
+        return Ok(Next::End);
+    };
+    files::text(path, mine.clone())?;
+    loop {
+        let precondition =
+            base.as_ref().map_or(Precondition::Absent, |base| Precondition::Version(base.version.clone()));
+        let batch = files::batch(&arguments.memory, "edit").require(path, precondition).write(path, mine.clone());
+        match memory.store().apply(batch).await {
+            Ok(()) => break,
+            Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        *base = read(memory, path).await?;
+        if base.as_ref().is_some_and(|theirs| theirs.content == mine) {
+            break;
+        }
+        if !can_ask() {
+            return Err(Stop::Wrong(format!("{path} was changed at the same time, so your text was not saved")));
+        }
+        let change = if base.is_some() { "changed" } else { "removed" };
+        let asked =
+            format!("{path} was {change} at the same time: [d]iff, [o]verwrite, [e]dit theirs, [k]eep my text? ");
+        loop {
+            match question(&asked).await?.get(..1) {
+                Some("d") => show_difference(path, base.as_ref(), &mine)?,
+                Some("o") => break,
+                Some("e") => return Ok(Next::EditTheirs),
+                Some("k") | None => return Err(Stop::Wrong("nothing was saved".to_owned())),
+                Some(_) => {}
+            }
+        }
+    }
+    write_report(false, &(), || format!("saved {path}"))?;
+    Ok(Next::End)
+}
+
+fn show_difference(path: &MemoryPath, theirs: Option<&StoredFile>, mine: &[u8]) -> Result<(), Failure> {
+    let theirs = theirs.map(|theirs| theirs.content.clone());
+    let pager = Pager::start();
+    let text = diff_text(pager.colors, &FileDiff::new(path.clone(), theirs, Some(mine.to_vec())));
+    pager.write(&text)
+}
+
+/// Keeps the text of the person, and names the file.
+fn keep_changed(draft: &mut Draft) {
+    match draft.keep_changed() {
+        Ok(Some(kept)) => eprint(&format!("your text is in {kept}")),
+        Ok(None) => {}
+        Err(failure) => crate::failure::eprint_error(&failure),
+    }
+}
+
+/// The file, or `None` if it does not exist.
+async fn read(memory: &Memory, path: &MemoryPath) -> Result<Option<StoredFile>, Stop> {
+    match files::read(memory, path, "edit").await? {
+        Node::Directory(_) => Err(StoreError::NotAFile { path: path.clone().into() }.into()),
+        node => Ok(node.into_file()),
+    }
+}
+
+fn text(file: &Option<StoredFile>) -> &[u8] {
+    file.as_ref().map_or(&[], |file| &file.content)
+}
+
+/// A signal before this, such as Ctrl-C during the editor, has no effect.
+async fn until_interrupted<T>(work: impl Future<Output = Result<T, Stop>>) -> Result<T, Stop> {
+    let mut interruption = Interruption::listen().context("cannot start")?;
+    interruption.or(work).await.unwrap_or_else(|status| Err(Failure::Interrupted { status }.into()))
+}

@@ -1,0 +1,79 @@
+//! `memory-tool forget`: removes a memory with its history.
+
+use std::io;
+
+use clap::Args;
+use memory_tool::MemoryOptions;
+
+use crate::exit_status::ExitStatus;
+use crate::failure::{Context as _, Failure};
+use crate::files::{can_ask, eprint, question};
+use crate::memory;
+use crate::options::StoreArgument;
+use crate::places::{Found, Place, find};
+use crate::terminal::escapes::on_one_line;
+use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
+use crate::terminal::output::{count, write_line};
+
+#[derive(Args, Debug)]
+pub(crate) struct ForgetArguments {
+    /// The name of the memory or tenant, as `memory-tool memories` lists it
+    pub(crate) name: String,
+
+    /// Do not ask
+    #[arg(long)]
+    pub(crate) yes: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+}
+
+/// Removes a memory with its history and records, and reports possible remains.
+pub(crate) fn run(arguments: &ForgetArguments) -> Result<ExitStatus, Failure> {
+    if !(arguments.yes || can_ask()) {
+        return Err(Failure::new("--yes is required, because nobody can answer a question"));
+    }
+    run_until_interrupted(CLEANUP_TIME, async {
+        let mut options = arguments.store.options();
+        let Found { place, files } = named(arguments, &options).await?;
+        let files =
+            files.map_or_else(|| "an unknown number of files".to_owned(), |files| count(files.len() as u64, "file"));
+        let what = on_one_line(&format!("{place} with {files}")).to_string();
+        let asked = format!("forget {what} and its history? [y/N] ");
+        if !(arguments.yes || matches!(question(&asked).await?.as_str(), "y" | "yes")) {
+            eprint("nothing was removed");
+            return Ok(ExitStatus::Problem);
+        }
+        (options.must_exist, options.scope) = (true, place.scope);
+        let memory = memory::open(&place.url, &options).await?;
+        memory.forget().await.context("cannot remove the memory")?;
+        let text = format!("removed {what}, its history and its records");
+        write_line(&mut io::stdout().lock(), text.into_bytes())?;
+        eprint(&format!(
+            "{} Audit logs, exports, snapshots and backups are not known here.",
+            memory.backend().remains_of_removed()
+        ));
+        Ok(ExitStatus::Success)
+    })
+}
+
+/// The only memory with the name. The name may have the form of the list.
+async fn named(arguments: &ForgetArguments, options: &MemoryOptions) -> Result<Found, Failure> {
+    let found = find(&arguments.store.url, options).await?;
+    let is_named = |place: &Place| [place.name(), place.to_string()].contains(&arguments.name);
+    let mut named: Vec<_> = found.into_iter().filter(|found| is_named(&found.place)).collect();
+    match (named.pop(), named.as_slice()) {
+        (Some(found), []) => Ok(found),
+        (Some(found), others) => {
+            let places: Vec<_> = others.iter().chain([&found]).map(|found| found.place.to_string()).collect();
+            Err(Failure::new(format!(
+                "several memories have this name; write one of them as it is listed: {}",
+                places.join(", ")
+            )))
+        }
+        (None, _) => Err(Failure::new(format!(
+            "there is no memory of this name in {}; `memory-tool memories` lists them",
+            arguments.store.url
+        ))),
+    }
+}

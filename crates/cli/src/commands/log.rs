@@ -1,0 +1,48 @@
+//! `memory-tool log`: lists entries of the history.
+
+use std::num::NonZeroUsize;
+
+use clap::{Args, ValueHint};
+use memory_tool::MemoryPath;
+use memory_tool::history::LogFilter;
+
+use crate::failure::{Context as _, Failure};
+use crate::history::{ByArgument, HistoryArgument, READING, open, write_entries};
+use crate::options::values::memory_path;
+use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
+
+#[derive(Args, Debug)]
+pub(crate) struct LogArguments {
+    /// List only changes of this file or directory, through its renames
+    #[arg(value_parser = memory_path, value_hint = ValueHint::Other)]
+    pub(crate) path: Option<MemoryPath>,
+
+    /// List at most N entries
+    #[arg(short = 'n', long, value_name = "N")]
+    pub(crate) limit: Option<NonZeroUsize>,
+
+    /// List only entries before number N
+    #[arg(long, value_name = "N")]
+    pub(crate) before: Option<u64>,
+
+    #[command(flatten)]
+    pub(crate) by: ByArgument,
+
+    #[command(flatten)]
+    pub(crate) history: HistoryArgument,
+}
+
+/// Lists entries.
+pub(crate) fn run(arguments: &LogArguments) -> Result<(), Failure> {
+    let entries = run_until_interrupted(CLEANUP_TIME, async {
+        let (_memory, history) = open(&arguments.history, true).await?;
+        let mut filter = LogFilter::new();
+        filter = arguments.path.iter().fold(filter, |filter, path| filter.path(path.clone().into()));
+        filter = arguments.by.actor.iter().fold(filter, LogFilter::actor);
+        filter = arguments.by.command.iter().fold(filter, LogFilter::command);
+        filter = arguments.limit.iter().fold(filter, |filter, limit| filter.limit(limit.get()));
+        filter = arguments.before.iter().fold(filter, |filter, before| filter.before(*before));
+        history.entries(&filter).await.context(READING)
+    })?;
+    write_entries(arguments.history.json, &entries, &[])
+}

@@ -1,0 +1,80 @@
+//! `memory-tool rekey`: re-encrypts a store with a new key.
+
+use clap::Args;
+use memory_tool::encrypted::{RekeyProgress, RekeyReport};
+use serde::Serialize;
+
+use crate::exit_status::ExitStatus;
+use crate::failure::{Context as _, Failure};
+use crate::memory;
+use crate::options::StoreArgument;
+use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
+use crate::terminal::output::{count, write_report};
+use crate::terminal::progress_line::ProgressLine;
+
+#[derive(Args, Debug)]
+pub(crate) struct RekeyArguments {
+    /// Print the report as JSON
+    ///
+    /// Its fields are rewritten, damaged, no_longer_needed and still_needed.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+}
+
+/// Re-encrypts, and prints the report.
+pub(crate) fn run(arguments: &RekeyArguments) -> Result<ExitStatus, Failure> {
+    let report = run_until_interrupted(CLEANUP_TIME, rekey(arguments))?;
+    let [no_longer_needed, still_needed] = [report.no_longer_needed, report.still_needed].map(names);
+    let printed =
+        PrintedReport { rewritten: report.rewritten, damaged: names(report.damaged), no_longer_needed, still_needed };
+    write_report(arguments.json, &printed, || printed.to_text())?;
+    Ok(ExitStatus::of(printed.damaged.is_empty() && printed.still_needed.is_empty()))
+}
+
+async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
+    let url = &arguments.store.url;
+    if !arguments.store.encryption.is_on() {
+        return Err(no_key());
+    }
+    memory::refuse_temporary(url)?;
+    let mut options = arguments.store.options();
+    options.must_exist = true;
+    let memory = memory::open(url, &options).await?;
+    let store = memory.encrypted().ok_or_else(no_key)?;
+    let mut line = ProgressLine::of_standard_error();
+    let show = |progress: RekeyProgress| {
+        if let Some(line) = &mut line {
+            line.show_files(progress.done as u64, Some(progress.total as u64));
+        }
+    };
+    store.rekey(show).await.context("cannot re-encrypt the store")
+}
+
+fn no_key() -> Failure {
+    Failure::new("no key; add --key-file, --key-env or --passphrase-file")
+}
+
+#[derive(Debug, Serialize)]
+struct PrintedReport {
+    rewritten: usize,
+    damaged: Vec<String>,
+    no_longer_needed: Vec<String>,
+    still_needed: Vec<String>,
+}
+
+fn names(items: Vec<impl ToString>) -> Vec<String> {
+    items.iter().map(ToString::to_string).collect()
+}
+
+impl PrintedReport {
+    fn to_text(&self) -> String {
+        let mut lines = vec![format!("re-encrypted {}", count(self.rewritten as u64, "file"))];
+        lines.extend(self.damaged.iter().map(|path| format!("{path} is damaged and was left untouched")));
+        lines.extend(self.still_needed.iter().map(|key| format!("the old key {key} is still needed")));
+        lines.extend(self.no_longer_needed.iter().map(|key| format!("the old key {key} is no longer needed")));
+        lines.join("\n")
+    }
+}

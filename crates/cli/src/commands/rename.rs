@@ -1,0 +1,36 @@
+//! `memory-tool rename`: the command `rename` of the tool, for people.
+
+use clap::{Args, ValueHint};
+use serde_json::{Value, json};
+
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::tool_command::{self, SharedArguments, ToolCommand, full};
+
+#[derive(Args, Debug)]
+pub(crate) struct RenameArguments {
+    /// The file or directory to rename
+    #[arg(value_hint = ValueHint::Other)]
+    pub(crate) old_path: String,
+
+    /// The new path, which must not exist
+    #[arg(value_hint = ValueHint::Other)]
+    pub(crate) new_path: String,
+
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
+}
+
+impl ToolCommand for RenameArguments {
+    fn shared(&self) -> &SharedArguments {
+        &self.shared
+    }
+
+    fn input(&self) -> Result<Value, Failure> {
+        Ok(json!({"command": "rename", "old_path": full(&self.old_path), "new_path": full(&self.new_path)}))
+    }
+}
+
+pub(crate) fn run(arguments: &RenameArguments) -> Result<ExitStatus, Failure> {
+    tool_command::run(arguments)
+}

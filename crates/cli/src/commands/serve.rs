@@ -1,0 +1,184 @@
+//! `memory-tool serve`: the memories of a store over HTTP.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, Command, ValueHint};
+use memory_tool::{LogDetail, OpenOptions};
+use memory_tool_server::{Server, ServerOptions, TokenFile};
+use metrics_exporter_prometheus::PrometheusBuilder;
+use tokio::time::sleep;
+
+use crate::commands::run::RunArguments;
+use crate::exit_status::ExitStatus;
+use crate::failure::{Context as _, Failure, eprint_line};
+use crate::memory;
+use crate::options::STORE_VARIABLE;
+use crate::options::values::{Age, host_path};
+use crate::terminal::interruption::Interruption;
+use crate::terminal::output::write_line;
+
+#[derive(Args, Debug)]
+pub(crate) struct ServeArguments {
+    /// Serve HTTP at ADDRESS [default: 127.0.0.1:8809]
+    ///
+    /// ADDRESS is an address and port, or unix:PATH for a Unix socket. Port 0 selects a free port, which is printed to
+    /// standard error.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) listen: Option<memory_tool_server::Listen>,
+
+    /// Accept the tokens in FILE, which `memory-tool token` writes
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = host_path())]
+    #[arg(required_unless_present = "config")]
+    pub(crate) tokens: Option<PathBuf>,
+
+    /// Accept HOST in the header `Host`; may be repeated
+    ///
+    /// Without this option, only the address of --listen and the names of this machine are accepted: localhost,
+    /// 127.0.0.1 and ::1. HOST may end with a port. Web pages of the same hosts are accepted, and no others.
+    #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) allow_host: Vec<String>,
+
+    /// Do not start histories
+    #[arg(long, conflicts_with = "history")]
+    pub(crate) no_history: bool,
+
+    /// Offer the six commands as separate tools at /mcp
+    #[cfg(feature = "mcp")]
+    #[arg(long)]
+    pub(crate) separate_tools: bool,
+
+    /// Read all settings from FILE in TOML, in place of other options
+    ///
+    /// It also sets TLS, proxies and limits. `memory-tool serve --help` shows an example.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = host_path())]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Check the settings, the tokens and the store, and exit
+    #[arg(long)]
+    pub(crate) check: bool,
+
+    #[command(flatten)]
+    pub(crate) serving: RunArguments,
+}
+
+/// Lets `--config` replace the other options of `serve`.
+pub(crate) fn configured_by_file(serve: Command) -> Command {
+    let is_other = |argument: &&clap::Arg| !["config", "check", "help", "store"].contains(&argument.get_id().as_str());
+    let mut others: Vec<_> = serve.get_arguments().filter(is_other).map(|other| other.get_id().clone()).collect();
+    if std::env::var_os(STORE_VARIABLE).is_none() {
+        others.push("store".into());
+    }
+    serve.mut_arg("config", |config| config.conflicts_with_all(others)).mut_arg("store", |store| {
+        let store = store.required(false).required_unless_present("config");
+        store.default_value_if("config", clap::builder::ArgPredicate::IsPresent, "in-process:") // not used
+    })
+}
+
+/// The buckets of durations in seconds.
+const BUCKETS: [f64; 6] = [0.0001, 0.001, 0.01, 0.1, 1.0, 10.0];
+
+const UPKEEP: Duration = Duration::from_secs(60);
+
+/// The open files of a memory, which are fewer most of the time, and of the log, the tokens and the runtime.
+#[cfg(unix)]
+const FILES_OF_MEMORY: usize = 8;
+#[cfg(unix)]
+const OTHER_FILES: usize = 64;
+
+/// Serves the memories until a signal arrives.
+pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
+    let options = options(arguments)?;
+    memory::refuse_temporary(&options.store)?;
+    options.memory.check().map_err(memory::failed_options)?;
+    allow_files(&options)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("cannot start")?;
+    let ended = runtime.block_on(async { if arguments.check { check(&options).await } else { serve(options).await } });
+    runtime.shutdown_background();
+    ended
+}
+
+fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
+    if let Some(file) = &arguments.config {
+        let text = fs::read_to_string(file).context(format!("cannot read {}", file.display()))?;
+        return ServerOptions::from_toml(&text).context(format!("invalid settings in {}", file.display()));
+    }
+    // Required without a file.
+    let tokens = arguments.tokens.as_deref().unwrap_or(Path::new(""));
+    let mut options = ServerOptions::new(arguments.serving.memory.store.url.clone(), tokens);
+    options.memory = arguments.serving.options();
+    options.listen = arguments.listen.clone().unwrap_or_default();
+    options.allow_hosts.clone_from(&arguments.allow_host);
+    options.history = !arguments.no_history;
+    #[cfg(feature = "mcp")]
+    {
+        options.separate_tools = arguments.separate_tools;
+    }
+    Ok(options)
+}
+
+async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
+    let ServerOptions { tokens, store, .. } = options;
+    TokenFile::new(tokens).entries().context(format!("cannot read {}", tokens.display()))?;
+    if let Some(tls) = &options.tls {
+        tls.check().context("cannot use the certificate")?;
+    }
+    match store.memories(OpenOptions::new()).await {
+        Err(error) if !error.is_not_found() => return Err(memory::failure(error)),
+        _ => {}
+    }
+    if let Some(idle) = options.memory.expire_after {
+        let text = format!("files expire after {} without use", Age(idle).in_words());
+        write_line(&mut io::stdout().lock(), text.into_bytes())?;
+    }
+    Ok(ExitStatus::Success)
+}
+
+async fn serve(mut options: ServerOptions) -> Result<ExitStatus, Failure> {
+    memory::start_log(options.memory.log);
+    // Without a log, the events of commands are only counted.
+    options.memory.log.get_or_insert(LogDetail::Commands);
+    let recorder = PrometheusBuilder::new().set_buckets(&BUCKETS).and_then(PrometheusBuilder::install_recorder);
+    let recorder = recorder.context("cannot start")?;
+    let upkeep = recorder.clone();
+    // Durations stay in memory until it.
+    tokio::spawn(async move {
+        loop {
+            sleep(UPKEEP).await;
+            upkeep.run_upkeep();
+        }
+    });
+    let mut interruption = Interruption::listen().context("cannot start")?;
+    let address = options.listen.to_string();
+    let server = Server::listen_with_metrics(options, move || recorder.render()).await;
+    let server = server.context(format!("cannot serve at {address}"))?;
+    eprint_line(&format!("memory-tool: listening on {}", server.url()));
+    let mut status = 0;
+    server.serve(async { status = interruption.status().await }).await;
+    Ok(ExitStatus::Interrupted { status })
+}
+
+/// Raises the limit of open files, which is often 1,024, for connections and memories.
+#[cfg(unix)]
+fn allow_files(options: &ServerOptions) -> Result<(), Failure> {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+    let of_memories = options.max_open_memories.saturating_mul(FILES_OF_MEMORY);
+    let files = options.limits.connections.saturating_add(of_memories).saturating_add(OTHER_FILES) as u64;
+    let read = getrlimit(Resource::RLIMIT_NOFILE);
+    let (limit, most) = read.map_err(std::io::Error::from).context("cannot read the limit of open files")?;
+    if limit >= files {
+        return Ok(());
+    }
+    setrlimit(Resource::RLIMIT_NOFILE, files, most).map_err(|_| {
+        let message = format!("the limit of open files is {most}, but the server needs {files}");
+        Failure::new(format!("{message}: raise the hard limit, for example with `ulimit -n {files}`"))
+    })
+}
+
+#[cfg(not(unix))]
+fn allow_files(_: &ServerOptions) -> Result<(), Failure> {
+    Ok(())
+}

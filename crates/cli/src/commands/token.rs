@@ -1,0 +1,145 @@
+//! `memory-tool token`: the tokens of `memory-tool serve`.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{ArgGroup, Args, Subcommand, ValueHint};
+use memory_tool::Actor;
+use memory_tool_server::{Grant, Right, TokenEntry, TokenFile};
+
+use crate::failure::{Context as _, Failure};
+use crate::options::values::{Age, by_name, host_path};
+use crate::terminal::output::{to_json, write_line, write_text};
+
+#[derive(Args, Debug)]
+pub(crate) struct TokenArguments {
+    #[command(subcommand)]
+    pub(crate) action: TokenAction,
+}
+
+/// The subcommands of `token`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenAction {
+    /// Create a token and print it
+    New(NewTokenArguments),
+    /// Print all tokens without their secrets, one JSON value per line
+    List(TokensArgument),
+    /// Revoke a token
+    Revoke(RevokeArguments),
+}
+
+/// The file of the tokens.
+#[derive(Args, Debug)]
+pub(crate) struct TokensArgument {
+    /// The file of the tokens
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = host_path())]
+    pub(crate) tokens: PathBuf,
+}
+
+/// The arguments of `token new`.
+#[derive(Args, Debug)]
+#[command(group = ArgGroup::new("reached").args(["admin", "memory", "memory_prefix", "all_memories"])
+    .required(true).multiple(true))]
+pub(crate) struct NewTokenArguments {
+    #[command(flatten)]
+    pub(crate) file: TokensArgument,
+
+    /// The name of the user or agent in histories and audit logs
+    #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name)]
+    pub(crate) actor: Actor,
+
+    /// Allow everything in all memories
+    #[arg(long, conflicts_with_all = ["memory", "memory_prefix", "all_memories", "right"])]
+    pub(crate) admin: bool,
+
+    /// Reach the memory NAME; may be repeated
+    #[arg(long, value_name = "NAME", value_parser = memory_tool::store::MemoryName::parse)]
+    pub(crate) memory: Vec<memory_tool::store::MemoryName>,
+
+    /// Reach all memories whose names start with TEXT; may be repeated
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) memory_prefix: Vec<String>,
+
+    /// Reach all memories
+    #[arg(long)]
+    pub(crate) all_memories: bool,
+
+    /// Give a right: tool, read, write or admin; may be repeated
+    #[arg(long, value_name = "RIGHT", value_parser = by_name::<memory_tool_server::Right>)]
+    #[arg(required_unless_present = "admin")]
+    pub(crate) right: Vec<memory_tool_server::Right>,
+
+    /// End the token after AGE, such as 90d
+    #[arg(long, value_name = "AGE")]
+    pub(crate) expires_in: Option<Age>,
+
+    /// Create a memory that the token reaches with its first command
+    #[arg(long)]
+    pub(crate) create: bool,
+}
+
+/// The arguments of `token revoke`.
+#[derive(Args, Debug)]
+pub(crate) struct RevokeArguments {
+    #[command(flatten)]
+    pub(crate) file: TokensArgument,
+
+    /// The id, as `memory-tool token list` prints it
+    #[arg(value_name = "ID")]
+    pub(crate) id: String,
+}
+
+pub(crate) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
+    match &arguments.action {
+        TokenAction::New(new) => create(new),
+        TokenAction::List(given) => list(&given.tokens),
+        TokenAction::Revoke(given) => {
+            let found = TokenFile::new(&given.file.tokens).revoke(&given.id);
+            if found.context(cannot("change", &given.file.tokens))? {
+                Ok(())
+            } else {
+                Err(Failure::new(format!("there is no token {:?}", given.id)))
+            }
+        }
+    }
+}
+
+fn create(new: &NewTokenArguments) -> Result<(), Failure> {
+    let (grants, rights) = if new.admin {
+        (vec![Grant::All], Right::ALL.to_vec())
+    } else {
+        let names = new.memory.iter().cloned().map(Grant::Name);
+        let prefixes = new.memory_prefix.iter().cloned().map(Grant::Prefix);
+        let all = new.all_memories.then_some(Grant::All);
+        (names.chain(prefixes).chain(all).collect(), new.right.clone())
+    };
+    let made = TokenEntry::generate(new.actor.clone(), grants, rights);
+    let (mut entry, secret) = made.context("cannot create a token")?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    entry.expires = new.expires_in.map(|age| now.saturating_add(age.0).as_secs());
+    entry.create = new.create || new.admin;
+    let id = entry.id.clone();
+    TokenFile::new(&new.file.tokens).add(entry).context(cannot("change", &new.file.tokens))?;
+    write_text(&mut io::stdout().lock(), format!("id: {id}\n{secret}\n").as_bytes()).map(drop)
+}
+
+fn list(file: &Path) -> Result<(), Failure> {
+    for entry in TokenFile::new(file).entries().context(cannot("read", file))? {
+        let shown = serde_json::json!({
+            "id": entry.id,
+            "actor": entry.actor.name(),
+            "memories": entry.memories,
+            "rights": entry.rights,
+            "expires": entry.expires,
+            "create": entry.create,
+        });
+        write_line(&mut io::stdout().lock(), to_json(&io::stdout(), &shown)?)?;
+    }
+    Ok(())
+}
+
+fn cannot(what: &str, file: &Path) -> String {
+    format!("cannot {what} {}", file.display())
+}

@@ -1,0 +1,115 @@
+//! `memory-tool verify`: reports missing or damaged files of a store.
+
+use clap::Args;
+use memory_tool::store::{Problem, VerifyReport};
+use memory_tool::{MemoryOptions, OpenOptions, StoreUrl};
+use serde::Serialize;
+
+use crate::exit_status::ExitStatus;
+use crate::failure::{Context as _, Failure, eprint_line};
+use crate::memory;
+use crate::options::{AllArgument, StoreArgument};
+use crate::others::{WithOthers, report_others};
+use crate::places::{self, Named, Place};
+use crate::terminal::escapes::on_one_line;
+use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
+use crate::terminal::output::{count, write_report};
+use crate::terminal::progress_line::ProgressLine;
+
+#[derive(Args, Debug)]
+pub(crate) struct VerifyArguments {
+    /// Print the report as JSON
+    ///
+    /// Its fields are files, bytes, problems and others. The first two count undamaged files only. The last is the
+    /// number of other memories near this one, or null if they cannot be listed.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Repair the log of a store in a bucket and damaged histories first
+    ///
+    /// Losses are reported. Copy the store first, and run only one repair at a time.
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) repair: bool,
+
+    #[command(flatten)]
+    pub(crate) all: AllArgument,
+
+    #[command(flatten)]
+    pub(crate) store: StoreArgument,
+}
+
+/// Verifies the store, and prints the report.
+pub(crate) fn run(arguments: &VerifyArguments) -> Result<ExitStatus, Failure> {
+    let VerifyArguments { store, all, json, .. } = arguments;
+    memory::refuse_temporary(&store.url)?;
+    let one = Place { url: store.url.clone(), scope: None };
+    let places = if all.all { Some(places::stores(&store.url, &store.options())?) } else { None };
+    places::for_each(places, one, *json, |place, memory| {
+        let (report, others) = run_until_interrupted(CLEANUP_TIME, async {
+            let lost = if arguments.repair { repair(place, store).await? } else { Vec::new() };
+            let (mut report, others) = verify(place, store.options(), all.all).await?;
+            report.problems.extend(lost);
+            Ok::<_, Failure>((report, others))
+        })?;
+        let problems = report.problems.iter().map(|problem| problem.message.as_str()).collect();
+        let printed = PrintedReport { files: report.files, bytes: report.bytes, problems };
+        let printed = Named { memory, report: WithOthers { report: printed, others } };
+        write_report(*json, &printed, || printed.report.report.to_text())?;
+        Ok(ExitStatus::of(report.problems.is_empty()))
+    })
+}
+
+async fn verify(
+    place: &Place,
+    mut options: MemoryOptions,
+    are_all_verified: bool,
+) -> Result<(VerifyReport, Option<u64>), Failure> {
+    options.read_only = true;
+    let memory = memory::open(&place.url, &options).await?;
+    let others = if are_all_verified { Some(0) } else { report_others(&memory, &place.url, None).await? };
+    let mut line = ProgressLine::of_standard_error();
+    let report = memory
+        .verify(|progress| {
+            if let Some(line) = &mut line {
+                line.show_files(progress.files, Some(progress.of));
+            }
+        })
+        .await;
+    Ok((report.context("cannot verify the store")?, others))
+}
+
+/// Repairs the log of a store in a bucket, and damaged histories. Returns what could not be recovered.
+async fn repair(place: &Place, store: &StoreArgument) -> Result<Vec<Problem>, Failure> {
+    let mut lost = Vec::new();
+    if let StoreUrl::Bucket { url } = &store.url {
+        let options = OpenOptions::new().timeout(store.timeout.timeout.0);
+        let repaired = memory::bucket(url)?.options(options).repair().await;
+        lost = repaired.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?.lost;
+    }
+    let mut options = store.options();
+    options.must_exist = true;
+    let memory = memory::open(&place.url, &options).await?;
+    for done in memory.repair_histories().await.context("cannot repair the history")? {
+        eprint_line(&format!("memory-tool: {}", on_one_line(&done)));
+    }
+    Ok(lost)
+}
+
+#[derive(Debug, Serialize)]
+struct PrintedReport<'a> {
+    /// The number of undamaged files.
+    files: u64,
+    /// Their bytes.
+    bytes: u64,
+    problems: Vec<&'a str>,
+}
+
+impl PrintedReport<'_> {
+    fn to_text(&self) -> String {
+        let summary = match self.problems.len() {
+            0 => format!("{}, {}: no problems found", count(self.files, "file"), count(self.bytes, "byte")),
+            problems => format!("{} found", count(problems as u64, "problem")),
+        };
+        self.problems.iter().map(|problem| on_one_line(problem) + "\n").chain([summary]).collect()
+    }
+}

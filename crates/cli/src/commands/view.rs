@@ -1,0 +1,48 @@
+//! `memory-tool view`: the command `view` of the tool, for people.
+
+use clap::{Args, ValueHint};
+use memory_tool::MemoryOptions;
+use serde_json::{Value, json};
+
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+use crate::options::ViewCapArgument;
+use crate::tool_command::{self, SharedArguments, ToolCommand, full};
+
+#[derive(Args, Debug)]
+pub(crate) struct ViewArguments {
+    /// The file or directory to print
+    #[arg(default_value = "/memories", value_hint = ValueHint::Other)]
+    pub(crate) path: String,
+
+    /// Print only these lines
+    ///
+    /// Lines of a file or a listing count from 1. A LAST of -1 means the last line.
+    #[arg(long, num_args = 2, value_names = ["FIRST", "LAST"], allow_negative_numbers = true)]
+    pub(crate) view_range: Option<Vec<i64>>,
+
+    #[command(flatten)]
+    pub(crate) cap: ViewCapArgument,
+
+    #[command(flatten)]
+    pub(crate) shared: SharedArguments,
+}
+
+impl ToolCommand for ViewArguments {
+    fn shared(&self) -> &SharedArguments {
+        &self.shared
+    }
+
+    fn set(&self, options: &mut MemoryOptions) {
+        options.read_only = true;
+        options.max_view_characters = Some(self.cap.max_view_chars.0);
+    }
+
+    fn input(&self) -> Result<Value, Failure> {
+        Ok(json!({"command": "view", "path": full(&self.path), "view_range": self.view_range}))
+    }
+}
+
+pub(crate) fn run(arguments: &ViewArguments) -> Result<ExitStatus, Failure> {
+    tool_command::run(arguments)
+}

@@ -1,0 +1,305 @@
+//! Types of arguments and their values, for all modules.
+
+use std::fmt;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime};
+
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use clap::{Args, ValueEnum};
+use memory_tool::conformance::Capability;
+use memory_tool::{MemoryPath, StoreUrl, expand_home};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::memory;
+use crate::terminal::output::count;
+use crate::tool_command::intended;
+
+/// Parses a path of the host, in which `~` is the home directory.
+pub(crate) fn host_path() -> impl TypedValueParser<Value = PathBuf> {
+    OsStringValueParser::new().try_map(expand_home)
+}
+
+/// A path of the memory. A path without a slash at its start is under `/memories`. As its name may be in the path too,
+/// `./memories` is the file or directory of that name.
+pub(crate) fn memory_path(given: &str) -> Result<MemoryPath, String> {
+    let full = match given {
+        "." | "./" | "memories" | "memories/" => "/memories".to_owned(),
+        _ if given.is_empty() || given.starts_with('/') => given.to_owned(),
+        _ if given.starts_with("memories/") => format!("/{given}"),
+        _ => format!("/memories/{}", given.strip_prefix("./").unwrap_or(given)),
+    };
+    MemoryPath::parse(&full).map_err(|error| match intended(given) {
+        Some(meant) => format!("{error}; did you mean {meant}?"),
+        None => error.to_string(),
+    })
+}
+
+/// Parses a time, or how long ago it is.
+pub(crate) fn time_or_age(given: &str) -> Result<SystemTime, &'static str> {
+    let age = given.parse::<Age>().ok().and_then(|Age(age)| SystemTime::now().checked_sub(age));
+    let time = humantime::parse_rfc3339_weak(given).ok().or(age);
+    time.ok_or("expected a time such as 2026-11-26T10:00:00Z, or an age such as 24h")
+}
+
+/// A time of whole seconds means the end of its second, because the history is printed with such times, rounded down.
+const REST_OF_A_SECOND: Duration = Duration::from_nanos(999_999_999);
+
+/// An entry of the history.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Point {
+    Entry(u64),
+    /// The newest entry that is not after this time.
+    Time(SystemTime),
+    /// The newest entry.
+    Now,
+}
+
+impl FromStr for Point {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        if given == "now" {
+            return Ok(Self::Now);
+        }
+        if let Ok(number) = given.parse() {
+            return Ok(Self::Entry(number));
+        }
+        if let Ok(time) = humantime::parse_rfc3339_weak(given) {
+            return Ok(Self::Time(if given.contains('.') { time } else { time + REST_OF_A_SECOND }));
+        }
+        let age = given.parse::<Age>().ok().and_then(|Age(age)| SystemTime::now().checked_sub(age));
+        let expected = "expected the number of an entry, a time such as 2026-11-26T10:00:00Z, or an age such as 24h";
+        age.map(Self::Time).ok_or(expected)
+    }
+}
+
+/// A side of a comparison.
+#[derive(Clone, Debug)]
+pub(crate) enum Side {
+    Point(Point),
+    /// A store, an archive or an exported directory.
+    Store(StoreUrl),
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Point(Point::Entry(number)) => number.fmt(f),
+            Self::Point(Point::Time(time)) => humantime::format_rfc3339_seconds(*time).fmt(f),
+            Self::Point(Point::Now) => f.write_str("now"),
+            Self::Store(url) => url.fmt(f),
+        }
+    }
+}
+
+/// Parses a side. A file with the name of a moment is written with a slash, such as `./24h`.
+pub(crate) fn side() -> impl TypedValueParser<Value = Side> {
+    OsStringValueParser::new().try_map(|given| match given.to_str().and_then(|given| given.parse().ok()) {
+        Some(point) => Ok(Side::Point(point)),
+        None => memory::parse_url(&given).map(Side::Store),
+    })
+}
+
+/// The maximum output of one `view` in characters (`[V8]`). `None`, written `none`, is no maximum.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ViewCap(pub(crate) Option<usize>);
+
+impl fmt::Display for ViewCap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(characters) => characters.fmt(f),
+            None => f.write_str("none"),
+        }
+    }
+}
+
+impl FromStr for ViewCap {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        match given {
+            "none" => Ok(Self(None)),
+            number => match number.parse::<NonZeroUsize>() {
+                Ok(number) => Ok(Self(Some(number.get()))),
+                Err(_) => Err("expected a number from 1 up, or `none`"),
+            },
+        }
+    }
+}
+
+/// The format of a report.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// For people: a line for each clause, then failed cases, then ignored cases.
+    #[default]
+    Table,
+    /// One JSON value with all cases.
+    Json,
+    /// The table and the failures in Markdown.
+    Markdown,
+}
+
+/// A selection of cases.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
+pub(crate) enum Profile {
+    /// Cases that depend on the storage.
+    Storage,
+}
+
+/// The timeout of a reply in seconds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnswerTimeout(pub(crate) Duration);
+
+impl fmt::Display for AnswerTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.as_secs_f64().fmt(f)
+    }
+}
+
+impl FromStr for AnswerTimeout {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let seconds = given.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        seconds
+            .filter(|duration| !duration.is_zero())
+            .map(Self)
+            .ok_or("expected a number of seconds above 0, such as 2.5")
+    }
+}
+
+/// An age or a time limit, written as a whole number with a unit.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) struct Age(pub(crate) Duration);
+
+impl Age {
+    /// The units with their lengths in seconds, the longest first.
+    const UNITS: [(char, u64); 4] = [('d', 24 * 60 * 60), ('h', 60 * 60), ('m', 60), ('s', 1)];
+
+    /// In words, because `m` could also mean months.
+    pub(crate) fn in_words(self) -> String {
+        let (mut seconds, mut words) = (self.0.as_secs(), Vec::new());
+        for (name, (_, length)) in ["day", "hour", "minute", "second"].into_iter().zip(Self::UNITS) {
+            let number = seconds / length;
+            seconds %= length;
+            if number > 0 {
+                words.push(count(number, name));
+            }
+        }
+        if words.is_empty() { count(0, "second") } else { words.join(" ") }
+    }
+}
+
+impl fmt::Display for Age {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        // At least two of a unit, so that a day is 24h.
+        let is_whole = |length: u64| seconds > length && seconds.is_multiple_of(length);
+        let mut whole = Self::UNITS.into_iter().filter(|(_, length)| is_whole(*length));
+        let (unit, length) = whole.next().unwrap_or(('s', 1));
+        write!(f, "{}{unit}", seconds / length)
+    }
+}
+
+impl FromStr for Age {
+    type Err = &'static str;
+
+    fn from_str(given: &str) -> Result<Self, Self::Err> {
+        let mut units = Self::UNITS.into_iter();
+        let (number, length) = units
+            .find_map(|(unit, length)| given.strip_suffix(unit).map(|number| (number, length)))
+            .filter(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit()))
+            .ok_or("expected a whole number with a unit, such as 90s, 15m, 24h or 7d")?;
+        let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(length));
+        seconds.map(Duration::from_secs).map(Self).ok_or("the number is missing or too large")
+    }
+}
+
+/// The value with this name in JSON. The error lists all names.
+pub(crate) fn by_name<T: DeserializeOwned>(given: &str) -> Result<T, String> {
+    serde_json::from_value(Value::from(given)).map_err(|error| error.to_string())
+}
+
+/// Parses a capability that the backend lacks, with the reason.
+pub(crate) fn lack(given: &str) -> Result<(Capability, String), String> {
+    let parts = given.split_once('=').filter(|(_, reason)| !reason.is_empty());
+    let (need, reason) = parts.ok_or("expected NEED=REASON")?;
+    Ok((by_name(need)?, reason.to_owned()))
+}
+
+/// The options of writing files to a store.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct WritingArgument {
+    /// Overwrite files with other contents
+    #[arg(long)]
+    pub(crate) overwrite: bool,
+
+    /// Report the changes without making them
+    ///
+    /// Policies apply. Errors that only the storage detects, such as a full disk, are not reported.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Checks that the directory contains the placeholder. Otherwise all cases would share it.
+pub(crate) fn directory_of_a_case(given: &str) -> Result<String, &'static str> {
+    if given.contains("{dir}") {
+        Ok(given.to_owned())
+    } else {
+        Err("expected the placeholder {dir}, the directory of a case")
+    }
+}
+
+/// Converts the directory to the start of the names in an archive.
+pub(crate) fn directory_of_a_source(given: &str) -> Result<String, &'static str> {
+    let name = given.strip_prefix("./").unwrap_or(given).trim_end_matches('/');
+    if name.is_empty() || name == "." { Err("not a directory of SOURCE") } else { Ok(name.to_owned()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_may_lack_its_root() {
+        for (given, path) in [
+            ("/memories/a/", "/memories/a"),
+            ("a", "/memories/a"),
+            ("./a/b/", "/memories/a/b"),
+            ("memories/a", "/memories/a"),
+            ("memories", "/memories"),
+            ("./memories", "/memories/memories"),
+            ("./memories/a", "/memories/memories/a"),
+            ("memoriesX", "/memories/memoriesX"),
+            (".a", "/memories/.a"),
+            (".", "/memories"),
+        ] {
+            assert_eq!(memory_path(given), Ok(path.parse().unwrap()), "{given}");
+        }
+        let of_host = memory_path("/etc/passwd").unwrap_err();
+        assert_eq!(of_host, "Path must start with /memories, got: /etc/passwd; did you mean /memories/etc/passwd?");
+        for given in ["", "/", "..", "../a", "a/../b", "a//b", "././a", "a\n", "C:\\a"] {
+            assert!(memory_path(given).is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn an_age_is_a_whole_number_with_a_unit() {
+        for (given, seconds) in [("0s", 0), ("90s", 90), ("15m", 900), ("24h", 86_400), ("7d", 604_800)] {
+            assert_eq!(given.parse(), Ok(Age(Duration::from_secs(seconds))), "{given}");
+        }
+        for given in ["", "24", "h", "1.5h", "+1h", "-1h", " 1h", "1 h", "1H", "1w", "1h30m", "999999999999999999d"] {
+            assert!(given.parse::<Age>().is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn an_age_is_printed_as_it_was_written() {
+        for age in ["0s", "1s", "60s", "90s", "15m", "24h", "25h", "7d"] {
+            assert_eq!(age.parse::<Age>().unwrap().to_string(), age);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! What a person sees: text, tables, colors, pages, progress and interruptions.
+
+pub(crate) mod escapes;
+pub(crate) mod interruption;
+pub(crate) mod output;
+pub(crate) mod pager;
+pub(crate) mod progress_line;

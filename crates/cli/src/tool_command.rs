@@ -1,0 +1,222 @@
+//! [`ToolCommand`]: the six commands of the tool for people. Each becomes the JSON that a model would send, so both
+//! behave the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::error::Error as _;
+use std::fs;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use memory_tool::api::ToolResult;
+use memory_tool::command::{DirectoryView, Reply};
+use memory_tool::{Engine, Error, Memory, MemoryOptions, MemoryPath, MemoryTool as _, PathError};
+use serde_json::{Value, json};
+
+use crate::commands::run::{open_to_change, start_runtime};
+use crate::exit_status::ExitStatus;
+use crate::failure::{self, Context as _, Failure};
+use crate::options::MemoryArgument;
+use crate::options::values::memory_path;
+use crate::terminal::escapes::{for_terminal, on_one_line};
+use crate::terminal::output::{count, to_json, write_line};
+
+/// The arguments of all six commands.
+#[derive(Args, Debug)]
+pub(crate) struct SharedArguments {
+    /// Print the reply or the error as JSON
+    ///
+    /// It is a `tool_result` block.
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) memory: MemoryArgument,
+}
+
+/// A command of the tool, as people give it.
+pub(crate) trait ToolCommand {
+    fn shared(&self) -> &SharedArguments;
+
+    /// The command as a model would send it (`[W1]`).
+    fn input(&self) -> Result<Value, Failure>;
+
+    /// Sets the options of the memory beyond the shared ones.
+    fn set(&self, _options: &mut MemoryOptions) {}
+
+    /// The directory that a person has to confirm before it is deleted.
+    fn deletes(&self) -> Option<&str> {
+        None
+    }
+}
+
+/// Runs a command and writes its reply.
+pub(crate) fn run(command: &impl ToolCommand) -> Result<ExitStatus, Failure> {
+    let runtime = start_runtime()?;
+    let SharedArguments { json, memory } = command.shared();
+    let mut options = memory.options();
+    options.must_exist = true; // only `create` creates a store
+    command.set(&mut options);
+    let memory = runtime.block_on(open_to_change(&memory.store.url, &options))?;
+    if let Some(path) = command.deletes()
+        && !runtime.block_on(confirm_removal(&memory, path))?
+    {
+        failure::eprint_line("memory-tool: nothing was deleted");
+        return Ok(ExitStatus::Problem);
+    }
+    let input = command.input()?;
+    let outcome = runtime.block_on(memory.tool().call(input.clone()));
+    write_outcome(&outcome, *json, &input)?;
+    if let Ok(Reply::Directory(shown)) = &outcome
+        && shown.cut.is_some()
+    {
+        runtime.block_on(report_rest(&memory, shown))?;
+    }
+    Ok(ExitStatus::of(outcome.is_ok()))
+}
+
+/// The path as the tool knows it. The tool reports the errors of a path.
+pub(crate) fn full(given: &str) -> String {
+    memory_path(given).map_or_else(|_| given.to_owned(), |path| path.to_string())
+}
+
+/// Reports what a listing that is cut leaves out.
+async fn report_rest(memory: &Memory, shown: &DirectoryView) -> Result<(), Failure> {
+    let whole = Engine::builder(memory.store()).max_view_characters(None).build();
+    let whole = whole.call(json!({"command": "view", "path": shown.path.as_str()})).await;
+    let Ok(Reply::Directory(whole)) = whole else { return Ok(()) };
+    let shown: BTreeSet<_> = shown.items.iter().map(|item| &item.path).collect();
+    let mut left_out = BTreeMap::<_, u64>::new();
+    for item in whole.items.iter().filter(|item| !shown.contains(&item.path)) {
+        *left_out.entry(item.path.parent().unwrap_or_else(MemoryPath::root)).or_default() += 1;
+    }
+    for (directory, items) in left_out {
+        let line = format!("memory-tool: not shown: {} of {directory}", count(items, "item"));
+        failure::eprint_line(&on_one_line(&line));
+    }
+    Ok(())
+}
+
+/// Asks before a directory is deleted, if a person can answer.
+async fn confirm_removal(memory: &Memory, path: &str) -> Result<bool, Failure> {
+    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
+        return Ok(true);
+    }
+    // The tool reports the errors of this path.
+    let Ok(path) = memory_path(path) else { return Ok(true) };
+    let Ok(files) = memory.list(&path).await else { return Ok(true) };
+    if files.is_empty() || path.is_root() {
+        return Ok(true);
+    }
+    failure::eprint_part(&format!("delete {path}/ with {}? [y/N] ", count(files.len() as u64, "file")));
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).context("cannot read standard input")?;
+    if !answer.ends_with('\n') {
+        failure::eprint_line("");
+    }
+    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
+}
+
+/// The given text, or the content of the file, or standard input.
+pub(crate) fn text(given: Option<&String>, file: Option<&PathBuf>) -> Result<String, Failure> {
+    match (given, file) {
+        (Some(text), _) => Ok(text.clone()),
+        (None, Some(path)) => read_file(path),
+        (None, None) => {
+            explain_wait("the text");
+            read_standard_input().context("cannot read standard input")
+        }
+    }
+}
+
+/// Tells a person what the program waits for.
+pub(crate) fn explain_wait(what: &str) {
+    if io::stdin().is_terminal() {
+        let end = if cfg!(windows) { "Ctrl-Z and Enter" } else { "Ctrl-D" };
+        failure::eprint_line(&format!("memory-tool: reading {what} from standard input; {end} ends it"));
+    }
+}
+
+fn read_file(path: &Path) -> Result<String, Failure> {
+    let text = fs::read(path).and_then(utf8);
+    text.context(format!("cannot read {}", path.display()))
+}
+
+pub(crate) fn read_standard_input() -> io::Result<String> {
+    let mut content = Vec::new();
+    io::stdin().lock().read_to_end(&mut content)?;
+    utf8(content)
+}
+
+fn utf8(content: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(content).map_err(|error| {
+        let offset = error.utf8_error().valid_up_to();
+        io::Error::new(io::ErrorKind::InvalidData, format!("invalid UTF-8 at byte {offset}"))
+    })
+}
+
+/// Writes the reply. An error and its causes go to standard error, on one line each, because they repeat arguments.
+fn write_outcome(outcome: &Result<Reply, Error>, json: bool, input: &Value) -> Result<(), Failure> {
+    match outcome {
+        _ if json => write_reply(to_json(&io::stdout(), &ToolResult::new(None, outcome))?)?,
+        Ok(reply) => write_reply(text_for(io::stdout().is_terminal(), reply.to_string()).into_bytes())?,
+        // With causes, the error is printed below.
+        Err(error) if error.source().is_none() => failure::eprint_line(&on_one_line(&error.to_string())),
+        Err(_) => {}
+    }
+    if let Err(error) = outcome {
+        failure::eprint_causes(error);
+        let paths = ["path", "old_path", "new_path"].into_iter().filter_map(|field| input[field].as_str());
+        for path in paths.filter_map(intended) {
+            failure::eprint_line(&format!("memory-tool: did you mean {path}?"));
+        }
+    }
+    Ok(())
+}
+
+/// The path under `/memories` that a path without it means.
+pub(crate) fn intended(path: &str) -> Option<MemoryPath> {
+    let Err(PathError::OutsideMemories { .. }) = MemoryPath::parse(path) else { return None };
+    let name = path.strip_prefix("./").unwrap_or(path).trim_start_matches('/');
+    let name = name.strip_prefix("memories/").unwrap_or(name);
+    MemoryPath::parse(&format!("/memories/{name}")).ok().filter(|path| !path.is_root())
+}
+
+/// Escapes characters that control a terminal or are invisible, if the text goes to one: the memory may be hostile.
+fn text_for(to_terminal: bool, text: String) -> String {
+    if to_terminal { for_terminal(&text) } else { text }
+}
+
+fn write_reply(reply: Vec<u8>) -> Result<(), Failure> {
+    // A closed output is not an error: the command was executed.
+    write_line(&mut io::stdout().lock(), reply).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_for_a_terminal_is_escaped() {
+        let title = "a\tb\n\u{1b}]0;title\u{7}\u{9b}2Jé\u{7f}\u{202e}\u{200b}";
+        let escaped = "a\tb\n\\u{1b}]0;title\\u{7}\\u{9b}2Jé\\u{7f}\\u{202e}\\u{200b}";
+        assert_eq!(text_for(true, title.to_owned()), escaped);
+        assert_eq!(text_for(false, title.to_owned()), title);
+    }
+
+    #[test]
+    fn a_path_without_memories_means_the_one_under_it() {
+        for (given, meant) in [
+            ("notes.txt", "/memories/notes.txt"),
+            ("./a/b.md", "/memories/a/b.md"),
+            ("/a", "/memories/a"),
+            ("memories/a", "/memories/a"),
+            ("/memoriesX/a", "/memories/memoriesX/a"),
+        ] {
+            assert_eq!(intended(given), Some(meant.parse().unwrap()), "{given}");
+        }
+        for given in ["/memories", "/memories/a", "../a", "a//b", "", "/", "./", "a\n", "/memories/../a"] {
+            assert_eq!(intended(given), None, "{given}");
+        }
+    }
+}
