@@ -12,8 +12,6 @@ mod exclusive_store;
 mod failure;
 mod faults;
 mod fixture;
-#[cfg(any(feature = "history", feature = "policies"))]
-mod layer_case;
 mod program;
 mod read_back;
 mod report;
@@ -32,8 +30,6 @@ pub use command_line::{CommandLine, InvalidCommandLine};
 pub use failure::{Difference, Failure};
 pub use faults::Fault;
 pub use fixture::{FixtureError, StoreFixture, ToolFixture, ToolOptions};
-#[cfg(any(feature = "history", feature = "policies"))]
-pub use layer_case::LayerCase;
 pub use report::{CaseResult, Outcome, Report, Totals};
 pub use serve::serve;
 pub use suite::{DEFAULT_ANSWER_TIMEOUT, DEFAULT_CASE_TIMEOUT, DEFAULT_RACES, Progress, Suite};

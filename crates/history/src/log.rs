@@ -345,7 +345,9 @@ impl<S: Store> Log<S> {
         if known.next < tip.next {
             new.extend(tip.recent.last().cloned().flatten());
         }
-        if is_chain(known.last_id(), new.iter().map(|stored| &stored.entry)) && (known.next < tip.next || known.last_id() == tip.last_id()) {
+        if is_chain(known.last_id(), new.iter().map(|stored| &stored.entry))
+            && (known.next < tip.next || known.last_id() == tip.last_id())
+        {
             tip.recent = known.recent.iter().cloned().chain(new.into_iter().map(Some)).collect();
         }
         Ok(())

@@ -34,7 +34,7 @@ const MAX_ATTEMPTS: usize = 1_000;
 /// use memory_tool_core::{InMemoryStore, StoreExt};
 /// use memory_tool_history::HistoryStore;
 ///
-/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 /// # runtime.block_on(async {
 /// let store = HistoryStore::new(InMemoryStore::new());
 /// store.write("/memories/a.txt", "one").await?;
@@ -57,6 +57,8 @@ const MAX_ATTEMPTS: usize = 1_000;
 /// 4. The model neither sees nor changes the history, and no quota counts it. [`Limits`] apply to it.
 /// 5. A batch that removes `/records` or `/records/history` removes the history, and adds no entry. Other changes under
 ///    `/records/history` are refused.
+///
+/// It needs a Tokio runtime with timers if other sessions change the same store.
 #[derive(Debug)]
 pub struct HistoryStore<S> {
     log: Arc<Log<S>>,

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, LayerCase, StoreFixture};
+use memory_tool_conformance::{FixtureError, StoreFixture};
 use memory_tool_core::{Batch, Change, FileEntry, InMemoryStore, Node, ReadOptions, Store, StoreError, StorePath};
-use memory_tool_test_fixtures::layer_cases::{expect_success_on_local_stores, failures};
+use memory_tool_test_fixtures::layer_cases::{LayerCase, expect_success_on_local_stores, failures};
 use memory_tool_test_fixtures::record;
 use serde_json::Value;
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, LayerCase, StoreFixture};
+use memory_tool_conformance::{FixtureError, StoreFixture};
 use memory_tool_core::{Batch, Change, InMemoryStore, Node, ReadOptions, Store, StoreError, StorePath};
-use memory_tool_test_fixtures::layer_cases::{expect_success_on_local_stores, failures};
+use memory_tool_test_fixtures::layer_cases::{LayerCase, expect_success_on_local_stores, failures};
 
 #[tokio::test]
 async fn policy_cases_pass_on_all_local_stores() {

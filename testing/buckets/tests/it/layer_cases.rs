@@ -6,8 +6,8 @@
 use std::sync::Arc;
 
 use memory_tool_bucket::BucketStore;
-use memory_tool_conformance::LayerCase;
 use memory_tool_test_fixtures::by_tier;
+use memory_tool_test_fixtures::layer_cases::LayerCase;
 use memory_tool_test_servers::{AzureServer, GcsServer, S3Server, Server};
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_conformance::LayerCase;
+use memory_tool_test_fixtures::layer_cases::LayerCase;
 use memory_tool_test_postgres::{Database, open, server};
 
 #[tokio::test(flavor = "multi_thread")]
