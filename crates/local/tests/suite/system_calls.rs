@@ -205,6 +205,13 @@ pub(crate) fn calls_of_a_write(base: &Path, calls: &str) -> String {
     std::fs::read_to_string(log).unwrap()
 }
 
+/// Whether a program that may open few files opens a store and writes a record.
+pub(crate) fn writes_with_few_descriptors(base: &Path) -> bool {
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 200 && exec $0"]).arg(std::env::current_exe().unwrap());
+    limited.env(CHANGE, "record").env(BASE, base).status().unwrap().code() == Some(DONE)
+}
+
 fn before_and_after(change: &str) -> (Contents, Contents) {
     let target = Target::new(change);
     let before = target.contents();
