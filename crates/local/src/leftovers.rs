@@ -1,5 +1,8 @@
 //! Contents in `.memory-tool` that the operator must look at.
 
+use std::ffi::OsString;
+use std::io;
+
 use memory_tool_core::{Problem, StoreError};
 
 use crate::failure::failed;
@@ -13,7 +16,7 @@ pub(crate) fn problems(layout: &Layout) -> Result<Vec<Problem>, StoreError> {
     if let Some(stuck) = layout.stuck_journal().map_err(|error| failed(OPERATION, error))? {
         return Ok(vec![stuck_problem(&stuck)]); // it needs its staged files
     }
-    let list = || Ok((layout.staged()?, layout.set_aside()?));
+    let list = || Ok((unremoved(layout)?, layout.set_aside()?));
     let (staged, set_aside) = list().map_err(|error| failed(OPERATION, error))?;
     let staged = staged.iter().map(|name| {
         let advice = if layout.is_held_open(name).unwrap_or(false) {
@@ -34,6 +37,16 @@ pub(crate) fn problems(layout: &Layout) -> Result<Vec<Problem>, StoreError> {
         ))
     });
     Ok(staged.chain(set_aside).collect())
+}
+
+/// What is left in the staging directory, unless the next opening for writing removes it.
+fn unremoved(layout: &Layout) -> io::Result<Vec<OsString>> {
+    let staged = layout.staged()?;
+    if staged.is_empty() || !layout.is_change_unfinished()? {
+        return Ok(staged);
+    }
+    tracing::warn!("a program ended during a change: the next opening of the store for writing removes what it left");
+    Ok(Vec::new())
 }
 
 /// Reports a change that could be neither completed nor undone.

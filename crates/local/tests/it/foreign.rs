@@ -199,6 +199,26 @@ async fn a_stuck_change_blocks_no_reads_and_is_reported() {
     assert!(!private.join("stuck").exists() && !private.join("journal").exists());
 }
 
+/// The next opening for writing removes it. A check after a crash must not advise to delete it.
+#[tokio::test]
+async fn a_leftover_of_a_killed_writer_is_no_problem() {
+    let memory = TestMemory::new().await;
+    memory.create("/memories/a", "text").await;
+    let leftover = memory.base().join(".memory-tool/staging/0123456789abcdef");
+    let problems = async |options| {
+        let store = LocalStore::builder(memory.base()).options(options).open().await.unwrap();
+        store.verify(|_| {}).await.unwrap().problems
+    };
+    fs::write(&leftover, "left").unwrap();
+    leave_unfinished(&memory.base());
+    assert_eq!(problems(OpenOptions::new().read_only()).await, []);
+    assert_eq!(problems(OpenOptions::new()).await, []);
+    assert!(!leftover.exists());
+    // The last change was complete, so it could not be removed.
+    fs::write(&leftover, "left").unwrap();
+    assert_eq!(problems(OpenOptions::new().read_only()).await.len(), 1);
+}
+
 /// FUSE and NFS keep removed files under such names while a program has them open.
 #[tokio::test]
 async fn remnants_of_removed_files_are_not_part_of_the_memory() {
