@@ -169,8 +169,7 @@ impl Transaction<'_> {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "an interrupted change can be neither completed nor undone at {step}. Remove the cause, then run \
-     `memory-tool run --store DIR < /dev/null`. If that is impossible, compare this file with a backup, then move \
-     `.memory-tool/stuck` away"
+     `memory-tool run --store DIR < /dev/null`. If that is impossible, `memory-tool verify --store DIR` names the files"
 )]
 struct StuckBatch {
     step: String,

@@ -42,7 +42,7 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 struct Journal<'a> {
     format: u32,
     steps: Cow<'a, [Step]>,
-    /// Where and why the journal is stuck, for the operator.
+    /// The step that blocks the journal and its error, for the operator.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     stuck: Option<Cow<'a, str>>,
 }
@@ -80,7 +80,7 @@ pub(crate) fn note_stuck(private: &Dir, staging: &Dir, reason: &str) -> io::Resu
     }
 }
 
-/// The beginning of a text, which may be the answer of a disk.
+/// The beginning of a long reason.
 fn truncated(text: &str) -> &str {
     const MAX_BYTES: usize = 1_000;
     &text[..text.floor_char_boundary(MAX_BYTES)]

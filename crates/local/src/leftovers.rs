@@ -39,7 +39,7 @@ pub(crate) fn problems(layout: &Layout) -> Result<Vec<Problem>, StoreError> {
     Ok(staged.chain(set_aside).collect())
 }
 
-/// What is left in the staging directory, unless the next opening for writing removes it.
+/// The leftovers in the staging directory that no opening for writing removes.
 fn unremoved(layout: &Layout) -> io::Result<Vec<OsString>> {
     let staged = layout.staged()?;
     if staged.is_empty() || !layout.is_change_unfinished()? {
@@ -62,8 +62,8 @@ fn stuck_problem(Committed { steps, stuck }: &Committed) -> Problem {
     };
     Problem::new(format!(
         "an interrupted change can be neither completed nor undone{place}: remove the cause, then run `memory-tool run \
-         --store DIR < /dev/null`{prints}. If that is impossible, compare the files of all steps with a backup ({}{others}), \
-         then move `.memory-tool/stuck` away",
+         --store DIR < /dev/null`{prints}. If that is impossible, copy `.memory-tool/staging`, which has the old \
+         contents, compare the files of all steps with a backup ({}{others}), then move `.memory-tool/stuck` away",
         named.join(", ")
     ))
 }
