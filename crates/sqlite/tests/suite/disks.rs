@@ -61,6 +61,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         btrfs,
         mount("a_read_only_disk_refuses_changes", a_read_only_disk_refuses_changes),
+        mount("a_mounted_file_is_refused", a_mounted_file_is_refused),
         other_user("a_read_only_file_can_be_read", a_read_only_file_can_be_read),
         other_user("a_database_without_write_access_can_be_viewed", a_database_without_write_access_can_be_viewed),
     ]
@@ -145,6 +146,21 @@ fn a_read_only_disk_refuses_changes() {
     }
     let database = database(&mount);
     block_on(async { assert_can_be_viewed(&database).await });
+}
+
+/// As with `docker -v FILE`. The log would be beside the mount, where other programs do not look.
+fn a_mounted_file_is_refused() {
+    let directories = [TestDirectory::new(), TestDirectory::new()];
+    let [database, mounted] = directories.each_ref().map(TestDirectory::database);
+    block_on(async { write(&directories[0].open().await, "/memories/a.txt", "a").await.unwrap() });
+    std::fs::write(&mounted, "").unwrap();
+    let run = |program: &str, words: &[&Path]| assert!(Command::new(program).args(words).status().unwrap().success());
+    run("mount", &[Path::new("--bind"), &database, &mounted]);
+    let opened = block_on(SqliteStore::open(&mounted));
+    block_on(assert_can_be_viewed(&mounted));
+    run("umount", &[Path::new("--lazy"), &mounted]);
+    let message = std::error::Error::source(cause(&opened.unwrap_err())).unwrap().to_string();
+    assert!(message.ends_with("mount its directory") && message.contains("is a separate mount"), "{message}");
 }
 
 async fn assert_can_be_viewed(database: &Path) {
