@@ -20,7 +20,7 @@ use crate::open_files::OpenFiles;
 use crate::pool::ConnectionPool;
 use crate::read_only::FileSnapshot;
 use crate::schema::CheckedSchema;
-use crate::{caching, permissions, pool, schema, shared_memory, sidecar};
+use crate::{caching, file_system, permissions, pool, schema, shared_memory, sidecar};
 
 /// The number of tasks in this process that read at a time.
 const READERS: usize = 4;
@@ -76,6 +76,9 @@ impl Database {
             pool: ConnectionPool::new(),
         };
         database.prepare(memory, deadline)?;
+        if mode != OpenMode::ReadOnly {
+            file_system::warn_if_served(&database.path);
+        }
         Ok(database)
     }
 
