@@ -268,6 +268,26 @@ def refused_server(place, command):
     return refused(str(place / "mnt/s"), "may lose acknowledged writes")
 
 
+def sqlite(place):
+    (place / "source").mkdir()
+    sh(f"bindfs {place}/source {place}/mnt")
+    url = f"sqlite:{place}/mnt/m.db"
+    opened = subprocess.run([PROGRAM, "run", "--store", url], stdin=subprocess.DEVNULL, text=True, capture_output=True)
+    assert "on a network or FUSE file system" in opened.stderr, opened.stderr
+    return "warns; " + use(url)
+
+
+def sqlite_file(place):
+    """As with `docker -v FILE`."""
+    session(f"sqlite:{place}/m.db", [create("/memories/a")])
+    (place / "mnt/m.db").touch()
+    sh(f"mount --bind {place}/m.db {place}/mnt/m.db")
+    try:
+        return refused(f"sqlite:{place}/mnt/m.db", "is a separate mount")
+    finally:
+        sh(f"umount --lazy {place}/mnt/m.db")
+
+
 def rclone(mode):
     def run(place):
         (place / "source").mkdir()
@@ -333,6 +353,8 @@ FILE_SYSTEMS = {
     "fusefat": block("mkfs.vfat {}", "fusefat -o rw+ {image} {mnt}", lambda url: refused(url, MODES)),
     "sshfs": (sshfs, ["sshfs", "/usr/lib/openssh/sftp-server"]),
     **{f"rclone {mode}": rclone(mode) for mode in ["off", "minimal", "writes", "full"]},
+    "sqlite on bindfs": (sqlite, ["bindfs"]),
+    "sqlite, mounted file": (sqlite_file, []),
     "s3fs": (s3fs, ["s3fs", "moto_server", "curl"]),
 }
 
