@@ -273,8 +273,14 @@ def sqlite(place):
     sh(f"bindfs {place}/source {place}/mnt")
     url = f"sqlite:{place}/mnt/m.db"
     opened = subprocess.run([PROGRAM, "run", "--store", url], stdin=subprocess.DEVNULL, text=True, capture_output=True)
-    assert "on a network or FUSE file system" in opened.stderr, opened.stderr
+    assert "hold at most for programs that use this mount" in opened.stderr, opened.stderr
     return "warns; " + use(url)
+
+
+def sqlite_on_rclone(place):
+    (place / "source").mkdir()
+    sh(f"rclone mount --daemon --vfs-cache-mode writes --config /dev/null {place}/source {place}/mnt")
+    return refused(f"sqlite:{place}/mnt/m.db", "may lose acknowledged writes")
 
 
 def sqlite_file(place):
@@ -354,6 +360,7 @@ FILE_SYSTEMS = {
     "sshfs": (sshfs, ["sshfs", "/usr/lib/openssh/sftp-server"]),
     **{f"rclone {mode}": rclone(mode) for mode in ["off", "minimal", "writes", "full"]},
     "sqlite on bindfs": (sqlite, ["bindfs"]),
+    "sqlite on rclone": (sqlite_on_rclone, ["rclone"]),
     "sqlite, mounted file": (sqlite_file, []),
     "s3fs": (s3fs, ["s3fs", "moto_server", "curl"]),
 }

@@ -713,7 +713,7 @@ mod unix {
     /// Whether `syncfs` reaches the disk. FUSE does not pass it on to the server of the file system.
     #[cfg(target_os = "linux")]
     fn passes_on_flushes(file: &File) -> io::Result<bool> {
-        Ok(!crate::file_system::is_served(rustix::fs::fstatfs(file)?.f_type))
+        Ok(!memory_tool_core::FileSystem::is_served(file)?)
     }
 
     /// Flushes all files of the file system of `file`, and reports all errors since `file` was opened. Fails if this
@@ -806,12 +806,6 @@ mod unix {
             return Ok(false);
         }
         Ok(left.dir_metadata()?.dev() == right.dir_metadata()?.dev())
-    }
-
-    /// The mount of a directory; `None` if the system does not return it.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn mount_of(directory: &Dir) -> io::Result<Option<u64>> {
-        mount_id(directory, "")
     }
 
     /// Whether something is mounted on a name.

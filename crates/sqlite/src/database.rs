@@ -62,6 +62,9 @@ impl Database {
         // Absolute, because connections are also opened later, and because SQLite gives `:memory:` and `file:` a
         // meaning.
         let path = std::path::absolute(path)?;
+        if mode != OpenMode::ReadOnly {
+            file_system::check(&path)?;
+        }
         if mode == OpenMode::Create {
             permissions::create_missing(&path)?;
         } else if !path.try_exists()? {
@@ -76,9 +79,6 @@ impl Database {
             pool: ConnectionPool::new(),
         };
         database.prepare(memory, deadline)?;
-        if mode != OpenMode::ReadOnly {
-            file_system::warn_if_served(&database.path);
-        }
         Ok(database)
     }
 
