@@ -26,14 +26,14 @@ start() { # DATA PORT
 ask() { psql -XqAt -h 127.0.0.1 -U postgres -p "$1" -d postgres -c "$2"; }
 
 as $programs/initdb -A trust -U postgres -N -D "$place/primary" >/dev/null
-start primary 56101
-as $programs/pg_basebackup -R -c fast -U postgres -h 127.0.0.1 -p 56101 -D "$place/standby"
-start standby 56102
+start primary 15431
+as $programs/pg_basebackup -R -c fast -U postgres -h 127.0.0.1 -p 15431 -D "$place/standby"
+start standby 15432
 cat >pgpool.conf <<CONF
 backend_clustering_mode = 'streaming_replication'
 listen_addresses = '127.0.0.1'
-port = 56103
-pcp_port = 56104
+port = 15433
+pcp_port = 15434
 socket_dir = '$place'
 pcp_socket_dir = '$place'
 pid_file_name = '$place/pgpool.pid'
@@ -43,19 +43,19 @@ sr_check_user = 'postgres'
 sr_check_database = 'postgres'
 search_primary_node_timeout = 3
 backend_hostname0 = '127.0.0.1'
-backend_port0 = 56101
+backend_port0 = 15431
 backend_hostname1 = '127.0.0.1'
-backend_port1 = 56102
+backend_port1 = 15432
 CONF
 as pgpool -D -f "$place/pgpool.conf" >/dev/null 2>&1
-for _ in $(seq 100); do ask 56103 'show pool_nodes' 2>/dev/null | grep -q '^0.*|primary|' && break || sleep 0.1; done
+until ask 15433 'show pool_nodes' 2>/dev/null | grep -q '^0.*|primary|'; do sleep 0.1; done
 grep '^#failover_on_backend_shutdown' /usr/share/doc/pgpool2/examples/pgpool.conf.sample
-echo "the program: $(ask 56103 'pgpool show failover_on_backend_shutdown')"
-(sleep 4; echo "SELECT 1;") | psql -Xq -h 127.0.0.1 -U postgres -p 56103 -d postgres >/dev/null 2>&1 & # idle
+echo "the program: $(ask 15433 'pgpool show failover_on_backend_shutdown')"
+(sleep 4; echo "SELECT 1;") | psql -Xq -h 127.0.0.1 -U postgres -p 15433 -d postgres >/dev/null 2>&1 & # idle
 sleep 1
-ask 56101 "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> pg_backend_pid()"
+ask 15431 "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> pg_backend_pid()"
 sleep 6
-status=$(ask 56103 'show pool_nodes' | cut -d '|' -f 1,4,7)
+status=$(ask 15433 'show pool_nodes' | cut -d '|' -f 1,4,7)
 echo "$status"
-echo "the primary itself: $(ask 56101 'SELECT NOT pg_is_in_recovery()')"
+echo "the primary itself: $(ask 15431 'SELECT NOT pg_is_in_recovery()')"
 [ "$(head -1 <<<"$status")" = "0|down|standby" ]
