@@ -23,7 +23,7 @@ const COMMANDS: &str = "MEMORY_TOOL_TEST_COMMANDS";
 const BASE: &str = "MEMORY_TOOL_TEST_BASE";
 
 /// The user and the group of the child process.
-const USER: u32 = 65_534;
+pub(crate) const USER: u32 = 65_534;
 /// Another user, and a group that the user of the child process is not in.
 const OTHER: u32 = 4_242;
 
