@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -253,10 +254,70 @@ def two_views(place):
     return f"writers in turns: {kept}/{acknowledged} lines kept"
 
 
-def rclone(place):
+def sshfs(place):
+    """The server of sshd, without the network."""
+    (place / "source").mkdir()
+    (place / "ssh").write_text("#!/bin/sh\nexec /usr/lib/openssh/sftp-server\n")
+    (place / "ssh").chmod(0o700)
+    sh(f"sshfs -o ssh_command={place}/ssh host:{place}/source {place}/mnt")
+    return use(str(place / "mnt/s"))
+
+
+def refused_server(place, command):
+    sh(command)
+    return refused(str(place / "mnt/s"), "may lose acknowledged writes")
+
+
+def sqlite(place):
+    (place / "source").mkdir()
+    sh(f"bindfs {place}/source {place}/mnt")
+    url = f"sqlite:{place}/mnt/m.db"
+    opened = subprocess.run([PROGRAM, "run", "--store", url], stdin=subprocess.DEVNULL, text=True, capture_output=True)
+    assert "hold at most for programs that use this mount" in opened.stderr, opened.stderr
+    return "warns; " + use(url)
+
+
+def sqlite_on_rclone(place):
     (place / "source").mkdir()
     sh(f"rclone mount --daemon --vfs-cache-mode writes --config /dev/null {place}/source {place}/mnt")
-    return refused(str(place / "mnt/s"), "may lose acknowledged writes")
+    return refused(f"sqlite:{place}/mnt/m.db", "may lose acknowledged writes")
+
+
+def sqlite_file(place):
+    """As with `docker -v FILE`."""
+    session(f"sqlite:{place}/m.db", [create("/memories/a")])
+    (place / "mnt/m.db").touch()
+    sh(f"mount --bind {place}/m.db {place}/mnt/m.db")
+    try:
+        return refused(f"sqlite:{place}/mnt/m.db", "is a separate mount")
+    finally:
+        sh(f"umount --lazy {place}/mnt/m.db")
+
+
+def rclone(mode):
+    def run(place):
+        (place / "source").mkdir()
+        options = f"--daemon --vfs-cache-mode {mode} --config /dev/null"
+        return refused_server(place, f"rclone mount {options} {place}/source {place}/mnt")
+
+    return run, ["rclone"]
+
+
+def s3fs(place):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen(["moto_server", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        sh(f"curl -sS --retry 30 --retry-connrefused --retry-delay 1 -X PUT {url}/bucket")
+        (place / "keys").write_text("key:secret\n")
+        (place / "keys").chmod(0o600)
+        options = f"url={url},use_path_request_style,passwd_file={place}/keys"
+        return refused_server(place, f"s3fs bucket {place}/mnt -o {options}")
+    finally:
+        sh(f"umount --lazy {place}/mnt || true")
+        server.kill()
+        server.wait()
 
 
 MODES = "keeps no access rights"
@@ -296,7 +357,12 @@ FILE_SYSTEMS = {
         "mkfs.exfat {}", "mount.exfat-fuse $(losetup -f --show {image}) {mnt}", url="file:{}/s?trust_other_users=true"
     ),
     "fusefat": block("mkfs.vfat {}", "fusefat -o rw+ {image} {mnt}", lambda url: refused(url, MODES)),
-    "rclone": (rclone, ["rclone"]),
+    "sshfs": (sshfs, ["sshfs", "/usr/lib/openssh/sftp-server"]),
+    **{f"rclone {mode}": rclone(mode) for mode in ["off", "minimal", "writes", "full"]},
+    "sqlite on bindfs": (sqlite, ["bindfs"]),
+    "sqlite on rclone": (sqlite_on_rclone, ["rclone"]),
+    "sqlite, mounted file": (sqlite_file, []),
+    "s3fs": (s3fs, ["s3fs", "moto_server", "curl"]),
 }
 
 

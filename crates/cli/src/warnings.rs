@@ -12,7 +12,8 @@ use crate::terminal::escapes::on_one_line;
 /// Starts to print the warnings, unless a log was started, which contains them.
 pub(crate) fn print_warnings() {
     let lines = tracing_subscriber::fmt::layer().without_time().with_level(false).with_target(false);
-    let of_stores = ["memory_tool_bucket", "memory_tool_local"].map(|target| (target, LevelFilter::WARN));
+    let of_stores =
+        ["memory_tool_bucket", "memory_tool_local", "memory_tool_sqlite"].map(|target| (target, LevelFilter::WARN));
     let warnings = lines.with_writer(|| StandardError).with_filter(Targets::from_iter(of_stores));
     drop(tracing_subscriber::registry().with(warnings).try_init());
 }

@@ -22,6 +22,8 @@ pub use store::change::Change;
 pub use store::error::{BoxError, ErrorKind, InvalidBatch, StoreError};
 pub use store::ext::StoreExt;
 pub use store::file_size::DEFAULT_MAX_FILE_BYTES;
+#[cfg(target_os = "linux")]
+pub use store::file_system::FileSystem;
 pub use store::in_memory::InMemoryStore;
 pub use store::memory_name::{MAX_MEMORY_NAME_BYTES, MemoryName, MemoryNameError};
 pub use store::node::{

@@ -6,6 +6,8 @@ pub(crate) mod change;
 pub(crate) mod error;
 pub(crate) mod ext;
 pub(crate) mod file_size;
+#[cfg(target_os = "linux")]
+pub(crate) mod file_system;
 pub(crate) mod in_memory;
 pub(crate) mod memory_name;
 pub(crate) mod node;

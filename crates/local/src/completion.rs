@@ -2,11 +2,11 @@
 
 use std::io;
 
-use memory_tool_core::{ErrorKind, StoreError};
+use memory_tool_core::{ErrorKind, Problem, StoreError};
 
 use crate::disk;
 use crate::failure::{crosses_devices, failed, is_permanent, unconfirmed};
-use crate::journal;
+use crate::journal::{self, Committed};
 use crate::name::{Name, TemporaryName};
 use crate::sequence;
 use crate::step::Step;
@@ -75,7 +75,7 @@ impl Transaction<'_> {
     fn complete_journal(&self, flush: impl Fn() -> io::Result<()>) -> Result<Outcome, StoreError> {
         let private = &self.files.lock.private;
         let committed = journal::read(private).map_err(|error| failed("reading the journal", error))?;
-        let Some(steps) = committed else { return Ok(Outcome::Completed) };
+        let Some(Committed { steps, .. }) = committed else { return Ok(Outcome::Completed) };
         let staged = steps.iter().try_for_each(|step| step.check_staged(&self.files));
         staged.map_err(|error| failed("reading the journal", error))?;
         let outcome = self.complete_or_undo(&steps)?;
@@ -119,12 +119,14 @@ impl Transaction<'_> {
 
     /// The error for a journal that can be neither completed nor undone now.
     fn stuck(&self, step: &Step, error: StoreError) -> StoreError {
-        // If that fails too, the files cannot be read until the journal is completed.
-        let _ = journal::note_stuck(&self.files.lock.private);
         let kind = match error.kind() {
             kind @ (ErrorKind::AccessDenied | ErrorKind::Busy | ErrorKind::Full | ErrorKind::UnsupportedName) => kind,
             _ => ErrorKind::Other,
         };
+        let reason = format!("{step} ({})", Problem::of(&error).message);
+        // If that fails too, the files cannot be read until the journal is completed.
+        let _ =
+            self.files.staging().and_then(|staging| journal::note_stuck(&self.files.lock.private, staging, &reason));
         StoreError::failure(kind, "completing an interrupted change", StuckBatch { step: step.to_string(), error })
     }
 
@@ -167,8 +169,7 @@ impl Transaction<'_> {
 #[derive(Debug, thiserror::Error)]
 #[error(
     "an interrupted change can be neither completed nor undone at {step}. Remove the cause, then run \
-     `memory-tool run --store DIR < /dev/null`. If that is impossible, compare this file with a backup, then move \
-     `.memory-tool/stuck` away"
+     `memory-tool run --store DIR < /dev/null`. If that is impossible, `memory-tool verify --store DIR` names the files"
 )]
 struct StuckBatch {
     step: String,

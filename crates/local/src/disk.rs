@@ -492,6 +492,8 @@ pub(crate) use windows::*;
 #[cfg(unix)]
 mod unix {
     use std::io;
+    #[cfg(target_os = "linux")]
+    use std::path::{Path, PathBuf};
     use std::time::Duration;
 
     use cap_fs_ext::{FollowSymlinks, OpenOptionsFollowExt as _};
@@ -676,19 +678,42 @@ mod unix {
         Ok(())
     }
 
-    /// Flushes the directories at and under a directory.
+    /// Flushes the directories at and under a directory, with one of them open at a time. No store changes directories
+    /// that it cannot open, or deeper ones.
     #[cfg(target_os = "linux")]
     fn sync_directories(directory: &Dir) -> io::Result<()> {
-        for entry in super::entries(directory)?.iter().filter(|entry| entry.is_directory()) {
-            sync_directories(&super::open_directory(directory, Name::parse(&entry.name)?)?)?;
+        const MAX_PATH_BYTES: usize = 2_000; // more than a path of the store has
+        let mut pending = vec![PathBuf::from(".")];
+        while let Some(path) = pending.pop() {
+            match sync_one_directory(directory, &path) {
+                Ok(below) => pending.extend(below.into_iter().filter(|path| path.as_os_str().len() <= MAX_PATH_BYTES)),
+                Err(error) if is_foreign(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
-        sync_directory(directory)
+        Ok(())
+    }
+
+    /// Flushes a directory. Returns the paths of its subdirectories.
+    #[cfg(target_os = "linux")]
+    fn sync_one_directory(base: &Dir, path: &Path) -> io::Result<Vec<PathBuf>> {
+        let directory = base.open_dir(path)?;
+        sync_directory(&directory)?;
+        let entries = super::entries(&directory)?;
+        Ok(entries.iter().filter(|entry| entry.is_directory()).map(|entry| path.join(&entry.name)).collect())
+    }
+
+    /// Whether another program removed or replaced a directory, or denies access to it.
+    #[cfg(target_os = "linux")]
+    fn is_foreign(error: &io::Error) -> bool {
+        use io::ErrorKind as Kind;
+        matches!(error.kind(), Kind::NotFound | Kind::NotADirectory | Kind::PermissionDenied)
     }
 
     /// Whether `syncfs` reaches the disk. FUSE does not pass it on to the server of the file system.
     #[cfg(target_os = "linux")]
     fn passes_on_flushes(file: &File) -> io::Result<bool> {
-        Ok(!crate::file_system::is_served(rustix::fs::fstatfs(file)?.f_type))
+        Ok(!memory_tool_core::FileSystem::is_served(file)?)
     }
 
     /// Flushes all files of the file system of `file`, and reports all errors since `file` was opened. Fails if this
@@ -781,12 +806,6 @@ mod unix {
             return Ok(false);
         }
         Ok(left.dir_metadata()?.dev() == right.dir_metadata()?.dev())
-    }
-
-    /// The mount of a directory; `None` if the system does not return it.
-    #[cfg(target_os = "linux")]
-    pub(crate) fn mount_of(directory: &Dir) -> io::Result<Option<u64>> {
-        mount_id(directory, "")
     }
 
     /// Whether something is mounted on a name.

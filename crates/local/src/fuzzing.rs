@@ -1,19 +1,20 @@
 //! Access to the parser of journals for the fuzz target and a test. Other builds do not contain it.
 
-use crate::journal;
+use crate::journal::{self, Committed};
 use crate::step::Step;
 
 /// Parses arbitrary bytes as a journal. Returns whether they are valid.
 pub fn parse_journal(bytes: &[u8]) -> bool {
-    let Ok(steps) = journal::parse(bytes) else { return false };
-    let names = steps.iter().flat_map(Step::temporary_names).map(|name| name.as_str().as_bytes());
+    let Ok(journal) = journal::parse(bytes) else { return false };
+    let names = journal.steps.iter().flat_map(Step::temporary_names).map(|name| name.as_str().as_bytes());
     for name in names {
         assert!(name.len() == 16 && name.iter().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(byte)));
     }
     // Encoding and parsing again gives the same steps.
-    let encoded = journal::encode(&steps).ok();
+    let encode = |journal: &Committed| journal::encode(&journal.steps, journal.stuck.as_deref()).ok();
+    let encoded = encode(&journal);
     let again = encoded.as_deref().and_then(|encoded| journal::parse(encoded).ok());
-    assert_eq!(again.and_then(|steps| journal::encode(&steps).ok()), encoded);
+    assert_eq!(again.as_ref().and_then(encode), encoded);
     true
 }
 
@@ -31,7 +32,7 @@ mod tests {
         {"rename":{"from":"/memories/e","to":"/memories/f"}},
         {"write":{"path":"/records/expiry/access-times","staged":"3123456789abcdef","replaces":null,
             "undo":{"kept":"c123456789abcdef","written":[]}}},
-        {"remove":{"path":"/records/expiry/log","removed":"4123456789abcdef"}}]}"#;
+        {"remove":{"path":"/records/expiry/log","removed":"4123456789abcdef"}}],"stuck":"the write of /memories/a"}"#;
 
     /// A deterministic sequence of numbers: the generator `xorshift64`.
     struct Numbers(u64);

@@ -8,8 +8,8 @@
 //! staging directory shows whether a step is done. A process that ends during either leaves a journal that the next one
 //! completes or undoes.
 //!
-//! A journal that can be neither completed nor undone gets the name `stuck`. Changes fail until the operator removes
-//! the cause, but the files can be read.
+//! A journal that can be neither completed nor undone gets the name `stuck`, and then the reason, if the disk takes it.
+//! Changes fail until the operator removes the cause, but the files can be read.
 //!
 //! A store may be copied, cloned or unpacked from an archive, so the contents of a journal are not trusted. A journal
 //! that [`commit`] cannot have written is damaged, and none of its steps is executed.
@@ -42,6 +42,16 @@ const MAX_BYTES: u64 = 64 * 1024 * 1024;
 struct Journal<'a> {
     format: u32,
     steps: Cow<'a, [Step]>,
+    /// The step that blocks the journal and its error, for the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    stuck: Option<Cow<'a, str>>,
+}
+
+/// The steps of a journal, and why it is stuck if that is known.
+#[derive(Debug)]
+pub(crate) struct Committed {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) stuck: Option<String>,
 }
 
 /// Whether a journal is waiting to be completed, also one that is stuck.
@@ -54,29 +64,56 @@ pub(crate) fn is_stuck(private: &Dir) -> io::Result<bool> {
     Ok(disk::metadata(private, STUCK_JOURNAL)?.is_some())
 }
 
-/// Notes that the journal can be neither completed nor undone.
-pub(crate) fn note_stuck(private: &Dir) -> io::Result<()> {
-    disk::rename_new(private, JOURNAL, private, STUCK_JOURNAL)
+/// Notes that the journal can be neither completed nor undone, and why. The name comes first, because a full disk can
+/// rename a file.
+pub(crate) fn note_stuck(private: &Dir, staging: &Dir, reason: &str) -> io::Result<()> {
+    match disk::rename_new(private, JOURNAL, private, STUCK_JOURNAL) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let reason = truncated(reason);
+    match read(private)? {
+        Some(Committed { steps, stuck }) if stuck.as_deref() != Some(reason) => {
+            stage(staging, &steps, Some(reason), |name| disk::rename_over(staging, name, private, STUCK_JOURNAL))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The beginning of a long reason.
+fn truncated(text: &str) -> &str {
+    const MAX_BYTES: usize = 1_000;
+    &text[..text.floor_char_boundary(MAX_BYTES)]
 }
 
 /// Commits the batch. The staged contents must already be on the disk.
 pub(crate) fn commit(private: &Dir, staging: &Dir, steps: &[Step]) -> io::Result<()> {
-    let journal = encode(steps)?;
+    stage(staging, steps, None, |name| disk::rename_new(staging, name, private, JOURNAL))
+}
+
+/// Writes a journal to the staging directory, and moves it into place.
+fn stage(
+    staging: &Dir,
+    steps: &[Step],
+    stuck: Option<&str>,
+    rename: impl FnOnce(Name<'_>) -> io::Result<()>,
+) -> io::Result<()> {
+    let journal = encode(steps, stuck)?;
     if journal.len() as u64 > MAX_BYTES {
         let message = format!("the journal of {} changes would exceed {MAX_BYTES} bytes", steps.len());
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
-    let committed = disk::create_file(staging, UNFINISHED_JOURNAL, &journal)
+    let staged = disk::create_file(staging, UNFINISHED_JOURNAL, &journal)
         .and_then(|()| disk::sync_directory(staging))
-        .and_then(|()| disk::rename_new(staging, UNFINISHED_JOURNAL, private, JOURNAL));
-    if committed.is_err() {
+        .and_then(|()| rename(UNFINISHED_JOURNAL));
+    if staged.is_err() {
         let _ = staging.remove_file(UNFINISHED_JOURNAL);
     }
-    committed
+    staged
 }
 
 /// The committed steps; `None` if there is no journal.
-pub(crate) fn read(private: &Dir) -> io::Result<Option<Vec<Step>>> {
+pub(crate) fn read(private: &Dir) -> io::Result<Option<Committed>> {
     let names = [JOURNAL, STUCK_JOURNAL];
     let found = names.iter().find_map(|name| match disk::metadata(private, *name) {
         Ok(None) => None,
@@ -112,12 +149,12 @@ fn remove_unflushed(private: &Dir) -> io::Result<()> {
     }
 }
 
-pub(crate) fn encode(steps: &[Step]) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec(&Journal { format: FORMAT, steps: Cow::Borrowed(steps) })
+pub(crate) fn encode(steps: &[Step], stuck: Option<&str>) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&Journal { format: FORMAT, steps: Cow::Borrowed(steps), stuck: stuck.map(Cow::Borrowed) })
 }
 
 /// Parses a journal. Only journals that [`commit`] can have written are valid.
-pub(crate) fn parse(journal: &[u8]) -> Result<Vec<Step>, BoxError> {
+pub(crate) fn parse(journal: &[u8]) -> Result<Committed, BoxError> {
     let journal = serde_json::from_slice::<Journal<'_>>(journal)?;
     if journal.format != FORMAT {
         return Err(
@@ -133,7 +170,7 @@ pub(crate) fn parse(journal: &[u8]) -> Result<Vec<Step>, BoxError> {
     if !steps.iter().all(Step::can_be_undone) {
         return Err("a step cannot be undone".into());
     }
-    Ok(steps)
+    Ok(Committed { steps, stuck: journal.stuck.map(|stuck| truncated(&stuck).to_owned()) })
 }
 
 fn damaged(name: Name<'_>, cause: BoxError) -> io::Error {

@@ -32,16 +32,17 @@ use crate::config::Trust;
 use crate::directories::{
     MEMORIES, PRIVATE, RECORDS, above_root, create_base, directory, directory_or_create, refuse_mount,
 };
-use crate::disk::{self, Rule};
+use crate::disk::{self, Access, Rule};
 use crate::failure::{failed, unconfirmed};
 use crate::file_system;
 use crate::handles::Handles;
-use crate::journal;
+use crate::journal::{self, Committed};
 use crate::name::{Name, is_remnant};
 use crate::open_files::OpenFiles;
 use crate::probe;
 use crate::removal;
-use crate::step::{Step, move_to_free, taken_or_failed};
+use crate::sequence::{Sequence, is_unfinished};
+use crate::step::{move_to_free, taken_or_failed};
 use crate::tree::Tree;
 use crate::version_cache::VersionCache;
 
@@ -155,12 +156,19 @@ impl Layout {
         }
     }
 
-    /// The steps of a journal that can be neither completed nor undone.
-    pub(crate) fn stuck_steps(&self) -> io::Result<Vec<Step>> {
+    /// A journal that can be neither completed nor undone.
+    pub(crate) fn stuck_journal(&self) -> io::Result<Option<Committed>> {
         match self.existing_private()? {
-            Some(private) if journal::is_stuck(&private)? => Ok(journal::read(&private)?.unwrap_or_default()),
-            _ => Ok(Vec::new()),
+            Some(private) if journal::is_stuck(&private)? => journal::read(&private),
+            _ => Ok(None),
         }
+    }
+
+    /// Whether a program ended during the last change. The caller holds the lock.
+    pub(crate) fn is_change_unfinished(&self) -> io::Result<bool> {
+        let Some(private) = self.existing_private()? else { return Ok(false) };
+        let sequence = Sequence::open(&private, Access::Read)?;
+        sequence.map_or(Ok(true), |sequence| sequence.read().map(is_unfinished))
     }
 
     /// The names in the staging directory.

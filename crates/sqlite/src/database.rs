@@ -20,7 +20,7 @@ use crate::open_files::OpenFiles;
 use crate::pool::ConnectionPool;
 use crate::read_only::FileSnapshot;
 use crate::schema::CheckedSchema;
-use crate::{caching, permissions, pool, schema, shared_memory, sidecar};
+use crate::{caching, file_system, permissions, pool, schema, shared_memory, sidecar};
 
 /// The number of tasks in this process that read at a time.
 const READERS: usize = 4;
@@ -62,6 +62,9 @@ impl Database {
         // Absolute, because connections are also opened later, and because SQLite gives `:memory:` and `file:` a
         // meaning.
         let path = std::path::absolute(path)?;
+        if mode != OpenMode::ReadOnly {
+            file_system::check(&path)?;
+        }
         if mode == OpenMode::Create {
             permissions::create_missing(&path)?;
         } else if !path.try_exists()? {

@@ -5,6 +5,7 @@ mod caching;
 mod config;
 mod database;
 mod failure;
+mod file_system;
 mod files;
 mod open_files;
 mod permissions;

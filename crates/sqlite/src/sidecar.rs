@@ -100,6 +100,12 @@ pub(crate) fn refuse_hostile(database: &Path) -> Result<PathBuf, ConnectError> {
     let database = resolve_links(database)?;
     for ending in ["", JOURNAL, LOG, SHARED_MEMORY] {
         let path = beside(&database, ending);
+        if is_mounted(&path) {
+            return Err(refused(
+                &path,
+                "is a separate mount, so programs outside would have another log and lose changes: mount its directory",
+            ));
+        }
         if metadata(&path)?.is_some_and(|found| found.is_file() && links(&found) > 1) {
             return Err(refused(
                 &path,
@@ -115,6 +121,19 @@ pub(crate) fn refuse_hostile(database: &Path) -> Result<PathBuf, ConnectError> {
         ));
     }
     Ok(database)
+}
+
+/// Whether a file itself is a mount, as with `docker -v FILE` and `subPath` of Kubernetes.
+#[cfg(target_os = "linux")]
+fn is_mounted(path: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::empty());
+    found.is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_mounted(_: &Path) -> bool {
+    false
 }
 
 fn refused(path: &Path, why: &str) -> ConnectError {

@@ -167,9 +167,13 @@ async fn a_stuck_change_blocks_no_reads_and_is_reported() {
     fs::write(private.join("staging").join(removed), "removed").unwrap();
     symlink("/", memory.on_disk("/memories/link")).unwrap();
     symlink("..", private.join("conflicts")).unwrap();
+    let done = (0..6).map(|number| {
+        format!(r#"{{"remove":{{"path":"/memories/gone{number}","removed":"{number}23456789abcdef0"}}}},"#)
+    });
     let steps = format!(
-        r#"{{"remove":{{"path":"/memories/a","removed":"{removed}"}}}},{{"write":{{"path":"/memories/link/b","staged":
-        "{staged}","replaces":null,"undo":{{"kept":"2123456789abcdef","written":[]}}}}}}"#
+        r#"{}{{"remove":{{"path":"/memories/a","removed":"{removed}"}}}},{{"write":{{"path":"/memories/link/b","staged":
+        "{staged}","replaces":null,"undo":{{"kept":"2123456789abcdef","written":[]}}}}}}"#,
+        done.collect::<String>()
     );
     fs::write(private.join("journal"), format!(r#"{{"format":1,"steps":[{steps}]}}"#)).unwrap();
     leave_unfinished(&memory.base());
@@ -183,7 +187,8 @@ async fn a_stuck_change_blocks_no_reads_and_is_reported() {
             let problems = store.verify(|_| {}).await.unwrap().problems;
             assert_eq!(problems.len(), 1, "{problems:?}");
             let message = &problems[0].message;
-            for part in ["the removal of /memories/a, the write of /memories/link/b", "memory-tool run --store"] {
+            let blocks = "at the removal of /memories/a (undoing a change failed: `conflicts` is a symbolic link)";
+            for part in [blocks, "/memories/gone0, ", " and 3 more", "memory-tool run --store"] {
                 assert!(message.contains(part), "{message}");
             }
         }
@@ -192,6 +197,26 @@ async fn a_stuck_change_blocks_no_reads_and_is_reported() {
     assert_eq!(memory.create("/memories/c", "c").await, "File created successfully at: /memories/c");
     assert_eq!(fs::read(private.join("conflicts").join(removed)).unwrap(), b"removed");
     assert!(!private.join("stuck").exists() && !private.join("journal").exists());
+}
+
+/// The next opening for writing removes it. A check after a crash must not advise to delete it.
+#[tokio::test]
+async fn a_leftover_of_a_killed_writer_is_no_problem() {
+    let memory = TestMemory::new().await;
+    memory.create("/memories/a", "text").await;
+    let leftover = memory.base().join(".memory-tool/staging/0123456789abcdef");
+    let problems = async |options| {
+        let store = LocalStore::builder(memory.base()).options(options).open().await.unwrap();
+        store.verify(|_| {}).await.unwrap().problems
+    };
+    fs::write(&leftover, "left").unwrap();
+    leave_unfinished(&memory.base());
+    assert_eq!(problems(OpenOptions::new().read_only()).await, []);
+    assert_eq!(problems(OpenOptions::new()).await, []);
+    assert!(!leftover.exists());
+    // The last change was complete, so it could not be removed.
+    fs::write(&leftover, "left").unwrap();
+    assert_eq!(problems(OpenOptions::new().read_only()).await.len(), 1);
 }
 
 /// FUSE and NFS keep removed files under such names while a program has them open.

@@ -27,6 +27,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         served("each_write_on_a_served_file_system_is_flushed", each_write_on_a_served_file_system_is_flushed),
         served("a_recovery_on_a_served_file_system_flushes", a_recovery_on_a_served_file_system_flushes),
+        served("a_recovery_on_a_served_file_system_passes_others", a_recovery_on_a_served_file_system_passes_others),
         served("another_view_of_a_directory_in_use_is_noticed", another_view_of_a_directory_in_use_is_noticed),
         served("a_removed_file_that_is_open_is_not_listed", a_removed_file_that_is_open_is_not_listed),
         trial("plain_files_on_a_read_only_disk_can_be_read", plain_files_on_a_read_only_disk_can_be_read),
@@ -433,6 +434,26 @@ fn a_recovery_on_a_served_file_system_flushes() {
         assert!(flushed(directory), "{directory}: {calls}");
     }
     assert!(!calls.contains("syncfs("), "{calls}");
+}
+
+/// Directories of another program may be deeper than the number of files that a process may open, or unreadable.
+fn a_recovery_on_a_served_file_system_passes_others() {
+    let served = Served::new();
+    let set_mode = |place: &Path, mode| {
+        std::fs::set_permissions(place, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    set_mode(&served.path(""), 0o755);
+    chown(&crate::permissions::USER.to_string(), &served.path("source"));
+    let (base, program) = (served.path("served/base"), served.path("program"));
+    let writes = || crate::system_calls::writes_with_few_rights(&base, &program);
+    assert!(writes());
+    std::fs::create_dir_all(base.join("memories").join(["d"; 1_500].join("/"))).unwrap();
+    crate::support::leave_unfinished(&base);
+    assert!(writes());
+    std::fs::create_dir(base.join("memories/private")).unwrap();
+    set_mode(&base.join("memories/private"), 0o700);
+    crate::support::leave_unfinished(&base);
+    assert!(writes());
 }
 
 /// The server keeps it under another name until the other program closes it.

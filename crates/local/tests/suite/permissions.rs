@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use libtest_mimic::Trial;
-use memory_tool_core::{Batch, Engine, MemoryTool as _, Store as _, StorePath};
+use memory_tool_core::{Batch, Engine, MemoryTool as _, Node, Store as _, StoreExt as _, StorePath};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::faults::{block_on, trial};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ const COMMANDS: &str = "MEMORY_TOOL_TEST_COMMANDS";
 const BASE: &str = "MEMORY_TOOL_TEST_BASE";
 
 /// The user and the group of the child process.
-const USER: u32 = 65_534;
+pub(crate) const USER: u32 = 65_534;
 /// Another user, and a group that the user of the child process is not in.
 const OTHER: u32 = 4_242;
 
@@ -87,6 +87,12 @@ pub(crate) fn trials() -> Vec<Trial> {
             has_attributes,
             "the right to use chattr",
             immutable_files_are_not_deleted,
+        ),
+        trial(
+            "a_batch_that_cannot_be_undone_blocks_only_changes",
+            has_attributes,
+            "the right to use chattr",
+            a_batch_that_cannot_be_undone_blocks_only_changes,
         ),
         trial("a_users_own_mode_prevents_no_deletion", is_root, "root", a_users_own_mode_prevents_no_deletion),
         trial("leftovers_are_reported_and_removed", is_root, "root", leftovers_are_reported_and_removed),
@@ -227,6 +233,42 @@ fn immutable_files_are_not_deleted() {
             refused.unwrap();
         }
     }
+}
+
+/// A file can be created in an append-only directory, but not moved back.
+fn a_batch_that_cannot_be_undone_blocks_only_changes() {
+    let directory = TempDir::new().unwrap();
+    let memories = directory.path().join("memories");
+    let change = |attribute: &str, name: &str| {
+        assert!(Command::new("chattr").arg(attribute).arg(memories.join(name)).status().unwrap().success());
+    };
+    let path = |text: &str| text.parse::<StorePath>().unwrap();
+    let write = |names: &[&str]| {
+        let paths = names.iter().map(|name| path(&format!("/memories/{name}")));
+        paths.fold(Batch::new(), |batch, path| batch.write(path, "new"))
+    };
+    let used = std::panic::catch_unwind(|| {
+        block_on(async {
+            let store = LocalStore::open(directory.path()).await.unwrap();
+            store.apply(write(&["d/a", "k"])).await.unwrap();
+            change("+a", "d");
+            change("+i", "k");
+            store.apply(write(&["d/b", "k"])).await.unwrap_err();
+            store.apply(write(&["c"])).await.unwrap_err();
+            assert!(matches!(store.read(&path("/memories/d/a")).await.unwrap(), Node::File(_)));
+            let problems = store.verify(|_| {}).await.unwrap().problems;
+            let step = "at the write of /memories/d/b (undoing a change failed: Operation not permitted (os error 1))";
+            assert!(problems.len() == 1 && problems[0].message.contains(step), "{problems:?}");
+        });
+    });
+    change("-a", "d");
+    change("-i", "k");
+    used.unwrap();
+    block_on(async {
+        let store = LocalStore::open(directory.path()).await.unwrap();
+        store.apply(write(&["c"])).await.unwrap();
+        assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
+    });
 }
 
 fn a_users_own_mode_prevents_no_deletion() {

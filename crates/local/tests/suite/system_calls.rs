@@ -5,6 +5,7 @@
 //! The tests run this program again under `strace`, which injects the faults. Without `strace` they are ignored.
 
 use std::fmt::Display;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -203,6 +204,15 @@ pub(crate) fn calls_of_a_write(base: &Path, calls: &str) -> String {
     let status = strace.arg(std::env::current_exe().unwrap()).env(CHANGE, "record").env(BASE, base).status().unwrap();
     assert_eq!(status.code(), Some(DONE));
     std::fs::read_to_string(log).unwrap()
+}
+
+/// Whether an unprivileged program that may open few files opens a store and writes a record. `copy` is a place for the
+/// program, as the user may not reach the build directory.
+pub(crate) fn writes_with_few_rights(base: &Path, copy: &Path) -> bool {
+    std::fs::copy(std::env::current_exe().unwrap(), copy).unwrap();
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "ulimit -n 200 && exec $0"]).arg(copy).uid(crate::permissions::USER);
+    limited.env(CHANGE, "record").env(BASE, base).status().unwrap().code() == Some(DONE)
 }
 
 fn before_and_after(change: &str) -> (Contents, Contents) {

@@ -51,6 +51,12 @@ pub(crate) fn trials() -> Vec<Trial> {
     let other_user = |name: &str, test: fn()| {
         trial(&format!("disks::{name}"), can_be_nobody, "the right to act as another user", test)
     };
+    let bucket = trial(
+        "disks::a_mount_of_a_bucket_is_refused",
+        can_mount && Command::new("rclone").arg("version").output().is_ok(),
+        "rclone, and the right to mount a file system",
+        a_mount_of_a_bucket_is_refused,
+    );
     let can_mount_btrfs = Btrfs::new().is_some();
     let btrfs = trial(
         "disks::a_full_btrfs_ends_no_process",
@@ -60,7 +66,9 @@ pub(crate) fn trials() -> Vec<Trial> {
     );
     vec![
         btrfs,
+        bucket,
         mount("a_read_only_disk_refuses_changes", a_read_only_disk_refuses_changes),
+        mount("a_mounted_file_is_refused", a_mounted_file_is_refused),
         other_user("a_read_only_file_can_be_read", a_read_only_file_can_be_read),
         other_user("a_database_without_write_access_can_be_viewed", a_database_without_write_access_can_be_viewed),
     ]
@@ -145,6 +153,34 @@ fn a_read_only_disk_refuses_changes() {
     }
     let database = database(&mount);
     block_on(async { assert_can_be_viewed(&database).await });
+}
+
+/// rclone acknowledges writes before it stores them.
+fn a_mount_of_a_bucket_is_refused() {
+    let [source, mounted] = [TestDirectory::new(), TestDirectory::new()];
+    let mut rclone = Command::new("rclone");
+    rclone.args(["mount", "--daemon", "--vfs-cache-mode", "writes", "--config", "/dev/null"]);
+    assert!(rclone.arg(source.path()).arg(mounted.path()).status().unwrap().success());
+    let opened = block_on(SqliteStore::open(mounted.path().join("new/memory.sqlite")));
+    assert!(Command::new("umount").arg("--lazy").arg(mounted.path()).status().unwrap().success());
+    let message = std::error::Error::source(cause(&opened.unwrap_err())).unwrap().to_string();
+    assert!(message.contains("fuse.rclone may lose acknowledged writes"), "{message}");
+    assert!(std::fs::read_dir(source.path()).unwrap().next().is_none());
+}
+
+/// As with `docker -v FILE`. The log would be beside the mount, where other programs do not look.
+fn a_mounted_file_is_refused() {
+    let directories = [TestDirectory::new(), TestDirectory::new()];
+    let [database, mounted] = directories.each_ref().map(TestDirectory::database);
+    block_on(async { write(&directories[0].open().await, "/memories/a.txt", "a").await.unwrap() });
+    std::fs::write(&mounted, "").unwrap();
+    let run = |program: &str, words: &[&Path]| assert!(Command::new(program).args(words).status().unwrap().success());
+    run("mount", &[Path::new("--bind"), &database, &mounted]);
+    let opened = block_on(SqliteStore::open(&mounted));
+    block_on(assert_can_be_viewed(&mounted));
+    run("umount", &[Path::new("--lazy"), &mounted]);
+    let message = std::error::Error::source(cause(&opened.unwrap_err())).unwrap().to_string();
+    assert!(message.ends_with("mount its directory") && message.contains("is a separate mount"), "{message}");
 }
 
 async fn assert_can_be_viewed(database: &Path) {
