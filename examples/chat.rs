@@ -53,7 +53,7 @@ async fn turn(
         match answer {
             Answer::ToolResults { message, failures, .. } => {
                 for failure in failures {
-                    eprintln!("{}: {:?}", failure.tool_use_id, failure.error); // with the causes, which Claude does not see
+                    eprintln!("{}: {:?}", failure.tool_use_id, failure.error); // with causes, which Claude does not see
                 }
                 messages.push(message);
             }

@@ -1,11 +1,54 @@
-//! The commands. Each has a file with its arguments and `run`, a page in `crates/cli/pages`, and a line here.
+//! The commands. Each has a file with its arguments and `run`, a page in `crates/cli/pages`, and two lines here.
 
-/// Declares the commands of files. The help of commands for operators also prints the options of encryption and of
-/// policies in its short form.
+pub(crate) mod append;
+pub(crate) mod cat;
+pub(crate) mod completions;
+pub(crate) mod conformance;
+pub(crate) mod copy;
+pub(crate) mod create;
+pub(crate) mod delete;
+pub(crate) mod diff;
+pub(crate) mod edit;
+pub(crate) mod expire;
+pub(crate) mod export;
+pub(crate) mod forget;
+pub(crate) mod gc;
+pub(crate) mod import;
+pub(crate) mod insert;
+pub(crate) mod keygen;
+pub(crate) mod log;
+pub(crate) mod ls;
+pub(crate) mod man;
+#[cfg(feature = "mcp")]
+pub(crate) mod mcp;
+pub(crate) mod memories;
+pub(crate) mod migrate;
+pub(crate) mod mv;
+pub(crate) mod redact;
+pub(crate) mod redo;
+pub(crate) mod rekey;
+pub(crate) mod rename;
+pub(crate) mod restore;
+pub(crate) mod rm;
+pub(crate) mod run;
+pub(crate) mod search;
+#[cfg(feature = "server")]
+pub(crate) mod serve;
+pub(crate) mod show;
+pub(crate) mod str_replace;
+#[cfg(feature = "server")]
+pub(crate) mod token;
+pub(crate) mod undo;
+pub(crate) mod verify;
+pub(crate) mod view;
+
+use crate::exit_status::ExitStatus;
+use crate::failure::Failure;
+
+/// Declares the commands, in the order of the help. The short help of commands for operators also prints the options of
+/// encryption and of policies.
 macro_rules! commands {
     ($($(#[cfg($condition:meta)])? $name:ident::$arguments:ident for $audience:ident;)+) => {
-        $($(#[cfg($condition)])? pub(crate) mod $name;)+
-
         /// A command with its arguments.
         #[derive(Debug, clap::Subcommand)]
         #[allow(clippy::enum_variant_names, reason = "the variants have the names of their arguments")]
@@ -16,7 +59,8 @@ macro_rules! commands {
         impl Action {
             pub(crate) fn run(&self) -> Result<ExitStatus, Failure> {
                 match self {
-                    $($(#[cfg($condition)])? Self::$arguments(arguments) => $name::run(arguments).map(ExitStatus::from),)+
+                    $($(#[cfg($condition)])?
+                    Self::$arguments(arguments) => $name::run(arguments).map(ExitStatus::from),)+
                 }
             }
         }
@@ -31,9 +75,6 @@ macro_rules! commands {
         }
     };
 }
-
-use crate::exit_status::ExitStatus;
-use crate::failure::Failure;
 
 commands! {
     run::RunArguments for operators;

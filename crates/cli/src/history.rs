@@ -1,4 +1,4 @@
-//! What the commands for the history share: options, opening, and printing of entries.
+//! Options, opening and printing for the commands of the history.
 
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a person sees: text, tables, colors, pages, progress and interruptions.
+//! Text, tables, colors, pages, progress and interruptions on a terminal.
 
 pub(crate) mod escapes;
 pub(crate) mod interruption;

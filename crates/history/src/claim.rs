@@ -1,9 +1,9 @@
-//! Lets a session go first that others make try again and again.
+//! Claims: a session that loses to others for long goes first.
 //!
 //! A large change, such as the restore of a directory, takes longer to prepare than a small one to write. So sessions
-//! that write without a pause would outrun it for ever. Such a session writes a claim into the record of the head.
-//! That changes the record, which each batch requires, so all others meet the claim, and wait until it is gone. A
-//! claim only asks: if it stays too long, because its process was killed, the next change takes it away.
+//! that write without a pause would outrun it for ever. Such a session writes a claim into the record of the head. Each
+//! batch requires this record, so all others read the claim, and wait for its removal. A claim only asks: after a
+//! timeout, for example because its process was killed, the next change removes it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How long others wait for a claim.
 const LEASE: Duration = Duration::from_secs(3);
 
-/// The first pause before others look again whether a claim is gone. Each one is twice as long as the one before.
+/// The first pause between two reads of a claim. Each one is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const MAX_PAUSE: Duration = Duration::from_millis(160);
 
@@ -30,7 +30,7 @@ pub(crate) struct Claims {
     /// When the first attempt failed.
     lost: Option<Instant>,
     own: Option<Id>,
-    /// The last claim of another session, and when it was met.
+    /// The last claim of another session, and the time of its first read.
     met: Option<(Id, Instant)>,
 }
 

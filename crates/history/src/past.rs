@@ -75,9 +75,9 @@ impl Files {
         Ok(Self(listing.files.into_iter().map(|file| (file.path.clone(), Source::Present(file))).collect()))
     }
 
-    /// Takes back the entries that others added after an end of the log, of which these files have all or some. So
-    /// readers need no moment at which nobody writes. Returns whether that is possible: each write and removal has the
-    /// state before it, but a rename only says where that is.
+    /// Takes back the entries after an end of the log. These files are the result of all or some of them, so readers
+    /// need no pause of the writers. Returns `false` if one of them is a rename, which does not have the state before
+    /// it.
     async fn take_back_since<S: Store>(&mut self, log: &Log<S>, tip: &Tip) -> Result<bool, StoreError> {
         let now = log.load().await?;
         let Some(new) = log.since(&now, tip.end()).await? else { return Ok(false) };

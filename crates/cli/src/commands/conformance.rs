@@ -13,7 +13,10 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, ValueHint};
 use memory_tool::StoreUrl;
-use memory_tool::conformance::{Basis, Capability, Case, CommandLine, DEFAULT_ANSWER_TIMEOUT, DEFAULT_CASE_TIMEOUT, Outcome, Progress, Report, Suite};
+use memory_tool::conformance::{
+    Basis, Capability, Case, CommandLine, DEFAULT_ANSWER_TIMEOUT, DEFAULT_CASE_TIMEOUT, Outcome, Progress, Report,
+    Suite,
+};
 use serde::Deserialize;
 use tokio::runtime::Runtime;
 

@@ -17,7 +17,9 @@ use crate::places::{self, Named, Place};
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::write_report;
 use crate::terminal::progress_line::ProgressLine;
-use crate::transfer::{lines_of, lines_of_paths, lines_of_written, open_destination, open_source, show_progress, summary, warn_of_no_file};
+use crate::transfer::{
+    lines_of, lines_of_paths, lines_of_written, open_destination, open_source, show_progress, summary, warn_of_no_file,
+};
 
 #[derive(Args, Debug)]
 pub(crate) struct CopyArguments {

@@ -31,7 +31,7 @@ pub(crate) struct ForgetArguments {
 /// Removes a memory with its history and records, and reports possible remains.
 pub(crate) fn run(arguments: &ForgetArguments) -> Result<ExitStatus, Failure> {
     if !(arguments.yes || can_ask()) {
-        return Err(Failure::new("--yes is required, because nobody can answer a question"));
+        return Err(Failure::new("--yes is required, because standard input is no terminal"));
     }
     run_until_interrupted(CLEANUP_TIME, async {
         let mut options = arguments.store.options();
@@ -67,7 +67,7 @@ async fn named(arguments: &ForgetArguments, options: &MemoryOptions) -> Result<F
         (Some(found), others) => {
             let places: Vec<_> = others.iter().chain([&found]).map(|found| found.place.to_string()).collect();
             Err(Failure::new(format!(
-                "several memories have this name; write one of them as it is listed: {}",
+                "several memories have this name; write one of these in full: {}",
                 places.join(", ")
             )))
         }
