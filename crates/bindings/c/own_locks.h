@@ -1,5 +1,5 @@
 /* Makes the locks of the bundled SQLite belong to its open files instead of the process. SQLite includes this file by its
-** option SQLITE_CUSTOM_INCLUDE, which `.cargo/config.toml` sets. docs/design.md has the reasons.
+** option SQLITE_CUSTOM_INCLUDE, which `.cargo/config.toml` sets. docs/decisions/sqlite-locks.md has the reasons.
 **
 ** A Python or Node.js program may have a second SQLite library, which opens the same database. POSIX locks belong to the
 ** process: the libraries would not see the locks of each other, and each would drop those of the other by closing a
