@@ -78,9 +78,7 @@ pub(crate) async fn admit_visitor(State(service): State<Arc<Service>>, request: 
 /// Admits requests of the open parts of the page. They take no place of other requests, because anybody can send them.
 pub(crate) async fn admit_anyone(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let admitting = async {
-        if !service.hosts.allow(request.headers()) {
-            return Err(ApiError::other_site());
-        }
+        service.hosts.check(&request)?;
         let (parts, body) = request.into_parts();
         let reading = read(body, MAX_BODY_OF_ANYONE, |_| Ok(()));
         let body = timeout(BODY_TIME_OF_ANYONE, reading).await.unwrap_or_else(|_| Err(ApiError::too_slow()))?;
@@ -102,9 +100,7 @@ async fn prepare<T: Clone + Send + Sync + 'static>(
     mut request: Request,
     identify: impl Fn(&HeaderMap) -> Option<(T, String)>,
 ) -> Result<(Request, Arc<Running>), ApiError> {
-    if !service.hosts.allow(request.headers()) {
-        return Err(ApiError::other_site());
-    }
+    service.hosts.check(&request)?;
     let (_, id) = identify(request.headers()).ok_or_else(ApiError::authentication)?;
     let mut permit = service.begin(&id)?;
     let (parts, body) = request.into_parts();
@@ -143,13 +139,13 @@ async fn read(
     Ok(content)
 }
 
-/// The token of a request. Several different ones are ambiguous.
+/// The token of a request. Several different ones are ambiguous. Other schemes are of a proxy, such as `Basic`.
 fn token(headers: &HeaderMap) -> Option<&str> {
-    let bearers = headers.get_all(AUTHORIZATION).iter().map(|value| value.to_str().ok().and_then(bearer));
-    let keys = headers.get_all("x-api-key").iter().map(|value| value.to_str().ok());
+    let bearers = headers.get_all(AUTHORIZATION).iter().filter_map(|value| bearer(value.to_str().ok()?));
+    let keys = headers.get_all("x-api-key").iter().map(|value| value.to_str().unwrap_or_default());
     let mut given = bearers.chain(keys);
-    let first = given.next()??;
-    given.all(|other| other == Some(first)).then_some(first)
+    let first = given.next()?;
+    given.all(|other| other == first).then_some(first)
 }
 
 /// The token in the value of a header. The name of the scheme is case-insensitive (RFC 9110, section 11.1).

@@ -88,9 +88,9 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "permission_error", message)
     }
 
-    /// 403: the header `Host` or `Origin` names another site.
-    pub(crate) fn other_site() -> Self {
-        Self::new(StatusCode::FORBIDDEN, "permission_error", "the header Host or Origin names another site")
+    /// 403: the header `Host` or `Origin` names another site. The message names its value.
+    pub(crate) fn other_site(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "permission_error", message)
     }
 
     /// 405: the path has no such method.

@@ -47,11 +47,12 @@ pub struct ServerOptions {
     /// The address of the server. Default: `127.0.0.1:8809`.
     #[serde(default, deserialize_with = "from_text")]
     pub listen: Listen,
-    /// More names of the server in the header `Host`, which may end with a port. Web pages of these hosts are accepted.
+    /// More names of the server in the header `Host`, which may end with a port. If a proxy replaces `Host`, the page
+    /// is accepted at these names too, at the default port or theirs.
     #[serde(default)]
     pub allow_hosts: Vec<String>,
-    /// The networks of proxies, such as `10.0.0.0/8`. Their headers `x-forwarded-for` and `x-forwarded-host` are
-    /// trusted.
+    /// The networks of proxies, such as `10.0.0.0/8`. Their headers `x-forwarded-for`, `x-forwarded-host` and
+    /// `forwarded` are trusted.
     #[serde(default, deserialize_with = "networks")]
     pub proxies: Vec<Network>,
     /// The certificate for TLS. Default: no TLS.

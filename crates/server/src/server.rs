@@ -1,12 +1,16 @@
 //! [`Server`]: the memories of a store over HTTP.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::http::HeaderValue;
+use axum::http::header::CACHE_CONTROL;
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -145,12 +149,7 @@ fn from(
     peer: Peer,
     connection: Arc<Connection>,
     router: TowerToHyperService<Router>,
-) -> impl hyper::service::Service<
-    Request<Incoming>,
-    Response = axum::response::Response,
-    Error = std::convert::Infallible,
-    Future: Send,
-> {
+) -> impl hyper::service::Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send> {
     service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
         request.extensions_mut().insert(Arc::clone(&connection));
@@ -193,7 +192,17 @@ pub(crate) fn router(service: &Arc<Service>) -> Router {
         .with_state(Arc::clone(service));
     let open = Router::new().route("/healthz", get(async || "ok\n"));
     let pages = pages(service).with_state(Arc::clone(service));
-    open.merge(pages).merge(admitted).layer(from_fn_with_state(Arc::clone(service), admission::identify))
+    let all = open.merge(pages).merge(admitted).layer(from_fn_with_state(Arc::clone(service), admission::identify));
+    all.layer(from_fn(keep_from_caches))
+}
+
+/// A cache would give a response to clients without the token. Only the files of the page are for anyone.
+async fn keep_from_caches(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if response.headers().get(CACHE_CONTROL).is_none_or(|value| value != page::STORED) {
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
 }
 
 #[cfg(test)]

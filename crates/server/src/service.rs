@@ -5,7 +5,6 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use axum::http::HeaderMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::connections::{Activity, Busy};
@@ -37,7 +36,6 @@ pub(crate) struct Service {
     pub(crate) token_file: PathBuf,
     /// The people who signed in on the page.
     pub(crate) sessions: Sessions,
-    has_tls: bool,
     #[cfg(feature = "mcp")]
     pub(crate) mcp: crate::mcp::Mcp,
     requests: Arc<Limit>,
@@ -54,13 +52,12 @@ impl Service {
         Ok(Self {
             memories: Memories::new(options),
             tokens: Tokens::load(options.tokens.clone())?,
-            hosts: Hosts::new(address, &options.allow_hosts),
+            hosts: Hosts::new(address, &options.allow_hosts, options.tls.is_some()),
             proxies: Proxies(options.proxies.clone()),
             limits,
             metrics,
             token_file: options.tokens.clone(),
             sessions: Sessions::default(),
-            has_tls: options.tls.is_some(),
             #[cfg(feature = "mcp")]
             mcp: crate::mcp::Mcp::new(&options.memory).separate_tools(options.separate_tools),
             requests: Limit::new(limits.requests, limits.requests_of_token),
@@ -68,12 +65,6 @@ impl Service {
             streams: Limit::new(limits.streams, limits.streams_of_token),
             ending: tokio::sync::watch::Sender::default(),
         })
-    }
-
-    /// Whether the browser of a request uses TLS, as far as is known.
-    pub(crate) fn is_secure(&self, headers: &HeaderMap) -> bool {
-        // A client that claims it only harms its own cookie.
-        self.has_tls || headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
     }
 
     /// Counts a request with the token of this id until the result is dropped.

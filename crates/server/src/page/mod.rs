@@ -50,6 +50,9 @@ pub(crate) use session::Sessions;
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
+/// The lifetime of the files of the page in caches.
+pub(crate) const STORED: &str = "max-age=3600";
+
 /// The pages that need a session.
 pub(crate) fn routes() -> Routes {
     vec![
@@ -78,7 +81,7 @@ pub(crate) fn routes() -> Routes {
 /// The pages and files without a session.
 pub(crate) fn open_routes() -> Routes {
     let file = |content_type: &'static str, content: &'static str| {
-        get(async move || ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, "max-age=3600")], content))
+        get(async move || ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, STORED)], content))
     };
     vec![
         ("/sign-in", get(session::form).post(session::sign_in)),
@@ -117,7 +120,6 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
     add(X_FRAME_OPTIONS, "DENY");
     // Without a referrer, browsers send `Origin: null` with forms.
     add(REFERRER_POLICY, "same-origin");
-    add(CACHE_CONTROL, "no-store");
     add(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
     add(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
     response

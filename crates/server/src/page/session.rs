@@ -141,7 +141,7 @@ pub(super) async fn sign_in(State(service): App, headers: HeaderMap, body: Bytes
     };
     match service.sessions.start(id) {
         Ok(session) => {
-            let cookie = set_cookie(&session, LIFETIME.as_secs(), service.is_secure(&headers));
+            let cookie = set_cookie(&session, LIFETIME.as_secs(), service.hosts.is_secure(&headers));
             ([(SET_COOKIE, cookie)], Redirect::to(local(&next))).into_response()
         }
         Err(error) => error.into_response(),
@@ -150,7 +150,7 @@ pub(super) async fn sign_in(State(service): App, headers: HeaderMap, body: Bytes
 
 pub(super) async fn sign_out(State(service): App, headers: HeaderMap, _: Posted) -> Response {
     cookie(&headers).into_iter().for_each(|id| service.sessions.end(id));
-    let cookie = set_cookie("", 0, service.is_secure(&headers));
+    let cookie = set_cookie("", 0, service.hosts.is_secure(&headers));
     std::future::ready(([(SET_COOKIE, cookie)], Redirect::to("/sign-in")).into_response()).await
 }
 

@@ -166,3 +166,26 @@ async fn monitors_need_a_token() {
     fs::write(directory.path().join("disk"), "").unwrap();
     assert_eq!(get("/readyz", &tenant).await.0, 503);
 }
+
+/// People open the address that the server prints.
+#[tokio::test]
+async fn people_sign_in_with_tls() {
+    let (directory, [place, _]) = places();
+    let files = TlsFiles::new(directory.path().join("certificate.pem"), directory.path().join("key.pem"));
+    let client = certify(&files);
+    let server = Server::start_with(&place, |options| options.tls = Some(files)).await;
+    let body = format!("token={}", server.token);
+    for (origin, status) in [("https", "303"), ("http", "403")] {
+        let stream = TcpStream::connect(&server.address).await.unwrap();
+        let mut stream = client.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+        let (address, length) = (&server.address, body.len());
+        let head = format!("POST /sign-in HTTP/1.1\r\nhost: {address}\r\norigin: {origin}://{address}\r\n");
+        let request = format!("{head}connection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response).await;
+        let response = String::from_utf8(response).unwrap();
+        assert_eq!(response.split(' ').nth(1), Some(status), "{response}");
+        assert_eq!(response.contains("; Secure"), status == "303", "{response}");
+    }
+}

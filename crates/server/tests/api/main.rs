@@ -7,6 +7,7 @@ mod births;
 mod contention;
 mod listening;
 mod page;
+mod proxies;
 mod requests;
 mod security;
 mod server;

@@ -492,7 +492,7 @@ async fn an_operator_gives_no_right_that_he_lacks_and_a_tenant_checks_no_whole_s
     }
 }
 
-const PAGES: [&str; 13] = [
+pub(crate) const PAGES: [&str; 13] = [
     "/memory/alice",
     "/memory/alice/raw?path=/memories/a",
     "/memory/alice/live",
@@ -508,7 +508,7 @@ const PAGES: [&str; 13] = [
     "/memory/alice/forget",
 ];
 
-const FORMS: [(&str, &[(&str, &str)]); 9] = [
+pub(crate) const FORMS: [(&str, &[(&str, &str)]); 9] = [
     ("/memory/alice/new", &[("name", "b"), ("text", "x")]),
     ("/memory/alice/edit", &[("path", "/memories/b"), ("text", "x"), ("base", "")]),
     ("/memory/alice/rename", &[("path", "/memories/a"), ("name", "c")]),
