@@ -118,7 +118,7 @@ async fn prepare<T: Clone + Send + Sync + 'static>(
 }
 
 /// Reads a body. `count` gets its length as it grows.
-async fn read(
+pub(crate) async fn read(
     mut body: Body,
     max: usize,
     mut count: impl FnMut(usize) -> Result<(), ApiError>,

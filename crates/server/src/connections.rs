@@ -25,19 +25,27 @@ pub(crate) struct Connections {
 
 #[derive(Debug)]
 struct Open {
-    activity: Activity,
+    /// The requests of the connection, by activity. HTTP/2 has several at the same time.
+    requests: [usize; 2],
     since: Instant,
     close: Arc<Notify>,
 }
 
-/// The activities of connections. The first ones are closed first.
+impl Open {
+    /// `None` is a connection that waits for a request, or for the rest of one.
+    fn activity(&self) -> Option<Activity> {
+        let [notifying, answering] = self.requests;
+        let notifying = (notifying > 0).then_some(Activity::Notifying);
+        if answering > 0 { Some(Activity::Answering) } else { notifying }
+    }
+}
+
+/// The activities of requests. Connections that wait are closed first, and then in this order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Activity {
-    /// It waits for a request, or for the rest of one.
-    Waiting,
     /// It sends notifications until the client closes it.
     Notifying,
-    /// It responds to a request. It is closed only if that takes too long.
+    /// It gets a response. The connection is closed only if that takes too long.
     Answering,
 }
 
@@ -52,7 +60,7 @@ impl Connections {
             sleep(DELAY).await;
         }
         let (id, close) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::default());
-        let open = Open { activity: Activity::Waiting, since: Instant::now(), close: Arc::clone(&close) };
+        let open = Open { requests: [0; 2], since: Instant::now(), close: Arc::clone(&close) };
         self.lock().insert(id, open);
         Arc::new(Connection { id, all: Arc::clone(self), close })
     }
@@ -60,9 +68,10 @@ impl Connections {
     /// Closes an idle connection. Returns whether there was one.
     pub(crate) fn evict(&self) -> bool {
         let mut open = self.lock();
-        let is_idle = |open: &Open| open.activity != Activity::Answering || open.since.elapsed() > ANSWER_TIMEOUT;
+        let is_idle =
+            |open: &Open| open.activity() != Some(Activity::Answering) || open.since.elapsed() > ANSWER_TIMEOUT;
         let idle = open.iter().filter(|(_, open)| is_idle(open));
-        let longest = idle.min_by_key(|(id, open)| (open.activity, open.since, **id)).map(|(id, _)| *id);
+        let longest = idle.min_by_key(|(id, open)| (open.activity(), open.since, **id)).map(|(id, _)| *id);
         let closed = longest.and_then(|id| open.remove(&id));
         closed.inspect(|closed| closed.close.notify_one()).is_some()
     }
@@ -72,9 +81,11 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, id: u64, activity: Activity) {
+    /// Replaces a request of a connection by another one.
+    fn replace(&self, id: u64, old: Option<Activity>, new: Option<Activity>) {
         if let Some(open) = self.lock().get_mut(&id) {
-            open.activity = activity;
+            old.into_iter().for_each(|old| open.requests[old as usize] -= 1);
+            new.into_iter().for_each(|new| open.requests[new as usize] += 1);
             open.since = Instant::now();
         }
     }
@@ -94,10 +105,10 @@ impl Connection {
         self.close.notified().await;
     }
 
-    /// Changes what the connection does, until the result is dropped.
+    /// Counts a request with this activity, until the result is dropped.
     pub(crate) fn begin(self: &Arc<Self>, activity: Activity) -> Busy {
-        self.all.set(self.id, activity);
-        Busy(Arc::clone(self))
+        self.all.replace(self.id, None, Some(activity));
+        Busy { connection: Arc::clone(self), activity: Mutex::new(activity) }
     }
 }
 
@@ -107,20 +118,25 @@ impl Drop for Connection {
     }
 }
 
-/// The time of a connection in which it does something. It waits again on drop.
+/// A request of a connection, which ends on drop.
 #[derive(Debug)]
-pub(crate) struct Busy(Arc<Connection>);
+pub(crate) struct Busy {
+    connection: Arc<Connection>,
+    activity: Mutex<Activity>,
+}
 
 impl Busy {
-    /// Changes what the connection does.
-    pub(crate) fn change(&self, activity: Activity) {
-        self.0.all.set(self.0.id, activity);
+    pub(crate) fn change(&self, new: Activity) {
+        let mut activity = self.activity.lock().unwrap_or_else(PoisonError::into_inner);
+        self.connection.all.replace(self.connection.id, Some(*activity), Some(new));
+        *activity = new;
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.all.set(self.0.id, Activity::Waiting);
+        let activity = *self.activity.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.connection.all.replace(self.connection.id, Some(activity), None);
     }
 }
 
@@ -153,6 +169,14 @@ mod tests {
         let mut busy: Vec<_> = others.map(|connection| connection.begin(Activity::Answering)).collect();
         let newest = connections.add().await;
         assert!(is_closed(&all[1]).await && !is_closed(&all[0]).await);
+        // A connection of HTTP/2 waits once its last request has ended.
+        let shared = &all[4];
+        busy.retain(|busy| busy.connection.id != shared.id);
+        drop(shared.begin(Activity::Answering));
+        let last = shared.begin(Activity::Answering);
+        drop(shared.begin(Activity::Notifying));
+        assert!(connections.lock()[&shared.id].activity() == Some(Activity::Answering));
+        busy.push(last);
         // Requests get responses, unless that takes too long.
         busy.push(newest.begin(Activity::Answering));
         assert!(!connections.evict());

@@ -21,6 +21,7 @@ mod page;
 mod path;
 mod proxies;
 mod record;
+mod remainder;
 mod server;
 mod service;
 mod tls;

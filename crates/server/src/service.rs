@@ -35,7 +35,7 @@ pub(crate) struct Service {
     /// The file that operators change on the page.
     pub(crate) token_file: PathBuf,
     /// The people who signed in on the page.
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: Arc<Sessions>,
     #[cfg(feature = "mcp")]
     pub(crate) mcp: crate::mcp::Mcp,
     requests: Arc<Limit>,
@@ -57,7 +57,7 @@ impl Service {
             limits,
             metrics,
             token_file: options.tokens.clone(),
-            sessions: Sessions::default(),
+            sessions: Arc::new(Sessions::load(&options.tokens, address)),
             #[cfg(feature = "mcp")]
             mcp: crate::mcp::Mcp::new(&options.memory).separate_tools(options.separate_tools),
             requests: Limit::new(limits.requests, limits.requests_of_token),

@@ -129,12 +129,12 @@ impl Row {
 
 /// A directory or a file.
 pub(super) async fn show(State(service): App, opened: Opened, headers: HeaderMap, Query(asked): Query<Asked>) -> Page {
-    let path = path(asked.path.as_deref())?;
+    let (path, state) = (path(asked.path.as_deref())?, past::state(&opened).await);
     match opened.memory.read(&path).await? {
         Node::Absent => {
             Err(PageError::new(StatusCode::NOT_FOUND, format!("{path} does not exist. The history may have it.")))
         }
-        Node::Directory(_) => directory(&opened, &path, &asked).await,
+        Node::Directory(_) => directory(&opened, &path, &asked, state).await,
         Node::File(file) => {
             let is_markdown = path.as_str().ends_with(".md") || path.as_str().ends_with(".markdown");
             let (bytes, is_source) = (file.content.len() as u64, asked.view.as_deref() == Some("source"));
@@ -144,14 +144,15 @@ pub(super) async fn show(State(service): App, opened: Opened, headers: HeaderMap
                 content(file.content, is_markdown && !is_source, asked.from, is_own)
             });
             let content = content.await.map_err(ApiError::internal)?;
-            let frame = Frame::of(&opened, name_of(path.as_str())).at(&path).done(asked.done.as_deref());
+            let frame =
+                Frame::of(&opened, name_of(path.as_str())).at(&path).done(asked.done.as_deref()).in_state(state);
             let has_history = past::has_history(&opened).await;
             render(&File { frame, size: size(bytes), content, is_markdown, has_history })
         }
     }
 }
 
-async fn directory(opened: &Opened, path: &MemoryPath, asked: &Asked) -> Page {
+async fn directory(opened: &Opened, path: &MemoryPath, asked: &Asked, state: String) -> Page {
     let files = opened.memory.list(path).await?;
     let prefix = format!("{path}/");
     let mut children: BTreeMap<(bool, &str), Vec<&FileEntry>> = BTreeMap::new();
@@ -172,7 +173,7 @@ async fn directory(opened: &Opened, path: &MemoryPath, asked: &Asked) -> Page {
     let recent = if path.is_root() { past::recent(opened, LogFilter::new(), 5).await?.0 } else { Vec::new() };
     let has_history = past::has_history(opened).await;
     let title = if path.is_root() { visible(opened.open.name.as_str()) } else { name_of(path.as_str()) };
-    let frame = Frame::of(opened, title).at(path).done(asked.done.as_deref());
+    let frame = Frame::of(opened, title).at(path).done(asked.done.as_deref()).in_state(state);
     render(&Directory { frame, rows, from, total, next, recent, has_history })
 }
 

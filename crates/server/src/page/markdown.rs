@@ -57,8 +57,8 @@ fn is_followed(link: &str, is_own: impl Fn(&str) -> bool) -> bool {
     host(authority).is_some_and(|host| !is_of_this_machine(&host) && !is_own(&host))
 }
 
-/// The host of an authority, in lower case. Other spellings that browsers accept are refused, such as numbers and letters
-/// of other alphabets.
+/// The host of an authority, in lower case. Other spellings that browsers accept are refused, such as numbers and
+/// letters of other alphabets.
 pub(super) fn host(authority: &str) -> Option<String> {
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.ends_with(']') => (host, port),

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
 use super::text::{size, time, visible};
-use super::{App, Frame, Opened, Page, PageError, Posted, ToAdministrate, Visitor, render};
+use super::{App, Frame, OUTDATED, Opened, Outdated, Page, PageError, Posted, ToAdministrate, Visitor, render};
 use crate::access::{Grant, Right};
 use crate::api;
 use crate::error::ApiError;
@@ -220,8 +220,10 @@ impl Tokens {
     }
 }
 
-pub(super) async fn new_token(State(service): App, visitor: Visitor, mut form: Posted) -> Page {
+pub(super) async fn new_token(State(service): App, visitor: Visitor, form: Result<Posted, Outdated>) -> Page {
     check(&visitor)?;
+    let is_outdated = form.is_err();
+    let mut form = form.unwrap_or_else(Outdated::fields);
     let asked = NewToken {
         actor: form.take("actor"),
         memory: form.take("memory"),
@@ -229,7 +231,8 @@ pub(super) async fn new_token(State(service): App, visitor: Visitor, mut form: P
         rights: Right::ALL.into_iter().filter(|right| !form.take(right.name()).is_empty()).collect(),
         days: form.take("days"),
     };
-    match entry(&service, &visitor, &asked).await? {
+    let entry = if is_outdated { Err(OUTDATED) } else { entry(&service, &visitor, &asked).await? };
+    match entry {
         Ok((entry, token)) => {
             in_file(&service, |file| file.add(entry)).await?;
             let mut page = Tokens::new(&service, &visitor, asked).await?;

@@ -11,6 +11,7 @@ mod proxies;
 mod requests;
 mod security;
 mod server;
+mod sessions;
 
 use memory_tool::Memory;
 use memory_tool_server::{Grant, Right};

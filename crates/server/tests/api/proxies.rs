@@ -100,7 +100,7 @@ async fn no_response_that_a_token_or_session_decides_is_stored() {
     assert_eq!((reply.status, reply.header("cache-control")), (200, Some("no-store")), "{}", reply.body);
 }
 
-/// A proxy with a sign-in of its own passes its header on.
+/// A proxy with another sign-in passes its header on.
 #[tokio::test]
 async fn the_password_of_a_proxy_is_no_token() {
     let (_directory, [place, _]) = places();
@@ -162,4 +162,81 @@ async fn a_refusal_names_the_header_and_the_setting() {
         let reply = send(&server, "GET", path, &format!("host: memory-tool:8809\r\n{key}"), "").await;
         assert_eq!(reply.status, status, "{path}: {}", reply.body);
     }
+}
+
+/// The events of the live stream of a page until it ends, while all time passes.
+async fn live(server: &Server, session: &str) -> (String, Vec<String>, Duration) {
+    let mut stream = TcpStream::connect(&server.address).await.unwrap();
+    let head = format!("GET /memory/alice/live HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n", server.address);
+    stream.write_all(format!("{head}{session}\r\n").as_bytes()).await.unwrap();
+    tokio::time::pause();
+    let (begin, mut reply) = (tokio::time::Instant::now(), String::new());
+    tokio::time::timeout(Duration::from_secs(3_600), stream.read_to_string(&mut reply)).await.unwrap().unwrap();
+    let duration = begin.elapsed();
+    tokio::time::resume();
+    let (head, events) = reply.split_once("\r\n\r\n").unwrap();
+    let events = events.split("\n\n").filter(|event| event.contains("event: "));
+    (head.to_owned(), events.map(str::to_owned).collect(), duration)
+}
+
+/// nginx holds a response back without the header, and lighttpd a stream that has no reader.
+#[tokio::test]
+async fn a_live_stream_passes_proxies_has_the_state_and_ends() {
+    let (_directory, [place, _]) = places();
+    let memory = memory(&place).await;
+    let server = Server::start(&place).await;
+    let host = format!("host: {}\r\n", server.address);
+    let session = format!("cookie: {}\r\n", cookie(&sign_in(&server, &host).await));
+    for expected in ["1", "2"] {
+        let page = send(&server, "GET", "/memory/alice", &format!("{host}{session}"), "").await;
+        assert!(page.body.contains(&format!("data-state=\"{expected}\"")), "{}", page.body);
+        let (head, events, duration) = live(&server, &session).await;
+        assert!(head.contains("\r\nx-accel-buffering: no\r\n"), "{head}");
+        assert!(events[0].contains("event: state") && events[0].contains(&format!("data: {expected}")), "{events:?}");
+        assert!((60..=300).contains(&duration.as_secs()), "{duration:?}");
+        memory.write("/memories/a", "changed").await.unwrap();
+    }
+    // Without a history, the state is not known.
+    let memory = Memory::open(format!("{place}/plain")).await.unwrap();
+    memory.write("/memories/a", "text").await.unwrap();
+    let page = send(&server, "GET", "/memory/plain", &format!("{host}{session}"), "").await;
+    assert!(page.body.contains("data-state=\"\""), "{}", page.body);
+}
+
+/// Most proxies send a whole body before they read the response, and report 502 if the connection is reset.
+#[tokio::test]
+async fn an_error_before_the_body_is_read_arrives() {
+    let (_directory, [place, _]) = places();
+    let server = Server::start(&place).await;
+    let (host, key) = (format!("host: {}\r\n", server.address), format!("x-api-key: {}\r\n", server.token));
+    let (api, page) = ("/v1/memory_stores/alice/tool", "/memory/alice/edit");
+    let (large, small) = (17 * 1024 * 1024, 5_000_000);
+    for (path, headers, length, status) in [
+        (api, format!("{host}{key}"), large, 413),
+        (api, format!("{host}x-api-key: memtok_0\r\n"), small, 401),
+        (api, format!("host: other.example\r\n{key}"), small, 403),
+        (page, format!("host: other.example\r\n{key}"), small, 403),
+        ("/sign-in", host.clone(), small, 413),
+    ] {
+        for is_chunked in [false, true] {
+            let length_header = format!("content-length: {length}\r\n");
+            let lengths = if is_chunked { "transfer-encoding: chunked\r\n" } else { &*length_header };
+            let head = format!("POST {path} HTTP/1.1\r\nconnection: close\r\n{headers}{lengths}\r\n");
+            let (mut stream, mut reply) = (TcpStream::connect(&server.address).await.unwrap(), String::new());
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let part = vec![b'x'; 50_000];
+            for _ in 0..length / part.len() {
+                let frame = if is_chunked { [b"c350\r\n", &part[..], b"\r\n"].concat() } else { part.clone() };
+                stream.write_all(&frame).await.unwrap_or_else(|error| panic!("{path} {status}: {error}"));
+            }
+            let end = if is_chunked { b"0\r\n\r\n".to_vec() } else { vec![b'x'; length % part.len()] };
+            stream.write_all(&end).await.unwrap();
+            stream.read_to_string(&mut reply).await.unwrap_or_else(|error| panic!("{path} {status}: {error}"));
+            assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {reply}");
+        }
+    }
+    // A client that waits to send the body does not send it.
+    let head = format!("POST {api} HTTP/1.1\r\nconnection: close\r\n{host}content-length: 5000\r\n");
+    let reply = server.raw(format!("{head}expect: 100-continue\r\n\r\n")).await;
+    assert!(reply.starts_with("HTTP/1.1 401 "), "{reply}");
 }
