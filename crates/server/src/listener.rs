@@ -32,8 +32,8 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// Listens, and returns the address with the port that the system selected.
-    pub(crate) async fn bind(address: &Listen) -> io::Result<(Self, Listen)> {
+    /// Listens, and returns the address with the port that the system selected. `mode` is of a Unix socket.
+    pub(crate) async fn bind(address: &Listen, mode: Option<u32>) -> io::Result<(Self, Listen)> {
         match address {
             Listen::Tcp(address) => {
                 let listener = TcpListener::bind(address).await?;
@@ -49,6 +49,9 @@ impl Listener {
                     }
                     bound => bound?,
                 };
+                if let Some(mode) = mode {
+                    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+                }
                 Ok((Self::Unix(listener), address.clone()))
             }
         }

@@ -21,15 +21,17 @@ const PART_TIME: Duration = Duration::from_secs(5);
 /// that a client or proxy that still sends them loses the response.
 pub(crate) struct Remainder {
     body: Option<Incoming>,
+    /// HTTP/2 ends a request without its connection.
+    is_http2: bool,
     /// The client sends the body once it is read.
     is_awaited: bool,
 }
 
 impl Remainder {
-    /// Adds it to a request. HTTP/2 ends a single request of a connection without it.
+    /// A request with such a body.
     pub(crate) fn of(request: Request<Incoming>) -> Request<Self> {
-        let is_awaited = request.headers().contains_key(EXPECT) || request.version() == Version::HTTP_2;
-        request.map(|body| Self { body: Some(body), is_awaited })
+        let (is_http2, is_awaited) = (request.version() == Version::HTTP_2, request.headers().contains_key(EXPECT));
+        request.map(|body| Self { body: Some(body), is_http2, is_awaited })
     }
 }
 
@@ -62,7 +64,7 @@ impl HttpBody for Remainder {
 
 impl Drop for Remainder {
     fn drop(&mut self) {
-        let rest = self.body.take().filter(|body| !self.is_awaited && !body.is_end_stream());
+        let rest = self.body.take().filter(|body| !self.is_http2 && !self.is_awaited && !body.is_end_stream());
         if let (Some(body), Ok(runtime)) = (rest, Handle::try_current()) {
             runtime.spawn(timeout(TIME, discard(body)));
         }

@@ -28,7 +28,7 @@ use crate::options::{Listen, ServerOptions};
 use crate::remainder::Remainder;
 use crate::service::Service;
 use crate::tls::{self, Certificate};
-use crate::{admission, api, health, page, tool, upkeep};
+use crate::{admission, api, health, metrics, page, tool, upkeep};
 
 /// The delay after a failed `accept`, for example without free file descriptors.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
@@ -67,10 +67,11 @@ impl Server {
         Self::listen_with(options, Some(Metrics(Arc::new(render)))).await
     }
 
-    async fn listen_with(options: ServerOptions, metrics: Option<Metrics>) -> io::Result<Self> {
+    async fn listen_with(options: ServerOptions, recorded: Option<Metrics>) -> io::Result<Self> {
         let certificate = options.tls.as_ref().map(tls::load).transpose()?.map(Arc::new);
-        let (listener, address) = Listener::bind(&options.listen).await?;
-        let service = Arc::new(Service::new(&options, &address, metrics)?);
+        let (listener, address) = Listener::bind(&options.listen, options.socket_mode).await?;
+        metrics::describe();
+        let service = Arc::new(Service::new(&options, &address, recorded)?);
         Ok(Self { options, listener, address, certificate, service })
     }
 

@@ -34,7 +34,12 @@ async fn a_unix_socket_replaces_that_of_a_killed_server() {
     let path = directory.path().join("socket");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap()); // leaves the file
     let listen = format!("unix:{}", path.display());
-    let server = Server::start_with(&place, |options| options.listen = listen.parse().unwrap()).await;
+    let server = Server::start_with(&place, |options| {
+        options.listen = listen.parse().unwrap();
+        options.socket_mode = Some(0o606);
+    })
+    .await;
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o606); // no umask makes it
     let headers = format!("host: localhost\r\nx-api-key: {}\r\n", server.token);
     let response = get(UnixStream::connect(&path).await.unwrap(), "/v1/memory_stores", &headers).await;
     assert!(response.starts_with("HTTP/1.1 200"), "{response}");

@@ -54,6 +54,17 @@ impl Server {
         Self { address, token, tokens, directory, task }
     }
 
+    /// Gives another server the token of this one, and returns it.
+    #[allow(dead_code, reason = "only the tests in a browser use it")]
+    pub(crate) async fn share_token(&self, other: &Self) -> String {
+        for entry in self.tokens.entries().unwrap() {
+            other.tokens.add(entry).unwrap();
+        }
+        let header = format!("x-api-key: {}", self.token);
+        other.wait_for(&header, |status| status != 401).await;
+        self.token.clone()
+    }
+
     /// Ends the server, and starts another one at its address, with its tokens.
     pub(crate) async fn restart(&mut self, place: &str) {
         self.task.abort();

@@ -9,7 +9,7 @@ use crate::server::{Server, places};
 const TYPED: &str = "twenty minutes of \"work\" & <b>\r\nmore";
 const SHOWN: &str = "twenty minutes of &#34;work&#34; &#38; &#60;b&#62;\nmore";
 
-/// Whether a page has a text, with any line breaks.
+/// Whether a page has these lines, with any line breaks.
 fn has(page: &str, text: &str) -> bool {
     page.replace("\r\n", "\n").contains(text)
 }
@@ -96,7 +96,7 @@ async fn a_text_survives_the_end_of_its_session() {
             }
         }
     }
-    // Forms without a text, and those of other sites, are not kept.
+    // Other forms are not kept, and other sites cannot sign anyone in.
     let mut browser = Browser::new(&server);
     let delete = browser.post("/memory/alice/delete", &[("path", "/memories/a"), ("token", &server.token)]).await;
     assert_eq!(delete.headers["location"], "/sign-in?ended=unsaved");
