@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Usage: proxies.py PROGRAM [NAME...]. Runs the configurations of docs/proxies.md with the real proxies in front of the
-program, and prints a table. Free ports replace the ports in the files, and a certificate of the test those of the files.
+program, and prints a table. Free ports replace the ports in the files, and a certificate of the test replaces the others.
 """
 
 import http.client
@@ -77,8 +77,8 @@ def nginx(block, port, place):
 
 def caddy(block, port, place):
     path = place / "Caddyfile"
-    options = f"{{\n admin off\n auto_https disable_redirects\n https_port {port}\n storage file_system {place}/caddy\n}}\n"
-    path.write_text(options + block)
+    options = f"admin off\nauto_https disable_redirects\nhttps_port {port}\nstorage file_system {place}/caddy"
+    path.write_text(f"{{\n{options}\n}}\n{block}")
     return ["caddy", "run", "--adapter", "caddyfile", "--config", path]
 
 
@@ -91,7 +91,8 @@ def haproxy(block, port, place):
 def apache(block, port, place):
     modules = ["mpm_event", "authz_core", "headers", "proxy", "proxy_http", "ssl", "socache_shmcb"]
     lines = [f"LoadModule {name}_module /usr/lib/apache2/modules/mod_{name}.so" for name in modules]
-    lines += [f"ServerRoot {place}", f"PidFile {place}/apache.pid", f"DefaultRuntimeDir {place}", "ErrorLog /dev/stderr"]
+    lines += [f"ServerRoot {place}", f"PidFile {place}/apache.pid", f"DefaultRuntimeDir {place}"]
+    lines += ["ErrorLog /dev/stderr"]
     path = place / "apache.conf"
     path.write_text("\n".join([*lines, "User nobody", f"Listen {port}", block]))
     return ["apache2", "-DFOREGROUND", "-f", path]
@@ -117,7 +118,15 @@ def socket_of_nginx(block, port, place):
     return nginx(re.sub(r"http://127\.0\.0\.1:\d+", f"http://unix:{place}/socket:", block), port, place)
 
 
-PROXIES = {"nginx": nginx, "nginx, socket": socket_of_nginx, "caddy": caddy, "haproxy": haproxy, "apache": apache, "lighttpd": lighttpd, "varnish": varnish}
+PROXIES = {
+    "nginx": nginx,
+    "nginx, socket": socket_of_nginx,
+    "caddy": caddy,
+    "haproxy": haproxy,
+    "apache": apache,
+    "lighttpd": lighttpd,
+    "varnish": varnish,
+}
 BLOCKS = {"varnish": "vcl", "nginx, socket": "nginx"}
 
 
@@ -349,7 +358,8 @@ def run(name, place):
     of_one = new_token(tokens, "--memory", "alice", "--right", "tool")
     has_socket = name.endswith("socket")
     settings = {"store": f"sqlite:{place}/memory.db", "tokens": str(tokens), "allow_hosts": [HOST]}
-    settings |= {"listen": f"unix:{place}/socket", "socket_mode": "0666"} if has_socket else {"listen": f"127.0.0.1:{upstream}"}
+    settings["listen"] = f"unix:{place}/socket" if has_socket else f"127.0.0.1:{upstream}"
+    settings |= {"socket_mode": "0666"} if has_socket else {}
     (place / "server.toml").write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
     serve = [PROGRAM, "serve", "--config", place / "server.toml"]
     block = configuration(BLOCKS.get(name, name), port, upstream, place)

@@ -173,6 +173,19 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_log_has_the_reason() {
+        let lines = tempfile::NamedTempFile::new().unwrap();
+        let file = lines.reopen().unwrap();
+        let log = tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(file)).finish();
+        let request = Request::builder().header("host", "memory.internal").body(axum::body::Body::empty()).unwrap();
+        let error = tracing::subscriber::with_default(log, || hosts(false).check(&request).unwrap_err());
+        let log = std::fs::read_to_string(lines.path()).unwrap();
+        for text in [log, error.to_string()] {
+            assert!(text.contains("memory.internal") && text.contains("--allow-host"), "{text}");
+        }
+    }
+
     /// The name of a proxy that replaces `Host` is in the settings.
     #[test]
     fn scheme_host_and_port_are_one_origin() {

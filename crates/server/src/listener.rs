@@ -33,6 +33,7 @@ pub(crate) enum Listener {
 
 impl Listener {
     /// Listens, and returns the address with the port that the system selected. `mode` is of a Unix socket.
+    #[cfg_attr(not(unix), expect(unused_variables, reason = "other systems have no modes"))]
     pub(crate) async fn bind(address: &Listen, mode: Option<u32>) -> io::Result<(Self, Listen)> {
         match address {
             Listen::Tcp(address) => {

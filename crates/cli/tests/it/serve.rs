@@ -428,6 +428,7 @@ fn a_file_has_all_settings() {
     for metric in [
         r#"memory_server_requests_total{route="/v1/memory_stores/{id}/tool",method="POST",status="200"} 2"#,
         r#"memory_server_requests_total{route="/v1/memory_stores/{id}/tool",method="POST",status="413"} 1"#,
+        "# HELP memory_commands_total ",
         r#"memory_commands_total{store="memory",command="create",outcome="done",error="none",policy="none"} 1"#,
         r#"memory_commands_total{store="memory",command="create",outcome="refused",error="refused",policy="limits"} 1"#,
         "memory_server_open_memories 1",

@@ -86,6 +86,19 @@ await other.fill('#text', 'by another');
 await other.click('text=Save');
 await page.waitForSelector('text=by another', { timeout: 60_000 });
 
+// After an upgrade, an open page gets the script and style of its new content.
+await page.goto(file);
+await page.evaluate(() => (window.isOld = true));
+await page.route(/memory\/m1\?path/, async (route) => {
+  const response = await route.fetch();
+  await route.fulfill({ response, body: (await response.text()).replace(/live\.js\?\w+/, 'live.js?old') });
+}, { times: 1 });
+await other.goto(`${file.replace('?', '/edit?')}`);
+await other.fill('#text', 'after an upgrade');
+await other.click('text=Save');
+await page.waitForFunction(() => !window.isOld);
+await page.waitForSelector('text=after an upgrade');
+
 // The session ends in the middle of an edit: the text is back after the sign-in.
 await edit('line one\n"two" & <three>\n');
 await page.context().clearCookies();
