@@ -1,23 +1,33 @@
 //! The layers around all handlers: request ids, authentication and limits.
 
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, HttpBody as _};
+use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
+use hyper::body::{Frame, SizeHint};
 use tokio::time::timeout;
 
 use crate::connections::{Activity, Connection};
 use crate::error::ApiError;
 use crate::listener::Peer;
 use crate::metrics::record_request;
+use crate::offload::offload;
 use crate::page::Visitor;
 use crate::service::{Running, Service};
+
+/// The length of a body in bytes above which handling it takes long, and of the parts of a response.
+const LARGE: usize = 64 * 1024;
+
+/// The fields of a form. The form of an erasure has one for each change of a file.
+const MAX_FIELDS: usize = 10_000;
 
 /// The body of a request without a token or a session: a token and an address.
 const MAX_BODY_OF_ANYONE: usize = 8 * 1024;
@@ -65,14 +75,27 @@ fn shown(path: &str) -> String {
 
 /// Admits requests with a token to this server, and reads their bodies.
 pub(crate) async fn admit(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    let identify = |headers: &HeaderMap| service.tokens.caller(token(headers)?);
-    run(prepare(&service, request, identify).await, next).await
+    let identify = |headers: &HeaderMap| {
+        let (caller, id) = service.tokens.caller(token(headers)?)?;
+        Some(Sender { tenant: Arc::clone(caller.tenant()), who: caller, token: id })
+    };
+    let admitted = prepare(&service, request, identify).await;
+    run(admitted, next).await
 }
 
 /// Admits requests of the page with a session.
 pub(crate) async fn admit_visitor(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    let identify = |headers: &HeaderMap| Visitor::of(&service, headers);
-    run(prepare(&service, request, identify).await, next).await
+    let identify = |headers: &HeaderMap| {
+        let (visitor, id) = Visitor::of(&service, headers)?;
+        Some(Sender { tenant: Arc::clone(visitor.caller.tenant()), who: visitor, token: id })
+    };
+    let admitted = match prepare(&service, request, identify).await {
+        Ok((_, _, body)) if body.iter().filter(|byte| **byte == b'&').count() >= MAX_FIELDS => {
+            Err(ApiError::invalid(format!("the form has more than {MAX_FIELDS} fields")))
+        }
+        admitted => admitted,
+    };
+    run(admitted, next).await
 }
 
 /// Admits requests of the open parts of the page. They take no place of other requests, because anybody can send them.
@@ -84,41 +107,116 @@ pub(crate) async fn admit_anyone(State(service): State<Arc<Service>>, request: R
         let (parts, body) = request.into_parts();
         let reading = read(body, MAX_BODY_OF_ANYONE, |_| Ok(()));
         let body = timeout(BODY_TIME_OF_ANYONE, reading).await.unwrap_or_else(|_| Err(ApiError::too_slow()))?;
-        Ok((Request::from_parts(parts, Body::from(body)), ()))
+        Ok(Request::from_parts(parts, Body::from(body)))
     };
-    run(admitting.await, next).await
-}
-
-async fn run<R>(admitted: Result<(Request, R), ApiError>, next: Next) -> Response {
-    match admitted {
-        Ok((request, _until_the_response)) => next.run(request).await,
+    match admitting.await {
+        Ok(request) => next.run(request).await,
         Err(error) => error.into_response(),
     }
 }
 
-/// Reads the body of a request, and adds its sender, whom `identify` returns with the id of the token.
+/// Responds to an admitted request. Its parts of the limits last until the response is sent.
+async fn run(admitted: Result<Admitted, ApiError>, next: Next) -> Response {
+    let (mut request, running, body) = match admitted {
+        Ok(admitted) => admitted,
+        Err(error) => return error.into_response(),
+    };
+    let (is_read, is_large) = (request.method() == Method::GET, body.len() > LARGE);
+    *request.body_mut() = body.into();
+    let response = if is_read {
+        let _few = running.wait_to_read().await;
+        offload(next.run(request)).await
+    } else if is_large {
+        offload(next.run(request)).await
+    } else {
+        next.run(request).await
+    };
+    let length = response.body().size_hint().exact().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
+    if !is_read {
+        running.count_reply(length);
+    } else if let Err(error) = running.count_read(length) {
+        return error.into_response();
+    }
+    response.map(|body| Body::new(Counted { body, rest: Bytes::new(), running }))
+}
+
+/// The sender of a request.
+struct Sender<T> {
+    who: T,
+    /// The id of the token.
+    token: String,
+    tenant: Arc<str>,
+}
+
+/// A request without its body, its parts of the limits, and its body.
+type Admitted = (Request, Arc<Running>, Bytes);
+
+/// Reads the body of a request, and adds its sender.
 async fn prepare<T: Clone + Send + Sync + 'static>(
     service: &Service,
     mut request: Request,
-    identify: impl Fn(&HeaderMap) -> Option<(T, String)>,
-) -> Result<(Request, Arc<Running>), ApiError> {
+    identify: impl Fn(&HeaderMap) -> Option<Sender<T>>,
+) -> Result<Admitted, ApiError> {
     if !service.hosts.allow(request.headers()) {
         return Err(ApiError::other_site());
     }
-    let (_, id) = identify(request.headers()).ok_or_else(ApiError::authentication)?;
-    let mut permit = service.begin(&id)?;
+    let sender = identify(request.headers()).ok_or_else(ApiError::authentication)?;
+    let mut begun = service.begin(&sender.tenant)?;
+    let connection = request.extensions_mut().remove::<Arc<Connection>>();
+    let busy = connection.map(|connection| connection.begin(Activity::Receiving));
     let (parts, body) = request.into_parts();
     let limits = &service.limits;
-    let reading = read(body, limits.body_bytes, |length| permit.count_body(service, length));
+    let reading = read(body, limits.body_bytes, |length| begun.count_body(length));
     let body = timeout(limits.body_time, reading).await.unwrap_or_else(|_| Err(ApiError::too_slow()))?;
-    request = Request::from_parts(parts, Body::from(body));
+    let mut request = Request::from_parts(parts, Body::empty());
     // The token may have ended while the body arrived.
-    let (sender, _) = identify(request.headers()).ok_or_else(ApiError::authentication)?;
-    let connection = request.extensions_mut().remove::<Arc<Connection>>();
-    let running = Arc::new(Running::new(permit, connection.map(|connection| connection.begin(Activity::Answering))));
-    request.extensions_mut().insert(sender);
+    let sender = identify(request.headers()).ok_or_else(ApiError::authentication)?;
+    busy.iter().for_each(|busy| busy.change(Activity::Answering));
+    let running = Arc::new(begun.run(service, &sender.token, busy)?);
+    request.extensions_mut().insert(sender.who);
     request.extensions_mut().insert(Arc::clone(&running));
-    Ok((request, running))
+    Ok((request, running, body.into()))
+}
+
+/// The body of a response, in parts. Its request is counted until the last one is sent.
+struct Counted {
+    body: Body,
+    rest: Bytes,
+    #[expect(dead_code, reason = "held, so that the request counts")]
+    running: Arc<Running>,
+}
+
+impl HttpBody for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.rest.is_empty() {
+            match ready!(Pin::new(&mut self.body).poll_frame(context)).map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => self.rest = data,
+                Some(Ok(Err(other))) => return Poll::Ready(Some(Ok(other))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                None => return Poll::Ready(None),
+            }
+        }
+        let length = self.rest.len().min(LARGE);
+        Poll::Ready(Some(Ok(Frame::data(self.rest.split_to(length)))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.rest.is_empty() && self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let (body, rest) = (self.body.size_hint(), self.rest.len() as u64);
+        let mut hint = SizeHint::new();
+        hint.set_lower(body.lower() + rest);
+        body.upper().into_iter().for_each(|upper| hint.set_upper(upper + rest));
+        hint
+    }
 }
 
 /// Reads a body. `count` gets its length as it grows.

@@ -109,9 +109,10 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
     }
 
-    /// 429: the token has too many requests at the same time.
+    /// 429: the tokens of a tenant have too many requests, or too many bytes of them, at the same time.
     pub(crate) fn too_many_requests() -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", "the token has too many concurrent requests")
+        let message = "the tokens for these memories have too many or too large concurrent requests";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", message)
     }
 
     /// 503: the server or the storage is busy.

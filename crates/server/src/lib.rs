@@ -11,11 +11,13 @@ pub mod fuzzing;
 mod guard;
 mod health;
 mod hosts;
+mod json;
 mod listener;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod memories;
 mod metrics;
+mod offload;
 mod options;
 mod page;
 mod path;

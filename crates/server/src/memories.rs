@@ -3,16 +3,18 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memory_tool::command::CommandQueue;
+use memory_tool::command::{CommandName, CommandQueue, TurnGuard};
 use memory_tool::store::MemoryName;
 use memory_tool::{Memory, MemoryOptions, OpenOptions, OptionsError, Quota, StoreUrl};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 
 use crate::access::Caller;
 use crate::api::ApiState;
 use crate::error::{ApiError, log_failure};
 use crate::guard::GuardedStore;
 use crate::options::ServerOptions;
+
+const MAX_VIEWS: usize = 8;
 
 /// The memories of one store, by their names. The name is the id of the memory in the API.
 #[derive(Debug)]
@@ -57,11 +59,23 @@ pub(crate) struct OpenMemory {
     /// The order of the commands of all clients. Without it, many clients that change one file would fail each other's
     /// preconditions until some give up.
     pub(crate) queue: CommandQueue,
+    /// The views that run at the same time. Each can read a large file.
+    views: Arc<Semaphore>,
     /// The state of the memory for the Memory Stores API.
     pub(crate) api: ApiState,
 }
 
 impl OpenMemory {
+    /// Waits until earlier commands of all clients have ended, and few views run.
+    pub(crate) async fn enter(&self, command: Option<CommandName>) -> (TurnGuard, Option<OwnedSemaphorePermit>) {
+        let turn = self.queue.enter(command).await;
+        let view = match command {
+            Some(CommandName::View) => Arc::clone(&self.views).acquire_owned().await.ok(),
+            _ => None,
+        };
+        (turn, view)
+    }
+
     /// The memory for one request: its changes name the caller, and are refused while it is archived or deleted.
     pub(crate) fn by(&self, caller: &Caller) -> Memory {
         let creates = caller.creates();
@@ -125,6 +139,7 @@ impl Memories {
                 quota: self.options.quota(),
                 expires: self.options.expire_after.is_some(),
                 queue: CommandQueue::new(),
+                views: Arc::new(Semaphore::new(MAX_VIEWS)),
                 api: ApiState::default(),
             }))
         };

@@ -17,7 +17,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::connections::{Connection, Connections};
+use crate::connections::{Connection, Connections, Read};
 use crate::error::ApiError;
 use crate::listener::{BoxedStream, Listener, Peer, encrypt};
 use crate::metrics::Metrics;
@@ -28,6 +28,9 @@ use crate::{admission, api, health, page, tool, upkeep};
 
 /// The delay after a failed `accept`, for example without free file descriptors.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
+
+/// The bytes that a connection buffers.
+const MAX_BUFFER: usize = 64 * 1024;
 
 /// The memories of a store over HTTP.
 #[derive(Debug)]
@@ -105,7 +108,8 @@ impl Server {
                     let serving = http1::Builder::new()
                         .timer(TokioTimer::new())
                         .header_read_timeout(limits.head_time)
-                        .serve_connection(TokioIo::new(stream), service);
+                        .max_buf_size(MAX_BUFFER)
+                        .serve_connection(TokioIo::new(Read::new(stream)), service);
                     // An error is of the client, such as a malformed request.
                     let _ = watcher.watch(serving).await;
                 };

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::sync::{Arc, OnceLock};
 
 use axum::http::request::Parts;
-use memory_tool::command::{CommandName, TurnGuard};
+use memory_tool::command::CommandName;
 use memory_tool::{Memory, MemoryTool as _};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
@@ -24,6 +24,7 @@ use crate::mcp::search::{self, SearchFailure};
 use crate::mcp::tools::Tools;
 use crate::mcp::{prompts, resources, tools};
 use crate::memories::OpenMemory;
+use crate::offload::offload;
 use crate::tool;
 
 /// The name of the server for its clients.
@@ -117,12 +118,12 @@ async fn turn(
     context: &RequestContext<RoleServer>,
     target: &Target,
     command: Option<CommandName>,
-) -> Result<[Option<TurnGuard>; 2], ErrorData> {
+) -> Result<impl Sized + use<>, ErrorData> {
     let waiting = async {
         let of_client = Place::take(&context.extensions);
         let of_client = if let Some(turn) = of_client { Some(turn.await) } else { None };
-        let of_memory = if let Some(open) = &target.open { Some(open.queue.enter(command).await) } else { None };
-        [of_client, of_memory]
+        let of_memory = if let Some(open) = &target.open { Some(open.enter(command).await) } else { None };
+        (of_client, of_memory)
     };
     tokio::select! {
         biased;
@@ -186,7 +187,7 @@ impl ServerHandler for Handler {
         let _turn = turn(&context, &target, command).await?;
         if request.name == search::NAME {
             let store = target.memory.store();
-            let searching = search::call(&*store, request.arguments.unwrap_or_default());
+            let searching = offload(search::call(&*store, request.arguments.unwrap_or_default()));
             let outcome = tokio::select! {
                 biased;
                 () = context.ct.cancelled() => return Err(cancelled()),
@@ -203,7 +204,8 @@ impl ServerHandler for Handler {
         {
             return Ok(tools::refused(&error).into());
         }
-        let outcome = target.memory.tool().call(input).await;
+        let calling = async { target.memory.tool().call(input).await };
+        let outcome = if command == Some(CommandName::View) { offload(calling).await } else { calling.await };
         if let Err(error) = &outcome {
             self.report(error);
         }
@@ -219,7 +221,7 @@ impl ServerHandler for Handler {
         let _turn = turn(&context, &target, Some(CommandName::View)).await?;
         self.watch().await;
         let cursor = request.and_then(|request| request.cursor);
-        let (listed, next) = resources::list(&target, cursor.as_deref(), self.tools.report).await?;
+        let (listed, next) = offload(resources::list(&target, cursor.as_deref(), self.tools.report)).await?;
         let mut result = ListResourcesResult::with_all_items(listed);
         result.next_cursor = next;
         Ok(result)
@@ -240,7 +242,7 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let target = self.target(&context)?;
         let _turn = turn(&context, &target, Some(CommandName::View)).await?;
-        let contents = resources::read(&target, &request.uri, self.tools.report).await?;
+        let contents = offload(resources::read(&target, &request.uri, self.tools.report)).await?;
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 

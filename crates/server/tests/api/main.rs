@@ -5,6 +5,7 @@
 
 mod births;
 mod contention;
+mod floods;
 mod listening;
 mod page;
 mod requests;

@@ -10,16 +10,16 @@ use tokio::net::TcpStream;
 use crate::server::{Server, places};
 
 /// A response: its status, headers and text.
-struct Page {
-    status: u16,
+pub(crate) struct Page {
+    pub(crate) status: u16,
     headers: HashMap<String, String>,
-    text: String,
+    pub(crate) text: String,
 }
 
 /// A browser without a style sheet: it keeps the cookie, and sends forms with the origin of the page.
-struct Browser<'a> {
+pub(crate) struct Browser<'a> {
     server: &'a Server,
-    cookie: String,
+    pub(crate) cookie: String,
     origin: String,
 }
 
@@ -33,7 +33,7 @@ impl<'a> Browser<'a> {
     }
 
     /// Signs in with the token in a header.
-    async fn sign_in(server: &'a Server, header: &str) -> Self {
+    pub(crate) async fn sign_in(server: &'a Server, header: &str) -> Self {
         let mut browser = Self::new(server);
         let token = header.trim_start_matches("x-api-key: ");
         let page = browser.post("/sign-in", &[("token", token)]).await;
@@ -62,7 +62,7 @@ impl<'a> Browser<'a> {
         Page { status: head.split(' ').nth(1).unwrap().parse().unwrap(), headers, text: text.to_owned() }
     }
 
-    async fn get(&self, path: &str) -> Page {
+    pub(crate) async fn get(&self, path: &str) -> Page {
         self.send("GET", path, "", "").await
     }
 
@@ -85,7 +85,7 @@ impl<'a> Browser<'a> {
     }
 
     /// Sends a form of this session.
-    async fn submit(&self, path: &str, fields: &[(&str, &str)]) -> Page {
+    pub(crate) async fn submit(&self, path: &str, fields: &[(&str, &str)]) -> Page {
         let form = self.form().await;
         self.post(path, &[fields, &[("form", form.as_str())]].concat()).await
     }
