@@ -95,6 +95,12 @@ impl Caller {
         Self { actor, grants: grants.into(), rights: rights.into(), creates: false, tenant }
     }
 
+    /// The caller in a request with this id.
+    #[must_use]
+    pub(crate) fn in_request(self, id: &str) -> Self {
+        Self { actor: self.actor.in_request(id), ..self }
+    }
+
     /// Allows the caller to create a memory that it reaches with its first command.
     #[must_use]
     pub(crate) fn creating(mut self, creates: bool) -> Self {

@@ -7,14 +7,19 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
+use memory_tool::store::MemoryName;
+use percent_encoding::percent_decode_str;
 use tokio::time::timeout;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 
+use crate::access::Caller;
 use crate::connections::{Activity, Connection};
 use crate::error::ApiError;
 use crate::listener::Peer;
@@ -46,18 +51,39 @@ pub(crate) async fn identify(State(service): State<Arc<Service>>, mut request: R
         .chain(random.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).map(char::from))
         .collect();
     let (method, path, start) = (request.method().clone(), shown(request.uri().path()), Instant::now());
-    let mut response = next.run(request).await;
+    request.extensions_mut().insert(RequestId(id.as_str().into()));
+    // Each line of the log about this request has it.
+    let span = tracing::error_span!("request", request_id = id, memory = Empty, actor = Empty, outcome = Empty);
+    memory_of(request.uri().path()).iter().for_each(|memory| _ = span.record("memory", memory.as_str()));
+    let mut response = next.run(request).instrument(span.clone()).await;
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
+        span.record("outcome", error.kind());
         response = error.response(Some(&id));
     }
     let (status, duration) = (response.status().as_u16(), start.elapsed());
     let milliseconds = duration.as_secs_f64() * 1_000.0;
-    tracing::info!(%method, path, status, milliseconds, client, request_id = id, "request");
+    span.in_scope(|| tracing::info!(%method, path, status, milliseconds, client, request_id = id, "request"));
     record_request(route.as_ref().map_or("none", MatchedPath::as_str), method_name(&method), status, duration);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert("request-id", value);
     }
     response
+}
+
+/// The id of a request.
+#[derive(Clone)]
+struct RequestId(Arc<str>);
+
+impl RequestId {
+    fn of(request: &Request) -> Self {
+        request.extensions().get().cloned().unwrap_or_else(|| Self(Arc::default()))
+    }
+}
+
+/// The memory that a path names.
+fn memory_of(path: &str) -> Option<MemoryName> {
+    let rest = path.strip_prefix("/v1/memory_stores/").or_else(|| path.strip_prefix("/memory/"))?;
+    percent_decode_str(rest.split('/').next()?).decode_utf8().ok()?.parse().ok()
 }
 
 /// A method for metrics. A client can invent others, and each would be a time series.
@@ -75,19 +101,26 @@ fn shown(path: &str) -> String {
 
 /// Admits requests with a token to this server, and reads their bodies.
 pub(crate) async fn admit(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let RequestId(request_id) = RequestId::of(&request);
     let identify = |headers: &HeaderMap| {
-        let (caller, id) = service.tokens.caller(token(headers)?)?;
-        Some(Sender { tenant: Arc::clone(caller.tenant()), who: caller, token: id })
+        let (caller, token) = service.tokens.caller(token(headers)?)?;
+        let caller = caller.in_request(&request_id);
+        Some(Sender { caller: caller.clone(), who: caller, token })
     };
-    let admitted = prepare(&service, request, identify).await;
+    let admitted = match refuse_conditions(&request) {
+        Ok(()) => prepare(&service, request, identify).await,
+        Err(error) => Err(error),
+    };
     run(admitted, next).await
 }
 
 /// Admits requests of the page with a session.
 pub(crate) async fn admit_visitor(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let RequestId(request_id) = RequestId::of(&request);
     let identify = |headers: &HeaderMap| {
-        let (visitor, id) = Visitor::of(&service, headers)?;
-        Some(Sender { tenant: Arc::clone(visitor.caller.tenant()), who: visitor, token: id })
+        let (mut visitor, token) = Visitor::of(&service, headers)?;
+        visitor.caller = visitor.caller.in_request(&request_id);
+        Some(Sender { caller: visitor.caller.clone(), who: visitor, token })
     };
     let admitted = match prepare(&service, request, identify).await {
         Ok((_, _, body)) if body.iter().filter(|byte| **byte == b'&').count() >= MAX_FIELDS => {
@@ -143,9 +176,21 @@ async fn run(admitted: Result<Admitted, ApiError>, next: Next) -> Response {
 /// The sender of a request.
 struct Sender<T> {
     who: T,
+    caller: Caller,
     /// The id of the token.
     token: String,
-    tenant: Arc<str>,
+}
+
+/// Refuses a change with a condition that this server does not know: it would be made although the condition fails.
+fn refuse_conditions(request: &Request) -> Result<(), ApiError> {
+    let conditions = [IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE];
+    match conditions.iter().find(|name| request.method() != Method::GET && request.headers().contains_key(*name)) {
+        Some(name) => Err(ApiError::invalid(format!(
+            "the header {name} is not supported: use `precondition` of an update, or `expected_content_sha256` of a \
+             deletion"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// A request without its body, its parts of the limits, and its body.
@@ -161,7 +206,8 @@ async fn prepare<T: Clone + Send + Sync + 'static>(
         return Err(ApiError::other_site());
     }
     let sender = identify(request.headers()).ok_or_else(ApiError::authentication)?;
-    let mut begun = service.begin(&sender.tenant)?;
+    Span::current().record("actor", sender.caller.actor().name());
+    let mut begun = service.begin(sender.caller.tenant())?;
     let connection = request.extensions_mut().remove::<Arc<Connection>>();
     let busy = connection.map(|connection| connection.begin(Activity::Receiving));
     let (parts, body) = request.into_parts();

@@ -5,6 +5,7 @@ mod admission;
 mod api;
 mod connections;
 mod error;
+mod folded;
 mod followed;
 #[cfg(fuzzing)]
 pub mod fuzzing;

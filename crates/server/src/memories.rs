@@ -7,10 +7,12 @@ use memory_tool::command::{CommandName, CommandQueue, TurnGuard};
 use memory_tool::store::MemoryName;
 use memory_tool::{Memory, MemoryOptions, OpenOptions, OptionsError, Quota, StoreUrl};
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
 
 use crate::access::Caller;
 use crate::api::ApiState;
 use crate::error::{ApiError, log_failure};
+use crate::folded::has_other_name;
 use crate::guard::GuardedStore;
 use crate::options::ServerOptions;
 
@@ -126,6 +128,7 @@ impl Memories {
         let place = self.place.child(name.as_str()).ok_or_else(|| ApiError::no_such_memory(name.as_str()))?;
         let cell = self.slot(name);
         let opening = async || {
+            refuse_other_names(&place, name).await?;
             let mut options = self.options.clone();
             options.must_exist |= must_exist;
             options.audit_memory = Some(name.to_string());
@@ -179,6 +182,14 @@ impl Memories {
             open.memories.remove(name);
         }
     }
+}
+
+/// Refuses a directory of another memory, which a disk finds under this name too.
+async fn refuse_other_names(place: &StoreUrl, name: &MemoryName) -> Result<(), ApiError> {
+    let (StoreUrl::Local(path) | StoreUrl::TrustedDirectory { path, .. }) = place else { return Ok(()) };
+    let path = path.clone();
+    let found = spawn_blocking(move || has_other_name(&path)).await.map_err(ApiError::internal)?;
+    if found.map_err(ApiError::internal)? { Err(ApiError::no_such_memory(name.as_str())) } else { Ok(()) }
 }
 
 /// Logs the causes, which no response contains.

@@ -1,5 +1,6 @@
 //! `POST /v1/memory_stores/{id}/tool`: the six commands.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::body::Bytes;
@@ -7,9 +8,10 @@ use axum::extract::State;
 use axum::{Extension, Json};
 use memory_tool::Memory;
 use memory_tool::api::{Content, ContentBlock, ImageSource, RejectedToolUse, ToolResult, ToolUse};
-use memory_tool::command::CommandName;
+use memory_tool::command::{CommandName, Reply};
 use memory_tool::store::MemoryName;
 use serde_json::{Map, Value};
+use tracing::{Instrument as _, Span};
 
 use crate::access::{Caller, Right};
 use crate::api::{exists, refuse_archived};
@@ -40,8 +42,8 @@ pub(crate) async fn call(
     let results = match command {
         Some(CommandName::View) => offload(answering).await?,
         // A client that goes away must not leave the later calls of its turn undone.
-        Some(_) => tokio::spawn(answering).await.map_err(ApiError::internal)??,
-        None => tokio::spawn(offload(answering)).await.map_err(ApiError::internal)??,
+        Some(_) => tokio::spawn(answering.in_current_span()).await.map_err(ApiError::internal)??,
+        None => tokio::spawn(offload(answering).in_current_span()).await.map_err(ApiError::internal)??,
     };
     Ok(Json(Value::Object(Map::from_iter([("content".to_owned(), results)]))))
 }
@@ -90,7 +92,7 @@ async fn answer(
 ) -> Result<Value, ApiError> {
     let _turn = open.enter(command).await;
     admit(&open, caller.creates(), command).await?;
-    let mut turn = Turn { memory: open.by(&caller), running, results: Vec::new(), bytes: 0 };
+    let mut turn = Turn { memory: open.by(&caller), running, results: Vec::new(), bytes: 0, outcomes: BTreeSet::new() };
     match body {
         Called::One(call) => turn.run(call).await,
         Called::Response(blocks) => {
@@ -99,6 +101,7 @@ async fn answer(
             }
         }
     }
+    Span::current().record("outcome", turn.outcomes.into_iter().collect::<Vec<_>>().join(", "));
     serde_json::to_value(turn.results).map_err(ApiError::internal)
 }
 
@@ -124,6 +127,13 @@ struct Turn {
     results: Vec<ToolResult>,
     /// The length of the results.
     bytes: usize,
+    /// The outcomes for the log.
+    outcomes: BTreeSet<&'static str>,
+}
+
+/// The outcome of a command for the log.
+pub(crate) fn outcome_name(outcome: &Result<Reply, memory_tool::Error>) -> &'static str {
+    outcome.as_ref().map_or_else(|error| error.kind().name(), |_| "done")
 }
 
 impl Turn {
@@ -134,7 +144,10 @@ impl Turn {
                 refused(id, format!("This turn has more than {MAX_CALLS} calls, so this one did not run. Call again."))
             }
             Ok(call) => self.result(call).await,
-            Err(rejected) => rejected.into(),
+            Err(rejected) => {
+                self.outcomes.insert(rejected.error.kind().name());
+                rejected.into()
+            }
         };
         self.results.push(result);
     }
@@ -146,6 +159,7 @@ impl Turn {
         }
         let outcome = self.memory.tool().call(call.input).await;
         outcome.as_ref().err().into_iter().for_each(report);
+        self.outcomes.insert(outcome_name(&outcome));
         let result = ToolResult::new(call.id, &outcome);
         drop(outcome);
         self.bytes += length(&result.content);

@@ -17,6 +17,7 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{Peer, RoleServer, ServerHandler};
 use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio::task::JoinSet;
+use tracing::{Instrument as _, Span};
 
 use crate::mcp::changes::{self, Subscriptions};
 use crate::mcp::order::Place;
@@ -104,6 +105,42 @@ impl Handler {
         self.forwarding.get_or_init(forward).await;
     }
 
+    /// Runs a command or a search.
+    async fn run_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let (target, command) = (self.target(&context)?, tools::command(&request));
+        let _turn = turn(&context, &target, command).await?;
+        if request.name == search::NAME {
+            let store = target.memory.store();
+            let searching = offload(search::call(&*store, request.arguments.unwrap_or_default()));
+            let outcome = tokio::select! {
+                biased;
+                () = context.ct.cancelled() => return Err(cancelled()),
+                outcome = searching => outcome,
+            };
+            if let Err(SearchFailure::Command(error)) = &outcome {
+                self.report(error);
+            }
+            return Ok(tools::search_result(outcome).into());
+        }
+        let input = self.tools.input(request)?;
+        if let Some(open) = &target.open
+            && let Err(error) = tool::admit(open, target.creates, command).await
+        {
+            return Ok(tools::refused(&error).into());
+        }
+        let calling = async { target.memory.tool().call(input).await };
+        let outcome = if command == Some(CommandName::View) { offload(calling).await } else { calling.await };
+        Span::current().record("outcome", tool::outcome_name(&outcome));
+        if let Err(error) = &outcome {
+            self.report(error);
+        }
+        Ok(tools::result(&outcome).into())
+    }
+
     /// Reports a failure of the storage.
     fn report(&self, error: &memory_tool::Error) {
         if error.source().is_some() {
@@ -131,6 +168,12 @@ async fn turn(
         () = context.ct.cancelled() => Err(cancelled()),
         guards = waiting => Ok(guards),
     }
+}
+
+/// The span of a request over HTTP, for the lines of the log.
+fn span(context: &RequestContext<RoleServer>) -> Span {
+    let of_http = || context.extensions.get::<Parts>()?.extensions.get::<Span>().cloned();
+    of_http().unwrap_or_else(Span::none)
 }
 
 fn cancelled() -> ErrorData {
@@ -183,33 +226,8 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let (target, command) = (self.target(&context)?, tools::command(&request));
-        let _turn = turn(&context, &target, command).await?;
-        if request.name == search::NAME {
-            let store = target.memory.store();
-            let searching = offload(search::call(&*store, request.arguments.unwrap_or_default()));
-            let outcome = tokio::select! {
-                biased;
-                () = context.ct.cancelled() => return Err(cancelled()),
-                outcome = searching => outcome,
-            };
-            if let Err(SearchFailure::Command(error)) = &outcome {
-                self.report(error);
-            }
-            return Ok(tools::search_result(outcome).into());
-        }
-        let input = self.tools.input(request)?;
-        if let Some(open) = &target.open
-            && let Err(error) = tool::admit(open, target.creates, command).await
-        {
-            return Ok(tools::refused(&error).into());
-        }
-        let calling = async { target.memory.tool().call(input).await };
-        let outcome = if command == Some(CommandName::View) { offload(calling).await } else { calling.await };
-        if let Err(error) = &outcome {
-            self.report(error);
-        }
-        Ok(tools::result(&outcome).into())
+        let span = span(&context);
+        self.run_tool(request, context).instrument(span).await
     }
 
     async fn list_resources(
@@ -242,7 +260,8 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let target = self.target(&context)?;
         let _turn = turn(&context, &target, Some(CommandName::View)).await?;
-        let contents = offload(resources::read(&target, &request.uri, self.tools.report)).await?;
+        let reading = offload(resources::read(&target, &request.uri, self.tools.report));
+        let contents = reading.instrument(span(&context)).await?;
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 

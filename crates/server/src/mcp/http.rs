@@ -18,6 +18,7 @@ use memory_tool::command::CommandName;
 use memory_tool::store::MemoryName;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tracing::Span;
 
 use crate::access::{Caller, Right};
 use crate::error::ApiError;
@@ -88,6 +89,8 @@ async fn handle(
         }
         None => None,
     };
+    Span::current().record("memory", name.as_str());
+    parts.extensions.insert(Span::current());
     // The request may end long before its parts are dropped.
     parts.extensions.remove::<Arc<Running>>();
     let mut is_stream = parts.method == Method::GET;

@@ -7,6 +7,7 @@ mod births;
 mod contention;
 mod floods;
 mod listening;
+mod operators;
 mod page;
 mod requests;
 mod security;
