@@ -42,7 +42,7 @@ struct Open {
 /// The activities of connections. The first ones are closed first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Activity {
-    /// It waits for a request, or for the rest of one without a token.
+    /// It waits for a request, or for the rest of a request without a token.
     Waiting,
     /// It sends notifications until the client closes it.
     Notifying,

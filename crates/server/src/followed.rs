@@ -56,7 +56,8 @@ impl<T: Send + Sync + 'static> Followed<T> {
                     match read {
                         Ok(value) => _ = self.value.send_replace(Arc::new(value)),
                         Err(error) => {
-                            tracing::error!(%error, "cannot read {}: no change of it has an effect", self.files[0].display())
+                            let file = self.files[0].display();
+                            tracing::error!(%error, "cannot read {file}: no change of it has an effect");
                         }
                     }
                     last = Some(now);

@@ -25,7 +25,8 @@ pub(crate) fn refuse_many_values(json: &[u8]) -> Result<(), ApiError> {
     if has_many_values(json) { Err(refused()) } else { Ok(()) }
 }
 
-/// Whether JSON has more than [`MAX_VALUES`] values. Each value but the first is after a bracket, brace, colon or comma.
+/// Whether JSON has more than [`MAX_VALUES`] values. Each value but the first is after a bracket, brace, colon or
+/// comma.
 pub(crate) fn has_many_values(json: &[u8]) -> bool {
     let (mut values, mut is_in_string, mut is_escaped) = (1, false, false);
     for byte in json {

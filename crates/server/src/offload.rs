@@ -6,7 +6,7 @@ use std::pin::pin;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::task::block_in_place;
 
-/// Runs a future that can compute for long between two waits, such as one that parses a large body or decodes an image.
+/// Runs a future that can compute for long between two waits, for example to parse a large body or to decode an image.
 /// Other tasks of its thread move to another thread, so that no request of another tenant waits for it.
 pub(crate) async fn offload<F: Future>(future: F) -> F::Output {
     let has_other_threads = Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread;

@@ -46,7 +46,7 @@ pub(crate) struct Service {
     has_tls: bool,
     #[cfg(feature = "mcp")]
     pub(crate) mcp: crate::mcp::Mcp,
-    /// Requests, of which the body may not have arrived.
+    /// Requests, also while their bodies arrive.
     begun: Arc<Limit>,
     /// Requests whose body has arrived. A slow body keeps no other request out.
     running: Arc<Limit>,

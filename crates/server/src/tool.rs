@@ -48,7 +48,7 @@ pub(crate) async fn call(
     Ok(Json(Value::Object(Map::from_iter([("content".to_owned(), results)]))))
 }
 
-/// What a body calls.
+/// The calls in a body.
 enum Called {
     One(Result<ToolUse, RejectedToolUse>),
     /// The blocks of a response of the Messages API.

@@ -27,8 +27,8 @@ fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(content)
 }
 
-/// Refuses a file that other users can access. Pipes and other non-files are accepted, and so is a secret that an
-/// orchestrator mounts read-only for the group of the service.
+/// Refuses a file that other users can access. Pipes and other non-files are accepted, and
+/// secrets that an orchestrator mounts read-only for the group of the service.
 #[cfg(unix)]
 fn refuse_others(file: &File) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;

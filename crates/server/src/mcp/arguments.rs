@@ -64,8 +64,8 @@ fn read_number(value: &mut Value) {
     }
 }
 
-/// Reads a range that arrived as a string, such as `"1,2"`, or whose numbers did. A range that no file has becomes null:
-/// some clients must fill in every field.
+/// Reads a range that arrived as a string, such as `"1,2"`, or whose numbers did. A range that no file has becomes
+/// null: some clients must fill in every field.
 fn read_range(value: &mut Value) {
     let pair = || spelled(&Value::String(format!("[{}]", value.as_str()?))).filter(|pair| pair[1].is_number());
     let mut list = spelled(value).filter(Value::is_array).or_else(pair).unwrap_or_else(|| value.clone());

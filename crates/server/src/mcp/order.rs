@@ -219,7 +219,7 @@ struct Stranger {
     connections: VecDeque<u64>,
 }
 
-/// What requests of one client have in common: the token, the address, and the name and version of the program.
+/// The common parts of all requests of one client: the token, the address, and the name and version of the program.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Sender(u64);
 

@@ -168,8 +168,8 @@ async fn write_lines(output: impl AsyncWrite, mut lines: Receiver<Bytes>) -> io:
 struct Stdio {
     lines: Receiver<io::Result<Line>>,
     output: Sender<Bytes>,
-    /// The response to an invalid line or a ping. rmcp would start a task for each ping, and some clients send the calls
-    /// of a turn in the order in which their pings are answered.
+    /// The response to an invalid line or a ping. rmcp would start a task for each ping, and some clients send the
+    /// calls of a turn in the order of the replies to their pings.
     response: Option<Bytes>,
     order: Order,
     unanswered: Arc<Unanswered>,

@@ -1,4 +1,4 @@
-//! What one tenant can do to the server, and to other tenants.
+//! Floods of requests by one tenant.
 
 use std::time::Duration;
 
@@ -30,7 +30,8 @@ async fn start() -> (tempfile::TempDir, Server, String) {
 }
 
 fn view(id: usize, path: &str) -> Value {
-    json!({"type": "tool_use", "id": format!("toolu_{id}"), "name": "memory", "input": {"command": "view", "path": path}})
+    let input = json!({"command": "view", "path": path});
+    json!({"type": "tool_use", "id": format!("toolu_{id}"), "name": "memory", "input": input})
 }
 
 impl Server {
@@ -171,7 +172,7 @@ async fn slow_bodies_of_one_tenant_do_not_shut_out_others() {
     }
     assert_eq!(server.serves(&bob, 0).await, 200);
     drop(slow);
-    // Large bodies, of which the last byte never arrives.
+    // Large bodies without their last byte.
     let mut large = Vec::new();
     for number in 0..9 {
         let start = format!("{}{}", server.tool(&tokens[number % 2], 16 * MIB), " ".repeat(16 * MIB - 1));

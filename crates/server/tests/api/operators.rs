@@ -1,4 +1,4 @@
-//! What operators see: the log, the audit log, `/readyz`, and refusals of what the server does not do.
+//! The log, the audit log and `/readyz`, and refusals of unknown conditions.
 
 use std::fs;
 use std::io::Write;

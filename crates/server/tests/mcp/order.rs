@@ -114,7 +114,7 @@ fn concurrent_inserts_of_sessions_and_of_the_endpoint_of_the_tool_are_all_kept()
     assert_eq!(content.lines().filter(|line| *line == "x").count() as u64, CLIENTS as u64 * INSERTS);
 }
 
-/// Some clients send the calls of a turn in the order in which their pings are answered.
+/// Some clients send the calls of a turn in the order of the replies to their pings.
 #[test]
 fn pings_are_answered_in_the_order_in_which_they_came() {
     let requests: String = (1..=300).map(|id| request(id, "ping", json!({})).to_string() + "\n").collect();
