@@ -20,7 +20,7 @@ use hyper_util::service::TowerToHyperService;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::connections::{Connection, Connections};
+use crate::connections::{Connection, Connections, Read};
 use crate::error::ApiError;
 use crate::listener::{BoxedStream, Listener, Peer, encrypt};
 use crate::metrics::Metrics;
@@ -35,6 +35,8 @@ const ACCEPT_DELAY: Duration = Duration::from_millis(100);
 
 /// The requests of a connection of HTTP/2 at the same time.
 const MAX_CONCURRENT: u32 = 100;
+/// The bytes that a connection buffers.
+const MAX_BUFFER: usize = 64 * 1024;
 
 /// The memories of a store over HTTP.
 #[derive(Debug)]
@@ -151,7 +153,7 @@ async fn open(
 
 /// Responds to the requests of a connection. An error is of the client, such as a malformed request.
 async fn respond(stream: BoxedStream, is_http2: bool, head_time: Duration, service: Connected, watcher: Watcher) {
-    let stream = TokioIo::new(stream);
+    let stream = TokioIo::new(Read::new(stream));
     if is_http2 {
         let serving = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
@@ -163,6 +165,7 @@ async fn respond(stream: BoxedStream, is_http2: bool, head_time: Duration, servi
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(head_time)
+            .max_buf_size(MAX_BUFFER)
             .serve_connection(stream, service);
         let _ = watcher.watch(serving).await;
     }

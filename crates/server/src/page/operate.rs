@@ -114,7 +114,8 @@ pub(super) async fn act(ToAdministrate(opened): ToAdministrate, mut form: Posted
         "verify" => {
             check(&opened.visitor)?; // the report is about the whole storage
             let report = opened.memory.verify(|_| ()).await?;
-            let problems = report.problems.iter().map(|problem| visible(&problem.to_string()));
+            let can_read = opened.visitor.caller.has(Right::Read);
+            let problems = report.problems.iter().filter(|_| can_read).map(|problem| visible(&problem.to_string()));
             let summary = format!("Checked {} files: {} problems.", report.files, report.problems.len());
             std::iter::once(summary).chain(problems.take(100)).collect()
         }
@@ -122,7 +123,8 @@ pub(super) async fn act(ToAdministrate(opened): ToAdministrate, mut form: Posted
             api::refuse_archived(&opened.open, None).await?;
             let (_, state) = StoreRecord::read(&*opened.memory.store()).await?;
             let report = opened.memory.expire_if(StoreRecord::path(), state).await?;
-            let removed = report.removed.iter().take(100).map(|path| visible(path.as_str()));
+            let can_read = opened.visitor.caller.has(Right::Read);
+            let removed = report.removed.iter().filter(|_| can_read).take(100).map(|path| visible(path.as_str()));
             let summary = match report.held {
                 0 => format!("Removed {} expired files.", report.removed.len()),
                 held => format!(
@@ -214,8 +216,11 @@ pub(super) async fn tokens(State(service): App, visitor: Visitor, Query(asked): 
 
 impl Tokens {
     async fn new(service: &Service, visitor: &Visitor, asked: NewToken) -> Result<Self, PageError> {
-        let (tokens, mut memories) = (rows(service, visitor).await?, service.memories.names().await?);
-        memories.truncate(PROPOSED);
+        let (tokens, mut memories) = (rows(service, visitor).await?, Vec::new());
+        if visitor.caller.has(Right::Read) {
+            memories = service.memories.names().await?;
+            memories.truncate(PROPOSED);
+        }
         Ok(Self { frame: Frame::new(visitor, "Tokens"), tokens, new: String::new(), asked, memories, problem: "" })
     }
 }

@@ -5,7 +5,9 @@
 
 mod births;
 mod contention;
+mod floods;
 mod listening;
+mod operators;
 mod page;
 mod proxies;
 mod requests;
