@@ -381,5 +381,9 @@ mod tests {
         fs::write(directory.path().join("tokens.sessions"), "damaged").unwrap();
         let id = Arc::new(Sessions::load(&tokens, &address)).start("a".to_owned()).await.unwrap();
         assert!(Sessions::load(&tokens, &address).find(&id).is_some());
+        // Without the file, sessions end with the process.
+        drop(directory);
+        let id = one.start("a".to_owned()).await.unwrap();
+        assert!(one.find(&id).is_some() && Sessions::load(&tokens, &address).find(&id).is_none());
     }
 }
