@@ -156,9 +156,9 @@ async fn run(admitted: Result<Admitted, ApiError>, next: Next) -> Response {
     *request.body_mut() = body.into();
     let response = if is_read {
         let _few = running.wait_to_read().await;
-        offload(next.run(request)).await
+        offload(running.processors(), next.run(request)).await
     } else if is_large {
-        offload(next.run(request)).await
+        offload(running.processors(), next.run(request)).await
     } else {
         next.run(request).await
     };
@@ -270,7 +270,8 @@ pub(crate) async fn read(
     if body.size_hint().lower() > max as u64 {
         return Err(ApiError::too_large(max));
     }
-    let mut content = Vec::new();
+    // Growth would copy it and leave holes in the memory of the process. Untouched memory costs nothing.
+    let mut content = Vec::with_capacity(usize::try_from(body.size_hint().lower()).unwrap_or(0));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::invalid("the body is incomplete"))?;
         let Ok(data) = frame.into_data() else { continue };

@@ -14,6 +14,7 @@ use crate::api::ApiState;
 use crate::error::{ApiError, log_failure};
 use crate::folded::has_other_name;
 use crate::guard::GuardedStore;
+use crate::offload::PROCESSORS;
 use crate::options::ServerOptions;
 
 const MAX_VIEWS: usize = 8;
@@ -63,6 +64,8 @@ pub(crate) struct OpenMemory {
     pub(crate) queue: CommandQueue,
     /// The views that run at the same time. Each can read a large file.
     views: Arc<Semaphore>,
+    /// The processors for its commands.
+    pub(crate) processors: Arc<Semaphore>,
     /// The state of the memory for the Memory Stores API.
     pub(crate) api: ApiState,
 }
@@ -143,6 +146,7 @@ impl Memories {
                 expires: self.options.expire_after.is_some(),
                 queue: CommandQueue::new(),
                 views: Arc::new(Semaphore::new(MAX_VIEWS)),
+                processors: Arc::new(Semaphore::new(PROCESSORS)),
                 api: ApiState::default(),
             }))
         };

@@ -13,6 +13,7 @@ use crate::error::ApiError;
 use crate::hosts::Hosts;
 use crate::memories::Memories;
 use crate::metrics::Metrics;
+use crate::offload::PROCESSORS;
 use crate::options::{Listen, ServerLimits, ServerOptions};
 use crate::page::Sessions;
 use crate::proxies::Proxies;
@@ -120,6 +121,7 @@ struct Share {
     permits: usize,
     used: usize,
     reads: Arc<Semaphore>,
+    processors: Arc<Semaphore>,
 }
 
 impl Limit {
@@ -133,11 +135,12 @@ impl Limit {
             permits: 0,
             used: 0,
             reads: Arc::new(Semaphore::new(MAX_READS_OF_TENANT)),
+            processors: Arc::new(Semaphore::new(PROCESSORS)),
         });
         share.permits += 1;
-        let reads = Arc::clone(&share.reads);
+        let (reads, processors) = (Arc::clone(&share.reads), Arc::clone(&share.processors));
         drop(used);
-        let mut permit = Permit { limit: Arc::clone(self), tenant: Arc::clone(tenant), amount: 0, reads };
+        let mut permit = Permit { limit: Arc::clone(self), tenant: Arc::clone(tenant), amount: 0, reads, processors };
         permit.grow(amount).map(|()| permit)
     }
 
@@ -153,6 +156,7 @@ struct Permit {
     tenant: Arc<str>,
     amount: usize,
     reads: Arc<Semaphore>,
+    processors: Arc<Semaphore>,
 }
 
 impl Permit {
@@ -219,9 +223,9 @@ impl Begun {
     /// Counts the request as running, once its body has arrived.
     pub(crate) fn run(self, service: &Service, token: &str, busy: Option<Busy>) -> Result<Running, ApiError> {
         let running = service.running.take(&self.request.tenant, 1)?;
-        let reads = Arc::clone(&self.request.reads);
+        let (reads, processors) = (Arc::clone(&self.request.reads), Arc::clone(&self.request.processors));
         let (request, bytes) = (Mutex::new(vec![self.request, running]), Mutex::new(self.bytes));
-        Ok(Running { request, bytes, replied: Mutex::default(), reads, token: token.into(), busy })
+        Ok(Running { request, bytes, replied: Mutex::default(), reads, processors, token: token.into(), busy })
     }
 }
 
@@ -233,6 +237,7 @@ pub(crate) struct Running {
     /// The bytes of the response that are counted.
     replied: Mutex<usize>,
     reads: Arc<Semaphore>,
+    processors: Arc<Semaphore>,
     token: Arc<str>,
     busy: Option<Busy>,
 }
@@ -247,6 +252,11 @@ impl Running {
     #[cfg(feature = "mcp")]
     pub(crate) fn connection(&self) -> Option<u64> {
         self.busy.as_ref().map(Busy::connection)
+    }
+
+    /// The processors of the tenant.
+    pub(crate) fn processors(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.processors)
     }
 
     /// Waits until few requests of the tenant read files.

@@ -3,14 +3,17 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::{Extension, Json};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
 use memory_tool::Memory;
 use memory_tool::api::{Content, ContentBlock, ImageSource, RejectedToolUse, ToolResult, ToolUse};
 use memory_tool::command::{CommandName, Reply};
 use memory_tool::store::MemoryName;
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::Value;
 use tracing::{Instrument as _, Span};
 
 use crate::access::{Caller, Right};
@@ -33,19 +36,20 @@ pub(crate) async fn call(
     caller: Caller,
     Extension(running): Extension<Arc<Running>>,
     body: Bytes,
-) -> Result<Json<Value>, ApiError> {
+) -> Result<Response, ApiError> {
     let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(&id))?;
     let open = open(&service, &caller, &name).await?;
-    let body = Called::parse(&body)?;
-    let command = body.command();
-    let answering = answer(open, caller, running, command, body);
+    let called = Called::parse(&body)?;
+    drop(body); // it can be large
+    let (command, processors) = (called.command(), Arc::clone(&open.processors));
+    let answering = answer(open, caller, running, command, called);
     let results = match command {
-        Some(CommandName::View) => offload(answering).await?,
+        Some(CommandName::View) => offload(processors, answering).await?,
         // A client that goes away must not leave the later calls of its turn undone.
         Some(_) => tokio::spawn(answering.in_current_span()).await.map_err(ApiError::internal)??,
-        None => tokio::spawn(offload(answering).in_current_span()).await.map_err(ApiError::internal)??,
+        None => tokio::spawn(offload(processors, answering).in_current_span()).await.map_err(ApiError::internal)??,
     };
-    Ok(Json(Value::Object(Map::from_iter([("content".to_owned(), results)]))))
+    Ok(([(CONTENT_TYPE, "application/json")], results).into_response())
 }
 
 /// The calls in a body.
@@ -82,18 +86,23 @@ fn command(call: &ToolUse) -> Option<CommandName> {
     call.input["command"].as_str()?.parse().ok()
 }
 
-/// The results of all calls.
+#[derive(Serialize)]
+struct Results {
+    content: Vec<ToolResult>,
+}
+
+/// The results of all calls in JSON.
 async fn answer(
     open: Arc<OpenMemory>,
     caller: Caller,
     running: Arc<Running>,
     command: Option<CommandName>,
-    body: Called,
-) -> Result<Value, ApiError> {
+    called: Called,
+) -> Result<Vec<u8>, ApiError> {
     let _turn = open.enter(command).await;
     admit(&open, caller.creates(), command).await?;
     let mut turn = Turn { memory: open.by(&caller), running, results: Vec::new(), bytes: 0, outcomes: BTreeSet::new() };
-    match body {
+    match called {
         Called::One(call) => turn.run(call).await,
         Called::Response(blocks) => {
             for block in blocks.into_iter().filter(|block| block["type"] == "tool_use") {
@@ -102,7 +111,10 @@ async fn answer(
         }
     }
     Span::current().record("outcome", turn.outcomes.into_iter().collect::<Vec<_>>().join(", "));
-    serde_json::to_value(turn.results).map_err(ApiError::internal)
+    // Growth would copy it.
+    let mut json = Vec::with_capacity(turn.bytes + turn.bytes / 16 + 1_024);
+    serde_json::to_writer(&mut json, &Results { content: turn.results }).map_err(ApiError::internal)?;
+    Ok(json)
 }
 
 /// Opens a memory for the commands of a caller, or creates it if the caller may.

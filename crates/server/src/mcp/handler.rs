@@ -25,7 +25,7 @@ use crate::mcp::search::{self, SearchFailure};
 use crate::mcp::tools::Tools;
 use crate::mcp::{prompts, resources, tools};
 use crate::memories::OpenMemory;
-use crate::offload::offload;
+use crate::offload::{PROCESSORS, offload};
 use crate::tool;
 
 /// The name of the server for its clients.
@@ -57,6 +57,14 @@ pub(super) struct Target {
     pub(super) open: Option<Arc<OpenMemory>>,
     /// Whether its first command creates it.
     pub(super) creates: bool,
+}
+
+impl Target {
+    /// The processors for commands. A single client has its own.
+    fn processors(&self) -> Arc<Semaphore> {
+        let own = || Arc::new(Semaphore::new(PROCESSORS));
+        self.open.as_ref().map_or_else(own, |open| Arc::clone(&open.processors))
+    }
 }
 
 /// The requests of one client, or one request without a session.
@@ -115,7 +123,7 @@ impl Handler {
         let _turn = turn(&context, &target, command).await?;
         if request.name == search::NAME {
             let store = target.memory.store();
-            let searching = offload(search::call(&*store, request.arguments.unwrap_or_default()));
+            let searching = offload(target.processors(), search::call(&*store, request.arguments.unwrap_or_default()));
             let outcome = tokio::select! {
                 biased;
                 () = context.ct.cancelled() => return Err(cancelled()),
@@ -133,7 +141,10 @@ impl Handler {
             return Ok(tools::refused(&error).into());
         }
         let calling = async { target.memory.tool().call(input).await };
-        let outcome = if command == Some(CommandName::View) { offload(calling).await } else { calling.await };
+        let outcome = match command {
+            Some(CommandName::View) => offload(target.processors(), calling).await,
+            _ => calling.await,
+        };
         Span::current().record("outcome", tool::outcome_name(&outcome));
         if let Err(error) = &outcome {
             self.report(error);
@@ -239,7 +250,8 @@ impl ServerHandler for Handler {
         let _turn = turn(&context, &target, Some(CommandName::View)).await?;
         self.watch().await;
         let cursor = request.and_then(|request| request.cursor);
-        let (listed, next) = offload(resources::list(&target, cursor.as_deref(), self.tools.report)).await?;
+        let (listed, next) =
+            offload(target.processors(), resources::list(&target, cursor.as_deref(), self.tools.report)).await?;
         let mut result = ListResourcesResult::with_all_items(listed);
         result.next_cursor = next;
         Ok(result)
@@ -260,7 +272,7 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let target = self.target(&context)?;
         let _turn = turn(&context, &target, Some(CommandName::View)).await?;
-        let reading = offload(resources::read(&target, &request.uri, self.tools.report));
+        let reading = offload(target.processors(), resources::read(&target, &request.uri, self.tools.report));
         let contents = reading.instrument(span(&context)).await?;
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
