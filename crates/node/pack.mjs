@@ -4,7 +4,7 @@
 //
 // It builds first, with the variables of `build.mjs`. Version, license and address are those of Cargo.toml.
 
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { here, module, run, target } from './build.mjs'; // builds it
@@ -23,7 +23,8 @@ function pack(manifest, readme, copies) {
   const place = mkdtempSync(join(tmpdir(), 'memory-tool-'));
   writeFileSync(join(place, 'package.json'), `${JSON.stringify({ ...manifest, ...origin }, null, 2)}\n`);
   writeFileSync(join(place, 'README.md'), readme);
-  for (const license of ['LICENSE-APACHE', 'LICENSE-MIT']) cpSync(join(here, '..', '..', license), join(place, license));
+  const root = join(here, '..', '..'); // `.ci/dist` adds the licenses of others
+  for (const file of readdirSync(root).filter((name) => name.startsWith('LICENSE-'))) cpSync(join(root, file), join(place, file));
   for (const [from, options] of copies) cpSync(join(here, 'dist', from), join(place, options.to), { recursive: true, ...options });
   const shell = process.platform === 'win32'; // npm is a script there
   const packed = run('npm', ['pack', '--silent', '--pack-destination', folder], { cwd: place, shell });

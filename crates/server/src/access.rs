@@ -1,5 +1,7 @@
 //! [`Caller`]: the sender of a request, and the rights of its token.
 
+use std::sync::Arc;
+
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use memory_tool::Actor;
@@ -80,15 +82,23 @@ impl Grant {
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
     actor: Actor,
-    grants: Vec<Grant>,
-    rights: Vec<Right>,
+    grants: Arc<[Grant]>,
+    rights: Arc<[Right]>,
     creates: bool,
+    tenant: Arc<str>,
 }
 
 impl Caller {
     /// Creates a caller from the token's entry.
     pub(crate) fn new(actor: Actor, grants: Vec<Grant>, rights: Vec<Right>) -> Self {
-        Self { actor, grants, rights, creates: false }
+        let tenant = format!("{grants:?}").into();
+        Self { actor, grants: grants.into(), rights: rights.into(), creates: false, tenant }
+    }
+
+    /// The caller in a request with this id.
+    #[must_use]
+    pub(crate) fn in_request(self, id: &str) -> Self {
+        Self { actor: self.actor.in_request(id), ..self }
     }
 
     /// Allows the caller to create a memory that it reaches with its first command.
@@ -96,6 +106,11 @@ impl Caller {
     pub(crate) fn creating(mut self, creates: bool) -> Self {
         self.creates = creates;
         self
+    }
+
+    /// The tenant: the memories that the caller reaches. Its callers share limits.
+    pub(crate) fn tenant(&self) -> &Arc<str> {
+        &self.tenant
     }
 
     /// The actor of this caller's changes.

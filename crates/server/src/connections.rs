@@ -1,15 +1,24 @@
 //! [`Connections`]: the connections of the server, which are limited.
 
 use std::collections::HashMap;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::listener::BoxedStream;
 
 /// The time to answer a request. After it, the client does not read the response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The time after which a client that reads nothing loses its connection.
+const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The delay between two looks for room while all connections are in use.
 const DELAY: Duration = Duration::from_millis(100);
@@ -25,19 +34,28 @@ pub(crate) struct Connections {
 
 #[derive(Debug)]
 struct Open {
-    activity: Activity,
+    /// The requests of the connection, by activity. HTTP/2 has several at the same time.
+    requests: [usize; 3],
     since: Instant,
     close: Arc<Notify>,
 }
 
-/// The activities of connections. The first ones are closed first.
+impl Open {
+    /// `None` is a connection that waits for a request, or for the rest of one.
+    fn activity(&self) -> Option<Activity> {
+        let all = [Activity::Answering, Activity::Receiving, Activity::Notifying];
+        all.into_iter().find(|activity| self.requests[*activity as usize] > 0)
+    }
+}
+
+/// The activities of requests. Connections that wait are closed first, and then in this order.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub(crate) enum Activity {
-    /// It waits for a request, or for the rest of one.
-    Waiting,
     /// It sends notifications until the client closes it.
     Notifying,
-    /// It responds to a request. It is closed only if that takes too long.
+    /// It waits for the body of a request with a valid token.
+    Receiving,
+    /// It gets a response. The connection is closed only if that takes too long.
     Answering,
 }
 
@@ -52,7 +70,7 @@ impl Connections {
             sleep(DELAY).await;
         }
         let (id, close) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::default());
-        let open = Open { activity: Activity::Waiting, since: Instant::now(), close: Arc::clone(&close) };
+        let open = Open { requests: [0; 3], since: Instant::now(), close: Arc::clone(&close) };
         self.lock().insert(id, open);
         Arc::new(Connection { id, all: Arc::clone(self), close })
     }
@@ -60,9 +78,10 @@ impl Connections {
     /// Closes an idle connection. Returns whether there was one.
     pub(crate) fn evict(&self) -> bool {
         let mut open = self.lock();
-        let is_idle = |open: &Open| open.activity != Activity::Answering || open.since.elapsed() > ANSWER_TIMEOUT;
+        let is_idle =
+            |open: &Open| open.activity() != Some(Activity::Answering) || open.since.elapsed() > ANSWER_TIMEOUT;
         let idle = open.iter().filter(|(_, open)| is_idle(open));
-        let longest = idle.min_by_key(|(id, open)| (open.activity, open.since, **id)).map(|(id, _)| *id);
+        let longest = idle.min_by_key(|(id, open)| (open.activity(), open.since, **id)).map(|(id, _)| *id);
         let closed = longest.and_then(|id| open.remove(&id));
         closed.inspect(|closed| closed.close.notify_one()).is_some()
     }
@@ -72,9 +91,11 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set(&self, id: u64, activity: Activity) {
+    /// Replaces a request of a connection by another one.
+    fn replace(&self, id: u64, old: Option<Activity>, new: Option<Activity>) {
         if let Some(open) = self.lock().get_mut(&id) {
-            open.activity = activity;
+            old.into_iter().for_each(|old| open.requests[old as usize] -= 1);
+            new.into_iter().for_each(|new| open.requests[new as usize] += 1);
             open.since = Instant::now();
         }
     }
@@ -94,10 +115,10 @@ impl Connection {
         self.close.notified().await;
     }
 
-    /// Changes what the connection does, until the result is dropped.
+    /// Counts a request with this activity, until the result is dropped.
     pub(crate) fn begin(self: &Arc<Self>, activity: Activity) -> Busy {
-        self.all.set(self.id, activity);
-        Busy(Arc::clone(self))
+        self.all.replace(self.id, None, Some(activity));
+        Busy { connection: Arc::clone(self), activity: Mutex::new(activity) }
     }
 }
 
@@ -107,25 +128,96 @@ impl Drop for Connection {
     }
 }
 
-/// The time of a connection in which it does something. It waits again on drop.
+/// A request of a connection, which ends on drop.
 #[derive(Debug)]
-pub(crate) struct Busy(Arc<Connection>);
+pub(crate) struct Busy {
+    connection: Arc<Connection>,
+    activity: Mutex<Activity>,
+}
 
 impl Busy {
-    /// Changes what the connection does.
-    pub(crate) fn change(&self, activity: Activity) {
-        self.0.all.set(self.0.id, activity);
+    /// The number of the connection.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn connection(&self) -> u64 {
+        self.connection.id
+    }
+
+    pub(crate) fn change(&self, new: Activity) {
+        let mut activity = self.activity.lock().unwrap_or_else(PoisonError::into_inner);
+        self.connection.all.replace(self.connection.id, Some(*activity), Some(new));
+        *activity = new;
     }
 }
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.0.all.set(self.0.id, Activity::Waiting);
+        let activity = *self.activity.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.connection.all.replace(self.connection.id, Some(activity), None);
+    }
+}
+
+/// The bytes of a connection. Writes fail if the client reads nothing for [`READ_TIMEOUT`].
+pub(crate) struct Read {
+    stream: BoxedStream,
+    /// Runs while a write waits.
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl Read {
+    pub(crate) fn new(stream: BoxedStream) -> Self {
+        Self { stream, waiting: None }
+    }
+
+    fn timed<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.waiting = None;
+            return written;
+        }
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(READ_TIMEOUT)));
+        waiting.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl AsyncRead for Read {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        self.stream.as_mut().poll_read(context, into)
+    }
+}
+
+impl AsyncWrite for Read {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = self.stream.as_mut().poll_write(context, bytes);
+        self.timed(context, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = self.stream.as_mut().poll_write_vectored(context, parts);
+        self.timed(context, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let flushed = self.stream.as_mut().poll_flush(context);
+        self.timed(context, flushed)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let ended = self.stream.as_mut().poll_shutdown(context);
+        self.timed(context, ended)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     async fn is_closed(connection: &Connection) -> bool {
@@ -153,6 +245,14 @@ mod tests {
         let mut busy: Vec<_> = others.map(|connection| connection.begin(Activity::Answering)).collect();
         let newest = connections.add().await;
         assert!(is_closed(&all[1]).await && !is_closed(&all[0]).await);
+        // A connection of HTTP/2 waits once its last request has ended.
+        let shared = &all[4];
+        busy.retain(|busy| busy.connection.id != shared.id);
+        drop(shared.begin(Activity::Answering));
+        let last = shared.begin(Activity::Answering);
+        drop(shared.begin(Activity::Notifying));
+        assert!(connections.lock()[&shared.id].activity() == Some(Activity::Answering));
+        busy.push(last);
         // Requests get responses, unless that takes too long.
         busy.push(newest.begin(Activity::Answering));
         assert!(!connections.evict());
@@ -160,5 +260,20 @@ mod tests {
         let _newest = connections.add().await;
         assert!(is_closed(&all[0]).await);
         assert_eq!(connections.lock().len(), 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_nothing_loses_its_connection() {
+        let (near, mut far) = tokio::io::duplex(64);
+        let mut connection = Read::new(Box::pin(near));
+        let writing = tokio::spawn(async move { connection.write_all(&[0; 1_000]).await });
+        // Slow clients keep theirs.
+        for _ in 0..10 {
+            sleep(READ_TIMEOUT / 2).await;
+            assert!(!writing.is_finished());
+            far.read_exact(&mut [0; 16]).await.unwrap();
+        }
+        sleep(2 * READ_TIMEOUT).await;
+        assert_eq!(writing.await.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
     }
 }

@@ -76,6 +76,11 @@ impl ApiError {
         if self.status == StatusCode::BAD_REQUEST { Ok(None) } else { Err(self) }
     }
 
+    /// Its type in a response.
+    pub(crate) fn kind(&self) -> &'static str {
+        self.kind
+    }
+
     pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
@@ -88,9 +93,9 @@ impl ApiError {
         Self::new(StatusCode::FORBIDDEN, "permission_error", message)
     }
 
-    /// 403: the header `Host` or `Origin` names another site.
-    pub(crate) fn other_site() -> Self {
-        Self::new(StatusCode::FORBIDDEN, "permission_error", "the header Host or Origin names another site")
+    /// 403: the header `Host` or `Origin` names another site. The message names its value.
+    pub(crate) fn other_site(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "permission_error", message)
     }
 
     /// 405: the path has no such method.
@@ -109,9 +114,15 @@ impl ApiError {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
     }
 
-    /// 429: the token has too many requests at the same time.
+    /// 429: the tokens of a tenant have too many requests, or too many bytes of them, at the same time.
     pub(crate) fn too_many_requests() -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", "the token has too many concurrent requests")
+        let message = "the tokens for these memories have too many or too large concurrent requests";
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_error", message)
+    }
+
+    /// 503: the server does not work as its operator expects.
+    pub(crate) fn unavailable(message: &str) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded_error", message)
     }
 
     /// 503: the server or the storage is busy.

@@ -4,6 +4,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
@@ -19,19 +20,27 @@ pub(crate) struct Followed<T> {
     files: Vec<PathBuf>,
     read: fn(&[PathBuf]) -> io::Result<T>,
     pub(crate) value: watch::Sender<Arc<T>>,
+    /// Whether the files changed, but cannot be read.
+    is_damaged: AtomicBool,
 }
 
 impl<T: Send + Sync + 'static> Followed<T> {
     pub(crate) fn load(files: Vec<PathBuf>, read: fn(&[PathBuf]) -> io::Result<T>) -> io::Result<Self> {
         let value = watch::Sender::new(Arc::new(read(&files)?));
-        Ok(Self { files, read, value })
+        Ok(Self { files, read, value, is_damaged: AtomicBool::new(false) })
+    }
+
+    /// Whether the files changed, but cannot be read. The value is of before.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Relaxed)
     }
 
     pub(crate) fn get(&self) -> Arc<T> {
         Arc::clone(&self.value.borrow())
     }
 
-    /// Reads the files again whenever one changes. If they cannot be read, the value stays unchanged.
+    /// Reads the files again whenever one changes. If they cannot be read, the value stays unchanged, and one event
+    /// reports it.
     pub(crate) async fn follow(self: Arc<Self>) {
         let mut last = None;
         loop {
@@ -41,39 +50,54 @@ impl<T: Send + Sync + 'static> Followed<T> {
                 let now: Vec<_> = followed.files.iter().map(|file| fs::metadata(file).ok().map(state)).collect();
                 (previous.as_ref() != Some(&now)).then(|| (now, (followed.read)(&followed.files)))
             });
-            match change.await {
-                Ok(Some((now, Ok(value)))) => {
-                    self.value.send_replace(Arc::new(value));
-                    last = Some(now);
+            if let Ok(Some((now, read))) = change.await {
+                self.is_damaged.store(read.is_err(), Ordering::Relaxed);
+                match read {
+                    Ok(value) => _ = self.value.send_replace(Arc::new(value)),
+                    Err(error) => {
+                        let file = self.files[0].display();
+                        tracing::error!(%error, "cannot read {file}: no change of it has an effect");
+                    }
                 }
-                Ok(Some((_, Err(error)))) => tracing::error!(%error, "cannot read {}", self.files[0].display()),
-                Ok(None) | Err(_) => {}
+                last = Some(now);
             }
             sleep(INTERVAL).await;
         }
     }
 }
 
-/// The metadata that each replacement of a file changes.
-fn state(metadata: fs::Metadata) -> (Option<SystemTime>, u64, u64) {
+/// The metadata that each replacement of a file changes, and each change of its mode or owner.
+fn state(metadata: fs::Metadata) -> (Option<SystemTime>, u64, [i64; 3]) {
     #[cfg(unix)]
-    let file = std::os::unix::fs::MetadataExt::ino(&metadata);
+    let file = {
+        use std::os::unix::fs::MetadataExt as _;
+
+        [metadata.ino().cast_signed(), metadata.ctime(), metadata.ctime_nsec()]
+    };
     #[cfg(not(unix))]
-    let file = 0;
+    let file = [0; 3];
     (metadata.modified().ok(), metadata.len(), file)
 }
 
-/// Refuses a file that other users can access.
+/// Refuses a file that other users can access. A secret that an orchestrator mounts is of another user, read-only, and
+/// for the group of the service.
 #[cfg(unix)]
 pub(crate) fn refuse_others(metadata: &fs::Metadata) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::fs::MetadataExt as _;
 
-    let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o077 != 0 {
+    let mode = metadata.mode() & 0o777;
+    if mode & 0o077 != 0 && !(mode == 0o440 && is_own_group(metadata.gid())) {
         let message = format!("mode {mode:03o} gives other users access: run `chmod 600` on it");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     Ok(())
+}
+
+/// Whether the group is one of this process.
+#[cfg(unix)]
+fn is_own_group(group: u32) -> bool {
+    let own = rustix::process::getgroups().unwrap_or_default();
+    own.into_iter().chain([rustix::process::getegid()]).any(|own| own.as_raw() == group)
 }
 
 /// Without file modes, the permissions are inherited from the directory.

@@ -29,6 +29,9 @@ pub(crate) fn routes() -> Routes {
 }
 
 async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, ApiError> {
+    if service.tokens.0.is_damaged() {
+        return Err(ApiError::unavailable("the file of the tokens cannot be read, so no change of it has an effect"));
+    }
     let probe: MemoryName = PROBE.parse().map_err(ApiError::internal)?;
     match service.memories.open(&probe).await {
         Err(error) if error.status() != StatusCode::NOT_FOUND => Err(ApiError::busy()),

@@ -5,22 +5,26 @@ mod admission;
 mod api;
 mod connections;
 mod error;
+mod folded;
 mod followed;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod guard;
 mod health;
 mod hosts;
+mod json;
 mod listener;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod memories;
 mod metrics;
+mod offload;
 mod options;
 mod page;
 mod path;
 mod proxies;
 mod record;
+mod remainder;
 mod server;
 mod service;
 mod tls;

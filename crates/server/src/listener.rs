@@ -11,7 +11,7 @@ use tokio::net::UnixListener;
 use tokio_rustls::TlsAcceptor;
 
 use crate::options::Listen;
-use crate::tls::Certificate;
+use crate::tls::{Certificate, HTTP_2};
 
 /// The bytes of a connection.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Send {}
@@ -32,8 +32,9 @@ pub(crate) enum Listener {
 }
 
 impl Listener {
-    /// Listens, and returns the address with the port that the system selected.
-    pub(crate) async fn bind(address: &Listen) -> io::Result<(Self, Listen)> {
+    /// Listens, and returns the address with the port that the system selected. `mode` is of a Unix socket.
+    #[cfg_attr(not(unix), expect(unused_variables, reason = "other systems have no modes"))]
+    pub(crate) async fn bind(address: &Listen, mode: Option<u32>) -> io::Result<(Self, Listen)> {
         match address {
             Listen::Tcp(address) => {
                 let listener = TcpListener::bind(address).await?;
@@ -49,6 +50,9 @@ impl Listener {
                     }
                     bound => bound?,
                 };
+                if let Some(mode) = mode {
+                    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+                }
                 Ok((Self::Unix(listener), address.clone()))
             }
         }
@@ -77,8 +81,9 @@ fn is_served(path: &std::path::Path) -> bool {
     !is_socket || std::os::unix::net::UnixStream::connect(path).is_ok()
 }
 
-/// Starts TLS on a connection.
-pub(crate) async fn encrypt(stream: BoxedStream, certificate: &Certificate) -> io::Result<BoxedStream> {
-    let acceptor = TlsAcceptor::from(certificate.get());
-    Ok(Box::pin(acceptor.accept(stream).await?))
+/// Starts TLS on a connection. Returns whether the client selected HTTP/2.
+pub(crate) async fn encrypt(stream: BoxedStream, certificate: &Certificate) -> io::Result<(BoxedStream, bool)> {
+    let stream = TlsAcceptor::from(certificate.get()).accept(stream).await?;
+    let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP_2);
+    Ok((Box::pin(stream), is_http2))
 }

@@ -3,16 +3,21 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memory_tool::command::CommandQueue;
+use memory_tool::command::{CommandName, CommandQueue, TurnGuard};
 use memory_tool::store::MemoryName;
 use memory_tool::{Memory, MemoryOptions, OpenOptions, OptionsError, Quota, StoreUrl};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::task::spawn_blocking;
 
 use crate::access::Caller;
 use crate::api::ApiState;
 use crate::error::{ApiError, log_failure};
+use crate::folded::has_other_name;
 use crate::guard::GuardedStore;
+use crate::offload::PROCESSORS;
 use crate::options::ServerOptions;
+
+const MAX_VIEWS: usize = 8;
 
 /// The memories of one store, by their names. The name is the id of the memory in the API.
 #[derive(Debug)]
@@ -57,11 +62,25 @@ pub(crate) struct OpenMemory {
     /// The order of the commands of all clients. Without it, many clients that change one file would fail each other's
     /// preconditions until some give up.
     pub(crate) queue: CommandQueue,
+    /// The views that run at the same time. Each can read a large file.
+    views: Arc<Semaphore>,
+    /// The processors for its commands.
+    pub(crate) processors: Arc<Semaphore>,
     /// The state of the memory for the Memory Stores API.
     pub(crate) api: ApiState,
 }
 
 impl OpenMemory {
+    /// Waits until earlier commands of all clients have ended, and few views run.
+    pub(crate) async fn enter(&self, command: Option<CommandName>) -> (TurnGuard, Option<OwnedSemaphorePermit>) {
+        let turn = self.queue.enter(command).await;
+        let view = match command {
+            Some(CommandName::View) => Arc::clone(&self.views).acquire_owned().await.ok(),
+            _ => None,
+        };
+        (turn, view)
+    }
+
     /// The memory for one request: its changes name the caller, and are refused while it is archived or deleted.
     pub(crate) fn by(&self, caller: &Caller) -> Memory {
         let creates = caller.creates();
@@ -112,6 +131,7 @@ impl Memories {
         let place = self.place.child(name.as_str()).ok_or_else(|| ApiError::no_such_memory(name.as_str()))?;
         let cell = self.slot(name);
         let opening = async || {
+            refuse_other_names(&place, name).await?;
             let mut options = self.options.clone();
             options.must_exist |= must_exist;
             options.audit_memory = Some(name.to_string());
@@ -125,6 +145,8 @@ impl Memories {
                 quota: self.options.quota(),
                 expires: self.options.expire_after.is_some(),
                 queue: CommandQueue::new(),
+                views: Arc::new(Semaphore::new(MAX_VIEWS)),
+                processors: Arc::new(Semaphore::new(PROCESSORS)),
                 api: ApiState::default(),
             }))
         };
@@ -164,6 +186,14 @@ impl Memories {
             open.memories.remove(name);
         }
     }
+}
+
+/// Refuses a directory of another memory, which a disk finds under this name too.
+async fn refuse_other_names(place: &StoreUrl, name: &MemoryName) -> Result<(), ApiError> {
+    let (StoreUrl::Local(path) | StoreUrl::TrustedDirectory { path, .. }) = place else { return Ok(()) };
+    let path = path.clone();
+    let found = spawn_blocking(move || has_other_name(&path)).await.map_err(ApiError::internal)?;
+    if found.map_err(ApiError::internal)? { Err(ApiError::no_such_memory(name.as_str())) } else { Ok(()) }
 }
 
 /// Logs the causes, which no response contains.

@@ -14,6 +14,17 @@ impl fmt::Debug for Metrics {
     }
 }
 
+/// Describes all metrics of the process.
+pub(crate) fn describe() {
+    metrics::describe_counter!("memory_commands_total", "Commands of Claude, by outcome and error.");
+    metrics::describe_histogram!("memory_command_seconds", "Durations of the commands of Claude.");
+    metrics::describe_counter!("memory_store_operations_total", "Operations of the store, by outcome and error.");
+    metrics::describe_histogram!("memory_store_operation_seconds", "Durations of the operations of the store.");
+    metrics::describe_counter!("memory_server_requests_total", "HTTP requests, by route, method and status.");
+    metrics::describe_histogram!("memory_server_request_seconds", "Durations of HTTP requests, by route.");
+    metrics::describe_gauge!("memory_server_open_memories", "Memories that are open.");
+}
+
 /// Counts a request. The route has the names of its parameters, not their values.
 pub(crate) fn record_request(route: &str, method: &str, status: u16, duration: Duration) {
     let (route, method) = (route.to_owned(), method.to_owned());

@@ -47,11 +47,16 @@ pub struct ServerOptions {
     /// The address of the server. Default: `127.0.0.1:8809`.
     #[serde(default, deserialize_with = "from_text")]
     pub listen: Listen,
-    /// More names of the server in the header `Host`, which may end with a port. Web pages of these hosts are accepted.
+    /// The mode of the Unix socket, as octal text such as `"0660"`, so that a proxy of another user can connect to it.
+    /// Default: the umask decides.
+    #[serde(default, deserialize_with = "octal")]
+    pub socket_mode: Option<u32>,
+    /// More names of the server in the header `Host`, which may end with a port. If a proxy replaces `Host`, the page
+    /// is accepted at these names too, at the default port or theirs.
     #[serde(default)]
     pub allow_hosts: Vec<String>,
-    /// The networks of proxies, such as `10.0.0.0/8`. Their headers `x-forwarded-for` and `x-forwarded-host` are
-    /// trusted.
+    /// The networks of proxies, such as `10.0.0.0/8`. Their headers `x-forwarded-for`, `x-forwarded-host` and
+    /// `forwarded` are trusted.
     #[serde(default, deserialize_with = "networks")]
     pub proxies: Vec<Network>,
     /// The certificate for TLS. Default: no TLS.
@@ -219,6 +224,7 @@ impl ServerOptions {
             store,
             tokens: tokens.into(),
             listen: Listen::default(),
+            socket_mode: None,
             allow_hosts: Vec::new(),
             proxies: Vec::new(),
             tls: None,
@@ -266,6 +272,13 @@ fn networks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Network>, 
     given.iter().map(|network| network.parse().map_err(D::Error::custom)).collect()
 }
 
+fn octal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    let given = String::deserialize(deserializer)?;
+    let mode = u32::from_str_radix(&given, 8).ok().filter(|mode| *mode <= 0o777);
+    let wrong = || D::Error::custom(format!("expected a mode such as \"0660\", not {given:?}"));
+    mode.map(Some).ok_or_else(wrong)
+}
+
 fn host_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
     expand_home(String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
@@ -289,12 +302,15 @@ mod tests {
     #[test]
     fn a_file_has_settings_of_the_server_and_of_its_memories() {
         let options = parse(
-            "listen = 'unix:/run/memory.sock'\nproxies = ['10.0.0.0/8', '::1']\nhistory = false\n\
+            "listen = 'unix:/run/memory.sock'\nsocket_mode = '0660'\nproxies = ['10.0.0.0/8', '::1']\nhistory = false\n\
              [limits]\nrequests = 7\nbody_time = 1.5\n[tls]\ncertificate = 'c.pem'\nkey = 'k.pem'\n\
              [memory]\nlimits = true\nexpire_after = 86400\n",
         )
         .unwrap();
-        assert_eq!(options.listen, Listen::Unix("/run/memory.sock".into()));
+        assert_eq!(
+            (options.listen.clone(), options.socket_mode),
+            (Listen::Unix("/run/memory.sock".into()), Some(0o660))
+        );
         assert!(options.proxies[0].contains("10.1.2.3".parse().unwrap()));
         assert!(options.proxies[0].contains("::ffff:10.1.2.3".parse().unwrap()));
         assert!(!options.proxies[1].contains("::2".parse().unwrap()));
@@ -313,6 +329,8 @@ mod tests {
             ("listen = 'localhost'", "expected an address and port or unix:PATH, not \"localhost\""),
             ("listen = 'unix:'", "expected an address and port or unix:PATH"),
             ("proxies = ['proxy.example']", "expected a network such as 10.0.0.0/8"),
+            ("socket_mode = '0980'", "expected a mode such as \"0660\", not \"0980\""),
+            ("socket_mode = '1777'", "expected a mode"),
             ("colour = 'red'", "unknown field `colour`"),
             ("[memory]\ncolour = 'red'", "unknown field `colour`"),
             ("[limits]\nbody_time = 0", "expected a number of seconds above 0"),

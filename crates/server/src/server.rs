@@ -1,33 +1,42 @@
 //! [`Server`]: the memories of a store over HTTP.
 
+use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{DefaultBodyLimit, Request};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::extract::DefaultBodyLimit;
+use axum::http::header::{CACHE_CONTROL, HOST};
+use axum::http::{HeaderValue, Request};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::connections::{Connection, Connections};
+use crate::connections::{Connection, Connections, Read};
 use crate::error::ApiError;
 use crate::listener::{BoxedStream, Listener, Peer, encrypt};
 use crate::metrics::Metrics;
 use crate::options::{Listen, ServerOptions};
+use crate::remainder::Remainder;
 use crate::service::Service;
 use crate::tls::{self, Certificate};
-use crate::{admission, api, health, page, tool, upkeep};
+use crate::{admission, api, health, metrics, page, tool, upkeep};
 
 /// The delay after a failed `accept`, for example without free file descriptors.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
+
+/// The requests of a connection of HTTP/2 at the same time.
+const MAX_CONCURRENT: u32 = 100;
+/// The bytes that a connection buffers.
+const MAX_BUFFER: usize = 64 * 1024;
 
 /// The memories of a store over HTTP.
 #[derive(Debug)]
@@ -60,10 +69,11 @@ impl Server {
         Self::listen_with(options, Some(Metrics(Arc::new(render)))).await
     }
 
-    async fn listen_with(options: ServerOptions, metrics: Option<Metrics>) -> io::Result<Self> {
+    async fn listen_with(options: ServerOptions, recorded: Option<Metrics>) -> io::Result<Self> {
         let certificate = options.tls.as_ref().map(tls::load).transpose()?.map(Arc::new);
-        let (listener, address) = Listener::bind(&options.listen).await?;
-        let service = Arc::new(Service::new(&options, &address, metrics)?);
+        let (listener, address) = Listener::bind(&options.listen, options.socket_mode).await?;
+        metrics::describe();
+        let service = Arc::new(Service::new(&options, &address, recorded)?);
         Ok(Self { options, listener, address, certificate, service })
     }
 
@@ -99,15 +109,12 @@ impl Server {
                 };
                 let connection = connections.add().await;
                 let (router, certificate) = (TowerToHyperService::new(router.clone()), self.certificate.clone());
-                let (watcher, service) = (graceful.watcher(), from(peer, Arc::clone(&connection), router));
+                let service = Connected { peer, connection: Arc::clone(&connection), router };
+                let watcher = graceful.watcher();
                 let serving = async move {
-                    let Some(stream) = open(stream, certificate, limits.head_time).await else { return };
-                    let serving = http1::Builder::new()
-                        .timer(TokioTimer::new())
-                        .header_read_timeout(limits.head_time)
-                        .serve_connection(TokioIo::new(stream), service);
-                    // An error is of the client, such as a malformed request.
-                    let _ = watcher.watch(serving).await;
+                    if let Some((stream, is_http2)) = open(stream, certificate, limits.head_time).await {
+                        respond(stream, is_http2, limits.head_time, service, watcher).await;
+                    }
                 };
                 tokio::spawn(async move {
                     tokio::select! {
@@ -132,30 +139,61 @@ impl Server {
     }
 }
 
-/// Starts TLS, if there is a certificate. A client that does not finish is left.
-async fn open(stream: BoxedStream, certificate: Option<Arc<Certificate>>, limit: Duration) -> Option<BoxedStream> {
+/// Starts TLS, if there is a certificate. A client that does not finish is left. Only clients with TLS select HTTP/2.
+async fn open(
+    stream: BoxedStream,
+    certificate: Option<Arc<Certificate>>,
+    limit: Duration,
+) -> Option<(BoxedStream, bool)> {
     match certificate {
         Some(certificate) => timeout(limit, encrypt(stream, &certificate)).await.ok()?.ok(),
-        None => Some(stream),
+        None => Some((stream, false)),
+    }
+}
+
+/// Responds to the requests of a connection. An error is of the client, such as a malformed request.
+async fn respond(stream: BoxedStream, is_http2: bool, head_time: Duration, service: Connected, watcher: Watcher) {
+    let stream = TokioIo::new(Read::new(stream));
+    if is_http2 {
+        let serving = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(MAX_CONCURRENT)
+            .keep_alive_interval(head_time)
+            .serve_connection(stream, service);
+        let _ = watcher.watch(serving).await;
+    } else {
+        let serving = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(head_time)
+            .max_buf_size(MAX_BUFFER)
+            .serve_connection(stream, service);
+        let _ = watcher.watch(serving).await;
     }
 }
 
 /// The service of a connection, whose requests carry it and the address of the client.
-fn from(
+#[derive(Clone)]
+struct Connected {
     peer: Peer,
     connection: Arc<Connection>,
     router: TowerToHyperService<Router>,
-) -> impl hyper::service::Service<
-    Request<Incoming>,
-    Response = axum::response::Response,
-    Error = std::convert::Infallible,
-    Future: Send,
-> {
-    service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer);
-        request.extensions_mut().insert(Arc::clone(&connection));
-        router.call(request)
-    })
+}
+
+impl hyper::service::Service<Request<Incoming>> for Connected {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = <TowerToHyperService<Router> as hyper::service::Service<Request<Remainder>>>::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(self.peer);
+        request.extensions_mut().insert(Arc::clone(&self.connection));
+        // HTTP/2 has it in the address.
+        let host = request.uri().authority().filter(|_| !request.headers().contains_key(HOST));
+        if let Some(Ok(host)) = host.map(|host| HeaderValue::from_str(host.as_str())) {
+            request.headers_mut().insert(HOST, host);
+        }
+        self.router.call(Remainder::of(request))
+    }
 }
 
 /// Paths and their methods.
@@ -171,7 +209,10 @@ fn routes() -> Routes {
 /// The paths of the page, which have their own sign-in and errors.
 fn pages(service: &Arc<Service>) -> Router<Arc<Service>> {
     let service = || Arc::clone(service);
-    let for_visitors = with(page::routes()).layer(from_fn_with_state(service(), admission::admit_visitor));
+    let for_visitors = with(page::routes())
+        .layer(from_fn(page::keep_typed))
+        .layer(from_fn_with_state(service(), admission::admit_visitor))
+        .layer(from_fn_with_state(service(), page::sign_in_again));
     let for_anyone = with(page::open_routes()).layer(from_fn_with_state(service(), admission::admit_anyone));
     let pages = for_visitors.merge(for_anyone).method_not_allowed_fallback(page::wrong_method);
     pages.layer(DefaultBodyLimit::disable()).layer(from_fn(page::protect))
@@ -193,7 +234,17 @@ pub(crate) fn router(service: &Arc<Service>) -> Router {
         .with_state(Arc::clone(service));
     let open = Router::new().route("/healthz", get(async || "ok\n"));
     let pages = pages(service).with_state(Arc::clone(service));
-    open.merge(pages).merge(admitted).layer(from_fn_with_state(Arc::clone(service), admission::identify))
+    let all = open.merge(pages).merge(admitted).layer(from_fn_with_state(Arc::clone(service), admission::identify));
+    all.layer(from_fn(keep_from_caches))
+}
+
+/// A cache would give a response to clients without the token. Only the files of the page are for anyone.
+async fn keep_from_caches(request: axum::extract::Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    if response.headers().get(CACHE_CONTROL).is_none_or(|value| value != page::STORED) {
+        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
 }
 
 #[cfg(test)]
@@ -201,7 +252,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use axum::body::Body;
-    use axum::http::header::{ALLOW, HOST};
+    use axum::http::header::ALLOW;
+    use hyper::service::Service as _;
     use memory_tool::{Actor, StoreUrl};
     use serde_json::Value;
 

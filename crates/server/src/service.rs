@@ -3,25 +3,31 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::http::HeaderMap;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::access::Caller;
 use crate::connections::{Activity, Busy};
 use crate::error::ApiError;
 use crate::hosts::Hosts;
 use crate::memories::Memories;
 use crate::metrics::Metrics;
+use crate::offload::PROCESSORS;
 use crate::options::{Listen, ServerLimits, ServerOptions};
 use crate::page::Sessions;
 use crate::proxies::Proxies;
 use crate::tokens::Tokens;
 
-/// The bodies of all requests together, and the part of each that is not counted: large bodies must not keep out small
-/// ones.
-const MAX_BODIES_KIB: usize = 128 * 1024;
-const UNCOUNTED_KIB: usize = 64;
+/// The bytes of the bodies and responses of all requests together, and of one tenant.
+const MAX_BYTES: usize = 128 * 1024 * 1024;
+const MAX_BYTES_OF_TENANT: usize = 48 * 1024 * 1024;
+
+/// The bytes of a body or a response that are not counted: large ones must not keep out small ones.
+const UNCOUNTED: usize = 64 * 1024;
+
+/// The requests of one tenant that read files at the same time. Others wait, as each file can be large.
+const MAX_READS_OF_TENANT: usize = 16;
 
 /// The state that all handlers share.
 #[derive(Debug)]
@@ -36,12 +42,14 @@ pub(crate) struct Service {
     /// The file that operators change on the page.
     pub(crate) token_file: PathBuf,
     /// The people who signed in on the page.
-    pub(crate) sessions: Sessions,
-    has_tls: bool,
+    pub(crate) sessions: Arc<Sessions>,
     #[cfg(feature = "mcp")]
     pub(crate) mcp: crate::mcp::Mcp,
-    requests: Arc<Limit>,
-    bodies_kib: Arc<Semaphore>,
+    /// Requests, also while their bodies arrive.
+    begun: Arc<Limit>,
+    /// Requests whose body has arrived. A slow body keeps no other request out.
+    running: Arc<Limit>,
+    bytes: Arc<Limit>,
     streams: Arc<Limit>,
     /// Whether the server is ending.
     ending: tokio::sync::watch::Sender<bool>,
@@ -54,31 +62,25 @@ impl Service {
         Ok(Self {
             memories: Memories::new(options),
             tokens: Tokens::load(options.tokens.clone())?,
-            hosts: Hosts::new(address, &options.allow_hosts),
+            hosts: Hosts::new(address, &options.allow_hosts, options.tls.is_some()),
             proxies: Proxies(options.proxies.clone()),
             limits,
             metrics,
             token_file: options.tokens.clone(),
-            sessions: Sessions::default(),
-            has_tls: options.tls.is_some(),
+            sessions: Arc::new(Sessions::load(&options.tokens, address)),
             #[cfg(feature = "mcp")]
             mcp: crate::mcp::Mcp::new(&options.memory).separate_tools(options.separate_tools),
-            requests: Limit::new(limits.requests, limits.requests_of_token),
-            bodies_kib: Arc::new(Semaphore::new(MAX_BODIES_KIB)),
+            begun: Limit::new(usize::MAX, limits.requests_of_token),
+            running: Limit::new(limits.requests, usize::MAX),
+            bytes: Limit::new(MAX_BYTES, MAX_BYTES_OF_TENANT),
             streams: Limit::new(limits.streams, limits.streams_of_token),
             ending: tokio::sync::watch::Sender::default(),
         })
     }
 
-    /// Whether the browser of a request uses TLS, as far as is known.
-    pub(crate) fn is_secure(&self, headers: &HeaderMap) -> bool {
-        // A client that claims it only harms its own cookie.
-        self.has_tls || headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
-    }
-
-    /// Counts a request with the token of this id until the result is dropped.
-    pub(crate) fn begin(&self, token: &str) -> Result<Permit, ApiError> {
-        self.requests.take(token)
+    /// Counts a request of a tenant until the result is dropped.
+    pub(crate) fn begin(&self, tenant: &Arc<str>) -> Result<Begun, ApiError> {
+        Ok(Begun { request: self.begun.take(tenant, 1)?, bytes: self.bytes.take(tenant, 0)? })
     }
 
     /// Ends all streams of notifications.
@@ -88,96 +90,204 @@ impl Service {
 
     /// Completes when the streams with the token of this id must end.
     pub(crate) async fn streams_ended(&self, token: &str) {
+        self.stream_ended(token, |_| true).await;
+    }
+
+    /// Completes when a stream with the token of this id must end, also because the token lost what `allows` asks for.
+    pub(crate) async fn stream_ended(&self, token: &str, allows: impl Fn(&Caller) -> bool) {
         tokio::select! {
-            () = self.tokens.ended(token) => {}
+            () = self.tokens.lost(token, allows) => {}
             _ = async { self.ending.subscribe().wait_for(|is_ending| *is_ending).await.map(drop) } => {}
         }
     }
 }
 
-/// A limit on all tokens together, and on each.
+/// A limit on all tenants together, and on each. The tokens for the same memories are of one tenant.
 #[derive(Debug)]
 struct Limit {
-    all: Arc<Semaphore>,
-    max_of_token: usize,
-    of_tokens: Mutex<HashMap<Arc<str>, usize>>,
+    max: usize,
+    max_of_tenant: usize,
+    used: Mutex<Used>,
+}
+
+#[derive(Debug, Default)]
+struct Used {
+    all: usize,
+    of_tenants: HashMap<Arc<str>, Share>,
+}
+
+#[derive(Debug)]
+struct Share {
+    permits: usize,
+    used: usize,
+    reads: Arc<Semaphore>,
+    processors: Arc<Semaphore>,
 }
 
 impl Limit {
-    fn new(max: usize, max_of_token: usize) -> Arc<Self> {
-        Arc::new(Self { all: Arc::new(Semaphore::new(max)), max_of_token, of_tokens: Mutex::default() })
+    fn new(max: usize, max_of_tenant: usize) -> Arc<Self> {
+        Arc::new(Self { max, max_of_tenant, used: Mutex::default() })
     }
 
-    fn take(self: &Arc<Self>, token: &str) -> Result<Permit, ApiError> {
-        let permit = Arc::clone(&self.all).try_acquire_owned().map_err(|_| ApiError::busy())?;
-        let mut of_tokens = self.of_tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        let token: Arc<str> = token.into();
-        let count = of_tokens.entry(Arc::clone(&token)).or_default();
-        if *count >= self.max_of_token {
-            return Err(ApiError::too_many_requests());
-        }
-        *count += 1;
-        Ok(Permit { limit: Arc::clone(self), token, body: None, _permit: permit })
+    fn take(self: &Arc<Self>, tenant: &Arc<str>, amount: usize) -> Result<Permit, ApiError> {
+        let mut used = self.lock();
+        let share = used.of_tenants.entry(Arc::clone(tenant)).or_insert_with(|| Share {
+            permits: 0,
+            used: 0,
+            reads: Arc::new(Semaphore::new(MAX_READS_OF_TENANT)),
+            processors: Arc::new(Semaphore::new(PROCESSORS)),
+        });
+        share.permits += 1;
+        let (reads, processors) = (Arc::clone(&share.reads), Arc::clone(&share.processors));
+        drop(used);
+        let mut permit = Permit { limit: Arc::clone(self), tenant: Arc::clone(tenant), amount: 0, reads, processors };
+        permit.grow(amount).map(|()| permit)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Used> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A part of a limit, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Permit {
+struct Permit {
     limit: Arc<Limit>,
-    token: Arc<str>,
-    body: Option<OwnedSemaphorePermit>,
-    _permit: OwnedSemaphorePermit,
+    tenant: Arc<str>,
+    amount: usize,
+    reads: Arc<Semaphore>,
+    processors: Arc<Semaphore>,
 }
 
 impl Permit {
-    /// Counts a body that now has this length.
-    pub(crate) fn count_body(&mut self, service: &Service, bytes: usize) -> Result<(), ApiError> {
-        let held = self.body.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        let more = bytes.div_ceil(1024).saturating_sub(UNCOUNTED_KIB + held);
-        let more = u32::try_from(more).map_err(|_| ApiError::busy())?;
-        let permit = Arc::clone(&service.bodies_kib).try_acquire_many_owned(more).map_err(|_| ApiError::busy())?;
-        match &mut self.body {
-            Some(body) => body.merge(permit),
-            None => self.body = Some(permit),
+    /// Takes more of the limit.
+    ///
+    /// # Errors
+    /// [`ApiError`] 429 at the limit of the tenant, 503 at that of all.
+    fn grow(&mut self, more: usize) -> Result<(), ApiError> {
+        let limit = Arc::clone(&self.limit);
+        self.grow_to(more, limit.max, limit.max_of_tenant)
+    }
+
+    /// Takes more, also beyond the limit.
+    fn grow_anyway(&mut self, more: usize) {
+        let _ = self.grow_to(more, usize::MAX, usize::MAX);
+    }
+
+    fn grow_to(&mut self, more: usize, max: usize, max_of_tenant: usize) -> Result<(), ApiError> {
+        let mut used = self.limit.lock();
+        let all = used.all.saturating_add(more);
+        let Some(share) = used.of_tenants.get_mut(&self.tenant) else { return Ok(()) };
+        let of_tenant = share.used.saturating_add(more);
+        if more > 0 && of_tenant > max_of_tenant {
+            return Err(ApiError::too_many_requests());
         }
+        if more > 0 && all > max {
+            return Err(ApiError::busy());
+        }
+        share.used = of_tenant;
+        used.all = all;
+        drop(used);
+        self.amount += more;
         Ok(())
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut of_tokens = self.limit.of_tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = of_tokens.get_mut(&self.token) {
-            *count -= 1;
-            if *count == 0 {
-                of_tokens.remove(&self.token);
+        let mut used = self.limit.lock();
+        used.all -= self.amount;
+        if let Some(share) = used.of_tenants.get_mut(&self.tenant) {
+            share.used -= self.amount;
+            share.permits -= 1;
+            if share.permits == 0 {
+                used.of_tenants.remove(&self.tenant);
             }
         }
+    }
+}
+
+/// A request whose body may not have arrived.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    request: Permit,
+    bytes: Permit,
+}
+
+impl Begun {
+    /// Counts a body that now has this length.
+    pub(crate) fn count_body(&mut self, length: usize) -> Result<(), ApiError> {
+        self.bytes.grow(length.saturating_sub(UNCOUNTED + self.bytes.amount))
+    }
+
+    /// Counts the request as running, once its body has arrived.
+    pub(crate) fn run(self, service: &Service, token: &str, busy: Option<Busy>) -> Result<Running, ApiError> {
+        let running = service.running.take(&self.request.tenant, 1)?;
+        let (reads, processors) = (Arc::clone(&self.request.reads), Arc::clone(&self.request.processors));
+        let (request, bytes) = (Mutex::new(vec![self.request, running]), Mutex::new(self.bytes));
+        Ok(Running { request, bytes, replied: Mutex::default(), reads, processors, token: token.into(), busy })
     }
 }
 
 /// A request that is being answered.
 #[derive(Debug)]
 pub(crate) struct Running {
-    permit: Mutex<Permit>,
+    request: Mutex<Vec<Permit>>,
+    bytes: Mutex<Permit>,
+    /// The bytes of the response that are counted.
+    replied: Mutex<usize>,
+    reads: Arc<Semaphore>,
+    processors: Arc<Semaphore>,
+    token: Arc<str>,
     busy: Option<Busy>,
 }
 
 impl Running {
-    pub(crate) fn new(permit: Permit, busy: Option<Busy>) -> Self {
-        Self { permit: Mutex::new(permit), busy }
-    }
-
     /// The id of the token.
     pub(crate) fn token(&self) -> Arc<str> {
-        Arc::clone(&self.permit.lock().unwrap_or_else(PoisonError::into_inner).token)
+        Arc::clone(&self.token)
+    }
+
+    /// The number of the connection.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn connection(&self) -> Option<u64> {
+        self.busy.as_ref().map(Busy::connection)
+    }
+
+    /// The processors of the tenant.
+    pub(crate) fn processors(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.processors)
+    }
+
+    /// Waits until few requests of the tenant read files.
+    pub(crate) async fn wait_to_read(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.reads).acquire_owned().await.ok()
+    }
+
+    /// Counts a response that now has this length, also beyond the limits.
+    pub(crate) fn count_reply(&self, length: usize) {
+        let more = self.more(length);
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).grow_anyway(more);
+        *self.replied.lock().unwrap_or_else(PoisonError::into_inner) += more;
+    }
+
+    /// Counts the response of a request that changed nothing, so that it can be refused.
+    pub(crate) fn count_read(&self, length: usize) -> Result<(), ApiError> {
+        let more = self.more(length);
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).grow(more)?;
+        *self.replied.lock().unwrap_or_else(PoisonError::into_inner) += more;
+        Ok(())
+    }
+
+    fn more(&self, length: usize) -> usize {
+        length.saturating_sub(UNCOUNTED + *self.replied.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Counts the request as a stream of notifications instead, because it lasts until the client ends it.
     pub(crate) fn become_stream(&self, service: &Service) -> Result<(), ApiError> {
-        let stream = service.streams.take(&self.token())?;
-        *self.permit.lock().unwrap_or_else(PoisonError::into_inner) = stream;
+        let tenant = Arc::clone(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner).tenant);
+        let stream = service.streams.take(&tenant, 1)?;
+        *self.request.lock().unwrap_or_else(PoisonError::into_inner) = vec![stream];
         self.busy.iter().for_each(|busy| busy.change(Activity::Notifying));
         Ok(())
     }

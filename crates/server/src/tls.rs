@@ -16,6 +16,9 @@ use crate::options::TlsFiles;
 /// The configuration of TLS, which follows its files.
 pub(crate) type Certificate = Followed<ServerConfig>;
 
+/// The name of HTTP/2 in the handshake.
+pub(crate) const HTTP_2: &[u8] = b"h2";
+
 pub(crate) fn load(files: &TlsFiles) -> io::Result<Certificate> {
     Followed::load(vec![files.certificate.clone(), files.key.clone()], read)
 }
@@ -34,7 +37,7 @@ fn read(files: &[PathBuf]) -> io::Result<ServerConfig> {
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private))
         .map_err(|error| named(certificate, &error))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.alpn_protocols = vec![HTTP_2.to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }
 

@@ -3,6 +3,7 @@
 //! A token has 256 random bits, so guesses cannot find it from its SHA-256. A slow hash as for passwords would
 //! only make requests slow.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -47,7 +48,7 @@ pub struct TokenEntry {
 }
 
 /// The SHA-256 of a token in hexadecimal.
-#[derive(Clone, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Deserialize, Eq, Hash, PartialEq, Serialize)]
 struct Hash(String);
 
 impl Hash {
@@ -88,17 +89,6 @@ impl TokenEntry {
         let secret = format!("{PREFIX}{}", hexadecimal(&secret));
         let (id, hash) = (hexadecimal(&id), Hash::of(&secret));
         Ok((Self { id, hash, actor, memories, rights, expires: None, create: false }, secret))
-    }
-
-    /// The time until its end. `None` if it has ended.
-    fn remaining(&self) -> Option<Duration> {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::MAX);
-        let left = self.expires.map_or(Duration::MAX, |end| Duration::from_secs(end).saturating_sub(now));
-        (!left.is_zero()).then_some(left)
-    }
-
-    fn caller(&self) -> Caller {
-        Caller::new(self.actor.clone(), self.memories.clone(), self.rights.clone()).creating(self.create)
     }
 }
 
@@ -188,38 +178,104 @@ fn sync_directory(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// A token of a running server.
+#[derive(Debug)]
+struct Token {
+    id: String,
+    caller: Caller,
+    expires: Option<u64>,
+}
+
+impl Token {
+    fn new(entry: TokenEntry) -> Self {
+        let caller = Caller::new(entry.actor, entry.memories, entry.rights).creating(entry.create);
+        Self { id: entry.id, caller, expires: entry.expires }
+    }
+
+    /// The time until its end. `None` if it has ended.
+    fn remaining(&self) -> Option<Duration> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::MAX);
+        let left = self.expires.map_or(Duration::MAX, |end| Duration::from_secs(end).saturating_sub(now));
+        (!left.is_zero()).then_some(left)
+    }
+}
+
+/// The tokens by their hashes and ids. There can be many.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    by_hash: HashMap<Hash, Arc<Token>>,
+    by_id: HashMap<String, Arc<Token>>,
+}
+
+impl Index {
+    fn new(entries: Vec<TokenEntry>) -> Self {
+        let mut index = Self::default();
+        for entry in entries {
+            let hash = entry.hash.clone();
+            let token = Arc::new(Token::new(entry));
+            index.by_id.entry(token.id.clone()).or_insert_with(|| Arc::clone(&token));
+            index.by_hash.entry(hash).or_insert(token);
+        }
+        index
+    }
+
+    fn valid(token: Option<&Arc<Token>>) -> Option<&Token> {
+        token.map(Arc::as_ref).filter(|token| token.remaining().is_some())
+    }
+}
+
 /// The tokens of a running server.
 #[derive(Debug)]
-pub(crate) struct Tokens(pub(crate) Arc<Followed<Vec<TokenEntry>>>);
+pub(crate) struct Tokens(pub(crate) Arc<Followed<Index>>);
 
 impl Tokens {
     pub(crate) fn load(file: PathBuf) -> io::Result<Self> {
-        let read = |files: &[PathBuf]| TokenFile::new(&files[0]).entries();
+        let read = |files: &[PathBuf]| TokenFile::new(&files[0]).entries().map(Index::new);
         Followed::load(vec![file], read).map(|entries| Self(Arc::new(entries)))
     }
 
     /// The caller whose token has this id.
     pub(crate) fn caller_with_id(&self, id: &str) -> Option<Caller> {
-        let entries = self.0.get();
-        entries.iter().find(|entry| entry.id == id).filter(|entry| entry.remaining().is_some()).map(TokenEntry::caller)
+        Index::valid(self.0.get().by_id.get(id)).map(|token| token.caller.clone())
     }
 
     /// The caller with this token, and the id of the token.
     pub(crate) fn caller(&self, token: &str) -> Option<(Caller, String)> {
-        let hash = Hash::of(token);
-        let entries = self.0.get();
-        let entry = entries.iter().find(|entry| entry.hash == hash).filter(|entry| entry.remaining().is_some())?;
-        Some((entry.caller(), entry.id.clone()))
+        let index = self.0.get();
+        Index::valid(index.by_hash.get(&Hash::of(token))).map(|token| (token.caller.clone(), token.id.clone()))
     }
 
-    /// Completes when the token with this id is revoked or ends.
-    pub(crate) async fn ended(&self, id: &str) {
+    /// Completes when the token with this id is revoked, ends, or does not allow something any more.
+    pub(crate) async fn lost(&self, id: &str, allows: impl Fn(&Caller) -> bool) {
         let mut changes = self.0.value.subscribe();
         loop {
-            let entries = Arc::clone(&changes.borrow_and_update());
-            let found = entries.iter().find(|entry| entry.id == id);
-            let Some(left) = found.and_then(TokenEntry::remaining) else { return };
+            let token = changes.borrow_and_update().by_id.get(id).filter(|token| allows(&token.caller)).cloned();
+            let Some(left) = token.and_then(|token| token.remaining()) else { return };
             let _ = tokio::time::timeout(left, changes.changed()).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A search would take minutes.
+    #[test]
+    fn a_token_is_found_among_many() {
+        let entry = |number| {
+            let actor = Actor::from_trusted_name("agent").unwrap();
+            let (mut entry, secret) = TokenEntry::generate(actor, vec![Grant::All], vec![Right::Tool]).unwrap();
+            entry.id = format!("{number}");
+            (entry, secret)
+        };
+        let (entries, secrets): (Vec<_>, Vec<_>) = (0..100_000).map(entry).unzip();
+        let read = |_: &[PathBuf]| Ok(Index::default());
+        let tokens = Tokens(Arc::new(Followed::load(Vec::new(), read).unwrap()));
+        tokens.0.value.send_replace(Arc::new(Index::new(entries)));
+        for (number, secret) in secrets.iter().enumerate() {
+            assert_eq!(tokens.caller(secret).unwrap().1, number.to_string());
+            assert!(tokens.caller("memtok_wrong").is_none() && tokens.caller_with_id(&number.to_string()).is_some());
         }
     }
 }

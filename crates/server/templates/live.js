@@ -1,32 +1,100 @@
 // Shows changes by others: loads the page again when the server reports one, and replaces its main part.
+const part = (page) => page.querySelector('[data-live]');
+const script = (page) => page.querySelector('script').getAttribute('src');
+
 async function update() {
   const response = await fetch(location.href);
   if (!response.ok || response.redirected) return;
   const page = new DOMParser().parseFromString(await response.text(), 'text/html');
-  const [now, next] = [document.querySelector('[data-live]'), page.querySelector('[data-live]')];
+  const [now, next] = [part(document), part(page)];
   if (!now || !next) return;
+  // Another version of the server has another script.
+  if (script(page) !== script(document)) return location.reload();
   // The focus stays on the same link.
   const focused = now.contains(document.activeElement) && document.activeElement.getAttribute('href');
   now.replaceWith(document.adoptNode(next));
   if (focused) [...next.querySelectorAll('a')].find((link) => link.getAttribute('href') === focused)?.focus();
 }
 
-const live = document.querySelector('[data-live]');
-if (live) {
-  const events = new EventSource(live.dataset.live);
+// The streams of a browser, which has six connections to a host. All tabs of a memory share one.
+const STREAMS = 4;
+const RETRY = 30_000;
+
+function follow(address) {
+  const tabs = new BroadcastChannel(address);
   let [hasChanged, isUpdating] = [false, false];
-  events.addEventListener('change', async () => {
+  let last = null; // the last event of the stream of this tab
+  let stop = () => {};
+
+  async function load() {
     hasChanged = true;
     if (isUpdating) return;
     isUpdating = true;
-    try {
-      while (hasChanged) {
-        hasChanged = false;
-        await update().catch(() => {}); // the next change tries again
-      }
-    } finally {
-      isUpdating = false;
+    while (hasChanged) {
+      hasChanged = false;
+      await update().catch(() => {}); // the next change tries again
     }
-  });
-  addEventListener('pagehide', () => events.close());
+    isUpdating = false;
+  }
+
+  function show({ isChange, state }) {
+    if (isChange || !state || state !== part(document)?.dataset.state) load();
+  }
+
+  tabs.onmessage = ({ data }) => {
+    if (data !== 'joined') show(data);
+    else if (last) tabs.postMessage({ ...last, isChange: false });
+  };
+
+  /** Follows the stream until this tab is hidden, and reports its events to the other tabs. */
+  function stream(end) {
+    let events;
+    const report = (event) => {
+      last = { isChange: event.type === 'change', state: event.data };
+      tabs.postMessage(last);
+      show(last);
+    };
+    const open = () => {
+      events = new EventSource(address);
+      events.addEventListener('state', report);
+      events.addEventListener('change', report);
+      // Browsers do not try again after a response that is no stream.
+      events.onerror = () => events.readyState === EventSource.CLOSED && setTimeout(() => end.aborted || open(), RETRY);
+    };
+    open();
+    return new Promise((resolve) => {
+      end.addEventListener('abort', () => {
+        last = null;
+        resolve(events.close());
+      });
+    });
+  }
+
+  /** Waits for one of the streams. */
+  async function inPlace(end, place = 0) {
+    if (place === STREAMS) return navigator.locks.request('live 0', { signal: end }, () => stream(end));
+    const run = (lock) => lock && stream(end).then(() => true);
+    return (await navigator.locks.request(`live ${place}`, { ifAvailable: true }, run)) || inPlace(end, place + 1);
+  }
+
+  function start() {
+    const ending = new AbortController();
+    const end = ending.signal;
+    stop = () => ending.abort();
+    tabs.postMessage('joined');
+    // Locks need TLS or localhost.
+    if (!navigator.locks) return stream(end);
+    navigator.locks.request(`live ${address}`, { signal: end }, () => end.aborted || inPlace(end)).catch(() => {});
+  }
+
+  const change = () => {
+    stop();
+    if (!document.hidden) start();
+  };
+  document.addEventListener('visibilitychange', change);
+  addEventListener('pageshow', (event) => event.persisted && change());
+  addEventListener('pagehide', () => stop());
+  if (!document.hidden) start();
 }
+
+if (part(document)) follow(part(document).dataset.live);

@@ -1,12 +1,12 @@
 // An agent of Vercel's AI SDK with a memory: node agent.mjs "I take my tea without milk."
 
 import { anthropic } from '@ai-sdk/anthropic';
-import { generateText, isStepCount } from 'ai';
+import { generateText, isStepCount, jsonSchema } from 'ai';
 import { MemoryTool, ToolError } from 'memory-tool';
 
 /** The tool `memory` for `generateText`, `streamText` or an agent: memory_20250818. */
 export function memoryTool(memory) {
-  return anthropic.tools.memory_20250818({
+  const tool = anthropic.tools.memory_20250818({
     async execute(command) {
       try {
         return await memory.call(command);
@@ -19,6 +19,9 @@ export function memoryTool(memory) {
         ? { type: 'text', value: output }
         : { type: 'content', value: output.map(imageOf) },
   });
+  // The memory checks commands. The schema of the AI SDK refuses some that Claude may send, such as a `str_replace`
+  // without `new_str`, and Claude would read the error of the schema.
+  return { ...tool, inputSchema: jsonSchema({ type: 'object', properties: {} }) };
 }
 
 function imageOf({ source }) {

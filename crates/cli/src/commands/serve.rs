@@ -121,17 +121,27 @@ fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
 
 async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
     let ServerOptions { tokens, store, .. } = options;
-    TokenFile::new(tokens).entries().context(format!("cannot read {}", tokens.display()))?;
+    let entries = TokenFile::new(tokens).entries().context(format!("cannot read {}", tokens.display()))?;
+    let mut found = vec![format!("{} tokens in {}", entries.len(), tokens.display())];
+    if entries.is_empty() {
+        found.push("without a token, every request is refused: create one with `memory-tool token new`".to_owned());
+    }
     if let Some(tls) = &options.tls {
         tls.check().context("cannot use the certificate")?;
+        found.push(format!("a valid certificate in {}", tls.certificate.display()));
     }
     match store.memories(OpenOptions::new()).await {
-        Err(error) if !error.is_not_found() => return Err(memory::failure(error)),
-        _ => {}
+        Ok(memories) => found.push(format!("{} memories in {store}", memories.len())),
+        Err(error) if error.is_not_found() => {
+            found.push(format!("{store} does not exist: the first memory creates it"))
+        }
+        Err(error) => return Err(memory::failure(error)),
     }
     if let Some(idle) = options.memory.expire_after {
-        let text = format!("files expire after {} without use", Age(idle).in_words());
-        write_line(&mut io::stdout().lock(), text.into_bytes())?;
+        found.push(format!("files expire after {} without use", Age(idle).in_words()));
+    }
+    for line in found {
+        write_line(&mut io::stdout().lock(), line.into_bytes())?;
     }
     Ok(ExitStatus::Success)
 }

@@ -376,6 +376,11 @@ fn the_check_reports_tokens_that_others_can_read() {
         command.output().unwrap()
     };
     assert_eq!(check().status.code(), Some(0));
+    fs::remove_file(place.outside("tokens.json")).unwrap();
+    let missing = check();
+    let found = String::from_utf8(missing.stdout).unwrap();
+    assert!(missing.status.success() && found.contains("without a token, every request is refused"), "{found}");
+    new_token(&place, &["--admin"]);
     fs::set_permissions(place.outside("tokens.json"), fs::Permissions::from_mode(0o644)).unwrap();
     let output = check();
     assert_eq!(output.status.code(), Some(2));
@@ -413,7 +418,10 @@ fn a_file_has_all_settings() {
     let required = format!("store = {store:?}\ntokens = {tokens:?}\nlisten = \"127.0.0.1:0\"\n");
     fs::write(place.outside("server.toml"), format!("{required}[memory]\nexpire_after = 180\n")).unwrap();
     let check = program().args(["serve", "--check", "--config"]).arg(place.outside("server.toml")).output().unwrap();
-    assert_eq!(String::from_utf8(check.stdout).unwrap(), "files expire after 3 minutes without use\n");
+    let found = String::from_utf8(check.stdout).unwrap();
+    for line in ["1 tokens in ", " does not exist: the first memory creates it", "files expire after 3 minutes"] {
+        assert!(found.contains(line), "{line}: {found}");
+    }
     let settings = format!("{required}[limits]\nbody_bytes = 1000\n[memory]\nmax_files = 1\n");
     assert_eq!(configured(&place, &settings, &["--check"]), (Some(0), String::new()));
     let server = Server::spawn(program().args(["serve", "--config"]).arg(place.outside("server.toml")));
@@ -428,6 +436,7 @@ fn a_file_has_all_settings() {
     for metric in [
         r#"memory_server_requests_total{route="/v1/memory_stores/{id}/tool",method="POST",status="200"} 2"#,
         r#"memory_server_requests_total{route="/v1/memory_stores/{id}/tool",method="POST",status="413"} 1"#,
+        "# HELP memory_commands_total ",
         r#"memory_commands_total{store="memory",command="create",outcome="done",error="none",policy="none"} 1"#,
         r#"memory_commands_total{store="memory",command="create",outcome="refused",error="refused",policy="limits"} 1"#,
         "memory_server_open_memories 1",

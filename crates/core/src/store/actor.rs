@@ -12,7 +12,10 @@ pub const MAX_ACTOR_BYTES: usize = 256;
 /// A name is 1 to [`MAX_ACTOR_BYTES`] bytes of any characters except control characters, and is not blank. It is in
 /// every log, so prefer an account id to the name of a person.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Actor(Arc<str>);
+pub struct Actor {
+    name: Arc<str>,
+    request: Option<Arc<str>>,
+}
 
 impl Actor {
     /// Creates an actor.
@@ -39,18 +42,30 @@ impl Actor {
         if let Some(character) = name.chars().find(|character| character.is_control()) {
             return Err(ActorError::ControlCharacter { character });
         }
-        Ok(Self(Arc::from(name)))
+        Ok(Self { name: Arc::from(name), request: None })
+    }
+
+    /// The actor in a request with this id, which the audit log records. It must come from a trusted source, as the
+    /// name.
+    #[must_use]
+    pub fn in_request(self, id: &str) -> Self {
+        Self { request: Some(Arc::from(id)), ..self }
+    }
+
+    /// The id of the request, if there is one.
+    pub fn request(&self) -> Option<&str> {
+        self.request.as_deref()
     }
 
     /// The name that was passed to [`from_trusted_name`](Self::from_trusted_name).
     pub fn name(&self) -> &str {
-        &self.0
+        &self.name
     }
 }
 
 impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.name)
     }
 }
 

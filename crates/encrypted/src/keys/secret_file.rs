@@ -27,18 +27,26 @@ fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     Ok(content)
 }
 
-/// Refuses a file that other users can access. Pipes and other non-files are accepted.
+/// Refuses a file that other users can access. Pipes and other non-files are accepted, and
+/// secrets that an orchestrator mounts read-only for the group of the service.
 #[cfg(unix)]
 fn refuse_others(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::MetadataExt as _;
 
     let metadata = file.metadata()?;
-    let mode = metadata.permissions().mode() & 0o777;
-    if metadata.is_file() && mode & 0o077 != 0 {
+    let mode = metadata.mode() & 0o777;
+    if metadata.is_file() && mode & 0o077 != 0 && !(mode == 0o440 && is_own_group(metadata.gid())) {
         let message = format!("mode {mode:03o} gives other users access: run `chmod 600` on it");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     Ok(())
+}
+
+/// Whether the group is one of this process.
+#[cfg(unix)]
+fn is_own_group(group: u32) -> bool {
+    let own = rustix::process::getgroups().unwrap_or_default();
+    own.into_iter().chain([rustix::process::getegid()]).any(|own| own.as_raw() == group)
 }
 
 /// Without file modes, the permissions are inherited from the directory.
@@ -63,9 +71,14 @@ mod tests {
             set_permissions(&path, Permissions::from_mode(mode)).unwrap();
             assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::PermissionDenied, "{mode:o}");
         }
-        for mode in [0o600, 0o400, 0o700] {
+        // The file has the group of this process.
+        for mode in [0o600, 0o400, 0o700, 0o440] {
             set_permissions(&path, Permissions::from_mode(mode)).unwrap();
             assert_eq!(*read(&path).unwrap(), b"secret", "{mode:o}");
+        }
+        set_permissions(&path, Permissions::from_mode(0o440)).unwrap();
+        if std::os::unix::fs::chown(&path, None, Some(12_345)).is_ok() {
+            assert_eq!(read(&path).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         }
     }
 

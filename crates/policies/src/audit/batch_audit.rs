@@ -15,6 +15,7 @@ const APPLY: &str = "apply";
 pub(super) struct RecordFields {
     id: String,
     actor: String,
+    request: Option<String>,
     command: String,
 }
 
@@ -27,13 +28,14 @@ impl RecordFields {
     pub(super) fn new(actor: &Actor, command: &str) -> Result<Self, AuditError> {
         let mut id = [0; 16];
         getrandom::fill(&mut id).map_err(|error| AuditError::new("generating an id", error))?;
-        Ok(Self { id: hexadecimal(&id), actor: actor.name().to_owned(), command: command.to_owned() })
+        let request = actor.request().map(str::to_owned);
+        Ok(Self { id: hexadecimal(&id), actor: actor.name().to_owned(), request, command: command.to_owned() })
     }
 
     /// Creates a record with the current time.
     pub(super) fn record(&self, event: AuditEvent) -> AuditRecord {
-        let Self { id, actor, command } = self.clone();
-        AuditRecord { format: FORMAT, id, time: time::now(), memory: None, actor, command, event }
+        let Self { id, actor, request, command } = self.clone();
+        AuditRecord { format: FORMAT, id, time: time::now(), memory: None, actor, request, command, event }
     }
 
     fn outcome_of(&self, result: &Result<(), StoreError>) -> AuditRecord {

@@ -312,6 +312,7 @@ mod tests {
             time: UNIX_EPOCH,
             memory: None,
             actor: actor.to_owned(),
+            request: None,
             command: "create".to_owned(),
             event: AuditEvent::Outcome { outcome: AuditOutcome::Done, error: None, policy: None },
         }

@@ -51,6 +51,9 @@ pub struct AuditRecord {
     pub memory: Option<String>,
     /// The name of the actor.
     pub actor: String,
+    /// The id of the [request](memory_tool_core::Actor::in_request), if the actor has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request: Option<String>,
     /// The command, `clear_all_memory`, `apply` for a batch outside of a command, or `none` for an invalid input.
     pub command: String,
     /// The event.

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::ApiError;
+use crate::json::refuse_many_values;
 
 /// The limit on the content of a memory in bytes.
 pub(super) const MAX_CONTENT_BYTES: usize = 102_400;
@@ -139,6 +140,7 @@ pub(super) fn format_time(millis: u64) -> String {
 
 /// Parses a body. Unknown fields are ignored, as future SDKs may send more.
 pub(super) fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
+    refuse_many_values(bytes)?;
     serde_json::from_slice(bytes).map_err(|error| ApiError::invalid(format!("the body is not valid: {error}")))
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 pub(super) const COMMAND: &str = "command";
 const INSERT_LINE: &str = "insert_line";
-const VIEW_RANGE: &str = "view_range";
+pub(super) const VIEW_RANGE: &str = "view_range";
 const NEW_STR: &str = "new_str";
 
 /// The fields of a command.
@@ -38,7 +38,7 @@ pub(super) fn corrected(mut input: JsonObject) -> JsonObject {
         read_number(line);
     }
     if let Some(range) = input.get_mut(VIEW_RANGE) {
-        read_list(range);
+        read_range(range);
     }
     input.retain(|field, value| !is_left_out(command, field, value));
     input
@@ -64,15 +64,28 @@ fn read_number(value: &mut Value) {
     }
 }
 
-/// Reads a list that arrived as a string, or whose numbers did.
-fn read_list(value: &mut Value) {
-    let mut list = spelled(value).unwrap_or_else(|| value.clone());
-    if let Value::Array(items) = &mut list {
-        items.iter_mut().for_each(read_number);
-        if items.iter().all(Value::is_number) {
-            *value = list;
-        }
+/// Reads a range that arrived as a string, such as `"1,2"`, or whose numbers did. A range that no file has becomes
+/// null: some clients must fill in every field.
+fn read_range(value: &mut Value) {
+    let pair = || spelled(&Value::String(format!("[{}]", value.as_str()?))).filter(|pair| pair[1].is_number());
+    let mut list = spelled(value).filter(Value::is_array).or_else(pair).unwrap_or_else(|| value.clone());
+    let Value::Array(items) = &mut list else { return };
+    items.iter_mut().for_each(read_number);
+    let is_filler = match items.iter().map(whole).collect::<Option<Vec<_>>>().as_deref() {
+        Some([first, last]) => matches!((first, last), (0, -1 | 0) | (-1, -1)),
+        _ => items.iter().all(|item| item.is_null() || item == ""),
+    };
+    if is_filler {
+        *value = Value::Null;
+    } else if items.iter().all(Value::is_number) {
+        *value = list;
     }
+}
+
+/// A whole number. Some clients send it with a decimal point.
+pub(super) fn whole(value: &Value) -> Option<i64> {
+    let with_point = || value.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e9);
+    value.as_i64().or_else(|| with_point().map(|number| number as i64))
 }
 
 /// The value, or the JSON that it spells if it arrived as a string.
@@ -110,7 +123,8 @@ mod tests {
                 |line| json!({"command": "insert", "path": "/memories/a", "insert_line": line, "insert_text": "x"});
             assert_eq!(correct(input(line)), input(read));
         }
-        for range in [json!("[1, 2]"), json!(["1", "2"]), json!("[\"1\", \"2\"]"), json!([1, "2"]), json!([1, 2])] {
+        let spelled = [json!("[1, 2]"), json!(["1", "2"]), json!("[\"1\", \"2\"]"), json!("1,2"), json!("1, 2")];
+        for range in spelled.into_iter().chain([json!([1, "2"]), json!([1, 2])]) {
             let input = |range| json!({"command": "view", "path": "/memories/a", "view_range": range});
             assert_eq!(correct(input(range)), input(json!([1, 2])));
         }
@@ -122,8 +136,16 @@ mod tests {
             let input = json!({"command": "insert", "path": "/memories/a", "insert_line": line, "insert_text": "x"});
             assert_eq!(correct(input.clone()), input);
         }
-        for range in [json!("1-2"), json!("1, 2"), json!(["a", "2"]), json!("[\"a\", 2]"), json!("3"), json!({"a": 1})]
-        {
+        for range in [
+            json!("1-2"),
+            json!("1,"),
+            json!([0, 1]),
+            json!([-1, 0]),
+            json!(["a", "2"]),
+            json!("[\"a\", 2]"),
+            json!("3"),
+            json!({"a": 1}),
+        ] {
             let input = json!({"command": "view", "path": "/memories/a", "view_range": range});
             assert_eq!(correct(input.clone()), input);
         }
@@ -168,7 +190,9 @@ mod tests {
     #[test]
     fn a_field_that_cannot_have_the_value_is_left_out() {
         for (command, field, values) in [
-            ("view", VIEW_RANGE, &[json!(null), json!(""), json!("null"), json!([]), json!("[]")][..]),
+            ("view", VIEW_RANGE, &[json!(null), json!(""), json!("null"), json!([]), json!("[]"), json!(["null"])][..]),
+            ("view", VIEW_RANGE, &[json!([null, null]), json!([0, 0]), json!([0, -1]), json!([-1, -1]), json!("0,0")]),
+            ("view", VIEW_RANGE, &[json!(["0", "0"]), json!([0.0, -1.0]), json!(["", ""])]),
             ("insert", INSERT_LINE, &[json!(null), json!(""), json!("null"), json!([])]),
             ("create", "file_text", &[json!(null), json!([])]),
             ("str_replace", NEW_STR, &[json!(null), json!([])]),

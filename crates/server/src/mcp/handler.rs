@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::sync::{Arc, OnceLock};
 
 use axum::http::request::Parts;
-use memory_tool::command::{CommandName, TurnGuard};
+use memory_tool::command::CommandName;
 use memory_tool::{Memory, MemoryTool as _};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
@@ -17,6 +17,7 @@ use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{Peer, RoleServer, ServerHandler};
 use tokio::sync::{Notify, OnceCell, Semaphore};
 use tokio::task::JoinSet;
+use tracing::{Instrument as _, Span};
 
 use crate::mcp::changes::{self, Subscriptions};
 use crate::mcp::order::Place;
@@ -24,6 +25,7 @@ use crate::mcp::search::{self, SearchFailure};
 use crate::mcp::tools::Tools;
 use crate::mcp::{prompts, resources, tools};
 use crate::memories::OpenMemory;
+use crate::offload::{PROCESSORS, offload};
 use crate::tool;
 
 /// The name of the server for its clients.
@@ -55,6 +57,14 @@ pub(super) struct Target {
     pub(super) open: Option<Arc<OpenMemory>>,
     /// Whether its first command creates it.
     pub(super) creates: bool,
+}
+
+impl Target {
+    /// The processors for commands. A single client has its own.
+    fn processors(&self) -> Arc<Semaphore> {
+        let own = || Arc::new(Semaphore::new(PROCESSORS));
+        self.open.as_ref().map_or_else(own, |open| Arc::clone(&open.processors))
+    }
 }
 
 /// The requests of one client, or one request without a session.
@@ -103,6 +113,45 @@ impl Handler {
         self.forwarding.get_or_init(forward).await;
     }
 
+    /// Runs a command or a search.
+    async fn run_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let (target, command) = (self.target(&context)?, tools::command(&request));
+        let _turn = turn(&context, &target, command).await?;
+        if request.name == search::NAME {
+            let store = target.memory.store();
+            let searching = offload(target.processors(), search::call(&*store, request.arguments.unwrap_or_default()));
+            let outcome = tokio::select! {
+                biased;
+                () = context.ct.cancelled() => return Err(cancelled()),
+                outcome = searching => outcome,
+            };
+            if let Err(SearchFailure::Command(error)) = &outcome {
+                self.report(error);
+            }
+            return Ok(tools::search_result(outcome).into());
+        }
+        let input = self.tools.input(request)?;
+        if let Some(open) = &target.open
+            && let Err(error) = tool::admit(open, target.creates, command).await
+        {
+            return Ok(tools::refused(&error).into());
+        }
+        let calling = async { target.memory.tool().call(input).await };
+        let outcome = match command {
+            Some(CommandName::View) => offload(target.processors(), calling).await,
+            _ => calling.await,
+        };
+        Span::current().record("outcome", tool::outcome_name(&outcome));
+        if let Err(error) = &outcome {
+            self.report(error);
+        }
+        Ok(tools::result(&outcome).into())
+    }
+
     /// Reports a failure of the storage.
     fn report(&self, error: &memory_tool::Error) {
         if error.source().is_some() {
@@ -117,12 +166,12 @@ async fn turn(
     context: &RequestContext<RoleServer>,
     target: &Target,
     command: Option<CommandName>,
-) -> Result<[Option<TurnGuard>; 2], ErrorData> {
+) -> Result<impl Sized + use<>, ErrorData> {
     let waiting = async {
         let of_client = Place::take(&context.extensions);
         let of_client = if let Some(turn) = of_client { Some(turn.await) } else { None };
-        let of_memory = if let Some(open) = &target.open { Some(open.queue.enter(command).await) } else { None };
-        [of_client, of_memory]
+        let of_memory = if let Some(open) = &target.open { Some(open.enter(command).await) } else { None };
+        (of_client, of_memory)
     };
     tokio::select! {
         biased;
@@ -130,6 +179,12 @@ async fn turn(
         () = context.ct.cancelled() => Err(cancelled()),
         guards = waiting => Ok(guards),
     }
+}
+
+/// The span of a request over HTTP, for the lines of the log.
+fn span(context: &RequestContext<RoleServer>) -> Span {
+    let of_http = || context.extensions.get::<Parts>()?.extensions.get::<Span>().cloned();
+    of_http().unwrap_or_else(Span::none)
 }
 
 fn cancelled() -> ErrorData {
@@ -182,32 +237,8 @@ impl ServerHandler for Handler {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let (target, command) = (self.target(&context)?, tools::command(&request));
-        let _turn = turn(&context, &target, command).await?;
-        if request.name == search::NAME {
-            let store = target.memory.store();
-            let searching = search::call(&*store, request.arguments.unwrap_or_default());
-            let outcome = tokio::select! {
-                biased;
-                () = context.ct.cancelled() => return Err(cancelled()),
-                outcome = searching => outcome,
-            };
-            if let Err(SearchFailure::Command(error)) = &outcome {
-                self.report(error);
-            }
-            return Ok(tools::search_result(outcome).into());
-        }
-        let input = self.tools.input(request)?;
-        if let Some(open) = &target.open
-            && let Err(error) = tool::admit(open, target.creates, command).await
-        {
-            return Ok(tools::refused(&error).into());
-        }
-        let outcome = target.memory.tool().call(input).await;
-        if let Err(error) = &outcome {
-            self.report(error);
-        }
-        Ok(tools::result(&outcome).into())
+        let span = span(&context);
+        self.run_tool(request, context).instrument(span).await
     }
 
     async fn list_resources(
@@ -219,7 +250,8 @@ impl ServerHandler for Handler {
         let _turn = turn(&context, &target, Some(CommandName::View)).await?;
         self.watch().await;
         let cursor = request.and_then(|request| request.cursor);
-        let (listed, next) = resources::list(&target, cursor.as_deref(), self.tools.report).await?;
+        let (listed, next) =
+            offload(target.processors(), resources::list(&target, cursor.as_deref(), self.tools.report)).await?;
         let mut result = ListResourcesResult::with_all_items(listed);
         result.next_cursor = next;
         Ok(result)
@@ -240,7 +272,8 @@ impl ServerHandler for Handler {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let target = self.target(&context)?;
         let _turn = turn(&context, &target, Some(CommandName::View)).await?;
-        let contents = resources::read(&target, &request.uri, self.tools.report).await?;
+        let reading = offload(target.processors(), resources::read(&target, &request.uri, self.tools.report));
+        let contents = reading.instrument(span(&context)).await?;
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
 

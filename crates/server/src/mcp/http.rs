@@ -3,26 +3,30 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::body::{Body, Bytes};
+use axum::body::{Body, Bytes, HttpBody as _};
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, Request, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router};
 use futures::StreamExt as _;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Collected, Full};
+use memory_tool::command::CommandName;
+use memory_tool::store::MemoryName;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tracing::Span;
 
 use crate::access::{Caller, Right};
 use crate::error::ApiError;
+use crate::listener::Peer;
 use crate::mcp::Mcp;
 use crate::mcp::handler::{Handler, Target};
 use crate::mcp::message::{self, escape_line_separators};
-use crate::mcp::order::Strangers;
+use crate::mcp::order::{self, Sender, Strangers};
 use crate::mcp::sessions::Sessions;
 use crate::mcp::tools::Tools;
 use crate::service::{Running, Service};
@@ -72,32 +76,50 @@ async fn handle(
     let name = caller.only_memory().ok_or_else(ApiError::several_memories)?;
     caller.check(Right::Tool, Some(name))?;
     let token = running.token();
+    let is_post = parts.method == Method::POST;
+    let message = is_post.then(|| message::parse(&body));
+    if matches!(&message, Some(Ok(ClientJsonRpcMessage::Request(request))) if is_initialize(&request.request)) {
+        // Some clients keep the id of a lost session.
+        parts.headers.remove(SESSION_ID);
+    }
     let session = match parts.headers.get(SESSION_ID) {
         Some(id) => {
-            let found = id.to_str().ok().and_then(|id| endpoint.sessions.order(id, &token));
-            Some(found.ok_or_else(|| ApiError::not_found("there is no such session"))?)
+            let found = id.to_str().ok().and_then(|id| endpoint.sessions.order(id, &token, name));
+            Some(found.ok_or_else(no_such_session)?)
         }
         None => None,
     };
+    Span::current().record("memory", name.as_str());
+    parts.extensions.insert(Span::current());
     // The request may end long before its parts are dropped.
     parts.extensions.remove::<Arc<Running>>();
-    let is_post = parts.method == Method::POST;
     let mut is_stream = parts.method == Method::GET;
-    if is_post {
-        match message::parse(&body) {
+    let mut is_read = false;
+    if let Some(message) = message {
+        match message {
             Ok(ClientJsonRpcMessage::Request(request)) => {
                 is_stream = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
+                is_read = order::command(&request.request) == Some(Some(CommandName::View));
                 let open = tool::open(&service, &caller, name).await?;
                 parts.extensions.insert(Target {
                     memory: open.by(&caller),
                     open: Some(open),
                     creates: caller.creates(),
                 });
-                let order = session.unwrap_or_else(|| endpoint.strangers.order(&token, &request.id));
+                let order = match session {
+                    Some(order) => order,
+                    None => {
+                        let peer = parts.extensions.get().copied().unwrap_or(Peer(None));
+                        let sender = Sender::of(&token, service.proxies.client(peer, &parts.headers), &request.request);
+                        // A proxy sends requests of several clients on one connection.
+                        let connection = running.connection().filter(|_| !came_by_proxy(&parts.headers));
+                        endpoint.strangers.order(&sender, connection, &request.id).await
+                    }
+                };
                 if let Some(place) = order.enter_by_id(&request).await {
                     parts.extensions.insert(place);
                 }
-                parts.extensions.insert(Owner(Arc::clone(&token)));
+                parts.extensions.insert(Owner { token: Arc::clone(&token), memory: name.clone() });
             }
             Ok(_) => {}
             // rmcp would respond with other texts.
@@ -114,7 +136,11 @@ async fn handle(
         *reply.status_mut() = StatusCode::NO_CONTENT;
     }
     if is_post && !is_stream {
-        return Ok(as_json(reply).await);
+        let reply = as_json(reply).await;
+        if is_read {
+            running.count_read(reply.body().size_hint().exact().map_or(0, |length| length as usize))?;
+        }
+        return Ok(reply);
     }
     // Each message is one frame.
     let reply = reply.map(|body| {
@@ -123,8 +149,25 @@ async fn handle(
             frame.map_data(escape_line_separators)
         })
     });
-    let end = async move { service.streams_ended(&token).await };
+    let name = name.clone();
+    let allows =
+        move |caller: &Caller| caller.only_memory() == Some(&name) && caller.check(Right::Tool, Some(&name)).is_ok();
+    let end = async move { service.stream_ended(&token, allows).await };
     Ok(reply.map(|body| Body::from_stream(body.into_data_stream().take_until(end))))
+}
+
+fn is_initialize(request: &ClientRequest) -> bool {
+    matches!(request, ClientRequest::InitializeRequest(_))
+}
+
+fn no_such_session() -> ApiError {
+    ApiError::not_found("there is no such session: it ended, or the server started again; connect again")
+}
+
+fn came_by_proxy(headers: &HeaderMap) -> bool {
+    ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"]
+        .iter()
+        .any(|name| headers.contains_key(*name))
 }
 
 /// The response with its message as JSON in place of an event. Clients limit the length of events, the official one for
@@ -141,6 +184,11 @@ async fn as_json(response: axum::http::Response<BoxBody<Bytes, Infallible>>) -> 
     Response::from_parts(head, escape_line_separators(message).into())
 }
 
-/// The id of the token that sent a request, which owns the session that the request starts.
-#[derive(Clone, Debug)]
-pub(super) struct Owner(pub(super) Arc<str>);
+/// The owner of the session that a request starts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Owner {
+    /// The id of the token.
+    pub(super) token: Arc<str>,
+    /// The memory of the token, which can get another one.
+    pub(super) memory: MemoryName,
+}

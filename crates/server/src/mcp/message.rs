@@ -5,19 +5,12 @@ use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcError, RequestId};
 use serde::Deserialize;
 use serde_json::error::Category;
 
-/// The maximum number of values in a message, which is a hundred times more than a call of the tool has.
-///
-/// A parsed value can need a hundred times more RAM than its JSON, so millions of small values could exhaust the RAM of
-/// the machine.
-const MAX_VALUES: usize = 10_000;
-
-/// Some programs write it before JSON, and parsers may ignore it (RFC 8259, section 8.1).
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+use crate::json::{MAX_VALUES, has_many_values, without_mark};
 
 /// Parses a message. The error is the response to send.
 pub(super) fn parse(json: &[u8]) -> Result<ClientJsonRpcMessage, JsonRpcError> {
-    let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
-    if has_more_values_than(MAX_VALUES, json) {
+    let json = without_mark(json);
+    if has_many_values(json) {
         return Err(invalid(json, format!("Invalid request: the message has more than {MAX_VALUES} values")));
     }
     serde_json::from_slice(json).map_err(|error| match error.classify() {
@@ -44,24 +37,6 @@ fn invalid(json: &[u8], message: String) -> JsonRpcError {
 #[derive(Deserialize)]
 struct WithId {
     id: RequestId,
-}
-
-/// Whether the JSON has more values. Each value but the first is after a bracket, brace, colon or comma.
-fn has_more_values_than(limit: usize, json: &[u8]) -> bool {
-    let (mut values, mut is_in_string, mut is_escaped) = (1, false, false);
-    for byte in json {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if is_in_string => is_escaped = true,
-            b'"' => is_in_string = !is_in_string,
-            b'[' | b'{' | b':' | b',' if !is_in_string => values += 1,
-            _ => {}
-        }
-        if values > limit {
-            return true;
-        }
-    }
-    false
 }
 
 /// Escapes U+2028 and U+2029 in JSON (`[W2]`). Some clients split lines there.

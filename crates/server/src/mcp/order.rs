@@ -1,14 +1,18 @@
 //! [`Order`]: the commands of one client take effect in the order in which it sent them (`[X5]`).
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::http::request::Parts;
 use memory_tool::command::{CommandName, CommandQueue, Turn};
-use rmcp::model::{ClientRequest, Extensions, GetExtensions as _, JsonRpcRequest, RequestId};
+use rmcp::model::{ClientRequest, Extensions, GetExtensions as _, GetMeta as _, JsonRpcRequest, RequestId};
+use serde_json::Value;
 use tokio::sync::Notify;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::mcp::{lock, tools};
 
@@ -21,8 +25,18 @@ const MAX_MISSING: u32 = 3;
 /// The number of ids that may be ahead of a missing one.
 const MAX_AHEAD: usize = 1_024;
 
-/// The number of clients without sessions whose order is known.
+/// The number of clients without sessions whose order is known, and of the connections of each.
 const MAX_CLIENTS: usize = 1_024;
+const MAX_CONNECTIONS: usize = 32;
+
+/// How far the id of a request can be ahead of the last one of its client.
+const MAX_GAP: i64 = 64;
+
+/// The time after which a client without a session counts as gone, if others can have sent a request.
+const REST: Duration = Duration::from_secs(60);
+
+/// The interval of the checks whether only one client can have sent a request.
+const CHECK: Duration = Duration::from_millis(5);
 
 /// The place of a request in the order. It stays with the request until the command runs.
 #[derive(Clone)]
@@ -58,16 +72,23 @@ struct Ids {
     next: i64,
     /// Later ones that have arrived.
     ahead: BTreeSet<i64>,
-    /// Commands that wait for an earlier request.
+    /// Requests of this client that have not arrived in their order yet.
     waiting: BTreeSet<i64>,
+    /// Ids that were missing. Their requests can still arrive.
+    late: BTreeSet<i64>,
     missing: u32,
 }
 
 impl Order {
     /// The order of a client whose next request has this id.
     pub(super) fn new(next: i64) -> Self {
-        let ids = Ids { next, ahead: BTreeSet::new(), waiting: BTreeSet::new(), missing: 0 };
-        Self { queue: CommandQueue::new(), ids: Mutex::new(ids), advanced: Notify::new() }
+        Self::in_queue(next, CommandQueue::new())
+    }
+
+    fn in_queue(next: i64, queue: CommandQueue) -> Self {
+        let [ahead, waiting, late] = [(); 3].map(|()| BTreeSet::new());
+        let ids = Ids { next, ahead, waiting, late, missing: 0 };
+        Self { queue, ids: Mutex::new(ids), advanced: Notify::new() }
     }
 
     /// The order of a client whose first request was this one.
@@ -135,6 +156,7 @@ impl Ids {
     /// Returns whether commands that wait may be next.
     fn arrived(&mut self, id: i64) -> bool {
         self.waiting.remove(&id);
+        self.late.remove(&id);
         if id >= self.next {
             self.ahead.insert(id);
         }
@@ -151,11 +173,30 @@ impl Ids {
     /// Stops waiting for the requests before the first one that waits.
     fn skip_missing(&mut self) {
         if let Some(first) = self.waiting.first().filter(|first| **first > self.next) {
+            let missing = (self.next..*first).filter(|id| !self.ahead.contains(id));
+            self.late.extend(missing.take(MAX_GAP as usize));
+            while self.late.len() > MAX_AHEAD {
+                self.late.pop_first();
+            }
             self.next = *first;
             self.ahead = self.ahead.split_off(first);
             self.missing = self.missing.saturating_add(1);
         }
         self.advance();
+    }
+
+    /// How many earlier requests can be missing. `None` if the client cannot have sent this id, for example because it
+    /// sent it before.
+    fn gap(&self, id: i64) -> Option<i64> {
+        if self.ahead.contains(&id) || self.waiting.contains(&id) {
+            return None;
+        }
+        if self.late.contains(&id) {
+            return Some(0);
+        }
+        let gap = id.checked_sub(self.next).filter(|gap| (0..MAX_GAP).contains(gap))?;
+        let arrived = self.ahead.range(..id).chain(self.waiting.range(self.next..id)).count();
+        Some(gap - i64::try_from(arrived).unwrap_or(gap))
     }
 
     fn advance(&mut self) {
@@ -165,33 +206,110 @@ impl Ids {
     }
 }
 
-/// The orders of clients without sessions, such as clients of the revision 2026-07-28. Only the token and the ids of
-/// their requests tell them apart.
+/// The orders of clients without sessions, such as clients of the revision 2026-07-28. Their connections and the ids of
+/// their requests tell them apart, as far as possible. Only a token for each client makes it certain.
 #[derive(Debug, Default)]
-pub(super) struct Strangers(Mutex<VecDeque<(Arc<str>, Arc<Order>)>>);
+pub(super) struct Strangers(Mutex<VecDeque<Stranger>>);
+
+#[derive(Debug)]
+struct Stranger {
+    sender: Sender,
+    order: Arc<Order>,
+    last: Instant,
+    connections: VecDeque<u64>,
+}
+
+/// The common parts of all requests of one client: the token, the address, and the name and version of the program.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Sender(u64);
+
+impl Sender {
+    pub(super) fn of(token: &str, address: Option<IpAddr>, request: &ClientRequest) -> Self {
+        let program = request.get_meta().get("io.modelcontextprotocol/clientInfo").map(Value::to_string);
+        let mut hasher = DefaultHasher::new();
+        (token, address, program).hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
 
 impl Strangers {
-    /// The order of the client that sent a request.
-    pub(super) fn order(&self, token: &Arc<str>, id: &RequestId) -> Arc<Order> {
+    /// The order of the client that sent a request. While it can be of several clients, and one of them can have sent
+    /// earlier requests that have not arrived, this waits.
+    pub(super) async fn order(&self, sender: &Sender, connection: Option<u64>, id: &RequestId) -> Arc<Order> {
         let RequestId::Number(id) = id else { return Arc::new(Order::new(0)) };
-        let mut orders = lock(&self.0);
-        let ahead = |order: &Order| id.checked_sub(lock(&order.ids).next).filter(|ahead| (0..64).contains(ahead));
-        let candidates = orders.iter().enumerate().filter(|(_, (given, _))| given == token);
-        let nearest = candidates.filter_map(|(index, (_, order))| Some((ahead(order)?, index))).min();
-        // The order that was used last is the last one.
-        let order = nearest
-            .and_then(|(_, index)| orders.remove(index))
-            .map_or_else(|| Arc::new(Order::new(*id)), |(_, order)| order);
-        if orders.len() >= MAX_CLIENTS {
-            orders.pop_front();
+        let start = Instant::now();
+        loop {
+            if let Some(order) = self.find(sender, connection, *id, start.elapsed() >= MAX_DELAY) {
+                return order;
+            }
+            sleep(CHECK).await;
         }
-        orders.push_back((Arc::clone(token), Arc::clone(&order)));
-        order
+    }
+
+    /// `None` if the order is not certain yet.
+    fn find(&self, sender: &Sender, connection: Option<u64>, id: i64, is_last: bool) -> Option<Arc<Order>> {
+        let mut strangers = lock(&self.0);
+        let is_bound = |stranger: &Stranger| connection.is_some_and(|given| stranger.connections.contains(&given));
+        let own = strangers.iter().enumerate().filter(|(_, stranger)| stranger.sender == *sender);
+        let gap = |(index, stranger): (usize, &Stranger)| Some((lock(&stranger.order.ids).gap(id)?, index));
+        let candidates: Vec<_> = own.clone().filter_map(gap).collect();
+        let bound = candidates.iter().find(|(_, index)| is_bound(&strangers[*index]));
+        let (found, is_certain) = match (bound, &candidates[..]) {
+            (Some((_, bound)), _) => (Some(*bound), true),
+            (None, []) => (None, true),
+            (None, [(_, only)]) => (Some(*only), true),
+            (None, several) => {
+                let active = |(_, index): &&(i64, usize)| strangers[*index].last.elapsed() < REST;
+                let several: Vec<_> = if several.iter().any(|candidate| active(&candidate)) {
+                    several.iter().filter(active).collect()
+                } else {
+                    several.iter().collect()
+                };
+                if several.len() > 1 && !is_last && several.iter().any(|(gap, _)| *gap > 0) {
+                    return None;
+                }
+                // Among the nearest ones, the one that was used last.
+                (several.iter().min_by_key(|(gap, index)| (*gap, Reverse(*index))).map(|(_, index)| *index), false)
+            }
+        };
+        let queue = || own.clone().next().map(|(_, stranger)| stranger.order.queue.clone()).unwrap_or_default();
+        let new = || Order::in_queue(id, queue());
+        let new = found.is_none().then(|| Stranger {
+            sender: sender.clone(),
+            order: Arc::new(new()),
+            last: Instant::now(),
+            connections: VecDeque::new(),
+        });
+        let mut stranger = found.and_then(|index| strangers.remove(index)).or(new)?;
+        lock(&stranger.order.ids).waiting.insert(id);
+        stranger.last = Instant::now();
+        let order = Arc::clone(&stranger.order);
+        if let Some(connection) = connection.filter(|_| is_certain) {
+            strangers.iter_mut().for_each(|other| other.connections.retain(|given| *given != connection));
+            stranger.bind(connection);
+        }
+        if strangers.len() >= MAX_CLIENTS {
+            strangers.pop_front();
+        }
+        strangers.push_back(stranger); // the one that was used last is the last one
+        Some(order)
+    }
+}
+
+impl Stranger {
+    fn bind(&mut self, connection: u64) {
+        if self.connections.contains(&connection) {
+            return;
+        }
+        if self.connections.len() >= MAX_CONNECTIONS {
+            self.connections.pop_front();
+        }
+        self.connections.push_back(connection);
     }
 }
 
 /// The command that a request runs, if it runs one. Reading a resource is a view.
-fn command(request: &ClientRequest) -> Option<Option<CommandName>> {
+pub(super) fn command(request: &ClientRequest) -> Option<Option<CommandName>> {
     match request {
         ClientRequest::CallToolRequest(call) => Some(tools::command(&call.params)),
         ClientRequest::ReadResourceRequest(_) | ClientRequest::ListResourcesRequest(_) => Some(Some(CommandName::View)),
@@ -285,23 +403,64 @@ mod tests {
         assert!(lock(&order.ids).ahead.len() <= MAX_AHEAD);
     }
 
-    #[test]
-    fn clients_without_sessions_are_told_apart() {
-        let (strangers, token, other) = (Strangers::default(), Arc::from("a"), Arc::from("b"));
-        let order = |token, id| {
-            let order = strangers.order(token, &RequestId::Number(id));
-            drop(Arrival { order: &order, id });
-            order
-        };
-        let first = order(&token, 1);
-        assert!(Arc::ptr_eq(&first, &order(&token, 2)));
-        let second = order(&token, 1);
+    /// A request of a client arrives on a connection.
+    async fn arrive(strangers: &Strangers, sender: &Sender, connection: u64, id: i64) -> Arc<Order> {
+        let order = strangers.order(sender, Some(connection), &RequestId::Number(id)).await;
+        drop(Arrival { order: &order, id });
+        order
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clients_without_sessions_are_told_apart() {
+        let (strangers, sender, other) = (Strangers::default(), Sender(1), Sender(2));
+        let first = arrive(&strangers, &sender, 1, 1).await;
+        assert!(Arc::ptr_eq(&first, &arrive(&strangers, &sender, 1, 2).await));
+        // It has seen this id.
+        let second = arrive(&strangers, &sender, 2, 1).await;
         assert!(!Arc::ptr_eq(&first, &second));
-        assert!(Arc::ptr_eq(&first, &order(&token, 3)) && Arc::ptr_eq(&second, &order(&token, 2)));
-        assert!(!Arc::ptr_eq(&first, &order(&other, 4)));
+        assert!(Arc::ptr_eq(&second, &arrive(&strangers, &sender, 2, 2).await));
+        assert!(Arc::ptr_eq(&first, &arrive(&strangers, &sender, 1, 3).await));
+        assert!(!Arc::ptr_eq(&first, &arrive(&strangers, &other, 3, 4).await));
         // A request overtook the one before it.
-        assert!(Arc::ptr_eq(&first, &order(&token, 5)));
-        (0..10_000).for_each(|id| _ = order(&other, id * 100));
+        assert!(Arc::ptr_eq(&first, &arrive(&strangers, &sender, 1, 5).await));
+        for id in 0..10_000 {
+            arrive(&strangers, &other, 3, id * 100).await;
+        }
         assert!(lock(&strangers.0).len() <= MAX_CLIENTS);
+    }
+
+    /// Another client stopped at the id before.
+    #[tokio::test(start_paused = true)]
+    async fn a_request_on_a_new_connection_waits_for_earlier_ones_of_its_client() {
+        for rest in [Duration::ZERO, 2 * REST] {
+            let (strangers, sender) = (Arc::new(Strangers::default()), Sender(1));
+            for id in 1..=10 {
+                arrive(&strangers, &sender, 1, id).await;
+            }
+            sleep(rest).await;
+            for id in 1..=8 {
+                arrive(&strangers, &sender, 2, id).await;
+            }
+            let order = Arc::clone(&lock(&strangers.0).back().unwrap().order);
+            let ran = Arc::new(Mutex::new(Vec::new()));
+            let mut tasks = Vec::new();
+            for (connection, id) in [(3, 11), (2, 9), (4, 10)] {
+                let (strangers, sender, order, ran) =
+                    (Arc::clone(&strangers), sender.clone(), Arc::clone(&order), Arc::clone(&ran));
+                tasks.push(tokio::spawn(async move {
+                    let request = delete(id);
+                    let found = strangers.order(&sender, Some(connection), &request.id).await;
+                    assert!(Arc::ptr_eq(&found, &order), "{id}");
+                    let turn = lock(&found.enter_by_id(&request).await.unwrap().0).take().unwrap();
+                    let _guard = turn.await;
+                    lock(&ran).push(id);
+                }));
+                sleep(Duration::from_millis(50)).await;
+            }
+            for task in tasks {
+                task.await.unwrap();
+            }
+            assert_eq!(*lock(&ran), [9, 10, 11], "after {rest:?}");
+        }
     }
 }

@@ -8,7 +8,7 @@ use memory_tool::{Error, MemoryPath, Store, StoreError};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use crate::mcp::arguments::read_json;
+use crate::mcp::arguments::{read_json, whole};
 use crate::mcp::tools::object_schema;
 
 pub(super) const NAME: &str = "memory_search";
@@ -85,7 +85,7 @@ impl Arguments {
             search = search.paths_only();
         }
         if let Some(context) = self.take("context") {
-            let lines = read_json(context).as_u64().and_then(|lines| usize::try_from(lines).ok());
+            let lines = whole(&read_json(context)).and_then(|lines| usize::try_from(lines).ok());
             let lines = lines.ok_or_else(|| invalid("context", "a whole number from 0 to 20"))?;
             search = search.context(lines.min(MAX_CONTEXT), lines.min(MAX_CONTEXT));
         }

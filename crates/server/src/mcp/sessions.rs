@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 use futures::Stream;
+use memory_tool::store::MemoryName;
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, LocalSessionManagerError};
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
@@ -32,8 +33,8 @@ pub(super) struct Sessions {
 
 #[derive(Debug)]
 struct Session {
-    /// The id of the token that started it. Other tokens do not know it.
-    token: Arc<str>,
+    /// The token that started it. Other tokens do not know it, nor does this one after it got another memory.
+    owner: Owner,
     order: Arc<Order>,
     is_used: bool,
     last_request: Instant,
@@ -46,23 +47,24 @@ impl Sessions {
         Self { manager: Arc::new(manager), known: Mutex::default() }
     }
 
-    /// The order of the commands of a session, if a token has it.
-    pub(super) fn order(&self, id: &str, token: &str) -> Option<Arc<Order>> {
+    /// The order of the commands of a session, if a token with this memory has it.
+    pub(super) fn order(&self, id: &str, token: &str, memory: &MemoryName) -> Option<Arc<Order>> {
         let known = lock(&self.known);
-        known.get(id).filter(|session| *session.token == *token).map(|session| Arc::clone(&session.order))
+        let is_own = |session: &&Session| *session.owner.token == *token && session.owner.memory == *memory;
+        known.get(id).filter(is_own).map(|session| Arc::clone(&session.order))
     }
 
     /// Registers a session. Another one makes room for it at a limit.
-    fn add(&self, id: &SessionId, token: Arc<str>, order: Order) {
+    fn add(&self, id: &SessionId, owner: Owner, order: Order) {
         let evicted = {
             let mut known = lock(&self.known);
-            let own = |session: &Session| session.token == token;
+            let own = |session: &Session| session.owner.token == owner.token;
             let all_own = known.values().filter(|session| own(session)).count() >= MAX_SESSIONS_OF_TOKEN;
             let is_full = all_own || known.len() >= MAX_SESSIONS;
             let candidates = known.iter().filter(|(_, session)| is_full && (!all_own || own(session)));
             let evicted = candidates.min_by_key(|(_, session)| (session.is_used, session.last_request));
             let evicted = evicted.map(|(id, _)| Arc::clone(id)).inspect(|id| _ = known.remove(id));
-            let session = Session { token, order: Arc::new(order), is_used: false, last_request: Instant::now() };
+            let session = Session { owner, order: Arc::new(order), is_used: false, last_request: Instant::now() };
             known.insert(Arc::clone(id), session);
             evicted
         };
@@ -95,10 +97,10 @@ impl SessionManager for Sessions {
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
         if let ClientJsonRpcMessage::Request(request) = &message
-            && let Some(Owner(token)) =
-                request.request.extensions().get::<Parts>().and_then(|parts| parts.extensions.get())
+            && let Some(owner) =
+                request.request.extensions().get::<Parts>().and_then(|parts| parts.extensions.get::<Owner>())
         {
-            self.add(id, Arc::clone(token), Order::after(&request.id));
+            self.add(id, owner.clone(), Order::after(&request.id));
         }
         self.manager.initialize_session(id, message).await
     }

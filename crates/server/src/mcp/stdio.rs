@@ -9,8 +9,8 @@ use std::time::Duration;
 use axum::body::Bytes;
 use rmcp::RoleServer;
 use rmcp::model::{
-    ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta as _, ProtocolVersion, RequestId,
-    ServerJsonRpcMessage,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta as _, JsonRpcRequest, ProtocolVersion, RequestId,
+    ServerJsonRpcMessage, ServerResult,
 };
 use rmcp::transport::Transport;
 use serde::Serialize;
@@ -52,7 +52,7 @@ pub(super) async fn serve(
     let transport = Stdio {
         lines,
         output: responses,
-        rejection: None,
+        response: None,
         order: Order::new(0),
         unanswered: Arc::default(),
         is_started: false,
@@ -168,8 +168,9 @@ async fn write_lines(output: impl AsyncWrite, mut lines: Receiver<Bytes>) -> io:
 struct Stdio {
     lines: Receiver<io::Result<Line>>,
     output: Sender<Bytes>,
-    /// The response to an invalid line.
-    rejection: Option<Bytes>,
+    /// The response to an invalid line or a ping. rmcp would start a task for each ping, and some clients send the
+    /// calls of a turn in the order of the replies to their pings.
+    response: Option<Bytes>,
     order: Order,
     unanswered: Arc<Unanswered>,
     /// Whether the client sent the first request of a session.
@@ -194,9 +195,9 @@ impl Transport<RoleServer> for Stdio {
     // The future can be dropped at each `await`.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
         loop {
-            if self.rejection.is_some() {
+            if self.response.is_some() {
                 let permit = self.output.reserve().await.ok()?;
-                if let Some(line) = self.rejection.take() {
+                if let Some(line) = self.response.take() {
                     permit.send(line);
                 }
             }
@@ -225,6 +226,11 @@ impl Transport<RoleServer> for Stdio {
                 }
             };
             match parsed {
+                Ok(ClientJsonRpcMessage::Request(JsonRpcRequest {
+                    id,
+                    request: ClientRequest::PingRequest(_),
+                    ..
+                })) => self.response = encoded(&ServerJsonRpcMessage::response(ServerResult::empty(()), id)).ok(),
                 Ok(mut message) if self.is_expected(&message) => {
                     self.unanswered.update(&message, length);
                     // Here, requests are in the order of the client. rmcp starts a task for each.
@@ -234,7 +240,7 @@ impl Transport<RoleServer> for Stdio {
                     return Some(message);
                 }
                 Ok(_) => {}
-                Err(error) => self.rejection = encoded(&error).ok(),
+                Err(error) => self.response = encoded(&error).ok(),
             }
         }
     }

@@ -8,7 +8,7 @@ use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData
 use serde_json::{Map, Value, json};
 
 use crate::error::ApiError;
-use crate::mcp::arguments::{self, COMMAND, fields, is_optional};
+use crate::mcp::arguments::{self, COMMAND, VIEW_RANGE, fields, is_optional};
 use crate::mcp::search::{self, SearchFailure};
 use crate::mcp::{Mcp, Report};
 
@@ -53,10 +53,14 @@ fn separate_tool(command: CommandName) -> Tool {
 
 fn properties() -> impl Iterator<Item = (String, Value)> {
     let mut schema = ToolDefinition::input_schema();
-    let properties = match schema.get_mut("properties").map(Value::take) {
+    let mut properties = match schema.get_mut("properties").map(Value::take) {
         Some(Value::Object(properties)) => properties,
         _ => Map::new(),
     };
+    // Some clients require a value for every field.
+    if let Some(Value::String(text)) = properties.get_mut(VIEW_RANGE).map(|range| &mut range["description"]) {
+        text.push_str(" Leave it out, or fill in [], for all lines.");
+    }
     properties.into_iter()
 }
 

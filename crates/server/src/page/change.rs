@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::diff::{Differ, Line, merged};
 use super::text::{name_of, sentence};
-use super::{Frame, Opened, Page, PageError, Posted, ToChange, past, path, render, written};
+use super::{Frame, OUTDATED, Opened, Outdated, Page, PageError, Posted, ToChange, past, path, render, written};
 use crate::error::ApiError;
 use crate::tokens::hexadecimal;
 
@@ -192,9 +192,12 @@ pub(super) async fn new(ToChange(opened): ToChange, Query(asked): Query<Asked>) 
     render(&Edit { is_new: true, place, ..Edit::new(frame, String::new()) })
 }
 
-pub(super) async fn create(ToChange(opened): ToChange, mut form: Posted) -> Page {
+pub(super) async fn create(ToChange(opened): ToChange, form: Result<Posted, Outdated>) -> Page {
+    let is_outdated = form.is_err();
+    let mut form = form.unwrap_or_else(Outdated::fields);
     let (place, text) = (Place::take(&mut form), with_line_breaks_of("", &form.take("text")));
     let problem = match place.path() {
+        _ if is_outdated => OUTDATED.to_owned(),
         _ if place.name.is_empty() => "Give the file a name.".to_owned(),
         _ if text.len() > MAX_TEXT => TOO_LARGE.to_owned(),
         Ok(path) => match opened.memory.write_if(&path, text.as_str(), None).await {
@@ -225,7 +228,9 @@ pub(super) async fn edit(ToChange(opened): ToChange, Query(asked): Query<Asked>)
     render(&Edit::new(edit_frame(&opened, &path), text))
 }
 
-pub(super) async fn save(ToChange(opened): ToChange, mut form: Posted) -> Page {
+pub(super) async fn save(ToChange(opened): ToChange, form: Result<Posted, Outdated>) -> Page {
+    let is_outdated = form.is_err();
+    let mut form = form.unwrap_or_else(Outdated::fields);
     let path = path(Some(&form.take("path")))?;
     let (base, mut before, given) =
         (form.take("base"), normalized(&form.take("before")), normalized(&form.take("text")));
@@ -236,6 +241,9 @@ pub(super) async fn save(ToChange(opened): ToChange, mut form: Posted) -> Page {
         let edit = Edit::new(edit_frame(&opened, &path), given.clone());
         refused(&Edit { base: base.clone(), before, problem, ..edit })
     };
+    if is_outdated {
+        return keep(OUTDATED.to_owned(), before);
+    }
     if given.len() > MAX_TEXT {
         return keep(TOO_LARGE.to_owned(), before);
     }
@@ -281,9 +289,15 @@ pub(super) async fn name(ToChange(opened): ToChange, Query(asked): Query<Asked>)
     render(&Rename { frame: rename_frame(&opened, &path), place: Place::of(&path), problem: String::new() })
 }
 
-pub(super) async fn rename(ToChange(opened): ToChange, mut form: Posted) -> Page {
+pub(super) async fn rename(ToChange(opened): ToChange, form: Result<Posted, Outdated>) -> Page {
+    let is_outdated = form.is_err();
+    let mut form = form.unwrap_or_else(Outdated::fields);
     let (from, place) = (path(Some(&form.take("path")))?, Place::take(&mut form));
     let renamed = match place.path() {
+        _ if is_outdated => {
+            let frame = rename_frame(&opened, &from);
+            return refused(&Rename { frame, place, problem: OUTDATED.to_owned() });
+        }
         Ok(to) => opened.memory.rename(&from, &to).await.map(|()| to),
         Err(error) => Err(error),
     };

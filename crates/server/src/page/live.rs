@@ -8,16 +8,21 @@ use axum::extract::{Extension, State};
 use axum::http::HeaderMap;
 use axum::response::IntoResponse as _;
 use axum::response::sse::{Event, Sse};
-use futures::stream;
-use tokio::time::sleep;
+use futures::{StreamExt as _, stream};
+use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{App, Opened, Page, Visitor};
+use super::{App, Opened, Page, Visitor, past};
 use crate::access::Right;
 use crate::service::Running;
 
 /// The time after which the session is checked again. The event keeps the connection open.
 const CHECK: Duration = Duration::from_secs(10);
 
+/// The end of a stream, after which the browser opens another. A proxy may hold a stream that has no reader.
+const LIFETIME: Duration = Duration::from_secs(120);
+const REOPENING: Duration = Duration::from_millis(500);
+
+/// Sends the state of the memory first, because others may have changed it while there was no stream.
 pub(super) async fn changes(
     State(service): App,
     opened: Opened,
@@ -25,14 +30,19 @@ pub(super) async fn changes(
     headers: HeaderMap,
 ) -> Page {
     running.become_stream(&service)?;
-    let watch = opened.memory.watch().await;
+    let (watch, end) = (opened.memory.watch().await, Instant::now() + LIFETIME);
+    let first = Event::default().event("state").data(past::state(&opened).await).retry(REOPENING);
     let events = stream::unfold((watch, opened, running), move |(mut watch, opened, running)| {
         let (service, headers) = (Arc::clone(&service), headers.clone());
         async move {
             let token = running.token();
             let event = tokio::select! {
-                changes = watch.next() => changes.map(|_| Event::default().event("change").data("changed"))?,
+                changes = watch.next() => {
+                    changes?;
+                    Event::default().event("change").data(past::state(&opened).await)
+                }
                 () = sleep(CHECK) => Event::default().comment(""),
+                () = sleep_until(end) => return None,
                 () = service.streams_ended(&token) => return None,
             };
             let (visitor, _) = Visitor::of(&service, &headers)?;
@@ -40,5 +50,7 @@ pub(super) async fn changes(
             Some((Ok::<_, Infallible>(event), (watch, opened, running)))
         }
     });
-    Ok(Sse::new(events).into_response())
+    let events = stream::once(async { Ok(first) }).chain(events);
+    // nginx would wait for the end.
+    Ok(([("x-accel-buffering", "no")], Sse::new(events)).into_response())
 }

@@ -5,8 +5,8 @@ use std::time::SystemTime;
 
 use askama::Template;
 use axum::extract::{Query, State};
-use axum::http::StatusCode;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use memory_tool::history::LogFilter;
 use memory_tool::{FileEntry, MemoryPath, Node};
@@ -128,27 +128,31 @@ impl Row {
 }
 
 /// A directory or a file.
-pub(super) async fn show(opened: Opened, Query(asked): Query<Asked>) -> Page {
-    let path = path(asked.path.as_deref())?;
+pub(super) async fn show(State(service): App, opened: Opened, headers: HeaderMap, Query(asked): Query<Asked>) -> Page {
+    let (path, state) = (path(asked.path.as_deref())?, past::state(&opened).await);
     match opened.memory.read(&path).await? {
         Node::Absent => {
             Err(PageError::new(StatusCode::NOT_FOUND, format!("{path} does not exist. The history may have it.")))
         }
-        Node::Directory(_) => directory(&opened, &path, &asked).await,
+        Node::Directory(_) => directory(&opened, &path, &asked, state).await,
         Node::File(file) => {
             let is_markdown = path.as_str().ends_with(".md") || path.as_str().ends_with(".markdown");
             let (bytes, is_source) = (file.content.len() as u64, asked.view.as_deref() == Some("source"));
-            let content =
-                tokio::task::spawn_blocking(move || content(file.content, is_markdown && !is_source, asked.from));
+            let of_request = headers.get(HOST).and_then(|host| markdown::host(host.to_str().ok()?));
+            let content = tokio::task::spawn_blocking(move || {
+                let is_own = |host: &str| of_request.as_deref() == Some(host) || service.hosts.is_own(host);
+                content(file.content, is_markdown && !is_source, asked.from, is_own)
+            });
             let content = content.await.map_err(ApiError::internal)?;
-            let frame = Frame::of(&opened, name_of(path.as_str())).at(&path).done(asked.done.as_deref());
+            let frame =
+                Frame::of(&opened, name_of(path.as_str())).at(&path).done(asked.done.as_deref()).in_state(state);
             let has_history = past::has_history(&opened).await;
             render(&File { frame, size: size(bytes), content, is_markdown, has_history })
         }
     }
 }
 
-async fn directory(opened: &Opened, path: &MemoryPath, asked: &Asked) -> Page {
+async fn directory(opened: &Opened, path: &MemoryPath, asked: &Asked, state: String) -> Page {
     let files = opened.memory.list(path).await?;
     let prefix = format!("{path}/");
     let mut children: BTreeMap<(bool, &str), Vec<&FileEntry>> = BTreeMap::new();
@@ -169,17 +173,17 @@ async fn directory(opened: &Opened, path: &MemoryPath, asked: &Asked) -> Page {
     let recent = if path.is_root() { past::recent(opened, LogFilter::new(), 5).await?.0 } else { Vec::new() };
     let has_history = past::has_history(opened).await;
     let title = if path.is_root() { visible(opened.open.name.as_str()) } else { name_of(path.as_str()) };
-    let frame = Frame::of(opened, title).at(path).done(asked.done.as_deref());
+    let frame = Frame::of(opened, title).at(path).done(asked.done.as_deref()).in_state(state);
     render(&Directory { frame, rows, from, total, next, recent, has_history })
 }
 
-fn content(bytes: Vec<u8>, as_markdown: bool, from: usize) -> Content {
+fn content(bytes: Vec<u8>, as_markdown: bool, from: usize, is_own: impl Fn(&str) -> bool) -> Content {
     if image_type(&bytes).is_some() {
         return Content::Image;
     }
     let Ok(text) = String::from_utf8(bytes) else { return Content::Bytes };
     if as_markdown && text.len() <= MAX_MARKDOWN {
-        return Content::Markdown(markdown::to_html(&text));
+        return Content::Markdown(markdown::to_html(&text, is_own));
     }
     let total = text.lines().count();
     let from = from.min(total);

@@ -1,15 +1,15 @@
 //! [`to_html`]: Markdown of a memory as HTML that neither acts nor loads anything.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use askama::filters::{Html, escape};
 use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
 
 use super::text::visible;
 
-/// The schemes of links that can be followed.
-const SCHEMES: [&str; 3] = ["http://", "https://", "mailto:"];
-
-/// Renders Markdown. HTML stays text, an image becomes its description, and links work only for web pages and mail.
-pub(super) fn to_html(markdown: &str) -> String {
+/// Renders Markdown. HTML stays text, an image becomes its description, and links work only for mail and for web pages
+/// of other hosts: all ports of a host get the cookie of the page.
+pub(super) fn to_html(markdown: &str, is_own: impl Fn(&str) -> bool) -> String {
     let mut links = Vec::new();
     let events = Parser::new_ext(markdown, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH);
     let events = events.map(|event| match event {
@@ -21,9 +21,9 @@ pub(super) fn to_html(markdown: &str) -> String {
         Event::Start(Tag::Image { .. }) => Event::Text("[image: ".into()),
         Event::End(TagEnd::Image) => Event::Text("]".into()),
         Event::Start(Tag::Link { dest_url, .. }) => {
-            let is_followed = SCHEMES.iter().any(|scheme| starts_with(&dest_url, scheme));
-            links.push(is_followed);
-            match is_followed {
+            let is_link = is_followed(&dest_url, &is_own);
+            links.push(is_link);
+            match is_link {
                 true => Event::Html(format!("<a rel=\"noopener noreferrer\" href=\"{}\">", escaped(&dest_url)).into()),
                 false => Event::Text("".into()),
             }
@@ -50,6 +50,39 @@ fn below(level: HeadingLevel) -> Tag<'static> {
     Tag::Heading { level, id: None, classes: Vec::new(), attrs: Vec::new() }
 }
 
+fn is_followed(link: &str, is_own: impl Fn(&str) -> bool) -> bool {
+    let scheme = ["http://", "https://"].into_iter().find(|scheme| starts_with(link, scheme));
+    let Some(rest) = scheme.and_then(|scheme| link.get(scheme.len()..)) else { return starts_with(link, "mailto:") };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    host(authority).is_some_and(|host| !is_of_this_machine(&host) && !is_own(&host))
+}
+
+/// The host of an authority, in lower case. Other spellings that browsers accept are refused, such as numbers and
+/// letters of other alphabets.
+pub(super) fn host(authority: &str) -> Option<String> {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) if !port.ends_with(']') => (host, port),
+        _ => (authority, ""),
+    };
+    let is_port = port.bytes().all(|byte| byte.is_ascii_digit());
+    let host = host.to_ascii_lowercase();
+    if let Some(address) = host.strip_prefix('[') {
+        let address: Ipv6Addr = address.strip_suffix(']')?.parse().ok()?;
+        return is_port.then(|| format!("[{address}]"));
+    }
+    let host = host.strip_suffix('.').unwrap_or(&host);
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let is_plain = last.starts_with(|first: char| first.is_ascii_lowercase()) || host.parse::<Ipv4Addr>().is_ok();
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
+    (is_port && is_plain && host.bytes().all(is_letter)).then(|| host.to_owned())
+}
+
+fn is_of_this_machine(host: &str) -> bool {
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>().map(|address| address.to_canonical());
+    let is_local = |address: IpAddr| address.is_loopback() || address.is_unspecified();
+    host == "localhost" || host.ends_with(".localhost") || address.is_ok_and(is_local)
+}
+
 fn starts_with(text: &str, start: &str) -> bool {
     text.get(..start.len()).is_some_and(|given| given.eq_ignore_ascii_case(start))
 }
@@ -60,7 +93,52 @@ fn escaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+
+    fn to_html(markdown: &str) -> String {
+        super::to_html(markdown, |host| host == "memory.example" || host == "[2001:db8::1]")
+    }
+
+    /// A link to another port would get the cookie of the page.
+    #[test]
+    fn links_to_this_machine_and_the_own_host_are_text() {
+        for link in [
+            "http://memory.example:4444/",
+            "https://MEMORY.example",
+            "http://memory.example./",
+            "http://memory%2eexample/",
+            "http://[2001:DB8:0::1]:4444/",
+            "http://127.0.0.1:4444/",
+            "http://127.1/",
+            "http://2130706433/",
+            "http://0x7f.0.0.1/",
+            "http://0177.0.0.1/",
+            "http://127.0.0.1./",
+            "http://0.0.0.0:4444/",
+            "http://localhost/",
+            "http://a.localhost?x",
+            "http://[::1]:4444/",
+            "http://[::ffff:127.0.0.1]/",
+            "http://[::]/",
+            "http:///127.0.0.1/",
+            "http://\\127.0.0.1/",
+            "http://a.example\\@127.0.0.1/",
+            "http://a.example@127.0.0.1/",
+            "http://%31%32%37.0.0.1/",
+            "http://\u{ff11}27.0.0.1/",
+            "http://\u{24db}ocalhost/",
+            "http://",
+        ] {
+            for text in [format!("[a]({link})"), format!("<{link}>")] {
+                let html = to_html(&text);
+                assert!(!html.contains("<a "), "{text}: {html}");
+            }
+        }
+        for link in
+            ["http://a.example:4444/x", "https://192.0.2.1", "http://[2001:db8::2]/", "https://memory.example.org"]
+        {
+            assert!(to_html(&format!("[a]({link})")).contains("<a "), "{link}");
+        }
+    }
 
     #[test]
     fn markdown_is_rendered() {

@@ -17,24 +17,27 @@ mod text;
 use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use askama::Template;
 use axum::Extension;
+use axum::body::Body;
 use axum::extract::{Form, FromRequest, FromRequestParts, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
 };
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
+use http_body_util::{BodyExt as _, Collected};
 use memory_tool::history::HistoryError;
 use memory_tool::store::{MemoryName, StorePath};
 use memory_tool::{Memory, MemoryPath, StoreError};
-use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use sha2::{Digest as _, Sha256};
 
 use crate::access::{Caller, Right};
 use crate::api::{exists, refuse_archived};
@@ -43,12 +46,26 @@ use crate::memories::OpenMemory;
 use crate::path::Path;
 use crate::server::Routes;
 use crate::service::Service;
+use crate::tokens::hexadecimal;
 
-pub(crate) use session::Sessions;
+pub(crate) use session::{Sessions, sign_in_again};
 
 /// A page loads nothing from another host, contains no style or script, and cannot be in a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The lifetime of the files of the page in caches.
+pub(crate) const STORED: &str = "max-age=3600";
+
+const STYLE: &str = include_str!("../../templates/style.css");
+const ICON: &str = include_str!("../../templates/icon.svg");
+const SCRIPT: &str = include_str!("../../templates/live.js");
+
+/// A part of the addresses of the files, so that a new page does not get the files of another version of the server.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let hash = Sha256::digest([STYLE, ICON, SCRIPT].concat());
+    hexadecimal(&hash[..8])
+});
 
 /// The pages that need a session.
 pub(crate) fn routes() -> Routes {
@@ -78,13 +95,13 @@ pub(crate) fn routes() -> Routes {
 /// The pages and files without a session.
 pub(crate) fn open_routes() -> Routes {
     let file = |content_type: &'static str, content: &'static str| {
-        get(async move || ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, "max-age=3600")], content))
+        get(async move || ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, STORED)], content))
     };
     vec![
         ("/sign-in", get(session::form).post(session::sign_in)),
-        ("/style.css", file("text/css; charset=utf-8", include_str!("../../templates/style.css"))),
-        ("/icon.svg", file("image/svg+xml", include_str!("../../templates/icon.svg"))),
-        ("/live.js", file("text/javascript; charset=utf-8", include_str!("../../templates/live.js"))),
+        ("/style.css", file("text/css; charset=utf-8", STYLE)),
+        ("/icon.svg", file("image/svg+xml", ICON)),
+        ("/live.js", file("text/javascript; charset=utf-8", SCRIPT)),
     ]
 }
 
@@ -106,7 +123,11 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
         response = PageError::new(response.status(), "the address is not valid").into_response();
     }
     if let Some(error) = response.extensions_mut().remove::<PageError>() {
-        response = error.page(memory);
+        let typed = response.extensions_mut().remove::<Typed>();
+        response = error.page(memory, typed.and_then(|Typed(text)| text));
+    }
+    if response.status().is_redirection() {
+        return response; // proxies refuse long headers
     }
     let headers = response.headers_mut();
     let mut add = |name: HeaderName, value| {
@@ -117,9 +138,27 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
     add(X_FRAME_OPTIONS, "DENY");
     // Without a referrer, browsers send `Origin: null` with forms.
     add(REFERRER_POLICY, "same-origin");
-    add(CACHE_CONTROL, "no-store");
     add(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
     add(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    response
+}
+
+/// The text of a form that was refused, for the page of the error.
+#[derive(Clone)]
+struct Typed(Option<String>);
+
+/// Keeps the text of a form in case of an error. Admission has read the body.
+pub(crate) async fn keep_typed(request: Request, next: Next) -> Response {
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
+    let mut response = next.run(Request::from_parts(parts, Body::from(body.clone()))).await;
+    if response.status().is_client_error() || response.status().is_server_error() {
+        let text = form_urlencoded::parse(&body).find(|(name, _)| name == "text").map(|(_, text)| text.into_owned());
+        response.extensions_mut().insert(Typed(text));
+    }
     response
 }
 
@@ -145,7 +184,7 @@ pub(crate) struct Visitor {
 impl Visitor {
     /// The visitor whose session the cookie names, and the id of the token.
     pub(crate) fn of(service: &Service, headers: &HeaderMap) -> Option<(Self, String)> {
-        let (token, form) = service.sessions.find(session::cookie(headers)?)?;
+        let (token, form) = service.sessions.find(session::cookie(service, headers)?)?;
         let caller = service.tokens.caller_with_id(&token)?;
         Some((Self { caller, token: token.clone(), form }, token))
     }
@@ -178,16 +217,35 @@ impl Posted {
     }
 }
 
-impl<S: Send + Sync> FromRequest<S> for Posted {
-    type Rejection = ApiError;
+/// The fields of a form of another session, which has no effect. A new form can have them.
+pub(super) struct Outdated(HashMap<String, String>);
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+/// The message of a new form with these fields.
+const OUTDATED: &str = "You signed in again after you opened this form, so it is not saved yet. Check it, and save it.";
+
+impl Outdated {
+    /// The fields, for a new form.
+    fn fields(self) -> Posted {
+        Posted(self.0)
+    }
+}
+
+impl IntoResponse for Outdated {
+    fn into_response(self) -> Response {
+        ApiError::invalid("the form is too old: go back, reload the page, and try again").into_response()
+    }
+}
+
+impl<S: Send + Sync> FromRequest<S> for Posted {
+    type Rejection = Outdated;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Outdated> {
         let form = request.extensions().get::<Visitor>().map(|visitor| Arc::clone(&visitor.form));
         let posted = Form::<HashMap<String, String>>::from_request(request, state).await;
-        let Form(fields) = posted.map_err(|_| ApiError::invalid("the form is incomplete"))?;
+        let fields = posted.map(|Form(fields)| fields).unwrap_or_default();
         match form {
             Some(form) if fields.get("form").is_some_and(|given| **given == *form) => Ok(Self(fields)),
-            _ => Err(ApiError::invalid("the form is too old: go back, reload the page, and try again")),
+            _ => Err(Outdated(fields)),
         }
     }
 }
@@ -210,6 +268,8 @@ pub(super) struct Frame {
     can_administrate: bool,
     /// The result of the last form.
     done: &'static str,
+    /// The state of the memory before the page was read.
+    state: String,
 }
 
 impl Frame {
@@ -226,6 +286,7 @@ impl Frame {
             can_write: false,
             can_administrate: false,
             done: "",
+            state: String::new(),
         }
     }
 
@@ -243,6 +304,11 @@ impl Frame {
         let name = |path: &str| if path == "/memories" { self.memory.clone() } else { text::name_of(path) };
         self.crumbs = ends.map(|end| (full[..end].to_owned(), name(&full[..end]))).collect();
         self.path = full.to_owned();
+        self
+    }
+
+    fn in_state(mut self, state: String) -> Self {
+        self.state = state;
         self
     }
 
@@ -329,7 +395,7 @@ impl FromRequestParts<Arc<Service>> for ToAdministrate {
 
 /// The page of a memory.
 fn home(memory: &str) -> String {
-    format!("/memory/{}", encode(memory))
+    format!("/memory/{}", utf8_percent_encode(memory, NON_ALPHANUMERIC))
 }
 
 /// The page and the name of the memory that an address names.
@@ -361,7 +427,10 @@ impl Opened {
     /// To the page of a file or directory, after something was done.
     fn to(&self, path: &str, done: &str) -> Response {
         let home = home(self.open.name.as_str());
-        Redirect::to(&format!("{home}?path={}&done={done}", encode(path))).into_response()
+        let page = format!("{home}?path={}&done={done}", encode(path));
+        // Proxies refuse long headers.
+        let page = if page.len() > MAX_ADDRESS { format!("{home}?done={done}") } else { page };
+        Redirect::to(&page).into_response()
     }
 
     /// To the page of a change that was made.
@@ -371,9 +440,15 @@ impl Opened {
     }
 }
 
-/// A part of an address. A redirection to an address that is not ASCII would panic.
-fn encode(part: &str) -> impl fmt::Display {
-    utf8_percent_encode(part, NON_ALPHANUMERIC)
+/// The longest address of a redirection.
+const MAX_ADDRESS: usize = 3_000;
+
+/// The letters of a query that stay, which are most of those in paths.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
+
+/// A value in a query. A redirection to an address that is not ASCII would panic.
+fn encode(value: &str) -> impl fmt::Display {
+    utf8_percent_encode(value, ENCODED)
 }
 
 fn render(template: &impl Template) -> Result<Response, PageError> {
@@ -394,6 +469,8 @@ struct ErrorTemplate {
     message: String,
     /// The page and the name of the memory.
     memory: Option<(String, String)>,
+    /// The text of the form that was refused.
+    typed: Option<String>,
 }
 
 impl PageError {
@@ -401,8 +478,8 @@ impl PageError {
         Self { status, message: message.into() }
     }
 
-    fn page(self, memory: Option<(String, String)>) -> Response {
-        let html = ErrorTemplate { message: text::sentence(&self.message), memory }.render().unwrap_or_default();
+    fn page(self, memory: Option<(String, String)>, typed: Option<String>) -> Response {
+        let html = ErrorTemplate { message: text::sentence(&self.message), memory, typed }.render().unwrap_or_default();
         (self.status, Html(html)).into_response()
     }
 }

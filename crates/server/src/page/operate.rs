@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
 use super::text::{size, time, visible};
-use super::{App, Frame, Opened, Page, PageError, Posted, ToAdministrate, Visitor, render};
+use super::{App, Frame, OUTDATED, Opened, Outdated, Page, PageError, Posted, ToAdministrate, Visitor, render};
 use crate::access::{Grant, Right};
 use crate::api;
 use crate::error::ApiError;
@@ -114,7 +114,8 @@ pub(super) async fn act(ToAdministrate(opened): ToAdministrate, mut form: Posted
         "verify" => {
             check(&opened.visitor)?; // the report is about the whole storage
             let report = opened.memory.verify(|_| ()).await?;
-            let problems = report.problems.iter().map(|problem| visible(&problem.to_string()));
+            let can_read = opened.visitor.caller.has(Right::Read);
+            let problems = report.problems.iter().filter(|_| can_read).map(|problem| visible(&problem.to_string()));
             let summary = format!("Checked {} files: {} problems.", report.files, report.problems.len());
             std::iter::once(summary).chain(problems.take(100)).collect()
         }
@@ -122,7 +123,8 @@ pub(super) async fn act(ToAdministrate(opened): ToAdministrate, mut form: Posted
             api::refuse_archived(&opened.open, None).await?;
             let (_, state) = StoreRecord::read(&*opened.memory.store()).await?;
             let report = opened.memory.expire_if(StoreRecord::path(), state).await?;
-            let removed = report.removed.iter().take(100).map(|path| visible(path.as_str()));
+            let can_read = opened.visitor.caller.has(Right::Read);
+            let removed = report.removed.iter().filter(|_| can_read).take(100).map(|path| visible(path.as_str()));
             let summary = match report.held {
                 0 => format!("Removed {} expired files.", report.removed.len()),
                 held => format!(
@@ -214,14 +216,19 @@ pub(super) async fn tokens(State(service): App, visitor: Visitor, Query(asked): 
 
 impl Tokens {
     async fn new(service: &Service, visitor: &Visitor, asked: NewToken) -> Result<Self, PageError> {
-        let (tokens, mut memories) = (rows(service, visitor).await?, service.memories.names().await?);
-        memories.truncate(PROPOSED);
+        let (tokens, mut memories) = (rows(service, visitor).await?, Vec::new());
+        if visitor.caller.has(Right::Read) {
+            memories = service.memories.names().await?;
+            memories.truncate(PROPOSED);
+        }
         Ok(Self { frame: Frame::new(visitor, "Tokens"), tokens, new: String::new(), asked, memories, problem: "" })
     }
 }
 
-pub(super) async fn new_token(State(service): App, visitor: Visitor, mut form: Posted) -> Page {
+pub(super) async fn new_token(State(service): App, visitor: Visitor, form: Result<Posted, Outdated>) -> Page {
     check(&visitor)?;
+    let is_outdated = form.is_err();
+    let mut form = form.unwrap_or_else(Outdated::fields);
     let asked = NewToken {
         actor: form.take("actor"),
         memory: form.take("memory"),
@@ -229,7 +236,8 @@ pub(super) async fn new_token(State(service): App, visitor: Visitor, mut form: P
         rights: Right::ALL.into_iter().filter(|right| !form.take(right.name()).is_empty()).collect(),
         days: form.take("days"),
     };
-    match entry(&service, &visitor, &asked).await? {
+    let entry = if is_outdated { Err(OUTDATED) } else { entry(&service, &visitor, &asked).await? };
+    match entry {
         Ok((entry, token)) => {
             in_file(&service, |file| file.add(entry)).await?;
             let mut page = Tokens::new(&service, &visitor, asked).await?;

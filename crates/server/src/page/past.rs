@@ -127,6 +127,12 @@ pub(super) async fn newest(opened: &Opened) -> Result<Option<u64>, PageError> {
     Ok(Some(history.newest().await?).filter(|newest| *newest > 0))
 }
 
+/// A text that differs after each change. It is empty if that is not known.
+pub(super) async fn state(opened: &Opened) -> String {
+    let newest = newest(opened).await.ok().flatten();
+    newest.map(|number| number.to_string()).unwrap_or_default()
+}
+
 pub(super) async fn has_history(opened: &Opened) -> bool {
     newest(opened).await.is_ok_and(|newest| newest.is_some())
 }
@@ -250,7 +256,7 @@ fn difference(differ: &mut Differ, file: FileDiff, now: &Option<Vec<u8>>) -> Fil
 
 /// The log of a memory, a directory or a file, and the differences since a day.
 pub(super) async fn log(opened: Opened, Query(asked): Query<Asked>) -> Page {
-    let path = path(asked.path.as_deref())?;
+    let (path, state) = (path(asked.path.as_deref())?, state(&opened).await);
     let mut filter = asked.before.into_iter().fold(LogFilter::new(), LogFilter::before);
     if !path.is_root() {
         filter = filter.path(store_path(&path));
@@ -270,7 +276,7 @@ pub(super) async fn log(opened: Opened, Query(asked): Query<Asked>) -> Page {
     }
     let (changes, next) = recent(&opened, filter, ENTRIES).await?;
     let title = if path.is_root() { "History".to_owned() } else { format!("History of {}", name_of(path.as_str())) };
-    let frame = Frame::of(&opened, title).at(&path).done(asked.done.as_deref());
+    let frame = Frame::of(&opened, title).at(&path).done(asked.done.as_deref()).in_state(state);
     let is_of_file = !matches!(opened.memory.read(&path).await?, Node::Directory(_));
     render(&Log { frame, changes, next, is_of_file, since, differences })
 }

@@ -34,7 +34,12 @@ async fn a_unix_socket_replaces_that_of_a_killed_server() {
     let path = directory.path().join("socket");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap()); // leaves the file
     let listen = format!("unix:{}", path.display());
-    let server = Server::start_with(&place, |options| options.listen = listen.parse().unwrap()).await;
+    let server = Server::start_with(&place, |options| {
+        options.listen = listen.parse().unwrap();
+        options.socket_mode = Some(0o606);
+    })
+    .await;
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o606); // no umask makes it
     let headers = format!("host: localhost\r\nx-api-key: {}\r\n", server.token);
     let response = get(UnixStream::connect(&path).await.unwrap(), "/v1/memory_stores", &headers).await;
     assert!(response.starts_with("HTTP/1.1 200"), "{response}");
@@ -52,6 +57,11 @@ async fn a_unix_socket_replaces_that_of_a_killed_server() {
 
 /// Writes a new certificate, and returns a client that accepts it.
 fn certify(files: &TlsFiles) -> TlsConnector {
+    certify_for(files, &[])
+}
+
+/// [`certify`] for a client of these protocols.
+fn certify_for(files: &TlsFiles, protocols: &[&[u8]]) -> TlsConnector {
     let rcgen::CertifiedKey { cert, signing_key } =
         rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     write_key(&files.key, &signing_key.serialize_pem(), 0o600);
@@ -60,7 +70,9 @@ fn certify(files: &TlsFiles) -> TlsConnector {
     roots.add(cert.der().clone()).unwrap();
     let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config.with_safe_default_protocol_versions().unwrap();
-    TlsConnector::from(Arc::new(config.with_root_certificates(roots).with_no_client_auth()))
+    let mut config = config.with_root_certificates(roots).with_no_client_auth();
+    config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+    TlsConnector::from(Arc::new(config))
 }
 
 fn write_key(path: &Path, key: &str, mode: u32) {
@@ -165,4 +177,60 @@ async fn monitors_need_a_token() {
     fs::remove_dir_all(directory.path().join("disk")).unwrap();
     fs::write(directory.path().join("disk"), "").unwrap();
     assert_eq!(get("/readyz", &tenant).await.0, 503);
+}
+
+/// People open the address that the server prints.
+#[tokio::test]
+async fn people_sign_in_with_tls() {
+    let (directory, [place, _]) = places();
+    let files = TlsFiles::new(directory.path().join("certificate.pem"), directory.path().join("key.pem"));
+    let client = certify(&files);
+    let server = Server::start_with(&place, |options| options.tls = Some(files)).await;
+    let body = format!("token={}", server.token);
+    for (origin, status) in [("https", "303"), ("http", "403")] {
+        let stream = TcpStream::connect(&server.address).await.unwrap();
+        let mut stream = client.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+        let (address, length) = (&server.address, body.len());
+        let head = format!("POST /sign-in HTTP/1.1\r\nhost: {address}\r\norigin: {origin}://{address}\r\n");
+        let request = format!("{head}connection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut response = Vec::new();
+        let _ = stream.read_to_end(&mut response).await;
+        let response = String::from_utf8(response).unwrap();
+        assert_eq!(response.split(' ').nth(1), Some(status), "{response}");
+        assert_eq!(response.contains("; Secure"), status == "303", "{response}");
+    }
+}
+
+/// Browsers have six connections to a host with HTTP/1.1, and one connection with HTTP/2.
+#[tokio::test]
+async fn one_connection_has_many_streams_with_tls() {
+    let (directory, [place, _]) = places();
+    memory_tool::Memory::open(format!("{place}/alice")).await.unwrap().write("/memories/a", "x").await.unwrap();
+    let files = TlsFiles::new(directory.path().join("certificate.pem"), directory.path().join("key.pem"));
+    let client = certify_for(&files, &[b"h2"]);
+    let server = Server::start_with(&place, |options| options.tls = Some(files)).await;
+    let stream = TcpStream::connect(&server.address).await.unwrap();
+    let stream = client.connect("localhost".try_into().unwrap(), stream).await.unwrap();
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let handshake = hyper::client::conn::http2::handshake(executor, hyper_util::rt::TokioIo::new(stream));
+    let (mut sender, connection) = handshake.await.unwrap();
+    tokio::spawn(connection);
+    let mut send = async |method: &str, path: &str, host: &str, cookie: &str, body: String| {
+        let request = hyper::Request::builder().method(method).uri(format!("https://{host}{path}"));
+        let request = request.header("cookie", cookie).body(body).unwrap();
+        sender.ready().await.unwrap();
+        timeout(PATIENCE, sender.send_request(request)).await.unwrap().unwrap()
+    };
+    let (host, body) = (&server.address, format!("token={}", server.token));
+    assert_eq!(send("GET", "/sign-in", "evil.example", "", String::new()).await.status(), 403);
+    let signed_in = send("POST", "/sign-in", host, "", body).await;
+    let cookie = signed_in.headers()["set-cookie"].to_str().unwrap().split(';').next().unwrap().to_owned();
+    let mut streams = Vec::new();
+    for _ in 0..20 {
+        let live = send("GET", "/memory/alice/live", host, &cookie, String::new()).await;
+        assert_eq!(live.headers()["content-type"], "text/event-stream");
+        streams.push(live);
+    }
+    assert_eq!(send("GET", "/memory/alice", host, &cookie, String::new()).await.status(), 200);
 }

@@ -5,11 +5,15 @@
 
 mod births;
 mod contention;
+mod floods;
 mod listening;
+mod operators;
 mod page;
+mod proxies;
 mod requests;
 mod security;
 mod server;
+mod sessions;
 
 use memory_tool::Memory;
 use memory_tool_server::{Grant, Right};

@@ -76,7 +76,7 @@ async fn large_bodies_are_refused_on_every_route() {
     server.is_unchanged().await;
 }
 
-/// The limit of all bodies together is 128 MiB. Small bodies are not counted.
+/// The limit of all bodies of a tenant together is 48 MiB. Small bodies are not counted.
 #[tokio::test]
 async fn many_large_bodies_are_refused_and_small_ones_are_not() {
     let (_directory, server) = start().await;
@@ -94,9 +94,9 @@ async fn many_large_bodies_are_refused_and_small_ones_are_not() {
             break rest(stream).await;
         }
         waiting.push(stream);
-        assert!(waiting.len() <= 9, "{} bodies are in memory", waiting.len());
+        assert!(waiting.len() <= 4, "{} bodies are in memory", waiting.len());
     };
-    assert!(waiting.len() >= 8, "only {} bodies are in memory: {refused}", waiting.len());
+    assert!(waiting.len() >= 3, "only {} bodies are in memory: {refused}", waiting.len());
     let call = json!({"command": "view", "path": "/memories", "padding": " ".repeat(60 * 1024)});
     assert_eq!(server.send("POST", path, Some(call), &[]).await.0, 200);
     drop(waiting);
@@ -107,7 +107,7 @@ impl Server {
     async fn wait_until_accepted(&self, path: &str) {
         let large = json!({"command": "view", "path": "/memories", "padding": " ".repeat(LARGEST - 1_000)});
         tokio::time::timeout(Duration::from_secs(60), async {
-            while self.send("POST", path, Some(large.clone()), &[]).await.0 == 503 {
+            while self.send("POST", path, Some(large.clone()), &[]).await.0 == 429 {
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         })

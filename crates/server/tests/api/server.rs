@@ -25,7 +25,7 @@ pub(crate) struct Server {
     pub(crate) address: String,
     pub(crate) token: String,
     tokens: TokenFile,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
     task: tokio::task::JoinHandle<()>,
 }
 
@@ -51,7 +51,32 @@ impl Server {
         let url = server.url();
         let address = url.split_once("://").map_or(url.as_str(), |(_, address)| address).to_owned();
         let task = tokio::spawn(server.serve(std::future::pending()));
-        Self { address, token, tokens, _directory: directory, task }
+        Self { address, token, tokens, directory, task }
+    }
+
+    /// Gives another server the token of this one, and returns it.
+    #[allow(dead_code, reason = "only the tests in a browser use it")]
+    pub(crate) async fn share_token(&self, other: &Self) -> String {
+        for entry in self.tokens.entries().unwrap() {
+            other.tokens.add(entry).unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(1_500)).await; // it reads the file again every 500 ms
+        self.token.clone()
+    }
+
+    /// Ends the server, and starts another one at its address, with its tokens.
+    pub(crate) async fn restart(&mut self, place: &str) {
+        self.task.abort();
+        let tokens = self.directory.path().join("tokens");
+        let mut options = ServerOptions::new(place.parse().unwrap(), tokens);
+        options.listen = self.address.parse().unwrap();
+        let server = loop {
+            match memory_tool_server::Server::listen(options.clone()).await {
+                Ok(server) => break server,
+                Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+            }
+        };
+        self.task = tokio::spawn(server.serve(std::future::pending()));
     }
 
     /// The header of a new token, once the server has read it from its file.
@@ -134,11 +159,31 @@ impl Server {
     }
 }
 
-/// Reads until the server closes the connection. It may reset it, if it did not read all of a request.
+/// Reads until the server closes the connection, or has responded to the last request. It may wait for the rest of the
+/// body, and reset the connection if it did not read all of it.
 pub(crate) async fn rest(mut stream: TcpStream) -> String {
     let mut response = Vec::new();
-    let _ = timeout(PATIENCE, stream.read_to_end(&mut response)).await.unwrap();
+    timeout(PATIENCE, async {
+        while !is_last(&response) && matches!(stream.read_buf(&mut response).await, Ok(1..)) {}
+    })
+    .await
+    .unwrap();
     String::from_utf8(response).unwrap()
+}
+
+/// Whether these bytes are complete responses, and the last one closes the connection.
+fn is_last(mut bytes: &[u8]) -> bool {
+    let find = |bytes: &[u8]| bytes.windows(4).position(|part| part == b"\r\n\r\n");
+    while let Some(end) = find(bytes) {
+        let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
+        let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+        let Some(rest) = length.and_then(|length| bytes.get(end + 4 + length..)) else { return false };
+        if rest.is_empty() {
+            return head.contains("connection: close");
+        }
+        bytes = rest;
+    }
+    false
 }
 
 pub(crate) fn sha256(text: &str) -> String {

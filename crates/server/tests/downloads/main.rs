@@ -17,10 +17,11 @@ use memory_tool_test_fixtures::Tier;
 use memory_tool_test_fixtures::faults::trial;
 
 fn main() -> ExitCode {
-    let tests: [(&str, fn()); 3] = [
+    let tests: [(&str, fn()); 4] = [
         ("python_sdk_works", sdks::python_works),
         ("typescript_sdk_works", sdks::typescript_works),
         ("the_page_works_in_a_browser", page::the_page_works_in_a_browser),
+        ("tabs_and_texts_survive_in_a_browser", page::tabs_and_texts_survive_in_a_browser),
     ];
     let is_full = Tier::current() >= Tier::Full;
     let trials = tests.map(|(name, test)| trial(name, is_full, "the full tier", test));

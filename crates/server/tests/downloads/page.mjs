@@ -196,7 +196,7 @@ for (const path of ['/memory/large', '/memory/large?path=/memories/5-mb.txt', '/
 
 // A session that ended: the visitor signs in again, and gets to the page that he asked for.
 const late = await open({});
-await late.context().addCookies([{ name: 'memory-tool', value: '0'.repeat(64), url: base, httpOnly: true, sameSite: 'Strict' }]);
+await late.context().addCookies([{ name: `memory-tool-${new URL(base).port}`, value: '0'.repeat(64), url: base, httpOnly: true, sameSite: 'Strict' }]);
 await late.goto(`${base}/memory/alice/log`);
 await has(late, 'You were signed out.');
 await late.fill('#token', token);

@@ -1,9 +1,13 @@
 //! The page in a browser.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use memory_tool::Memory;
 use memory_tool::store::{Batch, StorePath};
+use memory_tool_server::TlsFiles;
 use memory_tool_test_servers::browser;
 
 use crate::server::{Server, places};
@@ -39,6 +43,50 @@ pub(crate) fn the_page_works_in_a_browser() {
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "passed", "{place}: {printed}");
         println!("{printed}");
     }
+}
+
+/// Runs the script, and restarts the server without TLS for each of its lines.
+pub(crate) fn tabs_and_texts_survive_in_a_browser() {
+    let packages = browser().unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (directory, [place, _]) = places();
+    let tls = certify(directory.path());
+    let (mut server, encrypted) = runtime.block_on(async {
+        for number in 1..=8 {
+            let memory = Memory::builder(format!("{place}/m{number}")).history().build().await.unwrap();
+            memory.write("/memories/a", "old").await.unwrap();
+        }
+        let encrypted = Server::start_with(&place, |options| {
+            options.tls = Some(tls);
+        });
+        (Server::start(&place).await, encrypted.await)
+    });
+    let token = runtime.block_on(async { server.share_token(&encrypted).await });
+    let mut script = Command::new("node");
+    script.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/downloads/tabs.mjs")).arg(&packages);
+    script.arg(format!("http://{}", server.address)).arg(format!("https://{}", encrypted.address));
+    script.arg(token).arg("/usr/bin/chromium").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut script = script.spawn().unwrap();
+    let mut lines = BufReader::new(script.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut last = None;
+    for line in lines.by_ref() {
+        if line == "restart" {
+            runtime.block_on(server.restart(&place));
+            script.stdin.as_mut().unwrap().write_all(b"done\n").unwrap();
+        }
+        last = Some(line);
+    }
+    assert!(script.wait().unwrap().success());
+    assert_eq!(last.as_deref(), Some("passed"));
+}
+
+fn certify(directory: &Path) -> TlsFiles {
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let files = TlsFiles::new(directory.join("certificate.pem"), directory.join("key.pem"));
+    std::fs::write(&files.certificate, certified.cert.pem()).unwrap();
+    let mut key = std::fs::File::options().write(true).create_new(true).mode(0o600).open(&files.key).unwrap();
+    key.write_all(certified.signing_key.serialize_pem().as_bytes()).unwrap();
+    files
 }
 
 async fn fill(place: &str) {

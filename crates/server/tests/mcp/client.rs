@@ -230,6 +230,16 @@ pub(crate) fn request(id: u64, method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
+/// A request of a client of the revision 2026-07-28, which has no session.
+pub(crate) fn modern(id: u64, method: &str, mut params: Value) -> Value {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {},
+    });
+    request(id, method, params)
+}
+
 /// The first request of a client of a revision before 2026-07-28.
 pub(crate) fn initialize() -> Value {
     let client = json!({"name": "test", "version": "1"});

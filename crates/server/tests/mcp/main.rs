@@ -11,9 +11,9 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use client::{Place, Response, call, create, initialize, request, start_with, started, text, view};
+use client::{Place, Response, call, create, initialize, modern, request, start_with, started, text, view};
 
 #[test]
 fn a_session_runs_commands() {
@@ -27,16 +27,6 @@ fn a_session_runs_commands() {
     assert_eq!(read.message()["result"]["contents"][0]["text"], "é");
     assert_eq!(client.send("DELETE", &session, b"").status, 204);
     assert_eq!(client.post(&session, &view(3)).status, 404);
-}
-
-/// A request of a client of the revision 2026-07-28, which has no session.
-fn modern(id: u64, method: &str, mut params: Value) -> Value {
-    params["_meta"] = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    });
-    request(id, method, params)
 }
 
 #[test]
@@ -204,6 +194,18 @@ fn line_separators_in_replies_are_escaped() {
     let view = client.post(&[("mcp-session-id", &id)], &call(2, input));
     assert!(!view.body.contains(['\u{2028}', '\u{2029}']), "{view:?}");
     assert!(text(&view.message()).ends_with("x\u{2028}\u{2029}y"));
+}
+
+/// A server that started again knows no session. Some clients send the lost id with their next `initialize`.
+#[test]
+fn a_client_with_a_lost_session_starts_another_one() {
+    let (_place, client) = started();
+    let lost = [("mcp-session-id", "00000000-0000-4000-8000-000000000000")];
+    let refused = client.post(&lost, &view(1));
+    assert!(refused.status == 404 && refused.body.contains("connect again"), "{refused:?}");
+    let response = client.post(&lost, &initialize());
+    let id = response.header("mcp-session-id").unwrap_or_else(|| panic!("{response:?}"));
+    assert_eq!(client.post(&[("mcp-session-id", id)], &view(1)).status, 200);
 }
 
 /// A client that starts sessions must not keep others out, nor end their sessions.

@@ -8,7 +8,7 @@ use memory_tool_test_fixtures::by_tier;
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
-use crate::client::{Place, Response, call, create, request, start, text};
+use crate::client::{Place, Response, call, create, modern, request, start, started, text};
 
 fn insert(path: &str, line: u64, text: &str) -> Value {
     json!({"command": "insert", "path": path, "insert_line": line, "insert_text": text})
@@ -112,4 +112,54 @@ fn concurrent_inserts_of_sessions_and_of_the_endpoint_of_the_tool_are_all_kept()
     let content = client.ask(&client.session(), &read);
     let content = content["result"]["contents"][0]["text"].as_str().unwrap();
     assert_eq!(content.lines().filter(|line| *line == "x").count() as u64, CLIENTS as u64 * INSERTS);
+}
+
+/// Some clients send the calls of a turn in the order of the replies to their pings.
+#[test]
+fn pings_are_answered_in_the_order_in_which_they_came() {
+    const PINGS: u64 = 20_000;
+    let requests: String = (1..=PINGS).map(|id| request(id, "ping", json!({})).to_string() + "\n").collect();
+    let mut output = Vec::new();
+    tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap().block_on(async {
+        let memory = memory_tool::Memory::open("in-process:").await.unwrap();
+        let mcp = memory_tool_server::Mcp::new(&memory_tool::MemoryOptions::new());
+        mcp.serve(&memory, requests.as_bytes(), &mut output, std::future::pending()).await.unwrap();
+    });
+    let replies = String::from_utf8(output).unwrap();
+    let ids = replies.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["id"].as_u64().unwrap());
+    assert!(ids.eq(1..=PINGS));
+}
+
+/// Clients without sessions count their requests, and parallel ones use several connections.
+#[test]
+fn clients_that_share_a_token_keep_their_orders() {
+    let (_place, client) = started();
+    let headers = [("mcp-protocol-version", "2026-07-28"), ("mcp-method", "tools/call"), ("mcp-name", "memory")];
+    let body =
+        |id: u64, input: Value| modern(id, "tools/call", json!({"name": "memory", "arguments": input})).to_string();
+    let alone = |id: u64| {
+        let input = json!({"command": "view", "path": "/memories"});
+        assert_eq!(client.send("POST", &headers, body(id, input).as_bytes()).status, 200);
+    };
+    (1..=10).for_each(alone); // another client, which stops here
+    for round in 0..by_tier(3, 20) {
+        (1..=8).for_each(alone);
+        let [old, new] = ["old", "new"].map(|name| format!("/memories/{name}{round}"));
+        let turn = [
+            (11, json!({"command": "view", "path": new})),
+            (9, create(&old, "x")),
+            (10, json!({"command": "rename", "old_path": old, "new_path": new})),
+        ];
+        let streams = turn.map(|(id, input)| {
+            let body = body(id, input);
+            let mut stream = client.connect("/mcp", "POST", &headers, body.len());
+            stream.write_all(body.as_bytes()).unwrap();
+            std::thread::sleep(std::time::Duration::from_millis(50)); // they arrive in this order
+            stream
+        });
+        for stream in streams {
+            let response = Response::read(stream).message();
+            assert_eq!(response["result"]["isError"], false, "round {round}: {response}");
+        }
+    }
 }

@@ -127,6 +127,28 @@ fn an_archived_memory_is_read_only() {
     assert_eq!((tool(create("/memories/b", "")), tool(json!({"command": "view", "path": "/memories"}))), (400, 200));
 }
 
+/// An operator takes a memory or the right of the tool from a token.
+#[test]
+fn a_token_that_loses_its_memory_loses_its_streams_and_sessions() {
+    for (taken, given) in [("\"tool\"", "\"read\""), ("\"alice\"", "\"bob\"")] {
+        let place = Place::new();
+        let tokens =
+            [place.agent("alice").1, place.token(&[named("bob")], &[Right::Tool], |entry| entry.create = true).1];
+        let server = start(&place, place.path("").to_str().unwrap());
+        let [alice, bob] = tokens.map(|token| server.client(&token));
+        bob.ask(&bob.session(), &call(1, create("/memories/a", "")));
+        let session = alice.session();
+        alice.ask(&session, &request(1, "resources/subscribe", json!({"uri": "memory:///a"})));
+        let mut stream = alice.stream(&session);
+        let file = fs::read_to_string(place.path("tokens.json")).unwrap();
+        fs::write(place.path("tokens.json"), file.replacen(taken, given, 1)).unwrap();
+        let mut rest = Vec::new();
+        std::io::Read::read_to_end(&mut stream, &mut rest).unwrap(); // the server ends it
+        let refused = alice.post(&[("mcp-session-id", &session)], &view(2));
+        assert_eq!(refused.status, if given == "\"read\"" { 403 } else { 404 }, "{refused:?}");
+    }
+}
+
 /// Another process can forget a memory while a session is open.
 #[test]
 fn a_session_does_not_create_a_forgotten_memory_again() {

@@ -1,0 +1,161 @@
+//! The log, the audit log and `/readyz`, and refusals of unknown conditions.
+
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use memory_tool::LogDetail;
+use memory_tool_server::{Grant, Right, TokenFile};
+use serde_json::{Value, json};
+
+use crate::page::Browser;
+use crate::security::{Needs, ROUTES};
+use crate::server::{Server, places};
+
+/// The log of this thread, on which the server of a test runs.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn start(&self) -> tracing::subscriber::DefaultGuard {
+        let writer = self.clone();
+        let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
+        tracing::subscriber::set_default(log.finish())
+    }
+
+    fn lines(&self, with: &str) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
+        text.lines().filter(|line| line.contains(with)).map(str::to_owned).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_followed_from_its_id_to_its_outcome() {
+    let (directory, [place, _]) = places();
+    let log = Log::default();
+    let _started = log.start();
+    let audit = directory.path().join("audit");
+    let server = Server::start_with(&place, |options| {
+        (options.memory.log, options.memory.audit_log) = (Some(LogDetail::Commands), Some(audit.clone()));
+        options.memory.actor = Some(memory_tool::Actor::from_trusted_name("server").unwrap());
+    })
+    .await;
+    let alice = Grant::Name("alice".parse().unwrap());
+    let header = server.with_token(alice, &Right::ALL, true).await;
+    let call = |input: Value| {
+        let path = "/v1/memory_stores/alice/tool";
+        let (server, header, body) = (&server, header.clone(), input.to_string());
+        async move {
+            let head = format!("POST {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{header}");
+            let reply = server.raw(format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len())).await;
+            reply.split("request-id: ").nth(1).unwrap().split('\r').next().unwrap().to_owned()
+        }
+    };
+    let made = call(json!({"command": "create", "path": "/memories/a", "file_text": "tea"})).await;
+    let refused = call(json!({"command": "delete", "path": "/memories/b"})).await;
+    for (id, outcome) in [(&made, "done"), (&refused, "not_found")] {
+        let lines = log.lines(id);
+        assert!(lines.len() >= 2, "the request and its command: {lines:?}");
+        for line in &lines {
+            assert!(line.contains(r#"memory="alice""#) && line.contains(r#"actor="key""#), "{line}");
+        }
+        let request = lines.iter().find(|line| line.contains("milliseconds")).unwrap();
+        assert!(request.contains(&format!("outcome=\"{outcome}\"")), "{request}");
+        let records = fs::read_to_string(&audit).unwrap();
+        let records: Vec<Value> = records.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let own: Vec<_> = records.iter().filter(|record| record["request"] == **id).collect();
+        assert!(!own.is_empty(), "{records:?}");
+        assert!(own.iter().all(|record| record["memory"] == "alice" && record["actor"] == "key"), "{own:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_file_of_tokens_is_reported_once_and_to_monitors() {
+    let (directory, [place, _]) = places();
+    let log = Log::default();
+    let _started = log.start();
+    let file = directory.path().join("tokens.json");
+    let secret = {
+        let actor = memory_tool::Actor::from_trusted_name("ops").unwrap();
+        let generated = memory_tool_server::TokenEntry::generate(actor, vec![Grant::All], Right::ALL.to_vec());
+        let (entry, secret) = generated.unwrap();
+        TokenFile::new(&file).add(entry).unwrap();
+        secret
+    };
+    let server = Server::start_with(&place, |options| options.tokens.clone_from(&file)).await;
+    let ready = async || {
+        let head = format!("GET /readyz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx-api-key: {secret}");
+        server.raw(format!("{head}\r\n\r\n")).await
+    };
+    assert!(ready().await.starts_with("HTTP/1.1 200"));
+    let good = fs::read(&file).unwrap();
+    fs::write(&file, "{").unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let reply = ready().await;
+    assert!(reply.starts_with("HTTP/1.1 503") && reply.contains("the file of the tokens"), "{reply}");
+    assert_eq!(log.lines("cannot read").len(), 1);
+    fs::write(&file, good).unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(ready().await.starts_with("HTTP/1.1 200"));
+    // A mode, too, makes it unreadable, and readable again.
+    for (mode, status) in [(0o644, "503"), (0o440, "200"), (0o604, "503"), (0o600, "200")] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        let reply = ready().await;
+        assert!(reply.starts_with(&format!("HTTP/1.1 {status}")), "{mode:o}: {reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_condition_that_the_server_does_not_know_is_refused() {
+    let (_directory, [place, _]) = places();
+    let server = Server::start(&place).await;
+    let changes = ROUTES.into_iter().filter(|(method, _, needs, _)| *needs != Needs::Nothing && *method != "GET");
+    for (method, path, _, body) in changes {
+        let path = path.replace("{id}", "alice").replace("{memory}", "mem_0").replace("{version}", "memver_1_0");
+        for condition in ["if-match: \"x\"", "if-match: *", "if-none-match: *", "if-unmodified-since: x"] {
+            let body = serde_json::from_str(body).ok();
+            let (status, reply) = server.send(method, &path, body, &[condition]).await;
+            assert!(status == 400 && reply.to_string().contains("is not supported"), "{method} {path}: {reply}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_administrator_who_cannot_read_learns_no_names() {
+    let (_directory, [place, _]) = places();
+    let expire = |options: &mut memory_tool_server::ServerOptions| {
+        options.memory.expire_after = Some(Duration::from_secs(2));
+    };
+    let server = Server::start_with(&place, expire).await;
+    let [creator, admin] = server
+        .with_tokens([(Grant::All, &Right::ALL[..], true, None), (Grant::All, &[Right::Admin], false, None)])
+        .await;
+    let create = async |name: &str| {
+        let call = json!({"command": "create", "path": format!("/memories/{name}"), "file_text": "x"});
+        assert_eq!(server.send("POST", "/v1/memory_stores/alice/tool", Some(call), &[&creator]).await.0, 200);
+    };
+    create("hidden-name").await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    create("another-name").await;
+    let browser = Browser::sign_in(&server, &admin).await;
+    for action in ["verify", "expire"] {
+        let page = browser.submit("/memory/alice/limits", &[("action", action)]).await;
+        assert!(page.status == 200 && !page.text.contains("-name"), "{action}: {}", page.text);
+        assert!(action == "verify" || page.text.contains("Removed 1 expired"), "{}", page.text);
+    }
+    let tokens = browser.get("/tokens").await;
+    assert!(tokens.status == 200 && !tokens.text.contains("alice"), "{}", tokens.text);
+}

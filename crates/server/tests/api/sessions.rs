@@ -1,0 +1,199 @@
+//! Sessions, and texts that people typed in one that has ended.
+
+use memory_tool_server::{Grant, Right};
+use serde_json::json;
+
+use crate::page::{Browser, field, memory};
+use crate::server::{Server, places};
+
+const TYPED: &str = "twenty minutes of \"work\" & <b>\r\nmore";
+const SHOWN: &str = "twenty minutes of &#34;work&#34; &#38; &#60;b&#62;\nmore";
+
+/// Whether a page has these lines, with any line breaks.
+fn has(page: &str, text: &str) -> bool {
+    page.replace("\r\n", "\n").contains(text)
+}
+
+/// The fields of a form that a page has in hidden inputs, as a browser sends them.
+fn hidden(page: &str) -> Vec<(String, String)> {
+    let plain =
+        |text: &str| text.replace("&#34;", "\"").replace("&#60;", "<").replace("&#62;", ">").replace("&#38;", "&");
+    let inputs = page.split("<input type=\"hidden\" name=\"").skip(1);
+    let field = |input: &str| {
+        let (name, rest) = input.split_once("\" value=\"").unwrap();
+        (name.to_owned(), plain(rest.split('"').next().unwrap()))
+    };
+    inputs.map(field).collect()
+}
+
+fn borrowed(fields: &[(String, String)]) -> Vec<(&str, &str)> {
+    fields.iter().map(|(name, value)| (&**name, &**value)).collect()
+}
+
+#[tokio::test]
+async fn sessions_survive_a_restart_and_end_with_a_sign_out() {
+    let (_directory, [place, _]) = places();
+    let memory = memory(&place).await;
+    memory.write("/memories/a", "old").await.unwrap();
+    let mut server = Server::start(&place).await;
+    let browser = Browser::sign_in(&server, &server.token).await;
+    let edit = browser.show("/memory/alice/edit?path=/memories/a").await;
+    let (cookie, form, base) = (browser.cookie.clone(), field(&edit, "form"), field(&edit, "base"));
+    server.restart(&place).await;
+    let mut browser = Browser::new(&server);
+    browser.cookie.clone_from(&cookie);
+    let fields = [("form", &*form), ("path", "/memories/a"), ("base", &base), ("text", TYPED)];
+    assert_eq!(browser.post("/memory/alice/edit", &fields).await.status, 303);
+    assert_eq!(memory.read_to_string("/memories/a").await.unwrap(), TYPED.replace("\r\n", "\n"));
+    assert_eq!(browser.submit("/sign-out", &[]).await.status, 303);
+    server.restart(&place).await;
+    let mut browser = Browser::new(&server);
+    browser.cookie = cookie;
+    assert_eq!(browser.get("/").await.headers["location"], "/sign-in");
+}
+
+/// The session ended, and the person signs in again in the same step.
+#[tokio::test]
+async fn a_text_survives_the_end_of_its_session() {
+    let (_directory, [place, _]) = places();
+    let memory = memory(&place).await;
+    memory.write("/memories/a", "old").await.unwrap();
+    let server = Server::start(&place).await;
+    for (path, fields, shown) in [
+        ("/memory/alice/edit", vec![("path", "/memories/a"), ("before", "old"), ("text", TYPED)], SHOWN),
+        ("/memory/alice/new", vec![("directory", "d"), ("name", "b"), ("text", TYPED)], SHOWN),
+        ("/memory/alice/rename", vec![("path", "/memories/a"), ("directory", "d"), ("name", "c\"c")], "c&#34;c"),
+        ("/tokens", vec![("actor", "maria"), ("memory", "alice"), ("days", "7"), ("read", "on")], "maria"),
+    ] {
+        let browser = Browser::sign_in(&server, &server.token).await;
+        let mut fields = fields;
+        let (form, base) = (browser.form().await, browser.show("/memory/alice/edit?path=/memories/a").await);
+        let base = field(&base, "base");
+        fields.extend([("form", &*form), ("base", &base)]);
+        browser.submit("/sign-out", &[]).await;
+        // The cookie is unknown now, or the browser has dropped it.
+        for cookie in [browser.cookie.clone(), String::new()] {
+            let mut browser = Browser::new(&server);
+            browser.cookie = cookie;
+            let late = browser.post(path, &fields).await;
+            assert!(late.status == 403 && late.text.contains("You were signed out"), "{path}: {}", late.text);
+            let mut kept = hidden(&late.text);
+            assert!(kept.iter().all(|(name, _)| name != "form"), "{kept:?}");
+            // A mistyped token loses nothing either.
+            let wrong = browser.post(path, &[&borrowed(&kept)[..], &[("token", "memtok_0")]].concat()).await;
+            assert!(wrong.status == 403 && wrong.text.contains("not valid"), "{path}: {}", wrong.text);
+            kept = hidden(&wrong.text);
+            let again = browser.post(path, &[&borrowed(&kept)[..], &[("token", &server.token)]].concat()).await;
+            assert!(has(&again.text, shown) && again.text.contains("it is not saved yet"), "{path}: {}", again.text);
+            browser.cookie = again.headers["set-cookie"].split(';').next().unwrap().to_owned();
+            if path.ends_with("edit") {
+                assert_eq!(memory.read_to_string("/memories/a").await.unwrap(), "old");
+                let mut fields = hidden(&again.text[again.text.find("<main").unwrap()..]);
+                fields.push(("text".to_owned(), TYPED.to_owned()));
+                assert_eq!(browser.post(path, &borrowed(&fields)).await.status, 303);
+                assert_eq!(memory.read_to_string("/memories/a").await.unwrap(), TYPED.replace("\r\n", "\n"));
+                memory.write("/memories/a", "old").await.unwrap();
+            }
+        }
+    }
+    // Other forms are not kept, and other sites cannot sign anyone in.
+    let mut browser = Browser::new(&server);
+    let delete = browser.post("/memory/alice/delete", &[("path", "/memories/a"), ("token", &server.token)]).await;
+    assert_eq!(delete.headers["location"], "/sign-in?ended=unsaved");
+    browser.origin = "http://evil.example".to_owned();
+    let other = [("path", "/memories/a"), ("text", "x"), ("token", &server.token)];
+    assert_eq!(browser.post("/memory/alice/edit", &other).await.status, 403);
+    assert_eq!(memory.read_to_string("/memories/a").await.unwrap(), "old");
+    let large = "x".repeat(5 * 1024 * 1024);
+    assert_eq!(Browser::new(&server).post("/memory/alice/edit", &[("text", &large)]).await.status, 413);
+}
+
+/// Another tab signed out and in again, so that the form has the secret of the old session.
+#[tokio::test]
+async fn a_text_survives_a_new_session_in_another_tab() {
+    let (_directory, [place, _]) = places();
+    let memory = memory(&place).await;
+    memory.write("/memories/a", "old").await.unwrap();
+    let server = Server::start(&place).await;
+    let form = Browser::sign_in(&server, &server.token).await.form().await;
+    let browser = Browser::sign_in(&server, &server.token).await;
+    for (path, name) in [("edit", ("path", "/memories/a")), ("new", ("name", "b"))] {
+        let fields = [name, ("form", &form), ("text", TYPED)];
+        let page = browser.post(&format!("/memory/alice/{path}"), &fields).await;
+        assert!(has(&page.text, SHOWN) && page.text.contains("it is not saved yet"), "{path}: {}", page.text);
+    }
+    assert_eq!(memory.list("/memories").await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_text_survives_a_refusal_of_its_form() {
+    let (_directory, [place, _]) = places();
+    let memory = memory(&place).await;
+    memory.write("/memories/a", "old").await.unwrap();
+    let server = Server::start_with(&place, |options| {
+        options.memory.max_bytes = Some(100);
+    })
+    .await;
+    let forms = async |browser: &Browser<'_>, expected: &[u16]| {
+        for (path, name) in [("edit", ("path", "/memories/a")), ("new", ("name", "b"))] {
+            let refused = browser.submit(&format!("/memory/alice/{path}"), &[name, ("text", TYPED)]).await;
+            assert!(expected.contains(&refused.status), "{path}: {}", refused.text);
+            assert!(has(&refused.text, &format!("{SHOWN}</textarea>")), "{path}: {}", refused.text);
+        }
+    };
+    let browser = Browser::sign_in(&server, &server.token).await;
+    memory.write("/memories/large", "x".repeat(95)).await.unwrap();
+    forms(&browser, &[409]).await;
+    server.post("/v1/memory_stores/alice/archive", json!({})).await;
+    forms(&browser, &[400, 409]).await;
+    let reader = server.with_token(Grant::All, &[Right::Read], false).await;
+    forms(&Browser::sign_in(&server, &reader).await, &[403]).await;
+    server.send("DELETE", "/v1/memory_stores/alice", None, &[]).await;
+    forms(&browser, &[404]).await;
+}
+
+#[tokio::test]
+async fn servers_of_one_host_have_their_own_cookies() {
+    let (_directory, [place, _]) = places();
+    let (one, other) = (Server::start(&place).await, Server::start(&place).await);
+    let [mut first, second] = [Browser::sign_in(&one, &one.token).await, Browser::sign_in(&other, &other.token).await];
+    let port = one.address.rsplit(':').next().unwrap();
+    assert!(first.cookie.starts_with(&format!("memory-tool-{port}=")), "{}", first.cookie);
+    let own = first.cookie.clone();
+    first.cookie = format!("{own}; {}", second.cookie);
+    first.show("/").await;
+    // A page of another port set it for a part of the addresses.
+    first.cookie = format!("{own}; memory-tool-{port}=attacker");
+    assert_eq!(first.get("/").await.status, 303);
+    // With TLS, the browser accepts it only from this host.
+    let body = format!("token={}", one.token);
+    let tls = "x-forwarded-proto: https\r\n";
+    let signed_in = first.send("POST", "/sign-in", tls, &body).await;
+    let cookie = &signed_in.headers["set-cookie"];
+    assert!(cookie.starts_with(&format!("__Host-memory-tool-{port}=")), "{cookie}");
+    assert!(cookie.ends_with("; Secure") && cookie.contains("Path=/;") && !cookie.contains("Domain"), "{cookie}");
+    first.cookie = cookie.split(';').next().unwrap().to_owned();
+    assert_eq!(first.send("GET", "/", tls, "").await.status, 200);
+    assert_eq!(first.get("/").await.status, 303);
+}
+
+/// nginx accepts 4 KiB of headers.
+#[tokio::test]
+async fn redirections_are_short() {
+    let (_directory, [place, _]) = places();
+    let memory = memory(&place).await;
+    let longest = format!("/memories{}/{}", format!("/{}", "\u{5d0}".repeat(120)).repeat(4), "\u{5d0}".repeat(25));
+    memory.write(longest.as_str(), "x").await.unwrap();
+    let server = Server::start(&place).await;
+    let browser = Browser::sign_in(&server, &server.token).await;
+    let asked: String = form_urlencoded::byte_serialize(longest.as_bytes()).collect();
+    let size = |headers: &std::collections::HashMap<String, String>| {
+        headers.iter().map(|(name, value)| name.len() + value.len() + 4).sum::<usize>()
+    };
+    let signed_out = Browser::new(&server).get(&format!("/memory/alice?path={asked}")).await;
+    assert_eq!(signed_out.headers["location"], "/sign-in?next=/memory/alice");
+    let base = field(&browser.show(&format!("/memory/alice/edit?path={asked}")).await, "base");
+    let saved = browser.submit("/memory/alice/edit", &[("path", &longest), ("base", &base), ("text", "y")]).await;
+    assert_eq!((saved.status, size(&saved.headers) < 4_000), (303, true), "{:?}", saved.headers);
+    assert!(browser.show(&saved.headers["location"]).await.contains("Saved."));
+}
