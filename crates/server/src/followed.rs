@@ -50,19 +50,16 @@ impl<T: Send + Sync + 'static> Followed<T> {
                 let now: Vec<_> = followed.files.iter().map(|file| fs::metadata(file).ok().map(state)).collect();
                 (previous.as_ref() != Some(&now)).then(|| (now, (followed.read)(&followed.files)))
             });
-            match change.await {
-                Ok(Some((now, read))) => {
-                    self.is_damaged.store(read.is_err(), Ordering::Relaxed);
-                    match read {
-                        Ok(value) => _ = self.value.send_replace(Arc::new(value)),
-                        Err(error) => {
-                            let file = self.files[0].display();
-                            tracing::error!(%error, "cannot read {file}: no change of it has an effect");
-                        }
+            if let Ok(Some((now, read))) = change.await {
+                self.is_damaged.store(read.is_err(), Ordering::Relaxed);
+                match read {
+                    Ok(value) => _ = self.value.send_replace(Arc::new(value)),
+                    Err(error) => {
+                        let file = self.files[0].display();
+                        tracing::error!(%error, "cannot read {file}: no change of it has an effect");
                     }
-                    last = Some(now);
                 }
-                Ok(None) | Err(_) => {}
+                last = Some(now);
             }
             sleep(INTERVAL).await;
         }
