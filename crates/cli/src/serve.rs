@@ -77,7 +77,7 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
     match store.memories(OpenOptions::new()).await {
         Ok(memories) => found.push(format!("{} memories in {store}", memories.len())),
         Err(error) if error.is_not_found() => {
-            found.push(format!("{store} does not exist: the first memory creates it"))
+            found.push(format!("{store} does not exist: the first memory creates it"));
         }
         Err(error) => return Err(memory::failure(error)),
     }
