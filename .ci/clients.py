@@ -27,11 +27,10 @@ CLIENTS = {
     "pydantic-ai": (["pydantic-ai-slim[mcp]==2.68.0"], 20, 20),
     "strands": (["strands-agents==1.62.0"], 20, 20),
     "llama-index": (["llama-index-tools-mcp==0.6.0"], 0, None),  # a process for each call, so without order
-    "haystack": (["mcp-haystack==2.1.1"], 20, None),
     "autogen": (["autogen-ext[mcp]==0.7.5", "autogen-agentchat==0.7.5", "mcp<2"], 20, None),
     "dspy": (["dspy==3.4.1", "mcp<2"], 20, None),
     "mcp-use": (["mcp-use==1.7.1"], 20, 20),
-    "agno": (["agno==3.1.10", "mcp<2"], 20, None),
+    "agno": (["agno==3.1.10", "fastmcp==4.1.6"], 20, None),
     "semantic-kernel": (["semantic-kernel[mcp]==1.45.0"], 20, None),
     "npm:@modelcontextprotocol/sdk": (["@modelcontextprotocol/sdk@1.32.2"], 20, 20),
     "npm:@ai-sdk/mcp": (["@ai-sdk/mcp@2.0.99", "ai@7.0.173"], 20, 20),
@@ -182,15 +181,6 @@ async def llama_index(server):
 
     client = BasicMCPClient(server.command[0], args=server.command[1:])
     yield lambda arguments: client.call_tool("memory", arguments)
-
-
-@contextlib.asynccontextmanager
-async def haystack(server):
-    from haystack_integrations.tools.mcp import MCPTool, StdioServerInfo
-
-    tool = MCPTool("memory", StdioServerInfo(command=server.command[0], args=server.command[1:]), eager_connect=True)
-    yield lambda arguments: tool.ainvoke(**arguments)
-    tool.close()
 
 
 @contextlib.asynccontextmanager

@@ -15,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve() / "debug/memory-tool"
@@ -146,6 +148,38 @@ def refused(url, reason):
         assert reason in str(error), error
         return f"refused: {reason}"
     raise AssertionError("it is not refused")
+
+
+def one_name(base):
+    """A server on a disk that ignores case: a token for `Alice` gets no memory `alice`."""
+    place, url = Path(base), f"file:{base}?trust_other_users=true"
+    place.mkdir()
+    with tempfile.TemporaryDirectory() as folder:
+        tokens = {}
+        for name in ["alice", "Alice", "ALICE", "alice.", "bob"]:
+            options = ["--tokens", f"{folder}/tokens", "--actor", "a", "--memory", name, "--right", "tool", "--create"]
+            made = subprocess.run([PROGRAM, "token", "new", *options], check=True, capture_output=True, text=True)
+            tokens[name] = made.stdout.split()[-1]
+        command = [PROGRAM, "serve", "--store", url, "--tokens", f"{folder}/tokens", "--listen", "127.0.0.1:0"]
+        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+        address = server.stderr.readline().split()[-1]
+        try:
+            statuses = {}
+            for name, token in tokens.items():
+                body = json.dumps(create(f"/memories/{name}")).encode()
+                target = f"{address}/v1/memory_stores/{name}/tool"
+                request = urllib.request.Request(target, body, {"x-api-key": token})
+                try:
+                    statuses[name] = urllib.request.urlopen(request).status
+                except urllib.error.HTTPError as error:
+                    statuses[name] = error.code
+        finally:
+            server.terminate()
+            server.wait()
+    listed = sorted(entry.name for entry in place.iterdir() if not entry.name.startswith("."))
+    assert {name for name, status in statuses.items() if status == 200} == set(listed), (statuses, listed)
+    assert statuses["alice"] == statuses["bob"] == 200 and statuses["Alice"] == 404, statuses
+    return f"memories {', '.join(listed)}"
 
 
 def image(place, size="300M"):
@@ -355,6 +389,9 @@ FILE_SYSTEMS = {
     "exfat-fuse": block("mkfs.exfat {}", "mount.exfat-fuse $(losetup -f --show {image}) {mnt}", lambda url: refused(url, MODES)),
     "exfat-fuse trusted": block(
         "mkfs.exfat {}", "mount.exfat-fuse $(losetup -f --show {image}) {mnt}", url="file:{}/s?trust_other_users=true"
+    ),
+    "exfat-fuse server": block(
+        "mkfs.exfat {}", "mount.exfat-fuse $(losetup -f --show {image}) {mnt}", one_name, url="{}/memories"
     ),
     "fusefat": block("mkfs.vfat {}", "fusefat -o rw+ {image} {mnt}", lambda url: refused(url, MODES)),
     "sshfs": (sshfs, ["sshfs", "/usr/lib/openssh/sftp-server"]),

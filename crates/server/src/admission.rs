@@ -15,6 +15,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
 use memory_tool::store::MemoryName;
 use percent_encoding::percent_decode_str;
+use tokio::task::yield_now;
 use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
@@ -30,6 +31,9 @@ use crate::service::{Running, Service};
 
 /// The length of a body in bytes above which handling it takes long, and of the parts of a response.
 const LARGE: usize = 64 * 1024;
+
+/// The length of a body in bytes whose memory the process may keep.
+const MAX_KEPT: usize = 4 * 1024 * 1024;
 
 /// The fields of a form. The form of an erasure has one for each change of a file.
 const MAX_FIELDS: usize = 10_000;
@@ -270,8 +274,7 @@ pub(crate) async fn read(
     if body.size_hint().lower() > max as u64 {
         return Err(ApiError::too_large(max));
     }
-    // Growth would copy it and leave holes in the memory of the process. Untouched memory costs nothing.
-    let mut content = Vec::with_capacity(usize::try_from(body.size_hint().lower()).unwrap_or(0));
+    let mut content = Vec::with_capacity(capacity(usize::try_from(body.size_hint().lower()).unwrap_or(0)));
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| ApiError::invalid("the body is incomplete"))?;
         let Ok(data) = frame.into_data() else { continue };
@@ -280,8 +283,18 @@ pub(crate) async fn read(
         }
         count(content.len() + data.len())?;
         content.extend_from_slice(&data);
+        if content.len() > LARGE {
+            yield_now().await; // the copy takes time, so other requests are next
+        }
     }
     Ok(content)
+}
+
+/// The capacity for a body of this length. Growth would copy it. glibc returns blocks of 32 MiB to the system when they
+/// are freed, but keeps smaller ones in each thread. Untouched memory costs nothing.
+fn capacity(length: usize) -> usize {
+    const RETURNED: usize = 32 * 1024 * 1024 + 1;
+    if length > MAX_KEPT { length.max(RETURNED) } else { length }
 }
 
 /// The token of a request. Several different ones are ambiguous. Other schemes are of a proxy, such as `Basic`.

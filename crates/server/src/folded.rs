@@ -19,24 +19,19 @@ pub(crate) fn has_other_name(directory: &Path) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether the directory exists, and can have several names as far as is known without a listing.
-#[cfg(unix)]
+/// Whether the directory exists, and can have several names as far as is known without a listing. The numbers of files
+/// do not help: some disks give each name its own.
 fn can_have_several(directory: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-
-    let file = |path: &Path| fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()));
-    let Some(found) = file(directory) else { return false };
+    let exists = |path: &Path| fs::symlink_metadata(path).is_ok();
+    if cfg!(not(unix)) || !exists(directory) {
+        return exists(directory);
+    }
     let Some(name) = directory.file_name().and_then(|name| name.to_str()).filter(|name| name.is_ascii()) else {
         return true;
     };
     let others = [name.to_lowercase(), name.to_uppercase(), name.trim_end_matches(['.', ' ']).to_owned()];
     let mut others = others.iter().filter(|other| *other != name && !other.is_empty());
-    others.any(|other| file(&directory.with_file_name(other)) == Some(found))
-}
-
-#[cfg(not(unix))]
-fn can_have_several(directory: &Path) -> bool {
-    fs::symlink_metadata(directory).is_ok()
+    others.any(|other| exists(&directory.with_file_name(other)))
 }
 
 #[cfg(test)]

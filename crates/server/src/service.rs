@@ -27,7 +27,7 @@ const MAX_BYTES_OF_TENANT: usize = 48 * 1024 * 1024;
 const UNCOUNTED: usize = 64 * 1024;
 
 /// The requests of one tenant that read files at the same time. Others wait, as each file can be large.
-const MAX_READS_OF_TENANT: usize = 16;
+const MAX_READS_OF_TENANT: usize = 4;
 
 /// The state that all handlers share.
 #[derive(Debug)]

@@ -90,6 +90,9 @@ const OTHER_FILES: usize = 64;
 
 /// Serves the memories until a signal arrives.
 pub(crate) fn run(arguments: &ServeArguments) -> Result<ExitStatus, Failure> {
+    if !arguments.check {
+        return_freed_memory();
+    }
     let options = options(arguments)?;
     memory::refuse_temporary(&options.store)?;
     options.memory.check().map_err(memory::failed_options)?;
@@ -169,6 +172,25 @@ async fn serve(mut options: ServerOptions) -> Result<ExitStatus, Failure> {
     server.serve(async { status = interruption.status().await }).await;
     Ok(ExitStatus::Interrupted { status })
 }
+
+/// Starts the program again with settings of glibc's allocator, which would keep hundreds of megabytes of freed memory
+/// in its threads after a few large requests. The process stays the same. Without the settings, the server works too.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn return_freed_memory() {
+    use std::os::unix::process::CommandExt as _;
+
+    const SETTINGS: [(&str, &str); 2] = [("MALLOC_ARENA_MAX", "2"), ("MALLOC_MMAP_THRESHOLD_", "4194304")];
+    // In the packages for Python and Node.js, the program is another one.
+    let Some(program) = std::env::current_exe().ok().filter(|program| program.ends_with("memory-tool")) else { return };
+    if SETTINGS.iter().any(|(name, _)| std::env::var_os(name).is_some()) {
+        return;
+    }
+    // It returns only if it fails.
+    let _ = std::process::Command::new(program).args(std::env::args_os().skip(1)).envs(SETTINGS).exec();
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn return_freed_memory() {}
 
 /// Raises the limit of open files, which is often 1,024, for connections and memories.
 #[cfg(unix)]
