@@ -21,7 +21,8 @@ const origin = repository ? { repository: { type: 'git', url: `git+${repository}
 
 function pack(manifest, readme, copies) {
   const place = mkdtempSync(join(tmpdir(), 'memory-tool-'));
-  writeFileSync(join(place, 'package.json'), `${JSON.stringify({ ...manifest, ...origin }, null, 2)}\n`);
+  const files = [...manifest.files, 'LICENSE-*']; // npm itself adds only files named `LICENSE`
+  writeFileSync(join(place, 'package.json'), `${JSON.stringify({ ...manifest, files, ...origin }, null, 2)}\n`);
   writeFileSync(join(place, 'README.md'), readme);
   const root = join(here, '..', '..'); // `.ci/dist` adds the licenses of others
   for (const file of readdirSync(root).filter((name) => name.startsWith('LICENSE-'))) cpSync(join(root, file), join(place, file));
