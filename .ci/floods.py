@@ -3,8 +3,10 @@
 
 Usage: .ci/floods.py PROGRAM [FLOOD...]
 
-Prints a row for each flood. Exits with 1 if the server took more than 300 MB, or if the 99th percentile of the other
-tenant was more than three times that of rest. The times need a release build and a quiet machine.
+Prints a row for each flood. The other tenant is measured at rest, while the same flood reaches a second server of this
+machine, and under the flood of its own server: the second figure is what the machine costs, whose processors the clients
+and both servers share. Exits with 1 if the server took more than 300 MB, or if the 99th percentile under the flood was
+more than three times that of rest and that beside the second server. The times need a release build and a quiet machine.
 """
 
 import contextlib
@@ -117,7 +119,8 @@ def p99(server):
 
 
 def repeat(act):
-    """Repeats an act until the process is ended."""
+    """Repeats an act until the process is ended. In reality, these clients have other processors."""
+    os.nice(19)
     while True:
         with contextlib.suppress(OSError, http.client.HTTPException):
             act()
@@ -255,20 +258,23 @@ FLOODS = [values, texts, pictures, views, unread, slow, files, tokens]
 def main():
     program, *names = sys.argv[1:]
     failed = False
-    print("| flood | peak in MB | p99 of rest in ms | p99 in ms | ratio | requests | refused |")
+    print("| flood | peak in MB | p99 in ms at rest | beside a flood of another server | under the flood | requests | refused |")
     print("|---|---|---|---|---|---|---|")
     for flood in FLOODS:
         if names and flood.__name__ not in names:
             continue
-        with tempfile.TemporaryDirectory() as folder, Server(os.path.abspath(program), Path(folder)) as server:
+        program = os.path.abspath(program)
+        with tempfile.TemporaryDirectory() as folder, Server(program, Path(folder)) as server:
             rest, _, _ = p99(server)
+            with tempfile.TemporaryDirectory() as other, Server(program, Path(other)) as second, flood(second):
+                time.sleep(1)
+                beside, _, _ = p99(server)
             with flood(server):
                 time.sleep(1)
                 under, count, refused = p99(server)
                 peak = server.peak()
-        ratio = under / rest
-        failed |= peak > MAX_MB or ratio > MAX_RATIO or refused > 0
-        figures = f"{peak:.0f} | {rest:.1f} | {under:.1f} | {ratio:.1f} | {count} | {refused}"
+        failed |= peak > MAX_MB or under > MAX_RATIO * max(rest, beside) or refused > 0
+        figures = f"{peak:.0f} | {rest:.1f} | {beside:.1f} | {under:.1f} | {count} | {refused}"
         print(f"| {flood.__name__} | {figures} |", flush=True)
     sys.exit(failed)
 
