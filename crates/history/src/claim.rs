@@ -70,7 +70,8 @@ impl<S: Store> Log<S> {
                 }
                 None if tip.has_history() && attempts.claims.is_due() => {
                     attempts.check_deadline()?;
-                    attempts.claims.own = self.claim(&tip).await?;
+                    let Ok(own) = self.claim(&tip).await else { return Ok(tip) };
+                    attempts.claims.own = own;
                 }
                 _ => return Ok(tip),
             }
@@ -78,7 +79,8 @@ impl<S: Store> Log<S> {
         }
     }
 
-    /// Makes a claim. `None` if another session changed the head first.
+    /// Makes a claim. `None` if another session changed the head first. The operation does not depend on a claim, so
+    /// the caller ignores other errors.
     async fn claim(&self, tip: &Tip) -> Result<Option<Id>, StoreError> {
         let claim = Some(Id::random()?);
         match self.write_claim(tip, claim).await {
@@ -109,8 +111,10 @@ impl<S: Store> Log<S> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
-    use memory_tool_core::{InMemoryStore, StoreExt as _};
+    use async_trait::async_trait;
+    use memory_tool_core::{Change, ErrorKind, InMemoryStore, Node, ReadOptions, StoreExt as _, StorePath};
 
+    use super::*;
     use crate::store::HistoryStore;
 
     #[tokio::test]
@@ -123,5 +127,55 @@ mod tests {
         session.write("/memories/a", "two").await.unwrap();
         assert_eq!(log.load().await.unwrap().claim, None);
         assert_eq!(session.history().verify().await.unwrap().damage, Vec::<String>::new());
+    }
+
+    /// A store that refuses claims.
+    #[derive(Debug)]
+    struct NoClaims(InMemoryStore);
+
+    #[async_trait]
+    impl Store for NoClaims {
+        async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+            self.0.read_opts(path, options).await
+        }
+
+        async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+            match batch.changes() {
+                [Change::Write { path, .. }] if *path == records::head() => {
+                    Err(StoreError::failure(ErrorKind::OutcomeUnknown, "writing", "the connection was lost"))
+                }
+                _ => self.0.apply(batch).await,
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_operation_does_not_fail_with_its_claim() {
+        let session = HistoryStore::new(NoClaims(InMemoryStore::new()));
+        session.write("/memories/a", "one").await.unwrap();
+        let mut attempts = session.log().attempts();
+        attempts.claims.lost = Instant::now().checked_sub(PATIENCE);
+        assert_eq!(session.log().turn(&mut attempts).await.unwrap().next, 2);
+    }
+
+    /// A claim changes the record of the head without an entry, so the same end of the log can be lost twice.
+    #[tokio::test]
+    async fn a_claim_between_two_lost_attempts_is_no_damage() {
+        let inner = Arc::new(InMemoryStore::new());
+        let (late, other) = (HistoryStore::new(Arc::clone(&inner)), HistoryStore::new(inner));
+        late.write("/memories/a", "one").await.unwrap();
+        let (log, mut attempts, mut others) = (late.log(), late.log().attempts(), other.log().attempts());
+        let lost = async |tip: &Tip| {
+            let batch = Batch::new().write(records::single(log.load().await.unwrap().next), "");
+            log.store.apply(tip.require(batch)).await.unwrap_err()
+        };
+        let first = log.load().await.unwrap();
+        others.claims.own = other.log().claim(&other.log().load().await.unwrap()).await.unwrap();
+        attempts.again(&first, lost(&first).await).unwrap();
+        other.log().unclaim(&others).await;
+        let second = log.load().await.unwrap();
+        assert!(second.is_same(&first));
+        other.write("/memories/a", "two").await.unwrap();
+        attempts.again(&second, lost(&second).await).unwrap();
     }
 }

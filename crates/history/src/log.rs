@@ -190,7 +190,9 @@ impl Attempts {
             }
             _ => {}
         }
-        self.last = Some(Arc::clone(tip));
+        // A claim changes the record of the head, and adds no entry, so this end may come again.
+        let is_of_head = matches!(&error, StoreError::VersionMismatch { path } if *path == records::head());
+        self.last = (!is_of_head).then(|| Arc::clone(tip));
         Ok(())
     }
 
