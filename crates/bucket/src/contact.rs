@@ -1,6 +1,6 @@
 //! [`Contact`]: notices that the log of a session was removed, or replaced by an older copy of the bucket.
 //!
-//! A free number proves that nothing is newer only while the commit before it is there. A session therefore checks,
+//! A free number proves that no commit is newer only while the commit before it exists. A session therefore checks,
 //! together with a poll, two commits: its last one, and the one that was its last at the check before. The second
 //! matters to a busy session, whose next commit can follow a gap, and is then itself the last one.
 
@@ -111,7 +111,7 @@ impl Inner {
         }
     }
 
-    /// Continues from the log that is there, which lacks commits that the session knows.
+    /// Continues from the present log, which lacks commits that the session knows.
     pub(crate) async fn continue_from_log(&self, deadline: &Deadline) -> Result<(), Failure> {
         let known = self.state().number;
         let lost = || Damage::Missing { key: self.bucket.keys.commit(known).to_string() };

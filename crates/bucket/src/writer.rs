@@ -227,7 +227,7 @@ impl Writer {
                     let key = self.inner.bucket.keys.commit(number);
                     match self.inner.advance(key.as_ref(), commit, stored) {
                         Ok(next) if next > number => self.succeed(group, number, stored.size),
-                        // Another task continues from an older copy of the log, which was put back meanwhile.
+                        // Another task continues from an older copy of the log, which was put back at the same time.
                         Ok(_) => fail(group, Failure::replaced_log().with_outcome_unknown()),
                         Err(damage) => fail(group, damage.into()),
                     }

@@ -78,7 +78,7 @@ const CREATE: usize = 1;
 const RENAME: usize = 1;
 const DELETE: usize = 1;
 
-/// Makes a request that also checks the log, if it is time, so that the next one does not.
+/// Makes a request that also checks the log, if it is time, instead of the next one.
 async fn check_log(store: &BucketStore) {
     store.read_opts(&path("/memories/a"), ReadOptions::new()).await.unwrap();
 }
@@ -108,7 +108,7 @@ async fn commits_of_another_machine_add_few_requests() {
             let reads = ["view", "str_replace", "insert"].iter().any(|command| input["command"] == *command);
             let added = match made[0].starts_with("GET") {
                 _ if reads => added_to_reads,
-                true => added_to_reads + 1, // the other session has rested, so that a check was due
+                true => added_to_reads + 1, // the other session has rested, so it was time for a check
                 false => added_to_writes,
             };
             assert_eq!(made.len(), expected + added, "{} after {commits} commits: {made:?}", short(&input));
@@ -116,7 +116,7 @@ async fn commits_of_another_machine_add_few_requests() {
     }
 }
 
-/// The requests without those that check known commits.
+/// The requests without the checks of known commits.
 fn without_checks(made: Vec<String>) -> Vec<String> {
     let first = made.iter().find(|request| request.starts_with("GET")).cloned().unwrap_or_default();
     let is_check = |index: usize, request: &String| {
