@@ -39,30 +39,40 @@ impl<T: Send + Sync + 'static> Followed<T> {
         Arc::clone(&self.value.borrow())
     }
 
-    /// Reads the files again whenever one changes. If they cannot be read, the value stays unchanged, and one event
-    /// reports it.
+    /// Reads the files again whenever one changes.
     pub(crate) async fn follow(self: Arc<Self>) {
-        let mut last = None;
-        loop {
-            let followed = Arc::clone(&self);
-            let previous = last.clone();
-            let change = spawn_blocking(move || {
-                let now: Vec<_> = followed.files.iter().map(|file| fs::metadata(file).ok().map(state)).collect();
-                (previous.as_ref() != Some(&now)).then(|| (now, (followed.read)(&followed.files)))
-            });
-            if let Ok(Some((now, read))) = change.await {
-                self.is_damaged.store(read.is_err(), Ordering::Relaxed);
-                match read {
-                    Ok(value) => _ = self.value.send_replace(Arc::new(value)),
-                    Err(error) => {
-                        let file = self.files[0].display();
-                        tracing::error!(%error, "cannot read {file}: no change of it has an effect");
-                    }
-                }
-                last = Some(now);
+        let files = self.files.clone();
+        on_changes(files, move || self.reload()).await;
+    }
+
+    /// Reads the files again. If they cannot be read, the value stays unchanged, and one event reports it.
+    fn reload(&self) {
+        let read = (self.read)(&self.files);
+        self.is_damaged.store(read.is_err(), Ordering::Relaxed);
+        match read {
+            Ok(value) => _ = self.value.send_replace(Arc::new(value)),
+            Err(error) => {
+                let file = self.files[0].display();
+                tracing::error!(%error, "cannot read {file}: no change of it has an effect");
             }
-            sleep(INTERVAL).await;
         }
+    }
+}
+
+/// Calls a function, which may block, now and whenever one of the files has changed.
+pub(crate) async fn on_changes(files: Vec<PathBuf>, act: impl Fn() + Send + Sync + 'static) {
+    let (act, mut last) = (Arc::new(act), None);
+    loop {
+        let (files, act, previous) = (files.clone(), Arc::clone(&act), last.clone());
+        let looking = spawn_blocking(move || {
+            let now: Vec<_> = files.iter().map(|file| fs::metadata(file).ok().map(state)).collect();
+            if previous.as_ref() != Some(&now) {
+                act();
+            }
+            now
+        });
+        last = looking.await.ok().or(last);
+        sleep(INTERVAL).await;
     }
 }
 

@@ -94,6 +94,7 @@ impl Server {
         // They end with this function.
         let mut background = JoinSet::new();
         background.spawn(Arc::clone(&self.service.tokens.0).follow());
+        background.spawn(Arc::clone(&self.service.sessions).follow());
         self.certificate.iter().for_each(|certificate| _ = background.spawn(Arc::clone(certificate).follow()));
         if upkeep::has_work(&self.options.memory) {
             background.spawn(upkeep::run(Arc::clone(&self.service)));

@@ -149,21 +149,35 @@ impl TokenFile {
     }
 
     fn change(&self, change: impl FnOnce(&mut Vec<TokenEntry>)) -> io::Result<()> {
-        // The file itself is replaced, so another one is locked.
-        let mut lock_name = self.0.clone().into_os_string();
-        lock_name.push(".lock");
-        let lock = File::options().create(true).append(true).open(lock_name)?;
-        lock.lock()?;
-        let mut tokens = self.entries()?;
-        change(&mut tokens);
-        let directory = self.0.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut new = tempfile::NamedTempFile::new_in(directory)?; // with mode 0600
-        serde_json::to_writer_pretty(&mut new, &Content { tokens })?;
-        new.write_all(b"\n")?;
-        new.as_file().sync_all()?;
-        new.persist(&self.0)?;
-        sync_directory(directory)
+        replace(&self.0, || {
+            let mut tokens = self.entries()?;
+            change(&mut tokens);
+            let mut content = serde_json::to_vec_pretty(&Content { tokens })?;
+            content.push(b'\n');
+            Ok(content)
+        })
     }
+}
+
+/// The path of a file with another end to its name.
+pub(crate) fn beside(file: &Path, end: &str) -> PathBuf {
+    let mut name = file.to_owned().into_os_string();
+    name.push(end);
+    name.into()
+}
+
+/// Replaces a file, with mode 0600. No other process replaces it between the call of `content` and the replacement.
+pub(crate) fn replace(file: &Path, content: impl FnOnce() -> io::Result<Vec<u8>>) -> io::Result<()> {
+    // The file itself is replaced, so another one is locked.
+    let lock = File::options().create(true).append(true).open(beside(file, ".lock"))?;
+    lock.lock()?;
+    let content = content()?;
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut new = tempfile::NamedTempFile::new_in(directory)?; // with mode 0600
+    new.write_all(&content)?;
+    new.as_file().sync_all()?;
+    new.persist(file)?;
+    sync_directory(directory)
 }
 
 /// Makes a new name in the directory survive a loss of power.

@@ -1,7 +1,7 @@
 //! [`Sessions`]: people who signed in with their tokens.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
@@ -23,16 +23,17 @@ use tokio::time::timeout;
 use super::{App, Page, Posted, Visitor, encode, memory_of, render};
 use crate::admission;
 use crate::error::ApiError;
+use crate::followed::on_changes;
 use crate::options::Listen;
 use crate::service::Service;
-use crate::tokens::hexadecimal;
+use crate::tokens::{beside, hexadecimal, replace};
 
 const NAME: &str = "memory-tool";
 
 /// The end of a session, also in use.
 const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// The sessions that are kept, of all tokens and of one. If there are more, the oldest ends.
+/// The sessions that are kept, of all tokens and of one. If there are more, the oldest end.
 const MAX_SESSIONS: usize = 10_000;
 const MAX_SESSIONS_OF_TOKEN: usize = 100;
 
@@ -45,71 +46,99 @@ const KEPT_TIME: Duration = Duration::from_secs(30);
 /// The longest address in a redirection. Proxies refuse long headers.
 const MAX_NEXT: usize = 1_500;
 
+/// Sessions, by the hashes of their ids.
 type Known = HashMap<String, Session>;
 
-/// People who signed in. A file keeps them over a restart.
+/// People who signed in. A file keeps them over a restart, and shares them with other servers that have the same tokens.
 #[derive(Debug)]
 pub(crate) struct Sessions {
-    /// The sessions, by the hashes of their ids.
+    /// All that this process knows.
     known: Mutex<Known>,
-    file: Option<PathBuf>,
+    file: PathBuf,
     /// The name of the cookie, which all ports of a host get.
     name: String,
     /// The places of forms that are kept.
     kept: Semaphore,
 }
 
-#[derive(Clone, Debug, Deserialize, serde::Serialize)]
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 struct Session {
     /// The id of the token.
     token: String,
-    /// The end, in seconds since 1970.
+    /// The end, in milliseconds since 1970.
     end: u64,
+    /// Whether the person signed out before. It stays until the end: a file from a backup may lack it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_signed_out: bool,
 }
 
 impl Sessions {
     /// The sessions of a server at this address, from the file beside its tokens.
     pub(crate) fn load(tokens: &Path, address: &Listen) -> Self {
-        let file = beside(tokens, ".sessions");
-        let known = read(&file).unwrap_or_else(|error| {
-            tracing::error!(%error, "cannot read {}", file.display());
-            Known::new()
-        });
         let port = match address {
             Listen::Tcp(address) => format!("-{}", address.port()),
             #[cfg(unix)]
             Listen::Unix(_) => String::new(),
         };
-        let (name, kept) = (format!("{NAME}{port}"), Semaphore::new(MAX_KEPT));
-        Self { known: Mutex::new(known), file: Some(file), name, kept }
+        let (file, name) = (beside(tokens, ".sessions"), format!("{NAME}{port}"));
+        Self { known: Mutex::new(read(&file)), file, name, kept: Semaphore::new(MAX_KEPT) }
     }
 
     async fn start(self: &Arc<Self>, token: String) -> Result<String, ApiError> {
         let id = random()?;
-        let key = hash(&id);
-        self.change(move |known| add(known, key.clone(), token.clone())).await;
+        let session = Session { token, end: now() + LIFETIME.as_millis() as u64, is_signed_out: false };
+        self.lock().insert(hash(&id), session);
+        self.keep().await;
         Ok(id)
     }
 
     /// The id of the token of a session, and the secret of its forms.
     pub(super) fn find(&self, id: &str) -> Option<(String, Arc<str>)> {
-        let token = self.lock().get(&hash(id)).filter(|session| session.end > now())?.token.clone();
+        let is_valid = |session: &&Session| !session.is_signed_out && session.end > now();
+        let token = self.lock().get(&hash(id)).filter(is_valid)?.token.clone();
         Some((token, hash(&format!("form {id}")).into()))
     }
 
     async fn end(self: &Arc<Self>, id: &str) {
-        let key = hash(id);
-        self.change(move |known| _ = known.remove(&key)).await;
+        self.lock().get_mut(&hash(id)).into_iter().for_each(|session| session.is_signed_out = true);
+        self.keep().await;
     }
 
-    /// Changes the sessions here and in the file. Another server may have written its own to it.
-    async fn change(self: &Arc<Self>, change: impl Fn(&mut Known) + Send + 'static) {
-        change(&mut self.lock());
-        let Some(file) = self.file.clone() else { return };
-        let written = spawn_blocking(move || write(&file, change)).await;
-        if let Err(error) = written.unwrap_or_else(|error| Err(io::Error::other(error))) {
+    async fn keep(self: &Arc<Self>) {
+        let sessions = Arc::clone(self);
+        if let Err(error) = spawn_blocking(move || sessions.synchronize()).await {
             tracing::error!(%error, "cannot keep the sessions over a restart");
         }
+    }
+
+    /// Learns what other servers write to the file.
+    pub(crate) async fn follow(self: Arc<Self>) {
+        on_changes(vec![self.file.clone()], move || self.synchronize()).await;
+    }
+
+    /// Merges what this process and the file know, here and in the file. This blocks.
+    fn synchronize(&self) {
+        if self.merge(read(&self.file)) {
+            return;
+        }
+        let written = replace(&self.file, || {
+            self.merge(read(&self.file));
+            Ok(serde_json::to_vec(&*self.lock())?)
+        });
+        if let Err(error) = written {
+            tracing::error!(%error, "cannot keep the sessions over a restart");
+        }
+    }
+
+    /// Adds what a file knows. Returns whether it knows all that this process does.
+    fn merge(&self, found: Known) -> bool {
+        let mut known = self.lock();
+        for (key, session) in &found {
+            let own = known.entry(key.clone()).or_insert_with(|| session.clone());
+            own.is_signed_out |= session.is_signed_out;
+        }
+        bound(&mut known);
+        *known == found
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -117,48 +146,34 @@ impl Sessions {
     }
 }
 
-fn add(known: &mut Known, key: String, token: String) {
-    let now = now();
-    known.retain(|_, session| session.end > now);
-    let has_many = known.values().filter(|session| session.token == token).count() >= MAX_SESSIONS_OF_TOKEN;
-    if has_many || known.len() >= MAX_SESSIONS {
-        let candidates = known.iter().filter(|(_, session)| !has_many || session.token == token);
-        let oldest = candidates.min_by_key(|(_, session)| session.end).map(|(key, _)| key.clone());
-        oldest.and_then(|oldest| known.remove(&oldest));
-    }
-    known.insert(key, Session { token, end: now + LIFETIME.as_secs() });
+/// Leaves the newest sessions, which are the same ones in each process that knows the same sessions.
+fn bound(known: &mut Known) {
+    let (now, mut of_tokens) = (now(), HashMap::<_, usize>::new());
+    let mut newest: Vec<_> = std::mem::take(known).into_iter().filter(|(_, session)| session.end > now).collect();
+    newest.sort_unstable_by(|(a, one), (b, other)| (other.end, b).cmp(&(one.end, a)));
+    newest.retain(|(_, session)| {
+        let of_token = of_tokens.entry(session.token.clone()).or_default();
+        *of_token += 1;
+        *of_token <= MAX_SESSIONS_OF_TOKEN
+    });
+    known.extend(newest.into_iter().take(MAX_SESSIONS));
 }
 
-/// The path of a file with another end to its name.
-fn beside(tokens: &Path, end: &str) -> PathBuf {
-    let mut name = tokens.to_owned().into_os_string();
-    name.push(end);
-    name.into()
+/// The sessions in a file. A missing file is empty, and a damaged one is replaced.
+fn read(file: &Path) -> Known {
+    let content = match fs::read(file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Known::new(),
+        content => content,
+    };
+    content.and_then(|content| Ok(serde_json::from_slice(&content)?)).unwrap_or_else(|error| {
+        tracing::error!(%error, "cannot read {}", file.display());
+        Known::new()
+    })
 }
 
-/// A missing file is empty.
-fn read(file: &Path) -> io::Result<Known> {
-    match fs::read(file) {
-        Ok(content) => Ok(serde_json::from_slice(&content)?),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Known::new()),
-        Err(error) => Err(error),
-    }
-}
-
-fn write(file: &Path, change: impl FnOnce(&mut Known)) -> io::Result<()> {
-    let lock = File::options().create(true).append(true).open(beside(file, ".lock"))?;
-    lock.lock()?;
-    let mut known = read(file).unwrap_or_default(); // a damaged file is replaced
-    change(&mut known);
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let new = tempfile::NamedTempFile::new_in(directory)?; // with mode 0600
-    serde_json::to_writer(&new, &known)?;
-    new.persist(file)?;
-    Ok(())
-}
-
+/// The time in milliseconds since 1970.
 fn now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
 fn hash(text: &str) -> String {
@@ -343,32 +358,32 @@ mod tests {
 
     #[test]
     fn the_sessions_are_bounded_and_end() {
-        let mut known = Known::new();
-        add(&mut known, "first".to_owned(), "a".to_owned());
+        let session = |token: &str, age: u64| {
+            let end = now() + LIFETIME.as_millis() as u64 - age;
+            Session { token: token.to_owned(), end, is_signed_out: false }
+        };
+        let mut known = Known::from([("first".to_owned(), session("a", 1_000_000))]);
         // One token cannot end the sessions of others, but many can.
-        for number in 0..MAX_SESSIONS {
-            add(&mut known, format!("b{number}"), "b".to_owned());
-        }
-        assert!(known.contains_key("first"));
+        known.extend((0..MAX_SESSIONS).map(|number| (format!("b{number}"), session("b", number as u64))));
+        bound(&mut known);
         assert_eq!(known.len(), MAX_SESSIONS_OF_TOKEN + 1);
-        known.get_mut("first").unwrap().end -= 1;
-        for number in 0..MAX_SESSIONS {
-            add(&mut known, format!("c{number}"), format!("c{number}"));
-        }
-        assert!(!known.contains_key("first"));
-        assert_eq!(known.len(), MAX_SESSIONS);
+        assert!(known.contains_key("first") && known.contains_key("b99") && !known.contains_key("b100"));
+        known.extend((0..MAX_SESSIONS).map(|number| (format!("c{number}"), session(&format!("c{number}"), 0))));
+        bound(&mut known);
+        assert_eq!((known.len(), known.contains_key("first")), (MAX_SESSIONS, false));
         known.values_mut().for_each(|session| session.end = now());
-        add(&mut known, "last".to_owned(), "d".to_owned());
-        assert_eq!(known.len(), 1);
+        bound(&mut known);
+        assert!(known.is_empty());
     }
 
     #[tokio::test]
-    async fn the_file_has_no_secret_and_keeps_the_sessions_of_another_server() {
+    async fn the_file_has_no_secret_and_the_sessions_of_all_servers() {
         let directory = tempfile::tempdir().unwrap();
         let (tokens, address) = (directory.path().join("tokens"), Listen::default());
         let [one, other] = [0; 2].map(|_| Arc::new(Sessions::load(&tokens, &address)));
         let (first, second) = (one.start("a".to_owned()).await.unwrap(), other.start("b".to_owned()).await.unwrap());
-        let file = fs::read_to_string(directory.path().join("tokens.sessions")).unwrap();
+        let path = directory.path().join("tokens.sessions");
+        let file = fs::read_to_string(&path).unwrap();
         let (_, form) = one.find(&first).unwrap();
         for secret in [&first, &second, &*form] {
             assert!(!file.contains(secret) && !format!("{one:?}").contains(secret), "{file}");
@@ -377,8 +392,14 @@ mod tests {
         assert_eq!([&first, &second].map(|id| later.find(id).unwrap().0), ["a", "b"]);
         assert_eq!(later.find(&first).unwrap().1, form);
         later.end(&first).await;
-        assert!(Sessions::load(&tokens, &address).find(&first).is_none());
-        fs::write(directory.path().join("tokens.sessions"), "damaged").unwrap();
+        // A file from before the sign-out brings nothing back, and loses nothing.
+        fs::write(&path, &file).unwrap();
+        let third = later.start("c".to_owned()).await.unwrap();
+        for sessions in [&later, &Arc::new(Sessions::load(&tokens, &address))] {
+            let found = [&first, &second, &third].map(|id| sessions.find(id).is_some());
+            assert_eq!(found, [false, true, true]);
+        }
+        fs::write(&path, "damaged").unwrap();
         let id = Arc::new(Sessions::load(&tokens, &address)).start("a".to_owned()).await.unwrap();
         assert!(Sessions::load(&tokens, &address).find(&id).is_some());
         // Without the file, sessions end with the process.

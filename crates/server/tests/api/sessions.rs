@@ -1,5 +1,7 @@
 //! Sessions, and texts that people typed in one that has ended.
 
+use std::time::Duration;
+
 use memory_tool_server::{Grant, Right};
 use serde_json::json;
 
@@ -50,6 +52,49 @@ async fn sessions_survive_a_restart_and_end_with_a_sign_out() {
     let mut browser = Browser::new(&server);
     browser.cookie = cookie;
     assert_eq!(browser.get("/").await.headers["location"], "/sign-in");
+}
+
+/// Two servers with one file of tokens, as behind a balancer.
+#[tokio::test]
+async fn a_sign_out_holds_at_each_server_also_after_an_old_file_is_restored() {
+    let (_directory, [place, _]) = places();
+    let one = Server::start(&place).await;
+    let tokens = one.token_file();
+    let beside = |options: &mut memory_tool_server::ServerOptions| options.tokens.clone_from(&tokens);
+    let other = Server::start_with(&place, beside).await;
+    // Browsers send one cookie to all servers behind a name. Here, its name has a port.
+    let is_signed_in = async |server: &Server, session: &str| {
+        let mut browser = Browser::new(server);
+        browser.cookie = format!("memory-tool-{}={session}", server.address.rsplit(':').next().unwrap());
+        browser.get("/").await.status == 200
+    };
+    let within_a_second = async |server: &Server, session: &str, expected: bool| {
+        for _ in 0..20 {
+            if is_signed_in(server, session).await == expected {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        false
+    };
+    let session = |browser: &Browser<'_>| browser.cookie.split_once('=').unwrap().1.to_owned();
+    let first = Browser::sign_in(&one, &one.token).await;
+    let (ended, kept) = (session(&first), session(&Browser::sign_in(&one, &one.token).await));
+    assert!(within_a_second(&other, &ended, true).await && within_a_second(&other, &kept, true).await);
+    let file = one.token_file().with_extension("sessions");
+    let backup = std::fs::read(&file).unwrap();
+    assert_eq!(first.submit("/sign-out", &[]).await.status, 303);
+    let later = session(&Browser::sign_in(&one, &one.token).await);
+    assert!(within_a_second(&other, &ended, false).await && within_a_second(&other, &later, true).await);
+    std::fs::write(&file, &backup).unwrap();
+    // The running server corrects the file, also for a server that starts now.
+    tokio::time::sleep(Duration::from_millis(1_000)).await;
+    let new = Server::start_with(&place, beside).await;
+    for server in [&other, &new] {
+        for (session, expected) in [(&ended, false), (&kept, true), (&later, true)] {
+            assert_eq!(is_signed_in(server, session).await, expected);
+        }
+    }
 }
 
 /// The session ended, and the person signs in again in the same step.
