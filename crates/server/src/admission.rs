@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes, HttpBody};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{AUTHORIZATION, IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
@@ -26,7 +27,6 @@ use crate::error::ApiError;
 use crate::listener::Peer;
 use crate::metrics::record_request;
 use crate::offload::offload;
-use crate::page::Visitor;
 use crate::service::{Running, Service};
 
 /// The length of a body in bytes above which handling it takes long, and of the parts of a response.
@@ -34,9 +34,6 @@ const LARGE: usize = 64 * 1024;
 
 /// The length of a body in bytes whose memory the process may keep.
 const MAX_KEPT: usize = 4 * 1024 * 1024;
-
-/// The fields of a form. The form of an erasure has one for each change of a file.
-const MAX_FIELDS: usize = 10_000;
 
 /// The body of a request without a token or a session: a token and an address.
 const MAX_BODY_OF_ANYONE: usize = 8 * 1024;
@@ -78,10 +75,9 @@ pub(crate) async fn identify(State(service): State<Arc<Service>>, mut request: R
 #[derive(Clone)]
 struct RequestId(Arc<str>);
 
-impl RequestId {
-    fn of(request: &Request) -> Self {
-        request.extensions().get().cloned().unwrap_or_else(|| Self(Arc::default()))
-    }
+/// The id that [`identify`] gave to a request.
+pub(crate) fn request_id(parts: &Parts) -> Arc<str> {
+    parts.extensions.get().map(|RequestId(id)| Arc::clone(id)).unwrap_or_default()
 }
 
 /// The memory that a path names.
@@ -105,57 +101,41 @@ fn shown(path: &str) -> String {
 
 /// Admits requests with a token to this server, and reads their bodies.
 pub(crate) async fn admit(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    let RequestId(request_id) = RequestId::of(&request);
+    let (mut parts, mut body) = arriving(request);
+    let request_id = request_id(&parts);
     let identify = |headers: &HeaderMap| {
         let (caller, token) = service.tokens.caller(token(headers)?)?;
         let caller = caller.in_request(&request_id);
         Some(Sender { caller: caller.clone(), who: caller, token })
     };
-    let admitted = match refuse_conditions(&request) {
-        Ok(()) => prepare(&service, request, identify).await,
-        Err(error) => Err(error),
-    };
-    run(admitted, next).await
-}
-
-/// Admits requests of the page with a session.
-pub(crate) async fn admit_visitor(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    let RequestId(request_id) = RequestId::of(&request);
-    let identify = |headers: &HeaderMap| {
-        let (mut visitor, token) = Visitor::of(&service, headers)?;
-        visitor.caller = visitor.caller.in_request(&request_id);
-        Some(Sender { caller: visitor.caller.clone(), who: visitor, token })
-    };
-    let admitted = match prepare(&service, request, identify).await {
-        Ok((_, _, body)) if body.iter().filter(|byte| **byte == b'&').count() >= MAX_FIELDS => {
-            Err(ApiError::invalid(format!("the form has more than {MAX_FIELDS} fields")))
-        }
-        admitted => admitted,
-    };
-    run(admitted, next).await
-}
-
-/// Admits requests of the open parts of the page. They take no place of other requests, because anybody can send them.
-pub(crate) async fn admit_anyone(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
     let admitting = async {
-        service.hosts.check(&request)?;
-        let (parts, body) = request.into_parts();
-        let reading = read(body, MAX_BODY_OF_ANYONE, |_| Ok(()));
-        let body = timeout(BODY_TIME_OF_ANYONE, reading).await.unwrap_or_else(|_| Err(ApiError::too_slow()))?;
-        Ok::<_, ApiError>(Request::from_parts(parts, Body::from(body)))
+        refuse_conditions(&parts)?;
+        service.hosts.check(&parts)?;
+        prepare(&service, &mut parts, &mut body, identify).await
     };
     match admitting.await {
-        Ok(request) => next.run(request).await,
+        Ok(running) => run(Request::from_parts(parts, Body::empty()), body.content.into(), running, next).await,
         Err(error) => error.into_response(),
     }
 }
 
-/// Responds to an admitted request. Its parts of the limits last until the response is sent.
-async fn run(admitted: Result<Admitted, ApiError>, next: Next) -> Response {
-    let (mut request, running, body) = match admitted {
-        Ok(admitted) => admitted,
-        Err(error) => return error.into_response(),
+/// Admits requests of the open parts of the page. They take no place of other requests, because anybody can send them.
+pub(crate) async fn admit_anyone(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let (parts, mut body) = arriving(request);
+    let admitting = async {
+        service.hosts.check(&parts)?;
+        timeout(BODY_TIME_OF_ANYONE, body.read(MAX_BODY_OF_ANYONE, |_| Ok(())))
+            .await
+            .map_err(|_| ApiError::too_slow())?
     };
+    match admitting.await {
+        Ok(()) => next.run(Request::from_parts(parts, body.content.into())).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+/// Responds to an admitted request with this body. Its parts of the limits last until the response is sent.
+pub(crate) async fn run(mut request: Request, body: Bytes, running: Arc<Running>, next: Next) -> Response {
     let (is_read, is_large) = (request.method() == Method::GET, body.len() > LARGE);
     *request.body_mut() = body.into();
     let response = if is_read {
@@ -176,17 +156,17 @@ async fn run(admitted: Result<Admitted, ApiError>, next: Next) -> Response {
 }
 
 /// The sender of a request.
-struct Sender<T> {
-    who: T,
-    caller: Caller,
+pub(crate) struct Sender<T> {
+    pub(crate) who: T,
+    pub(crate) caller: Caller,
     /// The id of the token.
-    token: String,
+    pub(crate) token: String,
 }
 
 /// Refuses a change with a condition that this server does not know: it would be made although the condition fails.
-fn refuse_conditions(request: &Request) -> Result<(), ApiError> {
+fn refuse_conditions(parts: &Parts) -> Result<(), ApiError> {
     let conditions = [IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE];
-    match conditions.iter().find(|name| request.method() != Method::GET && request.headers().contains_key(*name)) {
+    match conditions.iter().find(|name| parts.method != Method::GET && parts.headers.contains_key(*name)) {
         Some(name) => Err(ApiError::invalid(format!(
             "the header {name} is not supported: use `precondition` of an update, or `expected_content_sha256` of a \
              deletion"
@@ -195,33 +175,28 @@ fn refuse_conditions(request: &Request) -> Result<(), ApiError> {
     }
 }
 
-/// A request without its body, its parts of the limits, and its body.
-type Admitted = (Request, Arc<Running>, Bytes);
-
-/// Reads the body of a request, and adds its sender.
-async fn prepare<T: Clone + Send + Sync + 'static>(
+/// Counts a request, reads its body, and adds its sender.
+pub(crate) async fn prepare<T: Clone + Send + Sync + 'static>(
     service: &Service,
-    mut request: Request,
+    parts: &mut Parts,
+    body: &mut Arriving,
     identify: impl Fn(&HeaderMap) -> Option<Sender<T>>,
-) -> Result<Admitted, ApiError> {
-    service.hosts.check(&request)?;
-    let sender = identify(request.headers()).ok_or_else(ApiError::authentication)?;
+) -> Result<Arc<Running>, ApiError> {
+    let sender = identify(&parts.headers).ok_or_else(ApiError::authentication)?;
     Span::current().record("actor", sender.caller.actor().name());
     let mut begun = service.begin(sender.caller.tenant())?;
-    let connection = request.extensions_mut().remove::<Arc<Connection>>();
+    let connection = parts.extensions.remove::<Arc<Connection>>();
     let busy = connection.map(|connection| connection.begin(Activity::Receiving));
-    let (parts, body) = request.into_parts();
     let limits = &service.limits;
-    let reading = read(body, limits.body_bytes, |length| begun.count_body(length));
-    let body = timeout(limits.body_time, reading).await.unwrap_or_else(|_| Err(ApiError::too_slow()))?;
-    let mut request = Request::from_parts(parts, Body::empty());
+    let reading = body.read(limits.body_bytes, |length| begun.count_body(length));
+    timeout(limits.body_time, reading).await.map_err(|_| ApiError::too_slow())??;
     // The token may have ended while the body arrived.
-    let sender = identify(request.headers()).ok_or_else(ApiError::authentication)?;
+    let sender = identify(&parts.headers).ok_or_else(ApiError::authentication)?;
     busy.iter().for_each(|busy| busy.change(Activity::Answering));
     let running = Arc::new(begun.run(service, &sender.token, busy)?);
-    request.extensions_mut().insert(sender.who);
-    request.extensions_mut().insert(Arc::clone(&running));
-    Ok((request, running, body.into()))
+    parts.extensions.insert(sender.who);
+    parts.extensions.insert(Arc::clone(&running));
+    Ok(running)
 }
 
 /// The body of a response, in parts. Its request is counted until the last one is sent.
@@ -265,29 +240,49 @@ impl HttpBody for Counted {
     }
 }
 
-/// Reads a body. `count` gets its length as it grows.
-pub(crate) async fn read(
-    mut body: Body,
-    max: usize,
-    mut count: impl FnMut(usize) -> Result<(), ApiError>,
-) -> Result<Vec<u8>, ApiError> {
-    if body.size_hint().lower() > max as u64 {
-        return Err(ApiError::too_large(max));
-    }
-    let mut content = Vec::with_capacity(capacity(usize::try_from(body.size_hint().lower()).unwrap_or(0)));
-    while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| ApiError::invalid("the body is incomplete"))?;
-        let Ok(data) = frame.into_data() else { continue };
-        if content.len() + data.len() > max {
+/// A body that arrives.
+pub(crate) struct Arriving {
+    rest: Body,
+    /// The part that has arrived.
+    pub(crate) content: Vec<u8>,
+    pub(crate) is_complete: bool,
+}
+
+/// The head and the body of a request.
+pub(crate) fn arriving(request: Request) -> (Parts, Arriving) {
+    let (parts, rest) = request.into_parts();
+    (parts, Arriving { rest, content: Vec::new(), is_complete: false })
+}
+
+impl Arriving {
+    /// Reads the rest. `count` gets the length as it grows.
+    pub(crate) async fn read(
+        &mut self,
+        max: usize,
+        mut count: impl FnMut(usize) -> Result<(), ApiError>,
+    ) -> Result<(), ApiError> {
+        let rest = usize::try_from(self.rest.size_hint().lower()).unwrap_or(usize::MAX);
+        let length = self.content.len().saturating_add(rest);
+        if length > max {
             return Err(ApiError::too_large(max));
         }
-        count(content.len() + data.len())?;
-        content.extend_from_slice(&data);
-        if content.len() > LARGE {
-            yield_now().await; // the copy takes time, so other requests are next
+        self.content.reserve_exact(capacity(length) - self.content.len());
+        count(self.content.len())?;
+        while let Some(frame) = self.rest.frame().await {
+            let frame = frame.map_err(|_| ApiError::invalid("the body is incomplete"))?;
+            let Ok(data) = frame.into_data() else { continue };
+            self.content.extend_from_slice(&data);
+            if self.content.len() > max {
+                return Err(ApiError::too_large(max));
+            }
+            count(self.content.len())?;
+            if self.content.len() > LARGE {
+                yield_now().await; // the copy takes time, so other requests are next
+            }
         }
+        self.is_complete = true;
+        Ok(())
     }
-    Ok(content)
 }
 
 /// The capacity for a body of this length. Growth would copy it. glibc returns blocks of 32 MiB to the system when they

@@ -39,15 +39,15 @@ impl<T: Send + Sync + 'static> Followed<T> {
         Arc::clone(&self.value.borrow())
     }
 
-    /// Reads the files again whenever one changes.
+    /// Reads the files again whenever one changes. If they cannot be read, the value stays unchanged, and one event
+    /// reports it.
     pub(crate) async fn follow(self: Arc<Self>) {
-        let files = self.files.clone();
-        on_changes(files, move || self.reload()).await;
+        let (files, read) = (self.files.clone(), self.read);
+        let to_read = files.clone();
+        on_changes(files, move || read(&to_read), |read| self.set(read)).await;
     }
 
-    /// Reads the files again. If they cannot be read, the value stays unchanged, and one event reports it.
-    fn reload(&self) {
-        let read = (self.read)(&self.files);
+    fn set(&self, read: io::Result<T>) {
         self.is_damaged.store(read.is_err(), Ordering::Relaxed);
         match read {
             Ok(value) => _ = self.value.send_replace(Arc::new(value)),
@@ -59,19 +59,23 @@ impl<T: Send + Sync + 'static> Followed<T> {
     }
 }
 
-/// Calls a function, which may block, now and whenever one of the files has changed.
-pub(crate) async fn on_changes(files: Vec<PathBuf>, act: impl Fn() + Send + Sync + 'static) {
+/// Calls a function, which may block, now and whenever one of the files has changed, and passes its result on.
+pub(crate) async fn on_changes<T: Send + 'static>(
+    files: Vec<PathBuf>,
+    act: impl Fn() -> T + Send + Sync + 'static,
+    then: impl Fn(T),
+) {
     let (act, mut last) = (Arc::new(act), None);
     loop {
         let (files, act, previous) = (files.clone(), Arc::clone(&act), last.clone());
         let looking = spawn_blocking(move || {
             let now: Vec<_> = files.iter().map(|file| fs::metadata(file).ok().map(state)).collect();
-            if previous.as_ref() != Some(&now) {
-                act();
-            }
-            now
+            (previous.as_ref() != Some(&now)).then(|| (now, act()))
         });
-        last = looking.await.ok().or(last);
+        if let Ok(Some((now, result))) = looking.await {
+            then(result);
+            last = Some(now);
+        }
         sleep(INTERVAL).await;
     }
 }

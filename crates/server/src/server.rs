@@ -210,10 +210,7 @@ fn routes() -> Routes {
 /// The paths of the page, which have their own sign-in and errors.
 fn pages(service: &Arc<Service>) -> Router<Arc<Service>> {
     let service = || Arc::clone(service);
-    let for_visitors = with(page::routes())
-        .layer(from_fn(page::keep_typed))
-        .layer(from_fn_with_state(service(), admission::admit_visitor))
-        .layer(from_fn_with_state(service(), page::sign_in_again));
+    let for_visitors = with(page::routes()).layer(from_fn_with_state(service(), page::admit));
     let for_anyone = with(page::open_routes()).layer(from_fn_with_state(service(), admission::admit_anyone));
     let pages = for_visitors.merge(for_anyone).method_not_allowed_fallback(page::wrong_method);
     pages.layer(DefaultBodyLimit::disable()).layer(from_fn(page::protect))
@@ -239,10 +236,12 @@ pub(crate) fn router(service: &Arc<Service>) -> Router {
     all.layer(from_fn(keep_from_caches))
 }
 
-/// A cache would give a response to clients without the token. Only the files of the page are for anyone.
+/// A cache would give a response to clients without the token. Only the files of the page are for anyone, and its
+/// forms stay in the browser.
 async fn keep_from_caches(request: axum::extract::Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    if response.headers().get(CACHE_CONTROL).is_none_or(|value| value != page::STORED) {
+    let is_kept = |value: &HeaderValue| value == page::STORED || value == page::RESTORED;
+    if !response.headers().get(CACHE_CONTROL).is_some_and(is_kept) {
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     response

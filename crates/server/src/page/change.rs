@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::extract::Query;
 use axum::http::StatusCode;
+use axum::http::header::CACHE_CONTROL;
 use axum::response::{Html, IntoResponse as _};
 use memory_tool::{MemoryPath, Node, StoreError};
 use serde::Deserialize;
@@ -10,7 +11,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::diff::{Differ, Line, merged};
 use super::text::{name_of, sentence};
-use super::{Frame, OUTDATED, Opened, Outdated, Page, PageError, Posted, ToChange, past, path, render, written};
+use super::{
+    Frame, OUTDATED, Opened, Outdated, Page, PageError, Posted, RESTORED, ToChange, past, path, render, written,
+};
 use crate::error::ApiError;
 use crate::tokens::hexadecimal;
 
@@ -155,6 +158,11 @@ fn normalized(text: &str) -> String {
     text.replace("\r\n", "\n")
 }
 
+/// A page with a form, which the browser keeps with the entered text.
+fn form(template: &impl Template) -> Page {
+    Ok(([(CACHE_CONTROL, RESTORED)], render(template)?).into_response())
+}
+
 fn refused(template: &impl Template) -> Page {
     let html = template.render().map_err(ApiError::internal)?;
     Ok((StatusCode::CONFLICT, Html(html)).into_response())
@@ -189,7 +197,7 @@ pub(super) async fn new(ToChange(opened): ToChange, Query(asked): Query<Asked>) 
     let directory = path(asked.path.as_deref())?;
     let place = Place { name: String::new(), directory: relative(directory.as_str()) };
     let frame = Frame::of(&opened, "New file").at(&directory);
-    render(&Edit { is_new: true, place, ..Edit::new(frame, String::new()) })
+    form(&Edit { is_new: true, place, ..Edit::new(frame, String::new()) })
 }
 
 pub(super) async fn create(ToChange(opened): ToChange, form: Result<Posted, Outdated>) -> Page {
@@ -225,7 +233,7 @@ fn edit_frame(opened: &Opened, path: &MemoryPath) -> Frame {
 pub(super) async fn edit(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
     let path = path(asked.path.as_deref())?;
     let text = read(&opened, &path).await?.ok_or_else(|| absent(&path))?;
-    render(&Edit::new(edit_frame(&opened, &path), text))
+    form(&Edit::new(edit_frame(&opened, &path), text))
 }
 
 pub(super) async fn save(ToChange(opened): ToChange, form: Result<Posted, Outdated>) -> Page {
@@ -286,7 +294,7 @@ pub(super) async fn name(ToChange(opened): ToChange, Query(asked): Query<Asked>)
     if !opened.memory.exists(&path).await? {
         return Err(absent(&path));
     }
-    render(&Rename { frame: rename_frame(&opened, &path), place: Place::of(&path), problem: String::new() })
+    form(&Rename { frame: rename_frame(&opened, &path), place: Place::of(&path), problem: String::new() })
 }
 
 pub(super) async fn rename(ToChange(opened): ToChange, form: Result<Posted, Outdated>) -> Page {

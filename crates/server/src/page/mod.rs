@@ -6,6 +6,7 @@
 mod change;
 mod diff;
 mod find;
+mod forms;
 mod live;
 mod look;
 mod markdown;
@@ -16,23 +17,20 @@ mod text;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::str::FromStr;
 use std::sync::{Arc, LazyLock};
 
 use askama::Template;
 use axum::Extension;
-use axum::body::Body;
-use axum::extract::{Form, FromRequest, FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
 };
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use http_body_util::{BodyExt as _, Collected};
 use memory_tool::history::HistoryError;
 use memory_tool::store::{MemoryName, StorePath};
 use memory_tool::{Memory, MemoryPath, StoreError};
@@ -48,7 +46,10 @@ use crate::server::Routes;
 use crate::service::Service;
 use crate::tokens::hexadecimal;
 
-pub(crate) use session::{Sessions, sign_in_again};
+use forms::{OUTDATED, Outdated, Posted, RefusedForm};
+
+pub(crate) use forms::admit;
+pub(crate) use session::Sessions;
 
 /// A page loads nothing from another host, contains no style or script, and cannot be in a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -56,6 +57,10 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 
 /// The lifetime of the files of the page in caches.
 pub(crate) const STORED: &str = "max-age=3600";
+
+/// Browsers keep pages with forms. Otherwise they load a form again on the way back, and put the entered text beside the
+/// present state of the file. That text would silently replace changes by others.
+pub(crate) const RESTORED: &str = "private, no-cache";
 
 const STYLE: &str = include_str!("../../templates/style.css");
 const ICON: &str = include_str!("../../templates/icon.svg");
@@ -110,6 +115,7 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
     let to_sign_in = session::address_of_sign_in(&request);
     let memory = memory_of(request.uri().path());
     let mut response = next.run(request).await;
+    let form = response.extensions_mut().remove();
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         response = if error.status() == StatusCode::UNAUTHORIZED {
             Redirect::to(&to_sign_in).into_response()
@@ -123,8 +129,7 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
         response = PageError::new(response.status(), "the address is not valid").into_response();
     }
     if let Some(error) = response.extensions_mut().remove::<PageError>() {
-        let typed = response.extensions_mut().remove::<Typed>();
-        response = error.page(memory, typed.and_then(|Typed(text)| text));
+        response = error.page(memory, form);
     }
     if response.status().is_redirection() {
         return response; // proxies refuse long headers
@@ -140,25 +145,6 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
     add(REFERRER_POLICY, "same-origin");
     add(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
     add(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
-    response
-}
-
-/// The text of a form that was refused, for the page of the error.
-#[derive(Clone)]
-struct Typed(Option<String>);
-
-/// Keeps the text of a form in case of an error. Admission has read the body.
-pub(crate) async fn keep_typed(request: Request, next: Next) -> Response {
-    if request.method() != Method::POST {
-        return next.run(request).await;
-    }
-    let (parts, body) = request.into_parts();
-    let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
-    let mut response = next.run(Request::from_parts(parts, Body::from(body.clone()))).await;
-    if response.status().is_client_error() || response.status().is_server_error() {
-        let text = form_urlencoded::parse(&body).find(|(name, _)| name == "text").map(|(_, text)| text.into_owned());
-        response.extensions_mut().insert(Typed(text));
-    }
     response
 }
 
@@ -200,53 +186,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let visitor = parts.extensions.get::<Self>().cloned();
         std::future::ready(visitor.ok_or_else(ApiError::authentication)).await
-    }
-}
-
-/// The fields of a form of this session.
-pub(super) struct Posted(HashMap<String, String>);
-
-impl Posted {
-    fn take(&mut self, name: &str) -> String {
-        self.0.remove(name).unwrap_or_default()
-    }
-
-    /// The values at the ends of the names of ticked boxes.
-    fn ticked<T: FromStr>(&self, prefix: &str) -> Vec<T> {
-        self.0.keys().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect()
-    }
-}
-
-/// The fields of a form of another session, which has no effect. A new form can have them.
-pub(super) struct Outdated(HashMap<String, String>);
-
-/// The message of a new form with these fields.
-const OUTDATED: &str = "You signed in again after you opened this form, so it is not saved yet. Check it, and save it.";
-
-impl Outdated {
-    /// The fields, for a new form.
-    fn fields(self) -> Posted {
-        Posted(self.0)
-    }
-}
-
-impl IntoResponse for Outdated {
-    fn into_response(self) -> Response {
-        ApiError::invalid("the form is too old: go back, reload the page, and try again").into_response()
-    }
-}
-
-impl<S: Send + Sync> FromRequest<S> for Posted {
-    type Rejection = Outdated;
-
-    async fn from_request(request: Request, state: &S) -> Result<Self, Outdated> {
-        let form = request.extensions().get::<Visitor>().map(|visitor| Arc::clone(&visitor.form));
-        let posted = Form::<HashMap<String, String>>::from_request(request, state).await;
-        let fields = posted.map(|Form(fields)| fields).unwrap_or_default();
-        match form {
-            Some(form) if fields.get("form").is_some_and(|given| **given == *form) => Ok(Self(fields)),
-            _ => Err(Outdated(fields)),
-        }
     }
 }
 
@@ -465,12 +404,12 @@ pub(super) struct PageError {
 
 #[derive(Template)]
 #[template(path = "error.html")]
-struct ErrorTemplate {
+struct ErrorTemplate<'a> {
     message: String,
     /// The page and the name of the memory.
     memory: Option<(String, String)>,
-    /// The text of the form that was refused.
-    typed: Option<String>,
+    /// The form that was refused.
+    form: Option<&'a RefusedForm>,
 }
 
 impl PageError {
@@ -478,9 +417,13 @@ impl PageError {
         Self { status, message: message.into() }
     }
 
-    fn page(self, memory: Option<(String, String)>, typed: Option<String>) -> Response {
-        let html = ErrorTemplate { message: text::sentence(&self.message), memory, typed }.render().unwrap_or_default();
-        (self.status, Html(html)).into_response()
+    fn page(self, memory: Option<(String, String)>, form: Option<RefusedForm>) -> Response {
+        let template = ErrorTemplate { message: text::sentence(&self.message), memory, form: form.as_ref() };
+        let response = (self.status, Html(template.render().unwrap_or_default())).into_response();
+        match form {
+            Some(form) => form.hold(response),
+            None => response,
+        }
     }
 }
 

@@ -8,20 +8,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use askama::Template;
-use axum::body::{Body, Bytes};
+use axum::body::Bytes;
 use axum::extract::{Query, Request, State};
 use axum::http::header::{COOKIE, SET_COOKIE};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
-use axum::middleware::Next;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
 
-use super::{App, Page, Posted, Visitor, encode, memory_of, render};
-use crate::admission;
+use super::forms::{MAX_KEPT, hold, keep, typed};
+use super::{App, Page, Posted, encode, memory_of, render};
+use crate::admission::Arriving;
 use crate::error::ApiError;
 use crate::followed::on_changes;
 use crate::options::Listen;
@@ -37,19 +37,14 @@ const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
 const MAX_SESSIONS: usize = 10_000;
 const MAX_SESSIONS_OF_TOKEN: usize = 100;
 
-/// The forms that are kept while their senders sign in again, at the same time, with their size and time. Anybody can
-/// send them.
-const MAX_KEPT: usize = 4;
-const MAX_BYTES_KEPT: usize = 4 * 1024 * 1024;
-const KEPT_TIME: Duration = Duration::from_secs(30);
-
 /// The longest address in a redirection. Proxies refuse long headers.
 const MAX_NEXT: usize = 1_500;
 
 /// Sessions, by the hashes of their ids.
 type Known = HashMap<String, Session>;
 
-/// People who signed in. A file keeps them over a restart, and shares them with other servers that have the same tokens.
+/// People who signed in. A file keeps them over a restart, and shares them with other servers that have the same
+/// tokens.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     /// All that this process knows.
@@ -58,7 +53,7 @@ pub(crate) struct Sessions {
     /// The name of the cookie, which all ports of a host get.
     name: String,
     /// The places of forms that are kept.
-    kept: Semaphore,
+    pub(super) kept: Arc<Semaphore>,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -81,7 +76,7 @@ impl Sessions {
             Listen::Unix(_) => String::new(),
         };
         let (file, name) = (beside(tokens, ".sessions"), format!("{NAME}{port}"));
-        Self { known: Mutex::new(read(&file)), file, name, kept: Semaphore::new(MAX_KEPT) }
+        Self { known: Mutex::new(read(&file)), file, name, kept: Arc::new(Semaphore::new(MAX_KEPT)) }
     }
 
     async fn start(self: &Arc<Self>, token: String) -> Result<String, ApiError> {
@@ -106,31 +101,28 @@ impl Sessions {
 
     async fn keep(self: &Arc<Self>) {
         let sessions = Arc::clone(self);
-        if let Err(error) = spawn_blocking(move || sessions.synchronize()).await {
-            tracing::error!(%error, "cannot keep the sessions over a restart");
-        }
+        report(
+            spawn_blocking(move || sessions.synchronize()).await.unwrap_or_else(|error| Err(io::Error::other(error))),
+        );
     }
 
     /// Learns what other servers write to the file.
     pub(crate) async fn follow(self: Arc<Self>) {
-        on_changes(vec![self.file.clone()], move || self.synchronize()).await;
+        on_changes(vec![self.file.clone()], move || self.synchronize(), report).await;
     }
 
     /// Merges what this process and the file know, here and in the file. This blocks.
-    fn synchronize(&self) {
+    fn synchronize(&self) -> io::Result<()> {
         if self.merge(read(&self.file)) {
-            return;
+            return Ok(());
         }
-        let written = replace(&self.file, || {
+        replace(&self.file, || {
             self.merge(read(&self.file));
             Ok(serde_json::to_vec(&*self.lock())?)
-        });
-        if let Err(error) = written {
-            tracing::error!(%error, "cannot keep the sessions over a restart");
-        }
+        })
     }
 
-    /// Adds what a file knows. Returns whether it knows all that this process does.
+    /// Adds what a file knows. Returns whether the file is up to date.
     fn merge(&self, found: Known) -> bool {
         let mut known = self.lock();
         for (key, session) in &found {
@@ -143,6 +135,12 @@ impl Sessions {
 
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn report(written: io::Result<()>) {
+    if let Err(error) = written {
+        tracing::error!(%error, "cannot keep the sessions over a restart");
     }
 }
 
@@ -249,50 +247,36 @@ pub(super) fn address_of_sign_in(request: &Request) -> String {
     if asked == "/" { "/sign-in".to_owned() } else { format!("/sign-in?next={next}{ended}") }
 }
 
-/// Keeps the text of a form whose session has ended, and signs its author in again with the same form.
-pub(crate) async fn sign_in_again(State(service): App, mut request: Request, next: Next) -> Response {
-    let is_late = request.method() == Method::POST && Visitor::of(&service, request.headers()).is_none();
-    let place = if is_late { service.sessions.kept.try_acquire().ok() } else { None };
-    if place.is_none() {
-        return next.run(request).await;
+/// Keeps a form whose session has ended, and signs its author in again with it. Returns the header that sets the
+/// cookie of the new session, or the response.
+pub(super) async fn sign_in_again(
+    service: &Service,
+    parts: &mut Parts,
+    body: &mut Arriving,
+) -> Result<HeaderValue, Response> {
+    let ended = ApiError::authentication();
+    let place = keep(service, body, &ended).await;
+    let mut fields = if place.is_some() { typed(&body.content) } else { Vec::new() };
+    if fields.is_empty() {
+        return Err(ended.into_response());
     }
-    if let Err(error) = service.hosts.check(&request) {
-        return error.into_response();
-    }
-    let path = request.uri().path().to_owned();
-    let reading = admission::read(std::mem::take(request.body_mut()), MAX_BYTES_KEPT, |_| Ok(()));
-    let body = match timeout(KEPT_TIME, reading).await {
-        Ok(Ok(body)) => body,
-        Ok(Err(error)) => return error.into_response(),
-        Err(_) => return ApiError::too_slow().into_response(),
-    };
-    let mut fields: Vec<(String, String)> = form_urlencoded::parse(&body).into_owned().collect();
     fields.retain(|(name, _)| name != "form");
-    if !fields.iter().any(|(name, _)| ["text", "directory", "actor"].contains(&name.as_str())) {
-        return ApiError::authentication().into_response();
-    }
     let token = fields.iter().position(|(name, _)| name == "token").map(|at| fields.swap_remove(at).1);
     let problem = match token.as_deref().map(|token| service.tokens.caller(token.trim())) {
-        Some(Some((_, id))) => {
-            *request.body_mut() = Body::from(body);
-            return run_as(&service, id, request, next).await.unwrap_or_else(IntoResponse::into_response);
-        }
+        Some(Some((_, id))) => return run_as(service, id, parts).await.map_err(IntoResponse::into_response),
         Some(None) => INVALID,
         None => "You were signed out before this was saved. Sign in to go back to it.",
     };
-    SignIn { problem, to: path, fields }.refused()
+    Err(hold(SignIn { problem, to: parts.uri.path().to_owned(), fields }.refused(), place))
 }
 
-/// Responds to a request in a new session.
-async fn run_as(service: &Service, token: String, mut request: Request, next: Next) -> Result<Response, ApiError> {
+/// Gives a request a new session. Returns the header that sets its cookie.
+async fn run_as(service: &Service, token: String, parts: &mut Parts) -> Result<HeaderValue, ApiError> {
     let session = service.sessions.start(token).await?;
     let header = |text: String| HeaderValue::try_from(text).map_err(ApiError::internal);
-    let set = header(set_cookie(service, request.headers(), &session, LIFETIME.as_secs()))?;
-    let own = header(format!("{}={session}", cookie_name(service, request.headers())))?;
-    request.headers_mut().insert(COOKIE, own);
-    let mut response = next.run(request).await;
-    response.headers_mut().append(SET_COOKIE, set);
-    Ok(response)
+    let own = header(format!("{}={session}", cookie_name(service, &parts.headers)))?;
+    parts.headers.insert(COOKIE, own);
+    header(set_cookie(service, &parts.headers, &session, LIFETIME.as_secs()))
 }
 
 /// A page of this server that needs a session.
@@ -310,7 +294,7 @@ pub(super) struct Asked {
 
 pub(super) async fn form(Query(asked): Query<Asked>) -> Page {
     let problem = match asked.ended.as_deref() {
-        Some("unsaved") => "You were signed out before this was saved. Sign in, and enter it again.",
+        Some("unsaved") => "You were signed out before this was saved. Sign in, and go back to the form.",
         Some(_) => "You were signed out. Sign in again.",
         None => "",
     };
@@ -337,8 +321,9 @@ pub(super) async fn sign_out(State(service): App, headers: HeaderMap, _: Posted)
     if let Some(id) = cookie(&service, &headers) {
         service.sessions.end(id).await;
     }
-    let cookie = set_cookie(&service, &headers, "", 0);
-    ([(SET_COOKIE, cookie)], Redirect::to("/sign-in")).into_response()
+    // The browser keeps pages with forms.
+    let clear = (HeaderName::from_static("clear-site-data"), "\"cache\"".to_owned());
+    ([(SET_COOKIE, set_cookie(&service, &headers, "", 0)), clear], Redirect::to("/sign-in")).into_response()
 }
 
 #[cfg(test)]
