@@ -20,15 +20,17 @@ use hyper_util::service::TowerToHyperService;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::connections::{Connection, Connections, Read};
-use crate::error::ApiError;
-use crate::listener::{BoxedStream, Listener, Peer, encrypt};
-use crate::metrics::Metrics;
+use crate::fronts::{api, monitors, page, tool};
+use crate::http::connections::{Connection, Connections, Read};
+use crate::http::error::ApiError;
+use crate::http::listener::{BoxedStream, Listener, Peer, encrypt};
+use crate::http::metrics::Metrics;
+use crate::http::remainder::Remainder;
+use crate::http::tls::{self, Certificate};
+use crate::http::{admission, metrics};
+use crate::memories::upkeep;
 use crate::options::{Listen, ServerOptions};
-use crate::remainder::Remainder;
 use crate::service::Service;
-use crate::tls::{self, Certificate};
-use crate::{admission, api, health, metrics, page, tool, upkeep};
 
 /// The delay after a failed `accept`, for example without free file descriptors.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
@@ -204,7 +206,7 @@ pub(crate) type Routes = Vec<(&'static str, MethodRouter<Arc<Service>>)>;
 fn routes() -> Routes {
     let tool = ("/v1/memory_stores/{id}/tool", post(tool::call));
     let api = api::routes().into_iter().map(|(path, methods)| (path, methods.layer(from_fn(api::check_betas))));
-    health::routes().into_iter().chain([tool]).chain(api).collect()
+    monitors::routes().into_iter().chain([tool]).chain(api).collect()
 }
 
 /// The paths of the page, which have their own sign-in and errors.
@@ -223,7 +225,7 @@ fn with(routes: Routes) -> Router<Arc<Service>> {
 pub(crate) fn router(service: &Arc<Service>) -> Router {
     let admitted = with(routes());
     #[cfg(feature = "mcp")]
-    let admitted = admitted.merge(crate::mcp::routes(&service.mcp));
+    let admitted = admitted.merge(crate::fronts::mcp::routes(&service.mcp));
     let admitted = admitted
         .method_not_allowed_fallback(async || ApiError::method())
         .fallback(async || ApiError::not_found("there is no such path"))
@@ -258,8 +260,8 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::access::tokens::{TokenEntry, TokenFile};
     use crate::access::{Grant, Right};
-    use crate::tokens::{TokenEntry, TokenFile};
 
     /// A service without memories, and an admin token.
     fn service(directory: &tempfile::TempDir) -> (Arc<Service>, String) {
@@ -275,7 +277,7 @@ mod tests {
     async fn the_document_has_all_routes_and_their_methods() {
         let directory = tempfile::tempdir().unwrap();
         let (service, token) = service(&directory);
-        let document: Value = serde_json::from_str(health::OPENAPI).unwrap();
+        let document: Value = serde_json::from_str(monitors::OPENAPI).unwrap();
         let mut documented: BTreeMap<_, _> = document["paths"].as_object().unwrap().iter().collect();
         let mut paths: Vec<_> = routes().into_iter().map(|(path, _)| path).chain(["/healthz"]).collect();
         if cfg!(feature = "mcp") {

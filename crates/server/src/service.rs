@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::access::Caller;
-use crate::connections::{Activity, Busy};
-use crate::error::ApiError;
-use crate::hosts::Hosts;
+use crate::access::tokens::Tokens;
+use crate::fronts::page::Sessions;
+use crate::http::connections::{Activity, Busy};
+use crate::http::error::ApiError;
+use crate::http::hosts::Hosts;
+use crate::http::metrics::Metrics;
+use crate::http::offload::PROCESSORS;
+use crate::http::proxies::Proxies;
 use crate::memories::Memories;
-use crate::metrics::Metrics;
-use crate::offload::PROCESSORS;
 use crate::options::{Listen, ServerLimits, ServerOptions};
-use crate::page::Sessions;
-use crate::proxies::Proxies;
-use crate::tokens::Tokens;
 
 /// The bytes of the bodies and responses of all requests together, and of one tenant.
 const MAX_BYTES: usize = 128 * 1024 * 1024;
@@ -44,7 +44,7 @@ pub(crate) struct Service {
     /// The people who signed in on the page.
     pub(crate) sessions: Arc<Sessions>,
     #[cfg(feature = "mcp")]
-    pub(crate) mcp: crate::mcp::Mcp,
+    pub(crate) mcp: crate::fronts::mcp::Mcp,
     /// Requests, also while their bodies arrive.
     begun: Arc<Limit>,
     /// Requests whose body has arrived. A slow body keeps no other request out.
@@ -69,7 +69,7 @@ impl Service {
             token_file: options.tokens.clone(),
             sessions: Arc::new(Sessions::load(&options.tokens, address)),
             #[cfg(feature = "mcp")]
-            mcp: crate::mcp::Mcp::new(&options.memory).separate_tools(options.separate_tools),
+            mcp: crate::fronts::mcp::Mcp::new(&options.memory).separate_tools(options.separate_tools),
             begun: Limit::new(usize::MAX, limits.requests_of_token),
             running: Limit::new(limits.requests, usize::MAX),
             bytes: Limit::new(MAX_BYTES, MAX_BYTES_OF_TENANT),
