@@ -10,20 +10,20 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse as _, Response};
 use memory_tool::Memory;
 use memory_tool::api::{Content, ContentBlock, ImageSource, RejectedToolUse, ToolResult, ToolUse};
-use memory_tool::command::{CommandName, Reply};
-use memory_tool::store::MemoryName;
+use memory_tool::command::CommandName;
 use serde::Serialize;
 use serde_json::Value;
 use tracing::{Instrument as _, Span};
 
 use crate::access::{Caller, Right};
-use crate::fronts::api::{exists, refuse_archived};
 use crate::http::error::{ApiError, log_failure};
+use crate::http::gate::Running;
 use crate::http::json::refuse_many_values;
 use crate::http::offload::offload;
 use crate::http::path::Path;
-use crate::memories::OpenMemory;
-use crate::service::{Running, Service};
+use crate::memories::failure::outcome_name;
+use crate::memories::visit::{Door, Purpose};
+use crate::service::Service;
 
 /// The calls that one request runs, and the bytes of its results. The Messages API accepts requests of up to 32 MB.
 const MAX_CALLS: usize = 100;
@@ -37,12 +37,11 @@ pub(crate) async fn call(
     Extension(running): Extension<Arc<Running>>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(&id))?;
-    let open = open(&service, &caller, &name).await?;
+    let door = Door::find(&service.memories, &caller, &id, Right::Tool).await?;
     let called = Called::parse(&body)?;
     drop(body); // it can be large
-    let (command, processors) = (called.command(), Arc::clone(&open.processors));
-    let answering = answer(open, caller, running, command, called);
+    let (command, processors) = (called.command(), Arc::clone(&door.open.processors));
+    let answering = answer(door, running, command, called);
     let results = match command {
         Some(CommandName::View) => offload(processors, answering).await?,
         // A client that goes away must not leave the later calls of its turn undone.
@@ -93,15 +92,14 @@ struct Results {
 
 /// The results of all calls in JSON.
 async fn answer(
-    open: Arc<OpenMemory>,
-    caller: Caller,
+    door: Door,
     running: Arc<Running>,
     command: Option<CommandName>,
     called: Called,
 ) -> Result<Vec<u8>, ApiError> {
-    let _turn = open.enter(command).await;
-    admit(&open, caller.creates(), command).await?;
-    let mut turn = Turn { memory: open.by(&caller), running, results: Vec::new(), bytes: 0, outcomes: BTreeSet::new() };
+    let visit = door.enter(Purpose::Run(command)).await?;
+    let mut turn =
+        Turn { memory: visit.memory.clone(), running, results: Vec::new(), bytes: 0, outcomes: BTreeSet::new() };
     match called {
         Called::One(call) => turn.run(call).await,
         Called::Response(blocks) => {
@@ -117,21 +115,6 @@ async fn answer(
     Ok(json)
 }
 
-/// Opens a memory for the commands of a caller, or creates it if the caller may.
-pub(crate) async fn open(service: &Service, caller: &Caller, name: &MemoryName) -> Result<Arc<OpenMemory>, ApiError> {
-    caller.check(Right::Tool, Some(name))?;
-    if caller.creates() { service.memories.create(name).await } else { service.memories.open(name).await }
-}
-
-/// Refuses a command of a memory that does not exist, and a change of an archived one, in the turn of the command.
-pub(crate) async fn admit(open: &Arc<OpenMemory>, creates: bool, command: Option<CommandName>) -> Result<(), ApiError> {
-    // Something can remain in the storage of a memory that was deleted.
-    if !creates && !exists(open).await? {
-        return Err(ApiError::no_such_memory(open.name.as_str()));
-    }
-    refuse_archived(open, command).await
-}
-
 /// The calls of one request, and their results. A client can call for gigabytes with a few kilobytes.
 struct Turn {
     memory: Memory,
@@ -141,11 +124,6 @@ struct Turn {
     bytes: usize,
     /// The outcomes for the log.
     outcomes: BTreeSet<&'static str>,
-}
-
-/// The outcome of a command for the log.
-pub(crate) fn outcome_name(outcome: &Result<Reply, memory_tool::Error>) -> &'static str {
-    outcome.as_ref().map_or_else(|error| error.kind().name(), |_| "done")
 }
 
 impl Turn {

@@ -24,10 +24,10 @@ use tracing::{Instrument as _, Span};
 use crate::access::Caller;
 use crate::http::connections::{Activity, Connection};
 use crate::http::error::ApiError;
+use crate::http::gate::{Gate, Running};
 use crate::http::listener::Peer;
 use crate::http::metrics::record_request;
 use crate::http::offload::offload;
-use crate::service::{Running, Service};
 
 /// The length of a body in bytes above which handling it takes long, and of the parts of a response.
 const LARGE: usize = 64 * 1024;
@@ -40,10 +40,10 @@ const MAX_BODY_OF_ANYONE: usize = 8 * 1024;
 const BODY_TIME_OF_ANYONE: Duration = Duration::from_secs(5);
 
 /// Gives each request an id, and logs and counts it without contents and tokens.
-pub(crate) async fn identify(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn identify(State(gate): State<Arc<Gate>>, mut request: Request, next: Next) -> Response {
     let peer = request.extensions().get().copied().unwrap_or(Peer(None));
-    let client = service.proxies.client(peer, request.headers()).map(tracing::field::display);
-    service.proxies.restore_host(peer, request.headers_mut());
+    let client = gate.proxies.client(peer, request.headers()).map(tracing::field::display);
+    gate.proxies.restore_host(peer, request.headers_mut());
     let route = request.extensions().get::<MatchedPath>().cloned();
     let mut random = [0; 12];
     let _ = getrandom::fill(&mut random);
@@ -100,18 +100,18 @@ fn shown(path: &str) -> String {
 }
 
 /// Admits requests with a token to this server, and reads their bodies.
-pub(crate) async fn admit(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+pub(crate) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     let (mut parts, mut body) = arriving(request);
     let request_id = request_id(&parts);
     let identify = |headers: &HeaderMap| {
-        let (caller, token) = service.tokens.caller(token(headers)?)?;
+        let (caller, token) = gate.tokens.caller(token(headers)?)?;
         let caller = caller.in_request(&request_id);
         Some(Sender { caller: caller.clone(), who: caller, token })
     };
     let admitting = async {
         refuse_conditions(&parts)?;
-        service.hosts.check(&parts)?;
-        prepare(&service, &mut parts, &mut body, identify).await
+        gate.hosts.check(&parts)?;
+        prepare(&gate, &mut parts, &mut body, identify).await
     };
     match admitting.await {
         Ok(running) => run(Request::from_parts(parts, Body::empty()), body.content.into(), running, next).await,
@@ -120,10 +120,10 @@ pub(crate) async fn admit(State(service): State<Arc<Service>>, request: Request,
 }
 
 /// Admits requests of the open parts of the page. They take no place of other requests, because anybody can send them.
-pub(crate) async fn admit_anyone(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+pub(crate) async fn admit_anyone(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
     let (parts, mut body) = arriving(request);
     let admitting = async {
-        service.hosts.check(&parts)?;
+        gate.hosts.check(&parts)?;
         timeout(BODY_TIME_OF_ANYONE, body.read(MAX_BODY_OF_ANYONE, |_| Ok(())))
             .await
             .map_err(|_| ApiError::too_slow())?
@@ -177,23 +177,23 @@ fn refuse_conditions(parts: &Parts) -> Result<(), ApiError> {
 
 /// Counts a request, reads its body, and adds its sender.
 pub(crate) async fn prepare<T: Clone + Send + Sync + 'static>(
-    service: &Service,
+    gate: &Gate,
     parts: &mut Parts,
     body: &mut Arriving,
     identify: impl Fn(&HeaderMap) -> Option<Sender<T>>,
 ) -> Result<Arc<Running>, ApiError> {
     let sender = identify(&parts.headers).ok_or_else(ApiError::authentication)?;
     Span::current().record("actor", sender.caller.actor().name());
-    let mut begun = service.begin(sender.caller.tenant())?;
+    let mut begun = gate.begin(sender.caller.tenant())?;
     let connection = parts.extensions.remove::<Arc<Connection>>();
     let busy = connection.map(|connection| connection.begin(Activity::Receiving));
-    let limits = &service.limits;
+    let limits = &gate.limits;
     let reading = body.read(limits.body_bytes, |length| begun.count_body(length));
     timeout(limits.body_time, reading).await.map_err(|_| ApiError::too_slow())??;
     // The token may have ended while the body arrived.
     let sender = identify(&parts.headers).ok_or_else(ApiError::authentication)?;
     busy.iter().for_each(|busy| busy.change(Activity::Answering));
-    let running = Arc::new(begun.run(service, &sender.token, busy)?);
+    let running = Arc::new(begun.run(gate, &sender.token, busy)?);
     parts.extensions.insert(sender.who);
     parts.extensions.insert(Arc::clone(&running));
     Ok(running)

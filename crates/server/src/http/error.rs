@@ -5,7 +5,6 @@ use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use memory_tool::store::Problem;
-use memory_tool::{ErrorKind, StoreError};
 use serde_json::{Map, Value, json};
 
 /// An error response, in the form of Anthropic's API. Its text never names a place of the host.
@@ -55,8 +54,8 @@ impl ApiError {
             .with("conflicting_memory_id", memory_id)
     }
 
-    /// 409: the contents changed after the caller read them.
-    pub(crate) fn precondition_failed(message: impl Into<String>) -> Self {
+    /// 409: another change was made after the caller read what it is about.
+    pub(crate) fn conflict(message: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, "memory_precondition_failed_error", message)
     }
 
@@ -159,32 +158,6 @@ impl ApiError {
     }
 }
 
-/// Only the kind of the error is reported, because its text can name a place of the host. The log has its causes.
-impl From<StoreError> for ApiError {
-    fn from(error: StoreError) -> Self {
-        if matches!(error, StoreError::Refused { .. } | StoreError::OverQuota { .. }) {
-            return Self::invalid(error.to_string()); // it names the reason
-        }
-        let reply = Self::from(error.kind());
-        // A batch that no store accepts has no cause, but is a fault of the server.
-        if reply.status == StatusCode::INTERNAL_SERVER_ERROR || std::error::Error::source(&error).is_some() {
-            log_failure(&error);
-        }
-        reply
-    }
-}
-
-/// The error of opening a memory.
-impl From<ErrorKind> for ApiError {
-    fn from(kind: ErrorKind) -> Self {
-        match kind {
-            ErrorKind::NotFound => Self::not_found("it does not exist"),
-            ErrorKind::Busy => Self::busy(),
-            _ => Self::storage(),
-        }
-    }
-}
-
 /// The layer of request ids writes the error again, with the id.
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
@@ -197,48 +170,4 @@ impl IntoResponse for ApiError {
 /// Logs an error with its causes, which no reply contains (`[W5]`).
 pub(crate) fn log_failure(error: &dyn std::error::Error) {
     tracing::error!(error = Problem::of(error).message, "the storage failed");
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Error, ErrorKind, Write};
-    use std::sync::{Arc, Mutex};
-
-    use memory_tool::store::{Batch, StorePath};
-
-    use super::*;
-
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().map_err(|_| Error::from(ErrorKind::Other))?.write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn logged(reply: impl FnOnce() -> ApiError) -> (u16, String) {
-        let lines = Lines::default();
-        let writer = lines.clone();
-        let log = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
-        let status = tracing::subscriber::with_default(log, reply).status().as_u16();
-        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-        (status, text)
-    }
-
-    #[test]
-    fn each_failure_of_the_server_is_logged_with_its_reason() {
-        let records = StorePath::records();
-        let invalid = Batch::new().remove(records.clone()).remove(records.clone()).validate().unwrap_err();
-        let (status, log) = logged(|| StoreError::from(invalid).into());
-        assert!(status == 500 && log.contains("/records"), "{log}");
-        let (status, log) = logged(|| ApiError::internal(Error::other("no entropy")));
-        assert!(status == 500 && log.contains("no entropy"), "{log}");
-        let (status, log) = logged(|| StoreError::NotFound { path: records }.into());
-        assert_eq!((status, log.as_str()), (404, ""));
-    }
 }

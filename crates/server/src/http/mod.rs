@@ -3,6 +3,7 @@
 pub(crate) mod admission;
 pub(crate) mod connections;
 pub(crate) mod error;
+pub(crate) mod gate;
 pub(crate) mod hosts;
 pub(crate) mod json;
 pub(crate) mod listener;

@@ -1,4 +1,4 @@
-//! [`GuardedStore`]: a memory that is changed only while it exists and is not archived.
+//! [`GuardedStore`]: a memory that is changed only while it is the same one, and is not archived.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use memory_tool::store::{Batch, Precondition, ReadOptions, StorePath};
 use memory_tool::{ErrorKind, Node, Store, StoreError};
 
-use crate::memories::record::StoreRecord;
+use super::record::StoreRecord;
 
 /// The name of the policy in refusals.
 const POLICY: &str = "server";
@@ -21,15 +21,22 @@ pub(crate) struct GuardedStore {
     pub(crate) inner: Arc<dyn Store>,
     /// Whether a change may create the memory.
     pub(crate) creates: bool,
+    /// Whether an archived memory allows it.
+    pub(crate) removes: bool,
+    /// The birth of the memory in milliseconds since 1970, if it has a record.
+    pub(crate) created_at: Option<u64>,
 }
 
 impl GuardedStore {
     /// The preconditions of a batch.
     async fn required(&self) -> Result<Vec<(StorePath, Precondition)>, StoreError> {
         let (record, state) = StoreRecord::read(&*self.inner).await?;
-        if record.as_ref().is_some_and(|record| record.archived_at.is_some()) {
+        if !self.removes && record.as_ref().is_some_and(|record| record.archived_at.is_some()) {
             let reason = "The memory is archived, so it is read-only.";
             return Err(StoreError::refused(&StorePath::memories(), POLICY, reason));
+        }
+        if self.created_at.is_some() && record.as_ref().map(|record| record.created_at) != self.created_at {
+            return Err(deleted());
         }
         let mut required = vec![(StoreRecord::path(), state)];
         if !self.creates && record.is_none() {
@@ -44,12 +51,12 @@ impl GuardedStore {
             return Ok(Precondition::Version(head.version));
         }
         let files = self.inner.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing().files;
-        if files.is_empty() {
-            let reason = "The memory does not exist: it was deleted.";
-            return Err(StoreError::refused(&StorePath::memories(), POLICY, reason));
-        }
-        Ok(Precondition::Absent)
+        if files.is_empty() { Err(deleted()) } else { Ok(Precondition::Absent) }
     }
+}
+
+fn deleted() -> StoreError {
+    StoreError::refused(&StorePath::memories(), POLICY, "The memory does not exist: it was deleted.")
 }
 
 fn history_head() -> StorePath {
@@ -146,7 +153,7 @@ mod tests {
                 }
                 let guarded = memory.layered(|inner| {
                     let inner = Arc::new(Overtaken { inner, changes: AtomicUsize::new(0), interruption });
-                    Arc::new(GuardedStore { inner, creates: false })
+                    Arc::new(GuardedStore { inner, creates: false, removes: false, created_at: None })
                 });
                 let refused = guarded.write("/memories/b", "text").await.unwrap_err();
                 assert!(matches!(refused, StoreError::Refused { .. }), "{interruption:?}: {refused:?}");

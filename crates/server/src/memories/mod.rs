@@ -1,26 +1,26 @@
 //! [`Memories`]: the memories of one store.
 
+pub(crate) mod failure;
 mod folded;
 mod guard;
 pub(crate) mod record;
 pub(crate) mod upkeep;
+pub(crate) mod visit;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use memory_tool::command::{CommandName, CommandQueue, TurnGuard};
+use memory_tool::command::CommandQueue;
+use memory_tool::history::VersionCache;
 use memory_tool::store::MemoryName;
 use memory_tool::{Memory, MemoryOptions, OpenOptions, OptionsError, Quota, StoreUrl};
-use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::spawn_blocking;
 
-use crate::access::Caller;
-use crate::fronts::api::ApiState;
-use crate::http::error::{ApiError, log_failure};
+use crate::http::error::ApiError;
 use crate::http::offload::PROCESSORS;
 use crate::options::ServerOptions;
 use folded::has_other_name;
-use guard::GuardedStore;
 
 const MAX_VIEWS: usize = 8;
 
@@ -66,36 +66,13 @@ pub(crate) struct OpenMemory {
     pub(crate) expires: bool,
     /// The order of the commands of all clients. Without it, many clients that change one file would fail each other's
     /// preconditions until some give up.
-    pub(crate) queue: CommandQueue,
+    queue: CommandQueue,
     /// The views that run at the same time. Each can read a large file.
     views: Arc<Semaphore>,
     /// The processors for its commands.
     pub(crate) processors: Arc<Semaphore>,
-    /// The state of the memory for the Memory Stores API.
-    pub(crate) api: ApiState,
-}
-
-impl OpenMemory {
-    /// Waits until earlier commands of all clients have ended, and few views run.
-    pub(crate) async fn enter(&self, command: Option<CommandName>) -> (TurnGuard, Option<OwnedSemaphorePermit>) {
-        let turn = self.queue.enter(command).await;
-        let view = match command {
-            Some(CommandName::View) => Arc::clone(&self.views).acquire_owned().await.ok(),
-            _ => None,
-        };
-        (turn, view)
-    }
-
-    /// The memory for one request: its changes name the caller, and are refused while it is archived or deleted.
-    pub(crate) fn by(&self, caller: &Caller) -> Memory {
-        let creates = caller.creates();
-        self.memory.by(caller.actor().clone()).layered(|inner| Arc::new(GuardedStore { inner, creates }))
-    }
-
-    /// The memory for one request that an archived memory allows too, or that creates it.
-    pub(crate) fn unguarded_by(&self, caller: &Caller) -> Memory {
-        self.memory.by(caller.actor().clone())
-    }
+    /// The versions of all files, for the Memory Stores API.
+    pub(crate) versions: VersionCache,
 }
 
 impl Memories {
@@ -112,7 +89,7 @@ impl Memories {
     pub(crate) async fn names(&self) -> Result<Vec<MemoryName>, ApiError> {
         let found = match self.place.memories(OpenOptions::new()).await {
             Err(error) if error.is_not_found() => Vec::new(),
-            found => found.map_err(|error| failed(&error.into()))?,
+            found => found.map_err(OptionsError::from)?,
         };
         // A store at the place itself is also found, but has no name in it.
         let is_child = |url: &StoreUrl, name: &str| self.place.child(name).as_ref() == Some(url);
@@ -142,7 +119,7 @@ impl Memories {
             options.audit_memory = Some(name.to_string());
             let memory = options.build(place).await.map_err(|error| match &error {
                 OptionsError::Open(open) if open.is_not_found() => ApiError::no_such_memory(name.as_str()),
-                _ => failed(&error),
+                _ => error.into(),
             })?;
             Ok(Arc::new(OpenMemory {
                 name: name.clone(),
@@ -152,7 +129,7 @@ impl Memories {
                 queue: CommandQueue::new(),
                 views: Arc::new(Semaphore::new(MAX_VIEWS)),
                 processors: Arc::new(Semaphore::new(PROCESSORS)),
-                api: ApiState::default(),
+                versions: VersionCache::default(),
             }))
         };
         let opened = cell.get_or_try_init(opening).await.cloned();
@@ -199,15 +176,6 @@ async fn refuse_other_names(place: &StoreUrl, name: &MemoryName) -> Result<(), A
     let path = path.clone();
     let found = spawn_blocking(move || has_other_name(&path)).await.map_err(ApiError::internal)?;
     if found.map_err(ApiError::internal)? { Err(ApiError::no_such_memory(name.as_str())) } else { Ok(()) }
-}
-
-/// Logs the causes, which no response contains.
-fn failed(error: &OptionsError) -> ApiError {
-    log_failure(error);
-    match error {
-        OptionsError::Open(error) => error.kind().into(),
-        _ => ApiError::storage(),
-    }
 }
 
 #[cfg(test)]

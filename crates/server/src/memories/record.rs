@@ -6,6 +6,8 @@ use memory_tool::store::{Precondition, ReadOptions, StorePath};
 use memory_tool::{ErrorKind, Node, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
+use crate::http::error::ApiError;
+
 /// The record of a store of the Memory Stores API.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub(crate) struct StoreRecord {
@@ -25,6 +27,13 @@ impl StoreRecord {
     pub(crate) fn path() -> StorePath {
         let join = |path: StorePath, name: &str| path.join(name).unwrap_or(path);
         ["memory-stores", "store"].into_iter().fold(StorePath::records(), join)
+    }
+
+    /// # Errors
+    /// [`ApiError`] 400 if the memory is archived.
+    pub(crate) fn refuse_archived(&self) -> Result<(), ApiError> {
+        let archived = || Err(ApiError::invalid("the memory store is archived, so it is read-only"));
+        self.archived_at.map_or(Ok(()), |_| archived())
     }
 
     /// Reads the record, and the precondition that it has not changed.

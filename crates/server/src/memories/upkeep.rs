@@ -7,10 +7,9 @@ use std::time::Duration;
 use memory_tool::MemoryOptions;
 use tokio::time::sleep;
 
+use super::Memories;
+use super::visit::{Door, Purpose};
 use crate::http::error::ApiError;
-use crate::memories::OpenMemory;
-use crate::memories::record::StoreRecord;
-use crate::service::Service;
 
 /// The pause after the start, so that a server that is started each day gets to it.
 const FIRST: Duration = Duration::from_secs(60);
@@ -21,42 +20,39 @@ pub(crate) fn has_work(options: &MemoryOptions) -> bool {
 }
 
 /// Removes them every day. Expired files are hidden before, so the time does not matter to clients.
-pub(crate) async fn run(service: Arc<Service>) {
+pub(crate) async fn run(memories: Arc<Memories>) {
     sleep(FIRST).await;
     loop {
-        if let Err(error) = remove_old(&service).await {
+        if let Err(error) = remove_old(&memories).await {
             tracing::error!(%error, "cannot list the memories to remove old data");
         }
         sleep(INTERVAL).await;
     }
 }
 
-async fn remove_old(service: &Service) -> Result<(), ApiError> {
-    for name in service.memories.names().await? {
+async fn remove_old(memories: &Memories) -> Result<(), ApiError> {
+    for name in memories.names().await? {
         // The failure of one memory, which is in the log, does not keep the others from it.
-        let Ok(open) = service.memories.open(&name).await else { continue };
-        remove_expired(&open).await;
-        if let Some(history) = open.memory.history() {
+        let Ok(door) = Door::of_upkeep(memories, &name).await else { continue };
+        remove_expired(&door).await;
+        let memory = &door.open.memory;
+        if let Some(history) = memory.history() {
             log_failure(history.trim().await, "cannot remove old entries of a history");
         }
         // An open memory collects its garbage at its own interval, but most memories are closed most of the time.
-        if service.memories.collects_garbage() {
-            log_failure(open.memory.backend().collect_garbage(INTERVAL).await, "cannot collect garbage");
+        if memories.collects_garbage() {
+            log_failure(memory.backend().collect_garbage(INTERVAL).await, "cannot collect garbage");
         }
     }
     Ok(())
 }
 
 /// An archived memory keeps its files, also if it is archived at this moment.
-async fn remove_expired(open: &OpenMemory) {
-    let swept = match StoreRecord::read(&*open.memory.store()).await {
-        Ok((Some(StoreRecord { archived_at: Some(_), .. }), _)) => return,
-        Ok((_, state)) => open.memory.expire_if(StoreRecord::path(), state).await,
-        Err(error) => Err(error),
-    };
-    match swept {
+async fn remove_expired(door: &Door) {
+    let Ok(visit) = door.enter(Purpose::CHANGE).await else { return };
+    match visit.expire().await {
         Ok(swept) if swept.held > 0 => tracing::error!(
-            memory = open.name.as_str(),
+            memory = visit.name(),
             held = swept.held,
             kept = swept.kept,
             "most files have expired: check the clock of this machine, or the files are removed tomorrow"

@@ -13,14 +13,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::state::{MAX_ATTEMPTS, Opened, archived, is_outdated, memory_id, parse_memory_id};
+use super::state::{MAX_ATTEMPTS, MemoryStore, is_outdated, memory_id, parse_memory_id};
 use super::versions::version_id;
 use super::wire::{
-    Asked, MAX_CONTENT_BYTES, View, api_path, body, format_time, millis, not_a_page, nullable, page_after, parse_path,
+    ApiQuery, MAX_CONTENT_BYTES, View, api_path, body, format_time, millis, not_a_page, nullable, page_after,
+    parse_path,
 };
 use crate::access::{Caller, Right};
 use crate::http::error::ApiError;
 use crate::http::path::Path;
+use crate::memories::visit::Purpose;
 use crate::service::Service;
 
 type Reply = Result<Json<Value>, ApiError>;
@@ -66,7 +68,7 @@ fn check_sha256(given: &str) -> Result<(), ApiError> {
     is_hash.then_some(()).ok_or_else(refused)
 }
 
-impl Opened {
+impl MemoryStore {
     async fn was_deleted(&self, id: &str) -> Result<bool, ApiError> {
         let Some(id) = parse_memory_id(id) else { return Ok(false) };
         let was_deleted = |versions: &Versions| {
@@ -85,7 +87,7 @@ struct Found {
     file: StoredFile,
 }
 
-impl Opened {
+impl MemoryStore {
     /// A memory in a version.
     fn object(&self, file: &TrackedFile, id: VersionId, version: &FileVersion, content: &[u8], view: View) -> Reply {
         let shown = if view == View::Full { Some(text(content)?) } else { None };
@@ -155,9 +157,8 @@ impl Opened {
                 },
             };
             let Some((end, path)) = found else { return Ok(None) };
-            match self.store.read_opts(&path, end.require_in_read()).await {
-                Err(error) if is_outdated(&error) => {}
-                node => return Ok(node?.into_file().map(|file| Found { end, id, path, file })),
+            if let Some(node) = self.read_at(&end, &path).await? {
+                return Ok(node.into_file().map(|file| Found { end, id, path, file }));
             }
         }
         Err(ApiError::busy())
@@ -165,16 +166,12 @@ impl Opened {
 
     /// A memory at this end of the log, or now if others changed the log.
     async fn show_at(&self, end: &LogEnd, id: Id, view: View) -> Result<Option<Value>, ApiError> {
-        if let Some(Some(path)) = self.at(end, |versions| versions.file(id).and_then(|file| file.path.clone())) {
-            match self.store.read_opts(&path, end.require_in_read()).await {
-                Err(error) if is_outdated(&error) => {}
-                node => {
-                    let Some(file) = node?.into_file() else { return Ok(None) };
-                    match self.newest(&Found { end: end.clone(), id, path, file }, view) {
-                        Ok(None) => {}
-                        object => return object,
-                    }
-                }
+        if let Some(Some(path)) = self.at(end, |versions| versions.file(id).and_then(|file| file.path.clone()))
+            && let Some(node) = self.read_at(end, &path).await?
+        {
+            let Some(file) = node.into_file() else { return Ok(None) };
+            if let Some(object) = self.newest(&Found { end: end.clone(), id, path, file }, view)? {
+                return Ok(Some(object));
             }
         }
         Ok(self.show(id, view).await?.and_then(|(_, object)| object.ok()))
@@ -219,20 +216,20 @@ pub(super) async fn create(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Path(id): Path<String>,
-    asked: Asked,
+    query: ApiQuery,
     bytes: Bytes,
 ) -> Reply {
-    let store = Opened::open(&service, &caller, &id, Right::Write).await?;
-    let (view, create) = (asked.view(View::Basic)?, body::<Create>(&bytes)?);
+    let store = MemoryStore::open(&service, &caller, &id, Right::Write, Purpose::CHANGE).await?;
+    let (view, create) = (query.view(View::Basic)?, body::<Create>(&bytes)?);
     let (path, content) = (parse_path(&create.path)?, create.content.unwrap_or_default());
     check_content(&content)?;
     for _ in 0..MAX_ATTEMPTS {
         let end = store.refresh().await?;
         let batch = Batch::new().for_command(CREATE).require(&path, Precondition::Absent);
-        match store.store.apply(batch.write(&path, content.as_str())).await {
+        match store.apply(batch.write(&path, content.as_str())).await {
             Ok(()) => return store.written(&end, &path, content.as_bytes(), view).await,
             Err(StoreError::AlreadyExists { .. } | StoreError::NotADirectory { .. }) => {
-                if asked.is_retry
+                if query.is_retry
                     && let Some(present) = store.id_at(&path).await?
                     && let Some((file, object)) = store.show(present, view).await?
                     && file.content == content.as_bytes()
@@ -253,10 +250,10 @@ pub(super) async fn read(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Path((id, memory)): Path<(String, String)>,
-    asked: Asked,
+    query: ApiQuery,
 ) -> Reply {
-    let store = Opened::open(&service, &caller, &id, Right::Read).await?;
-    let view = asked.view(View::Full)?;
+    let store = MemoryStore::open(&service, &caller, &id, Right::Read, Purpose::Look).await?;
+    let view = query.view(View::Full)?;
     let parsed = parse_memory_id(&memory).ok_or_else(|| no_such_memory(&memory))?;
     let (_, object) = store.show(parsed, view).await?.ok_or_else(|| no_such_memory(&memory))?;
     object.map(Json)
@@ -282,11 +279,11 @@ pub(super) async fn update(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Path((id, memory)): Path<(String, String)>,
-    asked: Asked,
+    query: ApiQuery,
     bytes: Bytes,
 ) -> Reply {
-    let store = Opened::open(&service, &caller, &id, Right::Write).await?;
-    let (view, Update { content, path, precondition }) = (asked.view(View::Basic)?, body(&bytes)?);
+    let store = MemoryStore::open(&service, &caller, &id, Right::Write, Purpose::CHANGE).await?;
+    let (view, Update { content, path, precondition }) = (query.view(View::Basic)?, body(&bytes)?);
     let (content, target) = (content.flatten(), path.flatten().map(|path| parse_path(&path)).transpose()?);
     content.as_deref().map_or(Ok(()), check_content)?;
     let required = precondition.map(|Required::ContentSha256 { content_sha256 }| content_sha256);
@@ -297,14 +294,11 @@ pub(super) async fn update(
         let to = target.clone().unwrap_or_else(|| from.clone());
         let new = content.as_ref().map_or(file.content.as_slice(), |content| content.as_bytes());
         let is_same = (from, file.content.as_slice()) == (&to, new);
-        if required.as_ref().is_some_and(|required| *required != sha256(&file.content)) && !(is_same && asked.is_retry)
+        if required.as_ref().is_some_and(|required| *required != sha256(&file.content)) && !(is_same && query.is_retry)
         {
-            return Err(ApiError::precondition_failed(format!("the content of {} is another", api_path(from))));
+            return Err(ApiError::conflict(format!("the content of {} is another", api_path(from))));
         }
         if is_same {
-            if store.record.archived_at.is_some() {
-                return Err(archived());
-            }
             match store.newest(&found, view)? {
                 Some(object) => return Ok(Json(object)),
                 None => continue,
@@ -320,7 +314,7 @@ pub(super) async fn update(
             (false, false) => batch.require(&to, Precondition::Absent).rename(from, &to),
             (false, true) => batch.require(&to, Precondition::Absent).write(&to, new).remove(from),
         };
-        match store.store.apply(batch).await {
+        match store.apply(batch).await {
             Ok(()) => return store.written(end, &to, new, view).await,
             Err(error) if is_outdated(&error) => {}
             Err(StoreError::VersionMismatch { .. } | StoreError::NotFound { .. }) => {}
@@ -332,38 +326,37 @@ pub(super) async fn update(
             Err(error) => return Err(error.into()),
         }
     }
-    Err(ApiError::precondition_failed("the memory kept changing"))
+    Err(ApiError::conflict("the memory kept changing"))
 }
 
 pub(super) async fn delete(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Path((id, memory)): Path<(String, String)>,
-    asked: Asked,
+    query: ApiQuery,
 ) -> Reply {
-    let store = Opened::open(&service, &caller, &id, Right::Write).await?;
-    let expected = asked.get("expected_content_sha256");
+    let store = MemoryStore::open(&service, &caller, &id, Right::Write, Purpose::Remove).await?;
+    let expected = query.get("expected_content_sha256");
     expected.map_or(Ok(()), check_sha256)?;
     let deleted = || Ok(Json(json!({"id": memory, "type": "memory_deleted"})));
-    let to_remove = store.open.unguarded_by(&caller).store();
     for _ in 0..MAX_ATTEMPTS {
         let found = store.find(&memory).await;
-        if found.is_err() && asked.is_retry && store.was_deleted(&memory).await? {
+        if found.is_err() && query.is_retry && store.was_deleted(&memory).await? {
             return deleted();
         }
         let Found { end, path, file, .. } = found?;
         if expected.is_some_and(|expected| expected != sha256(&file.content)) {
-            return Err(ApiError::precondition_failed(format!("the content of {} is another", api_path(&path))));
+            return Err(ApiError::conflict(format!("the content of {} is another", api_path(&path))));
         }
         let batch = end.require(Batch::new().for_command(DELETE)).require(&path, Precondition::Version(file.version));
-        match to_remove.apply(batch.remove(&path)).await {
+        match store.apply(batch.remove(&path)).await {
             Ok(()) => return deleted(),
             Err(error) if is_outdated(&error) => {}
             Err(StoreError::VersionMismatch { .. } | StoreError::NotFound { .. }) => {}
             Err(error) => return Err(error.into()),
         }
     }
-    Err(ApiError::precondition_failed("the memory kept changing"))
+    Err(ApiError::conflict("the memory kept changing"))
 }
 
 enum Item {
@@ -407,18 +400,18 @@ pub(super) async fn list(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Path(id): Path<String>,
-    asked: Asked,
+    query: ApiQuery,
 ) -> Reply {
-    let store = Opened::open(&service, &caller, &id, Right::Read).await?;
-    let view = asked.view(View::Basic)?;
-    let depth = asked.get("depth").unwrap_or("0");
+    let store = MemoryStore::open(&service, &caller, &id, Right::Read, Purpose::Look).await?;
+    let view = query.view(View::Basic)?;
+    let depth = query.get("depth").unwrap_or("0");
     if !["0", "1"].contains(&depth) {
         return Err(ApiError::invalid(format!("depth: {depth:?} is neither 0 nor 1")));
     }
-    let list = asked.list("memories", &id, &["path_prefix", "depth"]);
-    let (limit, cursor) = (asked.limit(view)?, asked.cursor(&list)?);
+    let list = query.list("memories", &id, &["path_prefix", "depth"]);
+    let (limit, cursor) = (query.limit(view)?, query.cursor(&list)?);
     let cursor = cursor.map(|cursor| serde_json::from_str::<Cursor>(&cursor)).transpose().map_err(|_| not_a_page())?;
-    let directory = match asked.get("path_prefix") {
+    let directory = match query.get("path_prefix") {
         None | Some("/") => StorePath::memories(),
         Some(prefix) => {
             let directory = prefix

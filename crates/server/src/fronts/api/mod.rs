@@ -16,10 +16,7 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 
 use crate::http::error::ApiError;
-use crate::server::Routes;
-
-pub(crate) use state::{ApiState, exists, refuse_archived};
-pub(crate) use stores::forget;
+use crate::service::Routes;
 
 const BETAS: [&str; 2] = ["agent-memory-2026-07-22", "managed-agents-2026-04-01"];
 

@@ -7,21 +7,23 @@ use std::time::SystemTime;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::http::StatusCode;
 use memory_tool::store::MemoryName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::state::{Opened, archived};
-use super::wire::{Asked, View, body, format_time, millis, nullable, page_after, time};
+use super::state::MemoryStore;
+use super::wire::{ApiQuery, View, body, format_time, millis, nullable, page_after, time};
 use crate::access::{Caller, Right};
 use crate::http::error::ApiError;
 use crate::http::path::Path;
 use crate::memories::record::StoreRecord;
+use crate::memories::visit::Purpose;
 use crate::service::Service;
 
 type Reply = Result<Json<Value>, ApiError>;
 
-fn object(store: &Opened) -> Value {
+fn object(store: &MemoryStore) -> Value {
     let StoreRecord { name, description, metadata, created_at, updated_at, archived_at } = &store.record;
     json!({
         "type": "memory_store", "id": store.id(), "name": name, "description": description, "metadata": metadata,
@@ -92,13 +94,13 @@ pub(super) async fn create(State(service): State<Arc<Service>>, caller: Caller, 
     let record = StoreRecord { name, description, metadata, created_at, updated_at: created_at, archived_at: None };
     check(&record)?;
     let id = new_name()?;
-    let mut store = Opened::create(&service, &caller, &id).await?;
+    let mut store = MemoryStore::create(&service, &caller, &id).await?;
     store.change_record("api_create_store", |_| Ok(Some(record.clone()))).await?;
     Ok(Json(object(&store)))
 }
 
 pub(super) async fn read(State(service): State<Arc<Service>>, caller: Caller, Path(id): Path<String>) -> Reply {
-    Ok(Json(object(&Opened::open(&service, &caller, &id, Right::Read).await?)))
+    Ok(Json(object(&MemoryStore::open(&service, &caller, &id, Right::Read, Purpose::Look).await?)))
 }
 
 pub(super) async fn update(
@@ -107,13 +109,11 @@ pub(super) async fn update(
     Path(id): Path<String>,
     bytes: Bytes,
 ) -> Reply {
-    let mut store = Opened::open(&service, &caller, &id, Right::Admin).await?;
+    let mut store = MemoryStore::open(&service, &caller, &id, Right::Admin, Purpose::Remove).await?;
     let Update { name, description, metadata } = body(&bytes)?;
     let (name, description, metadata) = (name.flatten(), description.flatten(), metadata.flatten().unwrap_or_default());
     let change = |record: &StoreRecord| {
-        if record.archived_at.is_some() {
-            return Err(archived());
-        }
+        record.refuse_archived()?;
         let mut changed = record.clone();
         changed.name.clone_from(name.as_ref().unwrap_or(&record.name));
         changed.description.clone_from(description.as_ref().unwrap_or(&record.description));
@@ -132,7 +132,7 @@ pub(super) async fn update(
 }
 
 pub(super) async fn archive(State(service): State<Arc<Service>>, caller: Caller, Path(id): Path<String>) -> Reply {
-    let mut store = Opened::open(&service, &caller, &id, Right::Admin).await?;
+    let mut store = MemoryStore::open(&service, &caller, &id, Right::Admin, Purpose::Remove).await?;
     let change = |record: &StoreRecord| {
         let now = now();
         let archived = StoreRecord { archived_at: Some(now), updated_at: now, ..record.clone() };
@@ -143,31 +143,30 @@ pub(super) async fn archive(State(service): State<Arc<Service>>, caller: Caller,
 }
 
 pub(super) async fn delete(State(service): State<Arc<Service>>, caller: Caller, Path(id): Path<String>) -> Reply {
-    forget(&service, &caller, &id).await?;
+    let store = MemoryStore::open(&service, &caller, &id, Right::Admin, Purpose::Remove).await?;
+    store.visit.memory.forget().await?;
     Ok(Json(json!({"id": id, "type": "memory_store_deleted"})))
 }
 
-/// Deletes a memory with its history.
-pub(crate) async fn forget(service: &Service, caller: &Caller, id: &str) -> Result<(), ApiError> {
-    let store = Opened::open(service, caller, id, Right::Admin).await?;
-    Ok(store.open.unguarded_by(caller).forget().await?)
-}
-
 /// Newest first for the names that this API generates.
-pub(super) async fn list(State(service): State<Arc<Service>>, caller: Caller, asked: Asked) -> Reply {
+pub(super) async fn list(State(service): State<Arc<Service>>, caller: Caller, query: ApiQuery) -> Reply {
     if !caller.has(Right::Read) {
         return Err(ApiError::permission());
     }
-    let (since, until) = (asked.time("created_at[gte]")?, asked.time("created_at[lte]")?);
-    let with_archived = asked.flag("include_archived")?;
-    let list = asked.list("stores", "", &["created_at[gte]", "created_at[lte]", "include_archived"]);
-    let (limit, after) = (asked.limit(View::Basic)?, asked.cursor(&list)?);
+    let (since, until) = (query.time("created_at[gte]")?, query.time("created_at[lte]")?);
+    let with_archived = query.flag("include_archived")?;
+    let list = query.list("stores", "", &["created_at[gte]", "created_at[lte]", "include_archived"]);
+    let (limit, after) = (query.limit(View::Basic)?, query.cursor(&list)?);
     let mut names = service.memories.names().await?;
     names.retain(|name| caller.reaches(name) && after.as_deref().is_none_or(|after| name.as_str() < after));
     let (mut data, mut last, mut next_page) = (Vec::new(), String::new(), None);
     for name in names.into_iter().rev() {
-        let Ok(memory) = service.memories.open(&name).await else { continue };
-        let Some(store) = Opened::new(memory, &caller).await? else { continue };
+        let store = match MemoryStore::open(&service, &caller, name.as_str(), Right::Read, Purpose::Look).await {
+            Ok(store) => store,
+            Err(busy) if busy.status() == StatusCode::SERVICE_UNAVAILABLE => return Err(busy),
+            // It was deleted, or it is damaged, which is in the log.
+            Err(_) => continue,
+        };
         let created = time(store.record.created_at);
         let is_shown = (with_archived || store.record.archived_at.is_none())
             && since.is_none_or(|since| created >= since)

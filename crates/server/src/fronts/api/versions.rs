@@ -11,11 +11,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::memories::{COMMAND_PREFIX, sha256, text};
-use super::state::{Opened, is_outdated, memory_id, parse_memory_id};
-use super::wire::{Asked, View, api_path, format_time, millis, not_a_page, page_after};
+use super::state::{MemoryStore, memory_id, parse_memory_id};
+use super::wire::{ApiQuery, View, api_path, format_time, millis, not_a_page, page_after};
 use crate::access::{Caller, Right};
 use crate::http::error::ApiError;
 use crate::http::path::Path;
+use crate::memories::visit::Purpose;
 use crate::service::Service;
 
 type Reply = Result<Json<Value>, ApiError>;
@@ -76,7 +77,7 @@ impl Found {
     }
 }
 
-impl Opened {
+impl MemoryStore {
     /// The contents of a version. `None` if it is a removal, or if they are not kept.
     async fn content(&self, end: &LogEnd, found: &Found) -> Result<Option<Vec<u8>>, ApiError> {
         let version = &found.version;
@@ -90,10 +91,7 @@ impl Opened {
                 Err(_) => None,
             }
         } else if let Some(path) = &found.present {
-            match self.store.read_opts(path, end.require_in_read()).await {
-                Err(error) if is_outdated(&error) => None,
-                node => node?.into_file().map(|file| file.content),
-            }
+            self.read_at(end, path).await?.and_then(|node| node.into_file()).map(|file| file.content)
         } else {
             None
         };
@@ -143,10 +141,10 @@ pub(super) async fn read(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Path((id, version)): Path<(String, String)>,
-    asked: Asked,
+    query: ApiQuery,
 ) -> Reply {
-    let store = Opened::open(&service, &caller, &id, Right::Read).await?;
-    let view = asked.view(View::Full)?;
+    let store = MemoryStore::open(&service, &caller, &id, Right::Read, Purpose::Look).await?;
+    let view = query.view(View::Full)?;
     let (end, found) = store.find_version(&version).await?;
     Ok(Json(store.version(&end, &found, view, false).await?))
 }
@@ -155,7 +153,7 @@ pub(super) async fn list(
     State(service): State<Arc<Service>>,
     caller: Caller,
     Path(id): Path<String>,
-    asked: Asked,
+    query: ApiQuery,
 ) -> Reply {
     const FILTERS: [&str; 7] = [
         "memory_id",
@@ -166,13 +164,13 @@ pub(super) async fn list(
         "created_at[gte]",
         "created_at[lte]",
     ];
-    let store = Opened::open(&service, &caller, &id, Right::Read).await?;
-    let view = asked.view(View::Basic)?;
-    let list = asked.list("versions", &id, &FILTERS);
-    let (limit, after) = (asked.limit(view)?, asked.cursor(&list)?);
+    let store = MemoryStore::open(&service, &caller, &id, Right::Read, Purpose::Look).await?;
+    let view = query.view(View::Basic)?;
+    let list = query.list("versions", &id, &FILTERS);
+    let (limit, after) = (query.limit(view)?, query.cursor(&list)?);
     let after = after.map(|after| parse_version_id(&after)).map(|after| after.ok_or_else(not_a_page)).transpose()?;
-    let (since, until) = (asked.time("created_at[gte]")?, asked.time("created_at[lte]")?);
-    let operation = match asked.get("operation") {
+    let (since, until) = (query.time("created_at[gte]")?, query.time("created_at[lte]")?);
+    let operation = match query.get("operation") {
         None => None,
         Some("created") => Some(Operation::Created),
         Some("modified") => Some(Operation::Modified),
@@ -180,7 +178,7 @@ pub(super) async fn list(
         Some(other) => return Err(ApiError::invalid(format!("operation: {other:?} is not an operation"))),
     };
     let is_by = |version: &FileVersion| {
-        let by = |name: &str, id: Option<&str>| asked.get(name).is_none_or(|asked| id == Some(asked));
+        let by = |name: &str, id: Option<&str>| query.get(name).is_none_or(|asked| id == Some(asked));
         let (session, key) = match ActorRef::of(version) {
             Some(ActorRef::Session { session_id }) => (Some(session_id), None),
             Some(ActorRef::Api { api_key_id }) => (None, Some(api_key_id)),
@@ -188,7 +186,7 @@ pub(super) async fn list(
         };
         by("session_id", session) && by("api_key_id", key) && by("service_account_id", None)
     };
-    let memory = asked.get("memory_id").map(parse_memory_id);
+    let memory = query.get("memory_id").map(parse_memory_id);
     let (end, mut found) = store
         .now_with_outside(|versions| {
             let newest_first = versions.iter().rev().filter(|(id, version)| {
@@ -220,7 +218,7 @@ pub(super) async fn redact(
     caller: Caller,
     Path((id, version)): Path<(String, String)>,
 ) -> Reply {
-    let store = Opened::open(&service, &caller, &id, Right::Write).await?;
+    let store = MemoryStore::open(&service, &caller, &id, Right::Write, Purpose::Remove).await?;
     let (end, found) = store.find_version(&version).await?;
     if found.redaction.is_some() {
         return Ok(Json(store.version(&end, &found, View::Basic, false).await?));
@@ -245,7 +243,7 @@ pub(super) async fn redact(
         let message = "the current version of a memory cannot be redacted: update or delete the memory first";
         return Err(ApiError::invalid(message));
     }
-    let history = store.open.unguarded_by(&caller).history().ok_or_else(ApiError::storage)?;
+    let history = store.visit.memory.history().ok_or_else(ApiError::storage)?;
     let entry = EntryRef::with_id(number, found.version.entry);
     match history.redact_change((entry, index), &keeping).await {
         Err(HistoryError::OtherEntry { .. } | HistoryError::NoEntry { .. }) => return Err(no_such_version(&version)),

@@ -21,13 +21,13 @@ const MAX_SEGMENTS: usize = 20;
 
 /// The query and the headers of a request.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ApiQuery {
     query: HashMap<String, String>,
     /// Whether the client sent the same request before.
     pub(super) is_retry: bool,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Asked {
+impl<S: Send + Sync> FromRequestParts<S> for ApiQuery {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
@@ -44,7 +44,7 @@ pub(super) enum View {
     Full,
 }
 
-impl Asked {
+impl ApiQuery {
     pub(super) fn get(&self, name: &str) -> Option<&str> {
         self.query.get(name).map(String::as_str)
     }

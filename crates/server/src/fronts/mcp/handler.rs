@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use axum::http::request::Parts;
 use memory_tool::command::CommandName;
-use memory_tool::{Memory, MemoryTool as _};
+use memory_tool::{Memory, MemoryTool as _, Watch};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
     GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
@@ -24,9 +24,10 @@ use crate::fronts::mcp::order::Place;
 use crate::fronts::mcp::search::{self, SearchFailure};
 use crate::fronts::mcp::tools::Tools;
 use crate::fronts::mcp::{prompts, resources, tools};
-use crate::fronts::tool;
+use crate::http::error::ApiError;
 use crate::http::offload::{PROCESSORS, offload};
-use crate::memories::OpenMemory;
+use crate::memories::failure::outcome_name;
+use crate::memories::visit::{Door, Purpose, Visit};
 
 /// The name of the server for its clients.
 const NAME: &str = "memory-tool";
@@ -49,21 +50,40 @@ const METHODS: [&str; 11] = [
 /// The maximum number of unfinished requests `subscriptions/listen` of a client.
 const MAX_LISTENERS: usize = 64;
 
-/// The memory of a request, as its caller uses it.
+/// The memory of a request.
 #[derive(Clone, Debug)]
-pub(super) struct Target {
-    pub(super) memory: Memory,
-    /// The memory of a server with several clients.
-    pub(super) open: Option<Arc<OpenMemory>>,
-    /// Whether its first command creates it.
-    pub(super) creates: bool,
+pub(super) enum Target {
+    /// The memory of a single client.
+    Own(Memory),
+    /// A memory of a server with several clients.
+    Shared(Door),
 }
 
 impl Target {
     /// The processors for commands. A single client has its own.
     fn processors(&self) -> Arc<Semaphore> {
-        let own = || Arc::new(Semaphore::new(PROCESSORS));
-        self.open.as_ref().map_or_else(own, |open| Arc::clone(&open.processors))
+        match self {
+            Self::Own(_) => Arc::new(Semaphore::new(PROCESSORS)),
+            Self::Shared(door) => Arc::clone(&door.open.processors),
+        }
+    }
+
+    async fn watch(&self) -> Watch {
+        match self {
+            Self::Own(memory) => memory.watch().await,
+            Self::Shared(door) => door.open.memory.watch().await,
+        }
+    }
+
+    /// The memory for a command, and what the next commands wait for.
+    async fn enter(&self, command: Option<CommandName>) -> Result<(Memory, Option<Visit>), ApiError> {
+        match self {
+            Self::Own(memory) => Ok((memory.clone(), None)),
+            Self::Shared(door) => {
+                let visit = door.enter(Purpose::Run(command)).await?;
+                Ok((visit.memory.clone(), Some(visit)))
+            }
+        }
     }
 }
 
@@ -108,7 +128,7 @@ impl Handler {
         let Some((peer, target)) = self.session.get() else { return };
         let forward = async || {
             let (subscriptions, begin) = (self.subscriptions.clone(), Arc::clone(&self.is_initialized));
-            changes::forward(target.memory.watch().await, peer.clone(), subscriptions, begin)
+            changes::forward(target.watch().await, peer.clone(), subscriptions, begin)
         };
         self.forwarding.get_or_init(forward).await;
     }
@@ -120,9 +140,13 @@ impl Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let (target, command) = (self.target(&context)?, tools::command(&request));
-        let _turn = turn(&context, &target, command).await?;
-        if request.name == search::NAME {
-            let store = target.memory.store();
+        let input = if request.name == search::NAME { None } else { Some(self.tools.input(request.clone())?) };
+        let (memory, _turn) = match turn(&context, &target, command).await? {
+            Ok(entered) => entered,
+            Err(refused) => return Ok(tools::refused(&refused).into()),
+        };
+        let Some(input) = input else {
+            let store = memory.store();
             let searching = offload(target.processors(), search::call(&*store, request.arguments.unwrap_or_default()));
             let outcome = tokio::select! {
                 biased;
@@ -133,19 +157,13 @@ impl Handler {
                 self.report(error);
             }
             return Ok(tools::search_result(outcome).into());
-        }
-        let input = self.tools.input(request)?;
-        if let Some(open) = &target.open
-            && let Err(error) = tool::admit(open, target.creates, command).await
-        {
-            return Ok(tools::refused(&error).into());
-        }
-        let calling = async { target.memory.tool().call(input).await };
+        };
+        let calling = async { memory.tool().call(input).await };
         let outcome = match command {
             Some(CommandName::View) => offload(target.processors(), calling).await,
             _ => calling.await,
         };
-        Span::current().record("outcome", tool::outcome_name(&outcome));
+        Span::current().record("outcome", outcome_name(&outcome));
         if let Err(error) = &outcome {
             self.report(error);
         }
@@ -166,18 +184,17 @@ async fn turn(
     context: &RequestContext<RoleServer>,
     target: &Target,
     command: Option<CommandName>,
-) -> Result<impl Sized + use<>, ErrorData> {
+) -> Result<Result<(Memory, impl Sized + use<>), ApiError>, ErrorData> {
     let waiting = async {
         let of_client = Place::take(&context.extensions);
         let of_client = if let Some(turn) = of_client { Some(turn.await) } else { None };
-        let of_memory = if let Some(open) = &target.open { Some(open.enter(command).await) } else { None };
-        (of_client, of_memory)
+        target.enter(command).await.map(|(memory, visit)| (memory, (of_client, visit)))
     };
     tokio::select! {
         biased;
         // The client gets no response to a request that it cancelled.
         () = context.ct.cancelled() => Err(cancelled()),
-        guards = waiting => Ok(guards),
+        entered = waiting => Ok(entered),
     }
 }
 
@@ -185,6 +202,11 @@ async fn turn(
 fn span(context: &RequestContext<RoleServer>) -> Span {
     let of_http = || context.extensions.get::<Parts>()?.extensions.get::<Span>().cloned();
     of_http().unwrap_or_else(Span::none)
+}
+
+/// The refusal of a visit.
+fn refusal(error: &ApiError) -> ErrorData {
+    ErrorData::internal_error(format!("Error: {error}"), None)
 }
 
 fn cancelled() -> ErrorData {
@@ -247,11 +269,12 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
         let target = self.target(&context)?;
-        let _turn = turn(&context, &target, Some(CommandName::View)).await?;
+        let (memory, _turn) =
+            turn(&context, &target, Some(CommandName::View)).await?.map_err(|error| refusal(&error))?;
         self.watch().await;
         let cursor = request.and_then(|request| request.cursor);
         let (listed, next) =
-            offload(target.processors(), resources::list(&target, cursor.as_deref(), self.tools.report)).await?;
+            offload(target.processors(), resources::list(&memory, cursor.as_deref(), self.tools.report)).await?;
         let mut result = ListResourcesResult::with_all_items(listed);
         result.next_cursor = next;
         Ok(result)
@@ -271,8 +294,9 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<ReadResourceResponse, ErrorData> {
         let target = self.target(&context)?;
-        let _turn = turn(&context, &target, Some(CommandName::View)).await?;
-        let reading = offload(target.processors(), resources::read(&target, &request.uri, self.tools.report));
+        let (memory, _turn) =
+            turn(&context, &target, Some(CommandName::View)).await?.map_err(|error| refusal(&error))?;
+        let reading = offload(target.processors(), resources::read(&memory, &request.uri, self.tools.report));
         let contents = reading.instrument(span(&context)).await?;
         Ok(ReadResourceResult::new(vec![contents]).into())
     }
@@ -304,7 +328,7 @@ impl ServerHandler for Handler {
         let too_many = |_| ErrorData::invalid_request(format!("Too many requests; the limit is {MAX_LISTENERS}"), None);
         let _permit = self.listeners.try_acquire().map_err(too_many)?;
         let target = self.target(context.request_context())?;
-        changes::listen(target.memory.watch().await, &context).await;
+        changes::listen(target.watch().await, &context).await;
         Ok(())
     }
 

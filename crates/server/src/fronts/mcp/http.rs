@@ -27,10 +27,11 @@ use crate::fronts::mcp::message::{self, escape_line_separators};
 use crate::fronts::mcp::order::{self, Sender, Strangers};
 use crate::fronts::mcp::sessions::Sessions;
 use crate::fronts::mcp::tools::Tools;
-use crate::fronts::tool;
 use crate::http::error::ApiError;
+use crate::http::gate::Running;
 use crate::http::listener::Peer;
-use crate::service::{Running, Service};
+use crate::memories::visit::Door;
+use crate::service::Service;
 
 const SESSION_ID: &str = "mcp-session-id";
 
@@ -100,17 +101,14 @@ async fn handle(
             Ok(ClientJsonRpcMessage::Request(request)) => {
                 is_stream = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
                 is_read = order::command(&request.request) == Some(Some(CommandName::View));
-                let open = tool::open(&service, &caller, name).await?;
-                parts.extensions.insert(Target {
-                    memory: open.by(&caller),
-                    open: Some(open),
-                    creates: caller.creates(),
-                });
+                let door = Door::find(&service.memories, &caller, name.as_str(), Right::Tool).await?;
+                parts.extensions.insert(Target::Shared(door));
                 let order = match session {
                     Some(order) => order,
                     None => {
                         let peer = parts.extensions.get().copied().unwrap_or(Peer(None));
-                        let sender = Sender::of(&token, service.proxies.client(peer, &parts.headers), &request.request);
+                        let sender =
+                            Sender::of(&token, service.gate.proxies.client(peer, &parts.headers), &request.request);
                         // A proxy sends requests of several clients on one connection.
                         let connection = running.connection().filter(|_| !came_by_proxy(&parts.headers));
                         endpoint.strangers.order(&sender, connection, &request.id).await
@@ -127,7 +125,7 @@ async fn handle(
         }
     }
     if is_stream {
-        running.become_stream(&service)?;
+        running.become_stream(&service.gate)?;
     }
     let is_delete = parts.method == Method::DELETE;
     let mut reply = endpoint.service.handle(Request::from_parts(parts, Full::new(body))).await;
@@ -152,7 +150,7 @@ async fn handle(
     let name = name.clone();
     let allows =
         move |caller: &Caller| caller.only_memory() == Some(&name) && caller.check(Right::Tool, Some(&name)).is_ok();
-    let end = async move { service.stream_ended(&token, allows).await };
+    let end = async move { service.gate.stream_ended(&token, allows).await };
     Ok(reply.map(|body| Body::from_stream(body.into_data_stream().take_until(end))))
 }
 

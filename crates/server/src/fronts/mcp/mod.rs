@@ -97,7 +97,7 @@ impl Mcp {
         output: impl AsyncWrite,
         end: impl Future<Output = ()>,
     ) -> Result<(), McpError> {
-        let target = Target { memory: memory.clone(), open: None, creates: false };
+        let target = Target::Own(memory.clone());
         let handler = Handler::new(Arc::new(Tools::new(self)), Some(target));
         stdio::serve(handler, input, output, end).await
     }

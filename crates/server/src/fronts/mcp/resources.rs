@@ -6,13 +6,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use memory_tool::command::{ImageView, Reply, ViewCommand};
 use memory_tool::store::StorePath;
-use memory_tool::{Error, FileEntry, MemoryPath, MemoryTool as _, Node, StoreError, StoreExt as _};
+use memory_tool::{Error, FileEntry, Memory, MemoryPath, MemoryTool as _, Node, StoreError, StoreExt as _};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use rmcp::model::{ErrorData, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
 use crate::fronts::mcp::Report;
-use crate::fronts::mcp::handler::Target;
 
 /// The authority is empty.
 const PREFIX: &str = "memory:///";
@@ -64,13 +63,13 @@ pub(super) fn template() -> ResourceTemplate {
 
 /// One page of the list of files, and the cursor of the next page.
 pub(super) async fn list(
-    target: &Target,
+    memory: &Memory,
     cursor: Option<&str>,
     report: Report,
 ) -> Result<(Vec<Resource>, Option<String>), ErrorData> {
     let last = cursor.map(path_of).transpose().map_err(|_| ErrorData::invalid_params("Invalid cursor", None))?;
-    record(target, &MemoryPath::root()).await.map_err(|error| refusal(&error, report))?;
-    let files = target.memory.store().list(MemoryPath::root()).await.map_err(|error| failed_read(&error, report))?;
+    record(memory, &MemoryPath::root()).await.map_err(|error| refusal(&error, report))?;
+    let files = memory.store().list(MemoryPath::root()).await.map_err(|error| failed_read(&error, report))?;
     let is_later = |file: &FileEntry| last.as_ref().is_none_or(|last| file.path > **last);
     let mut listed: Vec<_> =
         files.into_iter().filter(|file| is_later(file) && !is_hidden(&file.path)).take(PAGE + 1).collect();
@@ -102,16 +101,16 @@ fn media_type(path: &StorePath) -> &'static str {
 }
 
 /// The contents of the file that a URI names.
-pub(super) async fn read(target: &Target, uri: &str, report: Report) -> Result<ResourceContents, ErrorData> {
+pub(super) async fn read(memory: &Memory, uri: &str, report: Report) -> Result<ResourceContents, ErrorData> {
     let path = path_of(uri)?;
-    match record(target, &path).await {
+    match record(memory, &path).await {
         Ok(Reply::Directory(_)) => return Err(not_found(uri, format!("{path} is a directory, not a file"))),
         Ok(Reply::Image(ImageView { media_type, content, .. })) => return Ok(blob(&content, uri, media_type)),
         Ok(_) | Err(Error::NotText { .. }) => {}
         Err(error @ Error::NotFound { .. }) => return Err(not_found(uri, error.to_string())),
         Err(error) => return Err(refusal(&error, report)),
     }
-    match target.memory.store().read(&path).await.map_err(|error| failed_read(&error, report))? {
+    match memory.store().read(&path).await.map_err(|error| failed_read(&error, report))? {
         Node::File(file) => Ok(match String::from_utf8(file.content) {
             // No text of a reply holds U+0000 (`[W2]`).
             Ok(text) if text.contains('\0') => blob(text.as_bytes(), uri, "application/octet-stream"),
@@ -123,8 +122,8 @@ pub(super) async fn read(target: &Target, uri: &str, report: Report) -> Result<R
 }
 
 /// Views the first line, so that policies for commands, such as the audit log of views, also apply to resources.
-async fn record(target: &Target, path: &MemoryPath) -> Result<Reply, Error> {
-    target.memory.tool().view(&ViewCommand::new(path.clone()).with_view_range(1..=1)).await
+async fn record(memory: &Memory, path: &MemoryPath) -> Result<Reply, Error> {
+    memory.tool().view(&ViewCommand::new(path.clone()).with_view_range(1..=1)).await
 }
 
 fn blob(content: &[u8], uri: &str, media_type: &str) -> ResourceContents {

@@ -11,9 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::diff::{Differ, Line, merged};
 use super::text::{name_of, sentence};
-use super::{
-    Frame, OUTDATED, Opened, Outdated, Page, PageError, Posted, RESTORED, ToChange, past, path, render, written,
-};
+use super::{Frame, OUTDATED, Outdated, Page, Posted, RESTORED, ToChange, VisitedMemory, past, path, render, written};
 use crate::access::tokens::hexadecimal;
 use crate::http::error::ApiError;
 
@@ -22,7 +20,7 @@ const MAX_TEXT: usize = 1024 * 1024;
 const TOO_LARGE: &str = "The text is larger than 1 MiB, too large for this form.";
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct FormQuery {
     path: Option<String>,
 }
 
@@ -32,7 +30,7 @@ struct Edit {
     frame: Frame,
     is_new: bool,
     /// The name and the directory of a new file.
-    place: Place,
+    place: PathFields,
     text: String,
     /// The text that the visitor saw, and its hash, because browsers change line breaks.
     before: String,
@@ -41,7 +39,7 @@ struct Edit {
     conflict: Option<Conflict>,
 }
 
-/// Somebody changed the file after the visitor opened it.
+/// Somebody changed the file after the visitor visited it.
 struct Conflict {
     /// The last change of the file.
     by: Option<past::Change>,
@@ -59,14 +57,14 @@ impl Conflict {
         present: Option<String>,
         before: String,
         text: String,
-    ) -> Result<Self, PageError> {
+    ) -> Result<Self, ApiError> {
         let comparing = move || {
             let merged = present.as_ref().and_then(|present| merged(&before, present, &text));
             let (mut differ, is_deleted) = (Differ::new(), present.is_none());
             let theirs = differ.lines(&before, &present.unwrap_or_default());
             Self { by, is_deleted, merged, theirs, mine: differ.lines(&before, &text) }
         };
-        Ok(tokio::task::spawn_blocking(comparing).await.map_err(ApiError::internal)?)
+        tokio::task::spawn_blocking(comparing).await.map_err(ApiError::internal)
     }
 }
 
@@ -76,7 +74,7 @@ impl Edit {
         Self {
             frame,
             is_new: false,
-            place: Place::default(),
+            place: PathFields::default(),
             text,
             before,
             base,
@@ -104,13 +102,13 @@ impl Edit {
 #[template(path = "rename.html")]
 struct Rename {
     frame: Frame,
-    place: Place,
+    place: PathFields,
     problem: String,
 }
 
 /// The fields for a path.
 #[derive(Default)]
-struct Place {
+struct PathFields {
     name: String,
     /// The directory without `/memories`.
     directory: String,
@@ -121,7 +119,7 @@ fn relative(directory: &str) -> String {
     directory.strip_prefix("/memories").unwrap_or(directory).trim_start_matches('/').to_owned()
 }
 
-impl Place {
+impl PathFields {
     fn of(path: &MemoryPath) -> Self {
         let (directory, name) = path.as_str().rsplit_once('/').unwrap_or_default();
         Self { name: name.to_owned(), directory: relative(directory) }
@@ -169,16 +167,16 @@ fn refused(template: &impl Template) -> Page {
 }
 
 /// The text of a file, if a form can edit it.
-async fn read(opened: &Opened, path: &MemoryPath) -> Result<Option<String>, PageError> {
-    match opened.memory.read(path).await? {
+async fn read(visited: &VisitedMemory, path: &MemoryPath) -> Result<Option<String>, ApiError> {
+    match visited.visit.memory.read(path).await? {
         Node::Absent => Ok(None),
-        Node::Directory(_) => Err(PageError::new(StatusCode::CONFLICT, format!("{path} is a directory"))),
+        Node::Directory(_) => Err(ApiError::conflict(format!("{path} is a directory"))),
         Node::File(file) if file.content.len() > MAX_TEXT => {
-            Err(PageError::new(StatusCode::CONFLICT, format!("{path} is larger than 1 MiB, too large for this form")))
+            Err(ApiError::conflict(format!("{path} is larger than 1 MiB, too large for this form")))
         }
         Node::File(file) => {
             let text = String::from_utf8(file.content).ok().filter(|text| is_kept_by_forms(text));
-            let refused = || PageError::new(StatusCode::CONFLICT, format!("{path} is not text that a form can keep"));
+            let refused = || ApiError::conflict(format!("{path} is not text that a form can keep"));
             text.ok_or_else(refused).map(Some)
         }
     }
@@ -189,54 +187,54 @@ fn is_kept_by_forms(text: &str) -> bool {
     !text.contains('\0') && !text.replace("\r\n", "").contains('\r')
 }
 
-fn absent(path: &MemoryPath) -> PageError {
-    PageError::new(StatusCode::NOT_FOUND, format!("{path} does not exist"))
+fn absent(path: &MemoryPath) -> ApiError {
+    ApiError::not_found(format!("{path} does not exist"))
 }
 
-pub(super) async fn new(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
-    let directory = path(asked.path.as_deref())?;
-    let place = Place { name: String::new(), directory: relative(directory.as_str()) };
-    let frame = Frame::of(&opened, "New file").at(&directory);
+pub(super) async fn new(ToChange(visited): ToChange, Query(query): Query<FormQuery>) -> Page {
+    let directory = path(query.path.as_deref())?;
+    let place = PathFields { name: String::new(), directory: relative(directory.as_str()) };
+    let frame = Frame::of(&visited, "New file").at(&directory);
     form(&Edit { is_new: true, place, ..Edit::new(frame, String::new()) })
 }
 
-pub(super) async fn create(ToChange(opened): ToChange, form: Result<Posted, Outdated>) -> Page {
+pub(super) async fn create(ToChange(visited): ToChange, form: Result<Posted, Outdated>) -> Page {
     let is_outdated = form.is_err();
     let mut form = form.unwrap_or_else(Outdated::fields);
-    let (place, text) = (Place::take(&mut form), with_line_breaks_of("", &form.take("text")));
+    let (place, text) = (PathFields::take(&mut form), with_line_breaks_of("", &form.take("text")));
     let problem = match place.path() {
         _ if is_outdated => OUTDATED.to_owned(),
         _ if place.name.is_empty() => "Give the file a name.".to_owned(),
         _ if text.len() > MAX_TEXT => TOO_LARGE.to_owned(),
-        Ok(path) => match opened.memory.write_if(&path, text.as_str(), None).await {
-            Ok(()) => return Ok(opened.to(path.as_str(), "created")),
+        Ok(path) => match visited.visit.memory.write_if(&path, text.as_str(), None).await {
+            Ok(()) => return Ok(visited.to(path.as_str(), "created")),
             Err(error) => problem(error)?,
         },
         Err(error) => problem(error)?,
     };
-    let frame = Frame::of(&opened, "New file");
+    let frame = Frame::of(&visited, "New file");
     refused(&Edit { is_new: true, place, problem, ..Edit::new(frame, text) })
 }
 
 /// The mistake in a request.
-fn problem(error: StoreError) -> Result<String, PageError> {
+fn problem(error: StoreError) -> Result<String, ApiError> {
     match error {
         StoreError::Failure { .. } => Err(error.into()),
         error => Ok(sentence(&error.to_string())),
     }
 }
 
-fn edit_frame(opened: &Opened, path: &MemoryPath) -> Frame {
-    Frame::of(opened, format!("Edit {}", name_of(path.as_str()))).at(path)
+fn edit_frame(visited: &VisitedMemory, path: &MemoryPath) -> Frame {
+    Frame::of(visited, format!("Edit {}", name_of(path.as_str()))).at(path)
 }
 
-pub(super) async fn edit(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
-    let path = path(asked.path.as_deref())?;
-    let text = read(&opened, &path).await?.ok_or_else(|| absent(&path))?;
-    form(&Edit::new(edit_frame(&opened, &path), text))
+pub(super) async fn edit(ToChange(visited): ToChange, Query(query): Query<FormQuery>) -> Page {
+    let path = path(query.path.as_deref())?;
+    let text = read(&visited, &path).await?.ok_or_else(|| absent(&path))?;
+    form(&Edit::new(edit_frame(&visited, &path), text))
 }
 
-pub(super) async fn save(ToChange(opened): ToChange, form: Result<Posted, Outdated>) -> Page {
+pub(super) async fn save(ToChange(visited): ToChange, form: Result<Posted, Outdated>) -> Page {
     let is_outdated = form.is_err();
     let mut form = form.unwrap_or_else(Outdated::fields);
     let path = path(Some(&form.take("path")))?;
@@ -246,7 +244,7 @@ pub(super) async fn save(ToChange(opened): ToChange, form: Result<Posted, Outdat
         before.clear();
     }
     let keep = |problem: String, before: String| {
-        let edit = Edit::new(edit_frame(&opened, &path), given.clone());
+        let edit = Edit::new(edit_frame(&visited, &path), given.clone());
         refused(&Edit { base: base.clone(), before, problem, ..edit })
     };
     if is_outdated {
@@ -256,92 +254,92 @@ pub(super) async fn save(ToChange(opened): ToChange, form: Result<Posted, Outdat
         return keep(TOO_LARGE.to_owned(), before);
     }
     loop {
-        let current = match read(&opened, &path).await {
+        let current = match read(&visited, &path).await {
             Ok(current) => current,
             // No form can edit it now, but the text stays.
-            Err(error) if error.status == StatusCode::CONFLICT => return keep(sentence(&error.message), before),
+            Err(error) if error.status() == StatusCode::CONFLICT => return keep(sentence(&error.to_string()), before),
             Err(error) => return Err(error),
         };
         let present = current.as_deref().unwrap_or_default();
         let text = with_line_breaks_of(present, &given);
         // Without an edit, mixed line breaks stay.
         if current.as_deref().is_some_and(|current| current == text || normalized(current) == given) {
-            return Ok(opened.to(path.as_str(), "unchanged"));
+            return Ok(visited.to(path.as_str(), "unchanged"));
         }
         let found = current.as_ref().map(|current| hash(current.as_bytes())).unwrap_or_default();
         if found != base {
-            let by = past::last_change(&opened, &path).await?;
+            let by = past::last_change(&visited, &path).await?;
             let conflict = Conflict::new(by, current.as_deref().map(normalized), before, given.clone()).await?;
             // The new form has the visitor's text, and replaces only the text of this page.
-            let edit = Edit::new(edit_frame(&opened, &path), conflict.merged.clone().unwrap_or(text));
+            let edit = Edit::new(edit_frame(&visited, &path), conflict.merged.clone().unwrap_or(text));
             let before = current.unwrap_or_default();
             return refused(&Edit { before, base: found, conflict: Some(conflict), ..edit });
         }
-        match opened.memory.write_if(&path, text.as_str(), current.as_deref().map(str::as_bytes)).await {
-            Ok(()) => return Ok(opened.to(path.as_str(), "saved")),
+        match visited.visit.memory.write_if(&path, text.as_str(), current.as_deref().map(str::as_bytes)).await {
+            Ok(()) => return Ok(visited.to(path.as_str(), "saved")),
             Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
             Err(error) => return keep(problem(error)?, before),
         }
     }
 }
 
-fn rename_frame(opened: &Opened, path: &MemoryPath) -> Frame {
-    Frame::of(opened, format!("Rename or move {}", name_of(path.as_str()))).at(path)
+fn rename_frame(visited: &VisitedMemory, path: &MemoryPath) -> Frame {
+    Frame::of(visited, format!("Rename or move {}", name_of(path.as_str()))).at(path)
 }
 
-pub(super) async fn name(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
-    let path = path(asked.path.as_deref())?;
-    if !opened.memory.exists(&path).await? {
+pub(super) async fn name(ToChange(visited): ToChange, Query(query): Query<FormQuery>) -> Page {
+    let path = path(query.path.as_deref())?;
+    if !visited.visit.memory.exists(&path).await? {
         return Err(absent(&path));
     }
-    form(&Rename { frame: rename_frame(&opened, &path), place: Place::of(&path), problem: String::new() })
+    form(&Rename { frame: rename_frame(&visited, &path), place: PathFields::of(&path), problem: String::new() })
 }
 
-pub(super) async fn rename(ToChange(opened): ToChange, form: Result<Posted, Outdated>) -> Page {
+pub(super) async fn rename(ToChange(visited): ToChange, form: Result<Posted, Outdated>) -> Page {
     let is_outdated = form.is_err();
     let mut form = form.unwrap_or_else(Outdated::fields);
-    let (from, place) = (path(Some(&form.take("path")))?, Place::take(&mut form));
+    let (from, place) = (path(Some(&form.take("path")))?, PathFields::take(&mut form));
     let renamed = match place.path() {
         _ if is_outdated => {
-            let frame = rename_frame(&opened, &from);
+            let frame = rename_frame(&visited, &from);
             return refused(&Rename { frame, place, problem: OUTDATED.to_owned() });
         }
-        Ok(to) => opened.memory.rename(&from, &to).await.map(|()| to),
+        Ok(to) => visited.visit.memory.rename(&from, &to).await.map(|()| to),
         Err(error) => Err(error),
     };
     match renamed {
-        Ok(to) => Ok(opened.to(to.as_str(), "renamed")),
+        Ok(to) => Ok(visited.to(to.as_str(), "renamed")),
         Err(error) => {
             let problem = problem(error)?;
-            refused(&Rename { frame: rename_frame(&opened, &from), place, problem })
+            refused(&Rename { frame: rename_frame(&visited, &from), place, problem })
         }
     }
 }
 
-pub(super) async fn confirm(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
-    let path = path(asked.path.as_deref())?;
-    let files = match opened.memory.read(&path).await? {
+pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<FormQuery>) -> Page {
+    let path = path(query.path.as_deref())?;
+    let files = match visited.visit.memory.read(&path).await? {
         Node::Absent => return Err(absent(&path)),
         Node::File(_) => 1,
-        Node::Directory(_) => opened.memory.list(&path).await?.len(),
+        Node::Directory(_) => visited.visit.memory.list(&path).await?.len(),
     };
-    let has_history = opened.memory.history().is_some();
-    let frame = Frame::of(&opened, format!("Delete {}", name_of(path.as_str()))).at(&path);
+    let has_history = visited.visit.memory.history().is_some();
+    let frame = Frame::of(&visited, format!("Delete {}", name_of(path.as_str()))).at(&path);
     render(&Delete { frame, files, has_history })
 }
 
-pub(super) async fn delete(ToChange(opened): ToChange, mut form: Posted) -> Page {
+pub(super) async fn delete(ToChange(visited): ToChange, mut form: Posted) -> Page {
     let path = path(Some(&form.take("path")))?;
     if path.is_root() {
-        return Err(ApiError::invalid("the page of limits deletes a whole memory").into());
+        return Err(ApiError::invalid("the page of limits deletes a whole memory"));
     }
-    opened.memory.remove(&path).await?;
+    visited.visit.memory.remove(&path).await?;
     // The page of the change has a button to take it back.
-    Ok(match past::last_change(&opened, &path).await? {
-        Some(change) => opened.to_change(change.number, "deleted"),
+    Ok(match past::last_change(&visited, &path).await? {
+        Some(change) => visited.to_change(change.number, "deleted"),
         None => {
             let parent = path.as_str().rsplit_once('/').map_or("/memories", |(parent, _)| parent);
-            opened.to(parent, "deleted-for-good")
+            visited.to(parent, "deleted-for-good")
         }
     })
 }

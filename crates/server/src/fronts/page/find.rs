@@ -9,10 +9,10 @@ use serde::Deserialize;
 
 use super::look::LINES;
 use super::text::{sentence, visible};
-use super::{Frame, Opened, Page, render};
+use super::{Frame, Page, VisitedMemory, render};
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct SearchQuery {
     #[serde(default)]
     q: String,
     #[serde(default)]
@@ -49,12 +49,12 @@ fn parts(text: &str, matches: &[Range<usize>]) -> Vec<(bool, String)> {
     parts
 }
 
-pub(super) async fn search(opened: Opened, Query(asked): Query<Asked>) -> Page {
-    let search = Search::new(&asked.q);
-    let search = if asked.regex.is_some() { search.regex() } else { search };
+pub(super) async fn search(visited: VisitedMemory, Query(query): Query<SearchQuery>) -> Page {
+    let search = Search::new(&query.q);
+    let search = if query.regex.is_some() { search.regex() } else { search };
     let (mut found, mut notes, mut problem) = (Vec::new(), Vec::new(), String::new());
-    if !asked.q.is_empty() {
-        match opened.memory.search(&search).await {
+    if !query.q.is_empty() {
+        match visited.visit.memory.search(&search).await {
             Ok(report) => {
                 notes = report.notes();
                 found.extend(report.results.iter().map(|found| Found {
@@ -67,6 +67,6 @@ pub(super) async fn search(opened: Opened, Query(asked): Query<Asked>) -> Page {
             Err(error) => problem = sentence(&error.to_string()),
         }
     }
-    let frame = Frame::of(&opened, "Search");
-    render(&Results { frame, query: asked.q, is_regex: asked.regex.is_some(), found, notes, problem })
+    let frame = Frame::of(&visited, "Search");
+    render(&Results { frame, query: query.q, is_regex: query.regex.is_some(), found, notes, problem })
 }

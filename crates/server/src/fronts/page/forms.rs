@@ -17,10 +17,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::{App, Visitor, session};
+use super::{App, PageState, Visitor, session};
 use crate::http::admission::{self, Arriving, Sender, arriving, request_id};
 use crate::http::error::ApiError;
-use crate::service::{Running, Service};
+use crate::http::gate::Running;
 
 /// The fields of a form. The form of an erasure has one for each change of a file.
 const MAX_FIELDS: usize = 10_000;
@@ -32,19 +32,19 @@ const MAX_BYTES_KEPT: usize = 8 * 1024 * 1024;
 const KEPT_TIME: Duration = Duration::from_secs(30);
 
 /// Admits requests with a session. The response to a refused form has its text.
-pub(crate) async fn admit(State(service): App, request: Request, next: Next) -> Response {
+pub(crate) async fn admit(State(app): App, request: Request, next: Next) -> Response {
     let (mut parts, mut body) = arriving(request);
-    if let Err(error) = service.hosts.check(&parts) {
+    if let Err(error) = app.gate.hosts.check(&parts) {
         return error.into_response();
     }
     let (is_form, path) = (parts.method == Method::POST, parts.uri.path().to_owned());
-    let (mut admitted, mut cookie) = (prepare(&service, &mut parts, &mut body).await, None);
+    let (mut admitted, mut cookie) = (prepare(&app, &mut parts, &mut body).await, None);
     if is_form && admitted.as_ref().is_err_and(|error| error.status() == StatusCode::UNAUTHORIZED) {
-        match session::sign_in_again(&service, &mut parts, &mut body).await {
+        match session::sign_in_again(&app, &mut parts, &mut body).await {
             Ok(new) => cookie = Some(new),
             Err(response) => return response,
         }
-        admitted = prepare(&service, &mut parts, &mut body).await;
+        admitted = prepare(&app, &mut parts, &mut body).await;
     }
     let (mut response, body, held): (_, _, Held) = match admitted {
         Ok(running) => {
@@ -52,7 +52,7 @@ pub(crate) async fn admit(State(service): App, request: Request, next: Next) -> 
             (admission::run(request, body.clone(), Arc::clone(&running), next).await, Some(body), running)
         }
         Err(error) => {
-            let place = keep(&service, &mut body, &error).await;
+            let place = keep(&app, &mut body, &error).await;
             (error.into_response(), place.is_some().then(|| body.content.into()), Arc::new(place))
         }
     };
@@ -63,14 +63,14 @@ pub(crate) async fn admit(State(service): App, request: Request, next: Next) -> 
     response
 }
 
-async fn prepare(service: &Service, parts: &mut Parts, body: &mut Arriving) -> Result<Arc<Running>, ApiError> {
+async fn prepare(app: &PageState, parts: &mut Parts, body: &mut Arriving) -> Result<Arc<Running>, ApiError> {
     let request_id = request_id(parts);
     let identify = |headers: &HeaderMap| {
-        let (mut visitor, token) = Visitor::of(service, headers)?;
+        let (mut visitor, token) = Visitor::of(app, headers)?;
         visitor.caller = visitor.caller.in_request(&request_id);
         Some(Sender { caller: visitor.caller.clone(), who: visitor, token })
     };
-    let running = admission::prepare(service, parts, body, identify).await?;
+    let running = admission::prepare(&app.gate, parts, body, identify).await?;
     if body.content.iter().filter(|byte| **byte == b'&').count() >= MAX_FIELDS {
         body.content.clear();
         return Err(ApiError::invalid(format!("the form has more than {MAX_FIELDS} fields")));
@@ -80,8 +80,8 @@ async fn prepare(service: &Service, parts: &mut Parts, body: &mut Arriving) -> R
 
 /// Reads the rest of a form that is refused. `None` if it is too large, too slow, or one of too many. Otherwise, the
 /// result is held until the response is sent.
-pub(super) async fn keep(service: &Service, body: &mut Arriving, error: &ApiError) -> Option<OwnedSemaphorePermit> {
-    let place = Arc::clone(&service.sessions.kept).try_acquire_owned().ok()?;
+pub(super) async fn keep(app: &PageState, body: &mut Arriving, error: &ApiError) -> Option<OwnedSemaphorePermit> {
+    let place = Arc::clone(&app.kept).try_acquire_owned().ok()?;
     if !body.is_complete && error.status() != StatusCode::REQUEST_TIMEOUT {
         let _ = timeout(KEPT_TIME, body.read(MAX_BYTES_KEPT, |_| Ok(()))).await;
     }
@@ -152,7 +152,7 @@ pub(super) struct Outdated(HashMap<String, String>);
 
 /// The message of a new form with these fields.
 pub(super) const OUTDATED: &str =
-    "You signed in again after you opened this form, so it is not saved yet. Check it, and save it.";
+    "You signed in again after you visited this form, so it is not saved yet. Check it, and save it.";
 
 impl Outdated {
     /// The fields, for a new form.

@@ -11,9 +11,9 @@ use axum::response::sse::{Event, Sse};
 use futures::{StreamExt as _, stream};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::{App, Opened, Page, Visitor, past};
+use super::{App, Page, VisitedMemory, Visitor, past};
 use crate::access::Right;
-use crate::service::Running;
+use crate::http::gate::Running;
 
 /// The time after which the session is checked again. The event keeps the connection open.
 const CHECK: Duration = Duration::from_secs(10);
@@ -24,30 +24,30 @@ const REOPENING: Duration = Duration::from_millis(500);
 
 /// Sends the state of the memory first, because others may have changed it while there was no stream.
 pub(super) async fn changes(
-    State(service): App,
-    opened: Opened,
+    State(app): App,
+    visited: VisitedMemory,
     Extension(running): Extension<Arc<Running>>,
     headers: HeaderMap,
 ) -> Page {
-    running.become_stream(&service)?;
-    let (watch, end) = (opened.memory.watch().await, Instant::now() + LIFETIME);
-    let first = Event::default().event("state").data(past::state(&opened).await).retry(REOPENING);
-    let events = stream::unfold((watch, opened, running), move |(mut watch, opened, running)| {
-        let (service, headers) = (Arc::clone(&service), headers.clone());
+    running.become_stream(&app.gate)?;
+    let (watch, end) = (visited.visit.memory.watch().await, Instant::now() + LIFETIME);
+    let first = Event::default().event("state").data(past::state(&visited).await).retry(REOPENING);
+    let events = stream::unfold((watch, visited, running), move |(mut watch, visited, running)| {
+        let (app, headers) = (Arc::clone(&app), headers.clone());
         async move {
             let token = running.token();
             let event = tokio::select! {
                 changes = watch.next() => {
                     changes?;
-                    Event::default().event("change").data(past::state(&opened).await)
+                    Event::default().event("change").data(past::state(&visited).await)
                 }
                 () = sleep(CHECK) => Event::default().comment(""),
                 () = sleep_until(end) => return None,
-                () = service.streams_ended(&token) => return None,
+                () = app.gate.streams_ended(&token) => return None,
             };
-            let (visitor, _) = Visitor::of(&service, &headers)?;
-            visitor.caller.check(Right::Read, Some(&opened.open.name)).ok()?;
-            Some((Ok::<_, Infallible>(event), (watch, opened, running)))
+            let (visitor, _) = Visitor::of(&app, &headers)?;
+            visitor.caller.check(Right::Read, Some(&visited.visit.open.name)).ok()?;
+            Some((Ok::<_, Infallible>(event), (watch, visited, running)))
         }
     });
     let events = stream::once(async { Ok(first) }).chain(events);

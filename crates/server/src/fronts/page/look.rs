@@ -5,15 +5,15 @@ use std::time::SystemTime;
 
 use askama::Template;
 use axum::extract::{Query, State};
+use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
-use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use memory_tool::history::LogFilter;
 use memory_tool::{FileEntry, MemoryPath, Node};
 use serde::Deserialize;
 
 use super::text::{name_of, size, time, visible};
-use super::{App, Frame, Opened, Page, PageError, Visitor, markdown, past, path, render, store_path};
+use super::{App, Frame, Page, VisitedMemory, Visitor, markdown, past, path, render, store_path};
 use crate::access::Right;
 use crate::http::error::ApiError;
 
@@ -26,7 +26,7 @@ pub(super) const LINES: usize = 1_000;
 const MAX_MARKDOWN: usize = 512 * 1024;
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct MemoryQuery {
     path: Option<String>,
     /// `source` shows Markdown as lines.
     view: Option<String>,
@@ -96,10 +96,10 @@ enum Content {
 }
 
 /// The memories that the visitor may read.
-pub(super) async fn memories(State(service): App, visitor: Visitor, Query(asked): Query<Asked>) -> Page {
-    let mut names = service.memories.names().await?;
+pub(super) async fn memories(State(app): App, visitor: Visitor, Query(query): Query<MemoryQuery>) -> Page {
+    let mut names = app.memories.names().await?;
     let can_read = visitor.caller.has(Right::Read);
-    names.retain(|name| can_read && visitor.caller.reaches(name) && asked.after.as_deref() < Some(name.as_str()));
+    names.retain(|name| can_read && visitor.caller.reaches(name) && query.after.as_deref() < Some(name.as_str()));
     let (mut memories, mut next) = (Vec::new(), None);
     for name in names {
         if memories.len() == MEMORIES {
@@ -107,11 +107,11 @@ pub(super) async fn memories(State(service): App, visitor: Visitor, Query(asked)
             break;
         }
         // The list leaves out deleted memories and failures. The log has the reason.
-        let Ok(opened) = Opened::find(&service, &visitor, name.as_str(), Right::Read).await else { continue };
-        let Ok(files) = opened.memory.list(MemoryPath::root()).await else { continue };
+        let Ok(visited) = VisitedMemory::find(&app, &visitor, name.as_str(), Right::Read).await else { continue };
+        let Ok(files) = visited.visit.memory.list(MemoryPath::root()).await else { continue };
         memories.push(Row::of(name.to_string(), visible(name.as_str()), true, &files));
     }
-    render(&Memories { frame: Frame::new(&visitor, "Memories").done(asked.done.as_deref()), memories, next })
+    render(&Memories { frame: Frame::new(&visitor, "Memories").done(query.done.as_deref()), memories, next })
 }
 
 impl Row {
@@ -128,32 +128,35 @@ impl Row {
 }
 
 /// A directory or a file.
-pub(super) async fn show(State(service): App, opened: Opened, headers: HeaderMap, Query(asked): Query<Asked>) -> Page {
-    let (path, state) = (path(asked.path.as_deref())?, past::state(&opened).await);
-    match opened.memory.read(&path).await? {
-        Node::Absent => {
-            Err(PageError::new(StatusCode::NOT_FOUND, format!("{path} does not exist. The history may have it.")))
-        }
-        Node::Directory(_) => directory(&opened, &path, &asked, state).await,
+pub(super) async fn show(
+    State(app): App,
+    visited: VisitedMemory,
+    headers: HeaderMap,
+    Query(query): Query<MemoryQuery>,
+) -> Page {
+    let (path, state) = (path(query.path.as_deref())?, past::state(&visited).await);
+    match visited.visit.memory.read(&path).await? {
+        Node::Absent => Err(ApiError::not_found(format!("{path} does not exist. The history may have it."))),
+        Node::Directory(_) => directory(&visited, &path, &query, state).await,
         Node::File(file) => {
             let is_markdown = path.as_str().ends_with(".md") || path.as_str().ends_with(".markdown");
-            let (bytes, is_source) = (file.content.len() as u64, asked.view.as_deref() == Some("source"));
+            let (bytes, is_source) = (file.content.len() as u64, query.view.as_deref() == Some("source"));
             let of_request = headers.get(HOST).and_then(|host| markdown::host(host.to_str().ok()?));
             let content = tokio::task::spawn_blocking(move || {
-                let is_own = |host: &str| of_request.as_deref() == Some(host) || service.hosts.is_own(host);
-                content(file.content, is_markdown && !is_source, asked.from, is_own)
+                let is_own = |host: &str| of_request.as_deref() == Some(host) || app.gate.hosts.is_own(host);
+                content(file.content, is_markdown && !is_source, query.from, is_own)
             });
             let content = content.await.map_err(ApiError::internal)?;
             let frame =
-                Frame::of(&opened, name_of(path.as_str())).at(&path).done(asked.done.as_deref()).in_state(state);
-            let has_history = past::has_history(&opened).await;
+                Frame::of(&visited, name_of(path.as_str())).at(&path).done(query.done.as_deref()).in_state(state);
+            let has_history = past::has_history(&visited).await;
             render(&File { frame, size: size(bytes), content, is_markdown, has_history })
         }
     }
 }
 
-async fn directory(opened: &Opened, path: &MemoryPath, asked: &Asked, state: String) -> Page {
-    let files = opened.memory.list(path).await?;
+async fn directory(visited: &VisitedMemory, path: &MemoryPath, query: &MemoryQuery, state: String) -> Page {
+    let files = visited.visit.memory.list(path).await?;
     let prefix = format!("{path}/");
     let mut children: BTreeMap<(bool, &str), Vec<&FileEntry>> = BTreeMap::new();
     for file in &files {
@@ -162,7 +165,7 @@ async fn directory(opened: &Opened, path: &MemoryPath, asked: &Asked, state: Str
         children.entry((is_file, name)).or_default().push(file);
     }
     let total = children.len();
-    let from = asked.from.min(total);
+    let from = query.from.min(total);
     let rows = children
         .into_iter()
         .skip(from)
@@ -170,10 +173,10 @@ async fn directory(opened: &Opened, path: &MemoryPath, asked: &Asked, state: Str
         .map(|((is_file, name), files)| Row::of(format!("{prefix}{name}"), visible(name), !is_file, files));
     let rows: Vec<_> = rows.collect();
     let next = (from + rows.len() < total).then_some(from + rows.len());
-    let recent = if path.is_root() { past::recent(opened, LogFilter::new(), 5).await?.0 } else { Vec::new() };
-    let has_history = past::has_history(opened).await;
-    let title = if path.is_root() { visible(opened.open.name.as_str()) } else { name_of(path.as_str()) };
-    let frame = Frame::of(opened, title).at(path).done(asked.done.as_deref()).in_state(state);
+    let recent = if path.is_root() { past::recent(visited, LogFilter::new(), 5).await?.0 } else { Vec::new() };
+    let has_history = past::has_history(visited).await;
+    let title = if path.is_root() { visible(visited.visit.name()) } else { name_of(path.as_str()) };
+    let frame = Frame::of(visited, title).at(path).done(query.done.as_deref()).in_state(state);
     render(&Directory { frame, rows, from, total, next, recent, has_history })
 }
 
@@ -205,9 +208,10 @@ fn image_type(bytes: &[u8]) -> Option<&'static str> {
 }
 
 /// The bytes of a file, as an image or as plain text.
-pub(super) async fn raw(opened: Opened, Query(asked): Query<Asked>) -> Page {
-    let path = path(asked.path.as_deref())?;
-    let file = opened.memory.store().read_opts(&store_path(&path), memory_tool::store::ReadOptions::new()).await?;
+pub(super) async fn raw(visited: VisitedMemory, Query(query): Query<MemoryQuery>) -> Page {
+    let path = path(query.path.as_deref())?;
+    let file =
+        visited.visit.memory.store().read_opts(&store_path(&path), memory_tool::store::ReadOptions::new()).await?;
     let file = file.into_file().ok_or_else(|| ApiError::not_found("it is not a file"))?;
     let content_type = image_type(&file.content).unwrap_or("text/plain; charset=utf-8");
     let policy = "default-src 'none'; sandbox; frame-ancestors 'none'";

@@ -17,50 +17,52 @@ mod text;
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use askama::Template;
-use axum::Extension;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Request, State};
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
 };
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::middleware::Next;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
-use memory_tool::history::HistoryError;
-use memory_tool::store::{MemoryName, StorePath};
-use memory_tool::{Memory, MemoryPath, StoreError};
+use memory_tool::MemoryPath;
+use memory_tool::store::StorePath;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 
 use crate::access::tokens::hexadecimal;
 use crate::access::{Caller, Right};
-use crate::fronts::api::{exists, refuse_archived};
+use crate::http::admission;
 use crate::http::error::ApiError;
+use crate::http::gate::Gate;
 use crate::http::path::Path;
-use crate::memories::OpenMemory;
-use crate::server::Routes;
+use crate::memories::Memories;
+use crate::memories::record::StoreRecord;
+use crate::memories::visit::{Door, Purpose, Visit};
+use crate::options::{Listen, ServerOptions};
 use crate::service::Service;
+use tokio::sync::Semaphore;
 
 use forms::{OUTDATED, Outdated, Posted, RefusedForm};
-
-pub(crate) use forms::admit;
-pub(crate) use session::Sessions;
+use session::Sessions;
 
 /// A page loads nothing from another host, contains no style or script, and cannot be in a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /// The lifetime of the files of the page in caches.
-pub(crate) const STORED: &str = "max-age=3600";
+pub(super) const STORED: &str = "max-age=3600";
 
 /// Browsers keep pages with forms. Otherwise they load a form again on the way back, and put the entered text beside the
 /// present state of the file. That text would silently replace changes by others.
-pub(crate) const RESTORED: &str = "private, no-cache";
+pub(super) const RESTORED: &str = "private, no-cache";
 
 const STYLE: &str = include_str!("../../../templates/style.css");
 const ICON: &str = include_str!("../../../templates/icon.svg");
@@ -72,64 +74,84 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
     hexadecimal(&hash[..8])
 });
 
-/// The pages that need a session.
-pub(crate) fn routes() -> Routes {
-    vec![
-        ("/", get(look::memories)),
-        ("/memory/{id}", get(look::show)),
-        ("/memory/{id}/raw", get(look::raw)),
-        ("/memory/{id}/live", get(live::changes)),
-        ("/memory/{id}/search", get(find::search)),
-        ("/memory/{id}/new", get(change::new).post(change::create)),
-        ("/memory/{id}/edit", get(change::edit).post(change::save)),
-        ("/memory/{id}/rename", get(change::name).post(change::rename)),
-        ("/memory/{id}/delete", get(change::confirm).post(change::delete)),
-        ("/memory/{id}/log", get(past::log)),
-        ("/memory/{id}/change/{number}", get(past::show)),
-        ("/memory/{id}/undo", post(past::undo)),
-        ("/memory/{id}/restore", post(past::restore)),
-        ("/memory/{id}/redact", get(past::confirm).post(past::redact)),
-        ("/memory/{id}/limits", get(operate::memory).post(operate::act)),
-        ("/memory/{id}/forget", get(operate::confirm).post(operate::forget)),
-        ("/tokens", get(operate::tokens).post(operate::new_token)),
-        ("/tokens/revoke", get(operate::confirm_revocation).post(operate::revoke)),
-        ("/sign-out", post(session::sign_out)),
-    ]
+/// The state of the page.
+#[derive(Debug)]
+pub(super) struct PageState {
+    gate: Arc<Gate>,
+    memories: Arc<Memories>,
+    /// The people who signed in.
+    pub(super) sessions: Arc<Sessions>,
+    /// The file that operators change.
+    token_file: PathBuf,
+    /// The places of forms that are kept although they are refused.
+    kept: Arc<Semaphore>,
 }
 
-/// The pages and files without a session.
-pub(crate) fn open_routes() -> Routes {
+impl PageState {
+    pub(super) fn new(options: &ServerOptions, address: &Listen, service: &Service) -> Self {
+        Self {
+            gate: Arc::clone(&service.gate),
+            memories: Arc::clone(&service.memories),
+            sessions: Arc::new(Sessions::load(&options.tokens, address)),
+            token_file: options.tokens.clone(),
+            kept: Arc::new(Semaphore::new(forms::MAX_KEPT)),
+        }
+    }
+}
+
+/// The page, which has its own sign-in and errors.
+pub(super) fn router(state: &Arc<PageState>) -> Router {
+    let for_visitors = Router::new()
+        .route("/", get(look::memories))
+        .route("/memory/{id}", get(look::show))
+        .route("/memory/{id}/raw", get(look::raw))
+        .route("/memory/{id}/live", get(live::changes))
+        .route("/memory/{id}/search", get(find::search))
+        .route("/memory/{id}/new", get(change::new).post(change::create))
+        .route("/memory/{id}/edit", get(change::edit).post(change::save))
+        .route("/memory/{id}/rename", get(change::name).post(change::rename))
+        .route("/memory/{id}/delete", get(change::confirm).post(change::delete))
+        .route("/memory/{id}/log", get(past::log))
+        .route("/memory/{id}/change/{number}", get(past::show))
+        .route("/memory/{id}/undo", post(past::undo))
+        .route("/memory/{id}/restore", post(past::restore))
+        .route("/memory/{id}/redact", get(past::confirm).post(past::redact))
+        .route("/memory/{id}/limits", get(operate::memory).post(operate::act))
+        .route("/memory/{id}/forget", get(operate::confirm).post(operate::forget))
+        .route("/tokens", get(operate::tokens).post(operate::new_token))
+        .route("/tokens/revoke", get(operate::confirm_revocation).post(operate::revoke))
+        .route("/sign-out", post(session::sign_out))
+        .layer(from_fn_with_state(Arc::clone(state), forms::admit));
     let file = |content_type: &'static str, content: &'static str| {
         get(async move || ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, STORED)], content))
     };
-    vec![
-        ("/sign-in", get(session::form).post(session::sign_in)),
-        ("/style.css", file("text/css; charset=utf-8", STYLE)),
-        ("/icon.svg", file("image/svg+xml", ICON)),
-        ("/live.js", file("text/javascript; charset=utf-8", SCRIPT)),
-    ]
+    let for_anyone = Router::new()
+        .route("/sign-in", get(session::form).post(session::sign_in))
+        .route("/style.css", file("text/css; charset=utf-8", STYLE))
+        .route("/icon.svg", file("image/svg+xml", ICON))
+        .route("/live.js", file("text/javascript; charset=utf-8", SCRIPT))
+        .layer(from_fn_with_state(Arc::clone(&state.gate), admission::admit_anyone));
+    let pages = for_visitors.merge(for_anyone).method_not_allowed_fallback(async || ApiError::method());
+    pages.layer(DefaultBodyLimit::disable()).layer(from_fn(protect)).with_state(Arc::clone(state))
 }
 
 /// Adds the headers that protect a page.
-pub(crate) async fn protect(request: Request, next: Next) -> Response {
+async fn protect(request: Request, next: Next) -> Response {
     let to_sign_in = session::address_of_sign_in(&request);
     let memory = memory_of(request.uri().path());
     let mut response = next.run(request).await;
     let form = response.extensions_mut().remove();
-    if let Some(error) = response.extensions_mut().remove::<ApiError>() {
-        response = if error.status() == StatusCode::UNAUTHORIZED {
-            Redirect::to(&to_sign_in).into_response()
-        } else {
-            PageError::from(error).into_response()
-        };
-    }
+    let mut error = response.extensions_mut().remove::<ApiError>();
     // The extractors of axum refuse an address with plain text.
     let content_type = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     if response.status().is_client_error() && content_type.is_some_and(|given| given.starts_with(b"text/plain")) {
-        response = PageError::new(response.status(), "the address is not valid").into_response();
+        error = Some(ApiError::invalid("the address is not valid"));
     }
-    if let Some(error) = response.extensions_mut().remove::<PageError>() {
-        response = error.page(memory, form);
+    if let Some(error) = error {
+        response = match error.status() {
+            StatusCode::UNAUTHORIZED => Redirect::to(&to_sign_in).into_response(),
+            _ => error_page(&error, memory, form),
+        };
     }
     if response.status().is_redirection() {
         return response; // proxies refuse long headers
@@ -148,15 +170,6 @@ pub(crate) async fn protect(request: Request, next: Next) -> Response {
     response
 }
 
-/// An address of a form, or a form of an address.
-pub(crate) async fn wrong_method() -> impl IntoResponse {
-    std::future::ready(PageError::new(
-        StatusCode::METHOD_NOT_ALLOWED,
-        "this address does not take this kind of request",
-    ))
-    .await
-}
-
 /// The person at a page.
 #[derive(Clone, Debug)]
 pub(crate) struct Visitor {
@@ -169,9 +182,9 @@ pub(crate) struct Visitor {
 
 impl Visitor {
     /// The visitor whose session the cookie names, and the id of the token.
-    pub(crate) fn of(service: &Service, headers: &HeaderMap) -> Option<(Self, String)> {
-        let (token, form) = service.sessions.find(session::cookie(service, headers)?)?;
-        let caller = service.tokens.caller_with_id(&token)?;
+    pub(crate) fn of(app: &PageState, headers: &HeaderMap) -> Option<(Self, String)> {
+        let (token, form) = app.sessions.find(session::cookie(app, headers)?)?;
+        let caller = app.gate.tokens.caller_with_id(&token)?;
         Some((Self { caller, token: token.clone(), form }, token))
     }
 
@@ -229,12 +242,12 @@ impl Frame {
         }
     }
 
-    fn of(opened: &Opened, title: impl Into<String>) -> Self {
-        let has = |right| opened.visitor.caller.has(right);
+    fn of(visited: &VisitedMemory, title: impl Into<String>) -> Self {
+        let has = |right| visited.visitor.caller.has(right);
         let (can_write, can_administrate) = (has(Right::Write), has(Right::Admin));
-        let name = opened.open.name.as_str();
+        let name = visited.visit.name();
         let (memory, home) = (text::visible(name), home(name));
-        Self { memory, home, can_write, can_administrate, ..Self::new(&opened.visitor, title) }
+        Self { memory, home, can_write, can_administrate, ..Self::new(&visited.visitor, title) }
     }
 
     fn at(mut self, path: &MemoryPath) -> Self {
@@ -270,65 +283,71 @@ impl Frame {
     }
 }
 
-/// A memory that the visitor may read.
-pub(super) struct Opened {
+/// The memory of a page, which the visitor may read.
+pub(super) struct VisitedMemory {
     visitor: Visitor,
-    open: Arc<OpenMemory>,
-    memory: Memory,
+    door: Door,
+    visit: Visit,
 }
 
-impl Opened {
-    async fn find(service: &Service, visitor: &Visitor, id: &str, right: Right) -> Result<Self, PageError> {
-        let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(id))?;
-        visitor.caller.check(right, Some(&name))?;
-        let open = service.memories.open(&name).await?;
-        if !exists(&open).await? {
-            return Err(ApiError::no_such_memory(id).into());
-        }
-        let memory = open.by(&visitor.caller);
-        Ok(Self { visitor: visitor.clone(), open, memory })
+impl VisitedMemory {
+    async fn find(app: &PageState, visitor: &Visitor, id: &str, right: Right) -> Result<Self, ApiError> {
+        Self::enter(app, visitor, id, right, Purpose::Look).await
+    }
+
+    async fn enter(
+        app: &PageState,
+        visitor: &Visitor,
+        id: &str,
+        right: Right,
+        purpose: Purpose,
+    ) -> Result<Self, ApiError> {
+        let door = Door::find(&app.memories, &visitor.caller, id, right).await?;
+        let visit = door.enter(purpose).await?;
+        Ok(Self { visitor: visitor.clone(), door, visit })
     }
 
     /// The memory of a request.
-    async fn of(parts: &mut Parts, service: &Arc<Service>, right: Right) -> Result<Self, PageError> {
-        let visitor = Visitor::from_request_parts(parts, service).await?;
-        let Path(parameters) = Path::<HashMap<String, String>>::from_request_parts(parts, service).await?;
+    async fn of(parts: &mut Parts, app: &Arc<PageState>, right: Right, purpose: Purpose) -> Result<Self, ApiError> {
+        let visitor = Visitor::from_request_parts(parts, app).await?;
+        let Path(parameters) = Path::<HashMap<String, String>>::from_request_parts(parts, app).await?;
         let id = parameters.get("id").map(String::as_str).unwrap_or_default();
-        Self::find(service, &visitor, id, right).await
+        Self::enter(app, &visitor, id, right, purpose).await
     }
 }
 
-impl FromRequestParts<Arc<Service>> for Opened {
-    type Rejection = PageError;
+impl FromRequestParts<Arc<PageState>> for VisitedMemory {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, PageError> {
-        Self::of(parts, service, Right::Read).await
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<PageState>) -> Result<Self, ApiError> {
+        Self::of(parts, app, Right::Read, Purpose::Look).await
     }
 }
 
 /// A memory that the visitor may change.
-pub(super) struct ToChange(Opened);
+pub(super) struct ToChange(VisitedMemory);
 
-impl FromRequestParts<Arc<Service>> for ToChange {
-    type Rejection = PageError;
+impl FromRequestParts<Arc<PageState>> for ToChange {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, PageError> {
-        let opened = Opened::of(parts, service, Right::Write).await?;
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<PageState>) -> Result<Self, ApiError> {
+        let purpose = if parts.method == Method::POST { Purpose::CHANGE } else { Purpose::Look };
+        let visited = VisitedMemory::of(parts, app, Right::Write, purpose).await?;
         // Forms contain files.
-        opened.visitor.caller.check(Right::Read, Some(&opened.open.name))?;
-        refuse_archived(&opened.open, None).await?;
-        Ok(Self(opened))
+        visited.visitor.caller.check(Right::Read, Some(&visited.visit.open.name))?;
+        visited.visit.record.as_ref().map_or(Ok(()), StoreRecord::refuse_archived)?;
+        Ok(Self(visited))
     }
 }
 
 /// A memory that the visitor administrates.
-pub(super) struct ToAdministrate(Opened);
+pub(super) struct ToAdministrate(VisitedMemory);
 
-impl FromRequestParts<Arc<Service>> for ToAdministrate {
-    type Rejection = PageError;
+impl FromRequestParts<Arc<PageState>> for ToAdministrate {
+    type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, PageError> {
-        Opened::of(parts, service, Right::Admin).await.map(Self)
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<PageState>) -> Result<Self, ApiError> {
+        VisitedMemory::of(parts, app, Right::Admin, Purpose::Look).await.map(Self)
     }
 }
 
@@ -343,9 +362,9 @@ fn memory_of(path: &str) -> Option<(String, String)> {
     Some((home(&id), text::visible(&id)))
 }
 
-fn path(given: Option<&str>) -> Result<MemoryPath, PageError> {
+fn path(given: Option<&str>) -> Result<MemoryPath, ApiError> {
     let given = given.filter(|given| !given.is_empty()).unwrap_or("/memories");
-    MemoryPath::parse(given).map_err(|error| PageError::new(StatusCode::BAD_REQUEST, error.to_string()))
+    MemoryPath::parse(given).map_err(|error| ApiError::invalid(error.to_string()))
 }
 
 /// A path without `/memories/`, as people write it.
@@ -362,10 +381,10 @@ fn written(directory: &str, name: &str) -> String {
     }
 }
 
-impl Opened {
+impl VisitedMemory {
     /// To the page of a file or directory, after something was done.
     fn to(&self, path: &str, done: &str) -> Response {
-        let home = home(self.open.name.as_str());
+        let home = home(self.visit.name());
         let page = format!("{home}?path={}&done={done}", encode(path));
         // Proxies refuse long headers.
         let page = if page.len() > MAX_ADDRESS { format!("{home}?done={done}") } else { page };
@@ -374,7 +393,7 @@ impl Opened {
 
     /// To the page of a change that was made.
     fn to_change(&self, number: u64, done: &str) -> Response {
-        let home = home(self.open.name.as_str());
+        let home = home(self.visit.name());
         Redirect::to(&format!("{home}/change/{number}?done={done}")).into_response()
     }
 }
@@ -390,16 +409,8 @@ fn encode(value: &str) -> impl fmt::Display {
     utf8_percent_encode(value, ENCODED)
 }
 
-fn render(template: &impl Template) -> Result<Response, PageError> {
-    let html = template.render().map_err(ApiError::internal)?;
-    Ok(Html(html).into_response())
-}
-
-/// An error, which [`protect`] shows.
-#[derive(Clone, Debug)]
-pub(super) struct PageError {
-    status: StatusCode,
-    message: String,
+fn render(template: &impl Template) -> Result<Response, ApiError> {
+    Ok(Html(template.render().map_err(ApiError::internal)?).into_response())
 }
 
 #[derive(Template)]
@@ -412,55 +423,18 @@ struct ErrorTemplate<'a> {
     form: Option<&'a RefusedForm>,
 }
 
-impl PageError {
-    fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into() }
-    }
-
-    fn page(self, memory: Option<(String, String)>, form: Option<RefusedForm>) -> Response {
-        let template = ErrorTemplate { message: text::sentence(&self.message), memory, form: form.as_ref() };
-        let response = (self.status, Html(template.render().unwrap_or_default())).into_response();
-        match form {
-            Some(form) => form.hold(response),
-            None => response,
-        }
+/// The page of an error.
+fn error_page(error: &ApiError, memory: Option<(String, String)>, form: Option<RefusedForm>) -> Response {
+    let template = ErrorTemplate { message: text::sentence(&error.to_string()), memory, form: form.as_ref() };
+    let response = (error.status(), Html(template.render().unwrap_or_default())).into_response();
+    match form {
+        Some(form) => form.hold(response),
+        None => response,
     }
 }
 
-impl From<ApiError> for PageError {
-    fn from(error: ApiError) -> Self {
-        Self::new(error.status(), error.to_string())
-    }
-}
-
-impl From<StoreError> for PageError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Failure { .. } | StoreError::InvalidBatch(_) => ApiError::from(error).into(),
-            StoreError::NotFound { .. } => Self::new(StatusCode::NOT_FOUND, error.to_string()),
-            _ => Self::new(StatusCode::CONFLICT, error.to_string()),
-        }
-    }
-}
-
-impl From<HistoryError> for PageError {
-    fn from(error: HistoryError) -> Self {
-        match error {
-            HistoryError::Store(error) => error.into(),
-            HistoryError::NoEntry { .. } => Self::new(StatusCode::NOT_FOUND, error.to_string()),
-            _ => Self::new(StatusCode::CONFLICT, error.to_string()),
-        }
-    }
-}
-
-impl IntoResponse for PageError {
-    fn into_response(self) -> Response {
-        (self.status, Extension(self)).into_response()
-    }
-}
-
-type Page = Result<Response, PageError>;
-type App = State<Arc<Service>>;
+type Page = Result<Response, ApiError>;
+type App = State<Arc<PageState>>;
 
 fn store_path(path: &MemoryPath) -> StorePath {
     path.into()

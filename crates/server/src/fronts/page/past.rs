@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::diff::{Differ, Line};
 use super::text::{day_and_clock, name_of, sentence, visible};
-use super::{Frame, Opened, Page, PageError, Posted, ToChange, path, render, short, store_path};
+use super::{Frame, Page, Posted, ToChange, VisitedMemory, path, render, short, store_path};
 use crate::http::error::ApiError;
 use crate::http::path::Path;
 
@@ -51,7 +51,7 @@ pub(super) struct Change {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct LogQuery {
     path: Option<String>,
     before: Option<u64>,
     /// A day.
@@ -118,32 +118,32 @@ struct Redact {
     remains: &'static str,
 }
 
-fn history_of(opened: &Opened) -> Result<History, PageError> {
-    opened.memory.history().ok_or_else(|| ApiError::not_found("the memory has no history").into())
+fn history_of(visited: &VisitedMemory) -> Result<History, ApiError> {
+    visited.visit.memory.history().ok_or_else(|| ApiError::not_found("the memory has no history"))
 }
 
-pub(super) async fn newest(opened: &Opened) -> Result<Option<u64>, PageError> {
-    let Some(history) = opened.memory.history() else { return Ok(None) };
+pub(super) async fn newest(visited: &VisitedMemory) -> Result<Option<u64>, ApiError> {
+    let Some(history) = visited.visit.memory.history() else { return Ok(None) };
     Ok(Some(history.newest().await?).filter(|newest| *newest > 0))
 }
 
 /// A text that differs after each change. It is empty if that is not known.
-pub(super) async fn state(opened: &Opened) -> String {
-    let newest = newest(opened).await.ok().flatten();
+pub(super) async fn state(visited: &VisitedMemory) -> String {
+    let newest = newest(visited).await.ok().flatten();
     newest.map(|number| number.to_string()).unwrap_or_default()
 }
 
-pub(super) async fn has_history(opened: &Opened) -> bool {
-    newest(opened).await.is_ok_and(|newest| newest.is_some())
+pub(super) async fn has_history(visited: &VisitedMemory) -> bool {
+    newest(visited).await.is_ok_and(|newest| newest.is_some())
 }
 
 /// The newest entries, and the number before which there are more.
 pub(super) async fn recent(
-    opened: &Opened,
+    visited: &VisitedMemory,
     filter: LogFilter,
     limit: usize,
-) -> Result<(Vec<Change>, Option<u64>), PageError> {
-    let Some(history) = opened.memory.history() else { return Ok((Vec::new(), None)) };
+) -> Result<(Vec<Change>, Option<u64>), ApiError> {
+    let Some(history) = visited.visit.memory.history() else { return Ok((Vec::new(), None)) };
     let mut entries = history.entries(&filter.limit(limit + 1)).await?;
     let has_more = entries.len() > limit;
     entries.truncate(limit);
@@ -156,8 +156,8 @@ pub(super) async fn recent(
 }
 
 /// The last change of a file.
-pub(super) async fn last_change(opened: &Opened, path: &MemoryPath) -> Result<Option<Change>, PageError> {
-    Ok(recent(opened, LogFilter::new().path(store_path(path)), 1).await?.0.pop())
+pub(super) async fn last_change(visited: &VisitedMemory, path: &MemoryPath) -> Result<Option<Change>, ApiError> {
+    Ok(recent(visited, LogFilter::new().path(store_path(path)), 1).await?.0.pop())
 }
 
 impl Change {
@@ -216,16 +216,16 @@ fn in_words(change: &FileChange) -> String {
 
 impl Differences {
     async fn of(
-        opened: &Opened,
+        visited: &VisitedMemory,
         history::Differences { files: differences, unknown, more, .. }: history::Differences,
-    ) -> Result<Self, PageError> {
+    ) -> Result<Self, ApiError> {
         let not_known = |path: &StorePath| {
             format!("The texts of {} are not known: they were not kept, or were erased.", visible(path.as_str()))
         };
         let unknown = unknown.iter().map(not_known).collect();
         let mut presents = Vec::new();
         for file in &differences {
-            let present = opened.memory.store().read_opts(&file.path, Default::default()).await;
+            let present = visited.visit.memory.store().read_opts(&file.path, Default::default()).await;
             presents.push(present.ok().and_then(|node| node.into_file()).map(|file| file.content));
         }
         let shown = move || {
@@ -255,40 +255,44 @@ fn difference(differ: &mut Differ, file: FileDiff, now: &Option<Vec<u8>>) -> Fil
 }
 
 /// The log of a memory, a directory or a file, and the differences since a day.
-pub(super) async fn log(opened: Opened, Query(asked): Query<Asked>) -> Page {
-    let (path, state) = (path(asked.path.as_deref())?, state(&opened).await);
-    let mut filter = asked.before.into_iter().fold(LogFilter::new(), LogFilter::before);
+pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -> Page {
+    let (path, state) = (path(query.path.as_deref())?, state(&visited).await);
+    let mut filter = query.before.into_iter().fold(LogFilter::new(), LogFilter::before);
     if !path.is_root() {
         filter = filter.path(store_path(&path));
     }
-    let since = asked.since.filter(|since| !since.is_empty()).unwrap_or_default();
+    let since = query.since.filter(|since| !since.is_empty()).unwrap_or_default();
     let mut differences = Differences::default();
-    if let Some(history) = opened.memory.history().filter(|_| !since.is_empty()) {
+    if let Some(history) = visited.visit.memory.history().filter(|_| !since.is_empty()) {
         let start = humantime::parse_rfc3339(&format!("{since}T00:00:00Z"));
         let start: SystemTime = start.map_err(|_| ApiError::invalid("the day is not valid"))?;
         filter = filter.since(start);
         let (from, to) = (history.newest_at(start).await?, history.newest().await?);
         differences = match history.diff(from, to, &store_path(&path), FILES).await {
-            Ok(found) => Differences::of(&opened, found).await?,
+            Ok(found) => Differences::of(&visited, found).await?,
             Err(error @ HistoryError::Store(_)) => return Err(error.into()),
             Err(error) => Differences { unknown: vec![sentence(&error.to_string())], ..Differences::default() },
         };
     }
-    let (changes, next) = recent(&opened, filter, ENTRIES).await?;
+    let (changes, next) = recent(&visited, filter, ENTRIES).await?;
     let title = if path.is_root() { "History".to_owned() } else { format!("History of {}", name_of(path.as_str())) };
-    let frame = Frame::of(&opened, title).at(&path).done(asked.done.as_deref()).in_state(state);
-    let is_of_file = !matches!(opened.memory.read(&path).await?, Node::Directory(_));
+    let frame = Frame::of(&visited, title).at(&path).done(query.done.as_deref()).in_state(state);
+    let is_of_file = !matches!(visited.visit.memory.read(&path).await?, Node::Directory(_));
     render(&Log { frame, changes, next, is_of_file, since, differences })
 }
 
 /// A change, with its differences.
-pub(super) async fn show(opened: Opened, Path((_, number)): Path<(String, u64)>, Query(asked): Query<Asked>) -> Page {
-    let history = history_of(&opened)?;
+pub(super) async fn show(
+    visited: VisitedMemory,
+    Path((_, number)): Path<(String, u64)>,
+    Query(query): Query<LogQuery>,
+) -> Page {
+    let history = history_of(&visited)?;
     let mut change = Change::of(&history.entry(number).await?);
     let found = history.entry_diff(number, FILES).await?;
-    let differences = Differences::of(&opened, found).await?;
+    let differences = Differences::of(&visited, found).await?;
     let differences = Differences { entry: Some(change.name), ..differences };
-    let frame = Frame::of(&opened, format!("Change #{number}")).done(asked.done.as_deref());
+    let frame = Frame::of(&visited, format!("Change #{number}")).done(query.done.as_deref());
     // Plans for many files take long.
     let is_small = differences.more == 0 && frame.can_write && change.take_back.is_some();
     let possible = if is_small { history.check_revert([change.name]).await } else { Ok(()) };
@@ -302,42 +306,42 @@ pub(super) async fn show(opened: Opened, Path((_, number)): Path<(String, u64)>,
     render(&Shown { frame, change, obstacle, differences })
 }
 
-fn entry(form: &mut Posted) -> Result<EntryRef, PageError> {
-    form.take("entry").parse().map_err(|_| ApiError::invalid("the form names no change").into())
+fn entry(form: &mut Posted) -> Result<EntryRef, ApiError> {
+    form.take("entry").parse().map_err(|_| ApiError::invalid("the form names no change"))
 }
 
-pub(super) async fn undo(ToChange(opened): ToChange, mut form: Posted) -> Page {
-    let undone = history_of(&opened)?.revert([entry(&mut form)?]).await?;
-    Ok(opened.to_change(undone.entry.number, "taken-back"))
+pub(super) async fn undo(ToChange(visited): ToChange, mut form: Posted) -> Page {
+    let undone = history_of(&visited)?.revert([entry(&mut form)?]).await?;
+    Ok(visited.to_change(undone.entry.number, "taken-back"))
 }
 
-pub(super) async fn restore(ToChange(opened): ToChange, mut form: Posted) -> Page {
+pub(super) async fn restore(ToChange(visited): ToChange, mut form: Posted) -> Page {
     let path: MemoryPath = path(Some(&form.take("path")))?;
-    let restored = history_of(&opened)?.restore(&store_path(&path), entry(&mut form)?).await?;
-    Ok(opened.to_change(restored.entry.number, "restored"))
+    let restored = history_of(&visited)?.restore(&store_path(&path), entry(&mut form)?).await?;
+    Ok(visited.to_change(restored.entry.number, "restored"))
 }
 
 /// Lists the change and all others of its files, under all their names, because each of them can have the same texts.
-async fn asking(opened: &Opened, number: u64, problem: &'static str) -> Page {
-    let mut changes: Vec<_> = history_of(opened)?.related(number).await?.iter().map(Change::of).collect();
+async fn asking(visited: &VisitedMemory, number: u64, problem: &'static str) -> Page {
+    let mut changes: Vec<_> = history_of(visited)?.related(number).await?.iter().map(Change::of).collect();
     changes.retain(|change| change.is_erasable);
     let has_more = changes.len() > MAX_ERASED;
     changes.truncate(MAX_ERASED);
-    let remains = opened.memory.backend().remains_of_removed();
-    let frame = Frame::of(opened, format!("Erase change #{number} from the history"));
+    let remains = visited.visit.memory.backend().remains_of_removed();
+    let frame = Frame::of(visited, format!("Erase change #{number} from the history"));
     render(&Redact { frame, entry: number, problem, changes, has_more, remains })
 }
 
-pub(super) async fn confirm(ToChange(opened): ToChange, Query(asked): Query<Asked>) -> Page {
-    let number = asked.entry.ok_or_else(|| ApiError::invalid("the address names no change"))?;
-    asking(&opened, number, "").await
+pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<LogQuery>) -> Page {
+    let number = query.entry.ok_or_else(|| ApiError::invalid("the address names no change"))?;
+    asking(&visited, number, "").await
 }
 
-pub(super) async fn redact(ToChange(opened): ToChange, mut form: Posted) -> Page {
+pub(super) async fn redact(ToChange(visited): ToChange, mut form: Posted) -> Page {
     let ticked: Vec<EntryRef> = form.ticked("entry-");
     if ticked.is_empty() {
-        return asking(&opened, entry(&mut form)?.number, "Tick at least one change.").await;
+        return asking(&visited, entry(&mut form)?.number, "Tick at least one change.").await;
     }
-    let entry = history_of(&opened)?.redact(ticked).await?;
-    Ok(opened.to_change(entry.number, "redacted"))
+    let entry = history_of(&visited)?.redact(ticked).await?;
+    Ok(visited.to_change(entry.number, "redacted"))
 }

@@ -16,17 +16,15 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use super::forms::{MAX_KEPT, hold, keep, typed};
-use super::{App, Page, Posted, encode, memory_of, render};
+use super::forms::{hold, keep, typed};
+use super::{App, Page, PageState, Posted, encode, memory_of, render};
 use crate::access::tokens::{beside, hexadecimal, replace};
 use crate::files::on_changes;
 use crate::http::admission::Arriving;
 use crate::http::error::ApiError;
 use crate::options::Listen;
-use crate::service::Service;
 
 const NAME: &str = "memory-tool";
 
@@ -46,14 +44,12 @@ type Known = HashMap<String, Session>;
 /// People who signed in. A file keeps them over a restart, and shares them with other servers that have the same
 /// tokens.
 #[derive(Debug)]
-pub(crate) struct Sessions {
+pub(in crate::fronts) struct Sessions {
     /// All that this process knows.
     known: Mutex<Known>,
     file: PathBuf,
     /// The name of the cookie, which all ports of a host get.
     name: String,
-    /// The places of forms that are kept.
-    pub(super) kept: Arc<Semaphore>,
 }
 
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
@@ -69,14 +65,14 @@ struct Session {
 
 impl Sessions {
     /// The sessions of a server at this address, from the file beside its tokens.
-    pub(crate) fn load(tokens: &Path, address: &Listen) -> Self {
+    pub(super) fn load(tokens: &Path, address: &Listen) -> Self {
         let port = match address {
             Listen::Tcp(address) => format!("-{}", address.port()),
             #[cfg(unix)]
             Listen::Unix(_) => String::new(),
         };
         let (file, name) = (beside(tokens, ".sessions"), format!("{NAME}{port}"));
-        Self { known: Mutex::new(read(&file)), file, name, kept: Arc::new(Semaphore::new(MAX_KEPT)) }
+        Self { known: Mutex::new(read(&file)), file, name }
     }
 
     async fn start(self: &Arc<Self>, token: String) -> Result<String, ApiError> {
@@ -107,7 +103,7 @@ impl Sessions {
     }
 
     /// Learns what other servers write to the file.
-    pub(crate) async fn follow(self: Arc<Self>) {
+    pub(in crate::fronts) async fn follow(self: Arc<Self>) {
         on_changes(vec![self.file.clone()], move || self.synchronize(), report).await;
     }
 
@@ -190,22 +186,22 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// The name of the cookie. With TLS, only this host can set it.
-fn cookie_name(service: &Service, headers: &HeaderMap) -> String {
-    let prefix = if service.hosts.is_secure(headers) { "__Host-" } else { "" };
-    format!("{prefix}{}", service.sessions.name)
+fn cookie_name(app: &PageState, headers: &HeaderMap) -> String {
+    let prefix = if app.gate.hosts.is_secure(headers) { "__Host-" } else { "" };
+    format!("{prefix}{}", app.sessions.name)
 }
 
 /// The session that a request names. Another server of the host may have set a second cookie.
-pub(super) fn cookie<'a>(service: &Service, headers: &'a HeaderMap) -> Option<&'a str> {
-    let name = cookie_name(service, headers);
+pub(super) fn cookie<'a>(app: &PageState, headers: &'a HeaderMap) -> Option<&'a str> {
+    let name = cookie_name(app, headers);
     let mut values = cookies(headers).filter(|(given, _)| *given == name).map(|(_, value)| value);
     values.next().filter(|_| values.next().is_none())
 }
 
 /// A header that sets the cookie for some seconds.
-fn set_cookie(service: &Service, headers: &HeaderMap, value: &str, seconds: u64) -> String {
-    let secure = if service.hosts.is_secure(headers) { "; Secure" } else { "" };
-    let name = cookie_name(service, headers);
+fn set_cookie(app: &PageState, headers: &HeaderMap, value: &str, seconds: u64) -> String {
+    let secure = if app.gate.hosts.is_secure(headers) { "; Secure" } else { "" };
+    let name = cookie_name(app, headers);
     format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}")
 }
 
@@ -250,20 +246,20 @@ pub(super) fn address_of_sign_in(request: &Request) -> String {
 /// Keeps a form whose session has ended, and signs its author in again with it. Returns the header that sets the
 /// cookie of the new session, or the response.
 pub(super) async fn sign_in_again(
-    service: &Service,
+    app: &PageState,
     parts: &mut Parts,
     body: &mut Arriving,
 ) -> Result<HeaderValue, Response> {
     let ended = ApiError::authentication();
-    let place = keep(service, body, &ended).await;
+    let place = keep(app, body, &ended).await;
     let mut fields = if place.is_some() { typed(&body.content) } else { Vec::new() };
     if fields.is_empty() {
         return Err(ended.into_response());
     }
     fields.retain(|(name, _)| name != "form");
     let token = fields.iter().position(|(name, _)| name == "token").map(|at| fields.swap_remove(at).1);
-    let problem = match token.as_deref().map(|token| service.tokens.caller(token.trim())) {
-        Some(Some((_, id))) => return run_as(service, id, parts).await.map_err(IntoResponse::into_response),
+    let problem = match token.as_deref().map(|token| app.gate.tokens.caller(token.trim())) {
+        Some(Some((_, id))) => return run_as(app, id, parts).await.map_err(IntoResponse::into_response),
         Some(None) => INVALID,
         None => "You were signed out before this was saved. Sign in to go back to it.",
     };
@@ -271,12 +267,12 @@ pub(super) async fn sign_in_again(
 }
 
 /// Gives a request a new session. Returns the header that sets its cookie.
-async fn run_as(service: &Service, token: String, parts: &mut Parts) -> Result<HeaderValue, ApiError> {
-    let session = service.sessions.start(token).await?;
+async fn run_as(app: &PageState, token: String, parts: &mut Parts) -> Result<HeaderValue, ApiError> {
+    let session = app.sessions.start(token).await?;
     let header = |text: String| HeaderValue::try_from(text).map_err(ApiError::internal);
-    let own = header(format!("{}={session}", cookie_name(service, &parts.headers)))?;
+    let own = header(format!("{}={session}", cookie_name(app, &parts.headers)))?;
     parts.headers.insert(COOKIE, own);
-    header(set_cookie(service, &parts.headers, &session, LIFETIME.as_secs()))
+    header(set_cookie(app, &parts.headers, &session, LIFETIME.as_secs()))
 }
 
 /// A page of this server that needs a session.
@@ -286,44 +282,44 @@ fn local(next: &str) -> &str {
 }
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct SignInQuery {
     #[serde(default)]
     next: String,
     ended: Option<String>,
 }
 
-pub(super) async fn form(Query(asked): Query<Asked>) -> Page {
-    let problem = match asked.ended.as_deref() {
+pub(super) async fn form(Query(query): Query<SignInQuery>) -> Page {
+    let problem = match query.ended.as_deref() {
         Some("unsaved") => "You were signed out before this was saved. Sign in, and go back to the form.",
         Some(_) => "You were signed out. Sign in again.",
         None => "",
     };
-    std::future::ready(render(&SignIn::new(problem, asked.next))).await
+    std::future::ready(render(&SignIn::new(problem, query.next))).await
 }
 
 /// The form is parsed by hand, because this request has no session.
-pub(super) async fn sign_in(State(service): App, headers: HeaderMap, body: Bytes) -> Response {
+pub(super) async fn sign_in(State(app): App, headers: HeaderMap, body: Bytes) -> Response {
     let field = |wanted: &str| form_urlencoded::parse(&body).find(|(name, _)| name == wanted).map(|(_, value)| value);
     let next = field("next").unwrap_or_default();
-    let Some((_, id)) = field("token").and_then(|token| service.tokens.caller(token.trim())) else {
+    let Some((_, id)) = field("token").and_then(|token| app.gate.tokens.caller(token.trim())) else {
         return SignIn::new(INVALID, next.into_owned()).refused();
     };
-    match service.sessions.start(id).await {
+    match app.sessions.start(id).await {
         Ok(session) => {
-            let cookie = set_cookie(&service, &headers, &session, LIFETIME.as_secs());
+            let cookie = set_cookie(&app, &headers, &session, LIFETIME.as_secs());
             ([(SET_COOKIE, cookie)], Redirect::to(local(&next))).into_response()
         }
         Err(error) => error.into_response(),
     }
 }
 
-pub(super) async fn sign_out(State(service): App, headers: HeaderMap, _: Posted) -> Response {
-    if let Some(id) = cookie(&service, &headers) {
-        service.sessions.end(id).await;
+pub(super) async fn sign_out(State(app): App, headers: HeaderMap, _: Posted) -> Response {
+    if let Some(id) = cookie(&app, &headers) {
+        app.sessions.end(id).await;
     }
     // The browser keeps pages with forms.
     let clear = (HeaderName::from_static("clear-site-data"), "\"cache\"".to_owned());
-    ([(SET_COOKIE, set_cookie(&service, &headers, "", 0)), clear], Redirect::to("/sign-in")).into_response()
+    ([(SET_COOKIE, set_cookie(&app, &headers, "", 0)), clear], Redirect::to("/sign-in")).into_response()
 }
 
 #[cfg(test)]
