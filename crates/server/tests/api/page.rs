@@ -632,7 +632,7 @@ async fn every_page_is_protected() {
         }
     }
     let form = browser.get("/memory/alice/undo").await;
-    assert!(form.status == 405 && form.text.contains("this kind of request"), "{}", form.text);
+    assert!(form.status == 405 && form.text.contains("The method is not allowed"), "{}", form.text);
     for wrong in ["/memory/alice?from=x", "/memory/alice/change/x", "/memory/%ff", "/memory/alice/log?before=-1"] {
         let page = browser.get(wrong).await;
         assert!(page.status == 400 && page.text.contains("not valid"), "{wrong}: {}", page.text);

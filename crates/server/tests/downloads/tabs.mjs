@@ -73,6 +73,28 @@ const isSaved = async (text) => {
   await page.waitForSelector('text=Saved.');
   assert.ok((await page.textContent('main')).includes(text));
 };
+// The way back from a refusal leads to the form as it was: its text does not replace what others saved in the meantime.
+await edit('x'.repeat(100_000));
+await page.click('text=Save');
+await page.waitForSelector('text=Send it again');
+const colleague = await signIn(plain);
+await colleague.goto(`${file.replace('?', '/edit?')}`);
+await colleague.fill('#text', 'by a colleague');
+await colleague.click('text=Save');
+await colleague.waitForSelector('text=Saved.');
+await page.goBack();
+assert.equal(await page.inputValue('#text'), 'x'.repeat(100_000));
+await page.fill('#text', 'shorter');
+await page.click('text=Save');
+await page.waitForSelector('text=Somebody changed this file');
+// After a sign-out, no way leads back to a form.
+await colleague.goto(`${file.replace('?', '/edit?')}`);
+await colleague.click('text=Sign out');
+await colleague.waitForURL(/sign-in/);
+await colleague.evaluate('history.back()');
+await colleague.waitForTimeout(1_000);
+assert.match(colleague.url(), /sign-in/);
+
 await edit('before the restart');
 await restart();
 await page.click('text=Save');
