@@ -74,6 +74,11 @@ impl Failure {
         Self::new(ErrorKind::Busy, "another checkpoint or a collection was first")
     }
 
+    /// The failure of a commit to a log that was replaced by an older copy at the same time.
+    pub(crate) fn replaced_log() -> Self {
+        Self::new(ErrorKind::Other, "an older copy of the log was put back at the same time")
+    }
+
     /// The same failure, for several tasks that wait for one request.
     pub(crate) fn into_shared(self) -> SharedFailure {
         let (kind, source): (_, BoxError) = match self {

@@ -12,12 +12,13 @@ use tokio::sync::Semaphore;
 
 use crate::bucket::Bucket;
 use crate::collector::Collector;
+use crate::contact::Contact;
 use crate::content::{Content, ContentError, FileRecord, Slice};
 use crate::contention::Contention;
 use crate::deadline::Deadline;
 use crate::digest::Digest;
 use crate::failure::Failure;
-use crate::log::{LastContact, Polls};
+use crate::log::Polls;
 use crate::state::State;
 use crate::warnings::Warnings;
 use crate::writer::Queue;
@@ -33,7 +34,7 @@ pub(crate) struct Inner {
     state: RwLock<State>,
     pub(crate) queue: Queue,
     pub(crate) contention: Contention,
-    pub(crate) last_contact: LastContact,
+    pub(crate) contact: Contact,
     pub(crate) polls: Polls,
     /// Held by the task that writes a checkpoint.
     pub(crate) checkpointing: Semaphore,
@@ -59,7 +60,7 @@ impl Inner {
             queue: Queue::default(),
             // Without randomness there are no ids, so every commit fails.
             contention: Contention::new(getrandom::u64().unwrap_or_default()),
-            last_contact: LastContact::default(),
+            contact: Contact::default(),
             polls: Polls::default(),
             checkpointing: Semaphore::new(1),
             content_reads: Semaphore::new(CONTENT_READS),

@@ -9,6 +9,7 @@ mod cloud;
 mod collector;
 mod commit;
 mod config;
+mod contact;
 mod content;
 mod contention;
 mod deadline;

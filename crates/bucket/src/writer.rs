@@ -132,7 +132,7 @@ impl Inner {
             let state = self.state();
             state.allow(batch, |change| staging.record(batch, change, state.number + 1)).map(drop)
         };
-        if self.last_contact.is_long_ago() || check().is_err() {
+        if self.is_check_due() || check().is_err() {
             self.poll(deadline).await?;
             check()?;
         }
@@ -226,7 +226,9 @@ impl Writer {
                 Outcome::Made => {
                     let key = self.inner.bucket.keys.commit(number);
                     match self.inner.advance(key.as_ref(), commit, stored) {
-                        Ok(_) => self.succeed(group, number, stored.size),
+                        Ok(next) if next > number => self.succeed(group, number, stored.size),
+                        // Another task continues from an older copy of the log, which was put back at the same time.
+                        Ok(_) => fail(group, Failure::replaced_log().with_outcome_unknown()),
                         Err(damage) => fail(group, damage.into()),
                     }
                     return;
