@@ -12,7 +12,7 @@ pub use api::runner::{Answer, ToolFailure, ToolRun, ToolRunner};
 pub use api::wire::{RejectedToolUse, ToolResult, ToolUse};
 #[cfg(feature = "search")]
 pub use search::{
-    DEFAULT_MAX_LINE_CHARACTERS, DEFAULT_MAX_MATCHES, DEFAULT_MAX_SEARCHED_BYTES, Search,
+    DEFAULT_MAX_LINE_CHARACTERS, DEFAULT_MAX_MATCHES, DEFAULT_MAX_SEARCHED_BYTES, Search, SearchedPart,
     pattern::{LetterCase, MAX_PATTERN_BYTES, SearchError},
     report::{FoundLine, FoundPath, SearchReport, SkipReason, SkippedItem, StopReason},
 };
@@ -26,6 +26,7 @@ pub use store::file_size::DEFAULT_MAX_FILE_BYTES;
 pub use store::file_system::FileSystem;
 pub use store::in_memory::InMemoryStore;
 pub use store::memory_name::{MAX_MEMORY_NAME_BYTES, MemoryName, MemoryNameError};
+pub use store::moment::{InvalidMoment, Moment};
 pub use store::node::{
     FileEntry, FileTimes, Listing, Node, NodeKind, Stat, StoredFile, UnlistedItem, UnlistedReason, Version,
 };

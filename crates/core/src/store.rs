@@ -10,6 +10,7 @@ pub(crate) mod file_size;
 pub(crate) mod file_system;
 pub(crate) mod in_memory;
 pub(crate) mod memory_name;
+pub(crate) mod moment;
 pub(crate) mod node;
 pub(crate) mod open;
 pub(crate) mod path;
