@@ -20,7 +20,7 @@ use crate::http::error::ApiError;
 pub(crate) enum Purpose {
     /// Reads at any time.
     Look,
-    /// Runs a command in its turn. An archived memory refuses all that can change it.
+    /// Runs a command in its turn. An archived memory refuses each command that can change it.
     Run(Option<CommandName>),
     /// Removes in its turn, also from an archived memory.
     Remove,
