@@ -11,14 +11,14 @@ use memory_tool::history::{Entry, FileVersion, Id, LogEnd, Operation, TrackedFil
 use memory_tool::store::{Batch, Precondition, StorePath, StoredFile};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::state::{MAX_ATTEMPTS, MemoryStore, is_outdated, memory_id, parse_memory_id};
 use super::versions::version_id;
 use super::wire::{
-    ApiQuery, MAX_CONTENT_BYTES, View, api_path, body, format_time, millis, not_a_page, nullable, page_after,
-    parse_path,
+    ApiQuery, COMMAND_PREFIX, MAX_CONTENT_BYTES, View, api_path, body, format_time, millis, not_a_page, nullable,
+    page_after, parse_path, text,
 };
+use crate::access::tokens::sha256;
 use crate::access::{Caller, Right};
 use crate::http::error::ApiError;
 use crate::http::path::Path;
@@ -27,25 +27,10 @@ use crate::service::Service;
 
 type Reply = Result<Json<Value>, ApiError>;
 
-/// The prefix of the commands of this API in the history.
-pub(super) const COMMAND_PREFIX: &str = "api_";
 const CREATE: &str = "api_create";
 /// Moves a memory with new contents, if it writes one file and removes another one.
 const UPDATE: &str = Entry::MOVE;
 const DELETE: &str = "api_delete";
-
-pub(super) fn sha256(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The content, if the API can carry it.
-pub(super) fn text(content: &[u8]) -> Result<&str, ApiError> {
-    if content.len() > MAX_CONTENT_BYTES {
-        let size = content.len();
-        return Err(ApiError::invalid(format!("the memory has {size} bytes; the API carries up to 102,400")));
-    }
-    std::str::from_utf8(content).map_err(|_| ApiError::invalid("the memory is not UTF-8 text"))
-}
 
 fn no_such_memory(id: &str) -> ApiError {
     ApiError::not_found(format!("there is no memory {id:?} in this store"))

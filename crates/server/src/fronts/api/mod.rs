@@ -1,8 +1,8 @@
 //! The Memory Stores API of Anthropic, over the memories of the server. `docs/memory-stores.md` lists the choices.
 //!
-//! A store is a memory. The API keeps one [record](crate::memories::record) in that memory: its display name and metadata. The
-//! ids of memories are the identities of files in its history, and versions are changes of its entries. There is no
-//! other database.
+//! A store is a memory. The API keeps one [record](crate::memories::record) in that memory: its display name and
+//! metadata. The ids of memories are the identities of files in its history, and versions are changes of its entries.
+//! There is no other database.
 
 mod memories;
 mod state;

@@ -10,9 +10,9 @@ use memory_tool::store::StorePath;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::memories::{COMMAND_PREFIX, sha256, text};
 use super::state::{MemoryStore, memory_id, parse_memory_id};
-use super::wire::{ApiQuery, View, api_path, format_time, millis, not_a_page, page_after};
+use super::wire::{ApiQuery, COMMAND_PREFIX, View, api_path, format_time, millis, not_a_page, page_after, text};
+use crate::access::tokens::sha256;
 use crate::access::{Caller, Right};
 use crate::http::error::ApiError;
 use crate::http::path::Path;

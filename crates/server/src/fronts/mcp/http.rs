@@ -15,7 +15,6 @@ use futures::StreamExt as _;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Collected, Full};
 use memory_tool::command::CommandName;
-use memory_tool::store::MemoryName;
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tracing::Span;
@@ -25,7 +24,7 @@ use crate::fronts::mcp::Mcp;
 use crate::fronts::mcp::handler::{Handler, Target};
 use crate::fronts::mcp::message::{self, escape_line_separators};
 use crate::fronts::mcp::order::{self, Sender, Strangers};
-use crate::fronts::mcp::sessions::Sessions;
+use crate::fronts::mcp::sessions::{Owner, Sessions};
 use crate::fronts::mcp::tools::Tools;
 use crate::http::error::ApiError;
 use crate::http::gate::Running;
@@ -180,13 +179,4 @@ async fn as_json(response: axum::http::Response<BoxBody<Bytes, Infallible>>) -> 
     };
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Response::from_parts(head, escape_line_separators(message).into())
-}
-
-/// The owner of the session that a request starts.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Owner {
-    /// The id of the token.
-    pub(super) token: Arc<str>,
-    /// The memory of the token, which can get another one.
-    pub(super) memory: MemoryName,
 }

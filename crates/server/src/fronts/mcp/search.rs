@@ -8,8 +8,7 @@ use memory_tool::{Error, MemoryPath, Store, StoreError};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use crate::fronts::mcp::arguments::{read_json, whole};
-use crate::fronts::mcp::tools::object_schema;
+use crate::fronts::mcp::arguments::{object_schema, read_json, whole};
 
 pub(super) const NAME: &str = "memory_search";
 

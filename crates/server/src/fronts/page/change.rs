@@ -7,12 +7,11 @@ use axum::http::header::CACHE_CONTROL;
 use axum::response::{Html, IntoResponse as _};
 use memory_tool::{MemoryPath, Node, StoreError};
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 
 use super::diff::{Differ, Line, merged};
 use super::text::{name_of, sentence};
 use super::{Frame, OUTDATED, Outdated, Page, Posted, RESTORED, ToChange, VisitedMemory, past, path, render, written};
-use crate::access::tokens::hexadecimal;
+use crate::access::tokens::sha256;
 use crate::http::error::ApiError;
 
 /// The largest text that a form edits.
@@ -70,7 +69,7 @@ impl Conflict {
 
 impl Edit {
     fn new(frame: Frame, text: String) -> Self {
-        let (before, base) = (text.clone(), hash(text.as_bytes()));
+        let (before, base) = (text.clone(), sha256(text.as_bytes()));
         Self {
             frame,
             is_new: false,
@@ -140,10 +139,6 @@ struct Delete {
     frame: Frame,
     files: usize,
     has_history: bool,
-}
-
-fn hash(content: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(content))
 }
 
 /// Browsers send `\r\n` for each line break. The text gets the line breaks of the text before.
@@ -266,7 +261,7 @@ pub(super) async fn save(ToChange(visited): ToChange, form: Result<Posted, Outda
         if current.as_deref().is_some_and(|current| current == text || normalized(current) == given) {
             return Ok(visited.to(path.as_str(), "unchanged"));
         }
-        let found = current.as_ref().map(|current| hash(current.as_bytes())).unwrap_or_default();
+        let found = current.as_ref().map(|current| sha256(current.as_bytes())).unwrap_or_default();
         if found != base {
             let by = past::last_change(&visited, &path).await?;
             let conflict = Conflict::new(by, current.as_deref().map(normalized), before, given.clone()).await?;
