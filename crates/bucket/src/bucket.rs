@@ -25,6 +25,17 @@ pub(crate) struct Bucket {
     pub(crate) keys: Keys,
 }
 
+/// An object that was read before.
+pub(crate) enum Revalidated {
+    Missing,
+    /// It has the same tag.
+    Unchanged,
+    Read {
+        bytes: Bytes,
+        tag: Option<String>,
+    },
+}
+
 /// The result of one attempt to create an object.
 pub(crate) enum Put {
     Done,
@@ -51,14 +62,34 @@ impl Bucket {
 
     /// An object, if it exists. One of more than `most` bytes is damage, and is not read.
     pub(crate) async fn get(&self, key: &Path, most: usize, deadline: &Deadline) -> Result<Option<Bytes>, Failure> {
-        let found = self.retry(deadline, || async {
-            match self.objects.get(key).await {
-                Err(error @ ObjectError::NotFound { .. }) if !is_bucket_missing(&error) => Ok(None),
-                found => bytes_up_to(most, found?).await.map(Some),
+        match self.revalidate(key, None, most, deadline).await? {
+            Revalidated::Read { bytes, .. } => Ok(Some(bytes)),
+            Revalidated::Missing | Revalidated::Unchanged => Ok(None),
+        }
+    }
+
+    /// An object, unless it still has this entity tag. One of more than `most` bytes is damage, and is not read.
+    pub(crate) async fn revalidate(
+        &self,
+        key: &Path,
+        tag: Option<&str>,
+        most: usize,
+        deadline: &Deadline,
+    ) -> Result<Revalidated, Failure> {
+        let read = self.retry(deadline, || async {
+            let options = GetOptions { if_none_match: tag.map(str::to_owned), ..GetOptions::default() };
+            match self.objects.get_opts(key, options).await {
+                Err(error @ ObjectError::NotFound { .. }) if !is_bucket_missing(&error) => Ok(Ok(Revalidated::Missing)),
+                Err(ObjectError::NotModified { .. }) => Ok(Ok(Revalidated::Unchanged)),
+                found => {
+                    let found = found?;
+                    let tag = found.meta.e_tag.clone();
+                    let bytes = bytes_up_to(most, found).await?;
+                    Ok(bytes.map(|bytes| Revalidated::Read { bytes, tag }).ok_or(TooLarge))
+                }
             }
         });
-        let too_large = || Damage::TooLarge { key: key.to_string(), limit: most }.into();
-        found.await?.map(|bytes| bytes.ok_or_else(too_large)).transpose()
+        read.await?.map_err(|TooLarge| Damage::TooLarge { key: key.to_string(), limit: most }.into())
     }
 
     /// The size and the time of an object, if it exists.
@@ -201,6 +232,9 @@ impl Bucket {
         Err(Failure::late(ErrorKind::Other, deadline.whole(), Some(last)))
     }
 }
+
+/// An object has more bytes than are read.
+struct TooLarge;
 
 /// A listing, or the key in it that is not a valid path.
 fn readable<T>(listed: object_store::Result<T>) -> object_store::Result<Result<T, PathError>> {

@@ -64,6 +64,11 @@ impl Contention {
         seen.round_trip = if seen.round_trip.is_zero() { time } else { (seen.round_trip * 7 + time) / 8 };
     }
 
+    /// The smoothed time of a request, or zero before the first one.
+    pub(crate) fn round_trip(&self) -> Duration {
+        self.seen().round_trip
+    }
+
     /// Records the next commit of the log.
     pub(crate) fn saw(&self, number: u64, session: u64) {
         let mut seen = self.seen();

@@ -6,10 +6,9 @@ use std::time::Duration;
 use memory_tool_core::{BoxError, ErrorKind, StoreError};
 use object_store::Error as ObjectError;
 
-use crate::commit::{MAX_COMMIT_BYTES, MAX_STEPS};
 use crate::content::ContentError;
 use crate::diagnosis::{Refusal, diagnose, is_plain_http, is_unreachable, unreadable_credentials};
-use crate::format::Damage;
+use crate::format::{Damage, MAX_COMMIT_BYTES, MAX_STEPS};
 
 /// The reason why an operation failed.
 #[derive(Debug)]
@@ -72,6 +71,11 @@ impl Failure {
     /// The failure of a checkpoint that another checkpoint or a collection made useless.
     pub(crate) fn checkpoint_outdated() -> Self {
         Self::new(ErrorKind::Busy, "another checkpoint or a collection was first")
+    }
+
+    /// The failure of a commit to a log that was replaced by an older copy at the same time.
+    pub(crate) fn replaced_log() -> Self {
+        Self::new(ErrorKind::Other, "an older copy of the log was put back at the same time")
     }
 
     /// The same failure, for several tasks that wait for one request.

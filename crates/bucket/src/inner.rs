@@ -7,20 +7,19 @@ use bytes::Bytes;
 use memory_tool_core::{
     ErrorKind, Node, OpenMode, OpenOptions, PathMapEntry, ReadOptions, StoreError, StorePath, StoredFile,
 };
-
 use tokio::sync::Semaphore;
 
+use crate::background::{Collector, Warnings};
 use crate::bucket::Bucket;
-use crate::collector::Collector;
+use crate::contact::Contact;
 use crate::content::{Content, ContentError, FileRecord, Slice};
 use crate::contention::Contention;
 use crate::deadline::Deadline;
 use crate::digest::Digest;
 use crate::failure::Failure;
-use crate::log::{LastContact, Polls};
+use crate::polls::Polls;
+use crate::queue::Queue;
 use crate::state::State;
-use crate::warnings::Warnings;
-use crate::writer::Queue;
 
 /// The number of contents that are read at a time. Callers may read thousands of files at once, to share one poll.
 const CONTENT_READS: usize = 64;
@@ -33,7 +32,7 @@ pub(crate) struct Inner {
     state: RwLock<State>,
     pub(crate) queue: Queue,
     pub(crate) contention: Contention,
-    pub(crate) last_contact: LastContact,
+    pub(crate) contact: Contact,
     pub(crate) polls: Polls,
     /// Held by the task that writes a checkpoint.
     pub(crate) checkpointing: Semaphore,
@@ -59,7 +58,7 @@ impl Inner {
             queue: Queue::default(),
             // Without randomness there are no ids, so every commit fails.
             contention: Contention::new(getrandom::u64().unwrap_or_default()),
-            last_contact: LastContact::default(),
+            contact: Contact::default(),
             polls: Polls::default(),
             checkpointing: Semaphore::new(1),
             content_reads: Semaphore::new(CONTENT_READS),

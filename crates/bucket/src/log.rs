@@ -4,85 +4,30 @@
 //! newer commit exists. This is true after a pause of any length, and needs no clock.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
+use futures::future::join;
 use futures::{StreamExt, TryStreamExt, stream};
 use memory_tool_core::ErrorKind;
 use object_store::ObjectMeta;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 use tokio::task::yield_now;
-use tokio::time::Instant;
 
 use crate::blocking::run_maybe_blocking;
-use crate::checkpoint::Manifest;
-use crate::commit::{Commit, LogObject, MAX_COMMIT_BYTES, Stored};
+use crate::commit::{Commit, LogObject, Stored};
 use crate::deadline::Deadline;
 use crate::failure::{Failure, SharedFailure};
-use crate::format::Damage;
+use crate::format::{Damage, MAX_COMMIT_BYTES};
 use crate::id::Id;
 use crate::inner::Inner;
+use crate::manifest::Manifest;
+use crate::polls::Sharing;
 use crate::state::State;
 
 /// The most commits that are read at a time.
 const CONCURRENCY: usize = 16;
-/// The time without a sign of the log after which a poll checks that the last commit still exists.
-const LOST_AFTER: Duration = Duration::from_secs(60);
-/// The most concurrent polls. More tasks share the next one.
-const MAX_POLLS: usize = 4;
 /// The bytes of contents in a state above which it is loaded again from a checkpoint, which holds less.
 const MAX_HELD_BYTES: usize = 16 * 1024 * 1024;
-
-/// The time of the last evidence that the log exists.
-#[derive(Debug, Default)]
-pub(crate) struct LastContact(Mutex<Option<Instant>>);
-
-impl LastContact {
-    pub(crate) fn now(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-    }
-
-    pub(crate) fn is_long_ago(&self) -> bool {
-        let last = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        last.is_none_or(|last| last.elapsed() >= LOST_AFTER)
-    }
-}
-
-/// The polls of the tasks of one process.
-#[derive(Debug, Default)]
-pub(crate) struct Polls(Mutex<PollsInner>);
-
-#[derive(Debug, Default)]
-struct PollsInner {
-    running: usize,
-    /// Whether a counted poll has not sent its request yet, so that others can share it.
-    is_forming: bool,
-    /// The tasks that wait for the forming poll, or for the next one, which begins when a running poll ends.
-    waiting: Vec<Sharing>,
-}
-
-/// A task that shares a poll.
-type Sharing = oneshot::Sender<Result<(), SharedFailure>>;
-
-impl Polls {
-    fn lock(&self) -> MutexGuard<'_, PollsInner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts a new poll, or returns the result of the next one if it is forming or enough are running.
-    fn join_if_busy(&self) -> Option<oneshot::Receiver<Result<(), SharedFailure>>> {
-        let mut polls = self.lock();
-        if polls.running < MAX_POLLS && !polls.is_forming {
-            polls.running += 1;
-            polls.is_forming = true;
-            return None;
-        }
-        let (sender, receiver) = oneshot::channel();
-        polls.waiting.push(sender);
-        Some(receiver)
-    }
-}
 
 /// A poll that is counted. When it ends, the next one begins for all waiting tasks.
 struct RunningPoll {
@@ -152,7 +97,7 @@ pub(crate) struct Listed {
 }
 
 enum End {
-    Free { number: u64 },
+    Free,
     Trimmed,
 }
 
@@ -183,14 +128,14 @@ impl Inner {
     /// The same, without sharing. The number of requests at once grows with the commits that were read, as if there had
     /// already been `read` of them.
     pub(crate) async fn catch_up(&self, read: u64, deadline: &Deadline) -> Result<(), Failure> {
-        let first = self.state().number + 1;
+        let next = self.state().number + 1;
         let advance = |key: &str, commit, stored| self.advance(key, commit, stored);
-        match self.follow(first, read, advance, deadline).await? {
-            End::Free { number } if number == first => self.refuse_lost_log(number, deadline).await,
-            End::Free { .. } => {
-                self.last_contact.now();
-                self.shed_contents(deadline).await
-            }
+        let (end, is_kept) = join(self.follow(next, read, advance, deadline), self.has_kept_log(deadline)).await;
+        if !is_kept? {
+            return self.continue_from_log(deadline).await;
+        }
+        match end? {
+            End::Free => self.shed_contents(deadline).await,
             End::Trimmed => self.reload(deadline).await,
         }
     }
@@ -232,7 +177,7 @@ impl Inner {
                         self.refuse_hole(number, deadline).await?;
                         break;
                     }
-                    Entry::Free => return Ok(End::Free { number }),
+                    Entry::Free => return Ok(End::Free),
                 }
             }
         }
@@ -271,7 +216,6 @@ impl Inner {
         };
         loop {
             if self.replace_if_newer(&mut loaded)? {
-                self.last_contact.now();
                 return Ok(());
             }
             let next = loaded.number + 1;
@@ -286,9 +230,7 @@ impl Inner {
     /// Swaps the state with a loaded one, unless the current state has later commits.
     fn replace_if_newer(&self, loaded: &mut State) -> Result<bool, Damage> {
         let mut state = self.state_mut();
-        if loaded.store != state.store && state.number > 0 {
-            return Err(Damage::inconsistent(self.bucket.keys.log(), "it belongs to another store"));
-        }
+        state.refuse_other(loaded, &self.bucket.keys)?;
         let is_newer = loaded.number >= state.number;
         if is_newer {
             std::mem::swap(&mut *state, loaded);
@@ -390,30 +332,6 @@ impl Inner {
             Some(_) => Ok(()),
             None => Err(Damage::Missing { key: key.to_string() }.into()),
         }
-    }
-
-    /// Refuses a log that ends before the known commit, for example because the bucket was removed or an older copy was
-    /// restored. This is checked from time to time.
-    async fn refuse_lost_log(&self, next: u64, deadline: &Deadline) -> Result<(), Failure> {
-        let (last, digest) = {
-            let state = self.state();
-            (state.number, state.commit)
-        };
-        if last == 0 || last + 1 != next || !self.last_contact.is_long_ago() {
-            return Ok(());
-        }
-        let key = self.bucket.keys.commit(last).to_string();
-        match self.entry(last, deadline).await? {
-            Entry::Free => return Err(Damage::Missing { key }.into()),
-            Entry::Commit(_, stored) if stored.digest != digest => {
-                return Err(Damage::inconsistent(key, "it is not the commit that was there").into());
-            }
-            // A collection notes its trimming in a later commit, which is lost, or others have repaired the log.
-            Entry::Trimmed(_) => return self.reload(deadline).await,
-            Entry::Commit(..) => {}
-        }
-        self.last_contact.now();
-        Ok(())
     }
 
     /// Loads the state again if it holds much more contents than the latest checkpoint, which others wrote.

@@ -38,7 +38,7 @@ impl Inner {
             None if self.options.mode == OpenMode::Create => self.create(&deadline).await?,
             None => return Err(OpenFailure::NotFound),
         }
-        self.last_contact.now();
+        self.contact.now(&self.state());
         if self.options.mode != OpenMode::ReadOnly {
             self.check_condition(&deadline).await?;
         }
@@ -70,7 +70,6 @@ impl Inner {
             let created = deadline.limit_to_half(self.create_first(&birth)).await;
             if let Entry::Commit(first, stored) = self.entry(1, deadline).await? {
                 self.advance(self.bucket.keys.commit(1).as_ref(), *first, stored).map_err(Failure::from)?;
-                self.last_contact.now();
                 return Ok(self.poll(deadline).await?);
             }
             match created {

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use memory_tool_core::{Batch, InvalidBatch, PathMap, PathMapEdits, StoreError, StorePath};
 
-use crate::checkpoint::Manifest;
 use crate::commit::{Commit, Step, Stored};
 use crate::content::{Content, FileRecord, Slice};
 use crate::digest::Digest;
 use crate::format::Damage;
 use crate::id::Id;
+use crate::keys::Keys;
+use crate::manifest::Manifest;
 
 /// The files and records of a store after the commit with this number.
 #[derive(Clone, Debug, Default)]
@@ -71,6 +72,14 @@ impl State {
         (self.store, self.number, self.commit) = (store, number, stored.digest);
         self.log_bytes += stored.size as u64;
         notes.into_iter().for_each(|note| self.note(note));
+        Ok(())
+    }
+
+    /// Refuses the state of another store.
+    pub(crate) fn refuse_other(&self, loaded: &Self, keys: &Keys) -> Result<(), Damage> {
+        if loaded.store != self.store && self.number > 0 {
+            return Err(Damage::inconsistent(keys.log(), "it belongs to another store"));
+        }
         Ok(())
     }
 

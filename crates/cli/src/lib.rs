@@ -7,6 +7,7 @@ mod exit_status;
 mod failure;
 mod files;
 mod history;
+mod log;
 mod memory;
 mod options;
 mod others;
@@ -25,6 +26,8 @@ use std::sync::OnceLock;
 use crate::command_line::Arguments;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+
+pub use crate::log::start_log_of_package;
 
 /// The words that start this program, if it is not the executable of this process.
 static STARTED_BY: OnceLock<Vec<OsString>> = OnceLock::new();

@@ -1,19 +1,14 @@
 //! Opening the memory that the command line names.
 
 use std::ffi::OsStr;
-use std::io;
 
 use memory_tool::policies::Scope;
 use memory_tool::store::MemoryName;
-use memory_tool::{
-    BoxError, KeysRequired, LogDetail, Memory, MemoryBuilder, MemoryOptions, OpenError, OptionsError, StoreUrl,
-};
+use memory_tool::{BoxError, KeysRequired, Memory, MemoryBuilder, MemoryOptions, OpenError, OptionsError, StoreUrl};
 use memory_tool_bucket::{BucketStoreBuilder, OpenFailure};
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
-use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::failure::{Context as _, Failure};
+use crate::log::start_log;
 use crate::warnings::print_warnings;
 
 /// Parses the URL of a store, including the name of a memory in a database.
@@ -54,21 +49,6 @@ pub(crate) fn failed_options(error: OptionsError) -> Failure {
         OptionsError::Open(error) => failure(error),
         error => Failure::other(error),
     }
-}
-
-/// Starts logging to standard error. Without a detail, only errors are logged.
-pub(crate) fn start_log(detail: Option<LogDetail>) {
-    let level = match detail {
-        None => LevelFilter::ERROR,
-        Some(LogDetail::Operations) => LevelFilter::DEBUG,
-        Some(_) => LevelFilter::INFO,
-    };
-    let lines = tracing_subscriber::fmt::layer().json().with_writer(io::stderr).with_target(false);
-    // rmcp logs whole messages, which contain the contents of files.
-    let log = tracing_subscriber::registry()
-        .with(lines.with_filter(Targets::new().with_default(level).with_target("rmcp", LevelFilter::OFF)));
-    // It fails only if a log was started before, which is not the case.
-    drop(log.try_init());
 }
 
 /// Converts the error of opening a memory.

@@ -12,7 +12,7 @@ pub use api::runner::{Answer, ToolFailure, ToolRun, ToolRunner};
 pub use api::wire::{RejectedToolUse, ToolResult, ToolUse};
 #[cfg(feature = "search")]
 pub use search::{
-    DEFAULT_MAX_LINE_CHARACTERS, DEFAULT_MAX_MATCHES, DEFAULT_MAX_SEARCHED_BYTES, Search,
+    DEFAULT_MAX_LINE_CHARACTERS, DEFAULT_MAX_MATCHES, DEFAULT_MAX_SEARCHED_BYTES, Search, SearchedPart,
     pattern::{LetterCase, MAX_PATTERN_BYTES, SearchError},
     report::{FoundLine, FoundPath, SearchReport, SkipReason, SkippedItem, StopReason},
 };
@@ -26,12 +26,14 @@ pub use store::file_size::DEFAULT_MAX_FILE_BYTES;
 pub use store::file_system::FileSystem;
 pub use store::in_memory::InMemoryStore;
 pub use store::memory_name::{MAX_MEMORY_NAME_BYTES, MemoryName, MemoryNameError};
+pub use store::moment::{InvalidMoment, Moment};
 pub use store::node::{
     FileEntry, FileTimes, Listing, Node, NodeKind, Stat, StoredFile, UnlistedItem, UnlistedReason, Version,
 };
 pub use store::open::{DEFAULT_TIMEOUT, OpenError, OpenMode, OpenOptions};
-pub use store::path::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, PathError};
+pub use store::path::MemoryPath;
 pub use store::path_map::{PathMap, PathMapEdits, PathMapEntry};
+pub use store::path_rules::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, PathError};
 pub use store::precondition::Precondition;
 pub use store::quota::{Quota, QuotaKind, Usage};
 pub use store::quote::{escape_unprintable, is_unprintable};

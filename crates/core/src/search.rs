@@ -7,14 +7,19 @@ mod run;
 mod tests;
 mod text;
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
+
+use serde::{Deserialize, Deserializer};
 
 use crate::search::pattern::{LetterCase, Matcher, SearchError};
 use crate::search::report::SearchReport;
 use crate::search::run::SearchRun;
 use crate::store::Store;
+use crate::store::error::StoreError;
+use crate::store::moment::Moment;
 use crate::store::open::DEFAULT_TIMEOUT;
 use crate::store::path::MemoryPath;
+use crate::store::path_rules::PathError;
 use crate::tool::engine::DEFAULT_MAX_VIEW_CHARACTERS;
 
 /// The default limit of shown matches.
@@ -52,40 +57,58 @@ pub const DEFAULT_MAX_SEARCHED_BYTES: u64 = 64 * 1024 * 1024;
 ///    [inside](Self::within) them.
 /// 6. The report lists all files that could not be searched. The files are not a consistent snapshot.
 /// 7. A search is not a use of a file that expires.
-#[derive(Clone, Debug, PartialEq)]
+///
+/// # Data
+/// A search can be read from data, such as `{"pattern": "tea", "within": ["/memories/drinks"], "since": "7d"}`. The
+/// fields have the names of the methods, with [`only`](SearchedPart), and `context` as one number for both sides. Times
+/// are [moments](crate::Moment). An invalid path is an error of [`run`](Self::run).
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[must_use]
+#[serde(default, deny_unknown_fields)]
 pub struct Search {
     pattern: String,
-    is_regex: bool,
+    regex: bool,
     case: LetterCase,
-    within: Vec<MemoryPath>,
-    since: Option<SystemTime>,
-    before: Option<SystemTime>,
-    in_names: bool,
-    in_text: bool,
-    includes_hidden: bool,
+    #[serde(deserialize_with = "paths")]
+    within: Result<Vec<MemoryPath>, PathError>,
+    since: Option<Moment>,
+    before: Option<Moment>,
+    only: Option<SearchedPart>,
+    hidden: bool,
+    #[serde(deserialize_with = "both_sides")]
     context: (usize, usize),
     paths_only: bool,
     max_matches: usize,
     max_characters: usize,
     max_line_characters: usize,
+    #[serde(skip)]
     max_bytes: u64,
+    #[serde(skip)]
     timeout: Duration,
 }
 
-impl Search {
-    /// Creates a search for these exact words with the default options.
-    pub fn new(pattern: impl Into<String>) -> Self {
+/// The part of a memory that a [`Search`] looks at.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum SearchedPart {
+    /// The names of files and directories. No file is read.
+    Names,
+    /// The lines of files.
+    Text,
+}
+
+impl Default for Search {
+    fn default() -> Self {
         Self {
-            pattern: pattern.into(),
-            is_regex: false,
+            pattern: String::new(),
+            regex: false,
             case: LetterCase::Smart,
-            within: Vec::new(),
+            within: Ok(Vec::new()),
             since: None,
             before: None,
-            in_names: true,
-            in_text: true,
-            includes_hidden: false,
+            only: None,
+            hidden: false,
             context: (0, 0),
             paths_only: false,
             max_matches: DEFAULT_MAX_MATCHES,
@@ -95,10 +118,17 @@ impl Search {
             timeout: DEFAULT_TIMEOUT,
         }
     }
+}
+
+impl Search {
+    /// Creates a search for these exact words with the default options.
+    pub fn new(pattern: impl Into<String>) -> Self {
+        Self { pattern: pattern.into(), ..Self::default() }
+    }
 
     /// Reads the pattern as a regular expression, in the syntax of the crate `regex`. Its size is limited.
     pub fn regex(mut self) -> Self {
-        self.is_regex = true;
+        self.regex = true;
         self
     }
 
@@ -110,37 +140,39 @@ impl Search {
 
     /// Searches this file or directory. Call it again for more of them. The default is the whole memory.
     pub fn within(mut self, path: MemoryPath) -> Self {
-        self.within.push(path);
+        if let Ok(paths) = &mut self.within {
+            paths.push(path);
+        }
         self
     }
 
     /// Searches only files that were changed at this time or later.
-    pub fn since(mut self, since: SystemTime) -> Self {
-        self.since = Some(since);
+    pub fn since(mut self, since: impl Into<Moment>) -> Self {
+        self.since = Some(since.into());
         self
     }
 
     /// Searches only files that were last changed before this time.
-    pub fn before(mut self, before: SystemTime) -> Self {
-        self.before = Some(before);
+    pub fn before(mut self, before: impl Into<Moment>) -> Self {
+        self.before = Some(before.into());
         self
     }
 
     /// Searches only names, which reads no file.
     pub fn names_only(mut self) -> Self {
-        (self.in_names, self.in_text) = (true, false);
+        self.only = Some(SearchedPart::Names);
         self
     }
 
     /// Searches only lines.
     pub fn text_only(mut self) -> Self {
-        (self.in_names, self.in_text) = (false, true);
+        self.only = Some(SearchedPart::Text);
         self
     }
 
     /// Includes hidden items: those whose names start with a dot, and `node_modules`.
     pub fn hidden(mut self) -> Self {
-        self.includes_hidden = true;
+        self.hidden = true;
         self
     }
 
@@ -194,7 +226,17 @@ impl Search {
     /// # Errors
     /// [`SearchError`] if the pattern is invalid, a [path](Self::within) does not exist, or the store fails.
     pub async fn run(&self, store: &(impl Store + ?Sized)) -> Result<SearchReport, SearchError> {
-        let matcher = Matcher::new(&self.pattern, self.is_regex, self.case)?;
-        SearchRun::new(self, &matcher).run(store).await
+        let matcher = Matcher::new(&self.pattern, self.regex, self.case)?;
+        let within = self.within.as_ref().map_err(|error| StoreError::from(error.clone()))?;
+        SearchRun::new(self, within, &matcher).run(store).await
     }
+}
+
+fn paths<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Result<Vec<MemoryPath>, PathError>, D::Error> {
+    let paths = Vec::<String>::deserialize(deserializer)?;
+    Ok(paths.iter().map(|path| MemoryPath::parse(path)).collect())
+}
+
+fn both_sides<'de, D: Deserializer<'de>>(deserializer: D) -> Result<(usize, usize), D::Error> {
+    usize::deserialize(deserializer).map(|lines| (lines, lines))
 }

@@ -4,7 +4,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use memory_tool_core::{Actor, Batch, ErrorKind, Node, ReadOnlyStore, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{
+    Actor, Batch, ErrorKind, MemoryPath, Moment, Node, PathError, ReadOnlyStore, ReadOptions, Store, StoreError,
+    StorePath,
+};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::appending::Edits;
 use crate::check::{self, HistoryReport};
@@ -92,7 +96,7 @@ impl<S: Store> History<S> {
 
     async fn entries_at(&self, tip: &Arc<Tip>, filter: &LogFilter) -> Result<Vec<Entry>, StoreError> {
         let log = self.store.log();
-        let mut path = filter.path.clone();
+        let mut path = filter.path.clone().transpose()?;
         let newest = filter.before.map_or(tip.newest(), |before| before.saturating_sub(1));
         // The path is the present one, and has to be followed from the end.
         let mut reader = Backwards::from(log, tip, if path.is_some() { tip.newest() } else { newest });
@@ -103,7 +107,7 @@ impl<S: Store> History<S> {
                 skip_other_blocks(&mut reader, tip, &mut index, path);
             }
             let Some(entry) = reader.next().await? else { break };
-            if filter.since.is_some_and(|since| entry.time < since) {
+            if filter.since.is_some_and(|since| Moment::from(entry.time) < since) {
                 break;
             }
             let follows = path.as_ref().map(|path| entry.follow(path));
@@ -462,10 +466,11 @@ fn refs(entries: impl IntoIterator<Item: Into<EntryRef>>) -> BTreeSet<EntryRef> 
 }
 
 /// The result of taking changes back.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct TakenBack {
     /// The new entry.
+    #[serde(flatten)]
     pub entry: Entry,
     /// Files that were not changed, because their earlier contents had expired, were unreadable or were redacted.
     pub missing: Vec<StorePath>,
@@ -499,14 +504,19 @@ fn skip_other_blocks<S: Store>(
 /// assert_ne!(newest, LogFilter::new());
 /// # Ok::<(), memory_tool_core::PathError>(())
 /// ```
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+///
+/// In data, the fields have the names of the methods, and times are [moments](Moment). An invalid path is an error of
+/// [`History::entries`].
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
 #[must_use]
+#[serde(default, deny_unknown_fields)]
 pub struct LogFilter {
-    path: Option<StorePath>,
+    #[serde(deserialize_with = "memory_path")]
+    path: Option<Result<StorePath, PathError>>,
     actor: Option<String>,
     command: Option<String>,
-    since: Option<SystemTime>,
-    until: Option<SystemTime>,
+    since: Option<Moment>,
+    until: Option<Moment>,
     before: Option<u64>,
     limit: Option<usize>,
 }
@@ -519,7 +529,7 @@ impl LogFilter {
 
     /// Only changes of the file or directory that has this path now, or had it last, also before it was renamed.
     pub fn path(mut self, path: StorePath) -> Self {
-        self.path = Some(path);
+        self.path = Some(Ok(path));
         self
     }
 
@@ -536,14 +546,14 @@ impl LogFilter {
     }
 
     /// Only changes since this time.
-    pub fn since(mut self, since: SystemTime) -> Self {
-        self.since = Some(since);
+    pub fn since(mut self, since: impl Into<Moment>) -> Self {
+        self.since = Some(since.into());
         self
     }
 
     /// Only changes until this time.
-    pub fn until(mut self, until: SystemTime) -> Self {
-        self.until = Some(until);
+    pub fn until(mut self, until: impl Into<Moment>) -> Self {
+        self.until = Some(until.into());
         self
     }
 
@@ -562,6 +572,11 @@ impl LogFilter {
     fn matches(&self, entry: &Entry) -> bool {
         self.actor.as_ref().is_none_or(|actor| entry.actor.as_ref() == Some(actor))
             && self.command.as_ref().is_none_or(|command| entry.command.as_ref() == Some(command))
-            && self.until.is_none_or(|until| entry.time <= until)
+            && self.until.is_none_or(|until| Moment::from(entry.time) <= until)
     }
+}
+
+fn memory_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Result<StorePath, PathError>>, D::Error> {
+    let path = Option::<String>::deserialize(deserializer)?;
+    Ok(path.map(|path| MemoryPath::parse(&path).map(StorePath::from)))
 }

@@ -4,6 +4,8 @@
 
 mod actor_store;
 mod backend;
+#[cfg(feature = "requests")]
+mod bounded;
 mod builder;
 mod command_queue;
 mod dry_run;
@@ -16,6 +18,8 @@ mod notify;
 #[cfg(feature = "options")]
 mod options;
 mod redaction;
+#[cfg(feature = "requests")]
+pub mod requests;
 mod store_url;
 #[cfg(feature = "transfer")]
 pub mod transfer;
@@ -66,8 +70,8 @@ pub mod command {
 pub mod store {
     pub use memory_tool_core::{
         ActorError, Batch, Change, CheckInputs, DEFAULT_MAX_FILE_BYTES, DEFAULT_TIMEOUT, FileTimes, InvalidBatch,
-        Listing, MAX_ACTOR_BYTES, MAX_MEMORY_NAME_BYTES, MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryName,
-        MemoryNameError, NodeKind, PathMap, PathMapEdits, PathMapEntry, Precondition, Problem, QuotaKind,
+        InvalidMoment, Listing, MAX_ACTOR_BYTES, MAX_MEMORY_NAME_BYTES, MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryName,
+        MemoryNameError, Moment, NodeKind, PathMap, PathMapEdits, PathMapEntry, Precondition, Problem, QuotaKind,
         ReadOnlyStore, ReadOptions, Snapshot, Stat, StorePath, StoreState, StoredFile, UnlistedItem, UnlistedReason,
         VerifyProgress, VerifyReport, Version, escape_unprintable, is_unprintable,
     };
@@ -95,6 +99,6 @@ pub use memory_tool_sqlite as sqlite;
 pub mod search {
     pub use memory_tool_core::{
         DEFAULT_MAX_LINE_CHARACTERS, DEFAULT_MAX_MATCHES, DEFAULT_MAX_SEARCHED_BYTES, FoundLine, FoundPath, LetterCase,
-        MAX_PATTERN_BYTES, Search, SearchError, SearchReport, SkipReason, SkippedItem, StopReason,
+        MAX_PATTERN_BYTES, Search, SearchError, SearchReport, SearchedPart, SkipReason, SkippedItem, StopReason,
     };
 }

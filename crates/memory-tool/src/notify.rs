@@ -7,11 +7,12 @@ use async_trait::async_trait;
 use memory_tool_core::{
     Actor, Batch, Change, ErrorKind, MemoryPath, Node, Precondition, ReadOptions, Store, StoreError, StorePath,
 };
+use serde::{Serialize, Serializer};
 
 use crate::watch::Feed;
 
 /// A change of a memory, without the contents.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct MemoryChange {
     /// The kind of the change.
@@ -23,12 +24,14 @@ pub struct MemoryChange {
     /// The new size of a written or edited file, in bytes.
     pub size: Option<u64>,
     /// The actor, if the batch names one. Unknown for changes by other programs.
+    #[serde(serialize_with = "name")]
     pub actor: Option<Actor>,
 }
 
 /// The kind of a [`MemoryChange`].
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
+#[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// A file was created, or replaced regardless of its contents.
     Write,
@@ -72,6 +75,10 @@ impl MemoryChange {
             Change::Rename { from, to } => Self { old_path: file(from), ..Self::new(Operation::Rename, file(to)?) },
         })
     }
+}
+
+fn name<S: Serializer>(actor: &Option<Actor>, serializer: S) -> Result<S::Ok, S::Error> {
+    actor.as_ref().map(Actor::name).serialize(serializer)
 }
 
 pub(crate) type OnChange = Box<dyn Fn(&MemoryChange) + Send + Sync>;

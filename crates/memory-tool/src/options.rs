@@ -176,7 +176,7 @@ pub enum LogDetail {
 #[non_exhaustive]
 pub enum OptionsError {
     /// An option is set without one that it needs.
-    #[error("{option} requires {needed}")]
+    #[error("{}", self.spelled(str::to_owned))]
     Requires {
         /// The option.
         option: &'static str,
@@ -184,7 +184,7 @@ pub enum OptionsError {
         needed: &'static str,
     },
     /// There are several primary keys.
-    #[error("set only one of key, key_file, key_env and passphrase_file")]
+    #[error("{}", self.spelled(str::to_owned))]
     SeveralKeys,
     /// A key cannot be used.
     #[error("cannot use the key")]
@@ -195,6 +195,20 @@ pub enum OptionsError {
     /// The memory or a mounted one cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+}
+
+impl OptionsError {
+    /// The message, with the names of options as a front writes them, such as `maxFiles` for `max_files`.
+    pub fn spelled(&self, spelling: impl Fn(&str) -> String) -> String {
+        match self {
+            Self::Requires { option, needed } => format!("{} requires {}", spelling(option), spelling(needed)),
+            Self::SeveralKeys => {
+                let [key, file, env, passphrase] = ["key", "key_file", "key_env", "passphrase_file"].map(spelling);
+                format!("set only one of {key}, {file}, {env} and {passphrase}")
+            }
+            error => error.to_string(),
+        }
+    }
 }
 
 impl MemoryOptions {

@@ -5,8 +5,8 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use memory_tool::api::Content;
+use memory_tool::requests::{Exception, OptionError, Outcome, RequestError, parse_store_error, parts_of_error};
 use memory_tool::{FileEntry, PathError, StoreError, Usage};
-use memory_tool_bindings::{CallError, Exception, OptionError, Outcome, parse_store_error, parts_of_error};
 use napi::bindgen_prelude::Uint8Array;
 use napi_derive::napi;
 use serde_json::Value;
@@ -105,36 +105,36 @@ impl Answer {
     }
 }
 
-impl From<Result<Outcome, CallError>> for Answer {
-    fn from(outcome: Result<Outcome, CallError>) -> Self {
+impl From<Result<Outcome, RequestError>> for Answer {
+    fn from(outcome: Result<Outcome, RequestError>) -> Self {
         let answer = Self::default();
         match outcome {
-            Ok(Outcome::Nothing) => answer,
-            Ok(Outcome::Content(Content::Text(text))) => Self { text: Some(text), ..answer },
+            Ok(Outcome::Done) => answer,
+            Ok(Outcome::Text(text) | Outcome::Content(Content::Text(text))) => Self { text: Some(text), ..answer },
             Ok(Outcome::Content(blocks)) => match serde_json::to_string(&blocks) {
                 Ok(blocks) => Self { blocks: Some(blocks), ..answer },
                 Err(error) => Self::raise("Error", &error.to_string()),
             },
-            Ok(Outcome::Reply(content, parts)) => {
+            Ok(Outcome::Worded(content, parts)) => {
                 Self { json: Some(parts.to_string()), ..Self::from(Ok(Outcome::Content(content))) }
             }
             Ok(Outcome::Changes(changes)) => Self { watch: Some(changes.into()), ..answer },
             Ok(Outcome::Bytes(bytes)) => Self { bytes: Some(bytes.into()), ..answer },
-            Ok(Outcome::Entries(entries)) => {
+            Ok(Outcome::Files(entries)) => {
                 Self { entries: Some(entries.into_iter().map(ListedEntry::from).collect()), ..answer }
             }
-            Ok(Outcome::Json(value)) => Self { json: Some(value.to_string()), ..answer },
+            Ok(Outcome::Data(value)) => Self { json: Some(value.to_string()), ..answer },
             Ok(Outcome::Usage(usage)) => Self { usage: Some(usage.into()), ..answer },
             Err(error) => error.into(),
         }
     }
 }
 
-impl From<CallError> for Answer {
-    fn from(error: CallError) -> Self {
+impl From<RequestError> for Answer {
+    fn from(error: RequestError) -> Self {
         let mut raised = match &error {
-            CallError::Store(error) => return error.into(),
-            CallError::Tool(tool) => {
+            RequestError::Store(error) => return error.into(),
+            RequestError::Tool(tool) => {
                 vec![Raised { parts: Some(parts_of_error(tool).to_string()), ..Exception::from(&error).into() }]
             }
             other => vec![Exception::from(other).into()],

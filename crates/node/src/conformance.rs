@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool::Store;
 use memory_tool::conformance::{DEFAULT_CASE_TIMEOUT, DEFAULT_RACES, FixtureError, StoreFixture, Suite};
-use memory_tool_bindings as bindings;
+use memory_tool::requests;
 use napi::Env;
 use napi::bindgen_prelude::Function;
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
@@ -75,8 +75,8 @@ impl FixtureCall {
     #[napi]
     pub fn succeed(&self, store: &Location, number: u32) {
         self.send(match &store.0 {
-            bindings::Location::Store(store) => Ok((Arc::clone(store), number)),
-            bindings::Location::Url(_) | bindings::Location::Memory(_) => Err("expected a store".to_owned()),
+            requests::Location::Store(store) => Ok((Arc::clone(store), number)),
+            requests::Location::Url(_) | requests::Location::Memory(_) => Err("expected a store".to_owned()),
         });
     }
 

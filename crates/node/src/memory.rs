@@ -2,9 +2,9 @@
 
 use memory_tool::Memory;
 use memory_tool::command::InputError;
-use memory_tool_bindings::{self as bindings, Argument, CallError, Operation, Outcome};
-use napi::Env;
-use napi::bindgen_prelude::{ClassInstance, Either4, Null, Uint8Array};
+use memory_tool::requests::{self, Outcome, Request, RequestError};
+use napi::bindgen_prelude::{ClassInstance, Object};
+use napi::{De, Env};
 use napi_derive::napi;
 use serde_json::Value;
 
@@ -30,9 +30,6 @@ impl Drop for NativeMemory {
         self.close();
     }
 }
-
-/// The operations that read, and so can end without waiting.
-const READS: [&str; 5] = ["read_text", "read_bytes", "exists", "list", "usage"];
 
 impl NativeMemory {
     pub(crate) fn memory(&self) -> napi::Result<Memory> {
@@ -69,47 +66,38 @@ impl NativeMemory {
             Ok(input) => input,
             Err(error) => return Ok(Started::A(error.into())),
         };
-        let is_read = input["command"] == "view";
         let turn = place.and_then(|place| place.0.take());
-        self.start(env, Operation::call(input, turn, is_worded), is_read, abort)
+        self.start(env, Request::Call(requests::Call { input, turn, is_worded }), abort)
     }
 
-    /// Performs the operation of a method of `Memory`. `destination` is the first argument of a copy.
+    /// Performs a request. A copy goes to `destination`.
     ///
     /// # Errors
     ///
-    /// Fails if there is no such method with these arguments, or the runtime cannot start.
+    /// Fails if the runtime cannot start.
     #[napi(catch_unwind, ts_return_type = "Answer | Promise<Answer>")]
     pub fn perform<'env>(
         &self,
         env: &'env Env,
-        name: String,
-        arguments: Vec<Either4<String, bool, Null, Uint8Array>>,
+        request: Object<'_>,
         destination: Option<&NativeMemory>,
         abort: Option<ClassInstance<'_, Abort>>,
     ) -> napi::Result<Started<'env>> {
-        let destination = destination.map(|destination| destination.memory().map(Argument::Memory)).transpose()?;
-        let arguments = arguments.into_iter().map(|argument| match argument {
-            Either4::A(text) => Argument::Text(text),
-            Either4::B(flag) => Argument::Flag(flag),
-            Either4::C(Null) => Argument::Nothing,
-            Either4::D(bytes) => Argument::Bytes(bytes.to_vec()),
-        });
-        match Operation::of_method(&name, destination.into_iter().chain(arguments).collect()) {
-            Some(operation) => self.start(env, operation, READS.contains(&name.as_str()), abort),
-            None => Ok(Started::A(Answer::raise("TypeError", &format!("wrong arguments of {name}")))),
+        match (Request::parse(&mut De::new(&request)), destination) {
+            (Err(error), _) => Ok(Started::A(error.into())),
+            (Ok(request), None) => self.start(env, request, abort),
+            (Ok(request), Some(destination)) => self.start(env, request.to(destination.memory()?), abort),
         }
     }
 
     fn start<'env>(
         &self,
         env: &'env Env,
-        operation: Operation,
-        is_read: bool,
+        request: Request,
         abort: Option<ClassInstance<'_, Abort>>,
     ) -> napi::Result<Started<'env>> {
-        let memory = self.memory()?;
-        let work = Box::pin(async { Answer::from(operation.run(memory).await) });
+        let (memory, is_read) = (self.memory()?, request.is_read());
+        let work = Box::pin(async move { Answer::from(memory.perform(request).await) });
         if is_read { start_read(env, work, abort) } else { start(env, work, abort) }
     }
 }
@@ -125,11 +113,11 @@ pub fn memories<'env>(
     url: String,
     abort: Option<ClassInstance<'_, Abort>>,
 ) -> napi::Result<Started<'env>> {
-    let work = async { Answer::from(bindings::memories(url.into()).await.map(|urls| Outcome::Json(urls.into()))) };
+    let work = async { Answer::from(requests::memories(url.into()).await.map(|urls| Outcome::Data(urls.into()))) };
     start(env, Box::pin(work), abort)
 }
 
-pub(crate) fn parse_input(json: &str) -> Result<Value, CallError> {
+pub(crate) fn parse_input(json: &str) -> Result<Value, RequestError> {
     let input = serde_json::from_str(json);
-    input.map_err(|error| CallError::Tool(InputError::NotJson { reason: error.to_string() }.into()))
+    input.map_err(|error| RequestError::Tool(InputError::NotJson { reason: error.to_string() }.into()))
 }

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use memory_tool_bindings::{self as bindings, Given, Opening};
+use memory_tool::requests::{self, Given, Opening};
+use memory_tool_cli::start_log_of_package;
 use napi::Env;
 use napi::bindgen_prelude::{ClassInstance, Function, Uint8Array};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
@@ -15,14 +16,14 @@ use crate::store::{NodeStore, StoreCall};
 
 /// The location of a memory.
 #[napi]
-pub struct Location(pub(crate) bindings::Location);
+pub struct Location(pub(crate) requests::Location);
 
 #[napi]
 impl Location {
     /// A path or URL.
     #[napi(factory)]
     pub fn url(text: String) -> Self {
-        Self(bindings::Location::Url(PathBuf::from(text)))
+        Self(requests::Location::Url(PathBuf::from(text)))
     }
 
     /// An open memory.
@@ -32,7 +33,7 @@ impl Location {
     /// Fails if it is closed.
     #[napi(factory)]
     pub fn memory(memory: &NativeMemory) -> napi::Result<Self> {
-        Ok(Self(bindings::Location::Memory(memory.memory()?.store())))
+        Ok(Self(requests::Location::Memory(memory.memory()?.store())))
     }
 
     /// A store in TypeScript. `dispatch` performs the calls, and never throws.
@@ -42,7 +43,7 @@ impl Location {
     /// Fails if the function cannot be shared between threads.
     #[napi(factory)]
     pub fn store(dispatch: Function<'_, StoreCall, ()>) -> napi::Result<Self> {
-        Ok(Self(bindings::Location::Store(NodeStore::new(&dispatch)?)))
+        Ok(Self(requests::Location::Store(NodeStore::new(&dispatch)?)))
     }
 }
 
@@ -140,6 +141,7 @@ impl NativeOpening {
         abort: Option<ClassInstance<'_, Abort>>,
     ) -> napi::Result<Started<'env>> {
         let opening = self.opening.take().ok_or_else(|| napi::Error::from_reason("the options are not prepared"))?;
+        start_log_of_package(opening.log());
         let work = Box::pin(async {
             match opening.open().await {
                 Ok(memory) => Answer { memory: Some(memory.into()), ..Answer::default() },

@@ -1,7 +1,7 @@
 //! [`Queue`]: the order of the commands of a tool object.
 
 use memory_tool::command::CommandQueue;
-use memory_tool_bindings as bindings;
+use memory_tool::requests;
 use napi::Env;
 use napi::bindgen_prelude::ClassInstance;
 use napi_derive::napi;
@@ -26,13 +26,13 @@ impl Queue {
     /// Takes the next place, for a command, or for an overridden method, which can run more than one.
     #[napi]
     pub fn enter(&self, command: Option<String>) -> Place {
-        Place(bindings::Place::enter(&self.0, command.as_deref()))
+        Place(requests::Place::enter(&self.0, command.as_deref()))
     }
 }
 
 /// A place in a queue.
 #[napi]
-pub struct Place(pub(crate) bindings::Place);
+pub struct Place(pub(crate) requests::Place);
 
 #[napi]
 impl Place {
@@ -61,5 +61,5 @@ impl Place {
 /// The input of a call as an overridden method receives it, as JSON. Returns `null` if it is invalid.
 #[napi]
 pub fn parse_command(input: String) -> Option<String> {
-    Some(bindings::parse_command(parse_input(&input).ok()?)?.to_string())
+    Some(requests::parse_command(parse_input(&input).ok()?)?.to_string())
 }

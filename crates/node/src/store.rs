@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use memory_tool::requests::{failure_named, parse_store_error};
 use memory_tool::store::{Change, Precondition, ReadOptions, Stat, StorePath, StoreState, StoredFile, Version};
 use memory_tool::{BoxError, ErrorKind, FileEntry, Node, Quota, Store, StoreError, Usage};
-use memory_tool_bindings::{failure_named, parse_store_error};
 use napi::Status;
 use napi::bindgen_prelude::{ClassInstance, Function, Uint8Array, Unknown};
 use napi::threadsafe_function::{ThreadsafeFunction, ThreadsafeFunctionCallMode};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_bindings::{Changes, Outcome};
+use memory_tool::requests::{Changes, Outcome};
 use napi::Env;
 use napi_derive::napi;
 use serde_json::Value;
@@ -36,7 +36,7 @@ impl NativeWatch {
     #[napi(ts_return_type = "Answer | Promise<Answer>")]
     pub fn next<'env>(&self, env: &'env Env) -> napi::Result<Started<'env>> {
         let changes = Arc::clone(&self.0);
-        let work = async move { Answer::from(Ok(Outcome::Json(changes.next().await.unwrap_or(Value::Null)))) };
+        let work = async move { Answer::from(Ok(Outcome::Data(changes.next().await.unwrap_or(Value::Null)))) };
         start(env, Box::pin(work), None)
     }
 

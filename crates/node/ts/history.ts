@@ -1,5 +1,7 @@
 // `History`: what changed in a memory, and how to take it back.
 
+import type { Answer } from './native.js';
+
 /** A change of a file. A `write` without `before` created it. */
 export type FileChange =
   | { readonly change: 'write'; readonly path: string; readonly before?: Kept; readonly after: Digest }
@@ -62,12 +64,14 @@ interface Stored extends Pick<HistoryEntry, 'number' | 'changes'> {
   readonly missing?: readonly string[];
 }
 
+type Perform = (name: string, given: object) => Promise<Answer>;
+
 /** The history of a memory, from `memory.history()`. An entry is named by its number; 0 is the beginning. */
 export class History {
-  readonly #perform: (request: string) => Promise<string>;
+  readonly #perform: Perform;
 
   /** @internal */
-  constructor(perform: (request: string) => Promise<string>) {
+  constructor(perform: Perform) {
     this.#perform = perform;
   }
 
@@ -78,12 +82,12 @@ export class History {
 
   /** Reads a file in its state after an entry. */
   async readText(path: string, entry: number): Promise<string> {
-    return (await this.#call('read_text', { path, entry })) as string;
+    return (await this.#perform('read_text', { path, entry })).text as string;
   }
 
   /** The differences between two entries in the unified format. */
   async diff(from: number, to: number, path = '/memories'): Promise<string> {
-    return (await this.#call('diff', { from, to, path })) as string;
+    return (await this.#perform('diff', { from, to, path })).text as string;
   }
 
   /** Takes back the last changes in one step. Throws a `HistoryError` if a file has changed since. */
@@ -113,11 +117,11 @@ export class History {
 
   /** Removes the whole history, even if it is damaged. */
   async clear(): Promise<void> {
-    await this.#call('clear', {});
+    await this.#perform('clear', {});
   }
 
-  async #call(method: string, given: object): Promise<unknown> {
-    return JSON.parse(await this.#perform(JSON.stringify({ ...given, method })));
+  async #call(name: string, given: object): Promise<unknown> {
+    return JSON.parse((await this.#perform(name, given)).json as string);
   }
 }
 

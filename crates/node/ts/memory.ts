@@ -6,7 +6,7 @@ import { History } from './history.js';
 import { type Abort, type Answer, native, type NativeMemory, type NativeWatch, type Place } from './native.js';
 import { type Location, locationOfUrl, mounted, type Options, prepare, unicode } from './options.js';
 import { type CopyReport, type ExportReport, fromJson, type ImportReport, type VerifyReport } from './reports.js';
-import { type SearchOptions, type SearchReport, toRequest } from './search.js';
+import type { SearchOptions, SearchReport } from './search.js';
 import { type Entry, locationOfStore, type Usage } from './store.js';
 import { toolErrorClass } from './tool_error.js';
 import { Watch } from './watch.js';
@@ -40,8 +40,6 @@ export interface TransferOptions extends CallOptions {
   /** Replace files that have other contents. Default: keep them. */
   overwrite?: boolean;
 }
-
-type Argument = string | boolean | Uint8Array;
 
 /**
  * A memory, with the methods for a program. `new MemoryTool(memory)` is the tool for Claude.
@@ -78,17 +76,17 @@ export class Memory {
 
   /** Reads a file as UTF-8 text. Throws `NotFound`, `NotAFile` or `NotText` if that is impossible. */
   async readText(path: string, options?: CallOptions): Promise<string> {
-    return (await this.#perform('read_text', { path }, options)).text as string;
+    return (await this.#perform('files', 'read_text', { path }, options)).text as string;
   }
 
   /** Reads a file. Throws `NotFound` or `NotAFile` if that is impossible. */
   async readBytes(path: string, options?: CallOptions): Promise<Uint8Array> {
-    return (await this.#perform('read_bytes', { path }, options)).bytes as Uint8Array;
+    return (await this.#perform('files', 'read', { path }, options)).bytes as Uint8Array;
   }
 
   /** Whether there is a file or directory. `/memories` always exists. */
   async exists(path: string, options?: CallOptions): Promise<boolean> {
-    return fromJson((await this.#perform('exists', { path }, options)).json) as boolean;
+    return fromJson((await this.#perform('files', 'exists', { path }, options)).json) as boolean;
   }
 
   /**
@@ -96,24 +94,26 @@ export class Memory {
    * concurrent change is lost.
    */
   async writeText(path: string, text: string, options?: WriteTextOptions): Promise<void> {
+    if (typeof text !== 'string') throw new TypeError(`invalid text: expected a string, got ${typeof text}`);
     const condition = conditionOf(options, 'ifText', (value) => typeof value === 'string');
-    await this.#perform('write_text', { path, text, condition }, options);
+    await this.#perform('files', 'write', { path, text, ...condition }, options);
   }
 
   /** The same as `writeText` for any bytes. */
   async writeBytes(path: string, content: Uint8Array, options?: WriteBytesOptions): Promise<void> {
+    if (!(content instanceof Uint8Array)) throw new TypeError(`invalid content: expected bytes, got ${typeof content}`);
     const condition = conditionOf(options, 'ifBytes', (value) => value instanceof Uint8Array);
-    await this.#perform('write_bytes', { path, content, condition }, options);
+    await this.#perform('files', 'write', { path, content, ...condition }, options);
   }
 
   /** Adds text or bytes at the end of a file, and creates it if it does not exist. No concurrent change is lost. */
   async append(path: string, content: string | Uint8Array, options?: CallOptions): Promise<void> {
-    await this.#perform('append', { path, content }, options);
+    await this.#perform('files', 'append', { path, content }, options);
   }
 
   /** Lists every file under a directory, at any depth, sorted by path. */
   async list(directory = '/memories', options?: CallOptions): Promise<Entry[]> {
-    const { entries } = await this.#perform('list', { directory }, options);
+    const { entries } = await this.#perform('files', 'list', { directory }, options);
     return (entries ?? []).map(({ created, modified, ...entry }) => ({
       ...entry,
       created: created === undefined ? undefined : new Date(created),
@@ -123,22 +123,22 @@ export class Memory {
 
   /** Removes a file, or a directory and every file under it. Throws `NotFound` if there is none. */
   async remove(path: string, options?: CallOptions): Promise<void> {
-    await this.#perform('remove', { path }, options);
+    await this.#perform('files', 'remove', { path }, options);
   }
 
   /** Moves a file or directory. Throws `AlreadyExists` if `newPath` exists. */
   async rename(oldPath: string, newPath: string, options?: CallOptions): Promise<void> {
-    await this.#perform('rename', { oldPath, newPath }, options);
+    await this.#perform('files', 'rename', { oldPath, newPath }, options);
   }
 
   /** Removes all files. A history keeps their contents. */
   async clear(options?: CallOptions): Promise<void> {
-    await this.#perform('clear', {}, options);
+    await this.#perform('files', 'clear', {}, options);
   }
 
   /** Removes all files, the history, the access times and the other records in one step. */
   async forget(options?: CallOptions): Promise<void> {
-    await this.#perform('forget', {}, options);
+    await this.#perform('care', 'forget', {}, options);
   }
 
   /**
@@ -146,17 +146,17 @@ export class Memory {
    * the clock may be wrong. They are then removed by a call at least a day, or 1/24 of the time of `expireAfter`, later.
    */
   async expire(options?: CallOptions): Promise<string[]> {
-    return fromJson((await this.#perform('expire', {}, options)).json) as string[];
+    return fromJson((await this.#perform('care', 'expire', {}, options)).json) as string[];
   }
 
   /** Like `expire`, also if most files have expired. Call it if the clock is known to be right. */
   async expireAll(options?: CallOptions): Promise<string[]> {
-    return fromJson((await this.#perform('expire_all', {}, options)).json) as string[];
+    return fromJson((await this.#perform('care', 'expire_all', {}, options)).json) as string[];
   }
 
   /** The number and the total size of all files. */
   async usage(options?: CallOptions): Promise<Usage> {
-    return (await this.#perform('usage', {}, options)).usage as Usage;
+    return (await this.#perform('care', 'usage', {}, options)).usage as Usage;
   }
 
   /**
@@ -164,25 +164,24 @@ export class Memory {
    * Throws `SearchError` for an invalid pattern, and `NotFound` for a path to search that does not exist.
    */
   async search(pattern: string, { signal, ...options }: SearchOptions & CallOptions = {}): Promise<SearchReport> {
-    unicode(pattern, 'pattern');
-    const { json } = await this.#perform('search', { request: toRequest(pattern, options) }, { signal });
+    const { json } = await this.#request({ search: toRequest({ ...options, pattern }) }, { signal });
     return fromJson(json) as SearchReport;
   }
 
   /** The history, to see and take back changes. Open the memory with `history: true` to start it. */
   history(): History {
-    return new History(async (request) => (await this.#perform('history', { request })).json as string);
+    return new History((name, given) => this.#perform('history', name, given));
   }
 
   /** Reads the whole storage, also files that policies hide, and reports damage. */
   async verify(options?: CallOptions): Promise<VerifyReport> {
-    return fromJson((await this.#perform('verify', {}, options)).json) as VerifyReport;
+    return fromJson((await this.#perform('care', 'verify', {}, options)).json) as VerifyReport;
   }
 
   /** Copies all files to another memory. Throws `TransferError` if the copy stops. Run it again to continue. */
   async copyTo(destination: Memory, { overwrite = false, ...options }: TransferOptions = {}): Promise<CopyReport> {
     const opened = await destination.#ready(options);
-    return fromJson((await this.#perform('copy_to', { overwrite }, options, opened)).json) as CopyReport;
+    return fromJson((await this.#perform('transfer', 'copy', { overwrite }, options, opened)).json) as CopyReport;
   }
 
   /**
@@ -190,7 +189,7 @@ export class Memory {
    * Throws `TransferError` if that fails, or if the target exists and `overwrite` is not set.
    */
   async export(path: string | URL, { overwrite = false, ...options }: TransferOptions = {}): Promise<ExportReport> {
-    return fromJson((await this.#perform('export', { path: file(path), overwrite }, options)).json) as ExportReport;
+    return fromJson((await this.#perform('transfer', 'export', { path: file(path), overwrite }, options)).json) as ExportReport;
   }
 
   /**
@@ -198,17 +197,17 @@ export class Memory {
    * Throws `TransferError` if the source cannot be read.
    */
   async import(path: string | URL, { overwrite = false, ...options }: TransferOptions = {}): Promise<ImportReport> {
-    return fromJson((await this.#perform('import', { path: file(path), overwrite }, options)).json) as ImportReport;
+    return fromJson((await this.#perform('transfer', 'import', { path: file(path), overwrite }, options)).json) as ImportReport;
   }
 
   /** The scopes that have files in the whole storage. `new Memory(location, { scope: name })` opens one. */
   async scopes(options?: CallOptions): Promise<string[]> {
-    return fromJson((await this.#perform('scopes', {}, options)).json) as string[];
+    return fromJson((await this.#perform('care', 'scopes', {}, options)).json) as string[];
   }
 
   /** The changes by anyone from now on: `for await (const change of await memory.watch())`. */
   async watch(options?: CallOptions): Promise<Watch> {
-    return new Watch((await this.#perform('watch', {}, options)).watch as NativeWatch);
+    return new Watch((await this.#perform('files', 'watch', {}, options)).watch as NativeWatch);
   }
 
   /** The URLs of the memories in a database, or at and right under a directory or prefix. */
@@ -237,21 +236,20 @@ export class Memory {
     return this.#settle((abort) => memory.call(input, place, isWorded, abort), options);
   }
 
-  async #perform(
+  #perform(
+    group: string,
     name: string,
-    given: Record<string, Argument>,
+    given: object,
     options?: CallOptions,
     destination?: NativeMemory,
   ): Promise<Answer> {
-    for (const [argument, value] of Object.entries(given)) {
-      if (typeof value === 'string') unicode(value, argument);
-      else if (typeof value !== 'boolean' && !(value instanceof Uint8Array)) {
-        throw new TypeError(`invalid ${argument}: expected a string, got ${typeof value}`);
-      }
-    }
+    return this.#request({ [group]: { [name]: toRequest(given) } }, options, destination);
+  }
+
+  async #request(request: object, options?: CallOptions, destination?: NativeMemory): Promise<Answer> {
     const memory = this.#native ?? (await this.#ready(options));
     options?.signal?.throwIfAborted();
-    return this.#settle((abort) => memory.perform(name, Object.values(given), destination, abort), options);
+    return this.#settle((abort) => memory.perform(request, destination, abort), options);
   }
 
   /** Waits for the answer of a call, and until `onChange` has received its changes. */
@@ -307,18 +305,34 @@ function file(path: string | URL): string {
   return path instanceof URL && path.protocol === 'file:' ? fileURLToPath(path) : String(path);
 }
 
+/** The arguments of a request for the native module. Dates are seconds since 1970. */
+function toRequest(given: object): object {
+  const arguments_ = Object.entries(given).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(arguments_.map(([name, value]) => [snake(name), toArgument(value, name)]));
+}
+
+function toArgument(value: unknown, name: string): unknown {
+  if (typeof value === 'string') return unicode(value, name);
+  if (value instanceof Date) return value.getTime() / 1000;
+  return Array.isArray(value) ? value.map((item) => toArgument(item, name)) : value;
+}
+
+function snake(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
 /** The condition of a write, for the native module. */
 function conditionOf<Name extends string>(
   options: (WriteOptions & { [name in Name]?: unknown }) | undefined,
   name: Name,
   isExpected: (value: unknown) => boolean,
-): Argument {
+): object {
   // A value that is `undefined`, such as the result of a failed read, must not write without a condition.
-  if (options === undefined || !(name in options)) return options?.ifAbsent ?? false;
+  if (options === undefined || !(name in options)) return { ifAbsent: options?.ifAbsent ?? false };
   if (!isExpected(options[name]) || options.ifAbsent) {
     throw new TypeError(`invalid ${name}: expected the contents to replace, without ifAbsent, which creates a file`);
   }
-  return options[name] as Argument;
+  return { ifContent: options[name] };
 }
 
 /** Waits for the answer of a call, and throws its error. */

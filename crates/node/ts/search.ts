@@ -74,14 +74,3 @@ export interface SearchReport {
   /** The report for a model. */
   text: string;
 }
-
-/** @internal The request of a search. */
-export function toRequest(pattern: string, options: SearchOptions): string {
-  const seconds = (value: unknown) => (value instanceof Date ? value.getTime() / 1000 : value);
-  const given = Object.entries(options).map(([name, value]) => [snake(name), seconds(value)]);
-  return JSON.stringify({ ...Object.fromEntries(given), pattern });
-}
-
-function snake(name: string): string {
-  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}

@@ -6,13 +6,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool::conformance::{DEFAULT_CASE_TIMEOUT, DEFAULT_RACES, FixtureError, StoreFixture, Suite};
 use memory_tool::{BoxError, Store};
-use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pythonize::pythonize;
 
 use crate::errors::CallError;
 use crate::runtime::Process;
 use crate::store::PythonStore;
-use crate::tool;
 
 /// Creates stores with functions in Python.
 struct Fixture {
@@ -94,6 +93,5 @@ pub(crate) fn cases(py: Python<'_>) -> PyResult<Py<PyAny>> {
 }
 
 fn json(py: Python<'_>, value: &impl serde::Serialize) -> PyResult<Py<PyAny>> {
-    let value = serde_json::to_value(value).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    tool::to_python(py, &value)
+    Ok(pythonize(py, value)?.unbind())
 }

@@ -5,19 +5,21 @@ use std::io;
 use std::iter::successors;
 
 use memory_tool::command::InputError;
+use memory_tool::requests::{Exception, RequestError, failure_named, parse_store_error, parts_of_error};
 use memory_tool::{Error, ErrorKind, PathError, StoreError};
-use memory_tool_bindings::{self as bindings, Exception, failure_named, parse_store_error};
 use pyo3::exceptions::{PyKeyboardInterrupt, PyOSError, PyRuntimeError, PySystemExit, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
 
-use crate::tool::{from_python, to_python};
+use pythonize::pythonize;
+
+use crate::tool::from_python;
 
 /// An error of a call from Python.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CallError {
     #[error(transparent)]
-    Call(#[from] bindings::CallError),
+    Call(#[from] RequestError),
     #[error("cannot start the runtime")]
     Runtime(#[source] io::Error),
     #[error("the memory was opened in the parent process: open it again after a fork")]
@@ -34,13 +36,13 @@ pub(crate) enum CallError {
 
 impl From<InputError> for CallError {
     fn from(error: InputError) -> Self {
-        bindings::CallError::Tool(error.into()).into()
+        RequestError::Tool(error.into()).into()
     }
 }
 
 impl From<StoreError> for CallError {
     fn from(error: StoreError) -> Self {
-        bindings::CallError::Store(error).into()
+        RequestError::Store(error).into()
     }
 }
 
@@ -57,20 +59,20 @@ impl CallError {
             Self::Closed => new(py, "MemoryToolError", (self.to_string(),)),
             Self::Forked => new(py, "ForkError", (self.to_string(),)),
             Self::Runtime(_) => new(py, "OpenError", (self.to_string(),)),
-            Self::Call(bindings::CallError::Store(error)) => store_exception(py, error),
+            Self::Call(RequestError::Store(error)) => store_exception(py, error),
             Self::Call(error) => of_class(py, &error.into()),
         };
         let exception = built.unwrap_or_else(|error| error);
         let cause = cause(py, self);
-        if let (Self::Call(bindings::CallError::Tool(error)), Some(cause)) = (self, &cause)
+        if let (Self::Call(RequestError::Tool(error)), Some(cause)) = (self, &cause)
             && let Err(error) = log(py, error, cause)
             && is_interrupt(py, &error)
         {
             return error; // every other error of a handler must not replace the error of the call
         }
         exception.set_cause(py, cause);
-        if let Self::Call(bindings::CallError::Tool(error)) = self {
-            let parts = to_python(py, &bindings::parts_of_error(error));
+        if let Self::Call(RequestError::Tool(error)) = self {
+            let parts = pythonize(py, &parts_of_error(error)).map_err(PyErr::from);
             // It fails only without memory. The error then keeps its text.
             drop(parts.and_then(|parts| exception.value(py).setattr("_parts", parts)));
         }
@@ -104,8 +106,12 @@ fn new<'py>(py: Python<'py>, class: &str, arguments: impl pyo3::call::PyCallArgs
 /// Creates an exception. `ToolError` is the class of the SDK if it is installed.
 fn of_class(py: Python<'_>, exception: &Exception) -> PyResult<PyErr> {
     let Exception { class, arguments } = exception;
-    let module = if *class == "ToolError" { "memory_tool.tool" } else { "memory_tool.errors" };
-    let arguments = arguments.iter().map(|argument| to_python(py, argument)).collect::<PyResult<Vec<_>>>()?;
+    let module = match *class {
+        "ToolError" => "memory_tool.tool",
+        "TypeError" => "builtins",
+        _ => "memory_tool.errors",
+    };
+    let arguments = arguments.iter().map(|argument| pythonize(py, argument)).collect::<Result<Vec<_>, _>>()?;
     Ok(PyErr::from_value(py.import(module)?.getattr(*class)?.call1(PyTuple::new(py, arguments)?)?))
 }
 

@@ -1,4 +1,4 @@
-//! [`NativeMemory`]: an open memory, and the operations on it.
+//! [`NativeMemory`]: an open memory, and the requests to it.
 
 use std::mem;
 use std::path::PathBuf;
@@ -6,12 +6,13 @@ use std::process;
 use std::sync::{Mutex, PoisonError};
 
 use memory_tool::api::Content;
+use memory_tool::requests::{self, Outcome, Request, RequestError};
 use memory_tool::{Error, ErrorKind, FileEntry, Memory, StoreError};
-use memory_tool_bindings::{self as bindings, Argument, Operation, Outcome};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use memory_tool_cli::start_log_of_package;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyByteArray, PyBytes, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyList, PyString, PyType};
+use pythonize::{Depythonizer, PythonizeError, pythonize};
 
 use crate::errors::CallError;
 use crate::options;
@@ -19,9 +20,6 @@ use crate::queue::Queue;
 use crate::runtime::{Call, Process, ToPython};
 use crate::tool;
 use crate::watch::NativeWatch;
-
-/// The operation of a tool. The others are methods of a memory.
-const CALL: &str = "call";
 
 /// An open memory. The classes `Memory` and `AsyncMemory` call it.
 #[pyclass(frozen, module = "memory_tool._native")]
@@ -86,6 +84,7 @@ impl NativeMemory {
     ) -> PyResult<Py<PyAny>> {
         let process = Process::current(py)?;
         let opening = options::parse(location, options, process, event_loop.as_ref())?;
+        start_log_of_package(opening.log());
         let memory = process.wait(py, async { Ok(opening.open().await?) })?;
         Opened(process, memory).to_python(py)
     }
@@ -101,6 +100,7 @@ impl NativeMemory {
     ) -> PyResult<Call> {
         let process = Process::current(py)?;
         let opening = options::parse(location, options, process, Some(&event_loop))?;
+        start_log_of_package(opening.log());
         let work = async move { Ok(Opened(process, opening.open().await?)) };
         Ok(process.start(event_loop, future, work)?)
     }
@@ -108,13 +108,13 @@ impl NativeMemory {
     /// The URLs of the memories at a location.
     #[staticmethod]
     fn memories(py: Python<'_>, url: PathBuf) -> PyResult<Vec<String>> {
-        Ok(Process::current(py)?.wait(py, async { Ok(bindings::memories(url).await?) })?)
+        Ok(Process::current(py)?.wait(py, async { Ok(requests::memories(url).await?) })?)
     }
 
     /// Lists the memories at a location without blocking, and settles `future` with their URLs.
     #[staticmethod]
     fn start_memories(py: Python<'_>, event_loop: Py<PyAny>, future: Py<PyAny>, url: PathBuf) -> PyResult<Call> {
-        let work = async { Ok(Outcome::Json(bindings::memories(url).await?.into())) };
+        let work = async { Ok(Outcome::Data(requests::memories(url).await?.into())) };
         Ok(Process::current(py)?.start(event_loop, future, work)?)
     }
 
@@ -123,66 +123,80 @@ impl NativeMemory {
         py.detach(|| self.release());
     }
 
-    /// Performs an operation, and waits for it.
-    #[pyo3(signature = (name, *arguments))]
-    fn perform(&self, py: Python<'_>, name: &str, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        let (process, memory) = self.memory().map_err(|error| unusable(name, error))?;
-        let operation = parse_operation(name, arguments)?;
-        process.wait(py, async { Ok(operation.run(memory).await?) })?.to_python(py)
+    /// Performs a request, and waits for it. A copy goes to `destination`.
+    #[pyo3(signature = (request, destination=None))]
+    fn perform(&self, py: Python<'_>, request: &Bound<'_, PyAny>, destination: Option<&Self>) -> PyResult<Py<PyAny>> {
+        let (process, memory) = self.memory()?;
+        let request = parse(request, destination)?;
+        process.wait(py, async { Ok(memory.perform(request).await?) })?.to_python(py)
     }
 
-    /// Starts an operation, and settles `future` with its outcome.
-    #[pyo3(signature = (event_loop, future, name, *arguments))]
+    /// Starts a request, and settles `future` with its outcome.
+    #[pyo3(signature = (event_loop, future, request, destination=None))]
     fn start(
         &self,
         event_loop: Py<PyAny>,
         future: Py<PyAny>,
-        name: &str,
-        arguments: &Bound<'_, PyTuple>,
+        request: &Bound<'_, PyAny>,
+        destination: Option<&Self>,
     ) -> PyResult<Call> {
-        let (process, memory) = self.memory().map_err(|error| unusable(name, error))?;
-        let operation = parse_operation(name, arguments)?;
-        Ok(process.start(event_loop, future, async { Ok(operation.run(memory).await?) })?)
+        let (process, memory) = self.memory()?;
+        let request = parse(request, destination)?;
+        Ok(process.start(event_loop, future, async move { Ok(memory.perform(request).await?) })?)
+    }
+
+    /// Calls the tool, and waits for its reply. `is_worded` is whether a function words it.
+    fn call(
+        &self,
+        py: Python<'_>,
+        input: &Bound<'_, PyAny>,
+        queue: Option<&Queue>,
+        is_worded: bool,
+    ) -> PyResult<Py<PyAny>> {
+        let (process, memory) = self.memory().map_err(unusable)?;
+        let request = parse_call(input, queue, is_worded)?;
+        process.wait(py, async { Ok(memory.perform(request).await?) })?.to_python(py)
+    }
+
+    /// Starts a call of the tool, and settles `future` with its reply.
+    fn start_call(
+        &self,
+        event_loop: Py<PyAny>,
+        future: Py<PyAny>,
+        input: &Bound<'_, PyAny>,
+        queue: Option<&Queue>,
+        is_worded: bool,
+    ) -> PyResult<Call> {
+        let (process, memory) = self.memory().map_err(unusable)?;
+        let request = parse_call(input, queue, is_worded)?;
+        Ok(process.start(event_loop, future, async move { Ok(memory.perform(request).await?) })?)
     }
 }
 
-/// The operation of a method of the classes in Python.
-fn parse_operation(name: &str, arguments: &Bound<'_, PyTuple>) -> PyResult<Operation> {
-    if name == CALL {
-        let (input, queue, is_worded) = arguments.extract::<(Bound<'_, PyAny>, Option<PyRef<'_, Queue>>, bool)>()?;
-        let input = tool::from_python(&input)?;
-        let turn = queue.and_then(|queue| queue.enter(input["command"].as_str()).take());
-        return Ok(Operation::call(input, turn, is_worded));
-    }
-    let arguments = arguments.iter().map(|argument| parse_argument(&argument)).collect::<PyResult<_>>()?;
-    Operation::of_method(name, arguments).ok_or_else(|| PyTypeError::new_err(format!("wrong arguments of {name}")))
+fn parse(request: &Bound<'_, PyAny>, destination: Option<&NativeMemory>) -> PyResult<Request> {
+    let parsed = Request::parse(&mut Depythonizer::from_object(request)).map_err(|error| match error {
+        RequestError::Invalid { field, source } => match source.downcast::<PythonizeError>() {
+            Ok(error) => PyErr::from(*error), // a `TypeError`, or a `UnicodeEncodeError`
+            Err(source) => CallError::from(RequestError::Invalid { field, source }).into(),
+        },
+        error => CallError::from(error).into(),
+    })?;
+    Ok(match destination {
+        Some(destination) => parsed.to(destination.memory()?.1),
+        None => parsed,
+    })
 }
 
-fn parse_argument(given: &Bound<'_, PyAny>) -> PyResult<Argument> {
-    if given.is_none() {
-        return Ok(Argument::Nothing);
-    }
-    if given.is_instance_of::<PyBytes>() || given.is_instance_of::<PyByteArray>() {
-        return Ok(Argument::Bytes(given.extract()?));
-    }
-    if let Ok(flag) = given.cast::<PyBool>() {
-        return Ok(Argument::Flag(flag.is_true()));
-    }
-    if let Ok(memory) = given.cast::<NativeMemory>() {
-        return Ok(Argument::Memory(memory.get().memory()?.1));
-    }
-    Ok(Argument::Text(given.extract()?))
+fn parse_call(input: &Bound<'_, PyAny>, queue: Option<&Queue>, is_worded: bool) -> PyResult<Request> {
+    let input = tool::from_python(input)?;
+    let turn = queue.and_then(|queue| queue.enter(input["command"].as_str()).take());
+    Ok(Request::Call(requests::Call { input, turn, is_worded }))
 }
 
-/// The error of an operation if the memory cannot be used. The model must not read the text of the cause.
-fn unusable(name: &str, error: CallError) -> CallError {
-    match name {
-        CALL => {
-            let source = StoreError::failure(ErrorKind::Other, "using the memory", error);
-            bindings::CallError::Tool(Error::Storage { kind: ErrorKind::Other, source }).into()
-        }
-        _ => error,
-    }
+/// The error of a call of the tool if the memory cannot be used. The model must not read the text of the cause.
+fn unusable(error: CallError) -> CallError {
+    let source = StoreError::failure(ErrorKind::Other, "using the memory", error);
+    RequestError::Tool(Error::Storage { kind: ErrorKind::Other, source }).into()
 }
 
 impl ToPython for Outcome {
@@ -190,19 +204,16 @@ impl ToPython for Outcome {
         static ENTRY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         static USAGE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
         Ok(match self {
-            Self::Nothing => py.None(),
-            Self::Content(Content::Text(text)) => PyString::new(py, &text).into_any().unbind(),
-            Self::Content(blocks) => {
-                let blocks = serde_json::to_value(blocks).map_err(|error| PyValueError::new_err(error.to_string()))?;
-                tool::to_python(py, &blocks)?
-            }
-            Self::Reply(content, parts) => {
+            Self::Done => py.None(),
+            Self::Text(text) | Self::Content(Content::Text(text)) => PyString::new(py, &text).into_any().unbind(),
+            Self::Content(blocks) => pythonize(py, &blocks)?.unbind(),
+            Self::Worded(content, parts) => {
                 let content = Self::Content(content).to_python(py)?;
-                (content, tool::to_python(py, &parts)?).into_pyobject(py)?.into_any().unbind()
+                (content, pythonize(py, &parts)?).into_pyobject(py)?.into_any().unbind()
             }
             Self::Changes(changes) => Py::new(py, NativeWatch::from(changes))?.into_any(),
             Self::Bytes(bytes) => PyBytes::new(py, &bytes).into_any().unbind(),
-            Self::Entries(entries) => {
+            Self::Files(entries) => {
                 let class = ENTRY.import(py, "memory_tool.store", "Entry")?;
                 let entries = entries.into_iter().map(|entry| {
                     let FileEntry { path, size, created, modified, is_damaged, .. } = entry;
@@ -210,7 +221,7 @@ impl ToPython for Outcome {
                 });
                 PyList::new(py, entries.collect::<PyResult<Vec<_>>>()?)?.into_any().unbind()
             }
-            Self::Json(value) => tool::to_python(py, &value)?,
+            Self::Data(value) => pythonize(py, &value)?.unbind(),
             Self::Usage(usage) => {
                 let class = USAGE.import(py, "memory_tool.store", "Usage")?;
                 class.call1((usage.files, usage.bytes, usage.depth))?.unbind()

@@ -3,17 +3,17 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use memory_tool_bindings::{Given, Location, OnChange, Opening, OptionError};
+use memory_tool::requests::{Given, Location, OnChange, Opening, OptionError};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
+use pythonize::pythonize;
 use serde_json::Value;
 use tokio::sync::mpsc::unbounded_channel;
 
 use crate::memory::NativeMemory;
 use crate::runtime::Process;
 use crate::store::PythonStore;
-use crate::tool;
 
 /// The options of a memory.
 #[derive(FromPyObject)]
@@ -58,7 +58,7 @@ fn report_to(function: Py<PyAny>, process: &'static Process, event_loop: Option<
                 let _guard = process.enter().ok()?;
                 Python::try_attach(|py| {
                     let report = py.import("memory_tool.changes")?.getattr("_report")?;
-                    report.call1((&call.0, &call.1, tool::to_python(py, &change)?)).map(drop)
+                    report.call1((&call.0, &call.1, pythonize(py, &change)?)).map(drop)
                 })
             });
             // It fails only if the process ends: `_report` handles the exceptions of the function.

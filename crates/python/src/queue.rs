@@ -1,8 +1,9 @@
 //! [`Queue`]: the order of the commands of a tool object.
 
 use memory_tool::command::CommandQueue;
-use memory_tool_bindings as bindings;
+use memory_tool::requests;
 use pyo3::prelude::*;
+use pythonize::pythonize;
 
 use crate::errors::CallError;
 use crate::runtime::{Call, Process, ToPython};
@@ -28,14 +29,14 @@ impl Queue {
 
 impl Queue {
     /// Takes a place for a command.
-    pub(crate) fn enter(&self, command: Option<&str>) -> bindings::Place {
-        bindings::Place::enter(&self.0, command)
+    pub(crate) fn enter(&self, command: Option<&str>) -> requests::Place {
+        requests::Place::enter(&self.0, command)
     }
 }
 
 /// A place in the queue.
 #[pyclass(frozen, module = "memory_tool._native")]
-pub(crate) struct Place(bindings::Place);
+pub(crate) struct Place(requests::Place);
 
 #[pymethods]
 impl Place {
@@ -74,6 +75,6 @@ impl ToPython for () {
 /// The input of a call as an overridden method receives it, or `None` if it is invalid.
 #[pyfunction]
 pub(crate) fn parse_command(input: &Bound<'_, PyAny>) -> PyResult<Option<Py<PyAny>>> {
-    let command = bindings::parse_command(tool::from_python(input)?);
-    command.map(|command| tool::to_python(input.py(), &command)).transpose()
+    let command = requests::parse_command(tool::from_python(input)?);
+    Ok(command.map(|command| pythonize(input.py(), &command)).transpose()?.map(Bound::unbind))
 }

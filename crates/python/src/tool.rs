@@ -1,4 +1,4 @@
-//! Values of tool calls: inputs from Python, and contents for Python.
+//! Inputs of tool calls from Python.
 
 use memory_tool::command::InputError;
 use pyo3::prelude::*;
@@ -62,29 +62,4 @@ fn float(object: &Bound<'_, PyAny>) -> Result<Value, CallError> {
 
 fn not_json(reason: &str) -> CallError {
     InputError::NotJson { reason: reason.to_owned() }.into()
-}
-
-/// Converts JSON to Python objects.
-pub(crate) fn to_python(py: Python<'_>, value: &Value) -> PyResult<Py<PyAny>> {
-    Ok(match value {
-        Value::Null => py.None(),
-        Value::Bool(flag) => PyBool::new(py, *flag).to_owned().into_any().unbind(),
-        Value::Number(number) => match (number.as_u64(), number.as_i64()) {
-            (Some(number), _) => number.into_pyobject(py)?.into_any().unbind(),
-            (None, Some(number)) => number.into_pyobject(py)?.into_any().unbind(),
-            (None, None) => number.as_f64().into_pyobject(py)?.into_any().unbind(),
-        },
-        Value::String(text) => PyString::new(py, text).into_any().unbind(),
-        Value::Array(items) => {
-            let items = items.iter().map(|item| to_python(py, item)).collect::<PyResult<Vec<_>>>()?;
-            PyList::new(py, items)?.into_any().unbind()
-        }
-        Value::Object(fields) => {
-            let dict = PyDict::new(py);
-            for (key, item) in fields {
-                dict.set_item(key, to_python(py, item)?)?;
-            }
-            dict.into_any().unbind()
-        }
-    })
 }

@@ -4,7 +4,7 @@ use std::mem;
 use std::process;
 use std::sync::Arc;
 
-use memory_tool_bindings::{Changes, Outcome};
+use memory_tool::requests::{Changes, Outcome};
 use pyo3::prelude::*;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ impl NativeWatch {
             return Err(CallError::Forked);
         }
         let changes = Arc::clone(&self.changes);
-        Ok(async move { Ok(Outcome::Json(changes.next().await.unwrap_or(Value::Null))) })
+        Ok(async move { Ok(Outcome::Data(changes.next().await.unwrap_or(Value::Null))) })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reading the log: a reader that slept sees the present, and a damaged log is reported, with the object that is wrong.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +9,10 @@ use crate::support::{
 };
 use bytes::Bytes;
 use memory_tool_bucket::{BucketStore, OpenFailure};
-use memory_tool_core::{Batch, ErrorKind, Store, StoreExt};
+use memory_tool_core::{Batch, ErrorKind, Node, Store, StoreExt};
 
-/// Long enough for a store to check that the log is still in the bucket.
-const LONG: Duration = Duration::from_secs(61);
+/// The time after which a session checks that the log is still the one that it knows.
+const CHECK_AFTER: Duration = Duration::from_millis(100);
 
 async fn write_many(store: &BucketStore, count: usize) {
     for number in 0..count {
@@ -67,7 +68,7 @@ async fn a_writer_that_slept_plans_on_the_present() {
         if collect {
             other.gc(Duration::ZERO).await.unwrap();
         }
-        tokio::time::advance(LONG).await;
+        tokio::time::advance(CHECK_AFTER).await;
         let edit = Batch::new().require(path("/memories/a"), memory_tool_core::Precondition::Version(version));
         assert!(sleeper.apply(edit.write(path("/memories/a"), "mine")).await.is_err());
         assert_eq!(read(&other, "/memories/a").await.unwrap(), "theirs");
@@ -88,7 +89,7 @@ async fn expect_damage(bucket: &Arc<TestBucket>, session: &BucketStore, key: &st
     let (_, message) = failure(session.gc(Duration::ZERO).await);
     assert!(message.contains(key), "{what}: {message}");
     // A session that has not read the log for a while does so before it writes.
-    tokio::time::advance(LONG).await;
+    tokio::time::advance(CHECK_AFTER).await;
     let (kind, message) = failure(write(session, "/memories/new", "new").await);
     assert!(kind == ErrorKind::Damaged && message.contains(key), "{what}: {message}");
     assert_eq!(bucket.snapshot().await, before, "{what}");
@@ -217,7 +218,7 @@ async fn a_log_that_disappears_during_a_session() {
     let (bucket, session) = TestBucket::opened().await;
     write_many(&session, 10).await;
     clear(&bucket).await;
-    tokio::time::advance(LONG).await;
+    tokio::time::advance(CHECK_AFTER).await;
     let read = failure(session.read(&path("/memories/1")).await);
     let written = failure(write(&session, "/memories/new", "new").await);
     for (kind, message) in [read, written, failure(session.gc(Duration::ZERO).await)] {
@@ -226,24 +227,71 @@ async fn a_log_that_disappears_during_a_session() {
     assert!(bucket.snapshot().await.is_empty());
 }
 
-/// A backup is an older log. A session that knows a later commit does not write to it.
+/// A backup is an older log. A session that knows later commits continues from it.
 #[tokio::test(start_paused = true)]
 async fn an_older_log_is_put_back_during_a_session() {
-    let (bucket, session) = TestBucket::opened().await;
-    write_many(&session, 5).await;
-    let backup = bucket.snapshot().await;
-    write_many(&session, 5).await;
-    clear(&bucket).await;
-    for (key, bytes) in backup.clone() {
-        bucket.put_object(&key, bytes).await;
+    for (before, after) in [(5, 1), (5, 5), (5, 600), (300, 20)] {
+        for first in ["read", "write", "verify", "gc"] {
+            let what = format!("{after} commits after {before}, then {first}");
+            let (bucket, session) = TestBucket::opened().await;
+            write_many(&session, before).await;
+            let (backup, files) = (bucket.snapshot().await, everything(&session).await);
+            write_many(&session, after).await;
+            write(&session, "/memories/later", "lost").await.unwrap();
+            tokio::time::sleep(CHECK_AFTER).await; // for a checkpoint in the background
+            put_back(&bucket, &backup).await;
+            match first {
+                "read" => assert_eq!(everything(&session).await, files, "{what}"),
+                "write" => write(&session, "/memories/9", "new").await.unwrap(),
+                "verify" => assert_eq!(session.verify(|_| {}).await.unwrap().problems, [], "{what}"),
+                _ => drop(session.gc(Duration::ZERO).await.unwrap()),
+            }
+            expect_present(&bucket, &session, &what).await;
+            let late = session.read(&path("/memories/later")).await.unwrap();
+            assert!(matches!(late, Node::Absent), "{what}");
+        }
     }
-    tokio::time::advance(LONG).await;
-    assert_eq!(failure(session.read(&path("/memories/1")).await).0, ErrorKind::Damaged);
-    assert_eq!(failure(write(&session, "/memories/new", "new").await).0, ErrorKind::Damaged);
-    assert_eq!(bucket.snapshot().await, backup);
-    let reopened = bucket.open().await;
-    assert_eq!(read(&reopened, "/memories/4").await.unwrap(), "4");
-    write(&reopened, "/memories/4", "new").await.unwrap();
+}
+
+/// The restored store has more commits than the session knows, and other ones.
+#[tokio::test(start_paused = true)]
+async fn an_older_log_is_put_back_and_continued_by_others() {
+    for later in [3, 4, 5, 40] {
+        let (bucket, session) = TestBucket::opened().await;
+        let backup = bucket.snapshot().await;
+        write_many(&session, 3).await;
+        put_back(&bucket, &backup).await;
+        write_many(&bucket.other().await, later).await;
+        tokio::time::advance(CHECK_AFTER).await;
+        expect_present(&bucket, &session, &format!("{later} commits of others")).await;
+    }
+}
+
+/// A session that commits without a pause leaves a gap. It learns of it after a second, and the next opening does too.
+#[tokio::test(start_paused = true)]
+async fn an_older_log_is_put_back_under_a_busy_session() {
+    let (bucket, session) = TestBucket::opened().await;
+    let backup = bucket.snapshot().await;
+    write_many(&session, 3).await;
+    tokio::time::advance(CHECK_AFTER).await;
+    session.read(&path("/memories/1")).await.unwrap();
+    put_back(&bucket, &backup).await;
+    write(&session, "/memories/gap", "text").await.unwrap();
+    tokio::time::advance(CHECK_AFTER).await;
+    for outcome in [session.read(&path("/memories/gap")).await.map(drop), write(&session, "/memories/a", "text").await]
+    {
+        let (kind, message) = failure(outcome);
+        assert!(kind == ErrorKind::Damaged && message.contains(&log(2)), "{message}");
+    }
+    BucketStore::builder(bucket.clone(), PREFIX.into()).repair().await.unwrap();
+    expect_present(&bucket, &session, "after a repair").await;
+}
+
+async fn put_back(bucket: &TestBucket, backup: &BTreeMap<String, Bytes>) {
+    clear(bucket).await;
+    for (key, bytes) in backup {
+        bucket.put_object(key, bytes.clone()).await;
+    }
 }
 
 /// The store was removed, and another one was created under the same prefix.
@@ -255,7 +303,7 @@ async fn another_store_in_the_place_of_that_of_a_session() {
         clear(&bucket).await;
         write_many(&bucket.other().await, commits).await;
         bucket.other().await;
-        tokio::time::advance(LONG).await;
+        tokio::time::advance(CHECK_AFTER).await;
         let before = bucket.snapshot().await;
         assert_eq!(failure(session.read(&path("/memories/1")).await).0, ErrorKind::Damaged, "{commits}");
         assert_eq!(failure(write(&session, "/memories/new", "new").await).0, ErrorKind::Damaged, "{commits}");

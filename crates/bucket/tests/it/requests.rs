@@ -1,6 +1,7 @@
 //! The number and size of requests for each command.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::support::{PREFIX, TestBucket, call, log, path, record, write};
 use memory_tool_bucket::BucketStore;
@@ -11,6 +12,7 @@ use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_history::HistoryStore;
 use memory_tool_test_fixtures::by_tier;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 const FILES: usize = 200;
 
@@ -28,7 +30,7 @@ async fn filled_with(files: usize) -> (Arc<TestBucket>, BucketStore) {
         store.apply(batch).await.unwrap();
     }
     for _ in 0..100 {
-        tokio::time::sleep(std::time::Duration::from_millis(1)).await; // for a checkpoint in the background
+        tokio::time::sleep(Duration::from_millis(1)).await; // for a checkpoint in the background
     }
     bucket.take_requests();
     (bucket, store)
@@ -76,10 +78,16 @@ const CREATE: usize = 1;
 const RENAME: usize = 1;
 const DELETE: usize = 1;
 
+/// Makes a request that also checks the log, if it is time, instead of the next one.
+async fn check_log(store: &BucketStore) {
+    store.read_opts(&path("/memories/a"), ReadOptions::new()).await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_command_makes_few_requests() {
     let (bucket, store) = filled().await;
     for (expected, input) in commands() {
+        check_log(&store).await;
         let made = requests(&bucket, &store, input.clone()).await;
         assert_eq!(made.len(), expected, "{}: {made:?}", short(&input));
     }
@@ -96,11 +104,46 @@ async fn commits_of_another_machine_add_few_requests() {
             for number in 0..commits {
                 write(&other, "/memories/other", &number.to_string()).await.unwrap();
             }
-            let made = requests(&bucket, &store, input.clone()).await;
+            let made = without_checks(requests(&bucket, &store, input.clone()).await);
             let reads = ["view", "str_replace", "insert"].iter().any(|command| input["command"] == *command);
-            let added = if reads { added_to_reads } else { added_to_writes };
+            let added = match made[0].starts_with("GET") {
+                _ if reads => added_to_reads,
+                true => added_to_reads + 1, // the other session has rested, so it was time for a check
+                false => added_to_writes,
+            };
             assert_eq!(made.len(), expected + added, "{} after {commits} commits: {made:?}", short(&input));
         }
+    }
+}
+
+/// The requests without the checks of known commits.
+fn without_checks(made: Vec<String>) -> Vec<String> {
+    let first = made.iter().find(|request| request.starts_with("GET")).cloned().unwrap_or_default();
+    let is_check = |index: usize, request: &String| {
+        request.starts_with("GET memory/log/") && (made[..index].contains(request) || *request < first)
+    };
+    let kept = made.iter().enumerate().filter(|(index, request)| !is_check(*index, request));
+    kept.map(|(_, request)| request.clone()).collect()
+}
+
+/// After a tenth of a second, a poll also requests the last known commit, and the last one of the check before. That
+/// takes no additional time.
+#[tokio::test(start_paused = true)]
+async fn a_poll_after_a_pause_checks_the_log() {
+    let (bucket, store) = filled_with(1).await;
+    let view = json!({"command": "view", "path": "/memories/d/000.md"});
+    check_log(&store).await;
+    for (has_written, expected) in [(false, 2), (true, 3), (false, 2)] {
+        if has_written {
+            write(&store, "/memories/a", "text").await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        bucket.move_away(Duration::from_millis(10));
+        let start = Instant::now();
+        let made = requests(&bucket, &store, view.clone()).await;
+        assert_eq!((made.len(), start.elapsed()), (expected, Duration::from_millis(20)), "{made:?}");
+        bucket.move_away(Duration::ZERO);
+        assert_eq!(requests(&bucket, &store, view.clone()).await.len(), 1);
     }
 }
 
@@ -167,7 +210,7 @@ async fn an_edit_of_4_kb_sends_less_than_8_kb() {
         for number in 0..5 {
             let insert = json!({"command": "insert", "path": format!("/memories/d/{number:03}.md"), "insert_line": 0,
                 "insert_text": "a"});
-            let made = requests(&bucket, &store, insert).await;
+            let made = without_checks(requests(&bucket, &store, insert).await);
             assert!(made.len() == 2 || made.len() == 3 && made[1].contains("packs/"), "{made:?}");
         }
         let mut after = bucket.snapshot().await;
@@ -187,7 +230,7 @@ async fn no_write_of_many_makes_more_requests() {
     for number in 0..2 * FILES {
         let path = format!("/memories/n/{number:03}.md");
         let create = json!({"command": "create", "path": path, "file_text": content(number)});
-        let made = requests(&bucket, &store, create).await;
+        let made = without_checks(requests(&bucket, &store, create).await);
         if made.len() > 2 {
             more += 1;
         }
@@ -200,6 +243,8 @@ async fn no_write_of_many_makes_more_requests() {
 #[tokio::test(start_paused = true)]
 async fn a_search_makes_one_request_more_than_its_contents() {
     let (bucket, store) = filled().await;
+    check_log(&store).await;
+    bucket.take_requests();
     let report = Search::new("file 17").run(&store).await.unwrap();
     assert_eq!((report.matches, report.searched), (11, FILES as u64));
     let made = bucket.take_requests();

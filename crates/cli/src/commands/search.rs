@@ -2,16 +2,17 @@
 
 use std::io::{self, IsTerminal as _};
 use std::ops::Range;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use clap::Args;
 use memory_tool::MemoryPath;
 use memory_tool::search::{DEFAULT_MAX_LINE_CHARACTERS, FoundLine, FoundPath, LetterCase, Search, SearchReport};
+use memory_tool::store::Moment;
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Failure, eprint_line};
 use crate::options::MemoryArgument;
-use crate::options::values::{Point, memory_path, time_or_age};
+use crate::options::values::{Point, memory_path};
 use crate::terminal::escapes::{TerminalText, on_one_line};
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{to_json, write_line, write_text};
@@ -55,12 +56,12 @@ pub(crate) struct SearchArguments {
     hidden: bool,
 
     /// Search only files changed at or after this
-    #[arg(long, value_name = "TIME|AGE", value_parser = time_or_age)]
-    since: Option<SystemTime>,
+    #[arg(long, value_name = "TIME|AGE")]
+    since: Option<Moment>,
 
     /// Search only files last changed before this
-    #[arg(long, value_name = "TIME|AGE", value_parser = time_or_age)]
-    before: Option<SystemTime>,
+    #[arg(long, value_name = "TIME|AGE")]
+    before: Option<Moment>,
 
     /// Search an earlier state, from the history
     #[arg(long, value_name = "ENTRY|TIME|AGE")]

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use crate::commands::run::RunArguments;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure, eprint_line};
+use crate::log::start_log;
 use crate::memory;
 use crate::options::STORE_VARIABLE;
 use crate::options::values::{Age, host_path};
@@ -150,7 +151,7 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
 }
 
 async fn serve(mut options: ServerOptions) -> Result<ExitStatus, Failure> {
-    memory::start_log(options.memory.log);
+    start_log(options.memory.log);
     // Without a log, the events of commands are only counted.
     options.memory.log.get_or_insert(LogDetail::Commands);
     let recorder = PrometheusBuilder::new().set_buckets(&BUCKETS).and_then(PrometheusBuilder::install_recorder);

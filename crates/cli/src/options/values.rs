@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use memory_tool::conformance::Capability;
+use memory_tool::store::Moment;
 use memory_tool::{MemoryPath, StoreUrl, expand_home};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -37,13 +38,6 @@ pub(crate) fn memory_path(given: &str) -> Result<MemoryPath, String> {
     })
 }
 
-/// Parses a time, or how long ago it is.
-pub(crate) fn time_or_age(given: &str) -> Result<SystemTime, &'static str> {
-    let age = given.parse::<Age>().ok().and_then(|Age(age)| SystemTime::now().checked_sub(age));
-    let time = humantime::parse_rfc3339_weak(given).ok().or(age);
-    time.ok_or("expected a time such as 2026-11-26T10:00:00Z, or an age such as 24h")
-}
-
 /// A time of whole seconds means the end of its second, because the history is printed with such times, rounded down.
 const REST_OF_A_SECOND: Duration = Duration::from_nanos(999_999_999);
 
@@ -67,12 +61,9 @@ impl FromStr for Point {
         if let Ok(number) = given.parse() {
             return Ok(Self::Entry(number));
         }
-        if let Ok(time) = humantime::parse_rfc3339_weak(given) {
-            return Ok(Self::Time(if given.contains('.') { time } else { time + REST_OF_A_SECOND }));
-        }
-        let age = given.parse::<Age>().ok().and_then(|Age(age)| SystemTime::now().checked_sub(age));
         let expected = "expected the number of an entry, a time such as 2026-11-26T10:00:00Z, or an age such as 24h";
-        age.map(Self::Time).ok_or(expected)
+        let time = given.parse::<Moment>().map(SystemTime::from).map_err(|_| expected)?;
+        Ok(Self::Time(if given.contains('.') { time } else { time + REST_OF_A_SECOND }))
     }
 }
 

@@ -7,14 +7,16 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures::stream::{self, Stream, StreamExt as _};
 
-use crate::search::Search;
 use crate::search::pattern::{Matcher, SearchError};
 use crate::search::report::{FoundPath, SearchReport, SkipReason, StopReason};
 use crate::search::text::{Line, LineFinder, found_line, lines_around};
+use crate::search::{Search, SearchedPart};
 use crate::store::error::{ErrorKind, StoreError};
 use crate::store::node::{FileEntry, Listing, Node, UnlistedItem, UnlistedReason};
-use crate::store::path::{MemoryPath, split_names};
-use crate::store::store_path::{MEMORIES, StorePath};
+use crate::store::path::MemoryPath;
+use crate::store::path_rules::MEMORIES;
+use crate::store::path_rules::split_names;
+use crate::store::store_path::StorePath;
 use crate::store::{ReadOptions, Store};
 use crate::tool::directory_view::is_visible;
 
@@ -27,6 +29,7 @@ const MAX_CONCURRENT_BYTES: u64 = 16 * 1024 * 1024;
 /// A running search.
 pub(super) struct SearchRun<'a> {
     search: &'a Search,
+    within: &'a [MemoryPath],
     matcher: &'a Matcher,
     pace: Pace,
     report: SearchReport,
@@ -46,15 +49,15 @@ enum ReadOutcome {
 }
 
 impl<'a> SearchRun<'a> {
-    pub(super) fn new(search: &'a Search, matcher: &'a Matcher) -> Self {
+    pub(super) fn new(search: &'a Search, within: &'a [MemoryPath], matcher: &'a Matcher) -> Self {
         let pace = Pace::new(search.timeout);
-        Self { search, matcher, pace, report: SearchReport::default(), shown: 0, characters: 0, is_full: false }
+        Self { search, within, matcher, pace, report: SearchReport::default(), shown: 0, characters: 0, is_full: false }
     }
 
     pub(super) async fn run(mut self, store: &(impl Store + ?Sized)) -> Result<SearchReport, SearchError> {
         let listing = store.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing();
         let files = self.select(listing)?;
-        if self.search.in_text {
+        if self.search.only != Some(SearchedPart::Names) {
             self.search_files(store, &files).await?;
         } else {
             self.search_names(&files);
@@ -66,7 +69,7 @@ impl<'a> SearchRun<'a> {
     /// The files to search, sorted by path. Those left out are counted.
     fn select(&mut self, listing: Listing) -> Result<Vec<FileEntry>, SearchError> {
         let Listing { mut files, unlisted, .. } = listing;
-        for path in &self.search.within {
+        for path in self.within {
             let exists = path.is_root() || files.iter().any(|file| is_at(file.path.as_str(), path.as_str()));
             if !exists && !unlisted.iter().any(|item| is_at(path.as_str(), &location(item))) {
                 return Err(StoreError::NotFound { path: StorePath::from(&**path) }.into());
@@ -74,7 +77,7 @@ impl<'a> SearchRun<'a> {
         }
         for item in unlisted {
             let place = location(&item);
-            let is_above = self.search.within.iter().any(|path| is_at(path.as_str(), &place));
+            let is_above = self.within.iter().any(|path| is_at(path.as_str(), &place));
             if is_above || self.is_selected(&place) {
                 let reason = match item.reason {
                     UnlistedReason::Unreadable => SkipReason::Unreadable,
@@ -91,11 +94,11 @@ impl<'a> SearchRun<'a> {
     /// Whether a path is in a place to search. If it is hidden there, it is counted.
     fn is_selected(&mut self, path: &str) -> bool {
         let root = [MemoryPath::root()];
-        let within = if self.search.within.is_empty() { &root } else { self.search.within.as_slice() };
+        let within = if self.within.is_empty() { &root } else { self.within };
         let mut is_hidden = false;
         for place in within.iter().filter(|place| is_at(path, place.as_str())) {
             let mut names = split_names(&path[place.as_str().len()..]).skip(1);
-            if self.search.includes_hidden || names.all(is_visible) {
+            if self.search.hidden || names.all(is_visible) {
                 return true;
             }
             is_hidden = true;
@@ -106,7 +109,7 @@ impl<'a> SearchRun<'a> {
 
     /// Whether the time of a file is one to search. If it is unknown, it is counted.
     fn is_in_time(&mut self, modified: Option<SystemTime>) -> bool {
-        let Search { since, before, .. } = self.search;
+        let [since, before] = [self.search.since, self.search.before].map(|moment| moment.map(SystemTime::from));
         if since.is_none() && before.is_none() {
             return true;
         }
@@ -194,7 +197,7 @@ impl<'a> SearchRun<'a> {
     fn found(&self, path: &StorePath, is_directory: bool) -> FoundPath {
         let below_root = &path.as_str()[MEMORIES.len()..];
         let name = if self.matcher.has_slash { below_root } else { path.file_name().unwrap_or_default() };
-        let is_searched = self.search.in_names && !(self.matcher.has_slash && is_directory);
+        let is_searched = self.search.only != Some(SearchedPart::Text) && !(self.matcher.has_slash && is_directory);
         let is_name_match = is_searched && self.matcher.is_match(name);
         let start = path.as_str().len() - name.len();
         let ranges = is_name_match.then(|| self.matcher.ranges(name)).into_iter().flatten();
@@ -204,13 +207,15 @@ impl<'a> SearchRun<'a> {
 
     /// Adds the directories above a file that are not above the previous one.
     fn add_directories(&mut self, path: &StorePath, previous: Option<&StorePath>) {
-        let within = &self.search.within;
+        let within = self.within;
         let is_new = |directory: &StorePath| {
             !directory.is_root()
                 && !previous.is_some_and(|previous| previous.is_under(directory))
                 && (within.is_empty() || within.iter().any(|place| directory.is_under(place)))
         };
-        if !self.search.in_names || previous.is_some_and(|previous| previous.parent() == path.parent()) {
+        if self.search.only == Some(SearchedPart::Text)
+            || previous.is_some_and(|previous| previous.parent() == path.parent())
+        {
             return;
         }
         let mut directories: Vec<_> = path.parents().filter(is_new).collect();

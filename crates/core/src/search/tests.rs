@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
 use crate::search::report::{SkipReason, SkippedItem, StopReason};
@@ -345,4 +346,31 @@ proptest! {
         let expected = naive(&files, |text| line.is_match(text));
         assert_finds(Search::new(pattern).regex().case(LetterCase::Sensitive), &files, &expected);
     }
+}
+
+#[tokio::test]
+async fn a_search_is_read_from_data() {
+    let read = |data: serde_json::Value| serde_json::from_value::<Search>(data);
+    let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
+    let data = json!({
+        "pattern": "t.a", "regex": true, "case": "ignored", "within": ["/memories/a"], "since": 10,
+        "before": "1970-01-01T00:00:20Z", "only": "text", "hidden": true, "context": 2, "paths_only": true,
+        "max_matches": 3, "max_characters": 40, "max_line_characters": 50,
+    });
+    let built = Search::new("t.a").regex().case(LetterCase::Ignored).within("/memories/a".parse().unwrap());
+    let built = built.since(at(10)).before(at(20)).text_only().hidden().context(2, 2).paths_only();
+    assert_eq!(read(data).unwrap(), built.max_matches(3).max_characters(40).max_line_characters(50));
+    assert_eq!(read(json!({"pattern": "tea"})).unwrap(), Search::new("tea"));
+    for (data, message) in [
+        (json!({"pattern": "tea", "case": "loud"}), "unknown variant `loud`"),
+        (json!({"pattern": "tea", "since": "yesterday"}), "expected a time such as"),
+        (json!({"pattern": "tea", "regexp": true}), "unknown field `regexp`"),
+        (json!({"pattern": "tea", "timeout": 1}), "unknown field `timeout`"),
+    ] {
+        let error = read(data).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    let outside = read(json!({"pattern": "tea", "within": ["/etc"]})).unwrap();
+    let error = outside.run(&InMemoryStore::new()).await.unwrap_err();
+    assert!(matches!(error, SearchError::Store(StoreError::Path(_))), "{error:?}");
 }

@@ -52,6 +52,12 @@ async fn entries_are_found_by_actor_command_time_and_page() {
     assert_eq!(logged(&history, LogFilter::new().command("create").limit(2)).await, [150, 149]);
     assert_eq!(logged(&history, LogFilter::new().before(149).limit(3)).await, [148, 147, 146]);
     assert_eq!(logged(&history, LogFilter::new().path(path("/memories/3.txt"))).await, [151, 4]);
+    let read = |data: serde_json::Value| serde_json::from_value::<LogFilter>(data);
+    let filter = read(json!({"path": "/memories/3.txt", "since": "1d", "limit": 1, "command": null})).unwrap();
+    assert_eq!(logged(&history, filter).await, [151]);
+    let outside = history.entries(&read(json!({"path": "/etc"})).unwrap()).await.unwrap_err();
+    assert!(matches!(outside, HistoryError::Store(StoreError::Path(_))), "{outside:?}");
+    assert!(read(json!({"pth": "/memories"})).is_err());
     let entry = history.entry(58).await.unwrap();
     assert_eq!((entry.actor.as_deref(), entry.command.as_deref()), (Some("rare"), Some("create")));
     let tomorrow = SystemTime::now() + Duration::from_secs(24 * 60 * 60);

@@ -19,9 +19,22 @@ class NativeMemory:
     @staticmethod
     def start_memories(event_loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], url: object) -> Call: ...
     def close(self) -> None: ...
-    def perform(self, name: str, *arguments: object) -> Any: ...
+    def perform(self, request: object, destination: NativeMemory | None = None) -> Any: ...
     def start(
-        self, event_loop: asyncio.AbstractEventLoop, future: asyncio.Future[Any], name: str, *arguments: object
+        self,
+        event_loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[Any],
+        request: object,
+        destination: NativeMemory | None = None,
+    ) -> Call: ...
+    def call(self, input: object, queue: Queue | None, is_worded: bool) -> Any: ...
+    def start_call(
+        self,
+        event_loop: asyncio.AbstractEventLoop,
+        future: asyncio.Future[Any],
+        input: object,
+        queue: Queue | None,
+        is_worded: bool,
     ) -> Call: ...
 
 class NativeWatch:

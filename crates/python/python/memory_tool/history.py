@@ -36,7 +36,7 @@ class HistoryEntry:
 class History:
     """The history of a memory, from `Memory.history`. An entry is named by its number; 0 is the beginning."""
 
-    def __init__(self, perform: Callable[[str], Any]) -> None:
+    def __init__(self, perform: Callable[[object], Any]) -> None:
         self._perform = perform
 
     def log(
@@ -88,7 +88,7 @@ class History:
 class AsyncHistory:
     """The same as `History`, with coroutines."""
 
-    def __init__(self, perform: Callable[[str], Awaitable[Any]]) -> None:
+    def __init__(self, perform: Callable[[object], Awaitable[Any]]) -> None:
         self._perform = perform
 
     async def log(
@@ -137,10 +137,8 @@ class AsyncHistory:
         await self._perform(_request("clear"))
 
 
-def _request(method: str, **arguments: object) -> str:
-    import json  # here, because most programs never need it
-
-    return json.dumps({"method": method, **arguments})
+def _request(name: str, **arguments: object) -> object:
+    return {name: arguments}
 
 
 def _entry(value: dict[str, Any]) -> HistoryEntry:

@@ -48,15 +48,15 @@ class Memory:
 
     def read_text(self, path: str) -> str:
         """Reads a file as UTF-8 text. Raises `NotFound`, `NotAFile` or `NotText` if that is impossible."""
-        return self._native.perform("read_text", path)
+        return self._native.perform({"files": {"read_text": {"path": path}}})
 
     def read_bytes(self, path: str) -> bytes:
         """Reads a file. Raises `NotFound` or `NotAFile` if that is impossible."""
-        return self._native.perform("read_bytes", path)
+        return self._native.perform({"files": {"read": {"path": path}}})
 
     def exists(self, path: str) -> bool:
         """Whether there is a file or directory. `/memories` always exists."""
-        return self._native.perform("exists", path)
+        return self._native.perform({"files": {"exists": {"path": path}}})
 
     def write_text(
         self, path: str, text: str, *, if_text: str = _UNCONDITIONAL, if_absent: bool = False
@@ -66,37 +66,37 @@ class Memory:
         With `if_text`, it replaces only this text, and raises `VersionMismatch` if the file has another one or does not
         exist. With `if_absent`, it raises `AlreadyExists` if the path exists. No concurrent change is lost.
         """
-        self._native.perform("write_text", path, text, _condition("if_text", if_text, str, if_absent))
+        self._native.perform(_write(path, "text", text, str, if_text, if_absent))
 
     def write_bytes(
         self, path: str, content: bytes, *, if_bytes: bytes = _UNCONDITIONAL, if_absent: bool = False
     ) -> None:
         """The same as `write_text` for any bytes."""
-        self._native.perform("write_bytes", path, content, _condition("if_bytes", if_bytes, bytes, if_absent))
+        self._native.perform(_write(path, "bytes", content, bytes, if_bytes, if_absent))
 
     def append(self, path: str, content: str | bytes) -> None:
         """Adds text or bytes at the end of a file, and creates it if it does not exist. No concurrent change is lost."""
-        self._native.perform("append", path, content)
+        self._native.perform({"files": {"append": {"path": path, "content": _content(content, (str, bytes))}}})
 
     def list(self, directory: str = "/memories") -> List[Entry]:
         """Lists every file under a directory, at any depth, sorted by path."""
-        return self._native.perform("list", directory)
+        return self._native.perform({"files": {"list": {"directory": directory}}})
 
     def remove(self, path: str) -> None:
         """Removes a file, or a directory and every file under it. Raises `NotFound` if there is none."""
-        self._native.perform("remove", path)
+        self._native.perform({"files": {"remove": {"path": path}}})
 
     def rename(self, old_path: str, new_path: str) -> None:
         """Moves a file or directory. Raises `AlreadyExists` if `new_path` exists."""
-        self._native.perform("rename", old_path, new_path)
+        self._native.perform({"files": {"rename": {"old_path": old_path, "new_path": new_path}}})
 
     def clear(self) -> None:
         """Removes all files. A history keeps their contents."""
-        self._native.perform("clear")
+        self._native.perform({"files": {"clear": {}}})
 
     def forget(self) -> None:
         """Removes all files, the history, the access times and the other records in one step."""
-        self._native.perform("forget")
+        self._native.perform({"care": {"forget": {}}})
 
     def expire(self) -> List[str]:
         """Removes the files that have expired, which are already hidden, and returns their paths.
@@ -104,15 +104,15 @@ class Memory:
         If most files have expired, the clock may be wrong. They are then removed by a call at least a day, or 1/24 of
         the time of `expire_after`, later.
         """
-        return self._native.perform("expire")
+        return self._native.perform({"care": {"expire": {}}})
 
     def expire_all(self) -> List[str]:
         """Like `expire`, also if most files have expired. Call it if the clock is known to be right."""
-        return self._native.perform("expire_all")
+        return self._native.perform({"care": {"expire_all": {}}})
 
     def usage(self) -> Usage:
         """The number and the total size of all files."""
-        return self._native.perform("usage")
+        return self._native.perform({"care": {"usage": {}}})
 
     def search(self, pattern: str, **options: Unpack[SearchOptions]) -> SearchReport:
         """Finds words or a regular expression in the names and lines of all files.
@@ -121,19 +121,19 @@ class Memory:
         """
         from .search import to_report, to_request
 
-        return to_report(self._native.perform("search", to_request(pattern, options)))
+        return to_report(self._native.perform(to_request(pattern, options)))
 
     def history(self) -> History:
         """The history, to see and take back changes. Open the memory with `history=True` to start it."""
         from .history import History  # here, because most programs never need it
 
-        return History(lambda request: self._native.perform("history", request))
+        return History(lambda request: self._native.perform({"history": request}))
 
     def verify(self) -> VerifyReport:
         """Reads the whole storage, also files that policies hide, and reports damage."""
         from .reports import VerifyReport, to_report
 
-        return to_report(VerifyReport, self._native.perform("verify"))
+        return to_report(VerifyReport, self._native.perform({"care": {"verify": {}}}))
 
     def copy_to(self, destination: Memory | AsyncMemory, *, overwrite: bool = False) -> CopyReport:
         """Copies all files to another memory. A file with other contents is kept, unless `overwrite` is set.
@@ -142,7 +142,7 @@ class Memory:
         """
         from .reports import CopyReport, to_report
 
-        return to_report(CopyReport, self._native.perform("copy_to", destination._native, overwrite))
+        return to_report(CopyReport, self._native.perform({"transfer": {"copy": {"overwrite": overwrite}}}, destination._native))
 
     def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> ExportReport:
         """Writes all files to a directory, or to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`.
@@ -151,7 +151,7 @@ class Memory:
         """
         from .reports import ExportReport, to_report
 
-        return to_report(ExportReport, self._native.perform("export", _path(path), overwrite))
+        return to_report(ExportReport, self._native.perform({"transfer": {"export": {"path": _path(path), "overwrite": overwrite}}}))
 
     def import_(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> ImportReport:
         """Writes the files of a directory or of a tar archive, which can be untrusted, to this memory.
@@ -160,17 +160,17 @@ class Memory:
         """
         from .reports import ImportReport, to_report
 
-        return to_report(ImportReport, self._native.perform("import", _path(path), overwrite))
+        return to_report(ImportReport, self._native.perform({"transfer": {"import": {"path": _path(path), "overwrite": overwrite}}}))
 
     def scopes(self) -> List[str]:
         """The scopes that have files in the whole storage. `Memory(location, scope=name)` opens one."""
-        return self._native.perform("scopes")
+        return self._native.perform({"care": {"scopes": {}}})
 
     def watch(self) -> Watch:
         """The changes by anyone from now on: `for change in memory.watch()`."""
         from .changes import Watch
 
-        return Watch(self._native.perform("watch"))
+        return Watch(self._native.perform({"files": {"watch": {}}}))
 
     @staticmethod
     def memories(location: str | os.PathLike[str]) -> List[str]:
@@ -214,15 +214,15 @@ class AsyncMemory:
 
     async def read_text(self, path: str) -> str:
         """Reads a file as UTF-8 text. Raises `NotFound`, `NotAFile` or `NotText` if that is impossible."""
-        return await _perform(self._native, "read_text", path)
+        return await _perform(self._native, {"files": {"read_text": {"path": path}}})
 
     async def read_bytes(self, path: str) -> bytes:
         """Reads a file. Raises `NotFound` or `NotAFile` if that is impossible."""
-        return await _perform(self._native, "read_bytes", path)
+        return await _perform(self._native, {"files": {"read": {"path": path}}})
 
     async def exists(self, path: str) -> bool:
         """Whether there is a file or directory. `/memories` always exists."""
-        return await _perform(self._native, "exists", path)
+        return await _perform(self._native, {"files": {"exists": {"path": path}}})
 
     async def write_text(
         self, path: str, text: str, *, if_text: str = _UNCONDITIONAL, if_absent: bool = False
@@ -232,37 +232,37 @@ class AsyncMemory:
         With `if_text`, it replaces only this text, and raises `VersionMismatch` if the file has another one or does not
         exist. With `if_absent`, it raises `AlreadyExists` if the path exists. No concurrent change is lost.
         """
-        await _perform(self._native, "write_text", path, text, _condition("if_text", if_text, str, if_absent))
+        await _perform(self._native, _write(path, "text", text, str, if_text, if_absent))
 
     async def write_bytes(
         self, path: str, content: bytes, *, if_bytes: bytes = _UNCONDITIONAL, if_absent: bool = False
     ) -> None:
         """The same as `write_text` for any bytes."""
-        await _perform(self._native, "write_bytes", path, content, _condition("if_bytes", if_bytes, bytes, if_absent))
+        await _perform(self._native, _write(path, "bytes", content, bytes, if_bytes, if_absent))
 
     async def append(self, path: str, content: str | bytes) -> None:
         """Adds text or bytes at the end of a file, and creates it if it does not exist. No concurrent change is lost."""
-        await _perform(self._native, "append", path, content)
+        await _perform(self._native, {"files": {"append": {"path": path, "content": _content(content, (str, bytes))}}})
 
     async def list(self, directory: str = "/memories") -> List[Entry]:
         """Lists every file under a directory, at any depth, sorted by path."""
-        return await _perform(self._native, "list", directory)
+        return await _perform(self._native, {"files": {"list": {"directory": directory}}})
 
     async def remove(self, path: str) -> None:
         """Removes a file, or a directory and every file under it. Raises `NotFound` if there is none."""
-        await _perform(self._native, "remove", path)
+        await _perform(self._native, {"files": {"remove": {"path": path}}})
 
     async def rename(self, old_path: str, new_path: str) -> None:
         """Moves a file or directory. Raises `AlreadyExists` if `new_path` exists."""
-        await _perform(self._native, "rename", old_path, new_path)
+        await _perform(self._native, {"files": {"rename": {"old_path": old_path, "new_path": new_path}}})
 
     async def clear(self) -> None:
         """Removes all files. A history keeps their contents."""
-        await _perform(self._native, "clear")
+        await _perform(self._native, {"files": {"clear": {}}})
 
     async def forget(self) -> None:
         """Removes all files, the history, the access times and the other records in one step."""
-        await _perform(self._native, "forget")
+        await _perform(self._native, {"care": {"forget": {}}})
 
     async def expire(self) -> List[str]:
         """Removes the files that have expired, which are already hidden, and returns their paths.
@@ -270,15 +270,15 @@ class AsyncMemory:
         If most files have expired, the clock may be wrong. They are then removed by a call at least a day, or 1/24 of
         the time of `expire_after`, later.
         """
-        return await _perform(self._native, "expire")
+        return await _perform(self._native, {"care": {"expire": {}}})
 
     async def expire_all(self) -> List[str]:
         """Like `expire`, also if most files have expired. Call it if the clock is known to be right."""
-        return await _perform(self._native, "expire_all")
+        return await _perform(self._native, {"care": {"expire_all": {}}})
 
     async def usage(self) -> Usage:
         """The number and the total size of all files."""
-        return await _perform(self._native, "usage")
+        return await _perform(self._native, {"care": {"usage": {}}})
 
     async def search(self, pattern: str, **options: Unpack[SearchOptions]) -> SearchReport:
         """Finds words or a regular expression in the names and lines of all files.
@@ -287,19 +287,19 @@ class AsyncMemory:
         """
         from .search import to_report, to_request
 
-        return to_report(await _perform(self._native, "search", to_request(pattern, options)))
+        return to_report(await _perform(self._native, to_request(pattern, options)))
 
     def history(self) -> AsyncHistory:
         """The history, to see and take back changes. Open the memory with `history=True` to start it."""
         from .history import AsyncHistory
 
-        return AsyncHistory(lambda request: _perform(self._native, "history", request))
+        return AsyncHistory(lambda request: _perform(self._native, {"history": request}))
 
     async def verify(self) -> VerifyReport:
         """Reads the whole storage, also files that policies hide, and reports damage."""
         from .reports import VerifyReport, to_report
 
-        return to_report(VerifyReport, await _perform(self._native, "verify"))
+        return to_report(VerifyReport, await _perform(self._native, {"care": {"verify": {}}}))
 
     async def copy_to(self, destination: Memory | AsyncMemory, *, overwrite: bool = False) -> CopyReport:
         """Copies all files to another memory. A file with other contents is kept, unless `overwrite` is set.
@@ -308,7 +308,7 @@ class AsyncMemory:
         """
         from .reports import CopyReport, to_report
 
-        return to_report(CopyReport, await _perform(self._native, "copy_to", destination._native, overwrite))
+        return to_report(CopyReport, await _perform(self._native, {"transfer": {"copy": {"overwrite": overwrite}}}, destination._native))
 
     async def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> ExportReport:
         """Writes all files to a directory, or to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`.
@@ -317,7 +317,7 @@ class AsyncMemory:
         """
         from .reports import ExportReport, to_report
 
-        return to_report(ExportReport, await _perform(self._native, "export", _path(path), overwrite))
+        return to_report(ExportReport, await _perform(self._native, {"transfer": {"export": {"path": _path(path), "overwrite": overwrite}}}))
 
     async def import_(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> ImportReport:
         """Writes the files of a directory or of a tar archive, which can be untrusted, to this memory.
@@ -326,17 +326,17 @@ class AsyncMemory:
         """
         from .reports import ImportReport, to_report
 
-        return to_report(ImportReport, await _perform(self._native, "import", _path(path), overwrite))
+        return to_report(ImportReport, await _perform(self._native, {"transfer": {"import": {"path": _path(path), "overwrite": overwrite}}}))
 
     async def scopes(self) -> List[str]:
         """The scopes that have files in the whole storage. `Memory(location, scope=name)` opens one."""
-        return await _perform(self._native, "scopes")
+        return await _perform(self._native, {"care": {"scopes": {}}})
 
     async def watch(self) -> AsyncWatch:
         """The changes by anyone from now on: `async for change in await memory.watch()`."""
         from .changes import AsyncWatch
 
-        return AsyncWatch(await _perform(self._native, "watch"))
+        return AsyncWatch(await _perform(self._native, {"files": {"watch": {}}}))
 
     @staticmethod
     async def memories(location: str | os.PathLike[str]) -> List[str]:
@@ -356,13 +356,21 @@ class AsyncMemory:
         self.close()
 
 
-def _condition(name: str, expected: object, kind: type, if_absent: bool) -> object:
-    """The condition of a write, for the native module."""
-    if expected is _UNCONDITIONAL:
-        return if_absent
-    if not isinstance(expected, kind) or if_absent:
-        raise TypeError(f"{name} must be {kind.__name__}, without if_absent, which creates a file")
-    return expected
+def _write(path: str, name: str, content: object, kind: type, expected: object, if_absent: bool) -> object:
+    """The request of a write. `name` is that of the contents."""
+    if expected is not _UNCONDITIONAL and (not isinstance(expected, kind) or if_absent):
+        raise TypeError(f"if_{name} must be {kind.__name__}, without if_absent, which creates a file")
+    condition = {} if expected is _UNCONDITIONAL else {"if_content": expected}
+    return {"files": {"write": {"path": path, "content": _content(content, (kind,)), "if_absent": if_absent, **condition}}}
+
+
+def _content(content: object, kinds: tuple[type, ...]) -> object:
+    if isinstance(content, bytearray) and bytes in kinds:
+        return bytes(content)
+    if not isinstance(content, kinds):
+        expected = " or ".join(kind.__name__ for kind in kinds)
+        raise TypeError(f"invalid content: expected {expected}, got {type(content).__name__}")
+    return content
 
 
 def _path(path: str | os.PathLike[str]) -> str:
@@ -376,8 +384,8 @@ async def _open(location: object, options: Options) -> _native.NativeMemory:
     return await _wait(lambda loop, future: _native.NativeMemory.start_open(loop, future, location, given))
 
 
-async def _perform(native: _native.NativeMemory, name: str, *arguments: object) -> Any:
-    return await _wait(lambda loop, future: native.start(loop, future, name, *arguments))
+async def _perform(native: _native.NativeMemory, request: object, destination: _native.NativeMemory | None = None) -> Any:
+    return await _wait(lambda loop, future: native.start(loop, future, request, destination))
 
 
 async def _wait(start: Callable[[asyncio.AbstractEventLoop, asyncio.Future[Any]], _native.Call]) -> Any:

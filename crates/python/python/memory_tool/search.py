@@ -102,15 +102,13 @@ class SearchReport:
         return self.text
 
 
-def to_request(pattern: str, options: SearchOptions) -> str:
+def to_request(pattern: str, options: SearchOptions) -> object:
     """The request of a search. Raises `TypeError` for an unknown option."""
-    import json
-
     for name in options:
         if name not in SearchOptions.__annotations__:
             raise TypeError(f"search() got an unexpected keyword argument {name!r}")
     given = {name: value.timestamp() if isinstance(value, datetime) else value for name, value in options.items()}
-    return json.dumps({"pattern": pattern, **given})
+    return {"search": {"pattern": pattern, **given}}
 
 
 def to_report(value: dict[str, Any]) -> SearchReport:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Mapping, Optional
 
 from . import _native
 from .errors import _log
-from .memory import AsyncMemory, Memory, _perform, _wait
+from .memory import AsyncMemory, Memory, _wait
 
 if TYPE_CHECKING:
     from anthropic.lib.tools import BetaAbstractMemoryTool as _Tool
@@ -150,7 +150,7 @@ class MemoryTool(_Tool):
     def _run(self, command: Any) -> _Result:
         with _worded_errors(self._wording):
             is_worded = self._wording is not None
-            reply = self.memory._native.perform("call", command, _queue_for(self, command), is_worded)
+            reply = self.memory._native.call(command, _queue_for(self, command), is_worded)
         return _worded(self._wording, reply)
 
     view = create = str_replace = insert = delete = rename = _run
@@ -233,7 +233,11 @@ class AsyncMemoryTool(_AsyncTool):
     async def _run(self, command: Any) -> _Result:
         with _worded_errors(self._wording):
             is_worded = self._wording is not None
-            reply = await _perform(self.memory._native, "call", command, _queue_for(self, command), is_worded)
+            reply = await _wait(
+                lambda loop, future: self.memory._native.start_call(
+                    loop, future, command, _queue_for(self, command), is_worded
+                )
+            )
         return _worded(self._wording, reply)
 
     view = create = str_replace = insert = delete = rename = _run

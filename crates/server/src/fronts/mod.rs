@@ -75,12 +75,10 @@ impl Fronts {
     }
 }
 
-/// A cache would give a response to clients without the token. Only the files of the page are for anyone, and its forms
-/// stay in the browser.
+/// A cache would give a response to clients without the token. Only the files of the page are for anyone.
 async fn keep_from_caches(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    let is_kept = |value: &HeaderValue| value == page::STORED || value == page::RESTORED;
-    if !response.headers().get(CACHE_CONTROL).is_some_and(is_kept) {
+    if response.headers().get(CACHE_CONTROL).is_none_or(|value| value != page::STORED) {
         response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     }
     response

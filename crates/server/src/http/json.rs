@@ -8,14 +8,6 @@ use crate::http::error::ApiError;
 /// the machine.
 pub(crate) const MAX_VALUES: usize = 10_000;
 
-/// Some programs write it before JSON, and parsers may ignore it (RFC 8259, section 8.1).
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// The JSON without a byte order mark.
-pub(crate) fn without_mark(json: &[u8]) -> &[u8] {
-    json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json)
-}
-
 /// Refuses JSON that is too expensive to parse.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ use crate::http::error::ApiError;
 pub(crate) enum Purpose {
     /// Reads at any time.
     Look,
-    /// Runs a command in its turn. An archived memory allows only views.
+    /// Runs a command in its turn. An archived memory refuses each command that can change it.
     Run(Option<CommandName>),
     /// Removes in its turn, also from an archived memory.
     Remove,
@@ -44,7 +44,7 @@ impl Door {
     /// The memory with this id, if the caller has a right in it. A caller that may create it does so with its commands.
     ///
     /// # Errors
-    /// [`ApiError`] 404 if it is not found for the caller, 403 if the right is missing, or the error of the storage.
+    /// [`ApiError`] 404 if the caller cannot see it, 403 if the right is missing, or the error of the storage.
     pub(crate) async fn find(memories: &Memories, caller: &Caller, id: &str, right: Right) -> Result<Self, ApiError> {
         let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(id))?;
         caller.check(right, Some(&name))?;
@@ -56,7 +56,7 @@ impl Door {
         Self::new(memories, caller, name, true).await
     }
 
-    /// A memory for the upkeep, without a request.
+    /// A memory for the upkeep, which no request asks for.
     pub(crate) async fn of_upkeep(memories: &Memories, name: &MemoryName) -> Result<Self, ApiError> {
         Ok(Self { open: memories.open(name).await?, actor: None, creates: false })
     }

@@ -318,7 +318,7 @@ async fn refuse(cause: Cause, status: u16, has_form: bool) {
     assert!(refused.starts_with(&format!("HTTP/1.1 {status} ")), "{cause:?}: {refused}");
     assert_eq!(has(&refused, SHOWN), has_form, "{cause:?}: {refused}");
     if !has_form {
-        let is_explained = refused.contains("Your browser still has it: go back.");
+        let is_explained = refused.contains("The form did not arrive, so nothing was saved.");
         assert!(is_explained || matches!(cause, Cause::OtherOrigin), "{cause:?}: {refused}");
         return;
     }

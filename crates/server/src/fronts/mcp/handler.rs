@@ -75,7 +75,7 @@ impl Target {
         }
     }
 
-    /// The memory for a command, and the visit, which the next commands wait for.
+    /// The memory for a command, and the turn for which the next commands wait.
     async fn enter(&self, command: Option<CommandName>) -> Result<(Memory, Option<Visit>), ApiError> {
         match self {
             Self::Own(memory) => Ok((memory.clone(), None)),

@@ -5,11 +5,14 @@ use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcError, RequestId};
 use serde::Deserialize;
 use serde_json::error::Category;
 
-use crate::http::json::{MAX_VALUES, has_many_values, without_mark};
+use crate::http::json::{MAX_VALUES, has_many_values};
+
+/// Some programs write it before JSON, and parsers may ignore it (RFC 8259, section 8.1).
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Parses a message. The error is the response to send.
 pub(super) fn parse(json: &[u8]) -> Result<ClientJsonRpcMessage, JsonRpcError> {
-    let json = without_mark(json);
+    let json = json.strip_prefix(BYTE_ORDER_MARK).unwrap_or(json);
     if has_many_values(json) {
         return Err(invalid(json, format!("Invalid request: the message has more than {MAX_VALUES} values")));
     }

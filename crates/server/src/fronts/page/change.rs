@@ -3,14 +3,13 @@
 use askama::Template;
 use axum::extract::Query;
 use axum::http::StatusCode;
-use axum::http::header::CACHE_CONTROL;
 use axum::response::{Html, IntoResponse as _};
 use memory_tool::{MemoryPath, Node, StoreError};
 use serde::Deserialize;
 
 use super::diff::{Differ, Line, merged};
 use super::text::{name_of, sentence};
-use super::{Frame, OUTDATED, Outdated, Page, Posted, RESTORED, ToChange, VisitedMemory, past, path, render, written};
+use super::{Frame, OUTDATED, Outdated, Page, Posted, ToChange, VisitedMemory, past, path, render, written};
 use crate::access::tokens::sha256;
 use crate::http::error::ApiError;
 
@@ -151,11 +150,6 @@ fn normalized(text: &str) -> String {
     text.replace("\r\n", "\n")
 }
 
-/// A page with a form, which the browser keeps with the entered text.
-fn form(template: &impl Template) -> Page {
-    Ok(([(CACHE_CONTROL, RESTORED)], render(template)?).into_response())
-}
-
 fn refused(template: &impl Template) -> Page {
     let html = template.render().map_err(ApiError::internal)?;
     Ok((StatusCode::CONFLICT, Html(html)).into_response())
@@ -190,7 +184,7 @@ pub(super) async fn new(ToChange(visited): ToChange, Query(query): Query<FormQue
     let directory = path(query.path.as_deref())?;
     let place = PathFields { name: String::new(), directory: relative(directory.as_str()) };
     let frame = Frame::of(&visited, "New file").at(&directory);
-    form(&Edit { is_new: true, place, ..Edit::new(frame, String::new()) })
+    render(&Edit { is_new: true, place, ..Edit::new(frame, String::new()) })
 }
 
 pub(super) async fn create(ToChange(visited): ToChange, form: Result<Posted, Outdated>) -> Page {
@@ -226,7 +220,7 @@ fn edit_frame(visited: &VisitedMemory, path: &MemoryPath) -> Frame {
 pub(super) async fn edit(ToChange(visited): ToChange, Query(query): Query<FormQuery>) -> Page {
     let path = path(query.path.as_deref())?;
     let text = read(&visited, &path).await?.ok_or_else(|| absent(&path))?;
-    form(&Edit::new(edit_frame(&visited, &path), text))
+    render(&Edit::new(edit_frame(&visited, &path), text))
 }
 
 pub(super) async fn save(ToChange(visited): ToChange, form: Result<Posted, Outdated>) -> Page {
@@ -287,7 +281,7 @@ pub(super) async fn name(ToChange(visited): ToChange, Query(query): Query<FormQu
     if !visited.visit.memory.exists(&path).await? {
         return Err(absent(&path));
     }
-    form(&Rename { frame: rename_frame(&visited, &path), place: PathFields::of(&path), problem: String::new() })
+    render(&Rename { frame: rename_frame(&visited, &path), place: PathFields::of(&path), problem: String::new() })
 }
 
 pub(super) async fn rename(ToChange(visited): ToChange, form: Result<Posted, Outdated>) -> Page {

@@ -60,13 +60,9 @@ const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; i
 /// The lifetime of the files of the page in caches.
 pub(super) const STORED: &str = "max-age=3600";
 
-/// Browsers keep pages with forms. Otherwise they load a form again when a person goes back, and add the entered text
-/// to the present state of the file. That text would silently replace changes by others.
-pub(super) const RESTORED: &str = "private, no-cache";
-
 const STYLE: &str = include_str!("../../../templates/style.css");
 const ICON: &str = include_str!("../../../templates/icon.svg");
-const SCRIPT: &str = include_str!("../../../templates/live.js");
+const SCRIPT: &str = include_str!("../../../templates/page.js");
 
 /// A part of the addresses of the files, so that a new page does not get the files of another version of the server.
 static VERSION: LazyLock<String> = LazyLock::new(|| sha256([STYLE, ICON, SCRIPT].concat())[..16].to_owned());
@@ -129,7 +125,7 @@ pub(super) fn router(state: &Arc<PageState>) -> Router {
         .route("/sign-in", get(async |query| sign_in::form(query)).post(sign_in::sign_in))
         .route("/style.css", file("text/css; charset=utf-8", STYLE))
         .route("/icon.svg", file("image/svg+xml", ICON))
-        .route("/live.js", file("text/javascript; charset=utf-8", SCRIPT))
+        .route("/page.js", file("text/javascript; charset=utf-8", SCRIPT))
         .layer(from_fn_with_state(Arc::clone(&state.gate), admit_anyone));
     let pages = for_visitors.merge(for_anyone).method_not_allowed_fallback(async || ApiError::method());
     pages.layer(DefaultBodyLimit::disable()).layer(from_fn(protect)).with_state(Arc::clone(state))

@@ -5,7 +5,7 @@ use axum::body::Bytes;
 use axum::extract::{Query, Request, State};
 use axum::http::header::{COOKIE, SET_COOKIE};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
@@ -167,9 +167,7 @@ pub(super) async fn sign_out(State(app): App, headers: HeaderMap, _: Posted) -> 
     if let Some(id) = cookie(&app, &headers) {
         app.sessions.end(id).await;
     }
-    // The browser keeps pages with forms.
-    let clear = (HeaderName::from_static("clear-site-data"), "\"cache\"".to_owned());
-    ([(SET_COOKIE, set_cookie(&app, &headers, "", 0)), clear], Redirect::to("/sign-in")).into_response()
+    ([(SET_COOKIE, set_cookie(&app, &headers, "", 0))], Redirect::to("/sign-in")).into_response()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use memory_tool::command::{CommandQueue, Turn, TurnGuard};
+use crate::command_queue::{CommandQueue, Turn, TurnGuard};
 
 /// A place in the queue of a tool object. The garbage collector of a language can keep it for long, so it is left
 /// explicitly.

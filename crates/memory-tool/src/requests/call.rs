@@ -1,11 +1,48 @@
-//! The parts of replies and errors of the tool, for a function that words them.
+//! [`Call`]: a call of the tool, and the parts of its reply or error for a function that words them.
 
-use memory_tool::command::Reply;
-use memory_tool::{Error, MemoryPath};
+use memory_tool_core::{Command, Error, MemoryPath, Reply};
 use serde_json::{Value, json};
 
+use crate::command_queue::Turn;
+use crate::memory::Memory;
+use crate::requests::Outcome;
+
+/// A call of the tool.
+#[derive(Debug)]
+#[expect(clippy::exhaustive_structs, reason = "fronts create it")]
+pub struct Call {
+    /// The input.
+    pub input: Value,
+    /// Runs the call when this turn comes.
+    pub turn: Option<Turn>,
+    /// Whether a function words the reply: the outcome then has its parts.
+    pub is_worded: bool,
+}
+
+impl Call {
+    pub(super) fn is_read(&self) -> bool {
+        self.input["command"] == "view"
+    }
+
+    pub(super) async fn perform(self, memory: &Memory) -> Result<Outcome, Error> {
+        let _guard = match self.turn {
+            Some(turn) => Some(turn.await),
+            None => None,
+        };
+        let reply = memory.tool().call(self.input).await?;
+        let content = reply.to_content();
+        Ok(if self.is_worded { Outcome::Worded(content, parts_of_reply(&reply)) } else { Outcome::Content(content) })
+    }
+}
+
+/// The input of a call as an overridden method receives it: with the fields of its command and the types that they must
+/// have. Returns `None` if the input is invalid: the tool then returns the error.
+pub fn parse_command(input: Value) -> Option<Value> {
+    serde_json::to_value(Command::parse(input).ok()?).ok()
+}
+
 /// The parts of a reply.
-pub(crate) fn parts_of_reply(reply: &Reply) -> Value {
+fn parts_of_reply(reply: &Reply) -> Value {
     let path = |path: &MemoryPath| json!({"path": path.as_str()});
     let (kind, details) = match reply {
         Reply::Directory(view) => ("directory", path(&view.path)),
@@ -26,7 +63,7 @@ pub(crate) fn parts_of_reply(reply: &Reply) -> Value {
     parts(kind, false, reply.to_string(), details)
 }
 
-/// The parts of an error.
+/// The parts of an error of the tool.
 pub fn parts_of_error(error: &Error) -> Value {
     let details = match error {
         Error::SymbolicLink { path }

@@ -1,9 +1,10 @@
-//! [`Changes`]: a watch of a memory that can be closed, and changes as JSON.
+//! [`Changes`]: a watch of a memory that can be closed.
 
-use memory_tool::{MemoryChange, Operation, Watch};
 use serde_json::{Value, json};
 use tokio::select;
 use tokio::sync::{Mutex, watch};
+
+use crate::watch::Watch;
 
 /// Receives each change of a memory as JSON. It must not block.
 pub type OnChange = Box<dyn Fn(Value) + Send + Sync>;
@@ -15,7 +16,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    pub(crate) fn new(watch: Watch) -> Self {
+    pub(super) fn new(watch: Watch) -> Self {
         Self { watch: Mutex::new(Some(watch)), is_closed: watch::Sender::new(false) }
     }
 
@@ -24,7 +25,7 @@ impl Changes {
         let mut closed = self.is_closed.subscribe();
         let next = async {
             let mut watch = self.watch.lock().await;
-            Some(watch.as_mut()?.next().await?.iter().map(describe_change).collect())
+            Some(json!(*watch.as_mut()?.next().await?))
         };
         select! {
             biased;
@@ -42,21 +43,4 @@ impl Changes {
             *watch = None; // otherwise the waiting call releases it
         }
     }
-}
-
-/// A change as JSON.
-pub(crate) fn describe_change(change: &MemoryChange) -> Value {
-    let operation = match change.operation {
-        Operation::Edit => "edit",
-        Operation::Remove => "remove",
-        Operation::Rename => "rename",
-        _ => "write",
-    };
-    json!({
-        "operation": operation,
-        "path": change.path.as_str(),
-        "old_path": change.old_path.as_ref().map(|path| path.as_str()),
-        "size": change.size,
-        "actor": change.actor.as_ref().map(|actor| actor.name()),
-    })
 }

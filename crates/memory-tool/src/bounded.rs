@@ -1,11 +1,10 @@
-//! [`Bounded`]: a timeout for the methods of a store in another language.
+//! [`Bounded`]: a timeout for the methods of a custom store.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool::store::{Batch, ReadOptions, StorePath};
-use memory_tool::{ErrorKind, Node, Store, StoreError};
+use memory_tool_core::{Batch, ErrorKind, Node, ReadOptions, Store, StoreError, StorePath};
 use tokio::time::timeout;
 
 /// A store whose methods fail if they do not return within the timeout. They may still run after it.

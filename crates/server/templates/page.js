@@ -1,3 +1,27 @@
+// Keeps a form that a person sent, for the next page of this tab, which is an error if the form did not arrive.
+const UNSENT = 'unsent';
+const [kept, again] = [sessionStorage.getItem(UNSENT), document.querySelector('[data-unsent]')];
+sessionStorage.removeItem(UNSENT);
+if (kept && again) {
+  const { to, fields } = JSON.parse(kept);
+  again.action = to;
+  for (const [name, value] of fields) {
+    const input = again.elements[name] ?? again.appendChild(Object.assign(document.createElement('input'), { name }));
+    input.value = value;
+    input.hidden = name !== 'text';
+  }
+  again.hidden = false;
+}
+addEventListener('submit', ({ target }) => {
+  const fields = [...new FormData(target)];
+  if (!fields.some(([name]) => name === 'text')) return;
+  try {
+    sessionStorage.setItem(UNSENT, JSON.stringify({ to: target.action, fields }));
+  } catch {
+    // A tab keeps about 5 MB.
+  }
+});
+
 // Shows changes by others: loads the page again when the server reports one, and replaces its main part.
 const part = (page) => page.querySelector('[data-live]');
 const script = (page) => page.querySelector('script').getAttribute('src');

@@ -1,9 +1,10 @@
-//! [`Exception`]: an error as the class and the arguments of an exception.
+//! [`RequestError`], and [`Exception`]: an error as the class and the arguments of an exception.
 
-use memory_tool::store::{Problem, QuotaKind, StorePath};
-use memory_tool::transfer::TransferError;
-use memory_tool::{BoxError, Error, ErrorKind, OpenError, OptionsError, StoreError};
+use memory_tool_core::{BoxError, Error, ErrorKind, OpenError, Problem, QuotaKind, SearchError, StoreError, StorePath};
 use serde_json::{Value, json};
+
+use crate::options::OptionsError;
+use crate::transfer::TransferError;
 
 const QUOTAS: [(QuotaKind, &str); 4] = [
     (QuotaKind::Files, "files"),
@@ -15,10 +16,18 @@ const QUOTAS: [(QuotaKind, &str); 4] = [
 /// The policy of a refusal by a store in another language.
 const POLICY: &str = "store";
 
-/// An error of a call.
+/// An error of a [`Request`](crate::requests::Request).
 #[derive(Debug, thiserror::Error)]
-#[expect(clippy::exhaustive_enums, reason = "the bindings match it")]
-pub enum CallError {
+#[expect(clippy::exhaustive_enums, reason = "fronts match it")]
+pub enum RequestError {
+    /// The data is not a request.
+    #[error("invalid {field}: {source}")]
+    Invalid {
+        /// The place of the mistake.
+        field: String,
+        /// The error of the format of the data.
+        source: BoxError,
+    },
     /// The memory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -42,8 +51,17 @@ pub enum CallError {
     Tool(#[from] Error),
 }
 
+impl From<SearchError> for RequestError {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Store(error) => Self::Store(error),
+            error => Self::Search(error.to_string()),
+        }
+    }
+}
+
 /// An error as the class and the arguments of an exception.
-#[expect(clippy::exhaustive_structs, reason = "the bindings read it")]
+#[expect(clippy::exhaustive_structs, reason = "fronts read it")]
 pub struct Exception {
     /// The class, such as `NotFound`.
     pub class: &'static str,
@@ -57,17 +75,18 @@ impl Exception {
     }
 }
 
-impl From<&CallError> for Exception {
-    fn from(error: &CallError) -> Self {
+impl From<&RequestError> for Exception {
+    fn from(error: &RequestError) -> Self {
         let text = Value::from(error.to_string());
         match error {
-            CallError::Open(error) => Self::new("OpenError", [text, error.kind().name().into()]),
-            CallError::Options(_) => Self::new("OpenError", [text, ErrorKind::Other.name().into()]),
-            CallError::History(_) => Self::new("HistoryError", [text]),
-            CallError::Search(_) => Self::new("SearchError", [text]),
-            CallError::Transfer(error) => Self::new("TransferError", [text, error.kind().name().into()]),
-            CallError::Store(error) => error.into(),
-            CallError::Tool(_) => Self::new("ToolError", [text]),
+            RequestError::Open(error) => Self::new("OpenError", [text, error.kind().name().into()]),
+            RequestError::Invalid { .. } => Self::new("TypeError", [text]),
+            RequestError::Options(_) => Self::new("OpenError", [text, ErrorKind::Other.name().into()]),
+            RequestError::History(_) => Self::new("HistoryError", [text]),
+            RequestError::Search(_) => Self::new("SearchError", [text]),
+            RequestError::Transfer(error) => Self::new("TransferError", [text, error.kind().name().into()]),
+            RequestError::Store(error) => error.into(),
+            RequestError::Tool(_) => Self::new("ToolError", [text]),
         }
     }
 }
@@ -104,7 +123,6 @@ impl From<&StoreError> for Exception {
 /// The error that a class of exceptions and its arguments describe. Returns `None` for other classes.
 ///
 /// # Errors
-///
 /// Fails if an argument is invalid.
 pub fn parse_store_error(class: &str, arguments: &[Value]) -> Result<Option<StoreError>, BoxError> {
     let text = |index| arguments.get(index).and_then(Value::as_str).ok_or_else(|| missing(class, index));

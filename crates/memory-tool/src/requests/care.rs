@@ -1,0 +1,52 @@
+//! [`CareRequest`]: maintains a memory.
+
+use memory_tool_core::StoreError;
+use memory_tool_policies::SweepReport;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::memory::Memory;
+use crate::requests::Outcome;
+
+/// A request that maintains a memory: a method of [`Memory`].
+#[derive(Debug, Deserialize)]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum CareRequest {
+    /// [`Memory::usage`].
+    Usage {},
+    /// [`Memory::scopes`].
+    Scopes {},
+    /// [`Memory::expire`]. Returns the removed paths.
+    Expire {},
+    /// [`Memory::expire_all`]. Returns the removed paths.
+    ExpireAll {},
+    /// [`Memory::forget`].
+    Forget {},
+    /// [`Memory::verify`].
+    Verify {},
+}
+
+impl CareRequest {
+    pub(super) async fn perform(self, memory: &Memory) -> Result<Outcome, StoreError> {
+        Ok(match self {
+            Self::Usage {} => Outcome::Usage(memory.usage().await?),
+            Self::Scopes {} => Outcome::Data(memory.scopes().await?.iter().map(|scope| scope.name()).collect()),
+            Self::Expire {} => removed(&memory.expire().await?),
+            Self::ExpireAll {} => removed(&memory.expire_all().await?),
+            Self::Forget {} => {
+                memory.forget().await?;
+                Outcome::Done
+            }
+            Self::Verify {} => {
+                let report = memory.verify(|_| {}).await?;
+                let problems: Vec<_> = report.problems.iter().map(ToString::to_string).collect();
+                Outcome::Data(json!({"files": report.files, "bytes": report.bytes, "problems": problems}))
+            }
+        })
+    }
+}
+
+fn removed(swept: &SweepReport) -> Outcome {
+    Outcome::Data(swept.removed.iter().map(|path| path.as_str()).collect())
+}

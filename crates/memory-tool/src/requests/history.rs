@@ -1,0 +1,129 @@
+//! [`HistoryRequest`]: reads the history of a memory, or takes changes back.
+
+use std::sync::Arc;
+
+use memory_tool_core::{Actor, MemoryPath, Store, StoreError, StorePath};
+use memory_tool_history::{History, HistoryError, LogFilter};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::memory::Memory;
+use crate::requests::{Outcome, RequestError};
+
+type MemoryHistory = History<Arc<dyn Store>>;
+
+/// A request to the history: a method of [`History`]. Paths are checked when it is performed.
+#[derive(Debug, Deserialize)]
+#[expect(missing_docs, reason = "the fields are the arguments of the methods")]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum HistoryRequest {
+    /// [`History::entries`].
+    Log(LogFilter),
+    /// [`History::read`], as text.
+    ReadText { path: String, entry: u64 },
+    /// [`History::diff`], as text in the unified format.
+    Diff { from: u64, to: u64, path: String },
+    /// [`History::undo`].
+    Undo {
+        count: usize,
+        #[serde(flatten)]
+        change: HistoryChange,
+    },
+    /// [`History::redo`].
+    Redo(HistoryChange),
+    /// [`History::revert`].
+    Revert {
+        entries: Vec<u64>,
+        #[serde(flatten)]
+        change: HistoryChange,
+    },
+    /// [`History::restore`].
+    Restore {
+        path: String,
+        to: u64,
+        #[serde(flatten)]
+        change: HistoryChange,
+    },
+    /// [`History::redact`].
+    Redact {
+        entries: Vec<u64>,
+        #[serde(flatten)]
+        change: HistoryChange,
+    },
+    /// [`History::clear`].
+    Clear {},
+}
+
+/// The arguments of all requests that change something.
+#[derive(Debug, Default, Deserialize)]
+#[non_exhaustive]
+pub struct HistoryChange {
+    /// The actor of the change.
+    pub by: Option<String>,
+    /// Whether files that have changed since are [replaced](History::forced).
+    #[serde(default)]
+    pub force: bool,
+}
+
+impl HistoryChange {
+    fn of(self, history: MemoryHistory) -> Result<MemoryHistory, RequestError> {
+        let history = if self.force { history.forced() } else { history };
+        let Some(name) = self.by else { return Ok(history) };
+        let actor = Actor::from_trusted_name(&name).map_err(|error| RequestError::History(error.to_string()))?;
+        Ok(history.by(actor))
+    }
+}
+
+impl HistoryRequest {
+    pub(super) async fn perform(self, memory: &Memory) -> Result<Outcome, RequestError> {
+        let history = required(memory)?;
+        let taken_back = match self {
+            Self::Log(filter) => return Ok(Outcome::Data(json!(history.entries(&filter).await?))),
+            Self::ReadText { path, entry } => return read_text(&history, parse(&path)?, entry).await,
+            Self::Diff { from, to, path } => return diff(&history, from, to, &parse(&path)?).await,
+            Self::Clear {} => {
+                history.clear().await?;
+                return Ok(Outcome::Done);
+            }
+            Self::Redact { entries, change } => {
+                return Ok(Outcome::Data(json!(change.of(history)?.redact(&entries).await?)));
+            }
+            Self::Undo { count, change } => change.of(history)?.undo(count).await?,
+            Self::Redo(change) => change.of(history)?.redo().await?,
+            Self::Revert { entries, change } => change.of(history)?.revert(&entries).await?,
+            Self::Restore { path, to, change } => change.of(history)?.restore(&parse(&path)?, to).await?,
+        };
+        Ok(Outcome::Data(json!(taken_back)))
+    }
+}
+
+/// The history. Without one, this is an error.
+pub(super) fn required(memory: &Memory) -> Result<MemoryHistory, RequestError> {
+    memory.history().ok_or_else(|| RequestError::History("the memory has no history".to_owned()))
+}
+
+async fn read_text(history: &MemoryHistory, path: StorePath, entry: u64) -> Result<Outcome, RequestError> {
+    let text = String::from_utf8(history.read(&path, entry).await?);
+    Ok(Outcome::Text(text.map_err(|_| StoreError::NotText { path })?))
+}
+
+async fn diff(history: &MemoryHistory, from: u64, to: u64, path: &StorePath) -> Result<Outcome, RequestError> {
+    let differences = history.diff(from, to, path, usize::MAX).await?;
+    let unknown = differences.unknown.iter().map(|path| format!("The texts of {path} are not known\n"));
+    let known = differences.files.iter().map(|difference| difference.unified());
+    Ok(Outcome::Text(known.chain(unknown).collect()))
+}
+
+fn parse(path: &str) -> Result<StorePath, StoreError> {
+    Ok(MemoryPath::parse(path)?.into())
+}
+
+impl From<HistoryError> for RequestError {
+    fn from(error: HistoryError) -> Self {
+        match error {
+            HistoryError::Store(error) => Self::Store(error),
+            error => Self::History(error.to_string()),
+        }
+    }
+}

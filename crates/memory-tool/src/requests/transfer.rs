@@ -1,0 +1,60 @@
+//! [`TransferRequest`]: copies, exports and imports files.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::memory::Memory;
+use crate::requests::{Outcome, RequestError};
+use crate::transfer::{CopyOptions, Export, Import};
+
+/// A request that copies, exports or imports files. Its result is the report, with `is_complete`.
+#[derive(Debug, Deserialize)]
+#[expect(missing_docs, reason = "the fields are the arguments of the methods")]
+#[non_exhaustive]
+#[serde(rename_all = "snake_case")]
+pub enum TransferRequest {
+    /// [`Memory::copy_to`].
+    Copy {
+        /// Set by [`Request::to`](crate::requests::Request::to).
+        #[serde(skip)]
+        to: Option<Memory>,
+        overwrite: bool,
+    },
+    /// [`Memory::export`].
+    Export { path: PathBuf, overwrite: bool },
+    /// [`Memory::import`].
+    Import { path: PathBuf, overwrite: bool },
+}
+
+impl TransferRequest {
+    pub(super) async fn perform(self, memory: &Memory) -> Result<Outcome, RequestError> {
+        match self {
+            Self::Copy { to, overwrite } => {
+                let no_destination =
+                    || RequestError::Invalid { field: "to".to_owned(), source: "a copy requires a destination".into() };
+                let to = to.ok_or_else(no_destination)?;
+                let options = CopyOptions::new();
+                let report = memory.copy_to(&to, if overwrite { options.overwrite() } else { options }, |_| {}).await?;
+                Ok(transferred(report.is_complete(), &report))
+            }
+            Self::Export { path, overwrite } => {
+                let export = Export::to_path(path);
+                let report = memory.export(if overwrite { export.overwrite() } else { export }, |_| {}).await?;
+                Ok(transferred(report.is_complete(), &report))
+            }
+            Self::Import { path, overwrite } => {
+                let import = Import::from_path(path);
+                let report = memory.import(if overwrite { import.overwrite() } else { import }, |_| {}).await?;
+                Ok(transferred(report.is_complete(), &report))
+            }
+        }
+    }
+}
+
+fn transferred(is_complete: bool, report: &impl Serialize) -> Outcome {
+    let mut report = json!(report);
+    report["is_complete"] = is_complete.into();
+    Outcome::Data(report)
+}
