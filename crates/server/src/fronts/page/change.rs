@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::diff::{Differ, Line, merged};
 use super::text::{name_of, sentence};
-use super::{Frame, OUTDATED, Outdated, Page, Posted, ToChange, VisitedMemory, past, path, render, written};
+use super::{Draft, Frame, OUTDATED, Page, Posted, ToChange, VisitedMemory, past, path, render, written};
 use crate::access::tokens::sha256;
 use crate::http::error::ApiError;
 
@@ -123,7 +123,7 @@ impl PathFields {
         Self { name: name.to_owned(), directory: relative(directory) }
     }
 
-    fn take(form: &mut Posted) -> Self {
+    fn take(form: &mut Draft) -> Self {
         Self { name: form.take("name"), directory: form.take("directory") }
     }
 
@@ -187,12 +187,10 @@ pub(super) async fn new(ToChange(visited): ToChange, Query(query): Query<FormQue
     render(&Edit { is_new: true, place, ..Edit::new(frame, String::new()) })
 }
 
-pub(super) async fn create(ToChange(visited): ToChange, form: Result<Posted, Outdated>) -> Page {
-    let is_outdated = form.is_err();
-    let mut form = form.unwrap_or_else(Outdated::fields);
+pub(super) async fn create(ToChange(visited): ToChange, mut form: Draft) -> Page {
     let (place, text) = (PathFields::take(&mut form), with_line_breaks_of("", &form.take("text")));
     let problem = match place.path() {
-        _ if is_outdated => OUTDATED.to_owned(),
+        _ if form.is_outdated => OUTDATED.to_owned(),
         _ if place.name.is_empty() => "Give the file a name.".to_owned(),
         _ if text.len() > MAX_TEXT => TOO_LARGE.to_owned(),
         Ok(path) => match visited.visit.memory.write_if(&path, text.as_str(), None).await {
@@ -223,9 +221,7 @@ pub(super) async fn edit(ToChange(visited): ToChange, Query(query): Query<FormQu
     render(&Edit::new(edit_frame(&visited, &path), text))
 }
 
-pub(super) async fn save(ToChange(visited): ToChange, form: Result<Posted, Outdated>) -> Page {
-    let is_outdated = form.is_err();
-    let mut form = form.unwrap_or_else(Outdated::fields);
+pub(super) async fn save(ToChange(visited): ToChange, mut form: Draft) -> Page {
     let path = path(Some(&form.take("path")))?;
     let (base, mut before, given) =
         (form.take("base"), normalized(&form.take("before")), normalized(&form.take("text")));
@@ -236,7 +232,7 @@ pub(super) async fn save(ToChange(visited): ToChange, form: Result<Posted, Outda
         let edit = Edit::new(edit_frame(&visited, &path), given.clone());
         refused(&Edit { base: base.clone(), before, problem, ..edit })
     };
-    if is_outdated {
+    if form.is_outdated {
         return keep(OUTDATED.to_owned(), before);
     }
     if given.len() > MAX_TEXT {
@@ -284,12 +280,10 @@ pub(super) async fn name(ToChange(visited): ToChange, Query(query): Query<FormQu
     render(&Rename { frame: rename_frame(&visited, &path), place: PathFields::of(&path), problem: String::new() })
 }
 
-pub(super) async fn rename(ToChange(visited): ToChange, form: Result<Posted, Outdated>) -> Page {
-    let is_outdated = form.is_err();
-    let mut form = form.unwrap_or_else(Outdated::fields);
+pub(super) async fn rename(ToChange(visited): ToChange, mut form: Draft) -> Page {
     let (from, place) = (path(Some(&form.take("path")))?, PathFields::take(&mut form));
     let renamed = match place.path() {
-        _ if is_outdated => {
+        _ if form.is_outdated => {
             let frame = rename_frame(&visited, &from);
             return refused(&Rename { frame, place, problem: OUTDATED.to_owned() });
         }
@@ -317,7 +311,7 @@ pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<For
     render(&Delete { frame, files, has_history })
 }
 
-pub(super) async fn delete(ToChange(visited): ToChange, mut form: Posted) -> Page {
+pub(super) async fn delete(ToChange(visited): ToChange, Posted(mut form): Posted) -> Page {
     let path = path(Some(&form.take("path")))?;
     if path.is_root() {
         return Err(ApiError::invalid("the page of limits deletes a whole memory"));

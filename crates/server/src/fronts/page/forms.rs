@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::body::{Body, Bytes};
 use axum::extract::{Form, FromRequest, Request};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http_body_util::BodyExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
@@ -79,50 +79,49 @@ pub(super) fn hold(response: Response, held: impl Send + Sync + 'static) -> Resp
     })
 }
 
-/// The fields of a form of this session.
-pub(super) struct Posted(HashMap<String, String>);
+/// The fields of a form.
+pub(super) struct Draft {
+    fields: HashMap<String, String>,
+    /// Whether it is a form of another session, so that it has no effect. A new form can have its fields.
+    pub(super) is_outdated: bool,
+}
 
-impl Posted {
+/// The message of a new form with the fields of an outdated one.
+pub(super) const OUTDATED: &str =
+    "You signed in again after you opened this form, so it is not saved yet. Check it, and save it.";
+
+impl Draft {
     pub(super) fn take(&mut self, name: &str) -> String {
-        self.0.remove(name).unwrap_or_default()
+        self.fields.remove(name).unwrap_or_default()
     }
 
     /// The values at the ends of the names of ticked boxes.
     pub(super) fn ticked<T: FromStr>(&self, prefix: &str) -> Vec<T> {
-        self.0.keys().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect()
+        self.fields.keys().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect()
     }
 }
 
-/// The fields of a form of another session, which has no effect. A new form can have them.
-pub(super) struct Outdated(HashMap<String, String>);
+impl<S: Send + Sync> FromRequest<S> for Draft {
+    type Rejection = ApiError;
 
-/// The message of a new form with these fields.
-pub(super) const OUTDATED: &str =
-    "You signed in again after you visited this form, so it is not saved yet. Check it, and save it.";
-
-impl Outdated {
-    /// The fields, for a new form.
-    pub(super) fn fields(self) -> Posted {
-        Posted(self.0)
-    }
-}
-
-impl IntoResponse for Outdated {
-    fn into_response(self) -> Response {
-        ApiError::invalid("the form is too old: go back, reload the page, and try again").into_response()
-    }
-}
-
-impl<S: Send + Sync> FromRequest<S> for Posted {
-    type Rejection = Outdated;
-
-    async fn from_request(mut request: Request, state: &S) -> Result<Self, Outdated> {
+    async fn from_request(mut request: Request, state: &S) -> Result<Self, ApiError> {
         let visitor = request.extensions_mut().remove::<Visitor>();
         let posted = Form::<HashMap<String, String>>::from_request(request, state).await;
         let fields = posted.map(|Form(fields)| fields).unwrap_or_default();
-        match visitor {
-            Some(visitor) if fields.get("form").is_some_and(|given| **given == *visitor.form) => Ok(Self(fields)),
-            _ => Err(Outdated(fields)),
-        }
+        let is_own = visitor.zip(fields.get("form")).is_some_and(|(visitor, given)| **given == *visitor.form);
+        Ok(Self { fields, is_outdated: !is_own })
+    }
+}
+
+/// The fields of a form of this session.
+pub(super) struct Posted(pub(super) Draft);
+
+impl<S: Send + Sync> FromRequest<S> for Posted {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let draft = Draft::from_request(request, state).await?;
+        let outdated = || ApiError::invalid("the form is too old: go back, reload the page, and try again");
+        if draft.is_outdated { Err(outdated()) } else { Ok(Self(draft)) }
     }
 }

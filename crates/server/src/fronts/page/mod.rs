@@ -51,7 +51,7 @@ use crate::options::{Listen, ServerOptions};
 use crate::service::Service;
 use tokio::sync::Semaphore;
 
-use forms::{OUTDATED, Outdated, Posted, RefusedForm};
+use forms::{Draft, OUTDATED, Posted, RefusedForm};
 
 /// A page loads nothing from another host, contains no style or script, and cannot be in a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -199,6 +199,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
 }
 
 /// The common part of all pages.
+#[derive(Default)]
 pub(super) struct Frame {
     title: String,
     form: Arc<str>,
@@ -227,14 +228,8 @@ impl Frame {
             form: Arc::clone(&visitor.form),
             actor: text::visible(visitor.caller.actor().name()),
             is_operator: visitor.is_operator(),
-            memory: String::new(),
-            home: String::new(),
             path: "/memories".to_owned(),
-            crumbs: Vec::new(),
-            can_write: false,
-            can_administrate: false,
-            done: "",
-            state: String::new(),
+            ..Self::default()
         }
     }
 
@@ -287,10 +282,6 @@ pub(super) struct VisitedMemory {
 }
 
 impl VisitedMemory {
-    async fn find(app: &PageState, visitor: &Visitor, id: &str, right: Right) -> Result<Self, ApiError> {
-        Self::enter(app, visitor, id, right, Purpose::Look).await
-    }
-
     async fn enter(
         app: &PageState,
         visitor: &Visitor,
