@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use memory_tool_core::{
-    Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile, Version,
+    Batch, ErrorKind, MAX_ATTEMPTS, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile, Version,
 };
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -138,9 +138,6 @@ pub(crate) fn is_outdated(error: &StoreError) -> bool {
         _ => false,
     }
 }
-
-/// Attempts to read the log while others change it. In each attempt, another writer succeeded.
-const MAX_ATTEMPTS: usize = 1_000;
 
 /// Replaces timeouts beyond the end of the clock.
 const MAX_TIMEOUT: Duration = Duration::from_secs(60 * 60);

@@ -2,7 +2,6 @@
 #![doc(test(attr(deny(warnings))))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod actor_store;
 mod backend;
 #[cfg(feature = "requests")]
 mod bounded;
@@ -14,6 +13,7 @@ mod home;
 mod layers;
 mod memories;
 mod memory;
+mod named_store;
 mod notify;
 #[cfg(feature = "options")]
 mod options;
@@ -70,10 +70,11 @@ pub mod command {
 pub mod store {
     pub use memory_tool_core::{
         ActorError, Batch, Change, CheckInputs, DEFAULT_MAX_FILE_BYTES, DEFAULT_TIMEOUT, FileTimes, InvalidBatch,
-        InvalidMoment, Listing, MAX_ACTOR_BYTES, MAX_MEMORY_NAME_BYTES, MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryName,
-        MemoryNameError, Moment, NodeKind, PathMap, PathMapEdits, PathMapEntry, Precondition, Problem, QuotaKind,
-        ReadOnlyStore, ReadOptions, Snapshot, Stat, StorePath, StoreState, StoredFile, UnlistedItem, UnlistedReason,
-        VerifyProgress, VerifyReport, Version, escape_unprintable, is_unprintable,
+        InvalidMoment, Listing, MAX_ACTOR_BYTES, MAX_ATTEMPTS, MAX_MEMORY_NAME_BYTES, MAX_PATH_BYTES,
+        MAX_SEGMENT_BYTES, MemoryName, MemoryNameError, Moment, NodeKind, PathMap, PathMapEdits, PathMapEntry,
+        Precondition, Problem, QuotaKind, ReadOnlyStore, ReadOptions, Snapshot, Stat, StorePath, StoreState,
+        StoredFile, UnlistedItem, UnlistedReason, VerifyProgress, VerifyReport, Version, escape_unprintable,
+        is_unprintable,
     };
 }
 

@@ -5,8 +5,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Actor, Batch, FileEntry, MemoryPath, MemoryTool, Node, OpenError, Precondition, Store, StoreError, StoreExt as _,
-    StorePath, ToolRunner, Usage, VerifyProgress, VerifyReport,
+    Actor, Batch, FileEntry, MAX_ATTEMPTS, MemoryPath, MemoryTool, Node, OpenError, Precondition, Store, StoreError,
+    StoreExt as _, StorePath, ToolRunner, Usage, VerifyProgress, VerifyReport,
 };
 #[cfg(feature = "history")]
 use memory_tool_core::{ErrorKind, Problem};
@@ -15,13 +15,10 @@ use memory_tool_history::{History, HistoryError, HistoryStore};
 #[cfg(feature = "policies")]
 use memory_tool_policies::{Scope, SweepReport};
 
-use crate::actor_store::ActorStore;
 use crate::backend::Backend;
 use crate::builder::MemoryBuilder;
+use crate::named_store::NamedStore;
 use crate::watch::{Feed, Watch};
-
-/// Attempts to change a file while others change it too. Each failed one means that another change was made.
-const MAX_ATTEMPTS: usize = 1_000;
 
 /// A handle to a memory, with the tool for Claude and methods for the program. Clones are cheap and share the memory.
 ///
@@ -114,9 +111,14 @@ impl Memory {
     /// # }
     /// ```
     pub fn by(&self, actor: Actor) -> Self {
-        let store: Arc<dyn Store> = Arc::new(ActorStore { inner: Arc::clone(&self.store), actor: actor.clone() });
-        let tool = (self.inner.tool_over)(Arc::clone(&store), Some(&actor));
-        Self { inner: Arc::clone(&self.inner), store, tool, actor: Some(actor) }
+        Self { actor: Some(actor.clone()), ..self.clone() }
+            .layered(|inner| Arc::new(NamedStore { inner, actor: Some(actor), command: None }))
+    }
+
+    /// A handle on the same memory whose reads and changes belong to a command of the program, for the history and for
+    /// wrappers.
+    pub fn for_command(&self, command: &'static str) -> Self {
+        self.layered(|inner| Arc::new(NamedStore { inner, actor: None, command: Some(command) }))
     }
 
     /// A handle on the same memory through a store over it, such as your own policy.
@@ -256,7 +258,7 @@ impl Memory {
             (_, None) => Err(StoreError::AlreadyExists { path: path.clone().into() }),
             (_, Some(_)) => Err(StoreError::VersionMismatch { path: path.clone().into() }),
         };
-        self.update(&path, change).await
+        self.update(path.clone(), change).await
     }
 
     /// Adds `content` at the end of the file at `path`, and creates the file if it does not exist. No concurrent change
@@ -269,16 +271,24 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        let path = path.try_into().map_err(Into::into)?;
-        self.update(&path, |found| Ok([&found.unwrap_or_default(), content.as_ref()].concat())).await
+        self.update(path, |found| Ok([&found.unwrap_or_default(), content.as_ref()].concat())).await
     }
 
-    /// Changes the contents of a file with `change`, atomically.
-    async fn update(
+    /// Replaces the contents of the file at `path` by the result of `change`. It gets the present contents, or `None` if
+    /// nothing exists at `path`, and runs again if they change at the same time. No concurrent change is lost.
+    ///
+    /// # Errors
+    /// The error of `change`, [`StoreError::NotAFile`] for a directory, [`StoreError::VersionMismatch`] if the file kept
+    /// changing, and the errors of [`write`](Self::write).
+    pub async fn update<P>(
         &self,
-        path: &MemoryPath,
+        path: P,
         change: impl Fn(Option<Vec<u8>>) -> Result<Vec<u8>, StoreError> + Send,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreError>
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
+    {
+        let path = &path.try_into().map_err(Into::into)?;
         for _ in 0..MAX_ATTEMPTS {
             let (precondition, found) = match self.read(path).await? {
                 Node::Absent => (Precondition::Absent, None),
