@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_tool_core::{Actor, Batch, Node, ReadOptions, Store, StoreError, StorePath};
 
-/// A wrapper that sets the actor and the command of batches, and the command of reads, that have none.
+/// A wrapper that sets the actor and the command of batches and the command of reads, unless they are set already.
 #[derive(Debug)]
 pub(crate) struct NamedStore {
     pub(crate) inner: Arc<dyn Store>,

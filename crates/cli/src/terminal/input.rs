@@ -1,4 +1,4 @@
-//! Standard input: a text, and answers to questions.
+//! Standard input, and questions to a person.
 
 use std::io::{self, IsTerminal as _, Read as _};
 use std::thread;
@@ -59,7 +59,7 @@ pub(crate) async fn question(text: &str) -> Result<String, Failure> {
     Ok(line.trim().to_lowercase())
 }
 
-/// Asks a question whose answer is yes or, by default, no.
+/// Whether a person confirms a question. The default is no.
 pub(crate) async fn confirms(text: &str) -> Result<bool, Failure> {
     Ok(matches!(question(&format!("{text}? [y/N] ")).await?.as_str(), "y" | "yes"))
 }

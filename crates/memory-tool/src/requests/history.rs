@@ -98,7 +98,7 @@ impl HistoryRequest {
     }
 }
 
-/// The history, or an error if the memory has none.
+/// The history of the memory, or an error without a history.
 pub(super) fn required(memory: &Memory) -> Result<MemoryHistory, RequestError> {
     memory.history().ok_or_else(|| RequestError::History("the memory has no history".to_owned()))
 }

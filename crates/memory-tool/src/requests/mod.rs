@@ -1,4 +1,4 @@
-//! Requests as values: what a front asks of a memory, read from data, and what it gets back.
+//! Requests to a memory as values that are read from data, and their outcomes.
 //!
 //! Programs in Rust call the methods of [`Memory`]. A front for another language or protocol translates its words to a
 //! [`Request`], performs it with [`Memory::perform`], and translates the [`Outcome`] or the [`Exception`].
@@ -76,7 +76,7 @@ pub enum Request {
 pub enum Outcome {
     /// The request was performed, and has no result.
     Done,
-    /// A text, such as that of a file.
+    /// A text, such as the text of a file.
     Text(String),
     /// The contents of a file.
     Bytes(Vec<u8>),
