@@ -5,7 +5,7 @@ Usage: .ci/clients.py PROGRAM [CLIENT...]
 
 Prints a row for each client and transport: turns of five parallel calls that were right, two clients at the same time
 with one token for each and with one for both, a missing file as the program of the client gets it, and the forms of
-fields. Exits with 1 if a client gets other texts than before, or loses the order that the table in docs/mcp.md gives it.
+fields. Exits with 1 if a client gets other texts than before, or loses the order in docs/mcp/clients.csv.
 """
 
 import asyncio

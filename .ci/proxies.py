@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Usage: proxies.py PROGRAM [NAME...]. Runs the configurations of docs/proxies.md with the real proxies in front of the
-program, and prints a table. Free ports replace the ports in the files, and a certificate of the test replaces the others.
+"""Usage: proxies.py PROGRAM [NAME...]. Runs the configurations in examples/deploy/proxies with the real proxies in front
+of the program, and prints a table. Free ports replace the ports in the files, and a certificate of the test replaces the
+others.
 """
 
 import http.client
@@ -19,7 +20,7 @@ import urllib.parse
 
 PROGRAM, *NAMES = sys.argv[1:]
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PAGE = (ROOT / "docs/proxies.md").read_text("utf-8")
+CONFIGURATIONS = ROOT / "examples/deploy/proxies"
 HOST = "memory.example"
 MIB = 1024 * 1024
 PATIENCE = 60
@@ -60,8 +61,8 @@ class Running:
 
 
 def configuration(name, port, upstream, place):
-    """The block of the page for a proxy, with the ports and files of the test."""
-    block = re.search(rf"^```{name}\n(.*?)^```", PAGE, re.M | re.S)[1]
+    """The configuration of a proxy, with the ports and files of the test."""
+    block = (CONFIGURATIONS / FILES[name]).read_text("utf-8")
     block = block.replace("/etc/ssl/memory.example", str(place / "certificate"))
     return re.sub(r"(?<![0-9])443\b", str(port), block.replace("8809", str(upstream)))
 
@@ -127,7 +128,15 @@ PROXIES = {
     "lighttpd": lighttpd,
     "varnish": varnish,
 }
-BLOCKS = {"varnish": "vcl", "nginx, socket": "nginx"}
+FILES = {
+    "nginx": "nginx.conf",
+    "nginx, socket": "nginx.conf",
+    "caddy": "Caddyfile",
+    "haproxy": "haproxy.cfg",
+    "apache": "apache.conf",
+    "lighttpd": "lighttpd.conf",
+    "varnish": "varnish.vcl",
+}
 
 
 class Client:
@@ -362,7 +371,7 @@ def run(name, place):
     settings |= {"socket_mode": "0666"} if has_socket else {}
     (place / "server.toml").write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
     serve = [PROGRAM, "serve", "--config", place / "server.toml"]
-    block = configuration(BLOCKS.get(name, name), port, upstream, place)
+    block = configuration(name, port, upstream, place)
     with Running(serve, place / "server.log"):
         wait_for(f"{place}/socket" if has_socket else upstream)
         with Running(PROXIES[name](block, port, place), place / "proxy.log"):

@@ -1,32 +1,18 @@
-//! [`Collector`]: the task by which a session collects garbage at an interval.
+//! The task by which a session collects garbage at an interval.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use memory_tool_core::OpenMode;
-use tokio::task::AbortHandle;
 use tokio::time::sleep;
 
+use crate::config::DEFAULT_GRACE;
 use crate::contention::random_part;
 use crate::failure::Failure;
-use crate::gc::DEFAULT_GRACE;
 use crate::inner::Inner;
 
 /// The shortest and the longest interval. No collection may follow another without a pause, or be beyond all clocks.
 const INTERVALS: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(365 * 24 * 60 * 60));
-
-/// The task, if it runs. It ends with the session.
-#[derive(Debug, Default)]
-pub(crate) struct Collector(OnceLock<AbortHandle>);
-
-impl Drop for Collector {
-    /// A collection keeps the session, so this ends only the wait for the next one.
-    fn drop(&mut self) {
-        if let Some(task) = self.0.get() {
-            task.abort();
-        }
-    }
-}
 
 impl Inner {
     /// Starts the task if the options of the store have an interval.

@@ -6,17 +6,11 @@ use memory_tool_core::{Batch, Change, StorePath};
 use serde::de::{DeserializeSeed, Deserializer, Error, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::checkpoint::Manifest;
 use crate::content::FileRecord;
 use crate::digest::Digest;
-use crate::format::{self, Damage, Format};
+use crate::format::{self, Damage, Format, MAX_COMMIT_BYTES, MAX_STEPS};
 use crate::id::Id;
-
-/// The largest commit in bytes. A batch with a larger commit is refused.
-pub(crate) const MAX_COMMIT_BYTES: usize = 16 * 1024 * 1024;
-/// The most steps of a commit, and the most changes of a batch. A step takes far more bytes in memory than the shortest
-/// one has in a commit.
-pub(crate) const MAX_STEPS: usize = 50_000;
+use crate::manifest::Manifest;
 
 /// A commit. It takes effect when its object is created. A number can be created once.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory_tool_core::{OpenError, OpenOptions};
 use object_store::ObjectStore;
@@ -14,6 +15,10 @@ use crate::machine::MachineCredentials;
 use crate::open_failure::OpenFailure;
 use crate::repair::RepairReport;
 use crate::store::BucketStore;
+
+/// The default age for a collection. It is far longer than a write takes, so an older unused object belongs to no write
+/// in progress.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Options of a [`BucketStore`], created by [`BucketStore::builder`] or [`from_url`](Self::from_url).
 #[derive(Clone)]

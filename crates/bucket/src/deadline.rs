@@ -3,8 +3,10 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, sleep, timeout_at};
+
 use crate::contention::random_part;
-use tokio::time::{Instant, error::Elapsed, sleep, timeout_at};
 
 /// No deadline is further away, so that the sum of a time and a duration is always a time.
 const FURTHEST: Duration = Duration::from_secs(30 * 24 * 60 * 60);

@@ -6,10 +6,9 @@ use std::time::Duration;
 use memory_tool_core::{BoxError, ErrorKind, StoreError};
 use object_store::Error as ObjectError;
 
-use crate::commit::{MAX_COMMIT_BYTES, MAX_STEPS};
 use crate::content::ContentError;
 use crate::diagnosis::{Refusal, diagnose, is_plain_http, is_unreachable, unreadable_credentials};
-use crate::format::Damage;
+use crate::format::{Damage, MAX_COMMIT_BYTES, MAX_STEPS};
 
 /// The reason why an operation failed.
 #[derive(Debug)]

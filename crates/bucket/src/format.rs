@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 /// The version of the format that this crate reads and writes.
 pub(crate) const FORMAT_VERSION: u64 = 1;
 
+/// The largest commit in bytes. A batch with a larger commit is refused.
+pub(crate) const MAX_COMMIT_BYTES: usize = 16 * 1024 * 1024;
+/// The most steps of a commit, and the most changes of a batch. A step takes far more bytes in memory than the shortest
+/// one has in a commit.
+pub(crate) const MAX_STEPS: usize = 50_000;
+
 /// The kind of an object.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub(crate) enum Format {

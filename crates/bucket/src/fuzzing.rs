@@ -2,10 +2,10 @@
 
 use object_store::path::Path;
 
-use crate::checkpoint::Manifest;
 use crate::commit::{LogObject, Step, Stored};
 use crate::content::FileRecord;
 use crate::keys::Keys;
+use crate::manifest::Manifest;
 use crate::state::State;
 
 /// Reads arbitrary bytes as a commit. A valid commit can be applied and written again, and names no object outside the

@@ -13,7 +13,6 @@ use object_store::path::Path;
 use object_store::{Error as ObjectError, ObjectMeta};
 use serde::Serialize;
 
-use crate::checkpoint::Manifest;
 use crate::commit::{Commit, Step, trimmed_marker};
 use crate::content::{ContentError, FileRecord};
 use crate::failure::{Failure, unless_damaged};
@@ -21,11 +20,8 @@ use crate::format::Damage;
 use crate::id::Id;
 use crate::inner::Inner;
 use crate::log::Entry;
+use crate::manifest::Manifest;
 use crate::state::State;
-
-/// The default age for a collection. It is far longer than a write takes, so an older unused object belongs to no write
-/// in progress.
-pub const DEFAULT_GRACE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The number of objects that are removed before one deadline. S3 removes as many by one request.
 const REMOVED_AT_ONCE: usize = 1_000;

@@ -7,21 +7,19 @@ use bytes::Bytes;
 use memory_tool_core::{
     ErrorKind, Node, OpenMode, OpenOptions, PathMapEntry, ReadOptions, StoreError, StorePath, StoredFile,
 };
-
 use tokio::sync::Semaphore;
 
+use crate::background::{Collector, Warnings};
 use crate::bucket::Bucket;
-use crate::collector::Collector;
 use crate::contact::Contact;
 use crate::content::{Content, ContentError, FileRecord, Slice};
 use crate::contention::Contention;
 use crate::deadline::Deadline;
 use crate::digest::Digest;
 use crate::failure::Failure;
-use crate::log::Polls;
+use crate::polls::Polls;
+use crate::queue::Queue;
 use crate::state::State;
-use crate::warnings::Warnings;
-use crate::writer::Queue;
 
 /// The number of contents that are read at a time. Callers may read thousands of files at once, to share one poll.
 const CONTENT_READS: usize = 64;

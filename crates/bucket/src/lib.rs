@@ -2,6 +2,7 @@
 #![doc(test(attr(deny(warnings))))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod background;
 mod blocking;
 mod bucket;
 mod checkpoint;
@@ -28,10 +29,14 @@ mod inner;
 mod keys;
 mod log;
 mod machine;
+mod manifest;
 mod open_failure;
 mod opening;
 mod other_prefixes;
+mod polls;
+mod queue;
 mod repair;
+mod restoration;
 mod staging;
 mod state;
 mod store;
@@ -40,8 +45,8 @@ mod verify;
 mod warnings;
 mod writer;
 
-pub use config::BucketStoreBuilder;
-pub use gc::{DEFAULT_GRACE, GcReport};
+pub use config::{BucketStoreBuilder, DEFAULT_GRACE};
+pub use gc::GcReport;
 pub use open_failure::OpenFailure;
 pub use other_prefixes::OtherPrefixes;
 pub use repair::RepairReport;

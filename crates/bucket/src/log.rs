@@ -4,67 +4,30 @@
 //! newer commit exists. This is true after a pause of any length, and needs no clock.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use futures::future::join;
 use futures::{StreamExt, TryStreamExt, stream};
 use memory_tool_core::ErrorKind;
 use object_store::ObjectMeta;
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
 use tokio::task::yield_now;
 
 use crate::blocking::run_maybe_blocking;
-use crate::checkpoint::Manifest;
-use crate::commit::{Commit, LogObject, MAX_COMMIT_BYTES, Stored};
+use crate::commit::{Commit, LogObject, Stored};
 use crate::deadline::Deadline;
 use crate::failure::{Failure, SharedFailure};
-use crate::format::Damage;
+use crate::format::{Damage, MAX_COMMIT_BYTES};
 use crate::id::Id;
 use crate::inner::Inner;
+use crate::manifest::Manifest;
+use crate::polls::Sharing;
 use crate::state::State;
 
 /// The most commits that are read at a time.
 const CONCURRENCY: usize = 16;
-/// The most concurrent polls. More tasks share the next one.
-const MAX_POLLS: usize = 4;
 /// The bytes of contents in a state above which it is loaded again from a checkpoint, which holds less.
 const MAX_HELD_BYTES: usize = 16 * 1024 * 1024;
-
-/// The polls of the tasks of one process.
-#[derive(Debug, Default)]
-pub(crate) struct Polls(Mutex<PollsInner>);
-
-#[derive(Debug, Default)]
-struct PollsInner {
-    running: usize,
-    /// Whether a counted poll has not sent its request yet, so that others can share it.
-    is_forming: bool,
-    /// The tasks that wait for the forming poll, or for the next one, which begins when a running poll ends.
-    waiting: Vec<Sharing>,
-}
-
-/// A task that shares a poll.
-type Sharing = oneshot::Sender<Result<(), SharedFailure>>;
-
-impl Polls {
-    fn lock(&self) -> MutexGuard<'_, PollsInner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Counts a new poll, or returns the result of the next one if it is forming or enough are running.
-    fn join_if_busy(&self) -> Option<oneshot::Receiver<Result<(), SharedFailure>>> {
-        let mut polls = self.lock();
-        if polls.running < MAX_POLLS && !polls.is_forming {
-            polls.running += 1;
-            polls.is_forming = true;
-            return None;
-        }
-        let (sender, receiver) = oneshot::channel();
-        polls.waiting.push(sender);
-        Some(receiver)
-    }
-}
 
 /// A poll that is counted. When it ends, the next one begins for all waiting tasks.
 struct RunningPoll {

@@ -18,7 +18,7 @@ use object_store::ObjectStoreExt;
 use object_store::path::Path;
 
 use crate::bucket::Put;
-use crate::checkpoint::{LeftRun, Manifest};
+use crate::checkpoint::LeftRun;
 use crate::commit::{Commit, Step, trimmed_marker};
 use crate::content::FileRecord;
 use crate::deadline::Backoff;
@@ -29,6 +29,7 @@ use crate::id::Id;
 use crate::inner::Inner;
 use crate::keys::Keys;
 use crate::log::Entry;
+use crate::manifest::Manifest;
 use crate::state::State;
 
 const CONCURRENCY: usize = 16;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use memory_tool_core::{Batch, InvalidBatch, PathMap, PathMapEdits, StoreError, StorePath};
 
-use crate::checkpoint::Manifest;
 use crate::commit::{Commit, Step, Stored};
 use crate::content::{Content, FileRecord, Slice};
 use crate::digest::Digest;
 use crate::format::Damage;
 use crate::id::Id;
 use crate::keys::Keys;
+use crate::manifest::Manifest;
 
 /// The files and records of a store after the commit with this number.
 #[derive(Clone, Debug, Default)]

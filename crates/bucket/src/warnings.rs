@@ -1,32 +1,9 @@
 //! Warnings for the operator about background work. No command waits for it, so none reports its failures.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
-
 use memory_tool_core::{ErrorKind, Problem};
-use tokio::time::Instant;
 
 use crate::failure::Failure;
 use crate::inner::Inner;
-
-/// The least time between two warnings of a store.
-const INTERVAL: Duration = Duration::from_secs(60 * 60);
-
-/// The time of the last warning.
-#[derive(Debug, Default)]
-pub(crate) struct Warnings(Mutex<Option<Instant>>);
-
-impl Warnings {
-    /// Whether it is time for a warning. If so, the time of the next one begins.
-    fn are_due(&self) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let are_due = last.is_none_or(|last| last.elapsed() >= INTERVAL);
-        if are_due {
-            *last = Some(Instant::now());
-        }
-        are_due
-    }
-}
 
 impl Inner {
     /// Warns that a checkpoint was not written. Commands still succeed, but each opening reads all commits since the

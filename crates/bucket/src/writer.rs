@@ -16,8 +16,7 @@
 //! is dropped, its batch is withdrawn, unless it is in a commit that was already sent.
 
 use std::pin::pin;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use bytes::Bytes;
@@ -28,69 +27,18 @@ use tokio::time::Instant;
 
 use crate::blocking::run_maybe_blocking;
 use crate::bucket::Put;
-use crate::checkpoint::Manifest;
-use crate::commit::{Commit, MAX_STEPS, Step, Stored, steps_of};
+use crate::commit::{Commit, Step, Stored, steps_of};
 use crate::content::{FileRecord, seconds};
 use crate::deadline::{Backoff, Deadline};
 use crate::failure::Failure;
+use crate::format::MAX_STEPS;
 use crate::id::Id;
 use crate::inner::Inner;
 use crate::log::Entry;
+use crate::manifest::Manifest;
+use crate::queue::{Phase, Submission, Work};
 use crate::staging::Staging;
 use crate::state::State;
-
-const MAX_BATCHES: usize = 1_000;
-/// The approximate bytes of contents in one commit.
-const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
-
-/// The batches that wait for a commit.
-#[derive(Debug, Default)]
-pub(crate) struct Queue(Mutex<Waiting>);
-
-#[derive(Debug, Default)]
-struct Waiting {
-    entries: Vec<Submission>,
-    /// Whether a task takes entries.
-    has_writer: bool,
-}
-
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-#[derive(Debug)]
-enum Work {
-    /// A batch, and the locations of its contents.
-    Batch { batch: Batch, staging: Staging },
-    /// A change of no file.
-    Note(Step),
-    /// Valid only if `replaces` is still the latest checkpoint and no further collection was noted.
-    Checkpoint { manifest: Manifest, replaces: u64 },
-}
-
-/// Work whose author waits.
-#[derive(Debug)]
-struct Submission {
-    work: Work,
-    deadline: Deadline,
-    phase: Arc<Phase>,
-    done: oneshot::Sender<Result<(), Failure>>,
-}
-
-#[derive(Debug, Default)]
-struct Phase(AtomicU8);
-
-impl Phase {
-    const WAITING: u8 = 0;
-    const SENT: u8 = 1;
-    const WITHDRAWN: u8 = 2;
-
-    fn change(&self, from: u8, to: u8) -> bool {
-        self.0.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire).is_ok()
-    }
-}
 
 enum Outcome {
     Made,
@@ -405,34 +353,6 @@ impl Writer {
             })),
             _ => answer_all(group),
         }
-    }
-}
-
-impl Waiting {
-    fn move_to(&mut self, group: &mut Vec<Submission>) {
-        let mut bytes: usize = group.iter().map(Submission::inline_bytes).sum();
-        let room = MAX_BATCHES.saturating_sub(group.len());
-        let fits = |submission: &Submission| {
-            let fits = bytes == 0 || bytes < MAX_GROUP_BYTES;
-            bytes += submission.inline_bytes();
-            fits
-        };
-        let count = self.entries.iter().take(room).map(fits).take_while(|fits| *fits).count();
-        group.extend(self.entries.drain(..count));
-    }
-}
-
-impl Submission {
-    fn inline_bytes(&self) -> usize {
-        match &self.work {
-            Work::Batch { staging, .. } => staging.inline_bytes(),
-            _ => 0,
-        }
-    }
-
-    /// Whether contents were put before a collection that the log notes.
-    fn is_outdated(&self, collections: u64) -> bool {
-        matches!(&self.work, Work::Batch { staging, .. } if staging.is_outdated(collections))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::failure::{Failure, visible};
 /// The results of a run of the suite.
 ///
 /// Its `Display` output is a table with a line for each clause, followed by the failures and the ignored cases with
-/// their reasons. Its serialized form contains every case with its outcome, as `docs/conformance.md` describes.
+/// their reasons. Its serialized form contains every case with its outcome.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {

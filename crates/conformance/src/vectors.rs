@@ -1,4 +1,4 @@
-//! The cases in `vectors/*.json`. `vectors/README.md` describes their schema.
+//! The cases in `vectors/*.json`. `vectors/schema.json` describes their keys.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

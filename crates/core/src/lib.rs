@@ -31,8 +31,9 @@ pub use store::node::{
     FileEntry, FileTimes, Listing, Node, NodeKind, Stat, StoredFile, UnlistedItem, UnlistedReason, Version,
 };
 pub use store::open::{DEFAULT_TIMEOUT, OpenError, OpenMode, OpenOptions};
-pub use store::path::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryPath, PathError};
+pub use store::path::MemoryPath;
 pub use store::path_map::{PathMap, PathMapEdits, PathMapEntry};
+pub use store::path_rules::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, PathError};
 pub use store::precondition::Precondition;
 pub use store::quota::{Quota, QuotaKind, Usage};
 pub use store::quote::{escape_unprintable, is_unprintable};

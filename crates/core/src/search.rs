@@ -18,7 +18,8 @@ use crate::store::Store;
 use crate::store::error::StoreError;
 use crate::store::moment::Moment;
 use crate::store::open::DEFAULT_TIMEOUT;
-use crate::store::path::{MemoryPath, PathError};
+use crate::store::path::MemoryPath;
+use crate::store::path_rules::PathError;
 use crate::tool::engine::DEFAULT_MAX_VIEW_CHARACTERS;
 
 /// The default limit of shown matches.

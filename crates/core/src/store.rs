@@ -15,6 +15,7 @@ pub(crate) mod node;
 pub(crate) mod open;
 pub(crate) mod path;
 pub(crate) mod path_map;
+pub(crate) mod path_rules;
 pub(crate) mod precondition;
 pub(crate) mod quota;
 pub(crate) mod quota_check;

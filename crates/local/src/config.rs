@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use memory_tool_core::{OpenError, OpenOptions};
 
+use crate::layout::Trust;
 use crate::store::LocalStore;
 
 /// Options of a [`LocalStore`]. Created by [`LocalStore::builder`].
@@ -13,13 +14,6 @@ pub struct LocalStoreBuilder {
     pub(crate) base: PathBuf,
     pub(crate) options: OpenOptions,
     pub(crate) trust: Trust,
-}
-
-/// The requirements that an operator waives.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trust {
-    pub(crate) other_users: bool,
-    pub(crate) file_system: bool,
 }
 
 impl LocalStoreBuilder {

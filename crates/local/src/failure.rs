@@ -2,7 +2,7 @@
 
 use std::io;
 
-use memory_tool_core::{ErrorKind, StoreError};
+use memory_tool_core::{ErrorKind, StoreError, StorePath};
 
 use crate::disk;
 
@@ -57,4 +57,14 @@ pub(crate) fn crosses_devices(error: &StoreError) -> bool {
 /// An error after a change that may not survive a loss of power.
 pub(crate) fn unconfirmed(operation: &'static str, error: io::Error) -> StoreError {
     StoreError::failure(ErrorKind::OutcomeUnknown, operation, error)
+}
+
+/// The error for a path that another program may have just created.
+pub(crate) fn taken_or_failed(path: &StorePath, operation: &'static str, error: io::Error) -> StoreError {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::IsADirectory => {
+            StoreError::AlreadyExists { path: path.clone() }
+        }
+        _ => failed(operation, error),
+    }
 }

@@ -28,12 +28,11 @@ use cap_std::fs::Dir;
 use memory_tool_core::{OpenMode, OpenOptions, StoreError, StorePath, StoredFile};
 
 use crate::cached_read::CachedReader;
-use crate::config::Trust;
 use crate::directories::{
     MEMORIES, PRIVATE, RECORDS, above_root, create_base, directory, directory_or_create, refuse_mount,
 };
-use crate::disk::{self, Access, Rule};
-use crate::failure::{failed, unconfirmed};
+use crate::disk::{self, Access, Rule, move_to_free};
+use crate::failure::{failed, taken_or_failed, unconfirmed};
 use crate::file_system;
 use crate::handles::Handles;
 use crate::journal::{self, Committed};
@@ -42,7 +41,6 @@ use crate::open_files::OpenFiles;
 use crate::probe;
 use crate::removal;
 use crate::sequence::{Sequence, is_unfinished};
-use crate::step::{move_to_free, taken_or_failed};
 use crate::tree::Tree;
 use crate::version_cache::VersionCache;
 
@@ -55,6 +53,13 @@ const LOCK_PATH: &str = ".memory-tool/lock";
 
 /// The number of directories that are remembered as flushed.
 const MAX_FLUSHED: usize = 1_000;
+
+/// The requirements that an operator waives.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trust {
+    pub(crate) other_users: bool,
+    pub(crate) file_system: bool,
+}
 
 /// The base directory. Each operation looks everything else up by name, so another program may remove and recreate
 /// directories.

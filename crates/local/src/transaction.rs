@@ -379,8 +379,8 @@ mod tests {
     use memory_tool_core::{Node, OpenOptions};
 
     use super::*;
-    use crate::config::Trust;
     use crate::journal;
+    use crate::layout::Trust;
     use crate::lock::Mode;
     use crate::undo::undo;
 

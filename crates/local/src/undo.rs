@@ -7,11 +7,12 @@ use std::io;
 
 use memory_tool_core::{StoreError, StorePath};
 
-use crate::disk;
-use crate::failure::failed;
+use crate::applying::{is_in_staging, is_present, open_or_create_parent};
+use crate::disk::{self, move_to_free};
+use crate::failure::{failed, taken_or_failed};
 use crate::locked_files::LockedFiles;
 use crate::name::{Name, TemporaryName};
-use crate::step::{Step, UndoWrite, is_in_staging, is_present, move_to_free, open_or_create_parent, taken_or_failed};
+use crate::step::{Step, UndoWrite};
 
 const OPERATION: &str = "undoing a change";
 

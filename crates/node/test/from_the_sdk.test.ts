@@ -1,4 +1,4 @@
-// The page `docs/from-the-sdk.md`: the directory of the SDK's tool is a local store.
+// The page `docs/sdk-comparison.md`: the directory of the SDK's tool is a local store.
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
@@ -13,7 +13,7 @@ type Tool = ReturnType<typeof betaMemoryTool>;
 
 /** The tools before and after the change of the page's line, for a memory in this folder. */
 async function toolsOf(memory: string): Promise<[Tool, Tool]> {
-  const page = readFileSync(join(root, '..', '..', 'docs', 'from-the-sdk.md'), 'utf8');
+  const page = readFileSync(join(root, '..', '..', 'docs', 'sdk-comparison.md'), 'utf8');
   const lines = /```diff\n-const tool = (.+);\n\+const tool = (.+);\n/.exec(page)?.slice(1) ?? [];
   assert.equal(lines.length, 2);
   const expressions = lines.map((line) => line.replace("'./memory'", 'memory'));

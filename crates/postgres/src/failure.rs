@@ -6,7 +6,8 @@ use deadpool_postgres::PoolError;
 use memory_tool_core::{BoxError, ErrorKind, MemoryName, PathError, StoreError};
 use tokio_postgres::error::{Error, Severity, SqlState};
 
-use crate::files::Broken;
+/// The error of the functions on a replica, and with another isolation.
+const UNSUITABLE: &str = "MT001";
 
 /// An error of an operation on a database.
 #[derive(Debug)]
@@ -28,6 +29,19 @@ pub(crate) enum Retry {
     /// Until the timeout: the server is restarting, has no free connection or closed this one, or another transaction
     /// was first.
     UntilTimeout,
+}
+
+/// A call that failed.
+pub(crate) struct Broken {
+    pub(crate) error: Error,
+    /// Whether the server has begun to respond, and thus may have committed. `apply_batch` returns at least one row.
+    pub(crate) had_rows: bool,
+}
+
+impl Broken {
+    pub(crate) fn is_unsuitable(&self) -> bool {
+        self.error.code().is_some_and(|code| code.code() == UNSUITABLE)
+    }
 }
 
 impl Failure {

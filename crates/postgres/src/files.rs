@@ -15,7 +15,7 @@ use memory_tool_core::{
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
-use crate::failure::Failure;
+use crate::failure::{Broken, Failure};
 use crate::schema::SchemaName;
 
 const READ: &str = "SELECT * FROM {schema}.read_path($1, $2, $3, $4)";
@@ -28,9 +28,6 @@ const ALL_PATHS: &str = "SELECT * FROM {schema}.all_paths($1)";
 /// Statements that surround a call in a transaction with the isolation that the functions need.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 const COMMIT: &str = "COMMIT";
-
-/// The error of the functions on a replica, and with another isolation.
-const UNSUITABLE: &str = "MT001";
 
 /// The statements with the name of the schema. Each calls a function, which the server plans once per connection. They
 /// are sent without a name and with the types of their parameters, which takes one round trip and leaves nothing on the
@@ -216,19 +213,6 @@ async fn each(
         take(row).map_err(|error| Broken { error, had_rows })?;
     }
     Ok(())
-}
-
-/// A call that failed.
-pub(crate) struct Broken {
-    pub(crate) error: Error,
-    /// Whether the server has begun to respond, and thus may have committed. `apply_batch` returns at least one row.
-    pub(crate) had_rows: bool,
-}
-
-impl Broken {
-    fn is_unsuitable(&self) -> bool {
-        self.error.code().is_some_and(|code| code.code() == UNSUITABLE)
-    }
 }
 
 type Error = tokio_postgres::Error;
@@ -496,11 +480,4 @@ fn node(memory: &Memory, path: &StorePath, rows: &[Row]) -> Result<Node, Failure
 /// The path of a row; `None` if it is invalid.
 pub(crate) fn canonical(stored: &str) -> Option<StorePath> {
     stored.parse().ok().filter(|path: &StorePath| path.as_str() == stored && !path.is_root())
-}
-
-/// A random number. No number occurs twice.
-pub(crate) fn random_number() -> Result<u128, Failure> {
-    let mut bytes = [0; 16];
-    getrandom::fill(&mut bytes).map_err(|error| Failure::new(ErrorKind::Other, error))?;
-    Ok(u128::from_be_bytes(bytes))
 }

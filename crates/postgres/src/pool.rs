@@ -14,7 +14,6 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Config;
 
 use crate::failure::{Failure, Retry};
-use crate::files::random_number;
 use crate::tls::{self, SslMode};
 
 /// The number of groups of memories. The writers of a group in this process take turns.
@@ -234,4 +233,11 @@ impl Settings {
         let manager = Manager::from_config(config, tls, ManagerConfig { recycling_method });
         Ok(Pool::builder(manager).max_size(self.max_connections).build()?)
     }
+}
+
+/// A random number. No number occurs twice.
+pub(crate) fn random_number() -> Result<u128, Failure> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| Failure::new(ErrorKind::Other, error))?;
+    Ok(u128::from_be_bytes(bytes))
 }

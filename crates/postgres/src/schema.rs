@@ -5,12 +5,12 @@ use std::str::FromStr;
 
 use deadpool_postgres::Client;
 use memory_tool_core::{ErrorKind, OpenMode};
+use sha2::{Digest as _, Sha256};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use crate::failure::{Failure, OLDEST, OpenFailure};
 use crate::pool::{Connections, Deadline, Held};
-use crate::transaction::lock_number;
 
 /// Script `n` upgrades the tables from version `n` to the next. Released scripts never change.
 const MIGRATIONS: &[&str] = &[include_str!("../migrations/0001_files.sql")];
@@ -216,6 +216,14 @@ async fn migrate(client: &Client, schema: &SchemaName, deadline: &Deadline) -> R
         }
         Err(error) => Err(Failure::from(error).into()),
     }
+}
+
+/// The number of a lock. The locks of other programs in the same database have other numbers, most likely; if not, the
+/// two wait for each other.
+pub(crate) fn lock_number(names: &[&str]) -> i64 {
+    let digest = names.iter().fold(Sha256::new(), |hash, name| hash.chain_update(name).chain_update([0]));
+    let first = digest.finalize().first_chunk().copied().unwrap_or_default();
+    i64::from_be_bytes(first)
 }
 
 #[cfg(test)]

@@ -14,8 +14,8 @@ use crate::config::PostgresStoreBuilder;
 use crate::failure::{Failure, OpenFailure};
 use crate::files::{Memory, Statements};
 use crate::pool::{Connections, Deadline, Held};
-use crate::schema::{self, SchemaName};
-use crate::transaction::{Writer, lock_number};
+use crate::schema::{self, SchemaName, lock_number};
+use crate::transaction::Writer;
 use crate::verify;
 
 /// A memory in a PostgreSQL database, which may contain any number of memories.

@@ -13,22 +13,13 @@
 use std::time::Duration;
 
 use memory_tool_core::Batch;
-use sha2::{Digest as _, Sha256};
 
 use crate::failure::Failure;
-use crate::files::{Call, Changes, Condition, Memory, State, Statements, random_number};
-use crate::pool::{Connections, Deadline, Held, Turn};
+use crate::files::{Call, Changes, Condition, Memory, State, Statements};
+use crate::pool::{Connections, Deadline, Held, Turn, random_number};
 
 /// The time after the deadline within which the outcome of a lost connection is determined.
 const GRACE: Duration = Duration::from_secs(10);
-
-/// The number of a lock. The locks of other programs in the same database have other numbers, most likely; if not, the
-/// two wait for each other.
-pub(crate) fn lock_number(names: &[&str]) -> i64 {
-    let digest = names.iter().fold(Sha256::new(), |hash, name| hash.chain_update(name).chain_update([0]));
-    let first = digest.finalize().first_chunk().copied().unwrap_or_default();
-    i64::from_be_bytes(first)
-}
 
 /// Applies one batch.
 #[derive(Debug)]

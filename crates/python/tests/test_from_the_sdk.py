@@ -1,4 +1,4 @@
-"""The page `docs/from-the-sdk.md`: the directory of the SDK's tool is a local store."""
+"""The page `docs/sdk-comparison.md`: the directory of the SDK's tool is a local store."""
 
 import re
 import stat
@@ -12,7 +12,7 @@ from anthropic.tools import BetaLocalFilesystemMemoryTool
 
 from memory_tool import MemoryTool, OpenError
 
-PAGE = (Path(__file__).parents[3] / "docs" / "from-the-sdk.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs" / "sdk-comparison.md").read_text()
 NOTES = "/memories/people/notes.md"
 
 

@@ -9,8 +9,8 @@ use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 
+use crate::fronts::Fronts;
 use crate::options::ServerOptions;
-use crate::server::router;
 use crate::service::Service;
 
 /// A server without a socket.
@@ -23,8 +23,8 @@ impl Connections {
     /// # Errors
     /// If the tokens cannot be read.
     pub fn new(options: &ServerOptions) -> io::Result<Self> {
-        let service = Service::new(options, &options.listen, None)?;
-        Ok(Self(router(&Arc::new(service))))
+        let service = Arc::new(Service::new(options, &options.listen)?);
+        Ok(Self(Fronts::new(options, &options.listen, &service, None).router(&service)))
     }
 
     /// Serves the requests of a connection.

@@ -11,7 +11,7 @@ use ipnet::IpNet;
 use memory_tool::{MemoryOptions, StoreUrl, expand_home};
 use serde::de::{Deserialize, Deserializer, Error as _};
 
-use crate::tls;
+use crate::http::tls;
 
 /// All settings of a server as data, for a command line or a configuration file in TOML.
 ///

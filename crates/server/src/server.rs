@@ -6,12 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::DefaultBodyLimit;
-use axum::http::header::{CACHE_CONTROL, HOST};
+use axum::http::header::HOST;
 use axum::http::{HeaderValue, Request};
-use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::Response;
-use axum::routing::{MethodRouter, get, post};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -20,15 +17,16 @@ use hyper_util::service::TowerToHyperService;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use crate::connections::{Connection, Connections, Read};
-use crate::error::ApiError;
-use crate::listener::{BoxedStream, Listener, Peer, encrypt};
-use crate::metrics::Metrics;
+use crate::fronts::Fronts;
+use crate::http::connections::{Connection, Connections, Read};
+use crate::http::listener::{BoxedStream, Listener, Peer, encrypt};
+use crate::http::metrics;
+use crate::http::metrics::Metrics;
+use crate::http::remainder::Remainder;
+use crate::http::tls::{self, Certificate};
+use crate::memories::upkeep;
 use crate::options::{Listen, ServerOptions};
-use crate::remainder::Remainder;
 use crate::service::Service;
-use crate::tls::{self, Certificate};
-use crate::{admission, api, health, metrics, page, tool, upkeep};
 
 /// The delay after a failed `accept`, for example without free file descriptors.
 const ACCEPT_DELAY: Duration = Duration::from_millis(100);
@@ -46,6 +44,7 @@ pub struct Server {
     address: Listen,
     certificate: Option<Arc<Certificate>>,
     service: Arc<Service>,
+    fronts: Fronts,
 }
 
 impl Server {
@@ -73,8 +72,9 @@ impl Server {
         let certificate = options.tls.as_ref().map(tls::load).transpose()?.map(Arc::new);
         let (listener, address) = Listener::bind(&options.listen, options.socket_mode).await?;
         metrics::describe();
-        let service = Arc::new(Service::new(&options, &address, recorded)?);
-        Ok(Self { options, listener, address, certificate, service })
+        let service = Arc::new(Service::new(&options, &address)?);
+        let fronts = Fronts::new(&options, &address, &service, recorded);
+        Ok(Self { options, listener, address, certificate, service, fronts })
     }
 
     /// The address, with the port that the system selected: `http://…`, `https://…` or `unix:…`.
@@ -93,12 +93,13 @@ impl Server {
         let (graceful, connections) = (GracefulShutdown::new(), Connections::new(limits.connections));
         // They end with this function.
         let mut background = JoinSet::new();
-        background.spawn(Arc::clone(&self.service.tokens.0).follow());
+        background.spawn(Arc::clone(&self.service.gate.tokens.0).follow());
+        background.spawn(self.fronts.follow());
         self.certificate.iter().for_each(|certificate| _ = background.spawn(Arc::clone(certificate).follow()));
         if upkeep::has_work(&self.options.memory) {
-            background.spawn(upkeep::run(Arc::clone(&self.service)));
+            background.spawn(upkeep::run(Arc::clone(&self.service.memories)));
         }
-        let router = router(&self.service);
+        let router = self.fronts.router(&self.service);
         let accepting = async {
             loop {
                 let Ok((stream, peer)) = self.listener.accept().await else {
@@ -134,7 +135,7 @@ impl Server {
         if let Listen::Unix(path) = &self.address {
             let _ = std::fs::remove_file(path);
         }
-        self.service.end_streams();
+        self.service.gate.end_streams();
         let _ = timeout(limits.end_time, graceful.shutdown()).await;
     }
 }
@@ -193,110 +194,5 @@ impl hyper::service::Service<Request<Incoming>> for Connected {
             request.headers_mut().insert(HOST, host);
         }
         self.router.call(Remainder::of(request))
-    }
-}
-
-/// Paths and their methods.
-pub(crate) type Routes = Vec<(&'static str, MethodRouter<Arc<Service>>)>;
-
-/// All paths that need a token.
-fn routes() -> Routes {
-    let tool = ("/v1/memory_stores/{id}/tool", post(tool::call));
-    let api = api::routes().into_iter().map(|(path, methods)| (path, methods.layer(from_fn(api::check_betas))));
-    health::routes().into_iter().chain([tool]).chain(api).collect()
-}
-
-/// The paths of the page, which have their own sign-in and errors.
-fn pages(service: &Arc<Service>) -> Router<Arc<Service>> {
-    let service = || Arc::clone(service);
-    let for_visitors = with(page::routes())
-        .layer(from_fn(page::keep_typed))
-        .layer(from_fn_with_state(service(), admission::admit_visitor))
-        .layer(from_fn_with_state(service(), page::sign_in_again));
-    let for_anyone = with(page::open_routes()).layer(from_fn_with_state(service(), admission::admit_anyone));
-    let pages = for_visitors.merge(for_anyone).method_not_allowed_fallback(page::wrong_method);
-    pages.layer(DefaultBodyLimit::disable()).layer(from_fn(page::protect))
-}
-
-fn with(routes: Routes) -> Router<Arc<Service>> {
-    routes.into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods))
-}
-
-pub(crate) fn router(service: &Arc<Service>) -> Router {
-    let admitted = with(routes());
-    #[cfg(feature = "mcp")]
-    let admitted = admitted.merge(crate::mcp::routes(&service.mcp));
-    let admitted = admitted
-        .method_not_allowed_fallback(async || ApiError::method())
-        .fallback(async || ApiError::not_found("there is no such path"))
-        .layer(DefaultBodyLimit::disable()) // `admit` limits it
-        .layer(from_fn_with_state(Arc::clone(service), admission::admit))
-        .with_state(Arc::clone(service));
-    let open = Router::new().route("/healthz", get(async || "ok\n"));
-    let pages = pages(service).with_state(Arc::clone(service));
-    let all = open.merge(pages).merge(admitted).layer(from_fn_with_state(Arc::clone(service), admission::identify));
-    all.layer(from_fn(keep_from_caches))
-}
-
-/// A cache would give a response to clients without the token. Only the files of the page are for anyone.
-async fn keep_from_caches(request: axum::extract::Request, next: Next) -> Response {
-    let mut response = next.run(request).await;
-    if response.headers().get(CACHE_CONTROL).is_none_or(|value| value != page::STORED) {
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    }
-    response
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use axum::body::Body;
-    use axum::http::header::ALLOW;
-    use hyper::service::Service as _;
-    use memory_tool::{Actor, StoreUrl};
-    use serde_json::Value;
-
-    use super::*;
-    use crate::access::{Grant, Right};
-    use crate::tokens::{TokenEntry, TokenFile};
-
-    /// A service without memories, and an admin token.
-    fn service(directory: &tempfile::TempDir) -> (Arc<Service>, String) {
-        let tokens = directory.path().join("tokens");
-        let actor = Actor::from_trusted_name("ops").unwrap();
-        let (entry, token) = TokenEntry::generate(actor, vec![Grant::All], Right::ALL.to_vec()).unwrap();
-        TokenFile::new(&tokens).add(entry).unwrap();
-        let options = ServerOptions::new(StoreUrl::Local(directory.path().to_owned()), tokens);
-        (Arc::new(Service::new(&options, &options.listen, None).unwrap()), token)
-    }
-
-    #[tokio::test]
-    async fn the_document_has_all_routes_and_their_methods() {
-        let directory = tempfile::tempdir().unwrap();
-        let (service, token) = service(&directory);
-        let document: Value = serde_json::from_str(health::OPENAPI).unwrap();
-        let mut documented: BTreeMap<_, _> = document["paths"].as_object().unwrap().iter().collect();
-        let mut paths: Vec<_> = routes().into_iter().map(|(path, _)| path).chain(["/healthz"]).collect();
-        if cfg!(feature = "mcp") {
-            paths.push("/mcp");
-        } else {
-            documented.remove(&"/mcp".to_owned());
-        }
-        assert_eq!(documented.len(), paths.len());
-        let router = TowerToHyperService::new(router(&service));
-        for path in paths {
-            let methods = documented.get(&path.to_owned()).unwrap_or_else(|| panic!("{path} is not documented"));
-            let path = path.replace(['{', '}'], "");
-            let request = Request::builder().method("TRACE").uri(&path).header(HOST, "localhost");
-            let request = request.header("x-api-key", &token).body(Body::empty()).unwrap();
-            let response = router.call(request).await.unwrap();
-            let allowed = response.headers()[ALLOW].to_str().unwrap().to_lowercase();
-            let mut allowed: Vec<_> = allowed.split(',').filter(|method| *method != "head").collect();
-            let mut methods: Vec<_> = methods.as_object().unwrap().keys().collect();
-            allowed.sort_unstable();
-            methods.sort_unstable();
-            assert_eq!(allowed, methods, "{path}");
-        }
     }
 }

@@ -59,7 +59,7 @@ pub(crate) async fn question(text: &str) -> Result<String, Failure> {
     Ok(line.trim().to_lowercase())
 }
 
-/// Whether a person confirms a question. The default is no.
+/// Whether a person confirms a question. Other words than yes refuse it.
 pub(crate) async fn confirms(text: &str) -> Result<bool, Failure> {
     Ok(matches!(question(&format!("{text}? [y/N] ")).await?.as_str(), "y" | "yes"))
 }

@@ -13,8 +13,10 @@ use crate::search::text::{Line, LineFinder, found_line, lines_around};
 use crate::search::{Search, SearchedPart};
 use crate::store::error::{ErrorKind, StoreError};
 use crate::store::node::{FileEntry, Listing, Node, UnlistedItem, UnlistedReason};
-use crate::store::path::{MemoryPath, split_names};
-use crate::store::store_path::{MEMORIES, StorePath};
+use crate::store::path::MemoryPath;
+use crate::store::path_rules::MEMORIES;
+use crate::store::path_rules::split_names;
+use crate::store::store_path::StorePath;
 use crate::store::{ReadOptions, Store};
 use crate::tool::directory_view::is_visible;
 

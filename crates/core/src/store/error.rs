@@ -1,6 +1,6 @@
 //! [`StoreError`], and the kinds of errors and failures.
 
-use crate::store::path::PathError;
+use crate::store::path_rules::PathError;
 use crate::store::quota::QuotaKind;
 use crate::store::store_path::StorePath;
 

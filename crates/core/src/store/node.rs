@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::store::path::PathError;
+use crate::store::path_rules::PathError;
 use crate::store::quote::quote;
 use crate::store::store_path::StorePath;
 

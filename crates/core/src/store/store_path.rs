@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::path::{MAX_SEGMENT_BYTES, MemoryPath, PathError, check_names, refuse_too_long, split_names};
+use crate::store::path_rules::{
+    MAX_SEGMENT_BYTES, MEMORIES, PathError, check_names, check_path, refuse_too_long, split_names,
+};
 use crate::store::quote::quote;
 
-pub(crate) const MEMORIES: &str = "/memories";
 const RECORDS: &str = "/records";
 
 /// The path of a file in a [`Store`](crate::Store), under one of two roots:
@@ -39,6 +40,8 @@ const RECORDS: &str = "/records";
 /// assert_eq!("/memories/a.txt".parse::<StorePath>()?, MemoryPath::parse("/memories/a.txt")?);
 /// # Ok::<(), memory_tool_core::PathError>(())
 /// ```
+///
+/// [`MemoryPath`]: crate::MemoryPath
 #[derive(Clone, Debug, Eq, Hash, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct StorePath(Arc<str>);
@@ -206,7 +209,7 @@ impl FromStr for StorePath {
                 check_record_names(given, split_names(below).skip(1))?;
                 Ok(Self::from_checked(given))
             }
-            _ => MemoryPath::parse(given).map(Self::from),
+            _ => Ok(Self::from_checked(check_path(given)?)),
         }
     }
 }

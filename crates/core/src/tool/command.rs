@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::store::path::MemoryPath;
 use crate::tool::command_name::CommandName;
-use crate::tool::error::{Error, InputError};
+use crate::tool::error::{Error, InputError, type_name};
 use crate::tool::lines::{InsertLine, ViewRange};
 
 /// A command of the memory tool, parsed from the `input` of a `tool_use` block (`[W1]`).
@@ -285,18 +285,6 @@ impl Fields {
 
     fn wrong_type(&self, field: &'static str, expected: &'static str, value: &Value) -> InputError {
         InputError::wrong_type(Some(self.command), field, expected, value)
-    }
-}
-
-pub(crate) fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(number) if number.is_f64() => "a number with a fraction",
-        Value::Number(_) => "an integer",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "an object",
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fmt::{self, Write as _};
 
 use crate::store::node::{FileEntry, Listing};
-use crate::store::path::{MemoryPath, split_names};
+use crate::store::path::MemoryPath;
+use crate::store::path_rules::split_names;
 use crate::tool::lines::ViewRange;
 use crate::tool::reply::{DirectoryItem, DirectoryView};
 use crate::tool::text::{ViewCut, count_fitting};

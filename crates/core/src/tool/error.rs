@@ -5,9 +5,9 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::store::error::{BoxError, ErrorKind, StoreError};
-use crate::store::path::{MemoryPath, PathError};
+use crate::store::path::MemoryPath;
+use crate::store::path_rules::PathError;
 use crate::store::quote::quote;
-use crate::tool::command::type_name;
 use crate::tool::command_name::CommandName;
 use crate::tool::lines::{InsertLine, ViewRange};
 
@@ -458,4 +458,16 @@ impl InputError {
 
 fn of_command(command: Option<CommandName>) -> String {
     command.map(|command| format!(" of the command {command}")).unwrap_or_default()
+}
+
+pub(crate) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(number) if number.is_f64() => "a number with a fraction",
+        Value::Number(_) => "an integer",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
 }

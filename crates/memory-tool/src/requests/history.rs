@@ -98,7 +98,7 @@ impl HistoryRequest {
     }
 }
 
-/// The history of the memory, or an error without a history.
+/// The history. Without one, this is an error.
 pub(super) fn required(memory: &Memory) -> Result<MemoryHistory, RequestError> {
     memory.history().ok_or_else(|| RequestError::History("the memory has no history".to_owned()))
 }

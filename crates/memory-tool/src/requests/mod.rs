@@ -1,4 +1,4 @@
-//! Requests to a memory as values that are read from data, and their outcomes.
+//! Requests as values: a front reads a [`Request`] from data, and performs it on a memory.
 //!
 //! Programs in Rust call the methods of [`Memory`]. A front for another language or protocol translates its words to a
 //! [`Request`], performs it with [`Memory::perform`], and translates the [`Outcome`] or the [`Exception`].
@@ -76,7 +76,7 @@ pub enum Request {
 pub enum Outcome {
     /// The request was performed, and has no result.
     Done,
-    /// A text, such as the text of a file.
+    /// A text, for example of a file.
     Text(String),
     /// The contents of a file.
     Bytes(Vec<u8>),

@@ -614,7 +614,7 @@ async fn every_page_is_protected() {
     let server = Server::start(&place).await;
     let browser = Browser::sign_in(&server, &server.token).await;
     for path in
-        ["/", "/sign-in", "/style.css", "/live.js", "/memory/alice", "/memory/no", "/tokens", "/memory/alice/log"]
+        ["/", "/sign-in", "/style.css", "/page.js", "/memory/alice", "/memory/no", "/tokens", "/memory/alice/log"]
     {
         let page = browser.get(path).await;
         let policy = &page.headers["content-security-policy"];
@@ -632,7 +632,7 @@ async fn every_page_is_protected() {
         }
     }
     let form = browser.get("/memory/alice/undo").await;
-    assert!(form.status == 405 && form.text.contains("this kind of request"), "{}", form.text);
+    assert!(form.status == 405 && form.text.contains("The method is not allowed"), "{}", form.text);
     for wrong in ["/memory/alice?from=x", "/memory/alice/change/x", "/memory/%ff", "/memory/alice/log?before=-1"] {
         let page = browser.get(wrong).await;
         assert!(page.status == 400 && page.text.contains("not valid"), "{wrong}: {}", page.text);
@@ -767,7 +767,7 @@ fn is_harmless(text: &str) -> Result<(), String> {
             return Err(format!("<{tag}>"));
         }
         let is_own_script =
-            (tag.starts_with("script src=\"/live.js?") && tag.ends_with("\" defer")) || tag == "/script";
+            (tag.starts_with("script src=\"/page.js?") && tag.ends_with("\" defer")) || tag == "/script";
         let acts = tag.split('"').step_by(2).any(|outside| outside.to_lowercase().contains(" on"));
         if (name == "script" && !is_own_script) || acts || tag.to_lowercase().contains("href=\"javascript") {
             return Err(format!("<{tag}>"));

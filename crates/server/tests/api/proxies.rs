@@ -90,7 +90,7 @@ async fn no_response_that_a_token_or_session_decides_is_stored() {
             assert_eq!(stored, Some("no-store"), "{method} {path} with {sender}: {}", reply.head);
         }
     }
-    for file in ["/style.css", "/icon.svg", "/live.js"] {
+    for file in ["/style.css", "/icon.svg", "/page.js"] {
         let reply = send(&server, "GET", file, &host, "").await;
         assert!(reply.header("cache-control").unwrap().starts_with("max-age="), "{}", reply.head);
     }

@@ -64,6 +64,12 @@ impl Server {
         self.token.clone()
     }
 
+    /// The path of the file of the tokens.
+    #[allow(dead_code, reason = "the tests in a browser do not use it")]
+    pub(crate) fn token_file(&self) -> std::path::PathBuf {
+        self.directory.path().join("tokens")
+    }
+
     /// Ends the server, and starts another one at its address, with its tokens.
     pub(crate) async fn restart(&mut self, place: &str) {
         self.task.abort();

@@ -59,7 +59,8 @@ pub(crate) fn tabs_and_texts_survive_in_a_browser() {
         let encrypted = Server::start_with(&place, |options| {
             options.tls = Some(tls);
         });
-        (Server::start(&place).await, encrypted.await)
+        let limited = Server::start_with(&place, |options| options.limits.body_bytes = 64 * 1024);
+        (limited.await, encrypted.await)
     });
     let token = runtime.block_on(async { server.share_token(&encrypted).await });
     let mut script = Command::new("node");

@@ -94,9 +94,8 @@ const STRICT: [Rule; 2] = [
     }),
 ];
 
-const CLIENTS: [(&str, &[Rule]); 7] = [
-    ("Claude Code", &CLAUDE),
-    ("Claude Desktop", &CLAUDE),
+const CLIENTS: [(&str, &[Rule]); 6] = [
+    ("Claude Code and Desktop", &CLAUDE),
     ("Cursor", &CURSOR),
     ("VS Code", &VS_CODE),
     ("Copilot", &COPILOT),

@@ -1,0 +1,191 @@
+//! [`Caller`]: the sender of a request, and the rights of its token.
+
+pub(crate) mod tokens;
+
+use std::sync::Arc;
+
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
+use memory_tool::Actor;
+use memory_tool::store::MemoryName;
+use serde::{Deserialize, Serialize};
+
+use crate::http::error::ApiError;
+
+/// A right of a token in the memories that it reaches.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Right {
+    /// The six commands of the tool, by the agent.
+    Tool,
+    /// Reads and listings of files and versions.
+    Read,
+    /// Changes of files, and their redaction.
+    Write,
+    /// Creation, change, archive and removal of memories.
+    Admin,
+}
+
+impl Right {
+    /// All rights.
+    pub const ALL: [Self; 4] = [Self::Tool, Self::Read, Self::Write, Self::Admin];
+
+    /// The name in the file of tokens.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+/// The memories that a token reaches.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Grant {
+    /// All memories.
+    All,
+    /// The memory with this name.
+    #[serde(with = "name")]
+    Name(MemoryName),
+    /// The memories whose names start with this text.
+    Prefix(String),
+}
+
+mod name {
+    use memory_tool::store::MemoryName;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(name: &MemoryName, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(name.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MemoryName, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
+    }
+}
+
+impl Grant {
+    fn reaches(&self, memory: &MemoryName) -> bool {
+        match self {
+            Self::All => true,
+            Self::Name(name) => name == memory,
+            Self::Prefix(prefix) => memory.as_str().starts_with(prefix.as_str()),
+        }
+    }
+}
+
+/// The sender of a request: the owner of a valid token.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller {
+    actor: Actor,
+    grants: Arc<[Grant]>,
+    rights: Arc<[Right]>,
+    creates: bool,
+    tenant: Arc<str>,
+}
+
+impl Caller {
+    /// Creates a caller from the token's entry.
+    pub(crate) fn new(actor: Actor, grants: Vec<Grant>, rights: Vec<Right>) -> Self {
+        let tenant = format!("{grants:?}").into();
+        Self { actor, grants: grants.into(), rights: rights.into(), creates: false, tenant }
+    }
+
+    /// The caller in a request with this id.
+    #[must_use]
+    pub(crate) fn in_request(self, id: &str) -> Self {
+        Self { actor: self.actor.in_request(id), ..self }
+    }
+
+    /// Allows the caller to create a memory that it reaches with its first command.
+    #[must_use]
+    pub(crate) fn creating(mut self, creates: bool) -> Self {
+        self.creates = creates;
+        self
+    }
+
+    /// The tenant: the memories that the caller reaches. Its callers share limits.
+    pub(crate) fn tenant(&self) -> &Arc<str> {
+        &self.tenant
+    }
+
+    /// The actor of this caller's changes.
+    pub(crate) fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// Whether the first command of the caller creates a memory.
+    pub(crate) fn creates(&self) -> bool {
+        self.creates
+    }
+
+    /// The memory, if the token names a single one.
+    #[cfg(feature = "mcp")]
+    pub(crate) fn only_memory(&self) -> Option<&MemoryName> {
+        let mut names = self.grants.iter().map(|grant| if let Grant::Name(name) = grant { Some(name) } else { None });
+        let first = names.next()??;
+        names.all(|name| name == Some(first)).then_some(first)
+    }
+
+    /// Whether the caller knows of this memory. Another tenant's memory is reported as not found.
+    pub(crate) fn reaches(&self, memory: &MemoryName) -> bool {
+        self.grants.iter().any(|grant| grant.reaches(memory))
+    }
+
+    /// Whether the caller has a right in the memories that it reaches.
+    pub(crate) fn has(&self, right: Right) -> bool {
+        self.rights.contains(&right)
+    }
+
+    /// Checks a right, in a memory or for all of them. Only a token that reaches all memories has a right for all.
+    ///
+    /// # Errors
+    /// [`ApiError`] 404 if the caller does not reach the memory, 403 if the right is missing.
+    pub(crate) fn check(&self, right: Right, memory: Option<&MemoryName>) -> Result<(), ApiError> {
+        match memory {
+            Some(memory) if !self.reaches(memory) => Err(ApiError::no_such_memory(memory.as_str())),
+            None if !self.grants.contains(&Grant::All) => Err(ApiError::permission()),
+            _ if self.rights.contains(&right) => Ok(()),
+            _ => Err(ApiError::permission()),
+        }
+    }
+}
+
+/// The layer of authentication puts the caller into each request, so its absence is a fault of this program.
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        std::future::ready(caller.ok_or_else(ApiError::authentication)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_right_for_all_memories_needs_a_token_that_reaches_all() {
+        let alice: MemoryName = "alice".parse().unwrap();
+        let caller = |grant, right| Caller::new(Actor::from_trusted_name("ops").unwrap(), vec![grant], vec![right]);
+        for (grant, in_alice, for_all) in [
+            (Grant::All, true, true),
+            (Grant::Name(alice.clone()), true, false),
+            (Grant::Prefix("ali".to_owned()), true, false),
+            (Grant::Prefix(String::new()), true, false),
+            (Grant::Prefix("bob".to_owned()), false, false),
+        ] {
+            let admin = caller(grant.clone(), Right::Admin);
+            assert_eq!(admin.check(Right::Admin, Some(&alice)).is_ok(), in_alice, "{grant:?}");
+            assert_eq!(admin.check(Right::Admin, None).is_ok(), for_all, "{grant:?}");
+        }
+        assert!(caller(Grant::All, Right::Read).check(Right::Admin, None).is_err());
+    }
+}

@@ -1,0 +1,295 @@
+//! [`TokenFile`]: the tokens of callers, kept as hashes in a file.
+//!
+//! A token has 256 random bits, so guesses cannot find it from its SHA-256. A slow hash as for passwords would
+//! only make requests slow.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use memory_tool::Actor;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::access::{Caller, Grant, Right};
+use crate::files::{Followed, refuse_others};
+
+/// The start of each token, for tools that find secrets in texts.
+const PREFIX: &str = "memtok_";
+
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+
+/// A token in the file, without its secret.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TokenEntry {
+    /// The id, to revoke the token.
+    pub id: String,
+    /// The SHA-256 of the token in hexadecimal.
+    hash: Hash,
+    /// The actor of changes with this token.
+    #[serde(with = "actor")]
+    pub actor: Actor,
+    /// The memories that it reaches.
+    pub memories: Vec<Grant>,
+    /// The rights in these memories.
+    pub rights: Vec<Right>,
+    /// The end, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<u64>,
+    /// Whether its first command creates a memory that it reaches.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub create: bool,
+}
+
+/// The SHA-256 of a token in hexadecimal.
+#[derive(Clone, Deserialize, Eq, Hash, PartialEq, Serialize)]
+struct Hash(String);
+
+impl Hash {
+    fn of(token: &str) -> Self {
+        Self(hexadecimal(&Sha256::digest(token.as_bytes())))
+    }
+}
+
+/// Logs must not have it.
+impl fmt::Debug for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hash")
+    }
+}
+
+mod actor {
+    use memory_tool::Actor;
+    use serde::de::Error as _;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(actor: &Actor, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(actor.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Actor, D::Error> {
+        Actor::from_trusted_name(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+    }
+}
+
+impl TokenEntry {
+    /// Creates a token. Returns its entry, and its secret, which the entry does not contain.
+    ///
+    /// # Errors
+    /// If the system has no random numbers.
+    pub fn generate(actor: Actor, memories: Vec<Grant>, rights: Vec<Right>) -> io::Result<(Self, String)> {
+        let (mut id, mut secret) = ([0; 6], [0; 32]);
+        getrandom::fill(&mut id).and_then(|()| getrandom::fill(&mut secret)).map_err(io::Error::other)?;
+        let secret = format!("{PREFIX}{}", hexadecimal(&secret));
+        let (id, hash) = (hexadecimal(&id), Hash::of(&secret));
+        Ok((Self { id, hash, actor, memories, rights, expires: None, create: false }, secret))
+    }
+}
+
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[derive(Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    tokens: Vec<TokenEntry>,
+}
+
+/// The file of the tokens. Its methods block.
+#[derive(Clone, Debug)]
+pub struct TokenFile(PathBuf);
+
+impl TokenFile {
+    /// The file at a path.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self(path.into())
+    }
+
+    /// The entries. A missing file is empty.
+    ///
+    /// # Errors
+    /// If the file cannot be read, is not valid, or other users can access it.
+    pub fn entries(&self) -> io::Result<Vec<TokenEntry>> {
+        let file = match File::open(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            opened => opened?,
+        };
+        refuse_others(&file.metadata()?)?;
+        let mut content = Vec::new();
+        file.take(MAX_FILE_BYTES).read_to_end(&mut content)?;
+        Ok(serde_json::from_slice::<Content>(&content)?.tokens)
+    }
+
+    /// Adds an entry.
+    ///
+    /// # Errors
+    /// The errors of [`entries`](Self::entries), or the file cannot be written.
+    pub fn add(&self, entry: TokenEntry) -> io::Result<()> {
+        self.change(|tokens| tokens.push(entry))
+    }
+
+    /// Removes the entry with this id. Returns whether there was one.
+    ///
+    /// # Errors
+    /// The errors of [`add`](Self::add).
+    pub fn revoke(&self, id: &str) -> io::Result<bool> {
+        let mut found = false;
+        self.change(|tokens| {
+            found = tokens.iter().any(|entry| entry.id == id);
+            tokens.retain(|entry| entry.id != id);
+        })?;
+        Ok(found)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Vec<TokenEntry>)) -> io::Result<()> {
+        replace(&self.0, || {
+            let mut tokens = self.entries()?;
+            change(&mut tokens);
+            let mut content = serde_json::to_vec_pretty(&Content { tokens })?;
+            content.push(b'\n');
+            Ok(content)
+        })
+    }
+}
+
+/// The path of a file with another end to its name.
+pub(crate) fn beside(file: &Path, end: &str) -> PathBuf {
+    let mut name = file.to_owned().into_os_string();
+    name.push(end);
+    name.into()
+}
+
+/// Replaces a file, with mode 0600. No other process replaces it between the call of `content` and the replacement.
+pub(crate) fn replace(file: &Path, content: impl FnOnce() -> io::Result<Vec<u8>>) -> io::Result<()> {
+    // The file itself is replaced, so another one is locked.
+    let lock = File::options().create(true).append(true).open(beside(file, ".lock"))?;
+    lock.lock()?;
+    let content = content()?;
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut new = tempfile::NamedTempFile::new_in(directory)?; // with mode 0600
+    new.write_all(&content)?;
+    new.as_file().sync_all()?;
+    new.persist(file)?;
+    sync_directory(directory)
+}
+
+/// Makes a new name in the directory survive a loss of power.
+#[cfg(unix)]
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Other systems cannot open a directory as a file.
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// A token of a running server.
+#[derive(Debug)]
+struct Token {
+    id: String,
+    caller: Caller,
+    expires: Option<u64>,
+}
+
+impl Token {
+    fn new(entry: TokenEntry) -> Self {
+        let caller = Caller::new(entry.actor, entry.memories, entry.rights).creating(entry.create);
+        Self { id: entry.id, caller, expires: entry.expires }
+    }
+
+    /// The time until its end. `None` if it has ended.
+    fn remaining(&self) -> Option<Duration> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::MAX);
+        let left = self.expires.map_or(Duration::MAX, |end| Duration::from_secs(end).saturating_sub(now));
+        (!left.is_zero()).then_some(left)
+    }
+}
+
+/// The tokens by their hashes and ids. There can be many.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    by_hash: HashMap<Hash, Arc<Token>>,
+    by_id: HashMap<String, Arc<Token>>,
+}
+
+impl Index {
+    fn new(entries: Vec<TokenEntry>) -> Self {
+        let mut index = Self::default();
+        for entry in entries {
+            let hash = entry.hash.clone();
+            let token = Arc::new(Token::new(entry));
+            index.by_id.entry(token.id.clone()).or_insert_with(|| Arc::clone(&token));
+            index.by_hash.entry(hash).or_insert(token);
+        }
+        index
+    }
+
+    fn valid(token: Option<&Arc<Token>>) -> Option<&Token> {
+        token.map(Arc::as_ref).filter(|token| token.remaining().is_some())
+    }
+}
+
+/// The tokens of a running server.
+#[derive(Debug)]
+pub(crate) struct Tokens(pub(crate) Arc<Followed<Index>>);
+
+impl Tokens {
+    pub(crate) fn load(file: PathBuf) -> io::Result<Self> {
+        let read = |files: &[PathBuf]| TokenFile::new(&files[0]).entries().map(Index::new);
+        Followed::load(vec![file], read).map(|entries| Self(Arc::new(entries)))
+    }
+
+    /// The caller whose token has this id.
+    pub(crate) fn caller_with_id(&self, id: &str) -> Option<Caller> {
+        Index::valid(self.0.get().by_id.get(id)).map(|token| token.caller.clone())
+    }
+
+    /// The caller with this token, and the id of the token.
+    pub(crate) fn caller(&self, token: &str) -> Option<(Caller, String)> {
+        let index = self.0.get();
+        Index::valid(index.by_hash.get(&Hash::of(token))).map(|token| (token.caller.clone(), token.id.clone()))
+    }
+
+    /// Completes when the token with this id is revoked, ends, or does not allow something any more.
+    pub(crate) async fn lost(&self, id: &str, allows: impl Fn(&Caller) -> bool) {
+        let mut changes = self.0.value.subscribe();
+        loop {
+            let token = changes.borrow_and_update().by_id.get(id).filter(|token| allows(&token.caller)).cloned();
+            let Some(left) = token.and_then(|token| token.remaining()) else { return };
+            let _ = tokio::time::timeout(left, changes.changed()).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A search would take minutes.
+    #[test]
+    fn a_token_is_found_among_many() {
+        let entry = |number| {
+            let actor = Actor::from_trusted_name("agent").unwrap();
+            let (mut entry, secret) = TokenEntry::generate(actor, vec![Grant::All], vec![Right::Tool]).unwrap();
+            entry.id = format!("{number}");
+            (entry, secret)
+        };
+        let (entries, secrets): (Vec<_>, Vec<_>) = (0..100_000).map(entry).unzip();
+        let read = |_: &[PathBuf]| Ok(Index::default());
+        let tokens = Tokens(Arc::new(Followed::load(Vec::new(), read).unwrap()));
+        tokens.0.value.send_replace(Arc::new(Index::new(entries)));
+        for (number, secret) in secrets.iter().enumerate() {
+            assert_eq!(tokens.caller(secret).unwrap().1, number.to_string());
+            assert!(tokens.caller("memtok_wrong").is_none() && tokens.caller_with_id(&number.to_string()).is_some());
+        }
+    }
+}

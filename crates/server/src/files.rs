@@ -1,0 +1,121 @@
+//! [`Followed`]: a value from files that may change while the server runs.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use tokio::sync::watch;
+use tokio::task::spawn_blocking;
+use tokio::time::sleep;
+
+/// The interval of the checks for changes.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// A value from files that may change while the server runs.
+#[derive(Debug)]
+pub(crate) struct Followed<T> {
+    files: Vec<PathBuf>,
+    read: fn(&[PathBuf]) -> io::Result<T>,
+    pub(crate) value: watch::Sender<Arc<T>>,
+    /// Whether the files changed, but cannot be read.
+    is_damaged: AtomicBool,
+}
+
+impl<T: Send + Sync + 'static> Followed<T> {
+    pub(crate) fn load(files: Vec<PathBuf>, read: fn(&[PathBuf]) -> io::Result<T>) -> io::Result<Self> {
+        let value = watch::Sender::new(Arc::new(read(&files)?));
+        Ok(Self { files, read, value, is_damaged: AtomicBool::new(false) })
+    }
+
+    /// Whether the files changed, but cannot be read. The value is of before.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.is_damaged.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn get(&self) -> Arc<T> {
+        Arc::clone(&self.value.borrow())
+    }
+
+    /// Reads the files again whenever one changes. If they cannot be read, the value stays unchanged, and one event
+    /// reports it.
+    pub(crate) async fn follow(self: Arc<Self>) {
+        let (files, read) = (self.files.clone(), self.read);
+        let to_read = files.clone();
+        on_changes(files, move || read(&to_read), |read| self.set(read)).await;
+    }
+
+    fn set(&self, read: io::Result<T>) {
+        self.is_damaged.store(read.is_err(), Ordering::Relaxed);
+        match read {
+            Ok(value) => _ = self.value.send_replace(Arc::new(value)),
+            Err(error) => {
+                let file = self.files[0].display();
+                tracing::error!(%error, "cannot read {file}: no change of it has an effect");
+            }
+        }
+    }
+}
+
+/// Calls a function, which may block, now and whenever one of the files has changed, and passes its result on.
+pub(crate) async fn on_changes<T: Send + 'static>(
+    files: Vec<PathBuf>,
+    act: impl Fn() -> T + Send + Sync + 'static,
+    then: impl Fn(T),
+) {
+    let (act, mut last) = (Arc::new(act), None);
+    loop {
+        let (files, act, previous) = (files.clone(), Arc::clone(&act), last.clone());
+        let looking = spawn_blocking(move || {
+            let now: Vec<_> = files.iter().map(|file| fs::metadata(file).ok().map(state)).collect();
+            (previous.as_ref() != Some(&now)).then(|| (now, act()))
+        });
+        if let Ok(Some((now, result))) = looking.await {
+            then(result);
+            last = Some(now);
+        }
+        sleep(INTERVAL).await;
+    }
+}
+
+/// The metadata that each replacement of a file changes, and each change of its mode or owner.
+fn state(metadata: fs::Metadata) -> (Option<SystemTime>, u64, [i64; 3]) {
+    #[cfg(unix)]
+    let file = {
+        use std::os::unix::fs::MetadataExt as _;
+
+        [metadata.ino().cast_signed(), metadata.ctime(), metadata.ctime_nsec()]
+    };
+    #[cfg(not(unix))]
+    let file = [0; 3];
+    (metadata.modified().ok(), metadata.len(), file)
+}
+
+/// Refuses a file that other users can access. A secret that an orchestrator mounts is of another user, read-only, and
+/// for the group of the service.
+#[cfg(unix)]
+pub(crate) fn refuse_others(metadata: &fs::Metadata) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let mode = metadata.mode() & 0o777;
+    if mode & 0o077 != 0 && !(mode == 0o440 && is_own_group(metadata.gid())) {
+        let message = format!("mode {mode:03o} gives other users access: run `chmod 600` on it");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    Ok(())
+}
+
+/// Whether the group is one of this process.
+#[cfg(unix)]
+fn is_own_group(group: u32) -> bool {
+    let own = rustix::process::getgroups().unwrap_or_default();
+    own.into_iter().chain([rustix::process::getegid()]).any(|own| own.as_raw() == group)
+}
+
+/// Without file modes, the permissions are inherited from the directory.
+#[cfg(not(unix))]
+pub(crate) fn refuse_others(_: &fs::Metadata) -> io::Result<()> {
+    Ok(())
+}

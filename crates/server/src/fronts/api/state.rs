@@ -1,0 +1,154 @@
+//! [`MemoryStore`]: the memory store of a request.
+
+use std::sync::Arc;
+
+use memory_tool::history::{History, Id, LogEnd, Versions};
+use memory_tool::store::{Batch, MemoryName, ReadOptions, StorePath};
+use memory_tool::{Node, Store, StoreError};
+
+use super::wire::millis;
+use crate::access::{Caller, Right};
+use crate::http::error::ApiError;
+use crate::memories::record::StoreRecord;
+use crate::memories::visit::{Door, Purpose, Visit};
+use crate::service::Service;
+
+/// Attempts of an operation while others change the same memory.
+pub(super) const MAX_ATTEMPTS: usize = 100;
+
+/// A memory store of a request: a memory with its record.
+#[derive(Debug)]
+pub(super) struct MemoryStore {
+    pub(super) visit: Visit,
+    pub(super) record: StoreRecord,
+}
+
+impl MemoryStore {
+    pub(super) async fn open(
+        service: &Service,
+        caller: &Caller,
+        id: &str,
+        right: Right,
+        purpose: Purpose,
+    ) -> Result<Self, ApiError> {
+        Self::of(Door::find(&service.memories, caller, id, right).await?.enter(purpose).await?).await
+    }
+
+    /// A new memory store. Its record is the first part.
+    pub(super) async fn create(service: &Service, caller: &Caller, name: &MemoryName) -> Result<Self, ApiError> {
+        let visit = Door::create(&service.memories, caller, name).await?.enter(Purpose::CHANGE).await?;
+        Ok(Self { visit, record: StoreRecord::default() })
+    }
+
+    /// A memory without a record has its name, and is as old as its oldest file.
+    async fn of(visit: Visit) -> Result<Self, ApiError> {
+        if let Some(record) = visit.record.clone() {
+            return Ok(Self { visit, record });
+        }
+        let root = visit.memory.store().read_opts(&StorePath::memories(), ReadOptions::new()).await?;
+        let times = root.into_listing().files.into_iter().filter_map(|file| file.created.or(file.modified)).map(millis);
+        let created_at = times.min().unwrap_or_default();
+        let name = visit.name().to_owned();
+        let record = StoreRecord { name, created_at, updated_at: created_at, ..Default::default() };
+        Ok(Self { visit, record })
+    }
+
+    pub(super) fn id(&self) -> &str {
+        self.visit.name()
+    }
+
+    /// Reads a file of the memory at an end of the log. `None` if others changed the log since.
+    pub(super) async fn read_at(&self, end: &LogEnd, path: &StorePath) -> Result<Option<Node>, StoreError> {
+        match self.visit.memory.store().read_opts(path, end.require_in_read()).await {
+            Err(error) if is_outdated(&error) => Ok(None),
+            node => node.map(Some),
+        }
+    }
+
+    pub(super) async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.visit.memory.store().apply(batch).await
+    }
+
+    /// Changes the record of the store. `change` returns `None` if nothing changes.
+    pub(super) async fn change_record(
+        &mut self,
+        command: &'static str,
+        change: impl Fn(&StoreRecord) -> Result<Option<StoreRecord>, ApiError> + Send,
+    ) -> Result<(), ApiError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let (found, state) = StoreRecord::read(&*self.visit.memory.store()).await?;
+            self.record = found.unwrap_or_else(|| self.record.clone());
+            let Some(changed) = change(&self.record)? else { return Ok(()) };
+            let bytes = serde_json::to_vec(&changed).map_err(ApiError::internal)?;
+            let batch = Batch::new().for_command(command).require(StoreRecord::path(), state);
+            match self.apply(batch.write(StoreRecord::path(), bytes)).await {
+                Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
+                outcome => {
+                    outcome?;
+                    self.record = changed;
+                    return Ok(());
+                }
+            }
+        }
+        Err(ApiError::busy())
+    }
+
+    pub(super) fn history(&self) -> Result<History<Arc<dyn Store>>, ApiError> {
+        self.visit.memory.history().ok_or_else(|| ApiError::not_found("the memory has no history"))
+    }
+
+    /// Brings the versions of all files up to date.
+    pub(super) async fn refresh(&self) -> Result<LogEnd, ApiError> {
+        Ok(self.history()?.refresh(&self.visit.open.versions).await?)
+    }
+
+    /// Uses the versions at an end of the log. `None` after a later refresh by another request.
+    pub(super) fn at<T>(&self, end: &LogEnd, use_it: impl FnOnce(&Versions) -> T) -> Option<T> {
+        self.visit.open.versions.at(end, use_it)
+    }
+
+    /// Uses the versions of this moment that the history has.
+    pub(super) async fn now<T: Send>(
+        &self,
+        use_it: impl Fn(&Versions) -> T + Send + Sync,
+    ) -> Result<(LogEnd, T), ApiError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let end = self.refresh().await?;
+            if let Some(found) = self.at(&end, &use_it) {
+                return Ok((end, found));
+            }
+        }
+        Err(ApiError::busy())
+    }
+
+    /// Uses the versions of this moment, with the files of other programs, which takes a listing of all files.
+    pub(super) async fn now_with_outside<T: Send>(
+        &self,
+        use_it: impl Fn(&Versions) -> T + Send + Sync,
+    ) -> Result<(LogEnd, T), ApiError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let end = self.history()?.observe(&self.visit.open.versions).await?;
+            if let Some(found) = self.at(&end, &use_it) {
+                return Ok((end, found));
+            }
+        }
+        Err(ApiError::busy())
+    }
+}
+
+/// Whether the log has another end than an operation required, so that it begins again.
+pub(super) fn is_outdated(error: &StoreError) -> bool {
+    match error {
+        StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path } => path.is_record(),
+        _ => false,
+    }
+}
+
+/// The identity of a memory in its text form.
+pub(super) fn memory_id(id: Id) -> String {
+    format!("mem_{id}")
+}
+
+pub(super) fn parse_memory_id(text: &str) -> Option<Id> {
+    text.strip_prefix("mem_")?.to_owned().try_into().ok()
+}

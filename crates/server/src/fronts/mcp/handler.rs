@@ -1,0 +1,362 @@
+//! [`Handler`]: the requests of one client.
+
+use std::error::Error as _;
+use std::sync::{Arc, OnceLock};
+
+use axum::http::request::Parts;
+use memory_tool::command::CommandName;
+use memory_tool::{Memory, MemoryTool as _, Watch};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData, GetPromptRequestParams,
+    GetPromptResponse, Implementation, InitializeRequestParams, InitializeResult, ListPromptsResult,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerCapabilities, ServerConfig,
+    SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
+};
+use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
+use rmcp::{Peer, RoleServer, ServerHandler};
+use tokio::sync::{Notify, OnceCell, Semaphore};
+use tokio::task::JoinSet;
+use tracing::{Instrument as _, Span};
+
+use crate::fronts::mcp::changes::{self, Subscriptions};
+use crate::fronts::mcp::order::Place;
+use crate::fronts::mcp::search::{self, SearchFailure};
+use crate::fronts::mcp::tools::Tools;
+use crate::fronts::mcp::{prompts, resources, tools};
+use crate::http::error::ApiError;
+use crate::http::offload::{PROCESSORS, offload};
+use crate::memories::failure::outcome_name;
+use crate::memories::visit::{Door, Purpose, Visit};
+
+/// The name of the server for its clients.
+const NAME: &str = "memory-tool";
+
+/// The methods that a request calls with invalid parameters if rmcp does not recognize it.
+const METHODS: [&str; 11] = [
+    "completion/complete",
+    "initialize",
+    "prompts/get",
+    "prompts/list",
+    "resources/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/templates/list",
+    "resources/unsubscribe",
+    "tools/call",
+    "tools/list",
+];
+
+/// The maximum number of unfinished requests `subscriptions/listen` of a client.
+const MAX_LISTENERS: usize = 64;
+
+/// The memory of a request.
+#[derive(Clone, Debug)]
+pub(super) enum Target {
+    /// The memory of a single client.
+    Own(Memory),
+    /// A memory of a server with several clients.
+    Shared(Door),
+}
+
+impl Target {
+    /// The processors for commands. A single client has its own.
+    fn processors(&self) -> Arc<Semaphore> {
+        match self {
+            Self::Own(_) => Arc::new(Semaphore::new(PROCESSORS)),
+            Self::Shared(door) => Arc::clone(&door.open.processors),
+        }
+    }
+
+    async fn watch(&self) -> Watch {
+        match self {
+            Self::Own(memory) => memory.watch().await,
+            Self::Shared(door) => door.open.memory.watch().await,
+        }
+    }
+
+    /// The memory for a command, and the turn for which the next commands wait.
+    async fn enter(&self, command: Option<CommandName>) -> Result<(Memory, Option<Visit>), ApiError> {
+        match self {
+            Self::Own(memory) => Ok((memory.clone(), None)),
+            Self::Shared(door) => {
+                let visit = door.enter(Purpose::Run(command)).await?;
+                Ok((visit.memory.clone(), Some(visit)))
+            }
+        }
+    }
+}
+
+/// The requests of one client, or one request without a session.
+#[derive(Debug)]
+pub(super) struct Handler {
+    tools: Arc<Tools>,
+    /// The memory of all requests. Over HTTP, each request has its own [`Target`].
+    target: Option<Target>,
+    subscriptions: Subscriptions,
+    /// The client, if it has a session, and its memory, which stays open.
+    session: OnceLock<(Peer<RoleServer>, Target)>,
+    /// The notifications of a session, once the client has listed files or subscribed to some. They begin when it is
+    /// initialized; rmcp may handle later requests before that.
+    forwarding: OnceCell<JoinSet<()>>,
+    is_initialized: Arc<Notify>,
+    listeners: Semaphore,
+}
+
+impl Handler {
+    pub(super) fn new(tools: Arc<Tools>, target: Option<Target>) -> Self {
+        Self {
+            tools,
+            target,
+            subscriptions: Subscriptions::default(),
+            session: OnceLock::new(),
+            forwarding: OnceCell::new(),
+            is_initialized: Arc::default(),
+            listeners: Semaphore::new(MAX_LISTENERS),
+        }
+    }
+
+    /// The memory of a request, which the endpoint attached to it.
+    fn target(&self, context: &RequestContext<RoleServer>) -> Result<Target, ErrorData> {
+        let of_http = || context.extensions.get::<Parts>()?.extensions.get::<Target>().cloned();
+        let target = self.target.clone().or_else(of_http);
+        target.ok_or_else(|| ErrorData::internal_error("The request has no memory", None))
+    }
+
+    /// Notifies the client of later changes, if it has a session.
+    async fn watch(&self) {
+        let Some((peer, target)) = self.session.get() else { return };
+        let forward = async || {
+            let (subscriptions, begin) = (self.subscriptions.clone(), Arc::clone(&self.is_initialized));
+            changes::forward(target.watch().await, peer.clone(), subscriptions, begin)
+        };
+        self.forwarding.get_or_init(forward).await;
+    }
+
+    /// Runs a command or a search.
+    async fn run_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let (target, command) = (self.target(&context)?, tools::command(&request));
+        let input = if request.name == search::NAME { None } else { Some(self.tools.input(request.clone())?) };
+        let (memory, _turn) = match turn(&context, &target, command).await? {
+            Ok(entered) => entered,
+            Err(refused) => return Ok(tools::refused(&refused).into()),
+        };
+        let Some(input) = input else {
+            let store = memory.store();
+            let searching = offload(target.processors(), search::call(&*store, request.arguments.unwrap_or_default()));
+            let outcome = tokio::select! {
+                biased;
+                () = context.ct.cancelled() => return Err(cancelled()),
+                outcome = searching => outcome,
+            };
+            if let Err(SearchFailure::Command(error)) = &outcome {
+                self.report(error);
+            }
+            return Ok(tools::search_result(outcome).into());
+        };
+        let calling = async { memory.tool().call(input).await };
+        let outcome = match command {
+            Some(CommandName::View) => offload(target.processors(), calling).await,
+            _ => calling.await,
+        };
+        Span::current().record("outcome", outcome_name(&outcome));
+        if let Err(error) = &outcome {
+            self.report(error);
+        }
+        Ok(tools::result(&outcome).into())
+    }
+
+    /// Reports a failure of the storage.
+    fn report(&self, error: &memory_tool::Error) {
+        if error.source().is_some() {
+            (self.tools.report)(error);
+        }
+    }
+}
+
+/// Waits until earlier commands of the client (`[X5]`), and then of other clients of the memory, have ended. The next
+/// ones wait until the result is dropped.
+async fn turn(
+    context: &RequestContext<RoleServer>,
+    target: &Target,
+    command: Option<CommandName>,
+) -> Result<Result<(Memory, impl Sized + use<>), ApiError>, ErrorData> {
+    let waiting = async {
+        let of_client = Place::take(&context.extensions);
+        let of_client = if let Some(turn) = of_client { Some(turn.await) } else { None };
+        target.enter(command).await.map(|(memory, visit)| (memory, (of_client, visit)))
+    };
+    tokio::select! {
+        biased;
+        // The client gets no response to a request that it cancelled.
+        () = context.ct.cancelled() => Err(cancelled()),
+        entered = waiting => Ok(entered),
+    }
+}
+
+/// The span of a request over HTTP, for the lines of the log.
+fn span(context: &RequestContext<RoleServer>) -> Span {
+    let of_http = || context.extensions.get::<Parts>()?.extensions.get::<Span>().cloned();
+    of_http().unwrap_or_else(Span::none)
+}
+
+/// The refusal of a visit.
+fn refusal(error: &ApiError) -> ErrorData {
+    ErrorData::internal_error(format!("Error: {error}"), None)
+}
+
+fn cancelled() -> ErrorData {
+    ErrorData::internal_error("The request was cancelled", None)
+}
+
+impl ServerHandler for Handler {
+    fn get_info(&self) -> ServerConfig {
+        let capabilities = ServerCapabilities::builder()
+            .enable_tools()
+            .enable_resources()
+            .enable_resources_list_changed()
+            .enable_resources_subscribe()
+            .enable_prompts()
+            .build();
+        let server = Implementation::new(NAME, env!("CARGO_PKG_VERSION"))
+            .with_title("Memory")
+            .with_description("Files under /memories that persist between conversations");
+        ServerConfig::new(capabilities)
+            .with_server_info(server)
+            .with_instructions(prompts::instructions(self.tools.is_read_only))
+    }
+
+    async fn initialize(
+        &self,
+        request: InitializeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<InitializeResult, ErrorData> {
+        context.peer.set_peer_info(request.clone());
+        let result = self.negotiate_initialize(&request)?;
+        let target = self.target(&context)?;
+        self.session.get_or_init(|| (context.peer, target));
+        Ok(result)
+    }
+
+    async fn on_initialized(&self, _: NotificationContext<RoleServer>) {
+        self.is_initialized.notify_one();
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        Ok(ListToolsResult::with_all_items(self.tools.list.clone()))
+    }
+
+    async fn call_tool(
+        &self,
+        request: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let span = span(&context);
+        self.run_tool(request, context).instrument(span).await
+    }
+
+    async fn list_resources(
+        &self,
+        request: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListResourcesResult, ErrorData> {
+        let target = self.target(&context)?;
+        let (memory, _turn) =
+            turn(&context, &target, Some(CommandName::View)).await?.map_err(|error| refusal(&error))?;
+        self.watch().await;
+        let cursor = request.and_then(|request| request.cursor);
+        let (listed, next) =
+            offload(target.processors(), resources::list(&memory, cursor.as_deref(), self.tools.report)).await?;
+        let mut result = ListResourcesResult::with_all_items(listed);
+        result.next_cursor = next;
+        Ok(result)
+    }
+
+    async fn list_resource_templates(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListResourceTemplatesResult, ErrorData> {
+        Ok(ListResourceTemplatesResult::with_all_items(vec![resources::template()]))
+    }
+
+    async fn read_resource(
+        &self,
+        request: ReadResourceRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ReadResourceResponse, ErrorData> {
+        let target = self.target(&context)?;
+        let (memory, _turn) =
+            turn(&context, &target, Some(CommandName::View)).await?.map_err(|error| refusal(&error))?;
+        let reading = offload(target.processors(), resources::read(&memory, &request.uri, self.tools.report));
+        let contents = reading.instrument(span(&context)).await?;
+        Ok(ReadResourceResult::new(vec![contents]).into())
+    }
+
+    async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+        self.subscriptions.add(request.uri)?;
+        self.watch().await;
+        Ok(())
+    }
+
+    async fn unsubscribe(
+        &self,
+        request: UnsubscribeRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        self.subscriptions.remove(&request.uri);
+        Ok(())
+    }
+
+    fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        let mut accepted = requested.clone();
+        if let Some(uris) = &mut accepted.resource_subscriptions {
+            uris.retain(|uri| resources::path_of(uri).is_ok());
+        }
+        Some(accepted)
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let too_many = |_| ErrorData::invalid_request(format!("Too many requests; the limit is {MAX_LISTENERS}"), None);
+        let _permit = self.listeners.try_acquire().map_err(too_many)?;
+        let target = self.target(context.request_context())?;
+        changes::listen(target.watch().await, &context).await;
+        Ok(())
+    }
+
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Ok(ListPromptsResult::with_all_items(prompts::list()))
+    }
+
+    async fn get_prompt(
+        &self,
+        request: GetPromptRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<GetPromptResponse, ErrorData> {
+        Ok(prompts::get(&request)?.into())
+    }
+
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(if METHODS.contains(&request.method.as_str()) {
+            ErrorData::invalid_params("The parameters are missing, or one of them has the wrong type", None)
+        } else {
+            ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "Unknown method", None)
+        })
+    }
+}

@@ -1,0 +1,192 @@
+//! [`routes`]: the endpoint `/mcp` for streamable HTTP.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::body::{Body, Bytes, HttpBody as _};
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::get;
+use axum::{Extension, Json, Router};
+use futures::StreamExt as _;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt as _, Collected, Full};
+use memory_tool::command::CommandName;
+use memory_tool::store::MemoryName;
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use tracing::Span;
+
+use crate::access::{Caller, Right};
+use crate::fronts::mcp::Mcp;
+use crate::fronts::mcp::handler::{Handler, Target};
+use crate::fronts::mcp::message::{self, escape_line_separators};
+use crate::fronts::mcp::order::{self, Sender, Strangers};
+use crate::fronts::mcp::sessions::Sessions;
+use crate::fronts::mcp::tools::Tools;
+use crate::http::error::ApiError;
+use crate::http::gate::Running;
+use crate::http::listener::Peer;
+use crate::memories::visit::Door;
+use crate::service::Service;
+
+const SESSION_ID: &str = "mcp-session-id";
+
+/// The endpoint. Admission puts the [`Caller`] and the [`Running`] request into each request.
+pub(crate) fn routes(mcp: &Mcp) -> Router<Arc<Service>> {
+    Router::new().route("/mcp", get(handle).post(handle).delete(handle)).layer(Extension(Arc::new(Endpoint::new(mcp))))
+}
+
+/// The state that all requests share.
+struct Endpoint {
+    sessions: Arc<Sessions>,
+    strangers: Strangers,
+    service: StreamableHttpService<Handler, Sessions>,
+}
+
+impl Endpoint {
+    fn new(mcp: &Mcp) -> Self {
+        // Admission checked `Host`, `Origin` and the length.
+        let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
+        config.max_request_body_bytes = usize::MAX;
+        let (sessions, tools) = (Arc::new(Sessions::new()), Arc::new(Tools::new(mcp)));
+        let handler = move || Ok(Handler::new(Arc::clone(&tools), None));
+        let service = StreamableHttpService::new(handler, Arc::clone(&sessions), config);
+        Self { sessions, strangers: Strangers::default(), service }
+    }
+}
+
+/// Ends the sessions.
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.service.config.cancellation_token.cancel();
+    }
+}
+
+async fn handle(
+    State(service): State<Arc<Service>>,
+    Extension(endpoint): Extension<Arc<Endpoint>>,
+    Extension(running): Extension<Arc<Running>>,
+    caller: Caller,
+    mut parts: Parts,
+    body: Bytes,
+) -> Result<Response, ApiError> {
+    let name = caller.only_memory().ok_or_else(ApiError::several_memories)?;
+    caller.check(Right::Tool, Some(name))?;
+    let token = running.token();
+    let is_post = parts.method == Method::POST;
+    let message = is_post.then(|| message::parse(&body));
+    if matches!(&message, Some(Ok(ClientJsonRpcMessage::Request(request))) if is_initialize(&request.request)) {
+        // Some clients keep the id of a lost session.
+        parts.headers.remove(SESSION_ID);
+    }
+    let session = match parts.headers.get(SESSION_ID) {
+        Some(id) => {
+            let found = id.to_str().ok().and_then(|id| endpoint.sessions.order(id, &token, name));
+            Some(found.ok_or_else(no_such_session)?)
+        }
+        None => None,
+    };
+    Span::current().record("memory", name.as_str());
+    parts.extensions.insert(Span::current());
+    // The request may end long before its parts are dropped.
+    parts.extensions.remove::<Arc<Running>>();
+    let mut is_stream = parts.method == Method::GET;
+    let mut is_read = false;
+    if let Some(message) = message {
+        match message {
+            Ok(ClientJsonRpcMessage::Request(request)) => {
+                is_stream = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
+                is_read = order::command(&request.request) == Some(Some(CommandName::View));
+                let door = Door::find(&service.memories, &caller, name.as_str(), Right::Tool).await?;
+                parts.extensions.insert(Target::Shared(door));
+                let order = match session {
+                    Some(order) => order,
+                    None => {
+                        let peer = parts.extensions.get().copied().unwrap_or(Peer(None));
+                        let sender =
+                            Sender::of(&token, service.gate.proxies.client(peer, &parts.headers), &request.request);
+                        // A proxy sends requests of several clients on one connection.
+                        let connection = running.connection().filter(|_| !came_by_proxy(&parts.headers));
+                        endpoint.strangers.order(&sender, connection, &request.id).await
+                    }
+                };
+                if let Some(place) = order.enter_by_id(&request).await {
+                    parts.extensions.insert(place);
+                }
+                parts.extensions.insert(Owner { token: Arc::clone(&token), memory: name.clone() });
+            }
+            Ok(_) => {}
+            // rmcp would respond with other texts.
+            Err(error) => return Ok((StatusCode::BAD_REQUEST, Json(error)).into_response()),
+        }
+    }
+    if is_stream {
+        running.become_stream(&service.gate)?;
+    }
+    let is_delete = parts.method == Method::DELETE;
+    let mut reply = endpoint.service.handle(Request::from_parts(parts, Full::new(body))).await;
+    // The official Python client reports a failure for 202.
+    if is_delete && reply.status() == StatusCode::ACCEPTED {
+        *reply.status_mut() = StatusCode::NO_CONTENT;
+    }
+    if is_post && !is_stream {
+        let reply = as_json(reply).await;
+        if is_read {
+            running.count_read(reply.body().size_hint().exact().map_or(0, |length| length as usize))?;
+        }
+        return Ok(reply);
+    }
+    // Each message is one frame.
+    let reply = reply.map(|body| {
+        body.map_frame(move |frame| {
+            let _until_the_end_of_the_body = &running;
+            frame.map_data(escape_line_separators)
+        })
+    });
+    let name = name.clone();
+    let allows =
+        move |caller: &Caller| caller.only_memory() == Some(&name) && caller.check(Right::Tool, Some(&name)).is_ok();
+    let end = async move { service.gate.stream_ended(&token, allows).await };
+    Ok(reply.map(|body| Body::from_stream(body.into_data_stream().take_until(end))))
+}
+
+fn is_initialize(request: &ClientRequest) -> bool {
+    matches!(request, ClientRequest::InitializeRequest(_))
+}
+
+fn no_such_session() -> ApiError {
+    ApiError::not_found("there is no such session: it ended, or the server started again; connect again")
+}
+
+fn came_by_proxy(headers: &HeaderMap) -> bool {
+    ["forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip"]
+        .iter()
+        .any(|name| headers.contains_key(*name))
+}
+
+/// The response with its message as JSON in place of an event. Clients limit the length of events, the official one for
+/// Python to 1 MiB, and images and files of a memory are longer.
+async fn as_json(response: axum::http::Response<BoxBody<Bytes, Infallible>>) -> Response {
+    let (mut head, body) = response.into_parts();
+    let Ok(body) = body.collect().await.map(Collected::to_bytes);
+    let is_event = head.headers.get(CONTENT_TYPE).is_some_and(|given| given == "text/event-stream");
+    let message = body.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"data: ")).next_back();
+    let Some(message) = message.filter(|_| is_event).map(|message| body.slice_ref(message)) else {
+        return Response::from_parts(head, body.into());
+    };
+    head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    Response::from_parts(head, escape_line_separators(message).into())
+}
+
+/// The owner of the session that a request starts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Owner {
+    /// The id of the token.
+    pub(super) token: Arc<str>,
+    /// The memory of the token, which can get another one.
+    pub(super) memory: MemoryName,
+}

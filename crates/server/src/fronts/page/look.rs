@@ -1,0 +1,219 @@
+//! The pages that show memories, directories and files.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
+use axum::response::IntoResponse as _;
+use memory_tool::history::LogFilter;
+use memory_tool::{FileEntry, MemoryPath, Node};
+use serde::Deserialize;
+
+use super::text::{name_of, size, time, visible};
+use super::{App, Frame, Page, VisitedMemory, Visitor, markdown, past, path, render, store_path};
+use crate::access::Right;
+use crate::http::error::ApiError;
+
+/// The rows of a page.
+const MEMORIES: usize = 50;
+const ROWS: usize = 200;
+pub(super) const LINES: usize = 1_000;
+
+/// The largest Markdown that is rendered. The page of a larger file has its lines.
+const MAX_MARKDOWN: usize = 512 * 1024;
+
+#[derive(Deserialize)]
+pub(super) struct MemoryQuery {
+    path: Option<String>,
+    /// `source` shows Markdown as lines.
+    view: Option<String>,
+    /// The number of rows or lines to leave out.
+    #[serde(default)]
+    from: usize,
+    /// The name after which a list of memories starts.
+    after: Option<String>,
+    done: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "memories.html")]
+struct Memories {
+    frame: Frame,
+    memories: Vec<Row>,
+    next: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "directory.html")]
+struct Directory {
+    frame: Frame,
+    rows: Vec<Row>,
+    from: usize,
+    total: usize,
+    next: Option<usize>,
+    recent: Vec<past::Change>,
+    has_history: bool,
+}
+
+struct Row {
+    /// The path, or the name of a memory.
+    to: String,
+    name: String,
+    is_directory: bool,
+    is_damaged: bool,
+    files: u64,
+    size: String,
+    modified: String,
+}
+
+#[derive(Template)]
+#[template(path = "file.html")]
+struct File {
+    frame: Frame,
+    size: String,
+    content: Content,
+    is_markdown: bool,
+    has_history: bool,
+}
+
+impl File {
+    fn raw(&self) -> &'static str {
+        match self.content {
+            Content::Markdown(_) | Content::Lines { .. } => "Plain text",
+            Content::Image | Content::Bytes => "Raw bytes",
+        }
+    }
+}
+
+enum Content {
+    Markdown(String),
+    Lines { lines: Vec<(usize, String)>, total: usize, from: usize, next: Option<usize>, previous: Option<usize> },
+    Image,
+    Bytes,
+}
+
+/// The memories that the visitor may read.
+pub(super) async fn memories(State(app): App, visitor: Visitor, Query(query): Query<MemoryQuery>) -> Page {
+    let mut names = app.memories.names().await?;
+    let can_read = visitor.caller.has(Right::Read);
+    names.retain(|name| can_read && visitor.caller.reaches(name) && query.after.as_deref() < Some(name.as_str()));
+    let (mut memories, mut next) = (Vec::new(), None);
+    for name in names {
+        if memories.len() == MEMORIES {
+            next = memories.last().map(|row: &Row| row.to.clone());
+            break;
+        }
+        // The list leaves out deleted memories and failures. The log has the reason.
+        let Ok(visited) = VisitedMemory::find(&app, &visitor, name.as_str(), Right::Read).await else { continue };
+        let Ok(files) = visited.visit.memory.list(MemoryPath::root()).await else { continue };
+        memories.push(Row::of(name.to_string(), visible(name.as_str()), true, &files));
+    }
+    render(&Memories { frame: Frame::new(&visitor, "Memories").done(query.done.as_deref()), memories, next })
+}
+
+impl Row {
+    fn of<'a>(to: String, name: String, is_directory: bool, files: impl IntoIterator<Item = &'a FileEntry>) -> Self {
+        let (mut count, mut bytes, mut modified, mut is_damaged) = (0, 0_u64, None::<SystemTime>, false);
+        for file in files {
+            count += 1;
+            bytes = bytes.saturating_add(file.size);
+            modified = modified.max(file.modified);
+            is_damaged |= file.is_damaged;
+        }
+        Self { to, name, is_directory, is_damaged, files: count, size: size(bytes), modified: time(modified) }
+    }
+}
+
+/// A directory or a file.
+pub(super) async fn show(
+    State(app): App,
+    visited: VisitedMemory,
+    headers: HeaderMap,
+    Query(query): Query<MemoryQuery>,
+) -> Page {
+    let (path, state) = (path(query.path.as_deref())?, past::state(&visited).await);
+    match visited.visit.memory.read(&path).await? {
+        Node::Absent => Err(ApiError::not_found(format!("{path} does not exist. The history may have it."))),
+        Node::Directory(_) => directory(&visited, &path, &query, state).await,
+        Node::File(file) => {
+            let is_markdown = path.as_str().ends_with(".md") || path.as_str().ends_with(".markdown");
+            let (bytes, is_source) = (file.content.len() as u64, query.view.as_deref() == Some("source"));
+            let of_request = headers.get(HOST).and_then(|host| markdown::host(host.to_str().ok()?));
+            let content = tokio::task::spawn_blocking(move || {
+                let is_own = |host: &str| of_request.as_deref() == Some(host) || app.gate.hosts.is_own(host);
+                content(file.content, is_markdown && !is_source, query.from, is_own)
+            });
+            let content = content.await.map_err(ApiError::internal)?;
+            let frame =
+                Frame::of(&visited, name_of(path.as_str())).at(&path).done(query.done.as_deref()).in_state(state);
+            let has_history = past::has_history(&visited).await;
+            render(&File { frame, size: size(bytes), content, is_markdown, has_history })
+        }
+    }
+}
+
+async fn directory(visited: &VisitedMemory, path: &MemoryPath, query: &MemoryQuery, state: String) -> Page {
+    let files = visited.visit.memory.list(path).await?;
+    let prefix = format!("{path}/");
+    let mut children: BTreeMap<(bool, &str), Vec<&FileEntry>> = BTreeMap::new();
+    for file in &files {
+        let below = file.path.as_str().strip_prefix(prefix.as_str()).unwrap_or_default();
+        let (name, is_file) = below.split_once('/').map_or((below, true), |(name, _)| (name, false));
+        children.entry((is_file, name)).or_default().push(file);
+    }
+    let total = children.len();
+    let from = query.from.min(total);
+    let rows = children
+        .into_iter()
+        .skip(from)
+        .take(ROWS)
+        .map(|((is_file, name), files)| Row::of(format!("{prefix}{name}"), visible(name), !is_file, files));
+    let rows: Vec<_> = rows.collect();
+    let next = (from + rows.len() < total).then_some(from + rows.len());
+    let recent = if path.is_root() { past::recent(visited, LogFilter::new(), 5).await?.0 } else { Vec::new() };
+    let has_history = past::has_history(visited).await;
+    let title = if path.is_root() { visible(visited.visit.name()) } else { name_of(path.as_str()) };
+    let frame = Frame::of(visited, title).at(path).done(query.done.as_deref()).in_state(state);
+    render(&Directory { frame, rows, from, total, next, recent, has_history })
+}
+
+fn content(bytes: Vec<u8>, as_markdown: bool, from: usize, is_own: impl Fn(&str) -> bool) -> Content {
+    if image_type(&bytes).is_some() {
+        return Content::Image;
+    }
+    let Ok(text) = String::from_utf8(bytes) else { return Content::Bytes };
+    if as_markdown && text.len() <= MAX_MARKDOWN {
+        return Content::Markdown(markdown::to_html(&text, is_own));
+    }
+    let total = text.lines().count();
+    let from = from.min(total);
+    let lines = text.lines().enumerate().skip(from).take(LINES);
+    let lines: Vec<_> = lines.map(|(index, line)| (index + 1, visible(line))).collect();
+    let next = (from + lines.len() < total).then_some(from + lines.len());
+    Content::Lines { lines, total, from, next, previous: (from > 0).then(|| from.saturating_sub(LINES)) }
+}
+
+/// The type of an image that browsers show, by its first bytes. SVG is not among them, because it can act.
+fn image_type(bytes: &[u8]) -> Option<&'static str> {
+    match bytes {
+        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => Some("image/webp"),
+        _ => None,
+    }
+}
+
+/// The bytes of a file, as an image or as plain text.
+pub(super) async fn raw(visited: VisitedMemory, Query(query): Query<MemoryQuery>) -> Page {
+    let path = path(query.path.as_deref())?;
+    let file =
+        visited.visit.memory.store().read_opts(&store_path(&path), memory_tool::store::ReadOptions::new()).await?;
+    let file = file.into_file().ok_or_else(|| ApiError::not_found("it is not a file"))?;
+    let content_type = image_type(&file.content).unwrap_or("text/plain; charset=utf-8");
+    let policy = "default-src 'none'; sandbox; frame-ancestors 'none'";
+    Ok(([(CONTENT_TYPE, content_type), (CONTENT_SECURITY_POLICY, policy)], file.content).into_response())
+}

@@ -1,0 +1,437 @@
+//! The page at `/`, where people look into memories and correct them.
+//!
+//! Everything is rendered here, from the templates in `templates/`, which escape all values. Every action is a link or
+//! a form. The only script updates pages that others change at the same time.
+
+mod change;
+mod diff;
+mod find;
+mod forms;
+mod live;
+mod look;
+mod markdown;
+mod operate;
+mod past;
+mod session;
+mod text;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock};
+
+use askama::Template;
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, FromRequestParts, Request, State};
+use axum::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use axum::routing::{get, post};
+use memory_tool::MemoryPath;
+use memory_tool::store::StorePath;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use sha2::{Digest as _, Sha256};
+
+use crate::access::tokens::hexadecimal;
+use crate::access::{Caller, Right};
+use crate::http::admission;
+use crate::http::error::ApiError;
+use crate::http::gate::Gate;
+use crate::http::path::Path;
+use crate::memories::Memories;
+use crate::memories::record::StoreRecord;
+use crate::memories::visit::{Door, Purpose, Visit};
+use crate::options::{Listen, ServerOptions};
+use crate::service::Service;
+use tokio::sync::Semaphore;
+
+use forms::{OUTDATED, Outdated, Posted, RefusedForm};
+use session::Sessions;
+
+/// A page loads nothing from another host, contains no style or script, and cannot be in a frame.
+const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
+                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// The lifetime of the files of the page in caches.
+pub(super) const STORED: &str = "max-age=3600";
+
+const STYLE: &str = include_str!("../../../templates/style.css");
+const ICON: &str = include_str!("../../../templates/icon.svg");
+const SCRIPT: &str = include_str!("../../../templates/page.js");
+
+/// A part of the addresses of the files, so that a new page does not get the files of another version of the server.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    let hash = Sha256::digest([STYLE, ICON, SCRIPT].concat());
+    hexadecimal(&hash[..8])
+});
+
+/// The state of the page.
+#[derive(Debug)]
+pub(super) struct PageState {
+    gate: Arc<Gate>,
+    memories: Arc<Memories>,
+    /// The people who signed in.
+    pub(super) sessions: Arc<Sessions>,
+    /// The file that operators change.
+    token_file: PathBuf,
+    /// The places of forms that are kept although they are refused.
+    kept: Arc<Semaphore>,
+}
+
+impl PageState {
+    pub(super) fn new(options: &ServerOptions, address: &Listen, service: &Service) -> Self {
+        Self {
+            gate: Arc::clone(&service.gate),
+            memories: Arc::clone(&service.memories),
+            sessions: Arc::new(Sessions::load(&options.tokens, address)),
+            token_file: options.tokens.clone(),
+            kept: Arc::new(Semaphore::new(forms::MAX_KEPT)),
+        }
+    }
+}
+
+/// The page, which has its own sign-in and errors.
+pub(super) fn router(state: &Arc<PageState>) -> Router {
+    let for_visitors = Router::new()
+        .route("/", get(look::memories))
+        .route("/memory/{id}", get(look::show))
+        .route("/memory/{id}/raw", get(look::raw))
+        .route("/memory/{id}/live", get(live::changes))
+        .route("/memory/{id}/search", get(find::search))
+        .route("/memory/{id}/new", get(change::new).post(change::create))
+        .route("/memory/{id}/edit", get(change::edit).post(change::save))
+        .route("/memory/{id}/rename", get(change::name).post(change::rename))
+        .route("/memory/{id}/delete", get(change::confirm).post(change::delete))
+        .route("/memory/{id}/log", get(past::log))
+        .route("/memory/{id}/change/{number}", get(past::show))
+        .route("/memory/{id}/undo", post(past::undo))
+        .route("/memory/{id}/restore", post(past::restore))
+        .route("/memory/{id}/redact", get(past::confirm).post(past::redact))
+        .route("/memory/{id}/limits", get(operate::memory).post(operate::act))
+        .route("/memory/{id}/forget", get(operate::confirm).post(operate::forget))
+        .route("/tokens", get(operate::tokens).post(operate::new_token))
+        .route("/tokens/revoke", get(operate::confirm_revocation).post(operate::revoke))
+        .route("/sign-out", post(session::sign_out))
+        .layer(from_fn_with_state(Arc::clone(state), forms::admit));
+    let file = |content_type: &'static str, content: &'static str| {
+        get(async move || ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, STORED)], content))
+    };
+    let for_anyone = Router::new()
+        .route("/sign-in", get(session::form).post(session::sign_in))
+        .route("/style.css", file("text/css; charset=utf-8", STYLE))
+        .route("/icon.svg", file("image/svg+xml", ICON))
+        .route("/page.js", file("text/javascript; charset=utf-8", SCRIPT))
+        .layer(from_fn_with_state(Arc::clone(&state.gate), admission::admit_anyone));
+    let pages = for_visitors.merge(for_anyone).method_not_allowed_fallback(async || ApiError::method());
+    pages.layer(DefaultBodyLimit::disable()).layer(from_fn(protect)).with_state(Arc::clone(state))
+}
+
+/// Adds the headers that protect a page.
+async fn protect(request: Request, next: Next) -> Response {
+    let to_sign_in = session::address_of_sign_in(&request);
+    let memory = memory_of(request.uri().path());
+    let mut response = next.run(request).await;
+    let form = response.extensions_mut().remove();
+    let mut error = response.extensions_mut().remove::<ApiError>();
+    // The extractors of axum refuse an address with plain text.
+    let content_type = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+    if response.status().is_client_error() && content_type.is_some_and(|given| given.starts_with(b"text/plain")) {
+        error = Some(ApiError::invalid("the address is not valid"));
+    }
+    if let Some(error) = error {
+        response = match error.status() {
+            StatusCode::UNAUTHORIZED => Redirect::to(&to_sign_in).into_response(),
+            _ => error_page(&error, memory, form),
+        };
+    }
+    if response.status().is_redirection() {
+        return response; // proxies refuse long headers
+    }
+    let headers = response.headers_mut();
+    let mut add = |name: HeaderName, value| {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    };
+    add(CONTENT_SECURITY_POLICY, POLICY);
+    add(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    add(X_FRAME_OPTIONS, "DENY");
+    // Without a referrer, browsers send `Origin: null` with forms.
+    add(REFERRER_POLICY, "same-origin");
+    add(HeaderName::from_static("cross-origin-opener-policy"), "same-origin");
+    add(HeaderName::from_static("cross-origin-resource-policy"), "same-origin");
+    response
+}
+
+/// The person at a page.
+#[derive(Clone, Debug)]
+pub(crate) struct Visitor {
+    pub(crate) caller: Caller,
+    /// The id of the token.
+    pub(crate) token: String,
+    /// The secret of the session's forms, which no other site can read.
+    pub(crate) form: Arc<str>,
+}
+
+impl Visitor {
+    /// The visitor whose session the cookie names, and the id of the token.
+    pub(crate) fn of(app: &PageState, headers: &HeaderMap) -> Option<(Self, String)> {
+        let (token, form) = app.sessions.find(session::cookie(app, headers)?)?;
+        let caller = app.gate.tokens.caller_with_id(&token)?;
+        Some((Self { caller, token: token.clone(), form }, token))
+    }
+
+    fn is_operator(&self) -> bool {
+        self.caller.check(Right::Admin, None).is_ok()
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Visitor {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
+        let visitor = parts.extensions.get::<Self>().cloned();
+        std::future::ready(visitor.ok_or_else(ApiError::authentication)).await
+    }
+}
+
+/// The common part of all pages.
+pub(super) struct Frame {
+    title: String,
+    form: Arc<str>,
+    actor: String,
+    is_operator: bool,
+    /// The name of the memory, if the page has one.
+    memory: String,
+    /// The page of the memory.
+    home: String,
+    /// The file or directory of the page.
+    path: String,
+    /// Its directories, from the top, with their names.
+    crumbs: Vec<(String, String)>,
+    can_write: bool,
+    can_administrate: bool,
+    /// The result of the last form.
+    done: &'static str,
+    /// The state of the memory before the page was read.
+    state: String,
+}
+
+impl Frame {
+    fn new(visitor: &Visitor, title: impl Into<String>) -> Self {
+        Self {
+            title: title.into(),
+            form: Arc::clone(&visitor.form),
+            actor: text::visible(visitor.caller.actor().name()),
+            is_operator: visitor.is_operator(),
+            memory: String::new(),
+            home: String::new(),
+            path: "/memories".to_owned(),
+            crumbs: Vec::new(),
+            can_write: false,
+            can_administrate: false,
+            done: "",
+            state: String::new(),
+        }
+    }
+
+    fn of(visited: &VisitedMemory, title: impl Into<String>) -> Self {
+        let has = |right| visited.visitor.caller.has(right);
+        let (can_write, can_administrate) = (has(Right::Write), has(Right::Admin));
+        let name = visited.visit.name();
+        let (memory, home) = (text::visible(name), home(name));
+        Self { memory, home, can_write, can_administrate, ..Self::new(&visited.visitor, title) }
+    }
+
+    fn at(mut self, path: &MemoryPath) -> Self {
+        let full = path.as_str();
+        let ends = full.match_indices('/').skip(1).map(|(at, _)| at).chain([full.len()]);
+        let name = |path: &str| if path == "/memories" { self.memory.clone() } else { text::name_of(path) };
+        self.crumbs = ends.map(|end| (full[..end].to_owned(), name(&full[..end]))).collect();
+        self.path = full.to_owned();
+        self
+    }
+
+    fn in_state(mut self, state: String) -> Self {
+        self.state = state;
+        self
+    }
+
+    /// With a message for a code in the address. The address cannot contain another message.
+    fn done(mut self, code: Option<&str>) -> Self {
+        self.done = match code.unwrap_or_default() {
+            "saved" => "Saved.",
+            "unchanged" => "There was nothing to save: the text is the same.",
+            "created" => "Created.",
+            "renamed" => "Renamed or moved.",
+            "deleted" => "Deleted. \u{201c}Take back\u{201d} restores it.",
+            "deleted-for-good" => "Deleted.",
+            "taken-back" => "Taken back: the files are as before that change.",
+            "restored" => "Restored.",
+            "redacted" => "Erased from the history.",
+            "revoked" => "Revoked.",
+            _ => "",
+        };
+        self
+    }
+}
+
+/// The memory of a page, which the visitor may read.
+pub(super) struct VisitedMemory {
+    visitor: Visitor,
+    door: Door,
+    visit: Visit,
+}
+
+impl VisitedMemory {
+    async fn find(app: &PageState, visitor: &Visitor, id: &str, right: Right) -> Result<Self, ApiError> {
+        Self::enter(app, visitor, id, right, Purpose::Look).await
+    }
+
+    async fn enter(
+        app: &PageState,
+        visitor: &Visitor,
+        id: &str,
+        right: Right,
+        purpose: Purpose,
+    ) -> Result<Self, ApiError> {
+        let door = Door::find(&app.memories, &visitor.caller, id, right).await?;
+        let visit = door.enter(purpose).await?;
+        Ok(Self { visitor: visitor.clone(), door, visit })
+    }
+
+    /// The memory of a request.
+    async fn of(parts: &mut Parts, app: &Arc<PageState>, right: Right, purpose: Purpose) -> Result<Self, ApiError> {
+        let visitor = Visitor::from_request_parts(parts, app).await?;
+        let Path(parameters) = Path::<HashMap<String, String>>::from_request_parts(parts, app).await?;
+        let id = parameters.get("id").map(String::as_str).unwrap_or_default();
+        Self::enter(app, &visitor, id, right, purpose).await
+    }
+}
+
+impl FromRequestParts<Arc<PageState>> for VisitedMemory {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<PageState>) -> Result<Self, ApiError> {
+        Self::of(parts, app, Right::Read, Purpose::Look).await
+    }
+}
+
+/// A memory that the visitor may change.
+pub(super) struct ToChange(VisitedMemory);
+
+impl FromRequestParts<Arc<PageState>> for ToChange {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<PageState>) -> Result<Self, ApiError> {
+        let purpose = if parts.method == Method::POST { Purpose::CHANGE } else { Purpose::Look };
+        let visited = VisitedMemory::of(parts, app, Right::Write, purpose).await?;
+        // Forms contain files.
+        visited.visitor.caller.check(Right::Read, Some(&visited.visit.open.name))?;
+        visited.visit.record.as_ref().map_or(Ok(()), StoreRecord::refuse_archived)?;
+        Ok(Self(visited))
+    }
+}
+
+/// A memory that the visitor administrates.
+pub(super) struct ToAdministrate(VisitedMemory);
+
+impl FromRequestParts<Arc<PageState>> for ToAdministrate {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<PageState>) -> Result<Self, ApiError> {
+        VisitedMemory::of(parts, app, Right::Admin, Purpose::Look).await.map(Self)
+    }
+}
+
+/// The page of a memory.
+fn home(memory: &str) -> String {
+    format!("/memory/{}", utf8_percent_encode(memory, NON_ALPHANUMERIC))
+}
+
+/// The page and the name of the memory that an address names.
+fn memory_of(path: &str) -> Option<(String, String)> {
+    let id = percent_decode_str(path.strip_prefix("/memory/")?.split('/').next()?).decode_utf8().ok()?;
+    Some((home(&id), text::visible(&id)))
+}
+
+fn path(given: Option<&str>) -> Result<MemoryPath, ApiError> {
+    let given = given.filter(|given| !given.is_empty()).unwrap_or("/memories");
+    MemoryPath::parse(given).map_err(|error| ApiError::invalid(error.to_string()))
+}
+
+/// A path without `/memories/`, as people write it.
+fn short(path: &str) -> &str {
+    path.strip_prefix("/memories/").unwrap_or(path)
+}
+
+/// The path of a name in a directory, as a person wrote both.
+fn written(directory: &str, name: &str) -> String {
+    match directory.trim_end_matches('/') {
+        "" => format!("/memories/{name}"),
+        full if full.starts_with('/') => format!("{full}/{name}"),
+        directory => format!("/memories/{directory}/{name}"),
+    }
+}
+
+impl VisitedMemory {
+    /// To the page of a file or directory, after something was done.
+    fn to(&self, path: &str, done: &str) -> Response {
+        let home = home(self.visit.name());
+        let page = format!("{home}?path={}&done={done}", encode(path));
+        // Proxies refuse long headers.
+        let page = if page.len() > MAX_ADDRESS { format!("{home}?done={done}") } else { page };
+        Redirect::to(&page).into_response()
+    }
+
+    /// To the page of a change that was made.
+    fn to_change(&self, number: u64, done: &str) -> Response {
+        let home = home(self.visit.name());
+        Redirect::to(&format!("{home}/change/{number}?done={done}")).into_response()
+    }
+}
+
+/// The longest address of a redirection.
+const MAX_ADDRESS: usize = 3_000;
+
+/// The letters of a query that stay, which are most of those in paths.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
+
+/// A value in a query. A redirection to an address that is not ASCII would panic.
+fn encode(value: &str) -> impl fmt::Display {
+    utf8_percent_encode(value, ENCODED)
+}
+
+fn render(template: &impl Template) -> Result<Response, ApiError> {
+    Ok(Html(template.render().map_err(ApiError::internal)?).into_response())
+}
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct ErrorTemplate<'a> {
+    message: String,
+    /// The page and the name of the memory.
+    memory: Option<(String, String)>,
+    /// The form that was refused.
+    form: Option<&'a RefusedForm>,
+}
+
+/// The page of an error.
+fn error_page(error: &ApiError, memory: Option<(String, String)>, form: Option<RefusedForm>) -> Response {
+    let template = ErrorTemplate { message: text::sentence(&error.to_string()), memory, form: form.as_ref() };
+    let response = (error.status(), Html(template.render().unwrap_or_default())).into_response();
+    match form {
+        Some(form) => form.hold(response),
+        None => response,
+    }
+}
+
+type Page = Result<Response, ApiError>;
+type App = State<Arc<PageState>>;
+
+fn store_path(path: &MemoryPath) -> StorePath {
+    path.into()
+}

@@ -1,0 +1,293 @@
+//! The pages of operators: usage, checks, the deletion of a memory, and tokens.
+
+use std::time::{Duration, SystemTime};
+
+use askama::Template;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse as _, Redirect};
+use memory_tool::Actor;
+use memory_tool::store::MemoryName;
+use serde::Deserialize;
+use tokio::task::spawn_blocking;
+
+use super::text::{size, time, visible};
+use super::{App, Frame, OUTDATED, Outdated, Page, PageState, Posted, ToAdministrate, VisitedMemory, Visitor, render};
+use crate::access::tokens::{TokenEntry, TokenFile};
+use crate::access::{Grant, Right};
+use crate::http::error::ApiError;
+use crate::memories::visit::Purpose;
+
+const DAY: u64 = 24 * 60 * 60;
+
+/// The names of memories that the form of a new token proposes.
+const PROPOSED: usize = 200;
+
+#[derive(Template)]
+#[template(path = "limits.html")]
+struct Limits {
+    frame: Frame,
+    /// The names of the limits, the usage, and the limits.
+    usage: Vec<(&'static str, String, String)>,
+    /// The lines of the report of an action.
+    report: Vec<String>,
+    expires: bool,
+}
+
+#[derive(Template)]
+#[template(path = "forget.html")]
+struct Forget {
+    frame: Frame,
+    files: u64,
+    size: String,
+    remains: &'static str,
+    problem: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "tokens.html")]
+struct Tokens {
+    frame: Frame,
+    tokens: Vec<Row>,
+    new: String,
+    wanted: NewToken,
+    memories: Vec<MemoryName>,
+    problem: &'static str,
+}
+
+#[derive(Template)]
+#[template(path = "revoke.html")]
+struct Revoke {
+    frame: Frame,
+    token: Row,
+}
+
+struct Row {
+    id: String,
+    actor: String,
+    memories: String,
+    rights: String,
+    end: String,
+    /// Whether the visitor signed in with it.
+    is_own: bool,
+}
+
+/// The fields of the form of a new token.
+struct NewToken {
+    actor: String,
+    memory: String,
+    is_for_all: bool,
+    rights: Vec<Right>,
+    days: String,
+}
+
+impl NewToken {
+    fn has(&self, right: &str) -> bool {
+        self.rights.iter().any(|given| given.name() == right)
+    }
+}
+
+async fn shown(visited: &VisitedMemory, report: Vec<String>) -> Page {
+    let (usage, quota) = (visited.visit.memory.usage().await?, visited.visit.open.quota);
+    let row = |name, now: u64, limit: Option<u64>, shown: fn(u64) -> String| {
+        let used = |limit: u64| format!("{} ({} % used)", shown(limit), now.saturating_mul(100) / limit.max(1));
+        (name, shown(now), limit.map_or_else(|| "no limit".to_owned(), used))
+    };
+    let number = |number: u64| number.to_string();
+    let usage = vec![
+        row("Files", usage.files, quota.files, number),
+        row("Size of all files", usage.bytes, quota.bytes, size),
+        row("Levels of directories", usage.depth, quota.depth, number),
+    ];
+    let title = format!("Limits and checks of {}", visible(visited.visit.name()));
+    render(&Limits { frame: Frame::of(visited, title), usage, report, expires: visited.visit.open.expires })
+}
+
+pub(super) async fn memory(ToAdministrate(visited): ToAdministrate) -> Page {
+    shown(&visited, Vec::new()).await
+}
+
+/// Checks the memory, or removes its expired files.
+pub(super) async fn act(ToAdministrate(visited): ToAdministrate, mut form: Posted) -> Page {
+    let report = match form.take("action").as_str() {
+        "verify" => {
+            check(&visited.visitor)?; // the report is about the whole storage
+            let report = visited.visit.memory.verify(|_| ()).await?;
+            let can_read = visited.visitor.caller.has(Right::Read);
+            let problems = report.problems.iter().filter(|_| can_read).map(|problem| visible(&problem.to_string()));
+            let summary = format!("Checked {} files: {} problems.", report.files, report.problems.len());
+            std::iter::once(summary).chain(problems.take(100)).collect()
+        }
+        "expire" => {
+            let report = visited.door.enter(Purpose::CHANGE).await?.expire().await?;
+            let can_read = visited.visitor.caller.has(Right::Read);
+            let removed = report.removed.iter().filter(|_| can_read).take(100).map(|path| visible(path.as_str()));
+            let summary = match report.held {
+                0 => format!("Removed {} expired files.", report.removed.len()),
+                held => format!(
+                    "{held} of {} files have expired. They are hidden, and are removed tomorrow, unless the clock of \
+                     the server is wrong and is set back before.",
+                    report.kept
+                ),
+            };
+            std::iter::once(summary).chain(removed).collect()
+        }
+        _ => return Err(ApiError::invalid("the form names no action")),
+    };
+    shown(&visited, report).await
+}
+
+async fn asking(visited: &VisitedMemory, problem: &'static str) -> Page {
+    let (usage, remains) = (visited.visit.memory.usage().await?, visited.visit.memory.backend().remains_of_removed());
+    let frame = Frame::of(visited, format!("Delete {}", visible(visited.visit.name())));
+    render(&Forget { frame, files: usage.files, size: size(usage.bytes), remains, problem })
+}
+
+pub(super) async fn confirm(ToAdministrate(visited): ToAdministrate) -> Page {
+    asking(&visited, "").await
+}
+
+/// Deletes the memory with its history. A person types its name before.
+pub(super) async fn forget(ToAdministrate(visited): ToAdministrate, mut form: Posted) -> Page {
+    let name = visited.visit.name();
+    if form.take("name") != name {
+        return asking(&visited, "This is not the name of the memory. Nothing was deleted.").await;
+    }
+    visited.door.enter(Purpose::Remove).await?.memory.forget().await?;
+    Ok(Redirect::to("/?done=deleted-for-good").into_response())
+}
+
+fn check(visitor: &Visitor) -> Result<(), ApiError> {
+    visitor.caller.check(Right::Admin, None)
+}
+
+/// Does something with the file of tokens.
+async fn in_file<T: Send + 'static>(
+    app: &PageState,
+    act: impl FnOnce(TokenFile) -> std::io::Result<T> + Send + 'static,
+) -> Result<T, ApiError> {
+    let file = TokenFile::new(&app.token_file);
+    spawn_blocking(move || act(file)).await.map_err(ApiError::internal)?.map_err(ApiError::internal)
+}
+
+async fn rows(app: &PageState, visitor: &Visitor) -> Result<Vec<Row>, ApiError> {
+    let row = |entry: TokenEntry| Row {
+        is_own: entry.id == visitor.token,
+        id: entry.id,
+        actor: visible(entry.actor.name()),
+        memories: entry.memories.iter().map(grant).collect::<Vec<_>>().join(", "),
+        rights: entry.rights.iter().map(|right| right.name()).collect::<Vec<_>>().join(", "),
+        end: time(entry.expires.map(|end| SystemTime::UNIX_EPOCH + Duration::from_secs(end))),
+    };
+    Ok(in_file(app, |file| file.entries()).await?.into_iter().map(row).collect())
+}
+
+fn grant(grant: &Grant) -> String {
+    match grant {
+        Grant::All => "all".to_owned(),
+        Grant::Name(name) => visible(name.as_str()),
+        Grant::Prefix(prefix) => format!("{}…", visible(prefix)),
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct TokenQuery {
+    #[serde(default)]
+    id: String,
+    done: Option<String>,
+}
+
+pub(super) async fn tokens(State(app): App, visitor: Visitor, Query(query): Query<TokenQuery>) -> Page {
+    check(&visitor)?;
+    let new = NewToken {
+        actor: String::new(),
+        memory: String::new(),
+        is_for_all: false,
+        rights: Vec::new(),
+        days: "90".to_owned(),
+    };
+    let mut page = Tokens::new(&app, &visitor, new).await?;
+    page.frame = page.frame.done(query.done.as_deref());
+    render(&page)
+}
+
+impl Tokens {
+    async fn new(app: &PageState, visitor: &Visitor, wanted: NewToken) -> Result<Self, ApiError> {
+        let (tokens, mut memories) = (rows(app, visitor).await?, Vec::new());
+        if visitor.caller.has(Right::Read) {
+            memories = app.memories.names().await?;
+            memories.truncate(PROPOSED);
+        }
+        Ok(Self { frame: Frame::new(visitor, "Tokens"), tokens, new: String::new(), wanted, memories, problem: "" })
+    }
+}
+
+pub(super) async fn new_token(State(app): App, visitor: Visitor, form: Result<Posted, Outdated>) -> Page {
+    check(&visitor)?;
+    let is_outdated = form.is_err();
+    let mut form = form.unwrap_or_else(Outdated::fields);
+    let wanted = NewToken {
+        actor: form.take("actor"),
+        memory: form.take("memory"),
+        is_for_all: !form.take("all").is_empty(),
+        rights: Right::ALL.into_iter().filter(|right| !form.take(right.name()).is_empty()).collect(),
+        days: form.take("days"),
+    };
+    let entry = if is_outdated { Err(OUTDATED) } else { entry(&app, &visitor, &wanted).await? };
+    match entry {
+        Ok((entry, token)) => {
+            in_file(&app, |file| file.add(entry)).await?;
+            let mut page = Tokens::new(&app, &visitor, wanted).await?;
+            page.new = token;
+            render(&page)
+        }
+        Err(problem) => render(&Tokens { problem, ..Tokens::new(&app, &visitor, wanted).await? }),
+    }
+}
+
+/// The new token, or the mistake in the form.
+async fn entry(
+    app: &PageState,
+    visitor: &Visitor,
+    wanted: &NewToken,
+) -> Result<Result<(TokenEntry, String), &'static str>, ApiError> {
+    let Ok(actor) = Actor::from_trusted_name(&wanted.actor) else {
+        return Ok(Err("The name of the user or agent is not valid."));
+    };
+    let grant = match (wanted.is_for_all, wanted.memory.parse()) {
+        (true, _) if wanted.memory.is_empty() => Grant::All,
+        (true, _) => return Ok(Err("Choose one memory or all of them, not both.")),
+        (false, Ok(name)) if app.memories.names().await?.contains(&name) => Grant::Name(name),
+        (false, _) if wanted.memory.is_empty() => return Ok(Err("Choose a memory, or all of them.")),
+        (false, _) => return Ok(Err("There is no memory with this name.")),
+    };
+    if wanted.rights.is_empty() {
+        return Ok(Err("Choose at least one right."));
+    }
+    if wanted.rights.iter().any(|right| !visitor.caller.has(*right)) {
+        return Ok(Err("You can only give rights that you have."));
+    }
+    let Some(days) = wanted.days.parse::<u64>().ok().filter(|days| (1..=3_650).contains(days)) else {
+        return Ok(Err("Choose 1 to 3650 days."));
+    };
+    let generated = TokenEntry::generate(actor, vec![grant], wanted.rights.clone());
+    let (mut entry, token) = generated.map_err(ApiError::internal)?;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
+    entry.expires = Some(now + days * DAY);
+    Ok(Ok((entry, token)))
+}
+
+pub(super) async fn confirm_revocation(State(app): App, visitor: Visitor, Query(query): Query<TokenQuery>) -> Page {
+    check(&visitor)?;
+    let token = rows(&app, &visitor).await?.into_iter().find(|row| row.id == query.id);
+    let token = token.ok_or_else(|| ApiError::not_found("there is no such token"))?;
+    render(&Revoke { frame: Frame::new(&visitor, format!("Revoke the token of {}", token.actor)), token })
+}
+
+pub(super) async fn revoke(State(app): App, visitor: Visitor, mut form: Posted) -> Page {
+    check(&visitor)?;
+    let id = form.take("id");
+    if !in_file(&app, move |file| file.revoke(&id)).await? {
+        return Err(ApiError::not_found("there is no such token"));
+    }
+    Ok(Redirect::to("/tokens?done=revoked").into_response())
+}

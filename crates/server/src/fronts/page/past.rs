@@ -1,0 +1,347 @@
+//! The log of a memory, its differences, and the actions that take changes back.
+
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use askama::Template;
+use axum::extract::Query;
+use memory_tool::history::{self, Entry, EntryRef, FileChange, FileDiff, HistoryError, LogFilter, Origin};
+use memory_tool::store::StorePath;
+use memory_tool::{MemoryPath, Node, Store};
+use serde::Deserialize;
+
+use super::diff::{Differ, Line};
+use super::text::{day_and_clock, name_of, sentence, visible};
+use super::{Frame, Page, Posted, ToChange, VisitedMemory, path, render, short, store_path};
+use crate::http::error::ApiError;
+use crate::http::path::Path;
+
+type History = history::History<Arc<dyn Store>>;
+
+/// The entries of a page.
+const ENTRIES: usize = 50;
+
+/// The changes of a file that a form erases.
+const MAX_ERASED: usize = 1_000;
+
+/// The files whose differences a page shows.
+const FILES: usize = 50;
+
+/// A change in a list.
+pub(super) struct Change {
+    pub(super) number: u64,
+    /// Names it in forms, which must not mean the change of a memory that was made again.
+    pub(super) name: EntryRef,
+    pub(super) day: String,
+    pub(super) clock: String,
+    /// Whether the change before it in the list is of another day.
+    pub(super) begins_day: bool,
+    pub(super) actor: String,
+    /// Its cause, apart from edits.
+    pub(super) cause: String,
+    pub(super) files: Vec<String>,
+    /// The files that are not listed.
+    pub(super) more: usize,
+    /// The button that takes it back, if that is possible.
+    pub(super) take_back: Option<String>,
+    /// Whether it took back another change.
+    pub(super) is_reversal: bool,
+    /// Whether the history has texts or names of it.
+    pub(super) is_erasable: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct LogQuery {
+    path: Option<String>,
+    before: Option<u64>,
+    /// A day.
+    since: Option<String>,
+    done: Option<String>,
+    entry: Option<u64>,
+}
+
+#[derive(Template)]
+#[template(path = "log.html")]
+struct Log {
+    frame: Frame,
+    changes: Vec<Change>,
+    next: Option<u64>,
+    /// Whether it is the log of a file.
+    is_of_file: bool,
+    since: String,
+    differences: Differences,
+}
+
+#[derive(Template)]
+#[template(path = "change.html")]
+struct Shown {
+    frame: Frame,
+    change: Change,
+    /// Why it cannot be taken back.
+    obstacle: &'static str,
+    differences: Differences,
+}
+
+/// The files that differ.
+#[derive(Default)]
+struct Differences {
+    /// The change. `None` for several.
+    entry: Option<EntryRef>,
+    files: Vec<FileDifference>,
+    /// The files that are not shown.
+    more: usize,
+    /// Why differences are not known.
+    unknown: Vec<String>,
+}
+
+struct FileDifference {
+    path: String,
+    name: String,
+    state: &'static str,
+    lines: Vec<Line>,
+    /// Whether the file exists now.
+    exists: bool,
+    /// Whether the file can be restored to its state after the change.
+    is_old: bool,
+}
+
+#[derive(Template)]
+#[template(path = "redact.html")]
+struct Redact {
+    frame: Frame,
+    entry: u64,
+    problem: &'static str,
+    /// The change, and others of its files.
+    changes: Vec<Change>,
+    /// Whether there are others that are not listed.
+    has_more: bool,
+    remains: &'static str,
+}
+
+fn history_of(visited: &VisitedMemory) -> Result<History, ApiError> {
+    visited.visit.memory.history().ok_or_else(|| ApiError::not_found("the memory has no history"))
+}
+
+pub(super) async fn newest(visited: &VisitedMemory) -> Result<Option<u64>, ApiError> {
+    let Some(history) = visited.visit.memory.history() else { return Ok(None) };
+    Ok(Some(history.newest().await?).filter(|newest| *newest > 0))
+}
+
+/// A text that differs after each change. It is empty if that is not known.
+pub(super) async fn state(visited: &VisitedMemory) -> String {
+    let newest = newest(visited).await.ok().flatten();
+    newest.map(|number| number.to_string()).unwrap_or_default()
+}
+
+pub(super) async fn has_history(visited: &VisitedMemory) -> bool {
+    newest(visited).await.is_ok_and(|newest| newest.is_some())
+}
+
+/// The newest entries, and the number before which there are more.
+pub(super) async fn recent(
+    visited: &VisitedMemory,
+    filter: LogFilter,
+    limit: usize,
+) -> Result<(Vec<Change>, Option<u64>), ApiError> {
+    let Some(history) = visited.visit.memory.history() else { return Ok((Vec::new(), None)) };
+    let mut entries = history.entries(&filter.limit(limit + 1)).await?;
+    let has_more = entries.len() > limit;
+    entries.truncate(limit);
+    let next = entries.last().filter(|_| has_more).map(|entry| entry.number);
+    let mut changes: Vec<_> = entries.iter().map(Change::of).collect();
+    for index in 1..changes.len() {
+        changes[index].begins_day = changes[index].day != changes[index - 1].day;
+    }
+    Ok((changes, next))
+}
+
+/// The last change of a file.
+pub(super) async fn last_change(visited: &VisitedMemory, path: &MemoryPath) -> Result<Option<Change>, ApiError> {
+    Ok(recent(visited, LogFilter::new().path(store_path(path)), 1).await?.0.pop())
+}
+
+impl Change {
+    fn of(entry: &Entry) -> Self {
+        const LISTED: usize = 5;
+        let numbers =
+            |numbers: &[u64]| numbers.iter().map(|number| format!("#{number}")).collect::<Vec<_>>().join(", ");
+        let cause = match &entry.origin {
+            Origin::Undo(undone) | Origin::Revert(undone) => format!("took back {}", numbers(undone)),
+            Origin::Redo(undo) => format!("repeated what #{undo} took back"),
+            Origin::Restore(number) => format!("restored the state after #{number}"),
+            Origin::Redaction(redacted) => format!("erased {} from the history", numbers(redacted)),
+            _ if entry.is_redacted && entry.changes.is_empty() => "(this change was erased)".to_owned(),
+            _ if entry.is_redacted => "(a part of this change was erased)".to_owned(),
+            _ => String::new(),
+        };
+        let is_reversal = matches!(entry.origin, Origin::Undo(_) | Origin::Revert(_));
+        let has_nothing = |change: &FileChange| change.path().is_none() && change.before().is_none();
+        let is_erasable = !entry.changes.iter().all(has_nothing);
+        let take_back = (is_erasable && !entry.is_redacted).then(|| match entry.changes.as_slice() {
+            _ if is_reversal => "Make the change again".to_owned(),
+            [FileChange::Write { path, before: None, .. }] => format!("Take back: delete {}", name_of(path.as_str())),
+            [FileChange::Write { path, .. }] => format!("Take back: the old text of {}", name_of(path.as_str())),
+            [FileChange::Remove { path, .. }] => format!("Take back: restore {}", name_of(path.as_str())),
+            [FileChange::Rename { from, .. }] => format!("Take back: rename to {}", visible(short(from.as_str()))),
+            _ => "Take back all of it".to_owned(),
+        });
+        let (day, clock) = day_and_clock(entry.time).unwrap_or_default();
+        Self {
+            number: entry.number,
+            name: EntryRef::from(entry),
+            day,
+            clock,
+            begins_day: true,
+            actor: visible(entry.actor.as_deref().unwrap_or("unknown")),
+            cause,
+            files: entry.changes.iter().take(LISTED).map(in_words).collect(),
+            more: entry.changes.len().saturating_sub(LISTED),
+            take_back,
+            is_reversal,
+            is_erasable,
+        }
+    }
+}
+
+fn in_words(change: &FileChange) -> String {
+    let name = |path: &StorePath| visible(short(path.as_str()));
+    match change {
+        FileChange::Write { path, before: None, .. } => format!("created {}", name(path)),
+        FileChange::Write { path, .. } => format!("changed {}", name(path)),
+        FileChange::Remove { path, .. } => format!("deleted {}", name(path)),
+        FileChange::Rename { from, to, .. } => format!("renamed {} to {}", name(from), name(to)),
+        _ => "a change that was erased".to_owned(),
+    }
+}
+
+impl Differences {
+    async fn of(
+        visited: &VisitedMemory,
+        history::Differences { files: differences, unknown, more, .. }: history::Differences,
+    ) -> Result<Self, ApiError> {
+        let not_known = |path: &StorePath| {
+            format!("The texts of {} are not known: they were not kept, or were erased.", visible(path.as_str()))
+        };
+        let unknown = unknown.iter().map(not_known).collect();
+        let mut presents = Vec::new();
+        for file in &differences {
+            let present = visited.visit.memory.store().read_opts(&file.path, Default::default()).await;
+            presents.push(present.ok().and_then(|node| node.into_file()).map(|file| file.content));
+        }
+        let shown = move || {
+            let mut differ = Differ::new();
+            let files = differences.into_iter().zip(presents);
+            files.map(|(file, now)| difference(&mut differ, file, &now)).collect()
+        };
+        let files = tokio::task::spawn_blocking(shown).await.map_err(ApiError::internal)?;
+        Ok(Self { entry: None, files, more, unknown })
+    }
+}
+
+fn difference(differ: &mut Differ, file: FileDiff, now: &Option<Vec<u8>>) -> FileDifference {
+    let state = match (&file.before, &file.after) {
+        (None, _) => "created",
+        (_, None) => "deleted",
+        _ => "changed",
+    };
+    let (exists, is_old) = (now.is_some(), file.after.is_some() && file.after != *now);
+    let text = |content: Option<Vec<u8>>| String::from_utf8(content.unwrap_or_default()).ok();
+    let lines = match (text(file.before), text(file.after)) {
+        (Some(before), Some(after)) => differ.lines(&before, &after),
+        _ => Vec::new(),
+    };
+    let name = visible(short(file.path.as_str()));
+    FileDifference { name, path: file.path.to_string(), state, lines, exists, is_old }
+}
+
+/// The log of a memory, a directory or a file, and the differences since a day.
+pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -> Page {
+    let (path, state) = (path(query.path.as_deref())?, state(&visited).await);
+    let mut filter = query.before.into_iter().fold(LogFilter::new(), LogFilter::before);
+    if !path.is_root() {
+        filter = filter.path(store_path(&path));
+    }
+    let since = query.since.filter(|since| !since.is_empty()).unwrap_or_default();
+    let mut differences = Differences::default();
+    if let Some(history) = visited.visit.memory.history().filter(|_| !since.is_empty()) {
+        let start = humantime::parse_rfc3339(&format!("{since}T00:00:00Z"));
+        let start: SystemTime = start.map_err(|_| ApiError::invalid("the day is not valid"))?;
+        filter = filter.since(start);
+        let (from, to) = (history.newest_at(start).await?, history.newest().await?);
+        differences = match history.diff(from, to, &store_path(&path), FILES).await {
+            Ok(found) => Differences::of(&visited, found).await?,
+            Err(error @ HistoryError::Store(_)) => return Err(error.into()),
+            Err(error) => Differences { unknown: vec![sentence(&error.to_string())], ..Differences::default() },
+        };
+    }
+    let (changes, next) = recent(&visited, filter, ENTRIES).await?;
+    let title = if path.is_root() { "History".to_owned() } else { format!("History of {}", name_of(path.as_str())) };
+    let frame = Frame::of(&visited, title).at(&path).done(query.done.as_deref()).in_state(state);
+    let is_of_file = !matches!(visited.visit.memory.read(&path).await?, Node::Directory(_));
+    render(&Log { frame, changes, next, is_of_file, since, differences })
+}
+
+/// A change, with its differences.
+pub(super) async fn show(
+    visited: VisitedMemory,
+    Path((_, number)): Path<(String, u64)>,
+    Query(query): Query<LogQuery>,
+) -> Page {
+    let history = history_of(&visited)?;
+    let mut change = Change::of(&history.entry(number).await?);
+    let found = history.entry_diff(number, FILES).await?;
+    let differences = Differences::of(&visited, found).await?;
+    let differences = Differences { entry: Some(change.name), ..differences };
+    let frame = Frame::of(&visited, format!("Change #{number}")).done(query.done.as_deref());
+    // Plans for many files take long.
+    let is_small = differences.more == 0 && frame.can_write && change.take_back.is_some();
+    let possible = if is_small { history.check_revert([change.name]).await } else { Ok(()) };
+    let obstacle = match possible {
+        Ok(()) => "",
+        Err(HistoryError::Store(error)) => return Err(error.into()),
+        Err(HistoryError::Changed { .. }) => "the files have changed since.",
+        Err(_) => "its old texts are not kept.",
+    };
+    change.take_back = change.take_back.filter(|_| obstacle.is_empty());
+    render(&Shown { frame, change, obstacle, differences })
+}
+
+fn entry(form: &mut Posted) -> Result<EntryRef, ApiError> {
+    form.take("entry").parse().map_err(|_| ApiError::invalid("the form names no change"))
+}
+
+pub(super) async fn undo(ToChange(visited): ToChange, mut form: Posted) -> Page {
+    let undone = history_of(&visited)?.revert([entry(&mut form)?]).await?;
+    Ok(visited.to_change(undone.entry.number, "taken-back"))
+}
+
+pub(super) async fn restore(ToChange(visited): ToChange, mut form: Posted) -> Page {
+    let path: MemoryPath = path(Some(&form.take("path")))?;
+    let restored = history_of(&visited)?.restore(&store_path(&path), entry(&mut form)?).await?;
+    Ok(visited.to_change(restored.entry.number, "restored"))
+}
+
+/// Lists the change and all others of its files, under all their names, because each of them can have the same texts.
+async fn asking(visited: &VisitedMemory, number: u64, problem: &'static str) -> Page {
+    let mut changes: Vec<_> = history_of(visited)?.related(number).await?.iter().map(Change::of).collect();
+    changes.retain(|change| change.is_erasable);
+    let has_more = changes.len() > MAX_ERASED;
+    changes.truncate(MAX_ERASED);
+    let remains = visited.visit.memory.backend().remains_of_removed();
+    let frame = Frame::of(visited, format!("Erase change #{number} from the history"));
+    render(&Redact { frame, entry: number, problem, changes, has_more, remains })
+}
+
+pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<LogQuery>) -> Page {
+    let number = query.entry.ok_or_else(|| ApiError::invalid("the address names no change"))?;
+    asking(&visited, number, "").await
+}
+
+pub(super) async fn redact(ToChange(visited): ToChange, mut form: Posted) -> Page {
+    let ticked: Vec<EntryRef> = form.ticked("entry-");
+    if ticked.is_empty() {
+        return asking(&visited, entry(&mut form)?.number, "Tick at least one change.").await;
+    }
+    let entry = history_of(&visited)?.redact(ticked).await?;
+    Ok(visited.to_change(entry.number, "redacted"))
+}

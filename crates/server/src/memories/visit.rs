@@ -1,0 +1,144 @@
+//! [`Door`] and [`Visit`]: the way of all fronts to a memory.
+
+use std::sync::Arc;
+
+use memory_tool::command::{CommandName, TurnGuard};
+use memory_tool::policies::SweepReport;
+use memory_tool::store::{MemoryName, Precondition, ReadOptions, StorePath};
+use memory_tool::{Actor, Memory, StoreError};
+use tokio::sync::OwnedSemaphorePermit;
+use tracing::Span;
+
+use super::guard::GuardedStore;
+use super::record::StoreRecord;
+use super::{Memories, OpenMemory};
+use crate::access::{Caller, Right};
+use crate::http::error::ApiError;
+
+/// The purpose of a visit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Purpose {
+    /// Reads at any time.
+    Look,
+    /// Runs a command in its turn. An archived memory refuses each command that can change it.
+    Run(Option<CommandName>),
+    /// Removes in its turn, also from an archived memory.
+    Remove,
+}
+
+impl Purpose {
+    /// Changes in its turn. An archived memory refuses it.
+    pub(crate) const CHANGE: Self = Self::Run(None);
+}
+
+/// A memory that a caller may use.
+#[derive(Clone, Debug)]
+pub(crate) struct Door {
+    pub(crate) open: Arc<OpenMemory>,
+    actor: Option<Actor>,
+    /// Whether a command creates the memory.
+    creates: bool,
+}
+
+impl Door {
+    /// The memory with this id, if the caller has a right in it. A caller that may create it does so with its commands.
+    ///
+    /// # Errors
+    /// [`ApiError`] 404 if the caller cannot see it, 403 if the right is missing, or the error of the storage.
+    pub(crate) async fn find(memories: &Memories, caller: &Caller, id: &str, right: Right) -> Result<Self, ApiError> {
+        let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(id))?;
+        caller.check(right, Some(&name))?;
+        Self::new(memories, caller, &name, right == Right::Tool && caller.creates()).await
+    }
+
+    /// A memory that the first change creates. The caller may create all memories.
+    pub(crate) async fn create(memories: &Memories, caller: &Caller, name: &MemoryName) -> Result<Self, ApiError> {
+        Self::new(memories, caller, name, true).await
+    }
+
+    /// A memory for the upkeep, which no request asks for.
+    pub(crate) async fn of_upkeep(memories: &Memories, name: &MemoryName) -> Result<Self, ApiError> {
+        Ok(Self { open: memories.open(name).await?, actor: None, creates: false })
+    }
+
+    async fn new(memories: &Memories, caller: &Caller, name: &MemoryName, creates: bool) -> Result<Self, ApiError> {
+        Span::current().record("memory", name.as_str());
+        let open = if creates { memories.create(name).await? } else { memories.open(name).await? };
+        Ok(Self { open, actor: Some(caller.actor().clone()), creates })
+    }
+
+    /// Enters once it is the turn of the visit.
+    ///
+    /// # Errors
+    /// [`ApiError`] 404 if the memory does not exist, 400 if it is archived, or the error of the storage.
+    pub(crate) async fn enter(&self, purpose: Purpose) -> Result<Visit, ApiError> {
+        let turn = match purpose {
+            Purpose::Look => None,
+            Purpose::Run(command) => Some(self.open.enter(command).await),
+            Purpose::Remove => Some(self.open.enter(None).await),
+        };
+        let (record, state) = StoreRecord::read(&*self.open.memory.store()).await?;
+        // Something can remain in the storage of a memory that was deleted.
+        if record.is_none() && !self.creates && !self.open.is_begun().await? {
+            return Err(ApiError::no_such_memory(self.open.name.as_str()));
+        }
+        let can_change = matches!(purpose, Purpose::Run(command) if command != Some(CommandName::View));
+        if can_change {
+            record.as_ref().map_or(Ok(()), StoreRecord::refuse_archived)?;
+        }
+        let (creates, removes) = (self.creates, matches!(purpose, Purpose::Remove));
+        let created_at = record.as_ref().map(|record| record.created_at);
+        let memory = self.actor.iter().fold(self.open.memory.clone(), |memory, actor| memory.by(actor.clone()));
+        let memory = memory.layered(|inner| Arc::new(GuardedStore { inner, creates, removes, created_at }));
+        Ok(Visit { open: Arc::clone(&self.open), memory, record, state, turn })
+    }
+}
+
+/// The use of a memory by one request.
+#[derive(Debug)]
+pub(crate) struct Visit {
+    pub(crate) open: Arc<OpenMemory>,
+    /// The memory for the caller. Each change requires that the memory is still the same one, and that it is not
+    /// archived, because another server can delete or archive it at any time.
+    pub(crate) memory: Memory,
+    /// The record of the memory, if it has one.
+    pub(crate) record: Option<StoreRecord>,
+    state: Precondition,
+    #[expect(dead_code, reason = "held, so that other changes wait")]
+    turn: Option<(TurnGuard, Option<OwnedSemaphorePermit>)>,
+}
+
+impl Visit {
+    /// The name of the memory, which is also its id.
+    pub(crate) fn name(&self) -> &str {
+        self.open.name.as_str()
+    }
+
+    /// Removes expired files, unless the record has changed.
+    pub(crate) async fn expire(&self) -> Result<SweepReport, StoreError> {
+        self.open.memory.expire_if(StoreRecord::path(), self.state.clone()).await
+    }
+}
+
+impl OpenMemory {
+    /// Whether the memory has a history or files.
+    async fn is_begun(&self) -> Result<bool, ApiError> {
+        if let Some(history) = self.memory.history()
+            && history.is_started().await?
+        {
+            return Ok(true);
+        }
+        let root = self.memory.store().read_opts(&StorePath::memories(), ReadOptions::new()).await?;
+        Ok(!root.into_listing().files.is_empty())
+    }
+
+    /// Waits until earlier commands of all clients have ended, and few views run.
+    async fn enter(&self, command: Option<CommandName>) -> (TurnGuard, Option<OwnedSemaphorePermit>) {
+        let turn = self.queue.enter(command).await;
+        let view = match command {
+            Some(CommandName::View) => Arc::clone(&self.views).acquire_owned().await.ok(),
+            _ => None,
+        };
+        (turn, view)
+    }
+}

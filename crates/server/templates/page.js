@@ -1,0 +1,124 @@
+// Keeps a form that a person sent, for the next page of this tab, which is an error if the form did not arrive.
+const UNSENT = 'unsent';
+const [kept, again] = [sessionStorage.getItem(UNSENT), document.querySelector('[data-unsent]')];
+sessionStorage.removeItem(UNSENT);
+if (kept && again) {
+  const { to, fields } = JSON.parse(kept);
+  again.action = to;
+  for (const [name, value] of fields) {
+    const input = again.elements[name] ?? again.appendChild(Object.assign(document.createElement('input'), { name }));
+    input.value = value;
+    input.hidden = name !== 'text';
+  }
+  again.hidden = false;
+}
+addEventListener('submit', ({ target }) => {
+  const fields = [...new FormData(target)];
+  if (!fields.some(([name]) => name === 'text')) return;
+  try {
+    sessionStorage.setItem(UNSENT, JSON.stringify({ to: target.action, fields }));
+  } catch {
+    // A tab keeps about 5 MB.
+  }
+});
+
+// Shows changes by others: loads the page again when the server reports one, and replaces its main part.
+const part = (page) => page.querySelector('[data-live]');
+const script = (page) => page.querySelector('script').getAttribute('src');
+
+async function update() {
+  const response = await fetch(location.href);
+  if (!response.ok || response.redirected) return;
+  const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+  const [now, next] = [part(document), part(page)];
+  if (!now || !next) return;
+  // Another version of the server has another script.
+  if (script(page) !== script(document)) return location.reload();
+  // The focus stays on the same link.
+  const focused = now.contains(document.activeElement) && document.activeElement.getAttribute('href');
+  now.replaceWith(document.adoptNode(next));
+  if (focused) [...next.querySelectorAll('a')].find((link) => link.getAttribute('href') === focused)?.focus();
+}
+
+// The streams of a browser, which has six connections to a host. All tabs of a memory share one.
+const STREAMS = 4;
+const RETRY = 30_000;
+
+function follow(address) {
+  const tabs = new BroadcastChannel(address);
+  let [hasChanged, isUpdating] = [false, false];
+  let last = null; // the last event of the stream of this tab
+  let stop = () => {};
+
+  async function load() {
+    hasChanged = true;
+    if (isUpdating) return;
+    isUpdating = true;
+    while (hasChanged) {
+      hasChanged = false;
+      await update().catch(() => {}); // the next change tries again
+    }
+    isUpdating = false;
+  }
+
+  function show({ isChange, state }) {
+    if (isChange || !state || state !== part(document)?.dataset.state) load();
+  }
+
+  tabs.onmessage = ({ data }) => {
+    if (data !== 'joined') show(data);
+    else if (last) tabs.postMessage({ ...last, isChange: false });
+  };
+
+  /** Follows the stream until this tab is hidden, and reports its events to the other tabs. */
+  function stream(end) {
+    let events;
+    const report = (event) => {
+      last = { isChange: event.type === 'change', state: event.data };
+      tabs.postMessage(last);
+      show(last);
+    };
+    const open = () => {
+      events = new EventSource(address);
+      events.addEventListener('state', report);
+      events.addEventListener('change', report);
+      // Browsers do not try again after a response that is no stream.
+      events.onerror = () => events.readyState === EventSource.CLOSED && setTimeout(() => end.aborted || open(), RETRY);
+    };
+    open();
+    return new Promise((resolve) => {
+      end.addEventListener('abort', () => {
+        last = null;
+        resolve(events.close());
+      });
+    });
+  }
+
+  /** Waits for one of the streams. */
+  async function inPlace(end, place = 0) {
+    if (place === STREAMS) return navigator.locks.request('live 0', { signal: end }, () => stream(end));
+    const run = (lock) => lock && stream(end).then(() => true);
+    return (await navigator.locks.request(`live ${place}`, { ifAvailable: true }, run)) || inPlace(end, place + 1);
+  }
+
+  function start() {
+    const ending = new AbortController();
+    const end = ending.signal;
+    stop = () => ending.abort();
+    tabs.postMessage('joined');
+    // Locks need TLS or localhost.
+    if (!navigator.locks) return stream(end);
+    navigator.locks.request(`live ${address}`, { signal: end }, () => end.aborted || inPlace(end)).catch(() => {});
+  }
+
+  const change = () => {
+    stop();
+    if (!document.hidden) start();
+  };
+  document.addEventListener('visibilitychange', change);
+  addEventListener('pageshow', (event) => event.persisted && change());
+  addEventListener('pagehide', () => stop());
+  if (!document.hidden) start();
+}
+
+if (part(document)) follow(part(document).dataset.live);
