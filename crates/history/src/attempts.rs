@@ -3,14 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use memory_tool_core::{ErrorKind, StoreError};
+use memory_tool_core::{ErrorKind, MAX_ATTEMPTS, StoreError};
 
 use crate::hex::Id;
 use crate::records::{self, READING, damaged};
 use crate::tip::{Tip, is_outdated};
-
-/// Attempts to read the log while others change it. In each attempt, another writer succeeded.
-const MAX_ATTEMPTS: usize = 1_000;
 
 /// Replaces timeouts beyond the end of the clock.
 const MAX_TIMEOUT: Duration = Duration::from_secs(60 * 60);

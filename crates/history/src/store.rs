@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use memory_tool_core::{
-    Batch, Change, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version,
+    Batch, Change, ErrorKind, MAX_ATTEMPTS, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version,
 };
 
 use crate::attempts::Attempts;
@@ -23,9 +23,6 @@ const POLICY: &str = "history";
 
 /// Files of a directory that are read at the same time.
 const PARALLEL_READS: usize = 16;
-
-/// Attempts of a change while others change the same files.
-const MAX_ATTEMPTS: usize = 1_000;
 
 /// A store that keeps a [history] of another one: each batch that changes files adds an [`Entry`] in the same
 /// atomic batch, with the contents that it replaces or removes.
