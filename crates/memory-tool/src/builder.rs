@@ -6,24 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_tool_core::{
-    Actor, BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder, Error, ErrorKind, MemoryTool, OpenError,
-    OpenMode, OpenOptions, Reply, Store, ToolDefinition,
+    Actor, BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder, Error, ErrorKind, OpenError, OpenMode,
+    OpenOptions, Reply, ToolDefinition,
 };
 
 use crate::backend::Backend;
+use crate::change::MemoryChange;
 use crate::dry_run::DryRunStore;
 use crate::memory::{Inner, Memory, ToolOver};
-use crate::notify::{MemoryChange, NotifyingStore, OnChange};
+use crate::named_store::SharedStore;
+use crate::notify::{NotifyingStore, OnChange};
 #[cfg(feature = "layers")]
 use crate::options::MemoryOptions;
 use crate::redaction::redact_credentials;
 use crate::store_url::{StoreUrl, StoreUrlError};
 #[cfg(not(feature = "layers"))]
 use crate::without_layers::MemoryOptions;
-use crate::wording::{WordedTool, Wording};
-
-pub(crate) type SharedStore = Arc<dyn Store>;
-pub(crate) type SharedTool = Arc<dyn MemoryTool>;
+use crate::wording::{SharedTool, WordedTool, Wording};
 
 /// A builder for a [`Memory`], created by [`Memory::builder`], [`Memory::over`] or from a [`StoreUrl`].
 ///
@@ -340,11 +339,11 @@ impl fmt::Debug for MemoryBuilder {
 mod tests {
     use std::sync::Mutex;
 
-    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, StoreError, StoreExt as _, StorePath};
+    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Store, StoreError, StoreExt as _, StorePath};
     use serde_json::json;
 
     use super::*;
-    use crate::notify::Operation;
+    use crate::change::Operation;
 
     #[cfg(feature = "layers")]
     #[tokio::test]
