@@ -22,7 +22,7 @@ use crate::backend::Backend;
 use crate::builder::{Location, MemoryBuilder};
 use crate::layers::unprobed::UnprobedStore;
 use crate::named_store::SharedStore;
-use crate::transfer::{MemoryLocation, TransferContext};
+use crate::transfer::location::{MemoryLocation, TransferContext};
 use crate::wording::SharedTool;
 
 /// The layers of a builder that are no data.

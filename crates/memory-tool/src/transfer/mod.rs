@@ -10,7 +10,7 @@ mod export;
 #[doc(hidden)]
 pub mod fuzzing;
 mod import;
-mod location;
+pub(crate) mod location;
 mod progress;
 mod report;
 mod source;
@@ -24,11 +24,10 @@ pub use import::Import;
 pub use progress::TransferProgress;
 pub use report::{CopyReport, ExportReport, FileProblem, ImportReport, WriteReport};
 
-pub(crate) use location::{MemoryLocation, TransferContext};
-
 use crate::builder::MemoryBuilder;
 use crate::memory::Memory;
 use crate::transfer::destination::Destination;
+use crate::transfer::location::MemoryLocation;
 use crate::transfer::source::Source;
 
 /// The time in an archive of directories, and of files without a time of modification: the start of 1980 in Unix time,
