@@ -524,6 +524,23 @@ mod tests {
         assert_eq!(memory.read_bytes("/memories/log").await.unwrap(), b"x".repeat(100));
     }
 
+    #[cfg(feature = "layers")]
+    #[tokio::test]
+    async fn a_handle_names_the_actor_and_the_command_of_its_changes() {
+        let memory = Memory::over(InMemoryStore::new()).history().build().await.unwrap();
+        let by_ada = memory.by(Actor::from_trusted_name("ada").unwrap()).for_command("tidy");
+        by_ada.update("/memories/a", |found| Ok(found.unwrap_or_else(|| b"new".to_vec()))).await.unwrap();
+        let create = json!({"command": "create", "path": "/memories/b", "file_text": "text"});
+        by_ada.tool().call(create).await.unwrap();
+        memory.update("/memories/a", |found| Ok([found.unwrap(), b"er".to_vec()].concat())).await.unwrap();
+        assert_eq!(memory.read_to_string("/memories/a").await.unwrap(), "newer");
+        let entries = memory.history().unwrap().entries(&memory_tool_history::LogFilter::new()).await.unwrap();
+        let named: Vec<_> = entries.iter().map(|entry| (entry.actor.as_deref(), entry.command.as_deref())).collect();
+        assert_eq!(named, [(None, None), (Some("ada"), Some("create")), (Some("ada"), Some("tidy"))]);
+        let refused = memory.update("/memories", |_| Ok(Vec::new())).await.unwrap_err();
+        assert_eq!(refused.name(), "not_a_file");
+    }
+
     #[tokio::test]
     async fn a_dry_run_changes_nothing() {
         let inner = Arc::new(InMemoryStore::new());
