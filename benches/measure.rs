@@ -15,7 +15,6 @@ const SIZE: usize = 4_096;
 pub(crate) enum Amount {
     Quick,
     Usual,
-    Full,
 }
 
 impl Amount {
@@ -26,9 +25,8 @@ impl Amount {
         match arguments.join(" ").as_str() {
             "" => Self::Usual,
             "--quick" => Self::Quick,
-            "--full" => Self::Full,
             _ => {
-                eprintln!("usage: cargo bench -p memory-tool-bench --bench NAME -- [--quick|--full]");
+                eprintln!("usage: cargo bench -p memory-tool-bench --bench NAME -- [--quick]");
                 std::process::exit(2);
             }
         }

@@ -1,4 +1,4 @@
-//! Benchmarks of the time that policies add to a command, and of screening. See `README.md`.
+//! Benchmarks of the time that policies add to a command. See `README.md`.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -15,8 +15,8 @@ use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_history::HistoryStore;
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{
-    AuditedStore, AuditedTool, Detector, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore,
-    ObservedTool, Scope, ScopedStore, Screen, SensitiveData, default_quota,
+    AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore, ObservedTool,
+    Scope, ScopedStore, default_quota,
 };
 use memory_tool_sqlite::SqliteStore;
 use serde_json::json;
@@ -27,36 +27,14 @@ use crate::measure::{create, delete, medians, rename, target_directory, text, vi
 use crate::report::{print_machine, print_table, ratio, time};
 
 const ROUNDS: usize = 300;
-/// Numbers of files of 4 KB, with 20 in each directory.
-const FILES: [usize; 2] = [100, 1_000];
+/// Files of 4 KB, with 20 in each directory.
+const FILES: usize = 100;
 const FILES_IN_DIRECTORY: usize = 20;
 const VIEW: CommandName = CommandName::View;
 const EDIT: CommandName = CommandName::StrReplace;
 /// Changes that leave the store as they found it.
 const CHANGES: [CommandName; 3] = [CommandName::Create, CommandName::Rename, CommandName::Delete];
 const NINETY_DAYS: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-
-const SCREENING_ROUNDS: usize = 100;
-/// The size of a note, and the maximum file size of hosted memory stores.
-const SCREENED_SIZES: [usize; 2] = [2_000, 100_000];
-
-/// Texts to repeat up to a size, and their names: typical contents of memories, and then hostile ones, which are
-/// prefixes of values, and candidates that are rejected.
-const SCREENED: [(&str, &str); 13] = [
-    ("notes", "- The user prefers short answers; see section 4.2 of the report from 2026-11-21.\n"),
-    ("code", "let response = client.get(\"https://api.example.com/v1/items?page=3\").send().await?;\n"),
-    ("numbers", "2026-11-21 10:15:30,1732192200123,48.8566,2.3522,100 200 300,+12.5\n"),
-    ("Chinese", "用户喜欢简短的回答，详见报告第四章。\n"),
-    ("invalid card numbers", "4929 7226 5379 7142 "),
-    ("endless digits", "4929722653797142"),
-    ("token prefixes", "eyJhbGciOi-eyJhbGciOi.eyJhbGciOi-"),
-    ("tokens made of words", "glpat-glrt-"),
-    ("URL prefixes", "a://a:aaa/"),
-    ("private key headers", "-----BEGIN PRIVATE KEY-----"),
-    ("IBAN prefixes", "DE89 "),
-    ("passwords made of letters", "password: aaaaaaaaaaaaaaaaaaaa "),
-    ("an endless password", "password=aaaaaa"),
-];
 
 /// A policy, and the same stores without it.
 struct Policy {
@@ -65,22 +43,18 @@ struct Policy {
     under: fn(&Path) -> Box<dyn Store>,
     over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>,
     directory: StorePath,
-    /// Whether another program edits before each edit, which invalidates caches.
-    has_foreign_edits: bool,
 }
 
 impl Policy {
     fn new(name: &'static str, over: fn(Box<dyn Store>) -> Box<dyn MemoryTool>) -> Self {
         let under = |path: &Path| -> Box<dyn Store> { Box::new(local_store(path)) };
-        Self { name, under, over, directory: StorePath::memories(), has_foreign_edits: false }
+        Self { name, under, over, directory: StorePath::memories() }
     }
 }
 
 fn policies() -> Vec<Policy> {
-    let limits = |store| engine(LimitedStore::new(store, default_quota()));
     vec![
-        Policy::new("limits", limits),
-        Policy { has_foreign_edits: true, ..Policy::new("limits, after another process", limits) },
+        Policy::new("limits", |store| engine(LimitedStore::new(store, default_quota()))),
         Policy::new("expiry", |store| engine(ExpiringStore::builder(store, NINETY_DAYS).build().unwrap())),
         Policy::new("history", |store| engine(HistoryStore::new(store))),
         Policy { under: sqlite_store, ..Policy::new("history, SQLite", |store| engine(HistoryStore::new(store))) },
@@ -132,31 +106,22 @@ fn runtime() -> Runtime {
 
 fn main() {
     print_machine(&target_directory(), &[]);
-    print_screening();
-    let columns = "policy | files | `view` | `str_replace` | `create` | `rename` | `delete`";
-    let policies = policies();
-    print_table(columns, FILES.into_iter().flat_map(|files| policies.iter().map(move |policy| row(policy, files))));
+    let columns = "policy | `view` | `str_replace` | `create` | `rename` | `delete`";
+    print_table(columns, policies().iter().map(row));
 }
 
 /// The times with a policy, and divided by the times without it.
-fn row(policy: &Policy, files: usize) -> Vec<String> {
+fn row(policy: &Policy) -> Vec<String> {
     let directory = tempfile::tempdir_in(target_directory()).unwrap();
-    STORES.iter().for_each(|name| fill(policy, &directory, name, files));
+    STORES.iter().for_each(|name| fill(policy, &directory, name));
     let [without, with] = &open(policy, &directory);
     let view = medians(ROUNDS, [&|_| without.call(VIEW), &|_| with.call(VIEW)]);
-    let times = if policy.has_foreign_edits {
-        let [other_without, other_with] = &open(policy, &directory);
-        let tools = [other_without, without, other_with, with].map(|tool| move |_: usize| tool.call(EDIT));
-        let [_, without, _, with] = medians(ROUNDS, tools.each_ref().map(|edit| edit as _));
-        vec![view, [without, with]]
-    } else {
-        let edit = medians(ROUNDS, [&|_| without.call(EDIT), &|_| with.call(EDIT)]);
-        let changes = array::from_fn(|number| move |_: usize| [without, with][number % 2].call(CHANGES[number / 2]));
-        let changes: [_; 2 * CHANGES.len()] = medians(ROUNDS, changes.each_ref().map(|change| change as _));
-        [&[view, edit], changes.as_chunks().0].concat()
-    };
+    let edit = medians(ROUNDS, [&|_| without.call(EDIT), &|_| with.call(EDIT)]);
+    let changes = array::from_fn(|number| move |_: usize| [without, with][number % 2].call(CHANGES[number / 2]));
+    let changes: [_; 2 * CHANGES.len()] = medians(ROUNDS, changes.each_ref().map(|change| change as _));
+    let times = [&[view, edit], changes.as_chunks().0].concat();
     let cells = times.iter().map(|[without, with]| format!("{} ({})", ratio(with / without), time(*with)));
-    [policy.name.to_owned(), files.to_string()].into_iter().chain(cells).collect()
+    [policy.name.to_owned()].into_iter().chain(cells).collect()
 }
 
 /// Separate stores with and without the policy. Alternating changes to one store would invalidate caches.
@@ -170,13 +135,13 @@ fn sqlite_store(path: &Path) -> Box<dyn Store> {
     Box::new(block_on(SqliteStore::open(path.with_extension("sqlite"))).unwrap())
 }
 
-fn fill(policy: &Policy, directory: &TempDir, name: &str, files: usize) {
+fn fill(policy: &Policy, directory: &TempDir, name: &str) {
     let store = (policy.under)(&directory.path().join(name));
     let write = |batch: Batch, number: usize| {
         let path = format!("{}/{}/{number}.txt", policy.directory, number / FILES_IN_DIRECTORY);
         batch.write(path.parse::<StorePath>().unwrap(), text())
     };
-    block_on(store.apply((0..files).fold(Batch::new(), write))).unwrap();
+    block_on(store.apply((0..FILES).fold(Batch::new(), write))).unwrap();
 }
 
 fn open(policy: &Policy, directory: &TempDir) -> [Tool; 2] {
@@ -205,21 +170,5 @@ impl Tool {
             _ => json!({"command": "str_replace", "path": path("1"), "old_str": "A", "new_str": ".A"}),
         };
         black_box(self.runtime.block_on(self.tool.call(input)).unwrap().to_string());
-    }
-}
-
-/// Prints the time per KB at both sizes, and the ratio, which a hostile text must not raise.
-fn print_screening() {
-    let everything = SensitiveData::builder().refuse(Detector::ALL.iter().copied()).build();
-    for (title, screen) in [("default detectors", SensitiveData::new()), ("all detectors", everything)] {
-        let row = |(name, line): (&str, &str)| {
-            let texts = SCREENED_SIZES.map(|size| line.repeat(size.div_ceil(line.len())));
-            let screen = |text: &String| drop(black_box(screen.screen_text(black_box(text), "")));
-            let times = medians(SCREENING_ROUNDS, [&|_| screen(&texts[0]), &|_| screen(&texts[1])]);
-            let [small, large] = [0, 1].map(|index| times[index] / texts[index].len() as f64 * 1e3);
-            vec![name.to_owned(), time(small), time(large), ratio(large / small)]
-        };
-        let columns = format!("{title} | per KB of 2 KB | per KB of 100 KB | 100 KB / 2 KB");
-        print_table(&columns, SCREENED.map(row));
     }
 }

@@ -1,6 +1,5 @@
-//! Benchmarks of the PostgreSQL store against bare prepared statements, SQLite and a bucket. See `README.md`.
+//! Benchmarks of the PostgreSQL store against bare prepared statements and SQLite. See `README.md`.
 
-#![allow(clippy::print_stdout, reason = "a benchmark prints")]
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 mod measure;
@@ -12,56 +11,36 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::future::join_all;
-use memory_tool_bucket::BucketStore;
 use memory_tool_core::{Engine, MemoryTool, Store, StoreExt as _};
 use memory_tool_postgres::{PostgresStore, PostgresStoreBuilder};
 use memory_tool_sqlite::SqliteStore;
-use memory_tool_test_servers::{
-    Fault, Faults, GcsServer, PostgresOptions, PostgresServer, Proxy, Requests, Server as _, SqlProxy,
-};
-use object_store::RetryConfig;
+use memory_tool_test_servers::{PostgresOptions, PostgresServer};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls, Statement};
 
-use crate::measure::{Amount, create, delete, edit, median, medians, rename, swap, target_directory, text, view};
+use crate::measure::{Amount, create, delete, edit, medians, rename, swap, target_directory, text, view};
 use crate::report::{print_machine, print_table, ratio, time};
 
 const FILE: &str = "/memories/file.txt";
 const ROLE: &str = "bench";
 
-/// The distances to a server: in the same region, and in another one.
-const DISTANCES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
-
 fn main() {
-    let amount = Amount::from_arguments();
-    let (rounds, distant_rounds, seconds) = match amount {
-        Amount::Quick => (300, 20, 1.0),
-        Amount::Usual | Amount::Full => (2_000, 50, 4.0),
+    let (rounds, seconds) = match Amount::from_arguments() {
+        Amount::Quick => (300, 1.0),
+        Amount::Usual => (2_000, 4.0),
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let server = start(PostgresOptions::new().durable());
-    print_machine(server.socket(), &[server.sql("SELECT version()").unwrap()]);
-    print_commands(&runtime, &server, "Unix socket", rounds);
-    let in_ram = start(PostgresOptions::new());
-    print_commands(&runtime, &in_ram, "without flushes of PostgreSQL", rounds);
-    drop(in_ram);
-    print_distances(&runtime, &server, distant_rounds);
-    print_sessions(&runtime, &server, seconds);
-    if let Amount::Full = amount {
-        print_many(&runtime, &server, rounds);
-    }
-}
-
-fn start(options: PostgresOptions) -> PostgresServer {
-    let server = options.start().unwrap();
+    let server = PostgresOptions::new().durable().start().unwrap();
     server.sql(&format!("CREATE ROLE {ROLE} LOGIN")).unwrap();
     server.sql(&format!("CREATE DATABASE {ROLE} OWNER {ROLE}")).unwrap();
-    server
+    print_machine(server.socket(), &[server.sql("SELECT version()").unwrap()]);
+    print_commands(&runtime, &server, rounds);
+    print_sessions(&runtime, &server, seconds);
 }
 
 /// Compares the commands over a Unix socket.
-fn print_commands(runtime: &Runtime, server: &PostgresServer, title: &str, rounds: usize) {
+fn print_commands(runtime: &Runtime, server: &PostgresServer, rounds: usize) {
     let ours = Tool::new(runtime, open(runtime, &server.url(ROLE, ROLE), "commands"));
     let directory = tempfile::tempdir_in(target_directory()).unwrap();
     let sqlite = runtime.block_on(SqliteStore::open(directory.path().join("memory.sqlite"))).unwrap();
@@ -83,29 +62,7 @@ fn print_commands(runtime: &Runtime, server: &PostgresServer, title: &str, round
         }),
         row("`delete`, 4 KB", &|n| delete(&other(n)), &|n| runtime.block_on(bare.delete(&other(n)))),
     ];
-    print_table(&format!("{title} | ours | bare | SQLite | ours / bare | ours / SQLite"), rows);
-}
-
-/// Compares commands on a distant server with the same commands on a distant bucket.
-fn print_distances(runtime: &Runtime, server: &PostgresServer, rounds: usize) {
-    let bucket = GcsServer::start().unwrap();
-    let rows = DISTANCES.map(|distance| {
-        let proxy = SqlProxy::start(server, distance).unwrap();
-        let memory = format!("distance-{}", distance.as_millis());
-        let ours = Tool::new(runtime, open(runtime, &proxy.url(ROLE, ROLE), &memory));
-        let to_bucket = Proxy::start(bucket.url()).unwrap();
-        let chances = vec![(Fault::Delay(distance), 1.0)];
-        to_bucket.fault_at_random(Faults { seed: 1, requests: Requests::all(), chances });
-        let client = bucket.client(to_bucket.url(), RetryConfig::default()).unwrap();
-        let bucket = Tool::new(runtime, runtime.block_on(BucketStore::open(client, memory.into())).unwrap());
-        let name = |n: usize| format!("/memories/new/{n}.txt");
-        let commands: [&dyn Fn(usize) -> Value; 3] =
-            [&|_| view(FILE), &|n| edit(FILE, n), &|n| create(&name(n), &text())];
-        let times = commands.map(|command| medians(rounds, [&|n| ours.call(command(n)), &|n| bucket.call(command(n))]));
-        let cells = times.iter().flat_map(|[ours, bucket]| [time(*ours), time(*bucket)]);
-        std::iter::once(format!("{distance:?}")).chain(cells).collect()
-    });
-    print_table("distance | `view` | bucket | `str_replace` | bucket | `create` | bucket", rows);
+    print_table("Unix socket | ours | bare | SQLite | ours / bare | ours / SQLite", rows);
 }
 
 /// Prints edits per second of sessions with a file each.
@@ -161,51 +118,6 @@ async fn bare_rate(server: &PostgresServer, sessions: usize, seconds: f64) -> f6
     });
     join_all(connections).await;
     edits.load(Ordering::Relaxed) as f64 / seconds
-}
-
-/// Prints the commands in a database of 1,000,000 files in 1,000 memories.
-fn print_many(runtime: &Runtime, server: &PostgresServer, rounds: usize) {
-    let few = Tool::new(runtime, open(runtime, &server.url(ROLE, ROLE), "few"));
-    const FILL: &str = "INSERT INTO memory_tool.file (memory, path, version, created_at, modified_at, content) \
-         SELECT 'many-' || memory, '/memories/topic' || file % 10 || '/note' || file || '.txt', \
-         decode(md5(memory || '-' || file), 'hex'), 0, 0, \
-         convert_to(repeat('a line of a note' || chr(10), 20), 'UTF8') \
-         FROM generate_series(1, 1000) AS memory, generate_series(1, 1000) AS file";
-    let start = Instant::now();
-    server.sql_in(ROLE, ROLE, FILL).unwrap();
-    server.sql_in(ROLE, ROLE, "VACUUM ANALYZE memory_tool.file").unwrap();
-    let size = server.sql_in(ROLE, ROLE, "SELECT pg_size_pretty(pg_total_relation_size('memory_tool.file'))").unwrap();
-    println!("1,000,000 files in 1,000 memories: filled in {:.0?}, {size}\n", start.elapsed());
-    let many = Tool::new(runtime, open(runtime, &server.url(ROLE, ROLE), "many-500"));
-    let name = |n: usize| format!("/memories/new/{n}.txt");
-    let row = |title: &str, rounds: usize, command: &dyn Fn(usize) -> Value| {
-        let [many, few] = medians(rounds, [&|n| many.call(command(n)), &|n| few.call(command(n))]);
-        vec![title.to_owned(), time(many), time(few), ratio(many / few)]
-    };
-    let rows = [
-        row("`view`, 4 KB", rounds, &|_| view(FILE)),
-        row("`str_replace`, 4 KB", rounds, &|n| edit(FILE, n)),
-        row("`create`, 4 KB", rounds, &|n| create(&name(n), &text())),
-    ];
-    print_table("1,000 memories of 1,000 files | time | in an empty memory before | ratio", rows);
-    let names = sample(20, || drop(black_box(runtime.block_on(many.tool.store().memory_names()).unwrap())));
-    let listing = sample(20, || many.call(view("/memories")));
-    print_table(
-        "1,000 memories of 1,000 files | time",
-        [
-            vec!["names of all memories".to_owned(), time(names)],
-            vec!["`view` of a directory of 1,000 files".to_owned(), time(listing)],
-        ],
-    );
-}
-
-fn sample(rounds: usize, work: impl Fn()) -> f64 {
-    let measure = |_| {
-        let start = Instant::now();
-        work();
-        start.elapsed().as_secs_f64()
-    };
-    median(&(0..rounds).map(measure).collect::<Vec<_>>())
 }
 
 fn open(runtime: &Runtime, url: &str, memory: &str) -> PostgresStore {

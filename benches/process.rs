@@ -33,7 +33,6 @@ impl Process {
         serde_json::from_str(&self.read_line())
     }
 
-    #[allow(dead_code, reason = "one of two benchmarks uses it")]
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }

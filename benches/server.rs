@@ -30,13 +30,11 @@ use crate::report::{print_machine, print_table, ratio, time};
 /// The call with a number of a connection, which has its own file.
 type Input = fn(connection: usize, number: usize) -> Value;
 
-const CONNECTIONS: [usize; 4] = [1, 8, 64, 256];
-const FILES_OF_LIST: usize = 100;
+const CONNECTIONS: [usize; 3] = [1, 8, 64];
 
 /// Several, because the server limits the concurrent requests of one token.
 const TOKENS: usize = 4;
 const ROLE: &str = "bench";
-const LIST: &str = "/memories/list";
 
 /// The memories of our server and of the bare handler.
 const NAMES: [&str; 2] = ["ours", "bare"];
@@ -45,7 +43,6 @@ fn main() {
     let (rounds, seconds) = match Amount::from_arguments() {
         Amount::Quick => (2, 0.15),
         Amount::Usual => (7, 0.5),
-        Amount::Full => (20, 1.0),
     };
     let runtimes = [new_runtime(), new_runtime()];
     let directory = tempfile::tempdir_in(target_directory()).unwrap();
@@ -60,10 +57,9 @@ fn main() {
     ];
     for (title, place) in places {
         let peers = runtimes[0].block_on(start(directory.path(), title, &place.parse().unwrap()));
-        let commands: [(&str, Input); 3] = [
+        let commands: [(&str, Input); 2] = [
             ("`view`, 4 KB", |connection, _| view(&file(connection))),
             ("`str_replace`, 4 KB", |connection, round| edit(&file(connection), round)),
-            ("list of 100 files", |_, _| view(LIST)),
         ];
         let rows = commands.into_iter().flat_map(|(command, input)| {
             let (peers, client) = (&peers, &runtimes[1]);
@@ -108,9 +104,6 @@ async fn start(directory: &std::path::Path, title: &str, place: &StoreUrl) -> [P
         let memory = options.build(place.child(name).unwrap()).await.unwrap();
         for connection in 0..CONNECTIONS[CONNECTIONS.len() - 1] {
             memory.write(&self::file(connection), text()).await.unwrap();
-        }
-        for number in 0..FILES_OF_LIST {
-            memory.write(&format!("{LIST}/note{number}.md"), "a line of a note\n").await.unwrap();
         }
         memories.push(memory.by(actor.clone()));
     }

@@ -6,11 +6,9 @@ mod measure;
 mod report;
 
 use std::hint::black_box;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
-use futures::future::join_all;
 use memory_tool_core::{Batch, Engine, MemoryTool, Store, StoreExt, StorePath};
 use memory_tool_sqlite::SqliteStore;
 use rusqlite::Connection;
@@ -18,22 +16,17 @@ use rusqlite::config::DbConfig;
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
-use crate::measure::{create, edit, median, medians, memory, quantile, swap, target_directory, text, view};
-use crate::report::{megabytes, print_table, ratio, time};
+use crate::measure::{create, edit, medians, swap, target_directory, text, view};
+use crate::report::{print_table, ratio, time};
 
 const ROUNDS: usize = 2_000;
 const LIST_ROUNDS: usize = 15;
 const FILE: &str = "/memories/file.txt";
-const LOAD_TIME: Duration = Duration::from_secs(3);
-const TICK: Duration = Duration::from_millis(1);
-const READ_FILES: usize = 16;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let directory = tempfile::tempdir_in(target_directory()).unwrap();
-    print_memory(&runtime, directory.path()); // first, before the process uses other memory
     print_ratios(&runtime, directory.path());
-    print_load(directory.path());
 }
 
 fn print_ratios(runtime: &Runtime, directory: &Path) {
@@ -49,77 +42,6 @@ fn print_ratios(runtime: &Runtime, directory: &Path) {
         many.row("`view`, 100,000 files", LIST_ROUNDS, &|_| many.call(view("/memories")), Bare::add_up),
     ];
     print_table(columns, rows);
-}
-
-/// Prints how late a timer of 1 ms fires while tasks read without a pause and one task writes.
-fn print_load(directory: &Path) {
-    let row = |(threads, readers)| {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap();
-        let path = directory.join(format!("load-{threads}-{readers}.sqlite"));
-        let (reads, late) = runtime.block_on(async { tokio::spawn(load(path, readers)).await.unwrap() });
-        let reads = reads / LOAD_TIME.as_secs() as usize;
-        let late = [median(&late), quantile(&late, 0.99)].map(time);
-        [[threads, readers, reads].map(|number| number.to_string()).to_vec(), late.into()].concat()
-    };
-    let columns = "threads | tasks that read | reads per second | timer late, median | 99 %";
-    print_table(columns, [(1, 0), (1, 4), (1, 64), (2, 0), (2, 4), (2, 64)].map(row));
-}
-
-/// The number of reads, and the delays of the timer in seconds.
-async fn load(path: PathBuf, readers: usize) -> (usize, Vec<f64>) {
-    let store = SqliteStore::open(path).await.unwrap();
-    let end = Instant::now() + LOAD_TIME;
-    for number in 0..READ_FILES {
-        store.write(&format!("/memories/{number}"), text()).await.unwrap();
-    }
-    let read = |number| {
-        let (store, file) = (store.clone(), format!("/memories/{}", number % READ_FILES));
-        tokio::spawn(async move {
-            let mut reads = 0;
-            while Instant::now() < end {
-                black_box(store.read(&file).await.unwrap());
-                reads += 1;
-            }
-            reads
-        })
-    };
-    let reading: Vec<_> = (0..readers).map(read).collect();
-    let writing = tokio::spawn(async move {
-        while Instant::now() < end {
-            store.write("/memories/written", text()).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    });
-    let mut late = Vec::new();
-    while Instant::now() < end {
-        let start = Instant::now();
-        tokio::time::sleep(TICK).await;
-        late.push(start.elapsed().saturating_sub(TICK).as_secs_f64());
-    }
-    let reads = join_all(reading).await.into_iter().map(Result::unwrap).sum();
-    writing.await.unwrap();
-    (reads, late)
-}
-
-/// Prints the memory used by a thousand open stores, after a write and a listing in each.
-fn print_memory(runtime: &Runtime, directory: &Path) {
-    let use_store = |store: &SqliteStore| {
-        runtime.block_on(async {
-            store.write("/memories/a.txt", text()).await.unwrap();
-            store.list("/memories").await.unwrap();
-        });
-    };
-    let row = |title: &str| vec![title.to_owned(), memory("self", "VmRSS:").map(megabytes).unwrap_or_default()];
-    let file = runtime.block_on(SqliteStore::open(directory.join("stores.sqlite"))).unwrap();
-    let stores: Vec<_> = (0..1_000).map(|number| file.memory(format!("store {number}").parse().unwrap())).collect();
-    stores.iter().for_each(use_store);
-    let in_one_file = row("1,000 stores in one file");
-    let files = directory.join("files");
-    let open = |number: usize| runtime.block_on(SqliteStore::open(files.join(number.to_string()))).unwrap();
-    let stores: Vec<_> = (0..1_000).map(open).inspect(use_store).collect();
-    let in_files = row("and 1,000 files");
-    drop(stores);
-    print_table("SQLite, open at once | memory of the process", [in_one_file, in_files]);
 }
 
 struct Fixture<'a> {

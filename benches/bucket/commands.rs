@@ -1,7 +1,7 @@
 //! The requests and bytes of each command in a store of 200 files of 4 KB.
 
 use memory_tool_bucket::BucketStore;
-use memory_tool_core::{Batch, Engine, MemoryTool, OpenOptions, Store as _, StoreExt as _, StorePath};
+use memory_tool_core::{Engine, MemoryTool, OpenOptions, StoreExt as _};
 use serde_json::{Value, json};
 
 use crate::measure::{create, delete, edit, rename, view};
@@ -13,25 +13,19 @@ use crate::usage::{Usage, bytes};
 /// How many commits another store makes before each command.
 const FOREIGN: [usize; 3] = [0, 1, 10];
 const FILES: usize = 200;
-pub(crate) const SIZE: usize = 4 * 1024;
+const SIZE: usize = 4 * 1024;
 const LARGE_SIZE: usize = 16 * 1024;
 /// Files of 16 KB. Each is viewed at most once.
 const LARGE_FILES: usize = 50;
 /// The file that the other store edits.
 const OTHER: &str = "/memories/other.md";
 
-pub(crate) fn path(number: usize) -> String {
+fn path(number: usize) -> String {
     format!("/memories/d/{number:03}.md")
 }
 
 fn large_path(number: usize) -> String {
     format!("/memories/large/{number:03}.md")
-}
-
-/// Writes the 200 files in one batch.
-pub(crate) async fn fill(store: &BucketStore) {
-    let write = |batch: Batch, number| batch.write(path(number).parse::<StorePath>().unwrap(), text(number, SIZE));
-    store.apply((0..FILES).fold(Batch::new(), write)).await.unwrap();
 }
 
 pub(crate) async fn print(site: &Site, rounds: usize) {

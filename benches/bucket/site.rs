@@ -1,17 +1,14 @@
 //! [`Site`]: a server behind a proxy that counts requests.
 
-use std::process::Command;
 use std::time::Duration;
 
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::OpenOptions;
-use memory_tool_test_servers::{Fault, Faults, Proxy, Record, Requests, Server};
+use memory_tool_test_servers::{Proxy, Record, Server};
 use object_store::RetryConfig;
 use tokio::time::sleep;
 
-use crate::process::Process;
 use crate::usage::Usage;
-use crate::worker::{ARGUMENT, Job};
 
 /// Background work has ended after this time without a request.
 const QUIET: Duration = Duration::from_millis(500);
@@ -24,13 +21,6 @@ pub(crate) struct Site {
 impl Site {
     pub(crate) fn new(server: impl Server + 'static) -> Self {
         Self { proxy: Proxy::start(server.url()).unwrap(), server: Box::new(server) }
-    }
-
-    /// Delays each response.
-    pub(crate) fn delayed(self, delay: Duration) -> Self {
-        let chances = vec![(Fault::Delay(delay), 1.0)];
-        self.proxy.fault_at_random(Faults { seed: 1, requests: Requests::all(), chances });
-        self
     }
 
     /// Opens a store whose requests are counted.
@@ -49,25 +39,12 @@ impl Site {
         BucketStore::builder(client, prefix.into()).options(options).open().await.unwrap()
     }
 
-    /// Starts a process whose requests are counted.
-    pub(crate) fn start(&self, prefix: &str, job: &Job) -> Process {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.arg(ARGUMENT).arg(format!("{}/{prefix}", self.server.bucket_url()));
-        command.arg(serde_json::to_string(job).unwrap()).envs(self.server.environment(self.proxy.url()));
-        Process::start(command).unwrap()
-    }
-
-    /// The requests since the last call.
-    pub(crate) fn take(&self) -> Vec<Record> {
-        self.proxy.take_records()
-    }
-
     /// The requests since the last call, including background work, which it waits for.
     pub(crate) async fn take_all(&self) -> Vec<Record> {
-        let mut records = self.take();
+        let mut records = self.proxy.take_records();
         loop {
             sleep(QUIET).await;
-            let more = self.take();
+            let more = self.proxy.take_records();
             if more.is_empty() {
                 return records;
             }

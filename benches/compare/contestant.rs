@@ -1,46 +1,38 @@
-//! The contestants, and their work.
+//! The contestants: our stores in this process, and the SDKs' tools in processes of their own.
 
+use std::collections::HashMap;
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use std::time::Instant;
 
-use memory_tool_core::{Engine, Store};
+use memory_tool_core::{Engine, MemoryTool, Store};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::runtime::Runtime;
 
-use crate::file_floor::{FileFloor, Log};
-use crate::in_process::{InProcess, Open, Target};
 use crate::measure::target_directory;
 use crate::process::Process;
-use crate::sqlite_floor::SqliteFloor;
-use crate::workloads::LOG;
 
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Contestant {
     Local,
     Sqlite,
-    /// The same effects with `std::fs`.
-    Floor,
-    /// The same effects with prepared statements, called in place.
-    SqliteFloor,
     Python,
     TypeScript,
 }
 
 impl Contestant {
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Local, Self::Sqlite, Self::Floor, Self::SqliteFloor, Self::Python, Self::TypeScript];
+    pub(crate) const ALL: [Self; 4] = [Self::Local, Self::Sqlite, Self::Python, Self::TypeScript];
 
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Local => "local",
             Self::Sqlite => "SQLite",
-            Self::Floor => "floor",
-            Self::SqliteFloor => "bare SQLite",
             Self::Python => "Python SDK",
             Self::TypeScript => "TypeScript SDK",
         }
@@ -59,22 +51,13 @@ impl Contestant {
 
     /// Returns `None` if the contestant is not installed.
     pub(crate) fn start(self, directory: &Path) -> Option<Worker> {
-        let open: Open = match self {
-            Self::Local => |runtime, path| tool(runtime.block_on(LocalStore::open(path)).unwrap()),
-            Self::Sqlite => |runtime, path| tool(runtime.block_on(SqliteStore::open(database(path))).unwrap()),
-            Self::Floor => |_, path| match path.ends_with(LOG) {
-                true => Target::Floor(Arc::new(Log::create(path))),
-                false => Target::Floor(Arc::new(FileFloor::open(path))),
-            },
-            Self::SqliteFloor => |_, path| Target::Floor(Arc::new(SqliteFloor::open(&database(path)))),
-            Self::Python | Self::TypeScript => {
-                let mut process = Process::start(self.script(directory)).ok()?;
-                let version = process.read_json().ok()?;
-                return Some(Worker { contestant: self, version, runner: Box::new(process) });
-            }
-        };
-        let runner = Box::new(InProcess::new(self.base(directory), open));
-        Some(Worker { contestant: self, version: String::new(), runner })
+        if self.is_ours() {
+            let runner = Ours { of: self, base: self.base(directory), runtime: runtime(), tools: HashMap::new() };
+            return Some(Worker { contestant: self, version: String::new(), runner: Box::new(runner) });
+        }
+        let mut process = Process::start(self.script(directory)).ok()?;
+        let version = process.read_json().ok()?;
+        Some(Worker { contestant: self, version, runner: Box::new(process) })
     }
 
     /// The command that starts the process of an SDK's tool. It prints its version, and then answers jobs.
@@ -92,6 +75,15 @@ impl Contestant {
         command.arg(self.base(directory)).stderr(Stdio::null()); // the message of a missing package
         command
     }
+
+    /// The URL of a store of ours, given its path.
+    pub(crate) fn url(self, store: &Path) -> String {
+        if self == Self::Sqlite { format!("sqlite:{}", database(store).display()) } else { store.display().to_string() }
+    }
+}
+
+pub(crate) fn runtime() -> Runtime {
+    Runtime::new().unwrap()
 }
 
 /// The file of a SQLite store.
@@ -100,8 +92,8 @@ pub(crate) fn database(store: &Path) -> PathBuf {
 }
 
 /// A tool that returns whole files, like the SDKs' tools.
-fn tool(store: impl Store + 'static) -> Target {
-    Target::Tool(Arc::new(Engine::builder(store).max_view_characters(None).build()))
+fn tool(store: impl Store + 'static) -> Arc<dyn MemoryTool> {
+    Arc::new(Engine::builder(store).max_view_characters(None).build())
 }
 
 /// Commands on one store, one after another. The sessions of a job are concurrent.
@@ -125,7 +117,7 @@ pub(crate) struct Outcome {
 }
 
 /// Runs jobs. It opens the stores before it starts the clock, and keeps them open.
-pub(crate) trait Runner {
+trait Runner {
     fn run(&mut self, job: &[Session]) -> Outcome;
 }
 
@@ -134,6 +126,57 @@ impl Runner for Process {
         self.write_line(&serde_json::to_string(job).unwrap());
         self.read_json().unwrap()
     }
+}
+
+/// One of our stores in this process. Each session is a task.
+struct Ours {
+    of: Contestant,
+    base: PathBuf,
+    runtime: Runtime,
+    tools: HashMap<String, Arc<dyn MemoryTool>>,
+}
+
+impl Ours {
+    fn tool(&mut self, store: &str) -> Arc<dyn MemoryTool> {
+        let path = self.base.join(store);
+        let open = || match self.of {
+            Contestant::Sqlite => tool(self.runtime.block_on(SqliteStore::open(database(&path))).unwrap()),
+            _ => tool(self.runtime.block_on(LocalStore::open(path)).unwrap()),
+        };
+        Arc::clone(self.tools.entry(store.to_owned()).or_insert_with(open))
+    }
+}
+
+impl Runner for Ours {
+    fn run(&mut self, job: &[Session]) -> Outcome {
+        let sessions: Vec<_> =
+            job.iter().map(|session| call(self.tool(&session.store), session.commands.clone())).collect();
+        let mut outcome = Outcome::default();
+        let start = Instant::now();
+        let sessions: Vec<_> = sessions.into_iter().map(|session| self.runtime.spawn(session)).collect();
+        for session in sessions {
+            let session = self.runtime.block_on(session).unwrap();
+            outcome.elapsed = start.elapsed().as_secs_f64();
+            outcome.seconds.extend(session.seconds);
+            outcome.failures.extend(session.failures);
+            outcome.replies.extend(session.replies);
+        }
+        outcome
+    }
+}
+
+async fn call(tool: Arc<dyn MemoryTool>, commands: Vec<Value>) -> Outcome {
+    let mut outcome = Outcome::default();
+    for command in commands {
+        let start = Instant::now();
+        let reply = tool.call(command).await;
+        outcome.seconds.push(start.elapsed().as_secs_f64());
+        match reply {
+            Ok(reply) => outcome.replies = vec![reply.to_string()],
+            Err(error) => outcome.failures.push(error.to_string()),
+        }
+    }
+    outcome
 }
 
 pub(crate) struct Worker {

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::contestant::{Contestant, database};
+use crate::contestant::Contestant;
 use crate::measure::{memory, target_directory};
 use crate::process::Process;
-use crate::results::{Figure, Results};
+use crate::rounds::{Figure, Results};
 use crate::workloads::{Id, Script, session};
 
 const STORE: &str = "startup";
@@ -16,7 +16,7 @@ const STORE: &str = "startup";
 pub(crate) fn measure(directory: &Path, rounds: usize, results: &mut Results) {
     build();
     let Script { prepare, timed: view, .. } = Script::view();
-    let mut contestants = vec![Contestant::Local, Contestant::Sqlite, Contestant::Python, Contestant::TypeScript];
+    let mut contestants = Contestant::ALL.to_vec();
     contestants.retain(|contestant| {
         let worker = contestant.start(directory);
         worker.map(|mut worker| worker.run_all(&session(STORE, prepare.clone()))).is_some()
@@ -49,11 +49,7 @@ fn build() {
 }
 
 fn program(contestant: Contestant, directory: &Path) -> Command {
-    let store = contestant.base(directory).join(STORE);
-    let url = match contestant {
-        Contestant::Sqlite => format!("sqlite:{}", database(&store).display()),
-        _ => store.display().to_string(),
-    };
+    let url = contestant.url(&contestant.base(directory).join(STORE));
     let mut command = Command::new(target_directory().join("../release/memory-tool"));
     command.arg("run").arg("--store").arg(url);
     command

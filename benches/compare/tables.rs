@@ -1,45 +1,87 @@
-//! The tables of the results. A cell is empty if the contestant is not installed.
+//! The goals, which are figures with a limit, and the tables of the results. A cell is empty if the contestant is not
+//! installed.
 
 use memory_tool_core::CommandName;
 
-use crate::contestant::Contestant::{self, Floor, Local, Python, Sqlite, SqliteFloor, TypeScript};
+use crate::contestant::Contestant::{self, Local, Python, Sqlite, TypeScript};
+use crate::measure::median;
 use crate::report::{megabytes, print_table, ratio, time};
-use crate::results::{Figure, Results};
-use crate::workloads::{Id, LISTINGS, Place, SESSIONS, SIZES};
+use crate::rounds::{Figure, Results};
+use crate::workloads::{Id, LISTINGS, Place, SESSIONS};
 
-pub(crate) fn print(results: &Results, growth: &[usize]) {
-    print_commands(results, Local, &[Floor, Python, TypeScript]);
-    print_commands(results, Sqlite, &[SqliteFloor]);
-    print_whole(results);
-    print_sessions(results);
-    print_growth(results, growth);
+enum Limit {
+    AtLeast(f64),
+    AtMost(f64),
+}
+use Limit::{AtLeast, AtMost};
+
+/// A goal: its title, the measured value if there is one, and the limit.
+type Goal = (String, Option<f64>, Limit);
+
+pub(crate) fn print_goals(results: &Results, flush_of_a_log: f64) {
+    print_table("goal | measured | limit | met", goals(results, flush_of_a_log).into_iter().map(row));
 }
 
-/// Each command of a store, compared with its floor and with peers.
-fn print_commands(results: &Results, ours: Contestant, others: &[Contestant]) {
-    let floor = others[0];
-    let ratios: String = others.iter().map(|other| format!(" | ours / {}", other.title())).collect();
-    let columns = format!("{} | ours | {}{ratios} | quartiles", ours.title(), floor.title());
-    let row = |id: Id| {
-        let quartiles = results.figure(id, ours).map(|figure| figure.quartiles().map(time).join("–"));
-        let mut cells = vec![id.to_string(), median(results, id, ours), median(results, id, floor)];
-        cells.extend(others.iter().map(|other| results.ratio(id, ours, *other).map(ratio).unwrap_or_default()));
-        cells.extend(quartiles);
-        cells
+fn row((title, measured, limit): Goal) -> Vec<String> {
+    let (limit, is_met) = match limit {
+        AtLeast(limit) => (format!("at least {limit}"), measured.map(|measured| measured >= limit)),
+        AtMost(limit) => (format!("at most {limit}"), measured.map(|measured| measured <= limit)),
     };
-    let commands = SIZES.into_iter().flat_map(|bytes| CommandName::ALL.map(|name| Id::Command { name, bytes }));
-    print_table(&columns, commands.chain(LISTINGS.map(|files| Id::List { files })).map(row));
+    let verdict = match is_met {
+        Some(true) => "yes",
+        Some(false) => "**no**",
+        None => "not measured",
+    };
+    vec![title, measured.map(ratio).unwrap_or_default(), limit, verdict.to_owned()]
 }
 
-fn median(results: &Results, id: Id, of: Contestant) -> String {
-    results.median(id, of).map(time).unwrap_or_default()
+fn goals(results: &Results, flush_of_a_log: f64) -> Vec<Goal> {
+    let to_peers = |id: Id, limits: [f64; 2]| {
+        [(Python, limits[0]), (TypeScript, limits[1])].map(|(peer, limit)| {
+            (format!("{id}, {} / local", peer.title()), results.ratio(id, peer, Local), AtLeast(limit))
+        })
+    };
+    let mut goals = Vec::new();
+    goals.extend(to_peers(Id::Command(CommandName::View), [5.0, 10.0]));
+    goals.extend(to_peers(Id::List { files: 100 }, [25.0, 60.0]));
+    for edit in [CommandName::Create, CommandName::StrReplace, CommandName::Insert] {
+        goals.extend(to_peers(Id::Command(edit), [1.5, 1.5]));
+        let measured = results.median(Id::Command(edit), Local).map(|seconds| seconds / flush_of_a_log);
+        goals.push((format!("`{edit}`, local / one flush of a log"), measured, AtMost(1.3)));
+    }
+    for place in [Place::OneFile, Place::OneStore] {
+        let id = Id::Concurrent { name: CommandName::Insert, place, sessions: 64 };
+        let kept = |of| results.figure(id, of).map(Figure::kept_per_second);
+        goals.extend([Python, TypeScript].map(|peer| {
+            let title = format!("{id}, 64 sessions, kept per second, local / {}", peer.title());
+            (title, kept(Local).zip(kept(peer)).map(|(ours, peer)| ours / peer), AtLeast(5.0))
+        }));
+    }
+    for of in [Local, Sqlite] {
+        let title = of.title();
+        goals.push((format!("lost insertions, {title}"), Some(results.lost(of) as f64), AtMost(0.0)));
+        let milliseconds = results.median(Id::FirstReply, of).map(|seconds| seconds * 1e3);
+        goals.push((format!("{}, {title}, in ms", Id::FirstReply), milliseconds, AtMost(5.0)));
+        let megabytes = results.median(Id::PeakMemory, of).map(|bytes| bytes / 1e6);
+        goals.push((format!("{}, {title}, in MB", Id::PeakMemory), megabytes, AtMost(10.0)));
+    }
+    goals
 }
 
-fn print_whole(results: &Results) {
-    let times = [Id::RecordedSession, Id::Log, Id::FirstReply]
-        .map(|id| (id.to_string(), Contestant::ALL.map(|of| median(results, id, of))));
-    let memory = Contestant::ALL.map(|of| results.median(Id::PeakMemory, of).map(megabytes).unwrap_or_default());
-    print_contestants("", times.into_iter().chain([(Id::PeakMemory.to_string(), memory)]));
+pub(crate) fn print(results: &Results) {
+    print_single(results);
+    print_sessions(results);
+}
+
+fn print_single(results: &Results) {
+    let ids = CommandName::ALL.map(Id::Command).into_iter().chain(LISTINGS.map(|files| Id::List { files }));
+    let rows = ids.chain([Id::RecordedSession, Id::FirstReply, Id::PeakMemory]).map(|id| {
+        let cell = |value| if id == Id::PeakMemory { megabytes(value) } else { time(value) };
+        let ratios = [Python, TypeScript].map(|peer| results.ratio(id, Local, peer).map(ratio).unwrap_or_default());
+        let medians = Contestant::ALL.map(|of| results.median(id, of).map(cell).unwrap_or_default());
+        [vec![id.to_string()], medians.into(), ratios.into()].concat()
+    });
+    print_table(&columns("4 KB", " | local / Python SDK | local / TypeScript SDK"), rows);
 }
 
 /// Commands per second, by the number of sessions.
@@ -47,35 +89,23 @@ fn print_sessions(results: &Results) {
     let mut rows = Vec::new();
     let own_files = CommandName::ALL.map(|name| (name, Place::OneStore));
     for (name, place) in own_files.into_iter().chain([(CommandName::Insert, Place::OneFile)]) {
-        let by_sessions = |format: &dyn Fn(&Figure) -> String| {
-            Contestant::ALL.map(|of| {
-                let ids = SESSIONS.map(|sessions| Id::Concurrent { name, place, sessions });
-                let cells: Vec<_> = ids.into_iter().filter_map(|id| results.figure(id, of).map(format)).collect();
-                cells.join(" / ")
-            })
-        };
         let title = Id::Concurrent { name, place, sessions: 1 };
-        rows.push((title.to_string(), by_sessions(&|figure| format!("{:.0}", 1.0 / figure.median()))));
+        let mut push = |title: String, format: &dyn Fn(&Figure) -> String| {
+            let cells = Contestant::ALL.map(|of| {
+                let ids = SESSIONS.map(|sessions| Id::Concurrent { name, place, sessions });
+                ids.iter().filter_map(|id| results.figure(*id, of).map(format)).collect::<Vec<_>>().join(" / ")
+            });
+            rows.push([vec![title], cells.into()].concat());
+        };
+        push(title.to_string(), &|figure| format!("{:.0}", 1.0 / median(&figure.samples)));
         if name == CommandName::Insert {
-            let lost = by_sessions(&|figure| format!("{:.1} %", figure.part_lost() * 100.0));
-            rows.push((format!("lost, {title}"), lost));
+            push(format!("lost, {title}"), &|figure| format!("{:.1} %", figure.part_lost() * 100.0));
         }
     }
     let sessions = SESSIONS.map(|sessions| sessions.to_string()).join(" / ");
-    print_contestants(&format!("commands per second, {sessions} sessions"), rows);
+    print_table(&columns(&format!("commands per second, {sessions} sessions"), ""), rows);
 }
 
-fn print_contestants(title: &str, rows: impl IntoIterator<Item = (String, [String; 6])>) {
-    let columns = format!("{title} | {}", Contestant::ALL.map(Contestant::title).join(" | "));
-    print_table(&columns, rows.into_iter().map(|(title, cells)| [vec![title], cells.into()].concat()));
-}
-
-fn print_growth(results: &Results, growth: &[usize]) {
-    let columns = "files | `view`, local | `str_replace`, local | `view`, SQLite | `str_replace`, SQLite";
-    let row = |&files| {
-        let names = [CommandName::View, CommandName::StrReplace];
-        let cells = [Local, Sqlite].map(|of| names.map(|name| median(results, Id::Growth { name, files }, of)));
-        [vec![format!("{files}")], cells.concat()].concat()
-    };
-    print_table(columns, growth.iter().map(row));
+fn columns(title: &str, more: &str) -> String {
+    format!("{title} | {}{more}", Contestant::ALL.map(Contestant::title).join(" | "))
 }

@@ -1,28 +1,28 @@
 //! The workloads, as inputs of the memory tool.
 
-use std::fmt;
+use std::path::Path;
+use std::process::Command;
+use std::{fmt, fs};
 
-use memory_tool_core::CommandName;
+use memory_tool_core::{Batch, CommandName, Store as _, StorePath};
+use memory_tool_sqlite::SqliteStore;
 use serde_json::{Value, json};
 
-use crate::contestant::{Contestant, Session};
+use crate::contestant::{Contestant, Session, database, runtime};
 use crate::measure::{create, delete, rename, view};
 
-pub(crate) const SIZES: [usize; 4] = [1 << 10, SMALL, 16 << 10, MEGABYTE];
-const MEGABYTE: usize = 1 << 20;
 pub(crate) const SESSIONS: [usize; 3] = [1, 8, 64];
-/// The size of the files of all workloads with one size.
-pub(crate) const SMALL: usize = 4 << 10;
+/// The size of a file in bytes.
+const SIZE: usize = 4 << 10;
 /// The numbers of files of the stores that are listed.
 pub(crate) const LISTINGS: [usize; 2] = [100, 10_000];
-/// The store of the floor that is a preallocated log.
-pub(crate) const LOG: &str = "log";
 
 /// A real session: the inputs, one per line.
 const RECORDED_SESSION: &str = include_str!("../session.jsonl");
 /// The files at its end.
 const RECORDED_FILES: &str = "incidents/2026-03-12.md migration_progress.md preferences.md schema/enums.md \
     schema/procedures.md schema/slow_queries.md schema/types.md";
+const NOTE: &str = "a note\n";
 const FILE: &str = "/memories/file.txt";
 const MARKERS: [&str; 2] = ["status: open", "status: done"];
 
@@ -36,50 +36,23 @@ pub(crate) enum Place {
 /// A figure that can be looked up.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Id {
-    Command { name: CommandName, bytes: usize },
+    Command(CommandName),
     List { files: usize },
-    Log,
     RecordedSession,
     Concurrent { name: CommandName, place: Place, sessions: usize },
-    Growth { name: CommandName, files: usize },
     FirstReply,
     PeakMemory,
-}
-
-impl Id {
-    pub(crate) fn small(name: CommandName) -> Self {
-        Self::Command { name, bytes: SMALL }
-    }
-
-    /// Whether the workload runs on the contestant.
-    pub(crate) fn includes(self, contestant: Contestant) -> bool {
-        match self {
-            Self::Log => contestant == Contestant::Floor,
-            Self::Growth { .. } => contestant.is_ours(),
-            _ => true,
-        }
-    }
 }
 
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Command { name, bytes } => {
-                let preposition = match name {
-                    CommandName::StrReplace => "in",
-                    CommandName::Insert => "into",
-                    _ => "of",
-                };
-                let size = if bytes < MEGABYTE { format!("{} KB", bytes >> 10) } else { format!("{} MB", bytes >> 20) };
-                write!(f, "`{name}` {preposition} a file of {size}")
-            }
+            Self::Command(name) => write!(f, "`{name}`"),
             Self::List { files: 10_000 } => f.write_str("`view` of 10,000 files in 100 directories"),
             Self::List { files } => write!(f, "`view` of {files} files"),
-            Self::Log => f.write_str("append of 4 KB to a preallocated log, and its flush"),
             Self::RecordedSession => write!(f, "recorded session of {} commands", RECORDED_SESSION.lines().count()),
             Self::Concurrent { name, place: Place::OneFile, .. } => write!(f, "`{name}`, one file"),
             Self::Concurrent { name, place: Place::OneStore, .. } => write!(f, "`{name}`, one store, own files"),
-            Self::Growth { name, .. } => write!(f, "`{name}`"),
             Self::FirstReply => f.write_str("first reply of a new process"),
             Self::PeakMemory => f.write_str("peak memory of a process with one `view`"),
         }
@@ -110,60 +83,53 @@ pub(crate) fn session(store: &str, commands: Vec<Value>) -> Vec<Session> {
     if commands.is_empty() { Vec::new() } else { vec![Session { store: store.to_owned(), commands }] }
 }
 
-/// The six commands at each size, and the flush of a log.
-pub(crate) fn commands() -> Vec<Workload> {
-    let appends = Script { timed: vec![create(FILE, &text(SMALL)); 10], ..Script::default() };
-    let mut workloads = vec![Workload::new(Id::Log, LOG, appends)];
-    for bytes in SIZES {
-        for name in CommandName::ALL {
-            let count = if bytes == MEGABYTE { 4 } else { count_of(name) };
-            let script = Script::new(name, FILE, bytes, count, 0);
-            workloads.push(Workload::new(Id::Command { name, bytes }, "commands", script));
-        }
-    }
-    workloads
-}
-
 /// How often a command is repeated in a round.
 fn count_of(name: CommandName) -> usize {
     if name == CommandName::View { 40 } else { 10 }
 }
 
-/// Listings and the recorded session.
-pub(crate) fn whole() -> Vec<Workload> {
+/// The six commands, listings and the recorded session.
+pub(crate) fn single() -> Vec<Workload> {
+    let command = |name| {
+        let script = Script::new(name, FILE, count_of(name), 0);
+        Workload::new(Id::Command(name), "commands", script)
+    };
     let recorded = Script {
         timed: RECORDED_SESSION.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
         clean: RECORDED_FILES.split(' ').map(|file| delete(&format!("/memories/{file}"))).collect(),
         ..Script::default()
     };
-    let mut workloads = vec![Workload::new(Id::RecordedSession, "recorded", recorded)];
-    for files in LISTINGS {
+    let list = |files| {
         let timed = vec![view("/memories"); if files > 1_000 { 1 } else { 10 }];
-        let script = Script { timed, ..Script::default() };
-        workloads.push(Workload::new(Id::List { files }, &listing_store(files), script));
-    }
-    workloads
+        Workload::new(Id::List { files }, &listing_store(files), Script { timed, ..Script::default() })
+    };
+    let recorded = Workload::new(Id::RecordedSession, "recorded", recorded);
+    CommandName::ALL.map(command).into_iter().chain([recorded]).chain(LISTINGS.map(list)).collect()
 }
 
-pub(crate) fn listing_store(files: usize) -> String {
+fn listing_store(files: usize) -> String {
     format!("listing-{files}")
 }
 
-/// A view and an edit in stores of different sizes.
-pub(crate) fn growth(files: &[usize]) -> Vec<Workload> {
-    let mut workloads = Vec::new();
-    for &files in files {
-        for name in [CommandName::View, CommandName::StrReplace] {
-            let path = "/memories/project1/topic1/file.txt"; // in one of the largest directories
-            let script = Script::new(name, path, SMALL, count_of(name), 0);
-            workloads.push(Workload::new(Id::Growth { name, files }, &growth_store(files), script));
+/// Creates the stores that are listed, without the tools and without a flush for each file.
+pub(crate) fn fill_listings(directory: &Path) {
+    for (contestant, files) in Contestant::ALL.into_iter().flat_map(|of| LISTINGS.map(|files| (of, files))) {
+        let store = contestant.base(directory).join(listing_store(files));
+        let directories = if files > 1_000 { 100 } else { 1 };
+        let paths = (0..files).map(|number| format!("/memories/topic{}/note{number}.txt", number % directories));
+        if contestant == Contestant::Sqlite {
+            let batch = paths.fold(Batch::new(), |batch, path| batch.write(path.parse::<StorePath>().unwrap(), NOTE));
+            let filling = async { SqliteStore::open(database(&store)).await.unwrap().apply(batch).await.unwrap() };
+            runtime().block_on(filling);
+            continue;
+        }
+        for path in paths {
+            let path = store.join(&path[1..]);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, NOTE).unwrap();
         }
     }
-    workloads
-}
-
-pub(crate) fn growth_store(files: usize) -> String {
-    format!("growth-{files}")
+    let _ = Command::new("sync").status(); // so that the disk is idle when the measurement starts
 }
 
 /// Concurrent sessions of one store: with a separate file for each, and with inserts into one file.
@@ -184,7 +150,7 @@ fn concurrent_sessions(name: CommandName, place: Place, sessions: usize) -> Work
     };
     let mut workload = Workload::new(Id::Concurrent { name, place, sessions }, "sessions", Script::default());
     for number in 0..sessions {
-        let script = Script::new(name, &path(number), SMALL, count, number);
+        let script = Script::new(name, &path(number), count, number);
         workload.timed.extend(session("sessions", script.timed));
         if number == 0 || place == Place::OneStore {
             workload.prepare.extend(session("sessions", script.prepare));
@@ -216,17 +182,17 @@ pub(crate) struct Script {
 impl Script {
     /// A `view` of a file of 4 KB.
     pub(crate) fn view() -> Self {
-        Self::new(CommandName::View, FILE, SMALL, 1, 0)
+        Self::new(CommandName::View, FILE, 1, 0)
     }
 
-    fn new(name: CommandName, path: &str, bytes: usize, count: usize, session: usize) -> Self {
+    fn new(name: CommandName, path: &str, count: usize, session: usize) -> Self {
         let numbered = |number| path.replace(".txt", &format!("-{number}.txt"));
         let paths = [path.to_owned(), numbered(0)];
         let command = |number: usize| {
             let (now, next) = (number % 2, (number + 1) % 2);
             match name {
                 CommandName::View => view(path),
-                CommandName::Create => create(&numbered(number), &text(bytes)),
+                CommandName::Create => create(&numbered(number), &text()),
                 CommandName::StrReplace => {
                     let (old, new) = (MARKERS[now], MARKERS[next]);
                     json!({"command": "str_replace", "path": path, "old_str": old, "new_str": new})
@@ -240,22 +206,22 @@ impl Script {
             }
         };
         let timed = (0..count).map(command).collect();
-        let creates = (0..count).map(|number| create(&numbered(number), &text(bytes)));
+        let creates = (0..count).map(|number| create(&numbered(number), &text()));
         let deletes = (0..count).map(|number| delete(&numbered(number)));
         let (prepare, clean) = match name {
             CommandName::Create => (Vec::new(), deletes.collect()),
             CommandName::Delete => (creates.collect(), Vec::new()),
-            CommandName::Rename => (vec![create(path, &text(bytes))], vec![delete(&paths[count % 2])]),
-            _ => (vec![create(path, &text(bytes))], vec![delete(path)]),
+            CommandName::Rename => (vec![create(path, &text())], vec![delete(&paths[count % 2])]),
+            _ => (vec![create(path, &text())], vec![delete(path)]),
         };
         Self { prepare, timed, clean }
     }
 }
 
 /// A text of lines of 64 bytes, with one marker at the end.
-fn text(bytes: usize) -> String {
+fn text() -> String {
     let line = "The customer prefers short replies and pays by invoice, monthly\n";
-    let mut text = line.repeat(bytes / line.len() + 1);
-    text.truncate(bytes - MARKERS[0].len() - 1);
+    let mut text = line.repeat(SIZE / line.len() + 1);
+    text.truncate(SIZE - MARKERS[0].len() - 1);
     text + MARKERS[0] + "\n"
 }
