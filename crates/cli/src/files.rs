@@ -1,20 +1,13 @@
-//! The shared parts of the commands for people: [`perform`], [`Stop`] and [`question`].
+//! The shared parts of the commands for people: [`perform`] and [`Stop`].
 
-use std::io::{self, IsTerminal as _};
-use std::thread;
+use memory_tool::store::{MAX_ATTEMPTS, StorePath};
+use memory_tool::{ErrorKind, Memory, StoreError};
 
-use futures::channel::oneshot;
-use memory_tool::store::{Batch, ReadOptions, StorePath};
-use memory_tool::{ErrorKind, Memory, MemoryPath, Node, Store as _, StoreError};
-
-use crate::commands::run::open_to_change;
 use crate::exit_status::ExitStatus;
-use crate::failure::{self, Context as _, Failure};
+use crate::failure::{self, Failure};
+use crate::memory::{Access, advise_read_only, open_existing};
 use crate::options::MemoryArgument;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
-
-/// Attempts to change a file while others change it. Each failed attempt means that another change succeeded.
-const MAX_ATTEMPTS: usize = 1_000;
 
 /// The reason why a command changed nothing.
 #[derive(Debug)]
@@ -55,33 +48,22 @@ pub(crate) fn eprint(message: &str) {
     failure::eprint_line(&format!("memory-tool: {message}"));
 }
 
-/// Opens the memory, which must exist, and does the work of a command until a signal arrives.
+/// Opens the memory, which must exist, and does the work of the command with this name until a signal arrives.
 pub(crate) fn perform(
     arguments: &MemoryArgument,
-    read_only: bool,
+    command: &'static str,
+    access: Access,
     work: impl AsyncFnOnce(Memory) -> Result<ExitStatus, Stop>,
 ) -> Result<ExitStatus, Failure> {
     run_until_interrupted(CLEANUP_TIME, async {
-        let memory = open(arguments, read_only).await?;
+        let memory = open(arguments, command, access).await?;
         work(memory).await.or_else(Stop::report)
     })
 }
 
-pub(crate) async fn open(arguments: &MemoryArgument, read_only: bool) -> Result<Memory, Failure> {
-    let mut options = arguments.options();
-    options.must_exist = true;
-    options.read_only |= read_only;
-    open_to_change(&arguments.store.url, &options).await
-}
-
-/// An empty batch of a command.
-pub(crate) fn batch(arguments: &MemoryArgument, command: &'static str) -> Batch {
-    let batch = Batch::new().for_command(command);
-    arguments.policies.actor().into_iter().fold(batch, |batch, actor| batch.by(actor.clone()))
-}
-
-pub(crate) async fn read(memory: &Memory, path: &MemoryPath, command: &'static str) -> Result<Node, StoreError> {
-    memory.store().read_opts(path, ReadOptions::new().for_command(command)).await
+pub(crate) async fn open(arguments: &MemoryArgument, command: &'static str, access: Access) -> Result<Memory, Failure> {
+    let opened = open_existing(&arguments.store.url, arguments.options(), access).await;
+    Ok(opened.map_err(advise_read_only)?.for_command(command))
 }
 
 /// The text of a file, which the tool could edit too (`[V10]`).
@@ -99,33 +81,4 @@ pub(crate) async fn retried<T>(mut attempt: impl AsyncFnMut() -> Result<T, Stop>
         }
     }
     attempt().await
-}
-
-/// Whether a person can answer.
-pub(crate) fn can_ask() -> bool {
-    io::stdin().is_terminal() && io::stderr().is_terminal()
-}
-
-/// Reads standard input on another thread, so that a signal can end the program.
-pub(crate) async fn from_input<T: Send + 'static>(
-    read: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> Result<T, Failure> {
-    let (sender, receiver) = oneshot::channel();
-    thread::spawn(move || sender.send(read()));
-    let read = receiver.await.unwrap_or_else(|_| Err(io::ErrorKind::UnexpectedEof.into()));
-    read.context("cannot read standard input")
-}
-
-/// Asks a question, and returns the line in lowercase. It is empty at the end of the input.
-pub(crate) async fn question(text: &str) -> Result<String, Failure> {
-    failure::eprint_part(text);
-    let line = from_input(|| {
-        let mut line = String::new();
-        io::stdin().read_line(&mut line).map(|_| line)
-    });
-    let line = line.await?;
-    if !line.ends_with('\n') {
-        failure::eprint_line("");
-    }
-    Ok(line.trim().to_lowercase())
 }

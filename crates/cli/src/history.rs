@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::commands::diff::{PrintedDiff, diff_text};
 use crate::failure::{Context as _, Failure, eprint_line};
-use crate::memory;
+use crate::memory::{Access, open_existing};
 use crate::options::StoreArgument;
 use crate::options::values::Point;
 use crate::terminal::escapes::on_one_line;
@@ -112,17 +112,15 @@ pub(crate) fn failure(error: HistoryError) -> Failure {
 }
 
 pub(crate) async fn open_to_change(arguments: &HistoryChangeArgument) -> Result<(Memory, StoreHistory), Failure> {
-    let (memory, history) = open(&arguments.history, false).await?;
+    let (memory, history) = open(&arguments.history, Access::Change).await?;
     Ok((memory, arguments.actor.iter().fold(history, |history, actor| history.by(actor.clone()))))
 }
 
 /// Opens a memory that exists.
-pub(crate) async fn open(arguments: &HistoryArgument, read_only: bool) -> Result<(Memory, StoreHistory), Failure> {
-    memory::refuse_temporary(&arguments.store.url)?;
+pub(crate) async fn open(arguments: &HistoryArgument, access: Access) -> Result<(Memory, StoreHistory), Failure> {
     let mut options = arguments.store.options();
-    (options.must_exist, options.read_only) = (true, read_only);
     options.scope.clone_from(&arguments.scope);
-    let memory = memory::open(&arguments.store.url, &options).await?;
+    let memory = open_existing(&arguments.store.url, options, access).await?;
     let history = required(memory.history().as_ref())?.clone();
     Ok((memory, history))
 }

@@ -7,8 +7,9 @@ use memory_tool::store::MemoryName;
 use memory_tool::{BoxError, KeysRequired, Memory, MemoryBuilder, MemoryOptions, OpenError, OptionsError, StoreUrl};
 use memory_tool_bucket::{BucketStoreBuilder, OpenFailure};
 
-use crate::failure::{Context as _, Failure};
+use crate::failure::{Context as _, Failure, eprint_line};
 use crate::log::start_log;
+use crate::terminal::escapes::on_one_line;
 use crate::warnings::print_warnings;
 
 /// Parses the URL of a store, including the name of a memory in a database.
@@ -34,13 +35,46 @@ pub(crate) fn scoped(url: &StoreUrl, scope: Option<&Scope>) -> MemoryBuilder {
     }
 }
 
-/// Opens the memory at a URL.
+/// The use of a memory that must exist.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Access {
+    Read,
+    Change,
+}
+
+/// Opens the memory at a URL with exactly these options.
 pub(crate) async fn open(url: &StoreUrl, options: &MemoryOptions) -> Result<Memory, Failure> {
     if options.log.is_some() {
         start_log(options.log);
     }
     print_warnings();
     options.build(url.clone()).await.map_err(failed_options)
+}
+
+/// Opens a memory that exists, or the part of it that belongs to the scope of the options.
+pub(crate) async fn open_existing(
+    url: &StoreUrl,
+    mut options: MemoryOptions,
+    access: Access,
+) -> Result<Memory, Failure> {
+    refuse_temporary(url)?;
+    options.must_exist = true;
+    options.read_only |= access == Access::Read;
+    open(url, &options).await
+}
+
+/// Opens the memory of an agent. Reports a new one to the operator, because its name may be mistyped.
+pub(crate) async fn open_or_create(url: &StoreUrl, options: &MemoryOptions) -> Result<Memory, Failure> {
+    let mut existing = options.clone();
+    existing.must_exist = true;
+    match open(url, &existing).await.map_err(advise_read_only) {
+        Err(Failure::NotFound(error)) if !options.must_exist => {
+            let opened = open(url, options).await.map_err(advise_read_only)?;
+            eprint_line(&on_one_line(&format!("memory-tool: created the memory store {}", error.place())));
+            Ok(opened)
+        }
+        opened => opened,
+    }
 }
 
 /// Converts the error of options.

@@ -5,14 +5,14 @@ use std::{fmt, io};
 
 use memory_tool::policies::Scope;
 use memory_tool::store::{ReadOptions, StorePath};
-use memory_tool::{FileEntry, Memory, MemoryOptions, OpenOptions, Store as _, StoreUrl};
+use memory_tool::{FileEntry, MemoryOptions, OpenOptions, Store as _, StoreUrl};
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use serde::Serialize;
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure, eprint_error};
 use crate::files::eprint;
-use crate::memory;
+use crate::memory::{self, Access, open_existing};
 use crate::terminal::escapes::on_one_line;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, write_line};
@@ -90,7 +90,7 @@ async fn find_stores(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Stor
 /// The scopes of a store, and the store itself if it has files or a history outside all scopes, or no scope.
 async fn find_scopes(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Found>, Failure> {
     const LISTING: &str = "cannot list the memory";
-    let store = open_to_read(url, options).await?.store();
+    let store = open_existing(url, options.clone(), Access::Read).await?.store();
     let listed = store.read_opts(&StorePath::memories(), ReadOptions::new()).await.context(LISTING)?;
     let mut rest = listed.into_listing().files;
     let mut found = Vec::new();
@@ -104,12 +104,6 @@ async fn find_scopes(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Foun
         found.insert(0, Found { place: Place { url: url.clone(), scope: None }, files: Some(rest) });
     }
     Ok(found)
-}
-
-async fn open_to_read(url: &StoreUrl, options: &MemoryOptions) -> Result<Memory, Failure> {
-    let mut options = options.clone();
-    options.read_only = true;
-    memory::open(url, &options).await
 }
 
 /// The stores that `--all` stands for.

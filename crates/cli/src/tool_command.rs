@@ -4,21 +4,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::fs;
-use std::io::{self, IsTerminal as _, Read as _};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use memory_tool::api::ToolResult;
 use memory_tool::command::{DirectoryView, Reply};
-use memory_tool::{Engine, Error, Memory, MemoryOptions, MemoryPath, MemoryTool as _, PathError};
+use memory_tool::{Engine, Error, Memory, MemoryOptions, MemoryPath, MemoryTool as _};
 use serde_json::{Value, json};
 
-use crate::commands::run::{open_to_change, start_runtime};
 use crate::exit_status::ExitStatus;
 use crate::failure::{self, Context as _, Failure};
+use crate::memory::{advise_read_only, open};
 use crate::options::MemoryArgument;
-use crate::options::values::memory_path;
+use crate::options::values::{intended, memory_path};
 use crate::terminal::escapes::{for_terminal, on_one_line};
+use crate::terminal::input::{can_ask, confirms, explain_wait, read_standard_input, utf8};
+use crate::terminal::interruption::start_runtime;
 use crate::terminal::output::{count, to_json, write_line};
 
 /// The arguments of all six commands.
@@ -57,9 +59,9 @@ pub(crate) fn run(command: &impl ToolCommand) -> Result<ExitStatus, Failure> {
     let mut options = memory.options();
     options.must_exist = true; // only `create` creates a store
     command.set(&mut options);
-    let memory = runtime.block_on(open_to_change(&memory.store.url, &options))?;
+    let memory = runtime.block_on(open(&memory.store.url, &options)).map_err(advise_read_only)?;
     if let Some(path) = command.deletes()
-        && !runtime.block_on(confirm_removal(&memory, path))?
+        && !runtime.block_on(confirms_removal(&memory, path))?
     {
         failure::eprint_line("memory-tool: nothing was deleted");
         return Ok(ExitStatus::Problem);
@@ -98,23 +100,15 @@ async fn report_rest(memory: &Memory, shown: &DirectoryView) -> Result<(), Failu
 }
 
 /// Asks before a directory is deleted, if a person can answer.
-async fn confirm_removal(memory: &Memory, path: &str) -> Result<bool, Failure> {
-    if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
-        return Ok(true);
-    }
+async fn confirms_removal(memory: &Memory, path: &str) -> Result<bool, Failure> {
     // The tool reports the errors of this path.
-    let Ok(path) = memory_path(path) else { return Ok(true) };
-    let Ok(files) = memory.list(&path).await else { return Ok(true) };
-    if files.is_empty() || path.is_root() {
-        return Ok(true);
+    let (true, Ok(path)) = (can_ask(), memory_path(path)) else { return Ok(true) };
+    match memory.list(&path).await {
+        Ok(files) if !files.is_empty() && !path.is_root() => {
+            confirms(&format!("delete {path}/ with {}", count(files.len() as u64, "file"))).await
+        }
+        _ => Ok(true),
     }
-    failure::eprint_part(&format!("delete {path}/ with {}? [y/N] ", count(files.len() as u64, "file")));
-    let mut answer = String::new();
-    io::stdin().read_line(&mut answer).context("cannot read standard input")?;
-    if !answer.ends_with('\n') {
-        failure::eprint_line("");
-    }
-    Ok(matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes"))
 }
 
 /// The given text, or the content of the file, or standard input.
@@ -129,30 +123,9 @@ pub(crate) fn text(given: Option<&String>, file: Option<&PathBuf>) -> Result<Str
     }
 }
 
-/// Tells a person what the program waits for.
-pub(crate) fn explain_wait(what: &str) {
-    if io::stdin().is_terminal() {
-        let end = if cfg!(windows) { "Ctrl-Z and Enter" } else { "Ctrl-D" };
-        failure::eprint_line(&format!("memory-tool: reading {what} from standard input; {end} ends it"));
-    }
-}
-
 fn read_file(path: &Path) -> Result<String, Failure> {
     let text = fs::read(path).and_then(utf8);
     text.context(format!("cannot read {}", path.display()))
-}
-
-pub(crate) fn read_standard_input() -> io::Result<String> {
-    let mut content = Vec::new();
-    io::stdin().lock().read_to_end(&mut content)?;
-    utf8(content)
-}
-
-fn utf8(content: Vec<u8>) -> io::Result<String> {
-    String::from_utf8(content).map_err(|error| {
-        let offset = error.utf8_error().valid_up_to();
-        io::Error::new(io::ErrorKind::InvalidData, format!("invalid UTF-8 at byte {offset}"))
-    })
 }
 
 /// Writes the reply. An error and its causes go to standard error, on one line each, because they repeat arguments.
@@ -172,14 +145,6 @@ fn write_outcome(outcome: &Result<Reply, Error>, json: bool, input: &Value) -> R
         }
     }
     Ok(())
-}
-
-/// The path under `/memories` that a path without it means.
-pub(crate) fn intended(path: &str) -> Option<MemoryPath> {
-    let Err(PathError::OutsideMemories { .. }) = MemoryPath::parse(path) else { return None };
-    let name = path.strip_prefix("./").unwrap_or(path).trim_start_matches('/');
-    let name = name.strip_prefix("memories/").unwrap_or(name);
-    MemoryPath::parse(&format!("/memories/{name}")).ok().filter(|path| !path.is_root())
 }
 
 /// Escapes characters that control a terminal or are invisible, if the text goes to one: the memory may be hostile.
@@ -202,21 +167,5 @@ mod tests {
         let escaped = "a\tb\n\\u{1b}]0;title\\u{7}\\u{9b}2Jé\\u{7f}\\u{202e}\\u{200b}";
         assert_eq!(text_for(true, title.to_owned()), escaped);
         assert_eq!(text_for(false, title.to_owned()), title);
-    }
-
-    #[test]
-    fn a_path_without_memories_means_the_one_under_it() {
-        for (given, meant) in [
-            ("notes.txt", "/memories/notes.txt"),
-            ("./a/b.md", "/memories/a/b.md"),
-            ("/a", "/memories/a"),
-            ("memories/a", "/memories/a"),
-            ("/memoriesX/a", "/memories/memoriesX/a"),
-        ] {
-            assert_eq!(intended(given), Some(meant.parse().unwrap()), "{given}");
-        }
-        for given in ["/memories", "/memories/a", "../a", "a//b", "", "/", "./", "a\n", "/memories/../a"] {
-            assert_eq!(intended(given), None, "{given}");
-        }
     }
 }

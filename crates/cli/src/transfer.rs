@@ -8,6 +8,8 @@ use memory_tool::transfer::{FileProblem, TransferProgress, WriteReport};
 use memory_tool::{Memory, MemoryOptions, StoreUrl};
 
 use crate::failure::{Context as _, Failure, eprint_line};
+use crate::history;
+use crate::memory::{self, Access, open_existing};
 use crate::options::ExistingArgument;
 use crate::options::policies::Policies;
 use crate::options::values::{Point, WritingArgument};
@@ -16,7 +18,6 @@ use crate::places::Place;
 use crate::terminal::escapes::on_one_line;
 use crate::terminal::output::count;
 use crate::terminal::progress_line::ProgressLine;
-use crate::{history, memory};
 
 /// The name of standard input and output.
 pub(crate) const STANDARD_STREAM: &str = "-";
@@ -30,9 +31,8 @@ pub(crate) async fn open_source(
     mut options: MemoryOptions,
 ) -> Result<(Memory, Option<u64>), Failure> {
     let Place { url, scope } = place;
-    memory::refuse_temporary(url)?;
-    (options.scope, options.read_only) = (scope.clone(), true);
-    let source = memory::open(url, &options).await?;
+    options.scope.clone_from(scope);
+    let source = open_existing(url, options, Access::Read).await?;
     let others = if is_one_of_all { Some(0) } else { report_others(&source, url, scope.as_ref()).await? };
     let Some(point) = at else {
         report_history(&source).await;

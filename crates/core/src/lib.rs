@@ -50,7 +50,7 @@ pub use tool::command::{
 pub use tool::command_name::CommandName;
 pub use tool::content::{Content, ContentBlock, ImageSource};
 pub use tool::definition::{CacheControl, TOOL_NAME, TOOL_TYPE, ToolDefinition};
-pub use tool::engine::{DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder};
+pub use tool::engine::{DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder, MAX_ATTEMPTS};
 pub use tool::error::{Error, InputError, NotTextReason};
 pub use tool::lines::{InsertLine, ViewRange};
 pub use tool::reply::{DirectoryItem, DirectoryView, FileView, ImageView, Reply};

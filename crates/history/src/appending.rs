@@ -8,17 +8,11 @@ use memory_tool_core::{Batch, ErrorKind, Node, ReadOptions, Store, StoreError, S
 use crate::entry::Entry;
 use crate::hex::Id;
 use crate::limits::BLOCK;
-use crate::log::{Log, Tip};
+use crate::log::Log;
+use crate::plan::Edits;
 use crate::records::{self, Block, Head, IndexedBlock, PART_BYTES, Stored};
+use crate::tip::Tip;
 use crate::versions::Versions;
-
-/// Entries that replace others with the same numbers, with all their contents, and the files before the change.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Edits {
-    pub(crate) entries: BTreeMap<u64, Stored>,
-    /// `None` if the log is too damaged to know them.
-    pub(crate) versions: Option<Versions>,
-}
 
 /// A batch that adds an entry, with the head after it.
 pub(crate) struct Appending<'a, S> {
@@ -227,5 +221,47 @@ impl<'a, S: Store> Appending<'a, S> {
         }
         self.head.first = first.unwrap_or(self.head.first);
         Ok(())
+    }
+}
+
+impl<S: Store> Log<S> {
+    /// Adds an entry to a batch, edits others, and applies all.
+    ///
+    /// # Errors
+    /// The errors of the store. If the log [is outdated](is_outdated), nothing was changed.
+    pub(crate) async fn append(
+        &self,
+        tip: &Arc<Tip>,
+        batch: Batch,
+        stored: Stored,
+        edits: Edits,
+    ) -> Result<Entry, StoreError> {
+        let (batch, head, stored) = Appending::new(self, tip, batch)?.add(stored, edits).await?;
+        let changes_head = !tip.has_history() || head != tip.head || tip.claim.is_some();
+        let applied = self.store.apply(batch).await;
+        let next = (applied.is_ok() && !changes_head).then(|| {
+            let mut next = Tip { last: None, ..Tip::clone(tip) };
+            next.next += 1;
+            next.recent.push(Some(Arc::clone(&stored)));
+            Arc::new(next)
+        });
+        // After a failure, the end is unknown. After a change of the head, its version is.
+        self.replace_tip(tip, next);
+        applied.map(|()| stored.entry.clone())
+    }
+
+    /// Removes the blocks that exceed the limits. Returns the number of their entries.
+    pub(crate) async fn trim(&self, tip: &Arc<Tip>) -> Result<u64, StoreError> {
+        let mut appending = Appending::new(self, tip, Batch::new())?;
+        appending.remove_exceeding().await?;
+        let removed = appending.head.first - tip.head.first;
+        if removed > 0 {
+            let versions = self.recent_versions(tip).await?;
+            let (batch, _) = appending.finish(Some(versions)).await?;
+            let applied = self.store.apply(batch).await;
+            self.replace_tip(tip, None);
+            applied?;
+        }
+        Ok(removed)
     }
 }

@@ -6,9 +6,10 @@ use memory_tool_core::{ErrorKind, ReadOptions, Store, StoreError, StorePath};
 
 use crate::entry::{Digest, Entry, FileChange};
 use crate::hex::Id;
-use crate::log::{Log, Tip, is_outdated};
+use crate::log::Log;
 use crate::past::{Backwards, Files, Source, differing_contents};
 use crate::records::{self, IndexedBlock};
+use crate::tip::{Tip, is_outdated};
 
 /// The result of [`History::verify`](crate::History::verify).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -6,51 +6,19 @@
 //! timeout, for example because its process was killed, the next change removes it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use memory_tool_core::{Batch, Store, StoreError};
 
+use crate::attempts::Attempts;
 use crate::hex::Id;
-use crate::log::{Attempts, Log, Tip, is_outdated};
+use crate::log::Log;
 use crate::records::{self, HeadRecord};
-
-/// How long a session tries as any other, before it makes a claim.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-/// How long others wait for a claim.
-const LEASE: Duration = Duration::from_secs(3);
+use crate::tip::{Tip, is_outdated};
 
 /// The first pause between two reads of a claim. Each one is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const MAX_PAUSE: Duration = Duration::from_millis(160);
-
-/// The claims that an operation made and met.
-#[derive(Debug, Default)]
-pub(crate) struct Claims {
-    /// When the first attempt failed.
-    lost: Option<Instant>,
-    own: Option<Id>,
-    /// The last claim of another session, and the time of its first read.
-    met: Option<(Id, Instant)>,
-}
-
-impl Claims {
-    /// An attempt failed.
-    pub(crate) fn lose(&mut self) {
-        self.lost.get_or_insert_with(Instant::now);
-    }
-
-    fn is_due(&self) -> bool {
-        self.lost.is_some_and(|lost| lost.elapsed() >= PATIENCE)
-    }
-
-    /// Whether to wait for a claim.
-    fn respects(&mut self, claim: Id) -> bool {
-        let met = self.met.filter(|(met, _)| *met == claim);
-        let (_, since) = *self.met.insert(met.unwrap_or((claim, Instant::now())));
-        self.own != Some(claim) && since.elapsed() < LEASE
-    }
-}
 
 impl<S: Store> Log<S> {
     /// The end of the log for a change, after sessions that go first.
@@ -114,7 +82,10 @@ mod tests {
     use async_trait::async_trait;
     use memory_tool_core::{Change, ErrorKind, InMemoryStore, Node, ReadOptions, StoreExt as _, StorePath};
 
+    use std::time::Instant;
+
     use super::*;
+    use crate::attempts::PATIENCE;
     use crate::store::HistoryStore;
 
     #[tokio::test]

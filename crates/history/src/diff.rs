@@ -8,9 +8,10 @@ use similar::TextDiff;
 
 use crate::entry::{Digest, FileChange};
 use crate::error::HistoryError;
-use crate::log::{Log, Tip};
+use crate::log::Log;
 use crate::past::{Backwards, Files, Past, Reader, Source};
 use crate::store::HistoryStore;
+use crate::tip::Tip;
 
 /// How a file differs between two entries or two stores.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -8,23 +8,21 @@ use memory_tool_core::{
     Actor, Batch, ErrorKind, MemoryPath, Moment, Node, PathError, ReadOnlyStore, ReadOptions, Store, StoreError,
     StorePath,
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer};
 
-use crate::appending::Edits;
+use crate::attempts::Attempts;
 use crate::check::{self, HistoryReport};
 use crate::diff::{self, Differences};
 use crate::entry::{Entry, EntryRef, Origin};
 use crate::error::HistoryError;
-use crate::log::{Attempts, Tip};
 use crate::past::{Backwards, Past};
-use crate::plan::Plan;
+use crate::plan::{Edits, Plan};
 use crate::records::{self, IndexedBlock};
-use crate::redaction;
-use crate::related;
-use crate::repair;
 use crate::store::HistoryStore;
-use crate::undo::{Force, Goal, Planner};
+use crate::tip::Tip;
+use crate::undo::{Force, Goal, Planner, TakenBack};
 use crate::version_cache::{LogEnd, VersionCache};
+use crate::{redaction, related, repair};
 
 /// The history of a memory, from [`HistoryStore::history`].
 ///
@@ -37,6 +35,13 @@ pub struct History<S> {
     above: Arc<dyn Store>,
     actor: Option<Actor>,
     force: Force,
+}
+
+impl<S: Store> HistoryStore<S> {
+    /// The history.
+    pub fn history(&self) -> History<S> {
+        History::new(self.clone())
+    }
 }
 
 impl<S> Clone for History<S> {
@@ -463,17 +468,6 @@ enum Redacting<'a> {
 
 fn refs(entries: impl IntoIterator<Item: Into<EntryRef>>) -> BTreeSet<EntryRef> {
     entries.into_iter().map(Into::into).collect()
-}
-
-/// The result of taking changes back.
-#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-#[non_exhaustive]
-pub struct TakenBack {
-    /// The new entry.
-    #[serde(flatten)]
-    pub entry: Entry,
-    /// Files that were not changed, because their earlier contents had expired, were unreadable or were redacted.
-    pub missing: Vec<StorePath>,
 }
 
 /// Skips blocks that cannot concern a path. `index` loses the blocks that were passed.

@@ -2,6 +2,7 @@
 #![doc(test(attr(deny(warnings))))]
 
 mod appending;
+mod attempts;
 mod check;
 mod claim;
 mod diff;
@@ -18,7 +19,9 @@ mod records;
 mod redaction;
 mod related;
 mod repair;
+mod since;
 mod store;
+mod tip;
 mod undo;
 mod version_cache;
 mod versions;
@@ -28,9 +31,10 @@ pub use diff::{Differences, FileDiff};
 pub use entry::{Digest, Entry, EntryRef, FileChange, InvalidEntryRef, Kept, Operation, Origin};
 pub use error::HistoryError;
 pub use hex::{Hash, Hex, Id};
-pub use history::{History, LogFilter, TakenBack};
+pub use history::{History, LogFilter};
 pub use limits::Limits;
 pub use past::Past;
 pub use store::HistoryStore;
+pub use undo::TakenBack;
 pub use version_cache::{LogEnd, VersionCache};
 pub use versions::{FileVersion, InvalidVersionId, TrackedFile, VersionId, Versions};

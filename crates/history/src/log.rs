@@ -1,23 +1,19 @@
 //! [`Log`]: appends entries, and reads them.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use memory_tool_core::{
-    Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile, Version,
-};
+use memory_tool_core::{ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile, Version};
 use tokio::sync::Mutex as AsyncMutex;
 
-use crate::appending::{Appending, Edits};
-use crate::claim::Claims;
+use crate::attempts::Attempts;
 use crate::entry::{Entry, Origin};
 use crate::hex::Id;
 use crate::limits::{BLOCK, Limits};
-use crate::past::Backwards;
 use crate::plan::Plans;
 use crate::records::{self, Block, Head, HeadRecord, IndexedBlock, READING, Stored, damaged};
-use crate::versions::{Births, Versions};
+use crate::tip::{Tip, is_chain, is_outdated};
 
 /// The default of [`OpenOptions::timeout`](memory_tool_core::OpenOptions::timeout).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -49,174 +45,8 @@ pub(crate) struct Log<S> {
     pub(crate) plans: Plans,
 }
 
-/// The end of the log at some moment.
-#[derive(Clone, Debug)]
-pub(crate) struct Tip {
-    pub(crate) head: Head,
-    /// The precondition on the stored head.
-    required: Precondition,
-    /// The claim of a session that goes first.
-    pub(crate) claim: Option<Id>,
-    /// The next number.
-    pub(crate) next: u64,
-    /// The entries that are in no block, oldest first. `None` if the entry was not read yet. The newest one was, unless
-    /// it is damaged.
-    recent: Vec<Option<Arc<Stored>>>,
-    /// The version of the newest one. `None` after this process wrote it.
-    last: Option<Version>,
-}
-
-impl Tip {
-    /// The number of the newest entry, or of the last one that was removed.
-    pub(crate) fn newest(&self) -> u64 {
-        self.next - 1
-    }
-
-    /// The identity of the newest entry, or of a history without entries.
-    pub(crate) fn last_id(&self) -> Id {
-        self.recent.last().and_then(Option::as_ref).map_or(self.head.tail, |stored| stored.entry.id)
-    }
-
-    /// Whether nothing was changed between the two.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        (&self.head, self.next, self.last_id()) == (&other.head, other.next, other.last_id())
-    }
-
-    /// Whether there is a history, perhaps without entries.
-    pub(crate) fn has_history(&self) -> bool {
-        self.required != Precondition::Absent
-    }
-
-    fn preconditions(&self) -> impl Iterator<Item = (StorePath, Precondition)> {
-        let last = self.last.clone().map(|last| (records::single(self.newest()), Precondition::Version(last)));
-        let free = (records::single(self.next), Precondition::Absent);
-        [(records::head(), self.required.clone()), free].into_iter().chain(last)
-    }
-
-    /// Requires that the head has not changed.
-    pub(crate) fn require_head(&self, batch: Batch) -> Batch {
-        batch.require(records::head(), self.required.clone())
-    }
-
-    /// Requires that this is still the end of the log.
-    pub(crate) fn require(&self, batch: Batch) -> Batch {
-        self.preconditions().fold(batch, |batch, (path, required)| batch.require(path, required))
-    }
-
-    /// Requires that this is still the end of the log when a read ends.
-    pub(crate) fn require_in_read(&self) -> ReadOptions {
-        self.preconditions().fold(ReadOptions::new(), |options, (path, required)| options.require(path, required))
-    }
-
-    pub(crate) fn end(&self) -> KnownEnd {
-        KnownEnd { history: self.head.id, first: self.head.first, number: self.newest(), id: self.last_id() }
-    }
-}
-
-/// An end of the log that a reader knows. Entries were only added since if they lead from it to the present end.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KnownEnd {
-    pub(crate) history: Id,
-    /// The number of the oldest entry.
-    pub(crate) first: u64,
-    /// The newest entry.
-    pub(crate) number: u64,
-    pub(crate) id: Id,
-}
-
-/// Whether each entry follows the one before it.
-pub(crate) fn is_chain<'a>(mut last: Id, entries: impl IntoIterator<Item = &'a Entry>) -> bool {
-    entries.into_iter().all(|entry| std::mem::replace(&mut last, entry.id) == entry.after)
-}
-
-/// Whether others changed the log, so that the caller has to read it again.
-pub(crate) fn is_outdated(error: &StoreError) -> bool {
-    match error {
-        StoreError::VersionMismatch { path } | StoreError::AlreadyExists { path } | StoreError::NotFound { path } => {
-            path.is_under(&records::root())
-        }
-        _ => false,
-    }
-}
-
-/// Attempts to read the log while others change it. In each attempt, another writer succeeded.
-const MAX_ATTEMPTS: usize = 1_000;
-
-/// Replaces timeouts beyond the end of the clock.
-const MAX_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-
 /// The entries that are read at the same time.
 const PARALLEL_READS: usize = 16;
-
-/// Attempts of an operation on the log.
-#[derive(Debug)]
-pub(crate) struct Attempts {
-    made: usize,
-    deadline: Instant,
-    last: Option<Arc<Tip>>,
-    pub(crate) claims: Claims,
-}
-
-impl Attempts {
-    pub(crate) fn until(timeout: Duration) -> Self {
-        let now = Instant::now();
-        Self {
-            made: 0,
-            deadline: now.checked_add(timeout).unwrap_or(now + MAX_TIMEOUT),
-            last: None,
-            claims: Claims::default(),
-        }
-    }
-
-    fn has_seen(&self, tip: &Tip) -> bool {
-        self.last.as_ref().is_some_and(|last| last.is_same(tip))
-    }
-
-    /// Whether to try again after an error with this tip.
-    ///
-    /// # Errors
-    /// The error itself, unless the log has changed since the last attempt. If it has not, a missing or unexpected
-    /// record is damage. After too many attempts or the timeout, the store is busy.
-    pub(crate) fn again(&mut self, tip: &Arc<Tip>, error: StoreError) -> Result<(), StoreError> {
-        if !is_outdated(&error) {
-            return Err(error);
-        }
-        self.count()?;
-        let has_seen = self.has_seen(tip);
-        match &error {
-            StoreError::NotFound { path } if has_seen => return Err(damaged(format!("{path} is missing"))),
-            StoreError::AlreadyExists { path } if has_seen => {
-                return Err(damaged(format!("{path} exists, but the head of the history does not know it")));
-            }
-            _ => {}
-        }
-        // A claim changes the record of the head, and adds no entry, so this end may come again.
-        let is_of_head = matches!(&error, StoreError::VersionMismatch { path } if *path == records::head());
-        self.last = (!is_of_head).then(|| Arc::clone(tip));
-        Ok(())
-    }
-
-    /// Counts an attempt that others made futile.
-    ///
-    /// # Errors
-    /// The store is busy after too many of them, or after the timeout.
-    pub(crate) fn count(&mut self) -> Result<(), StoreError> {
-        if self.made >= MAX_ATTEMPTS {
-            return Err(busy());
-        }
-        self.made += 1;
-        self.claims.lose();
-        self.check_deadline()
-    }
-
-    pub(crate) fn check_deadline(&self) -> Result<(), StoreError> {
-        if Instant::now() < self.deadline { Ok(()) } else { Err(busy()) }
-    }
-}
-
-fn busy() -> StoreError {
-    StoreError::failure(ErrorKind::Busy, READING, "other sessions kept changing the memory")
-}
 
 impl<S: Store> Log<S> {
     pub(crate) fn new(store: S, limits: Option<Limits>) -> Self {
@@ -362,75 +192,6 @@ impl<S: Store> Log<S> {
         Ok(listing.files.iter().filter_map(|file| records::number(&file.path)).collect())
     }
 
-    /// Adds an entry to a batch, edits others, and applies all.
-    ///
-    /// # Errors
-    /// The errors of the store. If the log [is outdated](is_outdated), nothing was changed.
-    pub(crate) async fn append(
-        &self,
-        tip: &Arc<Tip>,
-        batch: Batch,
-        stored: Stored,
-        edits: Edits,
-    ) -> Result<Entry, StoreError> {
-        let (batch, head, stored) = Appending::new(self, tip, batch)?.add(stored, edits).await?;
-        let changes_head = !tip.has_history() || head != tip.head || tip.claim.is_some();
-        let applied = self.store.apply(batch).await;
-        let next = (applied.is_ok() && !changes_head).then(|| {
-            let mut next = Tip { last: None, ..Tip::clone(tip) };
-            next.next += 1;
-            next.recent.push(Some(Arc::clone(&stored)));
-            Arc::new(next)
-        });
-        // After a failure, the end is unknown. After a change of the head, its version is.
-        self.replace_tip(tip, next);
-        applied.map(|()| stored.entry.clone())
-    }
-
-    /// Removes the blocks that exceed the limits. Returns the number of their entries.
-    pub(crate) async fn trim(&self, tip: &Arc<Tip>) -> Result<u64, StoreError> {
-        let mut appending = Appending::new(self, tip, Batch::new())?;
-        appending.remove_exceeding().await?;
-        let removed = appending.head.first - tip.head.first;
-        if removed > 0 {
-            let versions = self.recent_versions(tip).await?;
-            let (batch, _) = appending.finish(Some(versions)).await?;
-            let applied = self.store.apply(batch).await;
-            self.replace_tip(tip, None);
-            applied?;
-        }
-        Ok(removed)
-    }
-
-    /// The files and their versions in the log, with the files of other programs.
-    pub(crate) async fn versions(&self, tip: &Tip) -> Result<Versions, StoreError> {
-        let versions = Versions::new(tip.head.id, self.births(tip.require_in_read()).await?, tip.head.first);
-        self.continued(versions, tip).await
-    }
-
-    /// The files and their versions since the last record of the births, which suffices for the next one.
-    pub(crate) async fn recent_versions(&self, tip: &Tip) -> Result<Versions, StoreError> {
-        let births = self.births(tip.require_in_read()).await?;
-        let after = births.as_ref().map_or(0, Births::after).clamp(tip.head.first - 1, tip.newest());
-        self.continued(Versions::new(tip.head.id, births, after + 1), tip).await
-    }
-
-    async fn continued(&self, mut versions: Versions, tip: &Tip) -> Result<Versions, StoreError> {
-        for entry in Backwards::since(self, tip, versions.last().0).await? {
-            versions.add(&entry);
-        }
-        let options = tip.require_in_read();
-        versions.observe(&self.store.read_opts(&StorePath::memories(), options).await?.into_listing().files);
-        Ok(versions)
-    }
-
-    pub(crate) async fn births(&self, options: ReadOptions) -> Result<Option<Births>, StoreError> {
-        match self.store.read_opts(&records::births(), options).await? {
-            Node::File(file) => serde_json::from_slice(&file.content).map(Some).map_err(damaged),
-            _ => Ok(None),
-        }
-    }
-
     /// Reads all blocks in place of a damaged index.
     pub(crate) async fn new_index(&self, tip: &Tip) -> Result<Vec<IndexedBlock>, StoreError> {
         let mut index = Vec::new();
@@ -452,19 +213,6 @@ impl<S: Store> Log<S> {
         let index = records::parse_index(&self.require(&records::index()).await?)?;
         let is_whole = index.iter().rev().map(|block| block.first).eq(tip.head.blocks());
         if is_whole { Ok(index) } else { Err(StoreError::NotFound { path: records::index() }) }
-    }
-
-    /// The entries after a known end of the log, oldest first. `None` if this log does not continue it, or if entries
-    /// were removed or redacted since.
-    pub(crate) async fn since(&self, tip: &Tip, known: KnownEnd) -> Result<Option<Vec<Entry>>, StoreError> {
-        if known.history != tip.head.id || known.first != tip.head.first || known.number > tip.newest() {
-            return Ok(None);
-        }
-        let new = Backwards::since(self, tip, known.number).await?;
-        let last = new.last().map_or(known.id, |entry| entry.id);
-        let redacts = |entry: &Entry| matches!(entry.origin, Origin::Redaction(_));
-        let is_continued = is_chain(known.id, &new) && last == tip.last_id() && !new.iter().any(redacts);
-        Ok(is_continued.then_some(new))
     }
 
     /// The entry with this number, which is in the log.

@@ -11,9 +11,10 @@ use memory_tool_core::{
 use crate::entry::{Digest, Entry, FileChange, KeptContents, Operation};
 use crate::error::HistoryError;
 use crate::hex::Id;
-use crate::log::{Log, Tip, is_outdated};
+use crate::log::Log;
 use crate::records::{Head, damaged};
 use crate::store::HistoryStore;
+use crate::tip::{Tip, is_outdated};
 use crate::versions::Versions;
 
 /// The location of the contents of an earlier file.

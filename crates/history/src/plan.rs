@@ -3,16 +3,24 @@
 //! An operation applies its batch through the policies above the history. The batch has a mark, a write that no store
 //! sees, by which the history finds what the batch cannot carry.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use memory_tool_core::{Batch, Change, StoreError, StorePath};
 
-use crate::appending::Edits;
 use crate::entry::{Entry, Origin};
 use crate::hex::Id;
-use crate::log::Tip;
-use crate::records;
+use crate::records::{self, Stored};
+use crate::tip::Tip;
+use crate::versions::Versions;
+
+/// Entries that replace others with the same numbers, with all their contents, and the files before the change.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Edits {
+    pub(crate) entries: BTreeMap<u64, Stored>,
+    /// `None` if the log is too damaged to know them.
+    pub(crate) versions: Option<Versions>,
+}
 
 #[derive(Debug)]
 pub(crate) struct Plan {

@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use memory_tool_core::{ErrorKind, Store, StorePath};
 
-use crate::appending::Edits;
 use crate::entry::{Entry, EntryRef, FileChange, Operation};
 use crate::error::HistoryError;
 use crate::hex::Id;
-use crate::log::{Log, Tip};
+use crate::log::Log;
+use crate::plan::Edits;
 use crate::records::Stored;
+use crate::tip::Tip;
 use crate::versions::Versions;
 
 /// Removes the paths, sizes, hashes and contents of all changes of entries.

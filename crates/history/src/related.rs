@@ -6,8 +6,9 @@ use memory_tool_core::{Store, StorePath};
 
 use crate::entry::{Entry, FileChange};
 use crate::error::HistoryError;
-use crate::log::{Log, Tip};
+use crate::log::Log;
 use crate::past::Backwards;
+use crate::tip::Tip;
 
 /// The names of files and directories at a moment.
 #[derive(Clone)]

@@ -8,8 +8,9 @@ use memory_tool_core::{Batch, ErrorKind, Node, Precondition, ReadOptions, Store,
 use crate::entry::Entry;
 use crate::hex::Id;
 use crate::limits::BLOCK;
-use crate::log::{Log, is_outdated};
+use crate::log::Log;
 use crate::records::{self, Block, Head, IndexedBlock, Stored};
+use crate::tip::is_outdated;
 
 /// Replaces lost recent entries, and removes unreadable blocks with all older ones. Returns the repairs, in words.
 pub(crate) async fn repair<S: Store>(log: &Log<S>) -> Result<Vec<String>, StoreError> {

@@ -6,17 +6,17 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use memory_tool_core::{
-    Batch, Change, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version,
+    Batch, Change, ErrorKind, MAX_ATTEMPTS, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version,
 };
 
-use crate::appending::Edits;
+use crate::attempts::Attempts;
 use crate::entry::{Digest, Entry, FileChange, Kept, Origin};
-use crate::history::History;
 use crate::limits::Limits;
-use crate::log::{Attempts, Log, Tip, is_outdated};
-use crate::plan::Plan;
+use crate::log::Log;
+use crate::plan::{Edits, Plan};
 use crate::recent::RecentReads;
 use crate::records::{self, Stored};
+use crate::tip::{Tip, is_outdated};
 
 /// The name of the policy in refusals.
 const POLICY: &str = "history";
@@ -24,10 +24,7 @@ const POLICY: &str = "history";
 /// Files of a directory that are read at the same time.
 const PARALLEL_READS: usize = 16;
 
-/// Attempts of a change while others change the same files.
-const MAX_ATTEMPTS: usize = 1_000;
-
-/// A store that keeps a [history](History) of another one: each batch that changes files adds an [`Entry`] in the same
+/// A store that keeps a [history] of another one: each batch that changes files adds an [`Entry`] in the same
 /// atomic batch, with the contents that it replaces or removes.
 ///
 /// ```
@@ -59,6 +56,8 @@ const MAX_ATTEMPTS: usize = 1_000;
 ///    `/records/history` are refused.
 ///
 /// It needs a Tokio runtime with timers if other sessions change the same store.
+///
+/// [history]: crate::History
 #[derive(Debug)]
 pub struct HistoryStore<S> {
     log: Arc<Log<S>>,
@@ -116,11 +115,6 @@ impl<S: Store> HistoryStore<S> {
     /// The inner store. The history lacks changes that are made there.
     pub fn inner(&self) -> &S {
         &self.log.store
-    }
-
-    /// The history.
-    pub fn history(&self) -> History<S> {
-        History::new(self.clone())
     }
 
     pub(crate) fn log(&self) -> &Log<S> {

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, Change, Node, Precondition, Store, StoreError, StorePath, Version};
+use serde::Serialize;
 
 use crate::entry::{Digest, Entry, EntryRef, FileChange, Origin};
 use crate::error::HistoryError;
-use crate::history::TakenBack;
-use crate::log::{Log, Tip};
+use crate::log::Log;
 use crate::past::{Backwards, Files, Past, Reader, Source};
 use crate::redaction;
 use crate::store::HistoryStore;
+use crate::tip::Tip;
 
 /// The goal of an operation.
 #[derive(Clone, Debug)]
@@ -36,6 +37,17 @@ impl Goal {
             Self::Restore(..) => "restore",
         }
     }
+}
+
+/// The result of taking changes back.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct TakenBack {
+    /// The new entry.
+    #[serde(flatten)]
+    pub entry: Entry,
+    /// Files that were not changed, because their earlier contents had expired, were unreadable or were redacted.
+    pub missing: Vec<StorePath>,
 }
 
 /// Whether files that have changed since are replaced.

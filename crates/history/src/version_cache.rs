@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use memory_tool_core::{Batch, ReadOptions, Store, StoreError, StorePath};
 
 use crate::hex::Id;
-use crate::log::{KnownEnd, Log, Tip};
+use crate::log::Log;
+use crate::tip::{KnownEnd, Tip};
 use crate::versions::Versions;
 
 /// The [versions](Versions) of all files of a memory, kept between requests. [`History::refresh`] brings them up to

@@ -110,7 +110,7 @@ impl Backend {
     }
 
     /// Checks the structure of a database. Other backends have no structure to check.
-    #[cfg(feature = "encrypted")]
+    #[cfg(feature = "layers")]
     pub(crate) async fn verify_structure(&self) -> Result<VerifyReport, StoreError> {
         match self {
             #[cfg(feature = "sqlite")]

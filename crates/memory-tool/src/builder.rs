@@ -5,29 +5,21 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-#[cfg(feature = "encrypted")]
-use memory_tool_core::StoreError;
 use memory_tool_core::{
     Actor, BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder, Error, ErrorKind, MemoryTool, OpenError,
-    OpenMode, OpenOptions, ReadOnlyStore, Reply, Store, ToolDefinition,
+    OpenMode, OpenOptions, Reply, Store, ToolDefinition,
 };
-#[cfg(feature = "encrypted")]
-use memory_tool_encrypted::{EncryptedStore, KeyRing, Padding};
-#[cfg(feature = "history")]
-use memory_tool_history::{HistoryStore, Limits};
 
 use crate::backend::Backend;
 use crate::dry_run::DryRunStore;
-#[cfg(feature = "policies")]
-use crate::layers::Policies;
 use crate::memory::{Inner, Memory, ToolOver};
 use crate::notify::{MemoryChange, NotifyingStore, OnChange};
+#[cfg(feature = "layers")]
+use crate::options::MemoryOptions;
 use crate::redaction::redact_credentials;
 use crate::store_url::{StoreUrl, StoreUrlError};
-#[cfg(feature = "encrypted")]
-use crate::unprobed::{KeysRequired, UnprobedStore};
-#[cfg(not(feature = "history"))]
-use crate::without_history::WithoutHistory;
+#[cfg(not(feature = "layers"))]
+use crate::without_layers::MemoryOptions;
 use crate::wording::{WordedTool, Wording};
 
 pub(crate) type SharedStore = Arc<dyn Store>;
@@ -58,46 +50,23 @@ pub(crate) type SharedTool = Arc<dyn MemoryTool>;
 /// ```
 #[must_use]
 pub struct MemoryBuilder {
-    location: Location,
-    options: OpenOptions,
-    is_dry_run: bool,
-    create_overwrites: bool,
-    max_view_characters: Option<usize>,
+    pub(crate) location: Location,
+    /// All options that are data.
+    pub(crate) options: MemoryOptions,
+    /// The layers that are no data.
+    #[cfg(feature = "layers")]
+    pub(crate) layers: crate::layers::Layers,
+    max_file_bytes: Option<u64>,
     definition: ToolDefinition,
-    actor: Option<Actor>,
-    on_change: Option<OnChange>,
-    wording: Option<Wording>,
-    #[cfg(feature = "history")]
-    history: History,
-    #[cfg(feature = "encrypted")]
-    encryption: Encryption,
-    #[cfg(feature = "policies")]
-    pub(crate) policies: Policies,
+    pub(crate) on_change: Option<OnChange>,
+    wording: Option<Arc<Wording>>,
 }
 
-enum Location {
+pub(crate) enum Location {
     Url(StoreUrl),
     /// An invalid URL, without credentials.
     Invalid(String, StoreUrlError),
     Store(SharedStore),
-}
-
-#[cfg(feature = "history")]
-#[derive(Default)]
-struct History {
-    is_kept: bool,
-    limits: Option<Limits>,
-    /// The layer, if the memory has a history.
-    store: Option<HistoryStore<SharedStore>>,
-}
-
-#[cfg(feature = "encrypted")]
-#[derive(Default)]
-struct Encryption {
-    keys: Option<KeyRing>,
-    padding: Padding,
-    label: Option<String>,
-    former_labels: Vec<Option<String>>,
 }
 
 impl From<StoreUrl> for MemoryBuilder {
@@ -121,28 +90,19 @@ impl MemoryBuilder {
     fn new(location: Location) -> Self {
         Self {
             location,
-            options: OpenOptions::new(),
-            is_dry_run: false,
-            create_overwrites: false,
-            max_view_characters: Some(DEFAULT_MAX_VIEW_CHARACTERS),
+            options: MemoryOptions::default(),
+            #[cfg(feature = "layers")]
+            layers: crate::layers::Layers::default(),
+            max_file_bytes: None,
             definition: ToolDefinition::new(),
-            actor: None,
             on_change: None,
             wording: None,
-            #[cfg(feature = "history")]
-            history: History::default(),
-            #[cfg(feature = "encrypted")]
-            encryption: Encryption::default(),
-            #[cfg(feature = "policies")]
-            policies: Policies::default(),
         }
     }
 
     /// Opens the memory only if it exists, including its scope.
     pub fn must_exist(mut self) -> Self {
-        if self.options.mode == OpenMode::Create {
-            self.options.mode = OpenMode::Existing;
-        }
+        self.options.must_exist = true;
         self
     }
 
@@ -151,7 +111,7 @@ impl MemoryBuilder {
     /// The backend is not written to, and gets no lock file. The only exception are the access times of files that
     /// [expire](Self::expire_after).
     pub fn read_only(mut self) -> Self {
-        self.options.mode = OpenMode::ReadOnly;
+        self.options.read_only = true;
         self
     }
 
@@ -161,39 +121,39 @@ impl MemoryBuilder {
     /// A memory that does not exist is treated as empty, unless it [must exist](Self::must_exist). Simulated contents
     /// can be read until they exceed 16 MiB.
     pub fn dry_run(mut self) -> Self {
-        self.is_dry_run = true;
+        self.options.dry_run = true;
         self
     }
 
     /// Sets the [timeout](OpenOptions::timeout) of operations. Custom stores ignore it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.options.timeout = timeout;
+        self.options.timeout = Some(timeout);
         self
     }
 
     /// Sets the [maximum size](OpenOptions::max_file_bytes) of a file that is read or written. Custom stores ignore it.
     pub fn max_file_bytes(mut self, max_file_bytes: u64) -> Self {
-        self.options.max_file_bytes = max_file_bytes;
+        self.max_file_bytes = Some(max_file_bytes);
         self
     }
 
     /// Sets [how often](OpenOptions::gc_interval) the memory collects the garbage of a bucket. Default: never.
     pub fn gc_interval(mut self, interval: impl Into<Option<Duration>>) -> Self {
-        self.options.gc_interval = interval.into();
+        self.options.gc_every = interval.into();
         self
     }
 
     /// Whether `create` replaces an existing file. See
     /// [`EngineBuilder::create_overwrites`](memory_tool_core::EngineBuilder::create_overwrites).
     pub fn create_overwrites(mut self, create_overwrites: bool) -> Self {
-        self.create_overwrites = create_overwrites;
+        self.options.create_overwrites = create_overwrites;
         self
     }
 
     /// The maximum number of characters that `view` returns; `None` is no limit. See
     /// [`EngineBuilder::max_view_characters`](memory_tool_core::EngineBuilder::max_view_characters).
     pub fn max_view_characters(mut self, max_view_characters: impl Into<Option<usize>>) -> Self {
-        self.max_view_characters = max_view_characters.into();
+        self.options.max_view_characters = Some(max_view_characters.into());
         self
     }
 
@@ -205,55 +165,8 @@ impl MemoryBuilder {
 
     /// The actor of all changes by the memory, as in [`Memory::by`]. Default: the actor of the audit log.
     pub fn actor(mut self, actor: Actor) -> Self {
-        self.actor = Some(actor);
+        self.options.actor = Some(actor);
         self
-    }
-
-    /// Encrypts the whole backend with these keys.
-    #[cfg(feature = "encrypted")]
-    pub fn encrypt(mut self, keys: KeyRing) -> Self {
-        self.encryption.keys = Some(keys);
-        self
-    }
-
-    /// Sets the padding of [encrypted](Self::encrypt) files. Default: [`Padding::None`].
-    #[cfg(feature = "encrypted")]
-    pub fn padding(mut self, padding: Padding) -> Self {
-        self.encryption.padding = padding;
-        self
-    }
-
-    /// Sets the label of the [encrypted](Self::encrypt) memory. See
-    /// [`EncryptedStoreBuilder::label`](memory_tool_encrypted::EncryptedStoreBuilder::label).
-    #[cfg(feature = "encrypted")]
-    pub fn label(mut self, label: impl Into<String>) -> Self {
-        self.encryption.label = Some(label.into());
-        self
-    }
-
-    /// Also accepts an [encrypted](Self::encrypt) memory with this label, or without one. See
-    /// [`EncryptedStoreBuilder::former_label`](memory_tool_encrypted::EncryptedStoreBuilder::former_label).
-    #[cfg(feature = "encrypted")]
-    pub fn former_label(mut self, label: Option<&str>) -> Self {
-        self.encryption.former_labels.push(label.map(str::to_owned));
-        self
-    }
-
-    /// Keeps a [history](Memory::history) of all changes. Later openings of the memory continue it without this option.
-    ///
-    /// Sessions that are open while a history is started notice it with their next change. If files
-    /// [expire](Self::expire_after), entries are removed after the same time.
-    #[cfg(feature = "history")]
-    pub fn history(mut self) -> Self {
-        self.history.is_kept = true;
-        self
-    }
-
-    /// Keeps a [history](Self::history) within these limits.
-    #[cfg(feature = "history")]
-    pub fn history_limits(mut self, limits: Limits) -> Self {
-        self.history.limits = Some(limits);
-        self.history()
     }
 
     /// Calls `on_change` after each change through this memory, and after changes with an unknown outcome. The function
@@ -295,7 +208,7 @@ impl MemoryBuilder {
         mut self,
         wording: impl Fn(&Result<Reply, Error>) -> Option<String> + Send + Sync + 'static,
     ) -> Self {
-        self.wording = Some(Box::new(wording));
+        self.wording = Some(Arc::new(Box::new(wording)));
         self
     }
 
@@ -306,43 +219,21 @@ impl MemoryBuilder {
     /// without keys.
     pub async fn build(mut self) -> Result<Memory, OpenError> {
         let backend = self.open_backend().await?;
-        let store = backend.store();
-        #[cfg(feature = "encrypted")]
-        let (store, encrypted) = self.encrypt_store(&backend, store).await?;
-        #[cfg(feature = "policies")]
-        self.check_scope_exists(&*store).await?;
-        let store = if self.is_dry_run { self.enable_dry_run(store).await? } else { store };
-        #[cfg(feature = "transfer")]
-        let transfer = crate::transfer::TransferContext {
-            location: self.memory_location(),
-            is_dry_run: self.is_dry_run,
-            #[cfg(feature = "policies")]
-            screen: self.policies.screen.clone(),
-        };
-        let store = self.add_layers(store).map_err(|error| self.error(ErrorKind::Invalid, error))?;
+        #[cfg(feature = "layers")]
+        let (store, layers) = self.add_layers(&backend).await?;
+        #[cfg(not(feature = "layers"))]
+        let store = self.guard(&backend).await?;
         let feed = Arc::default();
         let store: SharedStore = Arc::new(NotifyingStore::new(store, self.on_change.take(), Arc::clone(&feed)));
-        let actor = self.actor.take();
-        #[cfg(feature = "policies")]
-        let actor = actor.or_else(|| self.policies.audit.as_ref().map(|(_, actor)| actor.clone()));
-        #[cfg(feature = "policies")]
-        let expiring = self.policies.expiring.take().filter(|_| !self.is_read_only());
-        #[cfg(feature = "history")]
-        let history = self.history.store.take();
+        let actor = self.actor_of_changes();
         let tool_over = self.into_tool_over();
         let tool = tool_over(Arc::clone(&store), None);
         let inner = Inner {
             backend,
-            #[cfg(feature = "encrypted")]
-            encrypted,
-            #[cfg(feature = "history")]
-            history,
-            #[cfg(feature = "policies")]
-            expiring,
+            #[cfg(feature = "layers")]
+            layers,
             feed,
             tool_over,
-            #[cfg(feature = "transfer")]
-            transfer,
         };
         let memory = Memory { inner: Arc::new(inner), store, tool, actor: None };
         Ok(match actor {
@@ -357,8 +248,8 @@ impl MemoryBuilder {
             Location::Invalid(_, error) => return Err(self.error(ErrorKind::Invalid, error.clone())),
             Location::Store(store) => return Ok(Backend::Custom(Arc::clone(store))),
         };
-        match url.open(self.options.mode(self.mode())).await {
-            Err(error) if self.is_dry_run && self.creates() && error.is_not_found() => {
+        match url.open(self.open_options(self.mode())).await {
+            Err(error) if self.options.dry_run && self.creates() && error.is_not_found() => {
                 Ok(Backend::InProcess(Arc::default()))
             }
             Err(error) if error.is_not_found() => Err(error.with_place(self.location_name())),
@@ -366,191 +257,70 @@ impl MemoryBuilder {
         }
     }
 
-    fn mode(&self) -> OpenMode {
-        match self.options.mode {
-            _ if self.is_dry_run => OpenMode::ReadOnly,
-            // Access times are written even if the memory is read-only.
-            #[cfg(feature = "policies")]
-            OpenMode::ReadOnly if self.policies.idle_time.is_some() => OpenMode::Existing,
-            mode => mode,
-        }
+    pub(crate) fn open_options(&self, mode: OpenMode) -> OpenOptions {
+        let mut options = OpenOptions::new().mode(mode).gc_interval(self.options.gc_every);
+        options.timeout = self.options.timeout.unwrap_or(options.timeout);
+        options.max_file_bytes = self.max_file_bytes.unwrap_or(options.max_file_bytes);
+        options
     }
 
-    fn is_read_only(&self) -> bool {
-        self.options.mode == OpenMode::ReadOnly
+    pub(crate) fn mode(&self) -> OpenMode {
+        #[cfg(feature = "layers")]
+        let writes_access_times = self.options.expire_after.is_some(); // even if the memory is read-only
+        #[cfg(not(feature = "layers"))]
+        let writes_access_times = false;
+        match (self.options.read_only, self.options.must_exist) {
+            _ if self.options.dry_run => OpenMode::ReadOnly,
+            (true, _) if !writes_access_times => OpenMode::ReadOnly,
+            (false, false) => OpenMode::Create,
+            _ => OpenMode::Existing,
+        }
     }
 
     /// Whether the memory does not have to exist.
-    fn creates(&self) -> bool {
-        self.options.mode == OpenMode::Create
+    pub(crate) fn creates(&self) -> bool {
+        !self.options.must_exist && !self.options.read_only
     }
 
-    /// Wraps the store in its encryption. Without keys, refuses an encrypted store, because writes would not be
-    /// encrypted.
-    #[cfg(feature = "encrypted")]
-    async fn encrypt_store(
-        &mut self,
-        backend: &Backend,
-        store: SharedStore,
-    ) -> Result<(SharedStore, Option<EncryptedStore>), OpenError> {
-        let Encryption { keys, padding, label, former_labels } = std::mem::take(&mut self.encryption);
-        let Some(keys) = keys else {
-            return match EncryptedStore::is_in(&*store).await {
-                Ok(false) => Ok((store, None)),
-                Ok(true) => Err(self.error(ErrorKind::Invalid, KeysRequired)),
-                // The first command will report the failure.
-                Err(StoreError::Failure { .. }) => Ok((Arc::new(UnprobedStore::new(store)), None)),
-                // An index of an encrypted store is not a symbolic link.
-                Err(_) => Ok((store, None)),
-            };
-        };
-        // An in-process memory is always new.
-        let creates = self.creates() || matches!(backend, Backend::InProcess(_));
-        let mode = if creates { OpenMode::Create } else { self.mode() };
-        let mut builder = EncryptedStore::builder(store, keys).options(self.options.mode(mode)).padding(padding);
-        if let Some(label) = label {
-            builder = builder.label(label);
-        }
-        for label in &former_labels {
-            builder = builder.former_label(label.as_deref());
-        }
-        let encrypted = builder.open().await.map_err(|error| error.with_place(self.location_name()))?;
-        Ok((Arc::new(encrypted.clone()), Some(encrypted)))
-    }
-
-    /// Fails if the scope of a memory that must exist is missing. A scope without files can have a history.
-    #[cfg(feature = "policies")]
-    async fn check_scope_exists(&self, store: &dyn Store) -> Result<(), OpenError> {
-        let Some(scope) = self.policies.scope.as_ref().filter(|_| !self.creates()) else { return Ok(()) };
-        match scope.exists_in(store).await {
-            Ok(true) => Ok(()),
-            Ok(false) => {
-                let place = format!("for the scope {scope} {}", self.location_name());
-                Err(OpenError::new(place, ErrorKind::NotFound, "the scope contains neither files nor a history"))
-            }
-            Err(error) => Err(self.error(error.kind(), error)),
-        }
-    }
-
-    /// Wraps the store and every mounted store in a dry run. Simulated changes are not recorded in the audit log and
-    /// not reported to `on_change`.
-    async fn enable_dry_run(&mut self, store: SharedStore) -> Result<SharedStore, OpenError> {
-        self.on_change = None;
-        #[cfg(feature = "policies")]
-        {
-            self.policies.audit = None;
-            let mut mounts = std::mem::take(&mut self.policies.mounts);
-            for mount in &mut mounts {
-                mount.store = self.dry_run_over(Arc::clone(&mount.store)).await?;
-            }
-            self.policies.mounts = mounts;
-        }
-        self.dry_run_over(store).await
-    }
-
-    async fn dry_run_over(&self, store: SharedStore) -> Result<SharedStore, OpenError> {
+    pub(crate) async fn dry_run_over(&self, store: SharedStore) -> Result<SharedStore, OpenError> {
         match DryRunStore::over(store).await {
             Ok(dry_run) => Ok(Arc::new(dry_run)),
             Err(error) => Err(self.error(error.kind(), error)),
         }
     }
 
-    /// Adds the layers over the encrypted backend, from the bottom to the top. `docs/production.md` has the reasons for
-    /// this order.
-    #[cfg_attr(not(feature = "policies"), expect(clippy::unnecessary_wraps, reason = "only policies can be invalid"))]
-    fn add_layers(&mut self, store: SharedStore) -> Result<SharedStore, BoxError> {
-        #[cfg(feature = "policies")]
-        let store = self.policies.restrict_to_scope(self.policies.observe(store));
-        let store = self.keep_history(store);
-        #[cfg(feature = "policies")]
-        let store = {
-            let store = self.policies.expire(store)?;
-            let store = self.policies.limit(store);
-            self.policies.mount(store)?
-        };
-        let store = if self.is_read_only() { Arc::new(ReadOnlyStore::new(store)) } else { store };
-        #[cfg(feature = "policies")]
-        let store = {
-            let store = self.policies.audit(store);
-            self.policies.screen(store)
-        };
-        Ok(store)
-    }
-
-    /// Adds the layer of the history. Any memory at a URL may have one.
-    #[cfg(feature = "history")]
-    fn keep_history(&mut self, store: SharedStore) -> SharedStore {
-        #[cfg(feature = "policies")]
-        let age = self.policies.idle_time;
-        #[cfg(not(feature = "policies"))]
-        let age = None;
-        let inner = Arc::clone(&store);
-        let kept = match (self.history.limits, self.history.is_kept, &self.location) {
-            (Some(limits), ..) => HistoryStore::with_limits(inner, limits),
-            (None, true, _) if age.is_some() => HistoryStore::with_limits(inner, Limits::new().age(age)),
-            (None, true, _) => HistoryStore::new(inner),
-            (None, false, Location::Store(_)) => return store,
-            (None, false, _) => HistoryStore::if_present(inner),
-        }
-        .timeout(self.options.timeout);
-        // The handle is below the layer that refuses changes.
-        let read_only =
-            self.is_read_only().then(|| HistoryStore::new(Arc::new(ReadOnlyStore::new(store)) as SharedStore));
-        self.history.store = Some(read_only.unwrap_or_else(|| kept.clone()));
-        Arc::new(kept)
-    }
-
-    /// Refuses changes of a memory that has a history.
-    #[cfg(not(feature = "history"))]
-    fn keep_history(&self, store: SharedStore) -> SharedStore {
-        match self.location {
-            Location::Store(_) => store,
-            Location::Url(_) | Location::Invalid(..) => Arc::new(WithoutHistory(store)),
-        }
+    fn actor_of_changes(&self) -> Option<Actor> {
+        #[cfg(feature = "layers")]
+        let of_log = self.layers.audit.as_ref().map(|(_, actor)| actor.clone());
+        #[cfg(not(feature = "layers"))]
+        let of_log = None;
+        self.options.actor.clone().or(of_log)
     }
 
     /// Returns a function that makes the tool over a store.
     fn into_tool_over(self) -> ToolOver {
-        let Self { create_overwrites, max_view_characters, definition, wording, .. } = self;
-        let wording = wording.map(Arc::new);
-        #[cfg(feature = "policies")]
-        let policies = self.policies;
+        let max_view_characters = self.options.max_view_characters.unwrap_or(Some(DEFAULT_MAX_VIEW_CHARACTERS));
         Box::new(move |store, actor| {
             let engine = Engine::builder(store)
-                .create_overwrites(create_overwrites)
+                .create_overwrites(self.options.create_overwrites)
                 .max_view_characters(max_view_characters)
-                .definition(definition.clone());
+                .definition(self.definition.clone());
             let engine = actor.cloned().into_iter().fold(engine, EngineBuilder::actor);
             let tool: SharedTool = Arc::new(engine.build());
-            #[cfg(feature = "policies")]
-            let tool = policies.observe_tool(policies.audit_tool(tool, actor));
-            match &wording {
+            #[cfg(feature = "layers")]
+            let tool = self.observe_tool(self.audit_tool(tool, actor));
+            match &self.wording {
                 Some(wording) => Arc::new(WordedTool { inner: tool, wording: Arc::clone(wording) }),
                 None => tool,
             }
         })
     }
 
-    /// The location of the files, if the memory has a URL.
-    #[cfg(feature = "transfer")]
-    pub(crate) fn memory_location(&self) -> Option<crate::transfer::MemoryLocation> {
-        let Location::Url(url) = &self.location else { return None };
-        #[cfg(feature = "policies")]
-        let scope = self
-            .policies
-            .scope
-            .as_ref()
-            .map_or_else(memory_tool_core::MemoryPath::root, |scope| scope.directory().clone());
-        #[cfg(not(feature = "policies"))]
-        let scope = memory_tool_core::MemoryPath::root();
-        Some(crate::transfer::MemoryLocation { url: url.clone(), directory: scope })
-    }
-
-    fn error(&self, kind: ErrorKind, source: impl Into<BoxError>) -> OpenError {
+    pub(crate) fn error(&self, kind: ErrorKind, source: impl Into<BoxError>) -> OpenError {
         OpenError::new(self.location_name(), kind, source)
     }
 
-    fn location_name(&self) -> String {
+    pub(crate) fn location_name(&self) -> String {
         match &self.location {
             Location::Url(url) => format!("at {url}"),
             Location::Invalid(given, _) => format!("at {given}"),
@@ -560,9 +330,9 @@ impl MemoryBuilder {
 }
 
 impl fmt::Debug for MemoryBuilder {
-    /// Omits the policies, which can contain keys and functions.
+    /// Omits the layers, which can contain keys and functions.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryBuilder").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("MemoryBuilder").field("options", &self.open_options(self.mode())).finish_non_exhaustive()
     }
 }
 
@@ -570,15 +340,13 @@ impl fmt::Debug for MemoryBuilder {
 mod tests {
     use std::sync::Mutex;
 
-    #[cfg(not(feature = "encrypted"))]
-    use memory_tool_core::StoreError;
-    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, StoreExt as _, StorePath};
+    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, StoreError, StoreExt as _, StorePath};
     use serde_json::json;
 
     use super::*;
     use crate::notify::Operation;
 
-    #[cfg(feature = "history")]
+    #[cfg(feature = "layers")]
     #[tokio::test]
     async fn a_read_only_memory_shows_its_history_and_takes_nothing_back() {
         let store = Arc::new(InMemoryStore::new());
@@ -601,7 +369,7 @@ mod tests {
             assert_eq!(builder.mode(), OpenMode::ReadOnly);
         }
         assert_eq!(Memory::builder("a").must_exist().dry_run().mode(), OpenMode::ReadOnly);
-        #[cfg(feature = "policies")]
+        #[cfg(feature = "layers")]
         {
             let expiring = Memory::builder("a").read_only().expire_after(Duration::from_secs(60));
             assert_eq!(expiring.mode(), OpenMode::Existing, "access times are written");
@@ -768,7 +536,7 @@ mod tests {
     }
 
     #[tokio::test]
-    #[cfg(feature = "policies")]
+    #[cfg(feature = "layers")]
     async fn a_dry_run_does_not_change_mounted_stores_or_report_changes() {
         let (team, reported) = (Arc::new(InMemoryStore::new()), Arc::new(Mutex::new(0)));
         let count = Arc::clone(&reported);
@@ -784,7 +552,7 @@ mod tests {
     }
 
     #[tokio::test]
-    #[cfg(feature = "policies")]
+    #[cfg(feature = "layers")]
     async fn a_read_only_memory_refuses_changes_even_with_expiry() {
         let memory = Memory::over(InMemoryStore::new()).read_only().expire_after(Duration::from_secs(60));
         let memory = memory.build().await.unwrap();
@@ -797,7 +565,7 @@ mod tests {
     async fn a_read_only_memory_refuses_every_change_of_files_and_records() {
         let inner = Arc::new(InMemoryStore::new());
         let builder = Memory::over(Arc::clone(&inner)).read_only();
-        #[cfg(feature = "policies")]
+        #[cfg(feature = "layers")]
         let builder = builder.mount("/memories/team".parse().unwrap(), Arc::new(InMemoryStore::new()));
         let memory = builder.build().await.unwrap();
         for path in ["/memories/a", "/memories/team/a"] {
@@ -832,7 +600,7 @@ mod tests {
     }
 
     #[tokio::test]
-    #[cfg(feature = "policies")]
+    #[cfg(feature = "layers")]
     async fn the_order_of_the_calls_does_not_matter() {
         use memory_tool_core::Quota;
         use memory_tool_policies::{Scope, SensitiveData};
@@ -867,9 +635,11 @@ mod tests {
     }
 
     #[tokio::test]
-    #[cfg(feature = "encrypted")]
+    #[cfg(feature = "layers")]
     async fn an_encrypted_memory_is_not_opened_without_keys() {
-        use memory_tool_encrypted::RawKey;
+        use memory_tool_encrypted::{KeyRing, RawKey};
+
+        use crate::KeysRequired;
 
         let inner = Arc::new(InMemoryStore::new());
         let keys = KeyRing::new(RawKey::generate().unwrap());

@@ -2,49 +2,47 @@
 #![doc(test(attr(deny(warnings))))]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod actor_store;
 mod backend;
-#[cfg(feature = "requests")]
+#[cfg(feature = "layers")]
 mod bounded;
 mod builder;
 mod command_queue;
 mod dry_run;
 mod home;
-#[cfg(feature = "policies")]
+#[cfg(feature = "layers")]
 mod layers;
 mod memories;
 mod memory;
+mod named_store;
 mod notify;
-#[cfg(feature = "options")]
+#[cfg(feature = "layers")]
 mod options;
 mod redaction;
-#[cfg(feature = "requests")]
+#[cfg(feature = "layers")]
 pub mod requests;
 mod store_url;
-#[cfg(feature = "transfer")]
+#[cfg(feature = "layers")]
 pub mod transfer;
-#[cfg(feature = "encrypted")]
-mod unprobed;
 mod watch;
-#[cfg(not(feature = "history"))]
-mod without_history;
+#[cfg(not(feature = "layers"))]
+mod without_layers;
 mod wording;
 
 pub use backend::Backend;
 pub use builder::MemoryBuilder;
 pub use home::{HomeError, expand_home};
+#[cfg(feature = "layers")]
+pub use layers::KeysRequired;
 pub use memory::Memory;
 pub use memory_tool_core::{
     Actor, Answer, BoxError, Engine, Error, ErrorKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node,
     OpenError, OpenMode, OpenOptions, PathError, Quota, Store, StoreError, StoreExt, ToolDefinition, ToolRunner, Usage,
 };
 pub use notify::{MemoryChange, Operation};
-#[cfg(feature = "options")]
+#[cfg(feature = "layers")]
 pub use options::{LogDetail, MemoryOptions, OptionsError, Screening};
 pub use redaction::redact_credentials;
 pub use store_url::{StoreUrl, StoreUrlError};
-#[cfg(feature = "encrypted")]
-pub use unprobed::KeysRequired;
 pub use watch::Watch;
 
 /// Calls of the tool as blocks of the Messages API, and context editing.
@@ -70,10 +68,11 @@ pub mod command {
 pub mod store {
     pub use memory_tool_core::{
         ActorError, Batch, Change, CheckInputs, DEFAULT_MAX_FILE_BYTES, DEFAULT_TIMEOUT, FileTimes, InvalidBatch,
-        InvalidMoment, Listing, MAX_ACTOR_BYTES, MAX_MEMORY_NAME_BYTES, MAX_PATH_BYTES, MAX_SEGMENT_BYTES, MemoryName,
-        MemoryNameError, Moment, NodeKind, PathMap, PathMapEdits, PathMapEntry, Precondition, Problem, QuotaKind,
-        ReadOnlyStore, ReadOptions, Snapshot, Stat, StorePath, StoreState, StoredFile, UnlistedItem, UnlistedReason,
-        VerifyProgress, VerifyReport, Version, escape_unprintable, is_unprintable,
+        InvalidMoment, Listing, MAX_ACTOR_BYTES, MAX_ATTEMPTS, MAX_MEMORY_NAME_BYTES, MAX_PATH_BYTES,
+        MAX_SEGMENT_BYTES, MemoryName, MemoryNameError, Moment, NodeKind, PathMap, PathMapEdits, PathMapEntry,
+        Precondition, Problem, QuotaKind, ReadOnlyStore, ReadOptions, Snapshot, Stat, StorePath, StoreState,
+        StoredFile, UnlistedItem, UnlistedReason, VerifyProgress, VerifyReport, Version, escape_unprintable,
+        is_unprintable,
     };
 }
 
@@ -81,13 +80,13 @@ pub mod store {
 pub use memory_tool_bucket as bucket;
 #[cfg(feature = "conformance")]
 pub use memory_tool_conformance as conformance;
-#[cfg(feature = "encrypted")]
+#[cfg(feature = "layers")]
 pub use memory_tool_encrypted as encrypted;
-#[cfg(feature = "history")]
+#[cfg(feature = "layers")]
 pub use memory_tool_history as history;
 #[cfg(feature = "local")]
 pub use memory_tool_local as local;
-#[cfg(feature = "policies")]
+#[cfg(feature = "layers")]
 pub use memory_tool_policies as policies;
 #[cfg(feature = "postgres")]
 pub use memory_tool_postgres as postgres;
@@ -95,7 +94,7 @@ pub use memory_tool_postgres as postgres;
 pub use memory_tool_sqlite as sqlite;
 
 /// Search of a memory.
-#[cfg(feature = "search")]
+#[cfg(feature = "layers")]
 pub mod search {
     pub use memory_tool_core::{
         DEFAULT_MAX_LINE_CHARACTERS, DEFAULT_MAX_MATCHES, DEFAULT_MAX_SEARCHED_BYTES, FoundLine, FoundPath, LetterCase,

@@ -5,23 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Actor, Batch, FileEntry, MemoryPath, MemoryTool, Node, OpenError, Precondition, Store, StoreError, StoreExt as _,
-    StorePath, ToolRunner, Usage, VerifyProgress, VerifyReport,
+    Actor, Batch, FileEntry, MAX_ATTEMPTS, MemoryPath, MemoryTool, Node, OpenError, Precondition, Store, StoreError,
+    StoreExt as _, StorePath, ToolRunner, Usage, VerifyProgress, VerifyReport,
 };
-#[cfg(feature = "history")]
-use memory_tool_core::{ErrorKind, Problem};
-#[cfg(feature = "history")]
-use memory_tool_history::{History, HistoryError, HistoryStore};
-#[cfg(feature = "policies")]
-use memory_tool_policies::{Scope, SweepReport};
 
-use crate::actor_store::ActorStore;
 use crate::backend::Backend;
 use crate::builder::MemoryBuilder;
+use crate::named_store::NamedStore;
 use crate::watch::{Feed, Watch};
-
-/// Attempts to change a file while others change it too. Each failed one means that another change was made.
-const MAX_ATTEMPTS: usize = 1_000;
 
 /// A handle to a memory, with the tool for Claude and methods for the program. Clones are cheap and share the memory.
 ///
@@ -60,16 +51,10 @@ pub(crate) type ToolOver = Box<dyn Fn(Arc<dyn Store>, Option<&Actor>) -> Arc<dyn
 /// The state that the clones of a memory share.
 pub(crate) struct Inner {
     pub(crate) backend: Backend,
-    #[cfg(feature = "encrypted")]
-    pub(crate) encrypted: Option<memory_tool_encrypted::EncryptedStore>,
-    #[cfg(feature = "history")]
-    pub(crate) history: Option<HistoryStore<Arc<dyn Store>>>,
-    #[cfg(feature = "policies")]
-    pub(crate) expiring: Option<Arc<crate::layers::Expiring>>,
+    #[cfg(feature = "layers")]
+    pub(crate) layers: crate::layers::OpenLayers,
     pub(crate) feed: Arc<Feed>,
     pub(crate) tool_over: ToolOver,
-    #[cfg(feature = "transfer")]
-    pub(crate) transfer: crate::transfer::TransferContext,
 }
 
 impl fmt::Debug for Inner {
@@ -114,9 +99,14 @@ impl Memory {
     /// # }
     /// ```
     pub fn by(&self, actor: Actor) -> Self {
-        let store: Arc<dyn Store> = Arc::new(ActorStore { inner: Arc::clone(&self.store), actor: actor.clone() });
-        let tool = (self.inner.tool_over)(Arc::clone(&store), Some(&actor));
-        Self { inner: Arc::clone(&self.inner), store, tool, actor: Some(actor) }
+        Self { actor: Some(actor.clone()), ..self.clone() }
+            .layered(|inner| Arc::new(NamedStore { inner, actor: Some(actor), command: None }))
+    }
+
+    /// A handle on the same memory whose reads and changes belong to a command of the program, for the history and for
+    /// wrappers.
+    pub fn for_command(&self, command: &'static str) -> Self {
+        self.layered(|inner| Arc::new(NamedStore { inner, actor: None, command: Some(command) }))
     }
 
     /// A handle on the same memory through a store over it, such as your own policy.
@@ -144,24 +134,6 @@ impl Memory {
     /// The backend, without policies and encryption.
     pub fn backend(&self) -> &Backend {
         &self.inner.backend
-    }
-
-    /// The encrypted store, for [rekeying](memory_tool_encrypted::EncryptedStore::rekey). Returns `None` if the memory
-    /// is not [encrypted](MemoryBuilder::encrypt).
-    #[cfg(feature = "encrypted")]
-    pub fn encrypted(&self) -> Option<&memory_tool_encrypted::EncryptedStore> {
-        self.inner.encrypted.as_ref()
-    }
-
-    /// The history, to see and take back changes. Without the option, a memory has no entries. Returns `None`
-    /// for a [custom store](Self::over) without the option.
-    ///
-    /// Its operations pass the policies like any change: limits and screening apply to restored files, and the audit
-    /// log records them.
-    #[cfg(feature = "history")]
-    pub fn history(&self) -> Option<History<Arc<dyn Store>>> {
-        let history = self.inner.history.as_ref()?.history().through(Arc::clone(&self.store));
-        Some(self.actor.iter().cloned().fold(history, History::by))
     }
 
     /// Reads the file or lists the directory at `path`.
@@ -256,7 +228,7 @@ impl Memory {
             (_, None) => Err(StoreError::AlreadyExists { path: path.clone().into() }),
             (_, Some(_)) => Err(StoreError::VersionMismatch { path: path.clone().into() }),
         };
-        self.update(&path, change).await
+        self.update(path.clone(), change).await
     }
 
     /// Adds `content` at the end of the file at `path`, and creates the file if it does not exist. No concurrent change
@@ -269,16 +241,24 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        let path = path.try_into().map_err(Into::into)?;
-        self.update(&path, |found| Ok([&found.unwrap_or_default(), content.as_ref()].concat())).await
+        self.update(path, |found| Ok([&found.unwrap_or_default(), content.as_ref()].concat())).await
     }
 
-    /// Changes the contents of a file with `change`, atomically.
-    async fn update(
+    /// Replaces the contents of the file at `path` by the result of `change`. It gets the present contents, or `None`
+    /// if the file does not exist, and runs again if they change at the same time. No concurrent change is lost.
+    ///
+    /// # Errors
+    /// The error of `change`, [`StoreError::NotAFile`] for a directory, [`StoreError::VersionMismatch`] if the file
+    /// kept changing, and the errors of [`write`](Self::write).
+    pub async fn update<P>(
         &self,
-        path: &MemoryPath,
+        path: P,
         change: impl Fn(Option<Vec<u8>>) -> Result<Vec<u8>, StoreError> + Send,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), StoreError>
+    where
+        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
+    {
+        let path = &path.try_into().map_err(Into::into)?;
         for _ in 0..MAX_ATTEMPTS {
             let (precondition, found) = match self.read(path).await? {
                 Node::Absent => (Precondition::Absent, None),
@@ -349,64 +329,6 @@ impl Memory {
         self.store.apply(batch.remove(StorePath::memories()).remove(StorePath::records())).await
     }
 
-    /// Removes the files that have [expired](MemoryBuilder::expire_after), which are already hidden. It removes
-    /// no file of a read-only memory, or without that policy. If most files have expired, it
-    /// [holds them back](memory_tool_policies::ExpiringStore::sweep) at first, because the clock may be wrong.
-    ///
-    /// # Errors
-    /// The errors of [`ExpiringStore::sweep`](memory_tool_policies::ExpiringStore::sweep).
-    #[cfg(feature = "policies")]
-    pub async fn expire(&self) -> Result<SweepReport, StoreError> {
-        match &self.inner.expiring {
-            Some(expiring) => expiring.sweep().await,
-            None => Ok(SweepReport::default()),
-        }
-    }
-
-    /// Like [`expire`](Self::expire), but holds back nothing. Call it if the clock is known to be right.
-    ///
-    /// # Errors
-    /// The errors of [`expire`](Self::expire).
-    #[cfg(feature = "policies")]
-    pub async fn expire_all(&self) -> Result<SweepReport, StoreError> {
-        match &self.inner.expiring {
-            Some(expiring) => expiring.sweep_all().await,
-            None => Ok(SweepReport::default()),
-        }
-    }
-
-    /// [`expire`](Self::expire) if a path is in this state when files are removed.
-    ///
-    /// # Errors
-    /// The errors of [`expire`](Self::expire), and the error of the precondition.
-    #[cfg(feature = "policies")]
-    pub async fn expire_if(&self, path: StorePath, required: Precondition) -> Result<SweepReport, StoreError> {
-        match &self.inner.expiring {
-            Some(expiring) => expiring.sweep_if(path, required).await,
-            None => Ok(SweepReport::default()),
-        }
-    }
-
-    /// The [scopes](MemoryBuilder::scope) that have files or records in the whole backend, sorted by name.
-    /// [`StoreUrl::memories`](crate::StoreUrl::memories) lists the memories of a database, a bucket or a directory.
-    ///
-    /// # Errors
-    /// The errors of [`read`](Self::read).
-    #[cfg(feature = "policies")]
-    pub async fn scopes(&self) -> Result<Vec<Scope>, StoreError> {
-        Scope::list_in(&*self.whole_store()).await
-    }
-
-    /// The decrypted backend, without policies.
-    #[cfg(any(feature = "history", feature = "policies"))]
-    fn whole_store(&self) -> Arc<dyn Store> {
-        #[cfg(feature = "encrypted")]
-        if let Some(encrypted) = &self.inner.encrypted {
-            return Arc::new(encrypted.clone());
-        }
-        self.inner.backend.store()
-    }
-
     /// The number and the total size of all files.
     ///
     /// # Errors
@@ -437,32 +359,6 @@ impl Memory {
         self.inner.feed.watch(&self.store).await
     }
 
-    /// Finds words or a regular expression in the names and lines of all files that the policies show.
-    ///
-    /// ```
-    /// use memory_tool::Memory;
-    /// use memory_tool::search::Search;
-    ///
-    /// # #[tokio::main(flavor = "current_thread")]
-    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let memory = Memory::open("in-process:").await?;
-    /// memory.write("/memories/profile.md", "Name: Ada\nPrefers tea.").await?;
-    /// let found = memory.search(&Search::new(r"^prefers \w+").regex()).await?;
-    /// assert_eq!((found.results[0].path.as_str(), found.results[0].lines[0].number), ("/memories/profile.md", 2));
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    /// [`SearchError`](memory_tool_core::SearchError) if the pattern is invalid or the memory cannot be read.
-    #[cfg(feature = "search")]
-    pub async fn search(
-        &self,
-        search: &memory_tool_core::Search,
-    ) -> Result<memory_tool_core::SearchReport, memory_tool_core::SearchError> {
-        search.run(&self.store).await
-    }
-
     /// Checks the whole backend for damage, including files that policies hide, with the histories of all scopes. The
     /// memory can be in use at the same time.
     ///
@@ -471,70 +367,9 @@ impl Memory {
     /// # Errors
     /// [`StoreError::Failure`] if the check cannot be completed. Damage is in the report.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
-        let report = self.verify_files(progress).await?;
-        #[cfg(feature = "history")]
-        let report = self.with_history_problems(report).await?;
-        Ok(report)
-    }
-
-    #[cfg(feature = "history")]
-    async fn with_history_problems(&self, mut report: VerifyReport) -> Result<VerifyReport, StoreError> {
-        let store = self.whole_store();
-        #[cfg(feature = "policies")]
-        for scope in self.scopes().await? {
-            let scoped = memory_tool_policies::ScopedStore::new(Arc::clone(&store), scope.clone());
-            for problem in history_problems(scoped).await? {
-                report.problems.push(Problem::new(format!("scope {scope}: {problem}")));
-            }
-        }
-        report.problems.extend(history_problems(store).await?);
-        Ok(report)
-    }
-
-    /// Repairs the damaged histories of the memory and of all its scopes, and keeps what is sound: see
-    /// [`History::repair`]. Returns what was done, in words.
-    ///
-    /// # Errors
-    /// [`StoreError::Failure`] if the store cannot be read or changed.
-    #[cfg(feature = "history")]
-    pub async fn repair_histories(&self) -> Result<Vec<String>, StoreError> {
-        let (store, mut done) = (self.whole_store(), Vec::new());
-        #[cfg(feature = "policies")]
-        for scope in self.scopes().await? {
-            let scoped = memory_tool_policies::ScopedStore::new(Arc::clone(&store), scope.clone());
-            let repaired = HistoryStore::if_present(scoped).history().repair().await;
-            let repaired = repaired.map_err(HistoryError::into_store_error)?;
-            done.extend(repaired.into_iter().map(|done| format!("scope {scope}: {done}")));
-        }
-        let repaired = HistoryStore::if_present(store).history().repair().await;
-        done.extend(repaired.map_err(HistoryError::into_store_error)?);
-        Ok(done)
-    }
-
-    async fn verify_files(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
-        #[cfg(feature = "encrypted")]
-        if let Some(encrypted) = &self.inner.encrypted {
-            let stored = self.inner.backend.verify_structure().await?;
-            let mut report = encrypted.verify(progress).await?;
-            // Both reports can contain the same problem. Only the report of the encrypted store names the affected
-            // file.
-            let is_known = |object: &memory_tool_core::StorePath| {
-                report.problems.iter().any(|known| known.object.as_ref() == Some(object))
-            };
-            let unknown: Vec<_> =
-                stored.problems.into_iter().filter(|problem| !problem.path.as_ref().is_some_and(is_known)).collect();
-            report.problems.splice(0..0, unknown);
-            return Ok(report);
-        }
+        #[cfg(feature = "layers")]
+        return self.verify_layers(progress).await;
+        #[cfg(not(feature = "layers"))]
         self.inner.backend.verify(progress).await
-    }
-}
-
-#[cfg(feature = "history")]
-async fn history_problems(store: impl Store) -> Result<Vec<Problem>, StoreError> {
-    match HistoryStore::if_present(store).history().verify().await {
-        Ok(found) => Ok(found.damage.into_iter().map(Problem::new).collect()),
-        Err(HistoryError::Store(error)) if error.kind() != ErrorKind::Damaged => Err(error),
-        Err(error) => Ok(vec![Problem::of(&error)]),
     }
 }

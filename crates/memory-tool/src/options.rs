@@ -4,10 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{Actor, MemoryPath, OpenError, Quota};
+use memory_tool_core::{Actor, MemoryPath, OpenError, Quota, Store};
 use memory_tool_encrypted::{KeyProvider, KeyRing, KeySourceError, Padding, Passphrase, RawKey};
-use memory_tool_history::Limits;
-use memory_tool_policies::{AuditError, Detector, JsonLinesLog, Scope, SensitiveData, default_quota};
+use memory_tool_policies::{AuditError, AuditLog, Detector, JsonLinesLog, Scope, Screen, SensitiveData, default_quota};
 use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::builder::MemoryBuilder;
@@ -225,25 +224,53 @@ impl MemoryOptions {
         Ok(self.configure(memory).await?.build().await?)
     }
 
-    /// Sets these options of a memory. Reads the keys, and opens the audit log and the mounted memories.
+    /// Sets these options of a memory, in place of earlier ones. Reads the keys, and opens the audit log and the
+    /// mounted memories.
     ///
     /// # Errors
     /// [`OptionsError`].
     pub async fn configure(&self, memory: impl Into<MemoryBuilder>) -> Result<MemoryBuilder, OptionsError> {
         self.check()?;
-        let keys = self.key_ring().await?; // first: if a key is missing, nothing is created
-        let mut builder = self.configure_storage(memory.into(), keys.clone(), self.read_only);
-        builder = self.open_audit_log(builder).await?; // before the memory, so that nothing happens without a record
+        let mut builder = memory.into();
+        builder.layers.keys = self.key_ring().await?; // first: if a key is missing, nothing is created
+        builder.layers.audit = self.open_audit_log().await?; // before the memory, so that nothing lacks a record
+        builder.layers.screen = self.screening().map(|screen| Arc::new(screen) as Arc<dyn Screen>);
+        builder.layers.observed_as = self.log.map(|_| MEMORY_IN_LOG.into());
+        builder.options = self.clone();
         // Memories that must exist are opened first: if one is missing, nothing is created.
         for (point, url) in &self.read_only_mounts {
-            let mounted = self.configure_storage(url.clone().into(), keys.clone(), true).build().await?;
-            builder = builder.mount_read_only(point.clone(), mounted.store());
+            let mounted = self.mounted(url, true, &builder).await?;
+            builder = builder.mount_read_only(point.clone(), mounted);
         }
         for (point, url) in &self.mounts {
-            let mounted = self.configure_storage(url.clone().into(), keys.clone(), self.read_only).build().await?;
-            builder = builder.mount(point.clone(), mounted.store());
+            let mounted = self.mounted(url, self.read_only, &builder).await?;
+            builder = builder.mount(point.clone(), mounted);
         }
-        Ok(self.configure_policies(builder))
+        Ok(builder)
+    }
+
+    /// Opens a mounted memory with the options that it has too.
+    async fn mounted(
+        &self,
+        url: &StoreUrl,
+        read_only: bool,
+        over: &MemoryBuilder,
+    ) -> Result<Arc<dyn Store>, OpenError> {
+        let mut builder = MemoryBuilder::from(url.clone());
+        builder.layers.keys.clone_from(&over.layers.keys);
+        builder.options = Self {
+            must_exist: self.must_exist,
+            read_only,
+            dry_run: self.dry_run,
+            timeout: self.timeout,
+            gc_every: self.gc_every,
+            padding: self.padding,
+            label: self.label.clone(),
+            old_labels: self.old_labels.clone(),
+            was_unlabeled: self.was_unlabeled,
+            ..Self::default()
+        };
+        Ok(builder.build().await?.store())
     }
 
     /// Reads the keys. Returns `None` without encryption.
@@ -313,68 +340,14 @@ impl MemoryOptions {
         }
     }
 
-    /// Sets the options that mounted memories have too.
-    fn configure_storage(&self, mut builder: MemoryBuilder, keys: Option<KeyRing>, read_only: bool) -> MemoryBuilder {
-        builder = if self.must_exist { builder.must_exist() } else { builder };
-        builder = if read_only { builder.read_only() } else { builder };
-        builder = if self.dry_run { builder.dry_run() } else { builder };
-        if let Some(timeout) = self.timeout {
-            builder = builder.timeout(timeout);
-        }
-        builder = builder.gc_interval(self.gc_every);
-        let Some(keys) = keys else { return builder };
-        builder = builder.encrypt(keys).padding(self.padding.unwrap_or_default());
-        if let Some(label) = &self.label {
-            builder = builder.label(label);
-        }
-        for label in &self.old_labels {
-            builder = builder.former_label(Some(label));
-        }
-        if self.was_unlabeled { builder.former_label(None) } else { builder }
-    }
-
-    async fn open_audit_log(&self, builder: MemoryBuilder) -> Result<MemoryBuilder, OptionsError> {
-        let (Some(file), Some(actor), false) = (&self.audit_log, &self.actor, self.dry_run) else { return Ok(builder) };
+    async fn open_audit_log(&self) -> Result<Option<(Arc<dyn AuditLog>, Actor)>, OptionsError> {
+        let (Some(file), Some(actor), false) = (&self.audit_log, &self.actor, self.dry_run) else { return Ok(None) };
         let mut log = JsonLinesLog::builder(file).sync(self.audit_sync);
         if let Some(name) = &self.audit_memory {
             log = log.memory(name);
         }
         let log = log.open().await.map_err(OptionsError::AuditLog)?;
-        let builder = builder.audit(log, actor.clone());
-        Ok(if self.audit_views { builder.audit_views() } else { builder })
-    }
-
-    fn configure_policies(&self, mut builder: MemoryBuilder) -> MemoryBuilder {
-        builder = builder.create_overwrites(self.create_overwrites);
-        if let Some(characters) = self.max_view_characters {
-            builder = builder.max_view_characters(characters);
-        }
-        if let Some(scope) = &self.scope {
-            builder = builder.scope(scope.clone());
-        }
-        let quota = self.quota();
-        if quota != Quota::new() {
-            builder = builder.limits(quota);
-        }
-        if let Some(idle_time) = self.expire_after {
-            builder = self.pins.iter().cloned().fold(builder.expire_after(idle_time), MemoryBuilder::pin);
-        }
-        if let Some(screen) = self.screening() {
-            builder = builder.screen(screen);
-        }
-        if self.history {
-            builder = builder.history();
-        }
-        if let Some(age) = self.history_age {
-            builder = builder.history_limits(Limits::new().age(age));
-        }
-        if let Some(actor) = &self.actor {
-            builder = builder.actor(actor.clone());
-        }
-        if self.log.is_some() {
-            builder = builder.observe(MEMORY_IN_LOG);
-        }
-        if self.log_paths { builder.observe_paths() } else { builder }
+        Ok(Some((Arc::new(log), actor.clone())))
     }
 
     /// The limits of the memory. Without limits, all are `None`.

@@ -1,12 +1,14 @@
-//! [`Followed`]: a value from files that may change while the server runs.
+//! Files that other processes may change while the server runs: [`Followed`], [`replace`].
 
-use std::fs;
-use std::io;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use memory_tool::expand_home;
+use serde::{Deserialize as _, Deserializer};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::sleep;
@@ -91,6 +93,44 @@ fn state(metadata: fs::Metadata) -> (Option<SystemTime>, u64, [i64; 3]) {
     #[cfg(not(unix))]
     let file = [0; 3];
     (metadata.modified().ok(), metadata.len(), file)
+}
+
+/// The path of a file with another end to its name.
+pub(crate) fn beside(file: &Path, end: &str) -> PathBuf {
+    let mut name = file.to_owned().into_os_string();
+    name.push(end);
+    name.into()
+}
+
+/// Replaces a file, with mode 0600. No other process replaces it between the call of `content` and the replacement.
+pub(crate) fn replace(file: &Path, content: impl FnOnce() -> io::Result<Vec<u8>>) -> io::Result<()> {
+    // The file itself is replaced, so another one is locked.
+    let lock = File::options().create(true).append(true).open(beside(file, ".lock"))?;
+    lock.lock()?;
+    let content = content()?;
+    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut new = tempfile::NamedTempFile::new_in(directory)?; // with mode 0600
+    new.write_all(&content)?;
+    new.as_file().sync_all()?;
+    new.persist(file)?;
+    sync_directory(directory)
+}
+
+/// Makes a new name in the directory survive a loss of power.
+#[cfg(unix)]
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Other systems cannot open a directory as a file.
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Parses a path of the host, which may start with `~`.
+pub(crate) fn host_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
+    expand_home(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
 
 /// Refuses a file that other users can access. A secret that an orchestrator mounts is of another user, read-only, and

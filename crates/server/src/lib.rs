@@ -15,5 +15,6 @@ pub use access::tokens::{TokenEntry, TokenFile};
 pub use access::{Grant, Right};
 #[cfg(feature = "mcp")]
 pub use fronts::mcp::{Mcp, McpError};
-pub use options::{ConfigurationError, Listen, Network, ServerLimits, ServerOptions, TlsFiles};
+pub use http::tls::TlsFiles;
+pub use options::{ConfigurationError, Listen, Network, ServerLimits, ServerOptions};
 pub use server::Server;

@@ -1,7 +1,6 @@
 //! [`ServerOptions`]: all settings of a server as data.
 
 use std::fmt;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -11,7 +10,8 @@ use ipnet::IpNet;
 use memory_tool::{MemoryOptions, StoreUrl, expand_home};
 use serde::de::{Deserialize, Deserializer, Error as _};
 
-use crate::http::tls;
+use crate::files::host_path;
+use crate::http::tls::TlsFiles;
 
 /// All settings of a server as data, for a command line or a configuration file in TOML.
 ///
@@ -121,34 +121,6 @@ impl Default for ServerLimits {
             body_time: Duration::from_secs(60),
             end_time: Duration::from_secs(30),
         }
-    }
-}
-
-/// The files of a certificate. The server reads them again when they change.
-#[derive(Clone, Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-#[non_exhaustive]
-pub struct TlsFiles {
-    /// The chain of certificates in PEM, the server's first.
-    #[serde(deserialize_with = "host_path")]
-    pub certificate: PathBuf,
-    /// The private key in PEM.
-    #[serde(deserialize_with = "host_path")]
-    pub key: PathBuf,
-}
-
-impl TlsFiles {
-    /// The files at these paths.
-    pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        Self { certificate: certificate.into(), key: key.into() }
-    }
-
-    /// Reads the files.
-    ///
-    /// # Errors
-    /// If they cannot be read, are not valid, or other users can access the key.
-    pub fn check(&self) -> io::Result<()> {
-        tls::load(self).map(drop)
     }
 }
 
@@ -277,10 +249,6 @@ fn octal<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::E
     let mode = u32::from_str_radix(&given, 8).ok().filter(|mode| *mode <= 0o777);
     let wrong = || D::Error::custom(format!("expected a mode such as \"0660\", not {given:?}"));
     mode.map(Some).ok_or_else(wrong)
-}
-
-fn host_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
-    expand_home(String::deserialize(deserializer)?).map_err(D::Error::custom)
 }
 
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {

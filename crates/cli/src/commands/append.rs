@@ -1,15 +1,15 @@
 //! `memory-tool append`: adds lines to the end of a file.
 
 use clap::{Args, ValueHint};
-use memory_tool::store::Precondition;
-use memory_tool::{MemoryPath, Node, StoreError};
+use memory_tool::{MemoryPath, StoreError};
 
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::files::{self, Stop, from_input, perform, retried};
+use crate::files::{Stop, perform};
+use crate::memory::Access;
 use crate::options::MemoryArgument;
 use crate::options::values::memory_path;
-use crate::tool_command::{explain_wait, read_standard_input};
+use crate::terminal::input::{explain_wait, from_input, read_standard_input};
 
 #[derive(Args, Debug)]
 pub(crate) struct AppendArguments {
@@ -27,22 +27,15 @@ pub(crate) struct AppendArguments {
 
 /// Appends the text. Concurrent changes of the file are kept.
 pub(crate) fn run(arguments: &AppendArguments) -> Result<ExitStatus, Failure> {
-    let path = &arguments.path;
-    perform(&arguments.memory, false, async |memory| {
+    perform(&arguments.memory, "append", Access::Change, async |memory| {
         let added = added(arguments).await?;
-        let append = async || {
-            let batch = files::batch(&arguments.memory, "append");
-            let (batch, text) = match files::read(&memory, path, "append").await? {
-                Node::Absent => (batch.require(path, Precondition::Absent), String::new()),
-                Node::Directory(_) => return Err(StoreError::NotAFile { path: path.clone().into() }.into()),
-                Node::File(file) => {
-                    (batch.require(path, Precondition::Version(file.version)), files::text(path, file.content)?)
-                }
-            };
+        let append = |found: Option<Vec<u8>>| {
+            let text = String::from_utf8(found.unwrap_or_default());
+            let text = text.map_err(|_| StoreError::NotText { path: arguments.path.clone().into() })?;
             let separator = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-            Ok(memory.store().apply(batch.write(path, [&text, separator, &added].concat())).await?)
+            Ok([&text, separator, &added].concat().into())
         };
-        retried(append).await?;
+        memory.update(&arguments.path, append).await?;
         Ok(ExitStatus::Success)
     })
 }

@@ -2,12 +2,13 @@
 
 use clap::{Args, ValueHint};
 use memory_tool::history::HistoryError;
-use memory_tool::{Memory, MemoryPath, Node, StoreError};
+use memory_tool::{Memory, MemoryPath};
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
-use crate::files::{self, Stop, perform};
+use crate::files::{Stop, perform};
 use crate::history;
+use crate::memory::Access;
 use crate::options::MemoryArgument;
 use crate::options::values::{Point, memory_path};
 use crate::terminal::output::{ReaderState, write_content};
@@ -28,7 +29,7 @@ pub(crate) struct CatArguments {
 
 /// Prints the bytes of each file. A file that cannot be read does not keep the others from being printed.
 pub(crate) fn run(arguments: &CatArguments) -> Result<ExitStatus, Failure> {
-    perform(&arguments.memory, true, async |memory| {
+    perform(&arguments.memory, "cat", Access::Read, async |memory| {
         let mut status = ExitStatus::Success;
         for path in &arguments.paths {
             let content = match content(&memory, path, arguments).await {
@@ -56,9 +57,5 @@ async fn content(memory: &Memory, path: &MemoryPath, arguments: &CatArguments) -
             error => Stop::Wrong(error.to_string()),
         });
     }
-    match files::read(memory, path, "cat").await? {
-        Node::File(file) => Ok(file.content),
-        Node::Directory(_) => Err(StoreError::NotAFile { path: path.clone().into() }.into()),
-        Node::Absent => Err(StoreError::NotFound { path: path.clone().into() }.into()),
-    }
+    Ok(memory.read_bytes(path).await?)
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure, eprint_line};
 use crate::history::{self, READING, StoreHistory};
-use crate::memory;
+use crate::memory::{Access, open_existing};
 use crate::options::OptionalStoreArgument;
 use crate::options::encryption::Encryption;
 use crate::options::values::{Point, Side, memory_path, side};
@@ -136,12 +136,10 @@ async fn store_of(
 
 /// Opens a memory that exists. The keys are for an encrypted one.
 async fn open(url: &StoreUrl, arguments: &DiffArguments) -> Result<Memory, Failure> {
-    memory::refuse_temporary(url)?;
     let DiffArguments { store: OptionalStoreArgument { timeout, encryption, .. }, scope, .. } = arguments;
     let open = async |mut options: MemoryOptions| {
-        (options.must_exist, options.read_only) = (true, true);
         options.scope.clone_from(scope);
-        memory::open(url, &options).await
+        open_existing(url, options, Access::Read).await
     };
     match open(timeout.options(&Encryption::default())).await {
         Err(Failure::Encrypted) if encryption.is_on() => open(timeout.options(encryption)).await,

@@ -5,18 +5,20 @@ mod editor;
 
 use clap::{Args, ValueHint};
 use memory_tool::history::FileDiff;
-use memory_tool::store::{Precondition, StoredFile};
+use memory_tool::store::{Batch, Precondition, StoredFile};
 use memory_tool::{Memory, MemoryPath, Node, Store as _, StoreError};
 
 use crate::commands::diff::diff_text;
 use crate::commands::edit::draft::Draft;
 use crate::commands::edit::editor::Editor;
-use crate::commands::run::start_runtime;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
-use crate::files::{self, Stop, can_ask, eprint, open, question};
+use crate::files::{self, Stop, eprint, open};
+use crate::memory::Access;
 use crate::options::MemoryArgument;
 use crate::options::values::memory_path;
+use crate::terminal::input::{can_ask, question};
+use crate::terminal::interruption::start_runtime;
 use crate::terminal::interruption::{CLEANUP_TIME, Interruption};
 use crate::terminal::output::write_report;
 use crate::terminal::pager::Pager;
@@ -42,7 +44,7 @@ pub(crate) fn run(arguments: &EditArguments) -> Result<ExitStatus, Failure> {
 async fn edit(arguments: &EditArguments) -> Result<ExitStatus, Stop> {
     let (path, editor) = (&arguments.path, Editor::of_environment()?);
     let begin = async {
-        let memory = open(&arguments.memory, false).await?;
+        let memory = open(&arguments.memory, "edit", Access::Change).await?;
         let base = read(&memory, path).await?;
         Ok::<_, Stop>((memory, base))
     };
@@ -99,7 +101,7 @@ async fn save(
     loop {
         let precondition =
             base.as_ref().map_or(Precondition::Absent, |base| Precondition::Version(base.version.clone()));
-        let batch = files::batch(&arguments.memory, "edit").require(path, precondition).write(path, mine.clone());
+        let batch = Batch::new().require(path, precondition).write(path, mine.clone());
         match memory.store().apply(batch).await {
             Ok(()) => break,
             Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
@@ -147,7 +149,7 @@ fn keep_changed(draft: &mut Draft) {
 
 /// The file, or `None` if it does not exist.
 async fn read(memory: &Memory, path: &MemoryPath) -> Result<Option<StoredFile>, Stop> {
-    match files::read(memory, path, "edit").await? {
+    match memory.read(path).await? {
         Node::Directory(_) => Err(StoreError::NotAFile { path: path.clone().into() }.into()),
         node => Ok(node.into_file()),
     }

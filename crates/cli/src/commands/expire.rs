@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
-use crate::files::{can_ask, question};
-use crate::memory;
+use crate::memory::{self, Access, open_existing};
 use crate::options::values::{Age, memory_path};
 use crate::options::{AllArgument, StoreArgument};
 use crate::places::{self, Named, Place};
 use crate::terminal::escapes::on_one_line;
+use crate::terminal::input::{can_ask, confirms};
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, write_report};
 
@@ -83,11 +83,10 @@ pub(crate) fn run(arguments: &ExpireArguments) -> Result<ExitStatus, Failure> {
 
 async fn expire(arguments: &ExpireArguments, place: &Place) -> Result<Outcome, Failure> {
     let mut options = arguments.store.options();
-    options.must_exist = true;
-    options.read_only = arguments.dry_run;
     options.scope.clone_from(&place.scope);
     // Without `expire_after`, because a dry run must not record accesses.
-    let memory = memory::open(&place.url, &options).await?;
+    let access = if arguments.dry_run { Access::Read } else { Access::Change };
+    let memory = open_existing(&place.url, options, access).await?;
     let rules = ExpiringStore::builder(memory.store(), arguments.expire_after.0);
     let expiring = arguments.pin.iter().cloned().fold(rules, ExpiringStoreBuilder::pin).build();
     let expiring = expiring.map_err(Failure::other)?;
@@ -101,17 +100,17 @@ async fn expire(arguments: &ExpireArguments, place: &Place) -> Result<Outcome, F
     }
     let swept = if arguments.yes { expiring.sweep_all().await } else { expiring.sweep().await };
     let mut swept = swept.map_err(failure)?;
-    if swept.held > 0 && can_ask() && confirms(place, &swept, arguments.expire_after).await? {
+    if swept.held > 0 && can_ask() && confirms_removal(place, &swept, arguments.expire_after).await? {
         swept = expiring.sweep_all().await.map_err(failure)?;
     }
     Ok(Outcome::from(swept))
 }
 
 /// Asks whether to remove files that a sweep held back.
-async fn confirms(place: &Place, swept: &SweepReport, idle: Age) -> Result<bool, Failure> {
+async fn confirms_removal(place: &Place, swept: &SweepReport, idle: Age) -> Result<bool, Failure> {
     let (held, kept, idle) = (swept.held, count(swept.kept as u64, "file"), idle.in_words());
-    let asked = format!("remove {held} of {kept} of {place}, which were not used for {idle}? [y/N] ");
-    Ok(matches!(question(&on_one_line(&asked).to_string()).await?.as_str(), "y" | "yes"))
+    let asked = format!("remove {held} of {kept} of {place}, which were not used for {idle}");
+    confirms(&on_one_line(&asked).to_string()).await
 }
 
 /// Converts the error. Damaged access times, which keep files from expiring, have a separate variant.

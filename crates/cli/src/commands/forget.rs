@@ -7,11 +7,12 @@ use memory_tool::MemoryOptions;
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
-use crate::files::{can_ask, eprint, question};
-use crate::memory;
+use crate::files::eprint;
+use crate::memory::{Access, open_existing};
 use crate::options::StoreArgument;
 use crate::places::{Found, Place, find};
 use crate::terminal::escapes::on_one_line;
+use crate::terminal::input::{can_ask, confirms};
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, write_line};
 
@@ -39,13 +40,12 @@ pub(crate) fn run(arguments: &ForgetArguments) -> Result<ExitStatus, Failure> {
         let files =
             files.map_or_else(|| "an unknown number of files".to_owned(), |files| count(files.len() as u64, "file"));
         let what = on_one_line(&format!("{place} with {files}")).to_string();
-        let asked = format!("forget {what} and its history? [y/N] ");
-        if !(arguments.yes || matches!(question(&asked).await?.as_str(), "y" | "yes")) {
+        if !(arguments.yes || confirms(&format!("forget {what} and its history")).await?) {
             eprint("nothing was removed");
             return Ok(ExitStatus::Problem);
         }
-        (options.must_exist, options.scope) = (true, place.scope);
-        let memory = memory::open(&place.url, &options).await?;
+        options.scope = place.scope;
+        let memory = open_existing(&place.url, options, Access::Change).await?;
         memory.forget().await.context("cannot remove the memory")?;
         let text = format!("removed {what}, its history and its records");
         write_line(&mut io::stdout().lock(), text.into_bytes())?;

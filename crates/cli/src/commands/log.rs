@@ -8,6 +8,7 @@ use memory_tool::history::LogFilter;
 
 use crate::failure::{Context as _, Failure};
 use crate::history::{ByArgument, HistoryArgument, READING, open, write_entries};
+use crate::memory::Access;
 use crate::options::values::memory_path;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 
@@ -35,7 +36,7 @@ pub(crate) struct LogArguments {
 /// Lists entries.
 pub(crate) fn run(arguments: &LogArguments) -> Result<(), Failure> {
     let entries = run_until_interrupted(CLEANUP_TIME, async {
-        let (_memory, history) = open(&arguments.history, true).await?;
+        let (_memory, history) = open(&arguments.history, Access::Read).await?;
         let mut filter = LogFilter::new();
         filter = arguments.path.iter().fold(filter, |filter, path| filter.path(path.clone().into()));
         filter = arguments.by.actor.iter().fold(filter, LogFilter::actor);

@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{self, Failure};
-use crate::files::{self, Stop, eprint, perform};
+use crate::files::{Stop, eprint, perform};
+use crate::memory::Access;
 use crate::options::MemoryArgument;
 use crate::options::values::memory_path;
 use crate::terminal::output::{rfc3339, to_json, write_text};
@@ -51,7 +52,7 @@ pub(crate) struct LsArguments {
 
 /// Lists the paths. As for `ls` on Unix, the status is 1 if an item cannot be listed, and 2 if a path does not exist.
 pub(crate) fn run(arguments: &LsArguments) -> Result<ExitStatus, Failure> {
-    perform(&arguments.memory, true, async |memory| {
+    perform(&arguments.memory, "ls", Access::Read, async |memory| {
         let root = [MemoryPath::root()];
         let paths = if arguments.paths.is_empty() { &root } else { arguments.paths.as_slice() };
         let mut list = List::new(arguments, paths.len() > 1 || arguments.recursive);
@@ -81,14 +82,14 @@ enum Found {
 
 /// The file or directory at the path. Only a listing of the parent has the times of a file.
 async fn node(memory: &Memory, path: &MemoryPath) -> Result<Found, StoreError> {
-    let node = files::read(memory, path, "ls").await;
+    let node = memory.read(path).await;
     let is_file = match &node {
         Ok(Node::Directory(_) | Node::Absent) => false,
         Ok(Node::File(_)) => true,
         Err(error) => error.kind() == ErrorKind::Damaged,
     };
     if let (true, Some(parent)) = (is_file, path.parent()) {
-        let files = files::read(memory, &parent, "ls").await?.into_listing().files;
+        let files = memory.read(&parent).await?.into_listing().files;
         let entry = files.into_iter().find(|entry| *path == entry.path);
         return entry.map(Found::File).ok_or_else(|| StoreError::NotFound { path: path.clone().into() });
     }

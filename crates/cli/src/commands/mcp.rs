@@ -3,10 +3,10 @@
 use clap::Args;
 use memory_tool_server::{Mcp, McpError};
 
-use crate::commands::run::{RunArguments, open_or_create, start_runtime};
+use crate::commands::run::{self, RunArguments};
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure, eprint_error};
-use crate::terminal::interruption::Interruption;
+use crate::terminal::interruption::{Interruption, start_runtime};
 
 #[derive(Args, Debug)]
 pub(crate) struct McpArguments {
@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
 
 async fn serve(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
     let mut interruption = Interruption::listen().context("cannot start")?;
-    let memory = match interruption.or(open_or_create(&arguments.serving)).await {
+    let memory = match interruption.or(run::open(&arguments.serving)).await {
         Ok(memory) => memory?,
         Err(status) => return Ok(ExitStatus::Interrupted { status }),
     };

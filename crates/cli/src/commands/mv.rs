@@ -6,7 +6,8 @@ use memory_tool::{Memory, MemoryPath, Node, Store as _, StoreError};
 
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::files::{self, Stop, perform, retried};
+use crate::files::{Stop, perform, retried};
+use crate::memory::Access;
 use crate::options::MemoryArgument;
 use crate::options::values::memory_path;
 
@@ -44,7 +45,7 @@ impl Destination {
 
 /// Moves all paths in one step.
 pub(crate) fn run(arguments: &MvArguments) -> Result<ExitStatus, Failure> {
-    perform(&arguments.memory, false, async |memory| {
+    perform(&arguments.memory, "mv", Access::Change, async |memory| {
         let mv = async || {
             let batch = moves(&memory, arguments).await?;
             Ok(memory.store().apply(batch).await?)
@@ -60,7 +61,7 @@ pub(crate) fn run(arguments: &MvArguments) -> Result<ExitStatus, Failure> {
 
 async fn moves(memory: &Memory, arguments: &MvArguments) -> Result<Batch, Stop> {
     let to = &arguments.to.path;
-    let is_directory = match files::read(memory, to, "mv").await {
+    let is_directory = match memory.read(to).await {
         Ok(Node::Directory(_)) => true,
         Ok(Node::File(_)) if arguments.to.is_directory || arguments.from.len() > 1 => {
             return Err(StoreError::NotADirectory { path: to.clone().into() }.into());
@@ -70,7 +71,7 @@ async fn moves(memory: &Memory, arguments: &MvArguments) -> Result<Batch, Stop> 
         }
         _ => arguments.to.is_directory,
     };
-    let mut batch = files::batch(&arguments.memory, "mv");
+    let mut batch = Batch::new();
     let mut new_paths = Vec::new();
     for from in &arguments.from {
         let name = from.file_name().ok_or_else(|| Stop::Wrong("cannot move /memories itself".to_owned()))?;
@@ -89,12 +90,12 @@ async fn moves(memory: &Memory, arguments: &MvArguments) -> Result<Batch, Stop> 
 
 /// Moves a file onto another file. A store renames only to a path that does not exist.
 async fn replace(memory: &Memory, batch: Batch, from: &MemoryPath, to: &MemoryPath) -> Result<Batch, Stop> {
-    let replaced = match files::read(memory, to, "mv").await? {
+    let replaced = match memory.read(to).await? {
         Node::Absent => return Ok(batch.rename(from, to)),
         Node::Directory(_) => return Err(StoreError::NotAFile { path: to.clone().into() }.into()),
         Node::File(replaced) => replaced,
     };
-    match files::read(memory, from, "mv").await? {
+    match memory.read(from).await? {
         Node::File(file) => Ok(batch
             .require(from, Precondition::Version(file.version))
             .require(to, Precondition::Version(replaced.version))

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
-use crate::memory;
+use crate::memory::{Access, open_existing};
 use crate::options::StoreArgument;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, write_report};
@@ -39,10 +39,7 @@ async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
     if !arguments.store.encryption.is_on() {
         return Err(no_key());
     }
-    memory::refuse_temporary(url)?;
-    let mut options = arguments.store.options();
-    options.must_exist = true;
-    let memory = memory::open(url, &options).await?;
+    let memory = open_existing(url, arguments.store.options(), Access::Change).await?;
     let store = memory.encrypted().ok_or_else(no_key)?;
     let mut line = ProgressLine::of_standard_error();
     let show = |progress: RekeyProgress| {

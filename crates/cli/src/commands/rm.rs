@@ -1,13 +1,16 @@
 //! `memory-tool rm`: removes files and directories.
 
 use clap::{Args, ValueHint};
+use memory_tool::store::Batch;
 use memory_tool::{Memory, MemoryPath, Node, Store as _, StoreError};
 
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::files::{self, Stop, can_ask, eprint, perform, question};
+use crate::files::{Stop, eprint, perform};
+use crate::memory::Access;
 use crate::options::MemoryArgument;
 use crate::options::values::memory_path;
+use crate::terminal::input::{can_ask, confirms};
 use crate::terminal::output::count;
 
 #[derive(Args, Debug)]
@@ -30,19 +33,18 @@ pub(crate) struct RmArguments {
 
 /// Removes all paths in one step.
 pub(crate) fn run(arguments: &RmArguments) -> Result<ExitStatus, Failure> {
-    perform(&arguments.memory, false, async |memory| {
+    perform(&arguments.memory, "rm", Access::Change, async |memory| {
         let asks = !arguments.force && can_ask();
         loop {
             let (paths, names) = removed(&memory, arguments).await?;
             if paths.is_empty() {
                 return Ok(ExitStatus::Success);
             }
-            if asks && !matches!(question(&format!("remove {names}? [y/N] ")).await?.as_str(), "y" | "yes") {
+            if asks && !confirms(&format!("remove {names}")).await? {
                 eprint("nothing was removed");
                 return Ok(ExitStatus::Problem);
             }
-            let batch = files::batch(&arguments.memory, "rm");
-            match memory.store().apply(paths.into_iter().fold(batch, |batch, path| batch.remove(path))).await {
+            match memory.store().apply(paths.into_iter().fold(Batch::new(), Batch::remove)).await {
                 // Somebody else removed it now, which `removed` ignores.
                 Err(StoreError::NotFound { .. }) if arguments.force => {}
                 outcome => return Ok(outcome.map(|()| ExitStatus::Success)?),
@@ -60,7 +62,7 @@ async fn removed<'a>(memory: &Memory, arguments: &'a RmArguments) -> Result<(Vec
         if path.is_root() {
             return Err(Stop::Wrong("cannot remove /memories itself".to_owned()));
         }
-        match files::read(memory, path, "rm").await {
+        match memory.read(path).await {
             Ok(Node::Absent) if arguments.force => continue,
             Ok(Node::Absent) => return Err(StoreError::NotFound { path: path.clone().into() }.into()),
             Ok(Node::Directory(_)) if !arguments.recursive => {

@@ -6,17 +6,17 @@ use std::time::Duration;
 use clap::Args;
 use memory_tool::api::{RejectedToolUse, ToolResult, ToolUse};
 use memory_tool::command::InputError;
-use memory_tool::{Memory, MemoryOptions, MemoryTool, StoreUrl};
+use memory_tool::{Memory, MemoryOptions, MemoryTool};
 use tokio::runtime::Runtime;
 
-use crate::failure::{self, Context as _, Failure, eprint_line};
-use crate::memory::{self, advise_read_only};
+use crate::failure::{self, Context as _, Failure};
+use crate::memory::open_or_create;
 use crate::options::values::Age;
 use crate::options::{ExistingArgument, MemoryArgument, OverwritesArgument, ViewCapArgument};
 use crate::protocol::{Line, MAX_LINE_BYTES, read_line};
-use crate::terminal::escapes::on_one_line;
+use crate::terminal::input::explain_wait;
+use crate::terminal::interruption::start_runtime;
 use crate::terminal::output::{ReaderState, to_json, write_line};
-use crate::tool_command::explain_wait;
 
 #[derive(Args, Debug)]
 pub(crate) struct RunArguments {
@@ -61,35 +61,14 @@ fn interval(given: &str) -> Result<Age, &'static str> {
 /// Serves lines until the input ends or the output is closed.
 pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let runtime = start_runtime()?;
-    let memory = runtime.block_on(open_or_create(arguments))?;
+    let memory = runtime.block_on(open(arguments))?;
     explain_wait("one JSON value per line");
     serve(&runtime, &*memory.tool(), io::stdin().lock(), io::stdout().lock())
 }
 
-/// Opens the memory. Reports a new one to the operator, because its name may be mistyped.
-pub(crate) async fn open_or_create(arguments: &RunArguments) -> Result<Memory, Failure> {
-    let (url, options) = (&arguments.memory.store.url, arguments.options());
-    let mut existing = options.clone();
-    existing.must_exist = true;
-    match open_to_change(url, &existing).await {
-        Err(Failure::NotFound(error)) if !options.must_exist => {
-            let opened = open_to_change(url, &options).await?;
-            eprint_line(&on_one_line(&format!("memory-tool: created the memory store {}", error.place())));
-            Ok(opened)
-        }
-        opened => opened,
-    }
-}
-
-/// Opens a memory for its tool.
-pub(crate) async fn open_to_change(url: &StoreUrl, options: &MemoryOptions) -> Result<Memory, Failure> {
-    memory::open(url, options).await.map_err(advise_read_only)
-}
-
-/// A runtime for one task at a time, on this thread. A second thread serves the connections to a bucket, which may be
-/// closed while this one waits for input.
-pub(crate) fn start_runtime() -> Result<Runtime, Failure> {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().context("cannot start")
+/// Opens the memory that an agent uses.
+pub(crate) async fn open(arguments: &RunArguments) -> Result<Memory, Failure> {
+    open_or_create(&arguments.memory.store.url, &arguments.options()).await
 }
 
 fn serve(

@@ -11,13 +11,14 @@ use memory_tool::store::Moment;
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Failure, eprint_line};
+use crate::history;
+use crate::memory::{Access, open_existing};
 use crate::options::MemoryArgument;
 use crate::options::values::{Point, memory_path};
 use crate::terminal::escapes::{TerminalText, on_one_line};
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{to_json, write_line, write_text};
 use crate::terminal::pager::Colors;
-use crate::{history, memory};
 
 /// The default limit of printed matches, since people can scroll and pipe.
 const DEFAULT_LIMIT: usize = 1_000;
@@ -159,10 +160,8 @@ pub(crate) fn run(arguments: &SearchArguments) -> Result<ExitStatus, Failure> {
 }
 
 async fn search(arguments: &SearchArguments) -> Result<SearchReport, Failure> {
-    memory::refuse_temporary(&arguments.memory.store.url)?;
-    let mut options = arguments.memory.options();
-    (options.must_exist, options.read_only) = (true, true);
-    let memory = memory::open(&arguments.memory.store.url, &options).await?;
+    let MemoryArgument { store, .. } = &arguments.memory;
+    let memory = open_existing(&store.url, arguments.memory.options(), Access::Read).await?;
     let search = arguments.search();
     let Some(point) = arguments.at else { return memory.search(&search).await.map_err(Failure::other) };
     let past = history::past(point, history::required(memory.history().as_ref())?).await?;

@@ -5,6 +5,7 @@ use memory_tool::MemoryPath;
 
 use crate::failure::{Context as _, Failure, eprint_line};
 use crate::history::{HistoryArgument, READING, open, write_entries};
+use crate::memory::Access;
 use crate::options::values::memory_path;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::write_content;
@@ -28,13 +29,13 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
     let number = arguments.entry;
     if let Some(path) = &arguments.path {
         let content = run_until_interrupted(CLEANUP_TIME, async {
-            let (_memory, history) = open(&arguments.history, true).await?;
+            let (_memory, history) = open(&arguments.history, Access::Read).await?;
             history.read(&path.clone().into(), number).await.context(READING)
         })?;
         return write_content(&content).map(drop);
     }
     let (entry, differences) = run_until_interrupted(CLEANUP_TIME, async {
-        let (_memory, history) = open(&arguments.history, true).await?;
+        let (_memory, history) = open(&arguments.history, Access::Read).await?;
         let entry = history.entry(number).await.context(READING)?;
         Ok((entry, history.entry_diff(number, usize::MAX).await.context(READING)?))
     })?;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure, eprint_line};
-use crate::memory;
+use crate::memory::{self, Access, open_existing};
 use crate::options::{AllArgument, StoreArgument};
 use crate::others::{WithOthers, report_others};
 use crate::places::{self, Named, Place};
@@ -61,11 +61,10 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<ExitStatus, Failure> {
 
 async fn verify(
     place: &Place,
-    mut options: MemoryOptions,
+    options: MemoryOptions,
     are_all_verified: bool,
 ) -> Result<(VerifyReport, Option<u64>), Failure> {
-    options.read_only = true;
-    let memory = memory::open(&place.url, &options).await?;
+    let memory = open_existing(&place.url, options, Access::Read).await?;
     let others = if are_all_verified { Some(0) } else { report_others(&memory, &place.url, None).await? };
     let mut line = ProgressLine::of_standard_error();
     let report = memory
@@ -86,9 +85,7 @@ async fn repair(place: &Place, store: &StoreArgument) -> Result<Vec<Problem>, Fa
         let repaired = memory::bucket(url)?.options(options).repair().await;
         lost = repaired.map_err(|error| memory::failure(error.with_place(format!("at {url}"))))?.lost;
     }
-    let mut options = store.options();
-    options.must_exist = true;
-    let memory = memory::open(&place.url, &options).await?;
+    let memory = open_existing(&place.url, store.options(), Access::Change).await?;
     for done in memory.repair_histories().await.context("cannot repair the history")? {
         eprint_line(&format!("memory-tool: {}", on_one_line(&done)));
     }

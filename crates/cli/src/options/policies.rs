@@ -187,11 +187,6 @@ impl Policies {
         options.log_paths = self.log_paths;
     }
 
-    /// The user or agent that makes changes.
-    pub(crate) fn actor(&self) -> Option<&Actor> {
-        self.actor.as_ref()
-    }
-
     /// Returns an error if files would be written to an in-process store.
     pub(crate) fn refuse_temporary(&self, url: &StoreUrl) -> Result<(), Failure> {
         self.mount.iter().map(|mount| &mount.url).chain([url]).try_for_each(memory::refuse_temporary)

@@ -10,13 +10,12 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use memory_tool::conformance::Capability;
 use memory_tool::store::Moment;
-use memory_tool::{MemoryPath, StoreUrl, expand_home};
+use memory_tool::{MemoryPath, PathError, StoreUrl, expand_home};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::memory;
 use crate::terminal::output::count;
-use crate::tool_command::intended;
 
 /// Parses a path of the host, in which `~` is the home directory.
 pub(crate) fn host_path() -> impl TypedValueParser<Value = PathBuf> {
@@ -36,6 +35,14 @@ pub(crate) fn memory_path(given: &str) -> Result<MemoryPath, String> {
         Some(meant) => format!("{error}; did you mean {meant}?"),
         None => error.to_string(),
     })
+}
+
+/// The path under `/memories` that a path without it means.
+pub(crate) fn intended(path: &str) -> Option<MemoryPath> {
+    let Err(PathError::OutsideMemories { .. }) = MemoryPath::parse(path) else { return None };
+    let name = path.strip_prefix("./").unwrap_or(path).trim_start_matches('/');
+    let name = name.strip_prefix("memories/").unwrap_or(name);
+    MemoryPath::parse(&format!("/memories/{name}")).ok().filter(|path| !path.is_root())
 }
 
 /// A time of whole seconds means the end of its second, because the history is printed with such times, rounded down.
@@ -291,6 +298,22 @@ mod tests {
     fn an_age_is_printed_as_it_was_written() {
         for age in ["0s", "1s", "60s", "90s", "15m", "24h", "25h", "7d"] {
             assert_eq!(age.parse::<Age>().unwrap().to_string(), age);
+        }
+    }
+
+    #[test]
+    fn a_path_without_memories_means_the_one_under_it() {
+        for (given, meant) in [
+            ("notes.txt", "/memories/notes.txt"),
+            ("./a/b.md", "/memories/a/b.md"),
+            ("/a", "/memories/a"),
+            ("memories/a", "/memories/a"),
+            ("/memoriesX/a", "/memories/memoriesX/a"),
+        ] {
+            assert_eq!(intended(given), Some(meant.parse().unwrap()), "{given}");
+        }
+        for given in ["/memories", "/memories/a", "../a", "a//b", "", "/", "./", "a\n", "/memories/../a"] {
+            assert_eq!(intended(given), None, "{given}");
         }
     }
 }

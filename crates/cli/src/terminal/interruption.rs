@@ -5,16 +5,22 @@ use std::io;
 use std::task::Poll;
 use std::time::Duration;
 
+use tokio::runtime::Runtime;
 #[cfg(unix)]
 use tokio::signal::unix::{Signal, SignalKind, signal};
 #[cfg(windows)]
 use tokio::signal::windows::{CtrlC as Signal, ctrl_c};
 
-use crate::commands::run::start_runtime;
 use crate::failure::{Context as _, Failure};
 
 /// The maximum time for interrupted work to end, such as the removal of incomplete files.
 pub(crate) const CLEANUP_TIME: Duration = Duration::from_secs(5);
+
+/// A runtime for one task at a time, on this thread. A second thread serves the connections to a bucket, which may be
+/// closed while this one waits for input.
+pub(crate) fn start_runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().context("cannot start")
+}
 
 /// Does the work of a command. A signal drops it, which leaves each file in its old or its new state.
 ///

@@ -33,7 +33,7 @@ const MAX_LINES: usize = 999_999;
 ///
 /// Each failed attempt means that another command succeeded. With `n` concurrent writers, an attempt fails with a
 /// probability of about `1 - 1/n`. With 100 writers, 1,000 attempts all fail about once in 20,000 commands.
-const MAX_ATTEMPTS: usize = 1_000;
+pub const MAX_ATTEMPTS: usize = 1_000;
 
 /// The character that the API does not accept in a reply, and so no text may contain (`[C4]`).
 const NUL: char = '\0';

@@ -185,20 +185,14 @@ impl Destination {
     }
 
     /// The redacted contents, if the screen of the memory redacts them.
-    #[cfg(feature = "policies")]
     fn redacted(&self, content: &[u8]) -> Option<Vec<u8>> {
         use memory_tool_policies::Verdict;
 
-        let screen = self.memory.inner.transfer.screen.as_ref()?;
+        let screen = self.memory.inner.layers.transfer.screen.as_ref()?;
         match screen.screen_text(std::str::from_utf8(content).ok()?, "") {
             Verdict::Redact { text } => Some(text.into_bytes()),
             _ => None, // the store applies the screen
         }
-    }
-
-    #[cfg(not(feature = "policies"))]
-    fn redacted(&self, _: &[u8]) -> Option<Vec<u8>> {
-        None
     }
 
     /// The files that are in the destination.
@@ -215,7 +209,7 @@ impl Destination {
         let listed = self.memory.store.list(StorePath::memories()).await.map_err(TransferError::Writing)?;
         let is_other = |path: &StorePath| !self.outcomes.contains_key(path) && !is_expected(path);
         let only_in_destination = listed.iter().filter(|entry| is_other(&entry.path)).count() as u64;
-        let dry_run = self.memory.inner.transfer.is_dry_run;
+        let dry_run = self.memory.inner.layers.transfer.is_dry_run;
         let mut report = WriteReport { dry_run, only_in_destination, ..WriteReport::default() };
         for (path, Recorded { outcome, is_redacted }) in self.outcomes {
             outcome.add_to(&mut report, &path);
@@ -454,7 +448,6 @@ mod tests {
         assert_eq!((written.copied, written.unchanged, written.bytes), (1, 0, 4));
     }
 
-    #[cfg(feature = "policies")]
     #[tokio::test]
     async fn a_redacted_file_is_identical_in_the_next_run() {
         use memory_tool_policies::{Detector, SensitiveData};

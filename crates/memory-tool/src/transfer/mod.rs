@@ -42,7 +42,6 @@ pub(crate) struct TransferContext {
     /// The location of its files, if the memory has a URL.
     pub(crate) location: Option<MemoryLocation>,
     pub(crate) is_dry_run: bool,
-    #[cfg(feature = "policies")]
     pub(crate) screen: Option<Arc<dyn memory_tool_policies::Screen>>,
 }
 
@@ -88,11 +87,11 @@ impl Memory {
         options: CopyOptions,
         progress: impl FnMut(TransferProgress) + Send,
     ) -> Result<CopyReport, TransferError> {
-        let locations = (&self.inner.transfer.location, &destination.inner.transfer.location);
+        let locations = (&self.inner.layers.transfer.location, &destination.inner.layers.transfer.location);
         if Arc::ptr_eq(&self.inner, &destination.inner) || MemoryLocation::overlap(locations.0, locations.1).await {
             return Err(TransferError::SameMemory);
         }
-        let rounds = if destination.inner.transfer.is_dry_run { 1 } else { copy::ROUNDS };
+        let rounds = if destination.inner.layers.transfer.is_dry_run { 1 } else { copy::ROUNDS };
         let destination = Destination::new(destination, "copy", options.overwrites());
         copy::CopyJob::new(Source::new(self.store()), destination, progress).run(rounds).await
     }

@@ -5,18 +5,14 @@ use std::time::{Duration, Instant, SystemTime};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, Change, ErrorKind, FileEntry, Listing, MemoryPath, Node, Precondition, ReadOptions, Store, StoreError,
-    StorePath,
+    Batch, Change, ErrorKind, FileEntry, Listing, MAX_ATTEMPTS, MemoryPath, Node, Precondition, ReadOptions, Store,
+    StoreError, StorePath,
 };
 
 use super::access_times::AccessTimes;
 use super::rules::{Clock, ExpiryError, ExpiryState, Rules, Use};
 use super::table::{CachedTimes, RecordState, Table, changed_paths, named_paths};
 use crate::preconditions::check_after_read;
-
-/// Attempts of an operation while other writers keep changing the access times. In each attempt, another writer
-/// succeeds.
-pub(super) const MAX_ATTEMPTS: usize = 1_000;
 
 /// The maximum number of files that one batch removes.
 pub(super) const MAX_REMOVED_AT_ONCE: usize = 100;

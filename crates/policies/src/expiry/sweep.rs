@@ -3,11 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use memory_tool_core::{Batch, ErrorKind, FileEntry, Precondition, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{
+    Batch, ErrorKind, FileEntry, MAX_ATTEMPTS, Precondition, ReadOptions, Store, StoreError, StorePath,
+};
 
 use super::access_times::AccessTimes;
 use super::rules::{ExpiryState, Use};
-use super::store::{ExpiringStore, MAX_ATTEMPTS, MAX_REMOVED_AT_ONCE, expiring, warn_about_kept_file};
+use super::store::{ExpiringStore, MAX_REMOVED_AT_ONCE, expiring, warn_about_kept_file};
 use super::table::{CachedTimes, RecordState};
 
 /// An expired file that a sweep would remove.

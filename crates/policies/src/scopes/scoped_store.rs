@@ -1,13 +1,12 @@
 //! [`ScopedStore`]: one tenant's part of a shared store.
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, Change, Listing, MemoryPath, Node, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{
+    Batch, Change, Listing, MAX_ATTEMPTS, MemoryPath, Node, ReadOptions, Store, StoreError, StorePath,
+};
 
 use super::relocation::{Relocated, cut_at_root, without_clearing};
 use super::scope::Scope;
-
-/// Attempts to clear a scope while other writers keep adding its first file.
-const MAX_ATTEMPTS: usize = 1_000;
 
 /// The memory of one [`Scope`] in a shared store. It reads and changes only the files of its scope.
 ///

@@ -1,5 +1,6 @@
 //! [`Caller`]: the sender of a request, and the rights of its token.
 
+pub(crate) mod sessions;
 pub(crate) mod tokens;
 
 use std::sync::Arc;

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{self, Read as _};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::access::{Caller, Grant, Right};
-use crate::files::{Followed, refuse_others};
+use crate::files::{Followed, refuse_others, replace};
 
 /// The start of each token, for tools that find secrets in texts.
 const PREFIX: &str = "memtok_";
@@ -53,7 +53,7 @@ struct Hash(String);
 
 impl Hash {
     fn of(token: &str) -> Self {
-        Self(hexadecimal(&Sha256::digest(token.as_bytes())))
+        Self(sha256(token))
     }
 }
 
@@ -90,6 +90,11 @@ impl TokenEntry {
         let (id, hash) = (hexadecimal(&id), Hash::of(&secret));
         Ok((Self { id, hash, actor, memories, rights, expires: None, create: false }, secret))
     }
+}
+
+/// The SHA-256 of bytes in hexadecimal.
+pub(crate) fn sha256(bytes: impl AsRef<[u8]>) -> String {
+    hexadecimal(&Sha256::digest(bytes))
 }
 
 pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
@@ -157,39 +162,6 @@ impl TokenFile {
             Ok(content)
         })
     }
-}
-
-/// The path of a file with another end to its name.
-pub(crate) fn beside(file: &Path, end: &str) -> PathBuf {
-    let mut name = file.to_owned().into_os_string();
-    name.push(end);
-    name.into()
-}
-
-/// Replaces a file, with mode 0600. No other process replaces it between the call of `content` and the replacement.
-pub(crate) fn replace(file: &Path, content: impl FnOnce() -> io::Result<Vec<u8>>) -> io::Result<()> {
-    // The file itself is replaced, so another one is locked.
-    let lock = File::options().create(true).append(true).open(beside(file, ".lock"))?;
-    lock.lock()?;
-    let content = content()?;
-    let directory = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut new = tempfile::NamedTempFile::new_in(directory)?; // with mode 0600
-    new.write_all(&content)?;
-    new.as_file().sync_all()?;
-    new.persist(file)?;
-    sync_directory(directory)
-}
-
-/// Makes a new name in the directory survive a loss of power.
-#[cfg(unix)]
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    File::open(directory)?.sync_all()
-}
-
-/// Other systems cannot open a directory as a file.
-#[cfg(not(unix))]
-fn sync_directory(_: &Path) -> io::Result<()> {
-    Ok(())
 }
 
 /// A token of a running server.

@@ -1,5 +1,5 @@
-//! The fronts: each translates requests and responses, and imports no other. They reach memories by
-//! [`Visit`](crate::memories::visit::Visit).
+//! The fronts: each translates requests and responses, and is independent of the others. They reach memories by
+//! [`Door`](crate::memories::visit::Door).
 
 mod api;
 #[cfg(feature = "mcp")]

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tracing::{Instrument as _, Span};
 
 use crate::access::{Caller, Right};
-use crate::http::error::{ApiError, log_failure};
+use crate::http::error::{ApiError, log_failure, sentence};
 use crate::http::gate::Running;
 use crate::http::json::refuse_many_values;
 use crate::http::offload::offload;
@@ -159,7 +159,7 @@ impl Turn {
             return too_long(result.tool_use_id);
         } else if let Err(busy) = self.running.count_read(self.bytes) {
             self.bytes -= length(&result.content);
-            return refused(result.tool_use_id, sentence(&busy));
+            return refused(result.tool_use_id, sentence(&busy.to_string()));
         }
         result
     }
@@ -186,13 +186,6 @@ fn too_long(id: Option<String>) -> ToolResult {
 
 fn refused(id: Option<String>, message: impl AsRef<str>) -> ToolResult {
     ToolResult::error(id, &memory_tool::Error::other(format!("Error: {}", message.as_ref())))
-}
-
-/// The message of an error as a sentence.
-fn sentence(error: &ApiError) -> String {
-    let text = error.to_string();
-    let mut letters = text.chars();
-    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).chain(['.']).collect()
 }
 
 /// Logs a failure of the storage. Other errors are of the client.

@@ -14,14 +14,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Frame, SizeHint};
-use memory_tool::store::MemoryName;
-use percent_encoding::percent_decode_str;
 use tokio::task::yield_now;
 use tokio::time::timeout;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
 
 use crate::access::Caller;
+use crate::access::tokens::hexadecimal;
 use crate::http::connections::{Activity, Connection};
 use crate::http::error::ApiError;
 use crate::http::gate::{Gate, Running};
@@ -47,15 +46,11 @@ pub(crate) async fn identify(State(gate): State<Arc<Gate>>, mut request: Request
     let route = request.extensions().get::<MatchedPath>().cloned();
     let mut random = [0; 12];
     let _ = getrandom::fill(&mut random);
-    let id: String = "req_"
-        .chars()
-        .chain(random.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).map(char::from))
-        .collect();
+    let id = format!("req_{}", hexadecimal(&random));
     let (method, path, start) = (request.method().clone(), shown(request.uri().path()), Instant::now());
     request.extensions_mut().insert(RequestId(id.as_str().into()));
     // Each line of the log about this request has it.
     let span = tracing::error_span!("request", request_id = id, memory = Empty, actor = Empty, outcome = Empty);
-    memory_of(request.uri().path()).iter().for_each(|memory| _ = span.record("memory", memory.as_str()));
     let mut response = next.run(request).instrument(span.clone()).await;
     if let Some(error) = response.extensions_mut().remove::<ApiError>() {
         span.record("outcome", error.kind());
@@ -78,12 +73,6 @@ struct RequestId(Arc<str>);
 /// The id that [`identify`] gave to a request.
 pub(crate) fn request_id(parts: &Parts) -> Arc<str> {
     parts.extensions.get().map(|RequestId(id)| Arc::clone(id)).unwrap_or_default()
-}
-
-/// The memory that a path names.
-fn memory_of(path: &str) -> Option<MemoryName> {
-    let rest = path.strip_prefix("/v1/memory_stores/").or_else(|| path.strip_prefix("/memory/"))?;
-    percent_decode_str(rest.split('/').next()?).decode_utf8().ok()?.parse().ok()
 }
 
 /// A method for metrics. A client can invent others, and each would be a time series.

@@ -171,3 +171,11 @@ impl IntoResponse for ApiError {
 pub(crate) fn log_failure(error: &dyn std::error::Error) {
     tracing::error!(error = Problem::of(error).message, "the storage failed");
 }
+
+/// The message of an error as a sentence.
+pub(crate) fn sentence(message: &str) -> String {
+    let mut letters = message.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    let end = if message.ends_with(['.', '?', '!']) { "" } else { "." };
+    format!("{first}{}{end}", letters.as_str())
+}

@@ -10,8 +10,35 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::files::{Followed, refuse_others};
-use crate::options::TlsFiles;
+use crate::files::{Followed, host_path, refuse_others};
+
+/// The files of a certificate. The server reads them again when they change.
+#[derive(Clone, Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TlsFiles {
+    /// The chain of certificates in PEM, the server's first.
+    #[serde(deserialize_with = "host_path")]
+    pub certificate: PathBuf,
+    /// The private key in PEM.
+    #[serde(deserialize_with = "host_path")]
+    pub key: PathBuf,
+}
+
+impl TlsFiles {
+    /// The files at these paths.
+    pub fn new(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self { certificate: certificate.into(), key: key.into() }
+    }
+
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// If they cannot be read, are not valid, or other users can access the key.
+    pub fn check(&self) -> io::Result<()> {
+        load(self).map(drop)
+    }
+}
 
 /// The configuration of TLS, which follows its files.
 pub(crate) type Certificate = Followed<ServerConfig>;

@@ -104,4 +104,35 @@ mod tests {
         let (status, log) = logged(|| StoreError::NotFound { path: records }.into());
         assert_eq!((status, log.as_str()), (404, ""));
     }
+
+    #[test]
+    fn each_kind_of_error_has_its_status_and_all_failures_are_logged() {
+        for kind in memory_tool::ErrorKind::OF_FAILURES {
+            let (status, log) = logged(|| StoreError::failure(*kind, "reading", "the cause").into());
+            let expected = match kind {
+                memory_tool::ErrorKind::Busy => 503,
+                memory_tool::ErrorKind::UnsupportedName => 400,
+                _ => 500,
+            };
+            assert!(status == expected && log.contains("the cause"), "{kind:?}: {status} {log}");
+        }
+        let path = StorePath::memories();
+        for (error, status) in [
+            (StoreError::AlreadyExists { path: path.clone() }, 409),
+            (StoreError::VersionMismatch { path: path.clone() }, 409),
+            (StoreError::NotADirectory { path: path.clone() }, 400),
+            (StoreError::refused(&path, "limits", "too much"), 400),
+        ] {
+            let message = error.to_string();
+            assert_eq!(logged(|| error.into()), (status, String::new()), "{message}");
+        }
+        for (error, status) in [
+            (HistoryError::Forgotten { oldest: 2 }, 404),
+            (HistoryError::NoEntry { number: 2, newest: 1 }, 404),
+            (HistoryError::Changed { paths: Vec::new() }, 409),
+            (HistoryError::Redacted { number: 1 }, 409),
+        ] {
+            assert_eq!(logged(|| error.into()), (status, String::new()));
+        }
+    }
 }

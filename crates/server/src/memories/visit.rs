@@ -142,3 +142,107 @@ impl OpenMemory {
         (turn, view)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use memory_tool::StoreUrl;
+    use memory_tool::store::Batch;
+    use memory_tool_test_fixtures::session::Place;
+
+    use super::*;
+    use crate::ServerOptions;
+    use crate::access::Grant;
+
+    const ID: &str = "alice";
+
+    /// Two servers on one directory.
+    async fn servers(place: &Place) -> [Memories; 2] {
+        let options = || {
+            let mut options = ServerOptions::new(StoreUrl::Local(place.outside("memories")), "tokens");
+            options.memory.history = true;
+            options.memory.expire_after = Some(std::time::Duration::from_secs(3_600));
+            options
+        };
+        [Memories::new(&options()), Memories::new(&options())]
+    }
+
+    fn caller() -> Caller {
+        Caller::new(Actor::from_trusted_name("key").unwrap(), vec![Grant::All], Right::ALL.to_vec())
+    }
+
+    async fn visit(memories: &Memories, right: Right, purpose: Purpose) -> Result<Visit, ApiError> {
+        Door::find(memories, &caller(), ID, right).await?.enter(purpose).await
+    }
+
+    async fn write_record(visit: &Visit, created_at: u64, archived_at: Option<u64>) {
+        let record = StoreRecord { created_at, archived_at, ..StoreRecord::default() };
+        let batch = Batch::new().write(StoreRecord::path(), serde_json::to_vec(&record).unwrap());
+        visit.open.memory.store().apply(batch).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_visit_changes_only_the_memory_that_it_entered() {
+        for (has_record, is_deleted) in [(true, true), (false, true), (true, false), (false, false)] {
+            let place = Place::in_memory();
+            let [one, other] = servers(&place).await;
+            let new = Door::create(&one, &caller(), &ID.parse().unwrap()).await.unwrap();
+            let new = new.enter(Purpose::CHANGE).await.unwrap();
+            new.memory.write("/memories/a", "old").await.unwrap();
+            if has_record {
+                write_record(&new, 1, None).await;
+            }
+            drop(new);
+            let entered = visit(&one, Right::Write, Purpose::CHANGE).await.unwrap();
+            // The second server is faster.
+            let faster = visit(&other, Right::Admin, Purpose::Remove).await.unwrap();
+            if is_deleted {
+                faster.memory.forget().await.unwrap();
+                if has_record {
+                    write_record(&faster, 2, None).await;
+                }
+            } else {
+                write_record(&faster, 1, Some(1)).await;
+            }
+            let late = entered.memory.write("/memories/b", "late").await;
+            assert!(late.is_err(), "{has_record} {is_deleted}");
+            assert!(entered.memory.history().unwrap().undo(1).await.is_err());
+            drop(entered);
+            let now = visit(&one, Right::Write, Purpose::CHANGE).await.map(drop);
+            let expected = if is_deleted && has_record { None } else { Some(if is_deleted { 404 } else { 400 }) };
+            assert_eq!(now.err().map(|error| error.status().as_u16()), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn each_purpose_has_its_rules() {
+        let place = Place::in_memory();
+        let [memories, _] = servers(&place).await;
+        for right in Right::ALL {
+            let missing = visit(&memories, right, Purpose::Look).await.unwrap_err();
+            assert_eq!(missing.status(), 404);
+        }
+        let new = Door::create(&memories, &caller(), &ID.parse().unwrap()).await.unwrap();
+        let new = new.enter(Purpose::CHANGE).await.unwrap();
+        new.memory.write("/memories/a", "old").await.unwrap();
+        write_record(&new, 1, Some(1)).await;
+        drop(new);
+        for (purpose, is_allowed) in [
+            (Purpose::Look, true),
+            (Purpose::Run(Some(CommandName::View)), true),
+            (Purpose::Run(Some(CommandName::Create)), false),
+            (Purpose::CHANGE, false),
+            (Purpose::Remove, true),
+        ] {
+            let entered = visit(&memories, Right::Write, purpose).await;
+            assert_eq!(
+                entered.as_ref().err().map(ApiError::status),
+                (!is_allowed).then_some(axum::http::StatusCode::BAD_REQUEST)
+            );
+            let Ok(entered) = entered else { continue };
+            let changed = entered.memory.write("/memories/b", "new").await;
+            assert_eq!(changed.is_ok(), matches!(purpose, Purpose::Remove), "{purpose:?}");
+        }
+        let reader = Caller::new(Actor::from_trusted_name("key").unwrap(), vec![Grant::All], vec![Right::Read]);
+        assert_eq!(Door::find(&memories, &reader, ID, Right::Write).await.unwrap_err().status(), 403);
+    }
+}

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use memory_tool_server::{Grant, Right};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::page::Browser;
 use crate::server::{Server, places, sha256};
 use crate::{id, new_memory, new_store};
 
@@ -69,44 +71,102 @@ async fn concurrent_changes_do_not_fail_each_other() {
     }
 }
 
-/// Calls that have begun wait for others of the same memory. They must not change it after its archive or deletion.
+/// The fronts that change a memory.
+#[derive(Clone, Copy, Debug)]
+enum Front {
+    Tool,
+    #[cfg(feature = "mcp")]
+    Mcp,
+    Api,
+    Page,
+}
+
+const FRONTS: &[Front] = &[
+    Front::Tool,
+    #[cfg(feature = "mcp")]
+    Front::Mcp,
+    Front::Api,
+    Front::Page,
+];
+
+impl Front {
+    /// Creates files until the server refuses one, and returns the refusal.
+    async fn create(self, server: &Server, store: &str, client: usize) -> (u16, String) {
+        let name = store.rsplit('/').next().unwrap();
+        let token = server.with_token(Grant::Name(name.parse().unwrap()), &Right::ALL, false).await;
+        let browser = Browser::sign_in(server, &token).await;
+        let form = browser.form().await;
+        for number in 0.. {
+            let path = format!("/memories/{client}/{number}");
+            let call = json!({"command": "create", "path": path, "file_text": "x"});
+            let (path, body) = match self {
+                Self::Page => {
+                    let file = format!("{client}-{number}");
+                    let fields = [("form", &*form), ("name", &file), ("text", "x")];
+                    let page = browser.post(&format!("/memory/{name}/new"), &fields).await;
+                    if page.status != 303 {
+                        return (page.status, page.text);
+                    }
+                    continue;
+                }
+                Self::Tool => (format!("{store}/tool"), call),
+                #[cfg(feature = "mcp")]
+                Self::Mcp => {
+                    let meta = json!({
+                        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+                        "io.modelcontextprotocol/clientCapabilities": {},
+                    });
+                    let params = json!({"name": "memory", "arguments": call, "_meta": meta});
+                    let request = json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params});
+                    ("/mcp".to_owned(), request)
+                }
+                Self::Api => (format!("{store}/memories"), json!({"path": path, "content": "x"})),
+            };
+            let headers = [
+                &*token,
+                "content-type: application/json",
+                "accept: application/json, text/event-stream",
+                "mcp-protocol-version: 2026-07-28",
+                "mcp-method: tools/call",
+                "mcp-name: memory",
+            ];
+            let (status, reply) = server.send("POST", &path, Some(body), &headers).await;
+            let is_error = reply["result"]["isError"] == true || reply["content"][0]["is_error"] == true;
+            if status != 200 || is_error {
+                return (status, reply.to_string());
+            }
+        }
+        unreachable!()
+    }
+}
+
+/// The archive or deletion is by another server on the same memory. Calls of all fronts have begun.
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_changes_after_an_archive_or_a_deletion() {
+async fn no_front_changes_a_memory_after_another_server_archived_or_deleted_it() {
     let (_directory, places) = places();
     for place in places {
         for (method, path) in [("POST", "/archive"), ("DELETE", "")] {
-            let server = Arc::new(Server::start(&place).await);
-            let store = new_store(&server).await;
-            new_memory(&server, &store, "/a.md", "").await;
+            let (one, other) = (Arc::new(Server::start(&place).await), Server::start(&place).await);
+            let store = new_store(&one).await;
+            new_memory(&one, &store, "/a.md", "").await;
             let mut clients = JoinSet::new();
-            for client in 0..CLIENTS {
-                let (server, store) = (Arc::clone(&server), store.clone());
-                clients.spawn(async move {
-                    for number in 0.. {
-                        let path = format!("/memories/{client}/{number}");
-                        let (path, body) = if client % 2 == 0 {
-                            ("tool", json!({"command": "create", "path": path, "file_text": "x"}))
-                        } else {
-                            ("memories", json!({"path": path, "content": "x"}))
-                        };
-                        let (status, reply) = server.send("POST", &format!("{store}/{path}"), Some(body), &[]).await;
-                        if status != 200 {
-                            return (status, reply.to_string());
-                        }
-                    }
-                    unreachable!()
-                });
+            for (client, front) in FRONTS.iter().cycle().take(12).enumerate() {
+                let (one, store) = (Arc::clone(&one), store.clone());
+                clients.spawn(async move { (front, front.create(&one, &store, client).await) });
             }
-            while server.get(&format!("{store}/memory_versions?limit=100")).await["data"][99].is_null() {}
-            assert_eq!(server.send(method, &format!("{store}{path}"), None, &[]).await.0, 200);
+            while other.get(&format!("{store}/memory_versions?limit=100")).await["data"][99].is_null() {}
+            assert_eq!(other.send(method, &format!("{store}{path}"), None, &[]).await.0, 200);
             let newest = async || {
                 let path = format!("{store}/memory_versions?limit=1");
-                let (status, reply) = server.send("GET", &path, None, &[]).await;
+                let (status, reply) = other.send("GET", &path, None, &[]).await;
                 (status, reply["data"].clone())
             };
             let after = newest().await;
-            for (status, reply) in clients.join_all().await {
-                assert_eq!(status, if method == "DELETE" { 404 } else { 400 }, "{reply}");
+            for (front, (status, reply)) in clients.join_all().await {
+                let reasons = ["archived", "ere is no memory store", "was deleted", "removed again"];
+                let is_refused = reasons.iter().any(|reason| reply.contains(reason));
+                assert!(is_refused, "{front:?}: {status} {reply}");
             }
             assert_eq!(newest().await, after, "{place} {method}");
         }

@@ -3,10 +3,12 @@
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memory_tool::LogDetail;
+use memory_tool::store::StorePath;
 use memory_tool_server::{Grant, Right, TokenFile};
 use serde_json::{Value, json};
 
@@ -158,4 +160,63 @@ async fn an_administrator_who_cannot_read_learns_no_names() {
     }
     let tokens = browser.get("/tokens").await;
     assert!(tokens.status == 200 && !tokens.text.contains("alice"), "{}", tokens.text);
+}
+
+/// The file with this name in a directory, or below it.
+fn find(directory: &Path, name: &str) -> Option<PathBuf> {
+    let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths.into_iter().find_map(|path| match path.file_name().is_some_and(|own| own == name) {
+        true => Some(path),
+        false if path.is_dir() => find(&path, name),
+        false => None,
+    })
+}
+
+/// Every front reports the same failure of the storage with the same status, and the log has its cause with the id of
+/// the request.
+#[tokio::test]
+async fn each_failure_of_the_storage_has_its_status_and_its_cause_in_the_log() {
+    let parts = ["/records/memory-stores/store", "/records/history/head"];
+    for (part, cause) in
+        parts.into_iter().zip(["reading the record of the memory failed", "reading the history failed"])
+    {
+        let (directory, [place, _]) = places();
+        let log = Log::default();
+        let _started = log.start();
+        let server = Server::start(&place).await;
+        let memory = crate::page::memory(&place).await;
+        memory.write("/memories/a", "text").await.unwrap();
+        let header = server.with_token(Grant::Name("alice".parse().unwrap()), &Right::ALL, false).await;
+        let browser = Browser::sign_in(&server, &header).await;
+        let form = browser.form().await;
+        if part.contains("store") {
+            let batch = memory_tool::store::Batch::new().write(part.parse::<StorePath>().unwrap(), "damaged");
+            memory.store().apply(batch).await.unwrap();
+        } else {
+            std::fs::write(find(directory.path(), "head").unwrap(), "damaged").unwrap();
+        }
+        let create = json!({"command": "create", "path": "/memories/b", "file_text": "x"});
+        let post = format!("form={form}&name=b&text=x");
+        for (method, path, body) in [
+            ("GET", "/v1/memory_stores/alice/memories", String::new()),
+            ("GET", "/v1/memory_stores/alice/memory_versions", String::new()),
+            ("POST", "/v1/memory_stores/alice/memories", json!({"path": "/b", "content": "x"}).to_string()),
+            ("POST", "/v1/memory_stores/alice/tool", create.to_string()),
+            ("GET", "/memory/alice/log", String::new()),
+            ("POST", "/memory/alice/new", post),
+        ] {
+            let who = if path.starts_with("/v1") { header.clone() } else { format!("cookie: {}", browser.cookie) };
+            let head =
+                format!("{method} {path} HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n{who}\r\n", server.address);
+            let more = "content-type: application/x-www-form-urlencoded\r\n";
+            let reply = server.raw(format!("{head}{more}content-length: {}\r\n\r\n{body}", body.len())).await;
+            let is_result = path.ends_with("/tool") && part.contains("history");
+            let status = if is_result { 200 } else { 500 };
+            assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{part} {path}: {reply}");
+            assert!(!reply.contains(cause), "{part} {path}: {reply}");
+            let id = reply.split("request-id: ").nth(1).unwrap().split('\r').next().unwrap();
+            let lines = log.lines(id);
+            assert!(lines.iter().any(|line| line.contains(cause)), "{part} {path}: {lines:?}");
+        }
+    }
 }

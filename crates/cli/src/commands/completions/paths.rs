@@ -8,10 +8,10 @@ use std::time::Duration;
 use clap::Parser;
 use memory_tool::MemoryPath;
 
-use crate::commands::run::start_runtime;
 use crate::history::HistoryArgument;
 use crate::memory;
 use crate::options::values::memory_path;
+use crate::terminal::interruption::start_runtime;
 
 /// A person waits for this at the keyboard.
 const TIMEOUT: Duration = Duration::from_secs(2);

@@ -9,9 +9,9 @@ use object_store::path::Path;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::commands::run::start_runtime;
 use crate::failure::{Context as _, Failure, eprint_error, eprint_line};
 use crate::memory;
+use crate::terminal::interruption::start_runtime;
 
 /// The start of the name of each directory and prefix, before a random part. It is short, because the path of a socket
 /// is limited to about 100 bytes.

@@ -1,51 +1,32 @@
 //! The endpoints of memories, which are the files of a store.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Bytes;
-use axum::extract::State;
 use memory_tool::StoreError;
 use memory_tool::history::{Entry, FileVersion, Id, LogEnd, Operation, TrackedFile, VersionId, Versions};
 use memory_tool::store::{Batch, Precondition, StorePath, StoredFile};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
-use super::state::{MAX_ATTEMPTS, MemoryStore, is_outdated, memory_id, parse_memory_id};
+use super::state::{ApiCall, MAX_ATTEMPTS, MemoryStore, is_outdated, memory_id, parse_memory_id};
 use super::versions::version_id;
 use super::wire::{
-    ApiQuery, MAX_CONTENT_BYTES, View, api_path, body, format_time, millis, not_a_page, nullable, page_after,
-    parse_path,
+    COMMAND_PREFIX, MAX_CONTENT_BYTES, View, api_path, body, format_time, millis, not_a_page, nullable, page_after,
+    parse_path, text,
 };
-use crate::access::{Caller, Right};
+use crate::access::Right;
+use crate::access::tokens::sha256;
 use crate::http::error::ApiError;
-use crate::http::path::Path;
 use crate::memories::visit::Purpose;
-use crate::service::Service;
 
 type Reply = Result<Json<Value>, ApiError>;
 
-/// The prefix of the commands of this API in the history.
-pub(super) const COMMAND_PREFIX: &str = "api_";
 const CREATE: &str = "api_create";
 /// Moves a memory with new contents, if it writes one file and removes another one.
 const UPDATE: &str = Entry::MOVE;
 const DELETE: &str = "api_delete";
-
-pub(super) fn sha256(content: &[u8]) -> String {
-    Sha256::digest(content).iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The content, if the API can carry it.
-pub(super) fn text(content: &[u8]) -> Result<&str, ApiError> {
-    if content.len() > MAX_CONTENT_BYTES {
-        let size = content.len();
-        return Err(ApiError::invalid(format!("the memory has {size} bytes; the API carries up to 102,400")));
-    }
-    std::str::from_utf8(content).map_err(|_| ApiError::invalid("the memory is not UTF-8 text"))
-}
 
 fn no_such_memory(id: &str) -> ApiError {
     ApiError::not_found(format!("there is no memory {id:?} in this store"))
@@ -212,15 +193,9 @@ struct Create {
     content: Option<String>,
 }
 
-pub(super) async fn create(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Path(id): Path<String>,
-    query: ApiQuery,
-    bytes: Bytes,
-) -> Reply {
-    let store = MemoryStore::open(&service, &caller, &id, Right::Write, Purpose::CHANGE).await?;
-    let (view, create) = (query.view(View::Basic)?, body::<Create>(&bytes)?);
+pub(super) async fn create(call: ApiCall, bytes: Bytes) -> Reply {
+    let store = call.open(Right::Write, Purpose::CHANGE).await?;
+    let (view, create) = (call.query.view(View::Basic)?, body::<Create>(&bytes)?);
     let (path, content) = (parse_path(&create.path)?, create.content.unwrap_or_default());
     check_content(&content)?;
     for _ in 0..MAX_ATTEMPTS {
@@ -229,7 +204,7 @@ pub(super) async fn create(
         match store.apply(batch.write(&path, content.as_str())).await {
             Ok(()) => return store.written(&end, &path, content.as_bytes(), view).await,
             Err(StoreError::AlreadyExists { .. } | StoreError::NotADirectory { .. }) => {
-                if query.is_retry
+                if call.query.is_retry
                     && let Some(present) = store.id_at(&path).await?
                     && let Some((file, object)) = store.show(present, view).await?
                     && file.content == content.as_bytes()
@@ -246,16 +221,11 @@ pub(super) async fn create(
     Err(ApiError::busy())
 }
 
-pub(super) async fn read(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Path((id, memory)): Path<(String, String)>,
-    query: ApiQuery,
-) -> Reply {
-    let store = MemoryStore::open(&service, &caller, &id, Right::Read, Purpose::Look).await?;
-    let view = query.view(View::Full)?;
-    let parsed = parse_memory_id(&memory).ok_or_else(|| no_such_memory(&memory))?;
-    let (_, object) = store.show(parsed, view).await?.ok_or_else(|| no_such_memory(&memory))?;
+pub(super) async fn read(call: ApiCall) -> Reply {
+    let store = call.open(Right::Read, Purpose::Look).await?;
+    let view = call.query.view(View::Full)?;
+    let parsed = parse_memory_id(&call.item).ok_or_else(|| no_such_memory(&call.item))?;
+    let (_, object) = store.show(parsed, view).await?.ok_or_else(|| no_such_memory(&call.item))?;
     object.map(Json)
 }
 
@@ -275,26 +245,21 @@ enum Required {
     ContentSha256 { content_sha256: String },
 }
 
-pub(super) async fn update(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Path((id, memory)): Path<(String, String)>,
-    query: ApiQuery,
-    bytes: Bytes,
-) -> Reply {
-    let store = MemoryStore::open(&service, &caller, &id, Right::Write, Purpose::CHANGE).await?;
-    let (view, Update { content, path, precondition }) = (query.view(View::Basic)?, body(&bytes)?);
+pub(super) async fn update(call: ApiCall, bytes: Bytes) -> Reply {
+    let store = call.open(Right::Write, Purpose::CHANGE).await?;
+    let (view, Update { content, path, precondition }) = (call.query.view(View::Basic)?, body(&bytes)?);
     let (content, target) = (content.flatten(), path.flatten().map(|path| parse_path(&path)).transpose()?);
     content.as_deref().map_or(Ok(()), check_content)?;
     let required = precondition.map(|Required::ContentSha256 { content_sha256 }| content_sha256);
     required.as_deref().map_or(Ok(()), check_sha256)?;
     for _ in 0..MAX_ATTEMPTS {
-        let found = store.find(&memory).await?;
+        let found = store.find(&call.item).await?;
         let Found { end, path: from, file, .. } = &found;
         let to = target.clone().unwrap_or_else(|| from.clone());
         let new = content.as_ref().map_or(file.content.as_slice(), |content| content.as_bytes());
         let is_same = (from, file.content.as_slice()) == (&to, new);
-        if required.as_ref().is_some_and(|required| *required != sha256(&file.content)) && !(is_same && query.is_retry)
+        if required.as_ref().is_some_and(|required| *required != sha256(&file.content))
+            && !(is_same && call.query.is_retry)
         {
             return Err(ApiError::conflict(format!("the content of {} is another", api_path(from))));
         }
@@ -305,7 +270,7 @@ pub(super) async fn update(
             }
         }
         if *from != to && from.overlaps(&to) {
-            return Err(ApiError::path_conflict(api_path(from), &memory));
+            return Err(ApiError::path_conflict(api_path(from), &call.item));
         }
         let batch =
             end.require(Batch::new().for_command(UPDATE)).require(from, Precondition::Version(file.version.clone()));
@@ -329,19 +294,14 @@ pub(super) async fn update(
     Err(ApiError::conflict("the memory kept changing"))
 }
 
-pub(super) async fn delete(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Path((id, memory)): Path<(String, String)>,
-    query: ApiQuery,
-) -> Reply {
-    let store = MemoryStore::open(&service, &caller, &id, Right::Write, Purpose::Remove).await?;
-    let expected = query.get("expected_content_sha256");
+pub(super) async fn delete(call: ApiCall) -> Reply {
+    let store = call.open(Right::Write, Purpose::Remove).await?;
+    let expected = call.query.get("expected_content_sha256");
     expected.map_or(Ok(()), check_sha256)?;
-    let deleted = || Ok(Json(json!({"id": memory, "type": "memory_deleted"})));
+    let deleted = || Ok(Json(json!({"id": call.item, "type": "memory_deleted"})));
     for _ in 0..MAX_ATTEMPTS {
-        let found = store.find(&memory).await;
-        if found.is_err() && query.is_retry && store.was_deleted(&memory).await? {
+        let found = store.find(&call.item).await;
+        if found.is_err() && call.query.is_retry && store.was_deleted(&call.item).await? {
             return deleted();
         }
         let Found { end, path, file, .. } = found?;
@@ -396,22 +356,17 @@ fn items(files: BTreeMap<StorePath, Id>, directory: &StorePath, is_shallow: bool
 }
 
 /// Sorted by path. A full list leaves out files that the API cannot carry; a basic one has them.
-pub(super) async fn list(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Path(id): Path<String>,
-    query: ApiQuery,
-) -> Reply {
-    let store = MemoryStore::open(&service, &caller, &id, Right::Read, Purpose::Look).await?;
-    let view = query.view(View::Basic)?;
-    let depth = query.get("depth").unwrap_or("0");
+pub(super) async fn list(call: ApiCall) -> Reply {
+    let store = call.open(Right::Read, Purpose::Look).await?;
+    let view = call.query.view(View::Basic)?;
+    let depth = call.query.get("depth").unwrap_or("0");
     if !["0", "1"].contains(&depth) {
         return Err(ApiError::invalid(format!("depth: {depth:?} is neither 0 nor 1")));
     }
-    let list = query.list("memories", &id, &["path_prefix", "depth"]);
-    let (limit, cursor) = (query.limit(view)?, query.cursor(&list)?);
+    let list = call.query.list("memories", &call.store, &["path_prefix", "depth"]);
+    let (limit, cursor) = (call.query.limit(view)?, call.query.cursor(&list)?);
     let cursor = cursor.map(|cursor| serde_json::from_str::<Cursor>(&cursor)).transpose().map_err(|_| not_a_page())?;
-    let directory = match query.get("path_prefix") {
+    let directory = match call.query.get("path_prefix") {
         None | Some("/") => StorePath::memories(),
         Some(prefix) => {
             let directory = prefix

@@ -1,20 +1,55 @@
 //! [`MemoryStore`]: the memory store of a request.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use axum::extract::FromRequestParts;
+use axum::http::request::Parts;
 use memory_tool::history::{History, Id, LogEnd, Versions};
 use memory_tool::store::{Batch, MemoryName, ReadOptions, StorePath};
 use memory_tool::{Node, Store, StoreError};
 
-use super::wire::millis;
+use super::wire::{ApiQuery, millis};
 use crate::access::{Caller, Right};
 use crate::http::error::ApiError;
+use crate::http::path::Path;
 use crate::memories::record::StoreRecord;
 use crate::memories::visit::{Door, Purpose, Visit};
 use crate::service::Service;
 
 /// Attempts of an operation while others change the same memory.
 pub(super) const MAX_ATTEMPTS: usize = 100;
+
+/// A request of the API for a memory store.
+pub(super) struct ApiCall {
+    service: Arc<Service>,
+    caller: Caller,
+    pub(super) query: ApiQuery,
+    /// The id of the memory store.
+    pub(super) store: String,
+    /// The id of the memory or of the version, if the path has one.
+    pub(super) item: String,
+}
+
+impl FromRequestParts<Arc<Service>> for ApiCall {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, ApiError> {
+        let caller = Caller::from_request_parts(parts, service).await?;
+        let Path(mut ids) = Path::<HashMap<String, String>>::from_request_parts(parts, service).await?;
+        let query = ApiQuery::from_request_parts(parts, service).await?;
+        let store = ids.remove("id").unwrap_or_default();
+        let item = ids.into_values().next().unwrap_or_default();
+        Ok(Self { service: Arc::clone(service), caller, query, store, item })
+    }
+}
+
+impl ApiCall {
+    /// The memory store, if the caller has a right in it.
+    pub(super) async fn open(&self, right: Right, purpose: Purpose) -> Result<MemoryStore, ApiError> {
+        MemoryStore::open(&self.service, &self.caller, &self.store, right, purpose).await
+    }
+}
 
 /// A memory store of a request: a memory with its record.
 #[derive(Debug)]

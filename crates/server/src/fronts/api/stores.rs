@@ -12,11 +12,10 @@ use memory_tool::store::MemoryName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::state::MemoryStore;
+use super::state::{ApiCall, MemoryStore};
 use super::wire::{ApiQuery, View, body, format_time, millis, nullable, page_after, time};
 use crate::access::{Caller, Right};
 use crate::http::error::ApiError;
-use crate::http::path::Path;
 use crate::memories::record::StoreRecord;
 use crate::memories::visit::Purpose;
 use crate::service::Service;
@@ -99,17 +98,12 @@ pub(super) async fn create(State(service): State<Arc<Service>>, caller: Caller, 
     Ok(Json(object(&store)))
 }
 
-pub(super) async fn read(State(service): State<Arc<Service>>, caller: Caller, Path(id): Path<String>) -> Reply {
-    Ok(Json(object(&MemoryStore::open(&service, &caller, &id, Right::Read, Purpose::Look).await?)))
+pub(super) async fn read(call: ApiCall) -> Reply {
+    Ok(Json(object(&call.open(Right::Read, Purpose::Look).await?)))
 }
 
-pub(super) async fn update(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Path(id): Path<String>,
-    bytes: Bytes,
-) -> Reply {
-    let mut store = MemoryStore::open(&service, &caller, &id, Right::Admin, Purpose::Remove).await?;
+pub(super) async fn update(call: ApiCall, bytes: Bytes) -> Reply {
+    let mut store = call.open(Right::Admin, Purpose::Remove).await?;
     let Update { name, description, metadata } = body(&bytes)?;
     let (name, description, metadata) = (name.flatten(), description.flatten(), metadata.flatten().unwrap_or_default());
     let change = |record: &StoreRecord| {
@@ -131,8 +125,8 @@ pub(super) async fn update(
     Ok(Json(object(&store)))
 }
 
-pub(super) async fn archive(State(service): State<Arc<Service>>, caller: Caller, Path(id): Path<String>) -> Reply {
-    let mut store = MemoryStore::open(&service, &caller, &id, Right::Admin, Purpose::Remove).await?;
+pub(super) async fn archive(call: ApiCall) -> Reply {
+    let mut store = call.open(Right::Admin, Purpose::Remove).await?;
     let change = |record: &StoreRecord| {
         let now = now();
         let archived = StoreRecord { archived_at: Some(now), updated_at: now, ..record.clone() };
@@ -142,10 +136,10 @@ pub(super) async fn archive(State(service): State<Arc<Service>>, caller: Caller,
     Ok(Json(object(&store)))
 }
 
-pub(super) async fn delete(State(service): State<Arc<Service>>, caller: Caller, Path(id): Path<String>) -> Reply {
-    let store = MemoryStore::open(&service, &caller, &id, Right::Admin, Purpose::Remove).await?;
+pub(super) async fn delete(call: ApiCall) -> Reply {
+    let store = call.open(Right::Admin, Purpose::Remove).await?;
     store.visit.memory.forget().await?;
-    Ok(Json(json!({"id": id, "type": "memory_store_deleted"})))
+    Ok(Json(json!({"id": call.store, "type": "memory_store_deleted"})))
 }
 
 /// Newest first for the names that this API generates.

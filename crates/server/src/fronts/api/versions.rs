@@ -1,23 +1,19 @@
 //! The endpoints of memory versions, which are entries of the history.
 
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use axum::Json;
-use axum::extract::State;
-use memory_tool::history::{Digest, EntryRef, FileVersion, HistoryError, LogEnd, Operation, VersionId, Versions};
+use memory_tool::history::{Digest, EntryRef, FileVersion, HistoryError, Id, LogEnd, Operation, VersionId, Versions};
 use memory_tool::store::StorePath;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::memories::{COMMAND_PREFIX, sha256, text};
-use super::state::{MemoryStore, memory_id, parse_memory_id};
-use super::wire::{ApiQuery, View, api_path, format_time, millis, not_a_page, page_after};
-use crate::access::{Caller, Right};
+use super::state::{ApiCall, MemoryStore, memory_id, parse_memory_id};
+use super::wire::{ApiQuery, COMMAND_PREFIX, View, api_path, format_time, millis, not_a_page, page_after, text};
+use crate::access::Right;
+use crate::access::tokens::sha256;
 use crate::http::error::ApiError;
-use crate::http::path::Path;
 use crate::memories::visit::Purpose;
-use crate::service::Service;
 
 type Reply = Result<Json<Value>, ApiError>;
 
@@ -137,66 +133,68 @@ impl MemoryStore {
     }
 }
 
-pub(super) async fn read(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Path((id, version)): Path<(String, String)>,
-    query: ApiQuery,
-) -> Reply {
-    let store = MemoryStore::open(&service, &caller, &id, Right::Read, Purpose::Look).await?;
-    let view = query.view(View::Full)?;
-    let (end, found) = store.find_version(&version).await?;
+pub(super) async fn read(call: ApiCall) -> Reply {
+    let store = call.open(Right::Read, Purpose::Look).await?;
+    let view = call.query.view(View::Full)?;
+    let (end, found) = store.find_version(&call.item).await?;
     Ok(Json(store.version(&end, &found, view, false).await?))
 }
 
-pub(super) async fn list(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Path(id): Path<String>,
-    query: ApiQuery,
-) -> Reply {
-    const FILTERS: [&str; 7] = [
-        "memory_id",
-        "operation",
-        "session_id",
-        "api_key_id",
-        "service_account_id",
-        "created_at[gte]",
-        "created_at[lte]",
-    ];
-    let store = MemoryStore::open(&service, &caller, &id, Right::Read, Purpose::Look).await?;
-    let view = query.view(View::Basic)?;
-    let list = query.list("versions", &id, &FILTERS);
-    let (limit, after) = (query.limit(view)?, query.cursor(&list)?);
-    let after = after.map(|after| parse_version_id(&after)).map(|after| after.ok_or_else(not_a_page)).transpose()?;
-    let (since, until) = (query.time("created_at[gte]")?, query.time("created_at[lte]")?);
-    let operation = match query.get("operation") {
-        None => None,
-        Some("created") => Some(Operation::Created),
-        Some("modified") => Some(Operation::Modified),
-        Some("deleted") => Some(Operation::Deleted),
-        Some(other) => return Err(ApiError::invalid(format!("operation: {other:?} is not an operation"))),
-    };
-    let is_by = |version: &FileVersion| {
-        let by = |name: &str, id: Option<&str>| query.get(name).is_none_or(|asked| id == Some(asked));
+const FILTERS: [&str; 7] =
+    ["memory_id", "operation", "session_id", "api_key_id", "service_account_id", "created_at[gte]", "created_at[lte]"];
+
+/// The versions that a list has.
+struct VersionFilter<'a> {
+    query: &'a ApiQuery,
+    memory: Option<Option<Id>>,
+    operation: Option<Operation>,
+    since: Option<SystemTime>,
+    until: Option<SystemTime>,
+}
+
+impl<'a> VersionFilter<'a> {
+    fn new(query: &'a ApiQuery) -> Result<Self, ApiError> {
+        let operation = match query.get("operation") {
+            None => None,
+            Some("created") => Some(Operation::Created),
+            Some("modified") => Some(Operation::Modified),
+            Some("deleted") => Some(Operation::Deleted),
+            Some(other) => return Err(ApiError::invalid(format!("operation: {other:?} is not an operation"))),
+        };
+        let (since, until) = (query.time("created_at[gte]")?, query.time("created_at[lte]")?);
+        Ok(Self { query, memory: query.get("memory_id").map(parse_memory_id), operation, since, until })
+    }
+
+    fn matches(&self, version: &FileVersion) -> bool {
+        let by = |name: &str, id: Option<&str>| self.query.get(name).is_none_or(|wanted| id == Some(wanted));
         let (session, key) = match ActorRef::of(version) {
             Some(ActorRef::Session { session_id }) => (Some(session_id), None),
             Some(ActorRef::Api { api_key_id }) => (None, Some(api_key_id)),
             _ => (None, None),
         };
-        by("session_id", session) && by("api_key_id", key) && by("service_account_id", None)
-    };
-    let memory = query.get("memory_id").map(parse_memory_id);
+        by("session_id", session)
+            && by("api_key_id", key)
+            && by("service_account_id", None)
+            && self.memory.is_none_or(|memory| memory == Some(version.file))
+            && self.operation.is_none_or(|operation| version.operation == operation)
+            && self.since.is_none_or(|since| version.time >= since)
+            && self.until.is_none_or(|until| version.time <= until)
+    }
+}
+
+pub(super) async fn list(call: ApiCall) -> Reply {
+    let store = call.open(Right::Read, Purpose::Look).await?;
+    let view = call.query.view(View::Basic)?;
+    let list = call.query.list("versions", &call.store, &FILTERS);
+    let (limit, after) = (call.query.limit(view)?, call.query.cursor(&list)?);
+    let after = after.map(|after| parse_version_id(&after).ok_or_else(not_a_page)).transpose()?;
+    let filter = VersionFilter::new(&call.query)?;
     let (end, mut found) = store
         .now_with_outside(|versions| {
-            let newest_first = versions.iter().rev().filter(|(id, version)| {
-                after.as_ref().is_none_or(|after| *id < after)
-                    && memory.is_none_or(|memory| memory == Some(version.file))
-                    && operation.is_none_or(|operation| version.operation == operation)
-                    && since.is_none_or(|since| version.time >= since)
-                    && until.is_none_or(|until| version.time <= until)
-                    && is_by(version)
-            });
+            let newest_first = versions
+                .iter()
+                .rev()
+                .filter(|(id, version)| after.as_ref().is_none_or(|after| *id < after) && filter.matches(version));
             let page = newest_first.take(limit + 1);
             page.filter_map(|(id, _)| Found::in_versions(versions, id)).collect::<Vec<_>>()
         })
@@ -213,13 +211,9 @@ pub(super) async fn list(
 }
 
 /// Redacts a version, and the other versions of the same change, which a rename of a directory has.
-pub(super) async fn redact(
-    State(service): State<Arc<Service>>,
-    caller: Caller,
-    Path((id, version)): Path<(String, String)>,
-) -> Reply {
-    let store = MemoryStore::open(&service, &caller, &id, Right::Write, Purpose::Remove).await?;
-    let (end, found) = store.find_version(&version).await?;
+pub(super) async fn redact(call: ApiCall) -> Reply {
+    let store = call.open(Right::Write, Purpose::Remove).await?;
+    let (end, found) = store.find_version(&call.item).await?;
     if found.redaction.is_some() {
         return Ok(Json(store.version(&end, &found, View::Basic, false).await?));
     }
@@ -246,7 +240,7 @@ pub(super) async fn redact(
     let history = store.visit.memory.history().ok_or_else(ApiError::storage)?;
     let entry = EntryRef::with_id(number, found.version.entry);
     match history.redact_change((entry, index), &keeping).await {
-        Err(HistoryError::OtherEntry { .. } | HistoryError::NoEntry { .. }) => return Err(no_such_version(&version)),
+        Err(HistoryError::OtherEntry { .. } | HistoryError::NoEntry { .. }) => return Err(no_such_version(&call.item)),
         redacted => redacted?,
     };
     // The identity of a file by another program is new after a redaction.
@@ -256,6 +250,6 @@ pub(super) async fn redact(
             Found::in_versions(versions, id)
         })
         .await?;
-    let found = found.ok_or_else(|| no_such_version(&version))?;
+    let found = found.ok_or_else(|| no_such_version(&call.item))?;
     Ok(Json(store.version(&end, &found, View::Basic, false).await?))
 }

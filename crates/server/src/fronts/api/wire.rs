@@ -17,6 +17,8 @@ use crate::http::json::refuse_many_values;
 
 /// The limit on the content of a memory in bytes.
 pub(super) const MAX_CONTENT_BYTES: usize = 102_400;
+/// The prefix of the commands of this API in the history.
+pub(super) const COMMAND_PREFIX: &str = "api_";
 const MAX_SEGMENTS: usize = 20;
 
 /// The query and the headers of a request.
@@ -142,6 +144,15 @@ pub(super) fn format_time(millis: u64) -> String {
 pub(super) fn body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     refuse_many_values(bytes)?;
     serde_json::from_slice(bytes).map_err(|error| ApiError::invalid(format!("the body is not valid: {error}")))
+}
+
+/// The content, if the API can carry it.
+pub(super) fn text(content: &[u8]) -> Result<&str, ApiError> {
+    if content.len() > MAX_CONTENT_BYTES {
+        let size = content.len();
+        return Err(ApiError::invalid(format!("the memory has {size} bytes; the API carries up to 102,400")));
+    }
+    std::str::from_utf8(content).map_err(|_| ApiError::invalid("the memory is not UTF-8 text"))
 }
 
 /// Parses a field that can be missing, null or a value.

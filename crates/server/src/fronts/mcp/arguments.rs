@@ -4,7 +4,7 @@
 
 use memory_tool::command::CommandName;
 use rmcp::model::JsonObject;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 pub(super) const COMMAND: &str = "command";
 const INSERT_LINE: &str = "insert_line";
@@ -98,10 +98,16 @@ fn spelled(value: &Value) -> Option<Value> {
     serde_json::from_str(value.as_str()?).ok()
 }
 
+pub(super) fn object_schema(properties: impl Iterator<Item = (String, Value)>, required: &[&str]) -> JsonObject {
+    Map::from_iter([
+        ("type".to_owned(), json!("object")),
+        ("properties".to_owned(), properties.collect::<Map<_, _>>().into()),
+        ("required".to_owned(), json!(required)),
+    ])
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn correct(input: Value) -> Value {

@@ -16,7 +16,7 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt as _, Collected, Full};
 use memory_tool::command::CommandName;
 use memory_tool::store::MemoryName;
-use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
+use rmcp::model::{ClientJsonRpcMessage, ClientRequest, JsonRpcRequest};
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tracing::Span;
 
@@ -24,8 +24,8 @@ use crate::access::{Caller, Right};
 use crate::fronts::mcp::Mcp;
 use crate::fronts::mcp::handler::{Handler, Target};
 use crate::fronts::mcp::message::{self, escape_line_separators};
-use crate::fronts::mcp::order::{self, Sender, Strangers};
-use crate::fronts::mcp::sessions::Sessions;
+use crate::fronts::mcp::order::{self, Order, Sender, Strangers};
+use crate::fronts::mcp::sessions::{Owner, Sessions};
 use crate::fronts::mcp::tools::Tools;
 use crate::http::error::ApiError;
 use crate::http::gate::Running;
@@ -59,6 +59,24 @@ impl Endpoint {
     }
 }
 
+impl Endpoint {
+    /// The order of the commands of a client without a session.
+    async fn order_of_stranger(
+        &self,
+        service: &Service,
+        running: &Running,
+        parts: &Parts,
+        request: &JsonRpcRequest<ClientRequest>,
+    ) -> Arc<Order> {
+        let peer = parts.extensions.get().copied().unwrap_or(Peer(None));
+        let client = service.gate.proxies.client(peer, &parts.headers);
+        let sender = Sender::of(&running.token(), client, &request.request);
+        // A proxy sends requests of several clients on one connection.
+        let connection = running.connection().filter(|_| !came_by_proxy(&parts.headers));
+        self.strangers.order(&sender, connection, &request.id).await
+    }
+}
+
 /// Ends the sessions.
 impl Drop for Endpoint {
     fn drop(&mut self) {
@@ -76,86 +94,71 @@ async fn handle(
 ) -> Result<Response, ApiError> {
     let name = caller.only_memory().ok_or_else(ApiError::several_memories)?;
     caller.check(Right::Tool, Some(name))?;
-    let token = running.token();
-    let is_post = parts.method == Method::POST;
-    let message = is_post.then(|| message::parse(&body));
-    if matches!(&message, Some(Ok(ClientJsonRpcMessage::Request(request))) if is_initialize(&request.request)) {
+    let (token, method) = (running.token(), parts.method.clone());
+    let request = match (method == Method::POST).then(|| message::parse(&body)) {
+        Some(Ok(ClientJsonRpcMessage::Request(request))) => Some(request),
+        // rmcp would respond with other texts.
+        Some(Err(error)) => return Ok((StatusCode::BAD_REQUEST, Json(error)).into_response()),
+        _ => None,
+    };
+    if request.as_ref().is_some_and(|request| matches!(request.request, ClientRequest::InitializeRequest(_))) {
         // Some clients keep the id of a lost session.
         parts.headers.remove(SESSION_ID);
     }
-    let session = match parts.headers.get(SESSION_ID) {
-        Some(id) => {
-            let found = id.to_str().ok().and_then(|id| endpoint.sessions.order(id, &token, name));
-            Some(found.ok_or_else(no_such_session)?)
-        }
-        None => None,
-    };
-    Span::current().record("memory", name.as_str());
+    let find = |id: &HeaderValue| endpoint.sessions.order(id.to_str().ok()?, &token, name);
+    let session = parts.headers.get(SESSION_ID).map(|id| find(id).ok_or_else(no_such_session)).transpose()?;
     parts.extensions.insert(Span::current());
     // The request may end long before its parts are dropped.
     parts.extensions.remove::<Arc<Running>>();
-    let mut is_stream = parts.method == Method::GET;
-    let mut is_read = false;
-    if let Some(message) = message {
-        match message {
-            Ok(ClientJsonRpcMessage::Request(request)) => {
-                is_stream = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
-                is_read = order::command(&request.request) == Some(Some(CommandName::View));
-                let door = Door::find(&service.memories, &caller, name.as_str(), Right::Tool).await?;
-                parts.extensions.insert(Target::Shared(door));
-                let order = match session {
-                    Some(order) => order,
-                    None => {
-                        let peer = parts.extensions.get().copied().unwrap_or(Peer(None));
-                        let sender =
-                            Sender::of(&token, service.gate.proxies.client(peer, &parts.headers), &request.request);
-                        // A proxy sends requests of several clients on one connection.
-                        let connection = running.connection().filter(|_| !came_by_proxy(&parts.headers));
-                        endpoint.strangers.order(&sender, connection, &request.id).await
-                    }
-                };
-                if let Some(place) = order.enter_by_id(&request).await {
-                    parts.extensions.insert(place);
-                }
-                parts.extensions.insert(Owner { token: Arc::clone(&token), memory: name.clone() });
-            }
-            Ok(_) => {}
-            // rmcp would respond with other texts.
-            Err(error) => return Ok((StatusCode::BAD_REQUEST, Json(error)).into_response()),
-        }
+    let (mut is_stream, mut is_read) = (method == Method::GET, false);
+    if let Some(request) = request {
+        is_stream = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
+        is_read = order::command(&request.request) == Some(Some(CommandName::View));
+        let door = Door::find(&service.memories, &caller, name.as_str(), Right::Tool).await?;
+        let order = match session {
+            Some(order) => order,
+            None => endpoint.order_of_stranger(&service, &running, &parts, &request).await,
+        };
+        order.enter_by_id(&request).await.into_iter().for_each(|place| _ = parts.extensions.insert(place));
+        parts.extensions.insert(Target::Shared(door));
+        parts.extensions.insert(Owner { token: Arc::clone(&token), memory: name.clone() });
     }
     if is_stream {
         running.become_stream(&service.gate)?;
     }
-    let is_delete = parts.method == Method::DELETE;
     let mut reply = endpoint.service.handle(Request::from_parts(parts, Full::new(body))).await;
     // The official Python client reports a failure for 202.
-    if is_delete && reply.status() == StatusCode::ACCEPTED {
+    if method == Method::DELETE && reply.status() == StatusCode::ACCEPTED {
         *reply.status_mut() = StatusCode::NO_CONTENT;
     }
-    if is_post && !is_stream {
-        let reply = as_json(reply).await;
-        if is_read {
-            running.count_read(reply.body().size_hint().exact().map_or(0, |length| length as usize))?;
-        }
-        return Ok(reply);
+    if method != Method::POST || is_stream {
+        return Ok(stream(reply, service, running, name.clone()));
     }
-    // Each message is one frame.
-    let reply = reply.map(|body| {
-        body.map_frame(move |frame| {
-            let _until_the_end_of_the_body = &running;
-            frame.map_data(escape_line_separators)
-        })
-    });
-    let name = name.clone();
+    let reply = as_json(reply).await;
+    if is_read {
+        running.count_read(reply.body().size_hint().exact().map_or(0, |length| length as usize))?;
+    }
+    Ok(reply)
+}
+
+/// A response that ends when the token does not reach the memory any more. Each message is one frame.
+fn stream(
+    reply: axum::http::Response<BoxBody<Bytes, Infallible>>,
+    service: Arc<Service>,
+    running: Arc<Running>,
+    name: MemoryName,
+) -> Response {
+    let token = running.token();
     let allows =
         move |caller: &Caller| caller.only_memory() == Some(&name) && caller.check(Right::Tool, Some(&name)).is_ok();
     let end = async move { service.gate.stream_ended(&token, allows).await };
-    Ok(reply.map(|body| Body::from_stream(body.into_data_stream().take_until(end))))
-}
-
-fn is_initialize(request: &ClientRequest) -> bool {
-    matches!(request, ClientRequest::InitializeRequest(_))
+    reply.map(|body| {
+        let body = body.map_frame(move |frame| {
+            let _until_the_end_of_the_body = &running;
+            frame.map_data(escape_line_separators)
+        });
+        Body::from_stream(body.into_data_stream().take_until(end))
+    })
 }
 
 fn no_such_session() -> ApiError {
@@ -180,13 +183,4 @@ async fn as_json(response: axum::http::Response<BoxBody<Bytes, Infallible>>) -> 
     };
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Response::from_parts(head, escape_line_separators(message).into())
-}
-
-/// The owner of the session that a request starts.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub(super) struct Owner {
-    /// The id of the token.
-    pub(super) token: Arc<str>,
-    /// The memory of the token, which can get another one.
-    pub(super) memory: MemoryName,
 }

@@ -1,15 +1,13 @@
 //! The tool `memory_search`.
 
-use std::time::SystemTime;
-
 use memory_tool::command::CommandName;
 use memory_tool::search::{Search, SearchError, SearchReport};
+use memory_tool::store::Moment;
 use memory_tool::{Error, MemoryPath, Store, StoreError};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use crate::fronts::mcp::arguments::{read_json, whole};
-use crate::fronts::mcp::tools::object_schema;
+use crate::fronts::mcp::arguments::{object_schema, read_json, whole};
 
 pub(super) const NAME: &str = "memory_search";
 
@@ -105,17 +103,11 @@ impl Arguments {
         value.as_bool().ok_or_else(|| invalid(field, "true or false"))
     }
 
-    fn time(&mut self, field: &str) -> Result<Option<SystemTime>, SearchFailure> {
+    fn time(&mut self, field: &str) -> Result<Option<Moment>, SearchFailure> {
         let Some(value) = self.take(field) else { return Ok(None) };
-        let read = value.as_str().and_then(time);
+        let read = value.as_str().and_then(|given| given.parse().ok());
         read.map(Some).ok_or_else(|| invalid(field, "a time such as 2026-11-26T10:00:00Z, or an age such as 24h"))
     }
-}
-
-/// Parses a time, or how long ago it is.
-fn time(given: &str) -> Option<SystemTime> {
-    let age = humantime::parse_duration(given).ok().and_then(|age| SystemTime::now().checked_sub(age));
-    humantime::parse_rfc3339_weak(given).ok().or(age)
 }
 
 fn invalid(field: &str, expected: &str) -> SearchFailure {

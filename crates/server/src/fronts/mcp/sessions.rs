@@ -12,7 +12,6 @@ use rmcp::transport::streamable_http_server::session::local::{LocalSessionManage
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 use tokio::time::Instant;
 
-use crate::fronts::mcp::http::Owner;
 use crate::fronts::mcp::lock;
 use crate::fronts::mcp::order::Order;
 
@@ -29,6 +28,15 @@ const SESSION_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 pub(super) struct Sessions {
     manager: Arc<LocalSessionManager>,
     known: Mutex<HashMap<SessionId, Session>>,
+}
+
+/// The owner of the session that a request starts.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(super) struct Owner {
+    /// The id of the token.
+    pub(super) token: Arc<str>,
+    /// The memory of the token, which can get another one.
+    pub(super) memory: MemoryName,
 }
 
 #[derive(Debug)]

@@ -4,10 +4,10 @@ use memory_tool::api::{Content, ContentBlock as ReplyBlock, ImageSource, TOOL_NA
 use memory_tool::command::{CommandName, Reply};
 use memory_tool::search::SearchReport;
 use memory_tool::{Error, ErrorKind, ToolDefinition};
-use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, JsonObject, Tool, ToolAnnotations};
+use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
-use crate::fronts::mcp::arguments::{self, COMMAND, VIEW_RANGE, fields, is_optional};
+use crate::fronts::mcp::arguments::{self, COMMAND, VIEW_RANGE, fields, is_optional, object_schema};
 use crate::fronts::mcp::search::{self, SearchFailure};
 use crate::fronts::mcp::{Mcp, Report};
 use crate::http::error::ApiError;
@@ -62,14 +62,6 @@ fn properties() -> impl Iterator<Item = (String, Value)> {
         text.push_str(" Leave it out, or fill in [], for all lines.");
     }
     properties.into_iter()
-}
-
-pub(super) fn object_schema(properties: impl Iterator<Item = (String, Value)>, required: &[&str]) -> JsonObject {
-    Map::from_iter([
-        ("type".to_owned(), json!("object")),
-        ("properties".to_owned(), properties.collect::<Map<_, _>>().into()),
-        ("required".to_owned(), json!(required)),
-    ])
 }
 
 /// The schema without the list of commands at the start of its description.

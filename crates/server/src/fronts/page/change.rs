@@ -6,12 +6,11 @@ use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _};
 use memory_tool::{MemoryPath, Node, StoreError};
 use serde::Deserialize;
-use sha2::{Digest as _, Sha256};
 
 use super::diff::{Differ, Line, merged};
 use super::text::{name_of, sentence};
-use super::{Frame, OUTDATED, Outdated, Page, Posted, ToChange, VisitedMemory, past, path, render, written};
-use crate::access::tokens::hexadecimal;
+use super::{Draft, Frame, OUTDATED, Page, Posted, ToChange, VisitedMemory, past, path, render, written};
+use crate::access::tokens::sha256;
 use crate::http::error::ApiError;
 
 /// The largest text that a form edits.
@@ -69,7 +68,7 @@ impl Conflict {
 
 impl Edit {
     fn new(frame: Frame, text: String) -> Self {
-        let (before, base) = (text.clone(), hash(text.as_bytes()));
+        let (before, base) = (text.clone(), sha256(text.as_bytes()));
         Self {
             frame,
             is_new: false,
@@ -124,7 +123,7 @@ impl PathFields {
         Self { name: name.to_owned(), directory: relative(directory) }
     }
 
-    fn take(form: &mut Posted) -> Self {
+    fn take(form: &mut Draft) -> Self {
         Self { name: form.take("name"), directory: form.take("directory") }
     }
 
@@ -139,10 +138,6 @@ struct Delete {
     frame: Frame,
     files: usize,
     has_history: bool,
-}
-
-fn hash(content: &[u8]) -> String {
-    hexadecimal(&Sha256::digest(content))
 }
 
 /// Browsers send `\r\n` for each line break. The text gets the line breaks of the text before.
@@ -192,12 +187,10 @@ pub(super) async fn new(ToChange(visited): ToChange, Query(query): Query<FormQue
     render(&Edit { is_new: true, place, ..Edit::new(frame, String::new()) })
 }
 
-pub(super) async fn create(ToChange(visited): ToChange, form: Result<Posted, Outdated>) -> Page {
-    let is_outdated = form.is_err();
-    let mut form = form.unwrap_or_else(Outdated::fields);
+pub(super) async fn create(ToChange(visited): ToChange, mut form: Draft) -> Page {
     let (place, text) = (PathFields::take(&mut form), with_line_breaks_of("", &form.take("text")));
     let problem = match place.path() {
-        _ if is_outdated => OUTDATED.to_owned(),
+        _ if form.is_outdated => OUTDATED.to_owned(),
         _ if place.name.is_empty() => "Give the file a name.".to_owned(),
         _ if text.len() > MAX_TEXT => TOO_LARGE.to_owned(),
         Ok(path) => match visited.visit.memory.write_if(&path, text.as_str(), None).await {
@@ -228,9 +221,7 @@ pub(super) async fn edit(ToChange(visited): ToChange, Query(query): Query<FormQu
     render(&Edit::new(edit_frame(&visited, &path), text))
 }
 
-pub(super) async fn save(ToChange(visited): ToChange, form: Result<Posted, Outdated>) -> Page {
-    let is_outdated = form.is_err();
-    let mut form = form.unwrap_or_else(Outdated::fields);
+pub(super) async fn save(ToChange(visited): ToChange, mut form: Draft) -> Page {
     let path = path(Some(&form.take("path")))?;
     let (base, mut before, given) =
         (form.take("base"), normalized(&form.take("before")), normalized(&form.take("text")));
@@ -241,7 +232,7 @@ pub(super) async fn save(ToChange(visited): ToChange, form: Result<Posted, Outda
         let edit = Edit::new(edit_frame(&visited, &path), given.clone());
         refused(&Edit { base: base.clone(), before, problem, ..edit })
     };
-    if is_outdated {
+    if form.is_outdated {
         return keep(OUTDATED.to_owned(), before);
     }
     if given.len() > MAX_TEXT {
@@ -260,7 +251,7 @@ pub(super) async fn save(ToChange(visited): ToChange, form: Result<Posted, Outda
         if current.as_deref().is_some_and(|current| current == text || normalized(current) == given) {
             return Ok(visited.to(path.as_str(), "unchanged"));
         }
-        let found = current.as_ref().map(|current| hash(current.as_bytes())).unwrap_or_default();
+        let found = current.as_ref().map(|current| sha256(current.as_bytes())).unwrap_or_default();
         if found != base {
             let by = past::last_change(&visited, &path).await?;
             let conflict = Conflict::new(by, current.as_deref().map(normalized), before, given.clone()).await?;
@@ -289,12 +280,10 @@ pub(super) async fn name(ToChange(visited): ToChange, Query(query): Query<FormQu
     render(&Rename { frame: rename_frame(&visited, &path), place: PathFields::of(&path), problem: String::new() })
 }
 
-pub(super) async fn rename(ToChange(visited): ToChange, form: Result<Posted, Outdated>) -> Page {
-    let is_outdated = form.is_err();
-    let mut form = form.unwrap_or_else(Outdated::fields);
+pub(super) async fn rename(ToChange(visited): ToChange, mut form: Draft) -> Page {
     let (from, place) = (path(Some(&form.take("path")))?, PathFields::take(&mut form));
     let renamed = match place.path() {
-        _ if is_outdated => {
+        _ if form.is_outdated => {
             let frame = rename_frame(&visited, &from);
             return refused(&Rename { frame, place, problem: OUTDATED.to_owned() });
         }
@@ -322,7 +311,7 @@ pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<For
     render(&Delete { frame, files, has_history })
 }
 
-pub(super) async fn delete(ToChange(visited): ToChange, mut form: Posted) -> Page {
+pub(super) async fn delete(ToChange(visited): ToChange, Posted(mut form): Posted) -> Page {
     let path = path(Some(&form.take("path")))?;
     if path.is_root() {
         return Err(ApiError::invalid("the page of limits deletes a whole memory"));

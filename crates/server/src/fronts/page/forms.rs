@@ -1,4 +1,4 @@
-//! The forms of the page: their admission, their fields, and the text of a refused one.
+//! The forms of the page: their fields, and the text of a refused one.
 
 use std::collections::HashMap;
 use std::str::FromStr;
@@ -6,77 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{Form, FromRequest, Request, State};
-use axum::http::header::SET_COOKIE;
-use axum::http::request::Parts;
-use axum::http::{HeaderMap, Method, StatusCode};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
+use axum::extract::{Form, FromRequest, Request};
+use axum::http::StatusCode;
+use axum::response::Response;
 use http_body_util::BodyExt as _;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::{App, PageState, Visitor, session};
-use crate::http::admission::{self, Arriving, Sender, arriving, request_id};
+use super::{PageState, Visitor};
+use crate::http::admission::Arriving;
 use crate::http::error::ApiError;
-use crate::http::gate::Running;
-
-/// The fields of a form. The form of an erasure has one for each change of a file.
-const MAX_FIELDS: usize = 10_000;
 
 /// The forms that are kept although they are refused, at the same time, with their size and the time to receive one.
 /// Anybody can send them. Two texts of 1 MiB can have 6 MiB in a form.
 pub(super) const MAX_KEPT: usize = 4;
 const MAX_BYTES_KEPT: usize = 8 * 1024 * 1024;
 const KEPT_TIME: Duration = Duration::from_secs(30);
-
-/// Admits requests with a session. The response to a refused form has its text.
-pub(crate) async fn admit(State(app): App, request: Request, next: Next) -> Response {
-    let (mut parts, mut body) = arriving(request);
-    if let Err(error) = app.gate.hosts.check(&parts) {
-        return error.into_response();
-    }
-    let (is_form, path) = (parts.method == Method::POST, parts.uri.path().to_owned());
-    let (mut admitted, mut cookie) = (prepare(&app, &mut parts, &mut body).await, None);
-    if is_form && admitted.as_ref().is_err_and(|error| error.status() == StatusCode::UNAUTHORIZED) {
-        match session::sign_in_again(&app, &mut parts, &mut body).await {
-            Ok(new) => cookie = Some(new),
-            Err(response) => return response,
-        }
-        admitted = prepare(&app, &mut parts, &mut body).await;
-    }
-    let (mut response, body, held): (_, _, Held) = match admitted {
-        Ok(running) => {
-            let (request, body) = (Request::from_parts(parts, Body::empty()), Bytes::from(body.content));
-            (admission::run(request, body.clone(), Arc::clone(&running), next).await, Some(body), running)
-        }
-        Err(error) => {
-            let place = keep(&app, &mut body, &error).await;
-            (error.into_response(), place.is_some().then(|| body.content.into()), Arc::new(place))
-        }
-    };
-    if is_form && (response.status().is_client_error() || response.status().is_server_error()) {
-        response.extensions_mut().insert(RefusedForm::new(path, body, held).await);
-    }
-    cookie.map(|cookie| response.headers_mut().append(SET_COOKIE, cookie));
-    response
-}
-
-async fn prepare(app: &PageState, parts: &mut Parts, body: &mut Arriving) -> Result<Arc<Running>, ApiError> {
-    let request_id = request_id(parts);
-    let identify = |headers: &HeaderMap| {
-        let (mut visitor, token) = Visitor::of(app, headers)?;
-        visitor.caller = visitor.caller.in_request(&request_id);
-        Some(Sender { caller: visitor.caller.clone(), who: visitor, token })
-    };
-    let running = admission::prepare(&app.gate, parts, body, identify).await?;
-    if body.content.iter().filter(|byte| **byte == b'&').count() >= MAX_FIELDS {
-        body.content.clear();
-        return Err(ApiError::invalid(format!("the form has more than {MAX_FIELDS} fields")));
-    }
-    Ok(running)
-}
 
 /// Reads the rest of a form that is refused. `None` if it is too large, too slow, or one of too many. Otherwise, the
 /// result is held until the response is sent.
@@ -96,7 +42,7 @@ pub(super) fn typed(body: &[u8]) -> Vec<(String, String)> {
 }
 
 /// A place in the limits, until it is dropped.
-type Held = Arc<dyn Send + Sync>;
+pub(super) type Held = Arc<dyn Send + Sync>;
 
 /// A form that was refused, for the page of the error.
 #[derive(Clone)]
@@ -109,7 +55,7 @@ pub(super) struct RefusedForm {
 }
 
 impl RefusedForm {
-    async fn new(to: String, body: Option<Bytes>, held: Held) -> Self {
+    pub(super) async fn new(to: String, body: Option<Bytes>, held: Held) -> Self {
         let fields = match body.filter(|body| body.len() <= MAX_BYTES_KEPT) {
             Some(body) => spawn_blocking(move || typed(&body)).await.ok(),
             None => None,
@@ -133,50 +79,49 @@ pub(super) fn hold(response: Response, held: impl Send + Sync + 'static) -> Resp
     })
 }
 
-/// The fields of a form of this session.
-pub(super) struct Posted(HashMap<String, String>);
+/// The fields of a form.
+pub(super) struct Draft {
+    fields: HashMap<String, String>,
+    /// Whether it is a form of another session, so that it has no effect. A new form can have its fields.
+    pub(super) is_outdated: bool,
+}
 
-impl Posted {
+/// The message of a new form with the fields of an outdated one.
+pub(super) const OUTDATED: &str =
+    "You signed in again after you opened this form, so it is not saved yet. Check it, and save it.";
+
+impl Draft {
     pub(super) fn take(&mut self, name: &str) -> String {
-        self.0.remove(name).unwrap_or_default()
+        self.fields.remove(name).unwrap_or_default()
     }
 
     /// The values at the ends of the names of ticked boxes.
     pub(super) fn ticked<T: FromStr>(&self, prefix: &str) -> Vec<T> {
-        self.0.keys().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect()
+        self.fields.keys().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect()
     }
 }
 
-/// The fields of a form of another session, which has no effect. A new form can have them.
-pub(super) struct Outdated(HashMap<String, String>);
+impl<S: Send + Sync> FromRequest<S> for Draft {
+    type Rejection = ApiError;
 
-/// The message of a new form with these fields.
-pub(super) const OUTDATED: &str =
-    "You signed in again after you visited this form, so it is not saved yet. Check it, and save it.";
-
-impl Outdated {
-    /// The fields, for a new form.
-    pub(super) fn fields(self) -> Posted {
-        Posted(self.0)
-    }
-}
-
-impl IntoResponse for Outdated {
-    fn into_response(self) -> Response {
-        ApiError::invalid("the form is too old: go back, reload the page, and try again").into_response()
-    }
-}
-
-impl<S: Send + Sync> FromRequest<S> for Posted {
-    type Rejection = Outdated;
-
-    async fn from_request(mut request: Request, state: &S) -> Result<Self, Outdated> {
+    async fn from_request(mut request: Request, state: &S) -> Result<Self, ApiError> {
         let visitor = request.extensions_mut().remove::<Visitor>();
         let posted = Form::<HashMap<String, String>>::from_request(request, state).await;
         let fields = posted.map(|Form(fields)| fields).unwrap_or_default();
-        match visitor {
-            Some(visitor) if fields.get("form").is_some_and(|given| **given == *visitor.form) => Ok(Self(fields)),
-            _ => Err(Outdated(fields)),
-        }
+        let is_own = visitor.zip(fields.get("form")).is_some_and(|(visitor, given)| **given == *visitor.form);
+        Ok(Self { fields, is_outdated: !is_own })
+    }
+}
+
+/// The fields of a form of this session.
+pub(super) struct Posted(pub(super) Draft);
+
+impl<S: Send + Sync> FromRequest<S> for Posted {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        let draft = Draft::from_request(request, state).await?;
+        let outdated = || ApiError::invalid("the form is too old: go back, reload the page, and try again");
+        if draft.is_outdated { Err(outdated()) } else { Ok(Self(draft)) }
     }
 }

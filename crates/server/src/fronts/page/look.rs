@@ -16,6 +16,7 @@ use super::text::{name_of, size, time, visible};
 use super::{App, Frame, Page, VisitedMemory, Visitor, markdown, past, path, render, store_path};
 use crate::access::Right;
 use crate::http::error::ApiError;
+use crate::memories::visit::Purpose;
 
 /// The rows of a page.
 const MEMORIES: usize = 50;
@@ -107,8 +108,11 @@ pub(super) async fn memories(State(app): App, visitor: Visitor, Query(query): Qu
             break;
         }
         // The list leaves out deleted memories and failures. The log has the reason.
-        let Ok(visited) = VisitedMemory::find(&app, &visitor, name.as_str(), Right::Read).await else { continue };
-        let Ok(files) = visited.visit.memory.list(MemoryPath::root()).await else { continue };
+        let Ok(visited) = VisitedMemory::enter(&app, &visitor, name.as_str(), Right::Read, Purpose::Look).await else {
+            continue;
+        };
+        let listed = visited.visit.memory.list(MemoryPath::root()).await;
+        let Ok(files) = listed.map_err(ApiError::from) else { continue };
         memories.push(Row::of(name.to_string(), visible(name.as_str()), true, &files));
     }
     render(&Memories { frame: Frame::new(&visitor, "Memories").done(query.done.as_deref()), memories, next })

@@ -3,6 +3,7 @@
 //! Everything is rendered here, from the templates in `templates/`, which escape all values. Every action is a link or
 //! a form. The only script updates pages that others change at the same time.
 
+mod admission;
 mod change;
 mod diff;
 mod find;
@@ -12,7 +13,7 @@ mod look;
 mod markdown;
 mod operate;
 mod past;
-mod session;
+mod sign_in;
 mod text;
 
 use std::collections::HashMap;
@@ -35,11 +36,11 @@ use axum::routing::{get, post};
 use memory_tool::MemoryPath;
 use memory_tool::store::StorePath;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
-use sha2::{Digest as _, Sha256};
 
-use crate::access::tokens::hexadecimal;
+use crate::access::sessions::Sessions;
+use crate::access::tokens::sha256;
 use crate::access::{Caller, Right};
-use crate::http::admission;
+use crate::http::admission::admit_anyone;
 use crate::http::error::ApiError;
 use crate::http::gate::Gate;
 use crate::http::path::Path;
@@ -50,8 +51,7 @@ use crate::options::{Listen, ServerOptions};
 use crate::service::Service;
 use tokio::sync::Semaphore;
 
-use forms::{OUTDATED, Outdated, Posted, RefusedForm};
-use session::Sessions;
+use forms::{Draft, OUTDATED, Posted, RefusedForm};
 
 /// A page loads nothing from another host, contains no style or script, and cannot be in a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -65,10 +65,7 @@ const ICON: &str = include_str!("../../../templates/icon.svg");
 const SCRIPT: &str = include_str!("../../../templates/page.js");
 
 /// A part of the addresses of the files, so that a new page does not get the files of another version of the server.
-static VERSION: LazyLock<String> = LazyLock::new(|| {
-    let hash = Sha256::digest([STYLE, ICON, SCRIPT].concat());
-    hexadecimal(&hash[..8])
-});
+static VERSION: LazyLock<String> = LazyLock::new(|| sha256([STYLE, ICON, SCRIPT].concat())[..16].to_owned());
 
 /// The state of the page.
 #[derive(Debug)]
@@ -77,6 +74,8 @@ pub(super) struct PageState {
     memories: Arc<Memories>,
     /// The people who signed in.
     pub(super) sessions: Arc<Sessions>,
+    /// The name of the cookie, without its prefix.
+    cookie: String,
     /// The file that operators change.
     token_file: PathBuf,
     /// The places of forms that are kept although they are refused.
@@ -88,7 +87,8 @@ impl PageState {
         Self {
             gate: Arc::clone(&service.gate),
             memories: Arc::clone(&service.memories),
-            sessions: Arc::new(Sessions::load(&options.tokens, address)),
+            sessions: Arc::new(Sessions::load(&options.tokens)),
+            cookie: sign_in::cookie_of(address),
             token_file: options.tokens.clone(),
             kept: Arc::new(Semaphore::new(forms::MAX_KEPT)),
         }
@@ -116,24 +116,24 @@ pub(super) fn router(state: &Arc<PageState>) -> Router {
         .route("/memory/{id}/forget", get(operate::confirm).post(operate::forget))
         .route("/tokens", get(operate::tokens).post(operate::new_token))
         .route("/tokens/revoke", get(operate::confirm_revocation).post(operate::revoke))
-        .route("/sign-out", post(session::sign_out))
-        .layer(from_fn_with_state(Arc::clone(state), forms::admit));
+        .route("/sign-out", post(sign_in::sign_out))
+        .layer(from_fn_with_state(Arc::clone(state), admission::admit));
     let file = |content_type: &'static str, content: &'static str| {
         get(async move || ([(CONTENT_TYPE, content_type), (CACHE_CONTROL, STORED)], content))
     };
     let for_anyone = Router::new()
-        .route("/sign-in", get(session::form).post(session::sign_in))
+        .route("/sign-in", get(async |query| sign_in::form(query)).post(sign_in::sign_in))
         .route("/style.css", file("text/css; charset=utf-8", STYLE))
         .route("/icon.svg", file("image/svg+xml", ICON))
         .route("/page.js", file("text/javascript; charset=utf-8", SCRIPT))
-        .layer(from_fn_with_state(Arc::clone(&state.gate), admission::admit_anyone));
+        .layer(from_fn_with_state(Arc::clone(&state.gate), admit_anyone));
     let pages = for_visitors.merge(for_anyone).method_not_allowed_fallback(async || ApiError::method());
     pages.layer(DefaultBodyLimit::disable()).layer(from_fn(protect)).with_state(Arc::clone(state))
 }
 
 /// Adds the headers that protect a page.
 async fn protect(request: Request, next: Next) -> Response {
-    let to_sign_in = session::address_of_sign_in(&request);
+    let to_sign_in = sign_in::address_of_sign_in(&request);
     let memory = memory_of(request.uri().path());
     let mut response = next.run(request).await;
     let form = response.extensions_mut().remove();
@@ -179,7 +179,7 @@ pub(crate) struct Visitor {
 impl Visitor {
     /// The visitor whose session the cookie names, and the id of the token.
     pub(crate) fn of(app: &PageState, headers: &HeaderMap) -> Option<(Self, String)> {
-        let (token, form) = app.sessions.find(session::cookie(app, headers)?)?;
+        let (token, form) = app.sessions.find(sign_in::cookie(app, headers)?)?;
         let caller = app.gate.tokens.caller_with_id(&token)?;
         Some((Self { caller, token: token.clone(), form }, token))
     }
@@ -199,6 +199,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Visitor {
 }
 
 /// The common part of all pages.
+#[derive(Default)]
 pub(super) struct Frame {
     title: String,
     form: Arc<str>,
@@ -227,14 +228,8 @@ impl Frame {
             form: Arc::clone(&visitor.form),
             actor: text::visible(visitor.caller.actor().name()),
             is_operator: visitor.is_operator(),
-            memory: String::new(),
-            home: String::new(),
             path: "/memories".to_owned(),
-            crumbs: Vec::new(),
-            can_write: false,
-            can_administrate: false,
-            done: "",
-            state: String::new(),
+            ..Self::default()
         }
     }
 
@@ -287,10 +282,6 @@ pub(super) struct VisitedMemory {
 }
 
 impl VisitedMemory {
-    async fn find(app: &PageState, visitor: &Visitor, id: &str, right: Right) -> Result<Self, ApiError> {
-        Self::enter(app, visitor, id, right, Purpose::Look).await
-    }
-
     async fn enter(
         app: &PageState,
         visitor: &Visitor,

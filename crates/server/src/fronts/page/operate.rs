@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
 use super::text::{size, time, visible};
-use super::{App, Frame, OUTDATED, Outdated, Page, PageState, Posted, ToAdministrate, VisitedMemory, Visitor, render};
+use super::{App, Draft, Frame, OUTDATED, Page, PageState, Posted, ToAdministrate, VisitedMemory, Visitor, render};
 use crate::access::tokens::{TokenEntry, TokenFile};
 use crate::access::{Grant, Right};
 use crate::http::error::ApiError;
@@ -107,7 +107,7 @@ pub(super) async fn memory(ToAdministrate(visited): ToAdministrate) -> Page {
 }
 
 /// Checks the memory, or removes its expired files.
-pub(super) async fn act(ToAdministrate(visited): ToAdministrate, mut form: Posted) -> Page {
+pub(super) async fn act(ToAdministrate(visited): ToAdministrate, Posted(mut form): Posted) -> Page {
     let report = match form.take("action").as_str() {
         "verify" => {
             check(&visited.visitor)?; // the report is about the whole storage
@@ -147,7 +147,7 @@ pub(super) async fn confirm(ToAdministrate(visited): ToAdministrate) -> Page {
 }
 
 /// Deletes the memory with its history. A person types its name before.
-pub(super) async fn forget(ToAdministrate(visited): ToAdministrate, mut form: Posted) -> Page {
+pub(super) async fn forget(ToAdministrate(visited): ToAdministrate, Posted(mut form): Posted) -> Page {
     let name = visited.visit.name();
     if form.take("name") != name {
         return asking(&visited, "This is not the name of the memory. Nothing was deleted.").await;
@@ -221,10 +221,8 @@ impl Tokens {
     }
 }
 
-pub(super) async fn new_token(State(app): App, visitor: Visitor, form: Result<Posted, Outdated>) -> Page {
+pub(super) async fn new_token(State(app): App, visitor: Visitor, mut form: Draft) -> Page {
     check(&visitor)?;
-    let is_outdated = form.is_err();
-    let mut form = form.unwrap_or_else(Outdated::fields);
     let wanted = NewToken {
         actor: form.take("actor"),
         memory: form.take("memory"),
@@ -232,7 +230,7 @@ pub(super) async fn new_token(State(app): App, visitor: Visitor, form: Result<Po
         rights: Right::ALL.into_iter().filter(|right| !form.take(right.name()).is_empty()).collect(),
         days: form.take("days"),
     };
-    let entry = if is_outdated { Err(OUTDATED) } else { entry(&app, &visitor, &wanted).await? };
+    let entry = if form.is_outdated { Err(OUTDATED) } else { entry(&app, &visitor, &wanted).await? };
     match entry {
         Ok((entry, token)) => {
             in_file(&app, |file| file.add(entry)).await?;
@@ -283,7 +281,7 @@ pub(super) async fn confirm_revocation(State(app): App, visitor: Visitor, Query(
     render(&Revoke { frame: Frame::new(&visitor, format!("Revoke the token of {}", token.actor)), token })
 }
 
-pub(super) async fn revoke(State(app): App, visitor: Visitor, mut form: Posted) -> Page {
+pub(super) async fn revoke(State(app): App, visitor: Visitor, Posted(mut form): Posted) -> Page {
     check(&visitor)?;
     let id = form.take("id");
     if !in_file(&app, move |file| file.revoke(&id)).await? {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::diff::{Differ, Line};
 use super::text::{day_and_clock, name_of, sentence, visible};
-use super::{Frame, Page, Posted, ToChange, VisitedMemory, path, render, short, store_path};
+use super::{Draft, Frame, Page, Posted, ToChange, VisitedMemory, path, render, short, store_path};
 use crate::http::error::ApiError;
 use crate::http::path::Path;
 
@@ -225,8 +225,8 @@ impl Differences {
         let unknown = unknown.iter().map(not_known).collect();
         let mut presents = Vec::new();
         for file in &differences {
-            let present = visited.visit.memory.store().read_opts(&file.path, Default::default()).await;
-            presents.push(present.ok().and_then(|node| node.into_file()).map(|file| file.content));
+            let present = visited.visit.memory.store().read_opts(&file.path, Default::default()).await?;
+            presents.push(present.into_file().map(|file| file.content));
         }
         let shown = move || {
             let mut differ = Differ::new();
@@ -306,16 +306,16 @@ pub(super) async fn show(
     render(&Shown { frame, change, obstacle, differences })
 }
 
-fn entry(form: &mut Posted) -> Result<EntryRef, ApiError> {
+fn entry(form: &mut Draft) -> Result<EntryRef, ApiError> {
     form.take("entry").parse().map_err(|_| ApiError::invalid("the form names no change"))
 }
 
-pub(super) async fn undo(ToChange(visited): ToChange, mut form: Posted) -> Page {
+pub(super) async fn undo(ToChange(visited): ToChange, Posted(mut form): Posted) -> Page {
     let undone = history_of(&visited)?.revert([entry(&mut form)?]).await?;
     Ok(visited.to_change(undone.entry.number, "taken-back"))
 }
 
-pub(super) async fn restore(ToChange(visited): ToChange, mut form: Posted) -> Page {
+pub(super) async fn restore(ToChange(visited): ToChange, Posted(mut form): Posted) -> Page {
     let path: MemoryPath = path(Some(&form.take("path")))?;
     let restored = history_of(&visited)?.restore(&store_path(&path), entry(&mut form)?).await?;
     Ok(visited.to_change(restored.entry.number, "restored"))
@@ -337,7 +337,7 @@ pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<Log
     asking(&visited, number, "").await
 }
 
-pub(super) async fn redact(ToChange(visited): ToChange, mut form: Posted) -> Page {
+pub(super) async fn redact(ToChange(visited): ToChange, Posted(mut form): Posted) -> Page {
     let ticked: Vec<EntryRef> = form.ticked("entry-");
     if ticked.is_empty() {
         return asking(&visited, entry(&mut form)?.number, "Tick at least one change.").await;

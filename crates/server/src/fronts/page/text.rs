@@ -5,6 +5,8 @@ use std::time::SystemTime;
 
 use memory_tool::store::escape_unprintable;
 
+use crate::http::error;
+
 /// A text with its invisible and control characters in a visible form, apart from tabs and line feeds.
 pub(super) fn visible(text: &str) -> String {
     let lines = text.split('\n').map(|line| line.split('\t').map(escape_unprintable).collect::<Vec<_>>().join("\t"));
@@ -46,11 +48,7 @@ pub(super) fn day_and_clock(time: SystemTime) -> Option<(String, String)> {
 
 /// A message of an error as a sentence.
 pub(super) fn sentence(message: &str) -> String {
-    let message = visible(message);
-    let mut letters = message.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    let end = if message.ends_with(['.', '?', '!']) { "" } else { "." };
-    format!("{first}{}{end}", letters.as_str())
+    error::sentence(&visible(message))
 }
 
 #[cfg(test)]

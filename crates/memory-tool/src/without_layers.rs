@@ -1,9 +1,43 @@
-//! [`WithoutHistory`]: a guard for programs that are built without the feature `history`.
+//! The options of a backend, and a guard of memories with a history, for programs without the feature `layers`.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool_core::{Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{
+    Actor, Batch, ErrorKind, Node, OpenError, Precondition, ReadOnlyStore, ReadOptions, Store, StoreError, StorePath,
+};
 
-use crate::builder::SharedStore;
+use crate::backend::Backend;
+use crate::builder::{Location, MemoryBuilder, SharedStore};
+
+/// The options of a memory without layers.
+#[derive(Default)]
+pub(crate) struct MemoryOptions {
+    pub(crate) must_exist: bool,
+    pub(crate) read_only: bool,
+    pub(crate) dry_run: bool,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) gc_every: Option<Duration>,
+    pub(crate) create_overwrites: bool,
+    pub(crate) max_view_characters: Option<Option<usize>>,
+    pub(crate) actor: Option<Actor>,
+}
+
+impl MemoryBuilder {
+    /// The store of the backend with the guard.
+    pub(crate) async fn guard(&mut self, backend: &Backend) -> Result<SharedStore, OpenError> {
+        let mut store = backend.store();
+        if self.options.dry_run {
+            self.on_change = None;
+            store = self.dry_run_over(store).await?;
+        }
+        if !matches!(self.location, Location::Store(_)) {
+            store = Arc::new(WithoutHistory(store));
+        }
+        Ok(if self.options.read_only { Arc::new(ReadOnlyStore::new(store)) } else { store })
+    }
+}
 
 /// The record that each history has.
 const HEAD: &str = "/records/history/head";
@@ -22,7 +56,7 @@ impl Store for WithoutHistory {
         let head: StorePath = HEAD.parse()?;
         self.0.apply(batch.require(&head, Precondition::Absent)).await.map_err(|error| match error {
             StoreError::AlreadyExists { path } if path == head => {
-                let cause = "the memory has a history: build this program with the feature `history` of memory-tool";
+                let cause = "the memory has a history: build this program with the feature `layers` of memory-tool";
                 StoreError::failure(ErrorKind::AccessDenied, "changing the memory", cause)
             }
             error => error,
@@ -32,8 +66,6 @@ impl Store for WithoutHistory {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use memory_tool_core::{InMemoryStore, StoreExt as _};
 
     use super::*;

@@ -1,0 +1,167 @@
+//! The methods of a [`Memory`] that need its layers.
+
+use std::sync::Arc;
+
+use memory_tool_core::{
+    ErrorKind, Precondition, Problem, Search, SearchError, SearchReport, Store, StoreError, StorePath, VerifyProgress,
+    VerifyReport,
+};
+use memory_tool_encrypted::EncryptedStore;
+use memory_tool_history::{History, HistoryError, HistoryStore};
+use memory_tool_policies::{Scope, ScopedStore, SweepReport};
+
+use crate::memory::Memory;
+
+impl Memory {
+    /// The encrypted store, for [rekeying](memory_tool_encrypted::EncryptedStore::rekey). Returns `None` if the memory
+    /// is not [encrypted](MemoryBuilder::encrypt).
+    pub fn encrypted(&self) -> Option<&EncryptedStore> {
+        self.inner.layers.encrypted.as_ref()
+    }
+
+    /// The history, to see and take back changes. Without the option, a memory has no entries. Returns `None`
+    /// for a [custom store](Self::over) without the option.
+    ///
+    /// Its operations pass the policies like any change: limits and screening apply to restored files, and the audit
+    /// log records them.
+    pub fn history(&self) -> Option<History<Arc<dyn Store>>> {
+        let history = self.inner.layers.history.as_ref()?.history().through(Arc::clone(&self.store));
+        Some(self.actor.iter().cloned().fold(history, History::by))
+    }
+
+    /// Removes the files that have [expired](MemoryBuilder::expire_after), which are already hidden. It removes
+    /// no file of a read-only memory, or without that policy. If most files have expired, it
+    /// [holds them back](memory_tool_policies::ExpiringStore::sweep) at first, because the clock may be wrong.
+    ///
+    /// # Errors
+    /// The errors of [`ExpiringStore::sweep`](memory_tool_policies::ExpiringStore::sweep).
+    pub async fn expire(&self) -> Result<SweepReport, StoreError> {
+        match &self.inner.layers.expiring {
+            Some(expiring) => expiring.sweep().await,
+            None => Ok(SweepReport::default()),
+        }
+    }
+
+    /// Like [`expire`](Self::expire), but holds back nothing. Call it if the clock is known to be right.
+    ///
+    /// # Errors
+    /// The errors of [`expire`](Self::expire).
+    pub async fn expire_all(&self) -> Result<SweepReport, StoreError> {
+        match &self.inner.layers.expiring {
+            Some(expiring) => expiring.sweep_all().await,
+            None => Ok(SweepReport::default()),
+        }
+    }
+
+    /// [`expire`](Self::expire) if a path is in this state when files are removed.
+    ///
+    /// # Errors
+    /// The errors of [`expire`](Self::expire), and the error of the precondition.
+    pub async fn expire_if(&self, path: StorePath, required: Precondition) -> Result<SweepReport, StoreError> {
+        match &self.inner.layers.expiring {
+            Some(expiring) => expiring.sweep_if(path, required).await,
+            None => Ok(SweepReport::default()),
+        }
+    }
+
+    /// The [scopes](MemoryBuilder::scope) that have files or records in the whole backend, sorted by name.
+    /// [`StoreUrl::memories`](crate::StoreUrl::memories) lists the memories of a database, a bucket or a directory.
+    ///
+    /// # Errors
+    /// The errors of [`read`](Self::read).
+    pub async fn scopes(&self) -> Result<Vec<Scope>, StoreError> {
+        Scope::list_in(&*self.whole_store()).await
+    }
+
+    /// The decrypted backend, without policies.
+    fn whole_store(&self) -> Arc<dyn Store> {
+        if let Some(encrypted) = &self.inner.layers.encrypted {
+            return Arc::new(encrypted.clone());
+        }
+        self.inner.backend.store()
+    }
+
+    /// Finds words or a regular expression in the names and lines of all files that the policies show.
+    ///
+    /// ```
+    /// use memory_tool::Memory;
+    /// use memory_tool::search::Search;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let memory = Memory::open("in-process:").await?;
+    /// memory.write("/memories/profile.md", "Name: Ada\nPrefers tea.").await?;
+    /// let found = memory.search(&Search::new(r"^prefers \w+").regex()).await?;
+    /// assert_eq!((found.results[0].path.as_str(), found.results[0].lines[0].number), ("/memories/profile.md", 2));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`SearchError`](memory_tool_core::SearchError) if the pattern is invalid or the memory cannot be read.
+    pub async fn search(&self, search: &Search) -> Result<SearchReport, SearchError> {
+        search.run(&self.store).await
+    }
+
+    async fn with_history_problems(&self, mut report: VerifyReport) -> Result<VerifyReport, StoreError> {
+        let store = self.whole_store();
+        for scope in self.scopes().await? {
+            let scoped = ScopedStore::new(Arc::clone(&store), scope.clone());
+            for problem in history_problems(scoped).await? {
+                report.problems.push(Problem::new(format!("scope {scope}: {problem}")));
+            }
+        }
+        report.problems.extend(history_problems(store).await?);
+        Ok(report)
+    }
+
+    /// Repairs the damaged histories of the memory and of all its scopes, and keeps what is sound: see
+    /// [`History::repair`]. Returns what was done, in words.
+    ///
+    /// # Errors
+    /// [`StoreError::Failure`] if the store cannot be read or changed.
+    pub async fn repair_histories(&self) -> Result<Vec<String>, StoreError> {
+        let (store, mut done) = (self.whole_store(), Vec::new());
+        for scope in self.scopes().await? {
+            let scoped = ScopedStore::new(Arc::clone(&store), scope.clone());
+            let repaired = HistoryStore::if_present(scoped).history().repair().await;
+            let repaired = repaired.map_err(HistoryError::into_store_error)?;
+            done.extend(repaired.into_iter().map(|done| format!("scope {scope}: {done}")));
+        }
+        let repaired = HistoryStore::if_present(store).history().repair().await;
+        done.extend(repaired.map_err(HistoryError::into_store_error)?);
+        Ok(done)
+    }
+
+    pub(crate) async fn verify_layers(
+        &self,
+        progress: impl FnMut(VerifyProgress) + Send,
+    ) -> Result<VerifyReport, StoreError> {
+        let report = self.verify_files(progress).await?;
+        self.with_history_problems(report).await
+    }
+
+    async fn verify_files(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
+        if let Some(encrypted) = &self.inner.layers.encrypted {
+            let stored = self.inner.backend.verify_structure().await?;
+            let mut report = encrypted.verify(progress).await?;
+            // Both reports can contain the same problem. Only the report of the encrypted store names the affected
+            // file.
+            let is_known =
+                |object: &StorePath| report.problems.iter().any(|known| known.object.as_ref() == Some(object));
+            let unknown: Vec<_> =
+                stored.problems.into_iter().filter(|problem| !problem.path.as_ref().is_some_and(is_known)).collect();
+            report.problems.splice(0..0, unknown);
+            return Ok(report);
+        }
+        self.inner.backend.verify(progress).await
+    }
+}
+
+async fn history_problems(store: impl Store) -> Result<Vec<Problem>, StoreError> {
+    match HistoryStore::if_present(store).history().verify().await {
+        Ok(found) => Ok(found.damage.into_iter().map(Problem::new).collect()),
+        Err(HistoryError::Store(error)) if error.kind() != ErrorKind::Damaged => Err(error),
+        Err(error) => Ok(vec![Problem::of(&error)]),
+    }
+}
