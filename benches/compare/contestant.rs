@@ -1,4 +1,4 @@
-//! The contestants: our stores in this process, and the SDKs' tools in processes of their own.
+//! The contestants: our stores in this process, and the SDKs' tools as separate processes.
 
 use std::collections::HashMap;
 use std::env;

@@ -213,38 +213,17 @@ fn is_visible(path: &str) -> bool {
 }
 
 fn name() -> impl Strategy<Value = String> {
-    let odd = select(vec![
-        "a",
-        "b",
-        "a.b",
-        "a b",
-        "Ä",
-        "日本語",
-        "🧠",
-        "[x].ts",
-        "100%",
-        "'",
-        "..a",
-        ".hidden",
-        "node_modules",
-        "-",
-        "{}",
-    ]);
+    let odd =
+        select("a|b|a.b|a b|Ä|日本語|🧠|[x].ts|100%|'|..a|.hidden|node_modules|-|{}".split('|').collect::<Vec<_>>());
     prop_oneof![8 => odd.prop_map(str::to_owned), 3 => "[a-z]{1,30}", 1 => "[é-ö]{80,120}"]
 }
 
 fn line() -> impl Strategy<Value = String> {
-    let short = select(vec![
-        "",
-        "x",
-        "two words",
-        "\r",
-        "Grüße",
-        "記憶",
-        "\t",
-        "     2\tfake",
-        "[Showing lines 1-1 of 9. To read on]",
-    ]);
+    let short = select(
+        "|x|two words|\r|Grüße|記憶|\t|     2\tfake|[Showing lines 1-1 of 9. To read on]"
+            .split('|')
+            .collect::<Vec<_>>(),
+    );
     let words = prop::collection::vec(select(vec!["memory", "of", "Grüße", "🧠", "a"]), 1..40)
         .prop_map(|words| words.join(" "));
     let pattern =

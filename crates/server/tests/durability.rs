@@ -6,12 +6,12 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 use memory_tool::Actor;
 use memory_tool_server::{Grant, Right, TokenEntry, TokenFile};
-use memory_tool_test_fixtures::faults::trial;
+use memory_tool_test_fixtures::faults::{TRACING, can_trace, strace, trial};
 
 /// The file that the child process changes.
 const TOKENS: &str = "MEMORY_TOOL_TEST_TOKENS";
@@ -21,9 +21,7 @@ fn main() -> ExitCode {
         change(file.as_ref());
         return ExitCode::SUCCESS;
     }
-    let can_trace = Command::new("strace").args(["-o", "/dev/null", "true"]).status().is_ok_and(|it| it.success());
-    let need = "strace and the right to trace";
-    let trials = vec![trial("changes_of_tokens_are_flushed", can_trace, need, changes_are_flushed)];
+    let trials = vec![trial("changes_of_tokens_are_flushed", can_trace(), TRACING, changes_are_flushed)];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
 
@@ -40,12 +38,9 @@ fn change(file: &Path) {
 fn changes_are_flushed() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path().canonicalize().unwrap();
-    let log = directory.path().join("log");
-    let mut strace = Command::new("strace");
-    strace.args(["-f", "-y", "-s", "4096", "-e", "trace=fsync,fdatasync,rename,renameat,renameat2", "-o"]).arg(&log);
-    let status = strace.arg(std::env::current_exe().unwrap()).env(TOKENS, place.join("tokens")).status().unwrap();
+    let options = ["-y", "-s", "4096", "-e", "trace=fsync,fdatasync,rename,renameat,renameat2"];
+    let (status, log) = strace(&options, &[(TOKENS, place.join("tokens").as_os_str())]);
     assert!(status.success(), "{status}");
-    let log = std::fs::read_to_string(log).unwrap();
     let place = place.display().to_string();
     let calls: Vec<_> = log.lines().filter(|line| line.contains(&place)).collect();
     let is_flush = |call: &str, of: &str| call.contains("sync(") && call.contains(of);

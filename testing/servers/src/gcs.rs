@@ -5,7 +5,6 @@ mod requests;
 mod xml;
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -44,15 +43,6 @@ impl GcsServer {
     /// If the server cannot listen.
     pub fn start_without_authentication() -> Result<Self, Error> {
         Self::with_objects(Objects::default(), None)
-    }
-
-    /// Starts a server that refuses a second write to an object within `pause` with status 429. Google's pause is about
-    /// a second.
-    ///
-    /// # Errors
-    /// If the server cannot listen.
-    pub fn start_with_pause(pause: Duration) -> Result<Self, Error> {
-        Self::with_objects(Objects::with_pause(pause), Some(TOKEN))
     }
 
     fn with_objects(objects: Objects, token: Option<&'static str>) -> Result<Self, Error> {

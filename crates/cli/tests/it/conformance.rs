@@ -80,18 +80,6 @@ fn a_local_store_passes_and_its_files_are_removed() {
 }
 
 #[test]
-fn a_sqlite_store_passes_and_its_files_are_removed() {
-    let place = Place::in_memory();
-    let url = format!("sqlite:{}?memory=a%20b", place.store().join("new/memory.db").display());
-    let report = json(&conformance(&suite(&["--store", &url, "--format", "json"])));
-    assert!(!place.store().exists(), "missing parents are removed as well");
-    assert!(results(&report, "passed").len() > by_tier(80, 100), "{}", report["totals"]);
-    for ignored in results(&report, "ignored") {
-        assert!(needs(ignored, "plain_files") || needs(ignored, "sealed"), "{ignored}");
-    }
-}
-
-#[test]
 fn an_existing_directory_is_kept() {
     let place = Place::new();
     let above = place.outside("");
@@ -153,23 +141,6 @@ fn a_program_passes_and_cases_for_stores_are_not_listed() {
     assert!(results.iter().all(|case| !is_for_stores(case)), "{report}");
     let expected = listed(&suite(&[])).into_iter().filter(|case| !is_for_stores(case)).collect::<Vec<_>>();
     assert_eq!(ids(results), ids(&expected));
-}
-
-/// The driver in Python that is written from the contract.
-#[test]
-#[cfg(unix)]
-fn the_driver_of_the_contract_passes() {
-    let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drivers/contract/driver.py");
-    let command = format!("python3 -SEI '{driver}' {{dir}} {{options}}");
-    let part = ["--filter", "V1", "--filter", "V9", "--filter", "V10", "--filter", "C4", "--filter", "R2"];
-    let part = by_tier(&part[..], &[]);
-    let arguments = ["--command", &command, "--plain-files", "{dir}/memories", "--timeout", "60", "--format", "json"];
-    let report = json(&conformance(&[&arguments, part].concat()));
-    let expected = listed(part).into_iter().filter(|case| !is_for_stores(case)).collect::<Vec<_>>();
-    assert_eq!(ids(report["results"].as_array().unwrap()), ids(&expected));
-    for ignored in results(&report, "ignored") {
-        assert!(needs(ignored, "directory"), "{ignored}"); // not every machine has full disks and `strace`
-    }
 }
 
 #[test]

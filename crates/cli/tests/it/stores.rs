@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use memory_tool::StoreUrl;
-use memory_tool_test_fixtures::session::{Place, Session, program};
-use serde_json::json;
+use memory_tool_test_fixtures::session::{Place, program};
 
 fn view(store: impl AsRef<OsStr>, directory: &Path) -> Output {
     program().args(["view", "/memories", "--store"]).arg(store).current_dir(directory).output().unwrap()
@@ -239,15 +238,6 @@ fn a_path_that_is_a_file_is_refused() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
-fn a_directory_that_cannot_be_created_is_refused() {
-    for command in [&["run"][..], &["create", A, "--text", ""]] {
-        let output = program().args(command).args(["--store", "/proc/memory"]).output().unwrap();
-        assert_refusal(&output, "memory-tool: cannot open the memory store in the directory /proc/memory: ");
-    }
-}
-
-#[test]
 #[cfg(unix)]
 fn a_directory_without_permissions_is_refused() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -378,15 +368,6 @@ fn an_in_process_store_starts_empty_and_leaves_no_files() {
     let unknown = "error: invalid value 'memory:' for '--store <URL>': \
                    unknown scheme `memory:` (did you mean in-process:?)";
     assert_refused("memory:", unknown);
-}
-
-#[test]
-fn an_in_process_store_lasts_for_a_session() {
-    let mut session = Session::start("in-process:", &[]);
-    let create = json!({"command": "create", "path": "/memories/a", "file_text": ""});
-    assert_eq!(session.succeed(&create), "File created successfully at: /memories/a");
-    assert_eq!(session.fail(&create), "Error: File /memories/a already exists");
-    session.close();
 }
 
 #[test]

@@ -333,11 +333,6 @@ fn policies_apply_to_copies_and_imports() {
 fn a_source_must_exist() {
     let place = Place::in_memory();
     let (source, destination) = (place.store(), place.outside("to"));
-    let (status, output, errors) = run(&[&"copy", &source, &destination]);
-    assert_eq!((status, output.as_str()), (Some(2), ""));
-    assert!(errors.contains("there is no memory store at "), "{errors}");
-    let (status, _, errors) = run(&[&"export", &"--store", &source, &destination]);
-    assert!(status == Some(2) && errors.contains("there is no memory store at "), "{errors}");
     let (status, _, errors) = run(&[&"import", &source, &"--store", &destination]);
     assert!(status == Some(2) && errors.contains("cannot read "), "{errors}");
     assert!(!source.exists() && !destination.exists());
@@ -367,7 +362,6 @@ fn a_store_is_not_copied_into_itself_under_another_name() {
     assert_eq!(run(&[&"copy", &store, &place.sqlite("a"), &"--scope=alice"]).0, Some(0));
     symlink(&store, place.outside("link")).unwrap();
     symlink(place.database(), place.outside("link.db")).unwrap();
-    let database = place.database().into_os_string().into_string().unwrap();
     let copy = |source: &str, destination: &str, options: &[&str]| {
         let mut command = program();
         command.current_dir(place.outside("")).args(["copy", source, destination]).args(options);
@@ -376,17 +370,11 @@ fn a_store_is_not_copied_into_itself_under_another_name() {
     let absolute = store.to_str().unwrap();
     let mount = format!("--mount=/memories/m={absolute}");
     for (source, destination, options) in [
-        ("./store", "store", &["--scope=alice"][..]),
-        ("store", absolute, &["--scope=alice"]),
-        ("store", "file:store", &["--scope=alice"]),
-        ("link", "store", &["--scope=alice"]),
+        ("store", absolute, &["--scope=alice"][..]),
         ("store", "new/../link", &["--scope=alice"]),
         ("store", "store", &["--source-scope=alice"]),
-        ("store", "store/memories/new", &[]),
-        ("store/memories/new", "store", &[]),
         ("store", "sqlite:store/memories/new.db", &[]),
         ("store", "other", &[&mount]),
-        ("sqlite:memory.db?memory=a", &format!("sqlite:{database}?memory=a"), &["--scope=bob"]),
         ("sqlite:memory.db?memory=a", "sqlite:link.db?memory=a", &["--scope=bob"]),
     ] {
         let (status, _, errors) = copy(source, destination, options);
@@ -394,15 +382,12 @@ fn a_store_is_not_copied_into_itself_under_another_name() {
     }
     assert_eq!(memories(&store).into_keys().collect::<Vec<_>>(), ["a"]);
     // Stores that do not overlap are copied.
-    let note = "memory-tool: memory.db has 1 other memory, not included here\n";
-    for (source, destination, options, noted) in [
-        ("sqlite:memory.db?memory=a", "sqlite:memory.db?memory=b", &[][..], ""),
-        ("sqlite:memory.db?memory=a", "sqlite:memory.db?memory=a", &["--source-scope=alice", "--scope=bob"], note),
-        ("store", "store/beside", &[], ""),
-        ("store", "other", &["--mount-read-only=/memories/m=store"], ""),
+    for (source, destination, options) in [
+        ("sqlite:memory.db?memory=a", "sqlite:memory.db?memory=a", &["--source-scope=alice", "--scope=bob"][..]),
+        ("store", "other", &["--mount-read-only=/memories/m=store"]),
     ] {
         let (status, _, errors) = copy(source, destination, options);
-        assert_eq!((status, errors.as_str()), (Some(0), noted), "{source} {destination} {options:?}");
+        assert_eq!((status, errors.as_str()), (Some(0), ""), "{source} {destination} {options:?}");
     }
 }
 
@@ -413,12 +398,9 @@ fn other_scopes_are_reported_if_one_is_read() {
     run(&[&"keygen", &"--output", &key]);
     let key = format!("--key-file={}", key.display());
     fill(&place.outside("plain"), &[("a", b"text")]);
-    let local = place.store().into_os_string().into_string().unwrap();
-    for (store, options, memories) in [
-        (local, &[][..], 0),
-        (place.outside("sealed").to_str().unwrap().to_owned(), &[key.as_str()], 0),
-        (place.sqlite("a"), &[], 1),
-    ] {
+    for (store, options, memories) in
+        [(place.outside("sealed").to_str().unwrap().to_owned(), &[key.as_str()][..], 0), (place.sqlite("a"), &[], 1)]
+    {
         run(&[&"copy", &place.outside("plain"), &place.sqlite("other")]);
         let target = place.outside("exported.tar");
         let export = |more: &[&str]| {
@@ -865,27 +847,10 @@ fn a_hostile_archive_changes_only_the_memory() {
     assert_eq!(dry_run, found);
     let skipped: Vec<_> =
         found["skipped"].as_array().unwrap().iter().map(|problem| problem["path"].as_str().unwrap()).collect();
-    let expected = [
-        "../x",
-        "/etc/x",
-        "d/../../x",
-        "d/./x",
-        "d//x",
-        "d\\x",
-        "%2e%2e/x",
-        "e\n\u{1b}[2J",
-        "a",
-        "large",
-        "link",
-        "hard",
-        "pipe",
-        "device",
-        "zeros",
-        "holes",
-        "GNUSparseFile.1/posix",
-        "posix of old",
-    ];
-    assert_eq!((status, skipped.as_slice()), (Some(1), &expected[..]));
+    let expected = "../x|/etc/x|d/../../x|d/./x|d//x|d\\x|%2e%2e/x|e\n\u{1b}[2J|a|large\
+                    |link|hard|pipe|device|zeros|holes|GNUSparseFile.1/posix|posix of old";
+    let expected: Vec<_> = expected.split('|').collect();
+    assert_eq!((status, skipped), (Some(1), expected));
     assert_eq!(
         found["refused"],
         json!([{"path": "/memories/a/b", "reason": "/memories/a is a file, not a directory"}])

@@ -4,8 +4,7 @@ use std::ffi::OsStr;
 use std::thread;
 
 use memory_tool_test_fixtures::session::{Outcome, Place, Session, outcome, program};
-use rusqlite::Connection;
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Verifies a store: status, standard output, standard error.
 fn verify(store: impl AsRef<OsStr>, options: &[&str]) -> Outcome {
@@ -48,33 +47,6 @@ fn a_storage_failure_is_an_error() {
         errors.starts_with("memory-tool: cannot verify the store: waiting for the store lock failed: "),
         "{errors}"
     );
-}
-
-#[test]
-fn inconsistent_rows_are_reported_once() {
-    let place = Place::new();
-    let mut session = Session::start(place.sqlite("a"), &[]);
-    for path in ["/memories/whole", "/memories/short", "/memories/empty"] {
-        create(&mut session, path, "text");
-    }
-    session.close();
-    let sql = "PRAGMA foreign_keys = OFF;
-        UPDATE file SET size = 7 WHERE path = '/memories/short';
-        DELETE FROM content WHERE id = (SELECT content_id FROM file WHERE path = '/memories/empty');
-        INSERT INTO content VALUES (98, 1, x'00'), (99, 1, x'00');
-        INSERT INTO file VALUES ('b' || char(10), '/memories/x', 1, 98, 0, 0);";
-    Connection::open(place.database()).unwrap().execute_batch(sql).unwrap();
-    let expected = [
-        "/memories/empty in memory a has no content",
-        "/memories/short in memory a has 4 bytes instead of 7",
-        "invalid path \"/memories/x\" in memory \"b\\n\": the name of a memory contains the control character \\n",
-        "content 99 does not belong to any file",
-    ];
-    let (status, output, errors) = verify(place.sqlite("a"), &[]);
-    assert_eq!((status, output, errors.as_str()), (Some(1), expected.join("\n") + "\n4 problems found\n", ""));
-    let (status, output, _) = verify(place.sqlite("a"), &["--json"]);
-    let output: Value = serde_json::from_str(&output).unwrap();
-    assert_eq!((status, output), (Some(1), json!({"files": 1, "bytes": 4, "problems": expected, "others": 0})));
 }
 
 /// Files may change between the listing and the reading.

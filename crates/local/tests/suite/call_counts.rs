@@ -9,11 +9,9 @@ use std::time::Duration;
 use libtest_mimic::Trial;
 use memory_tool_core::{Batch, Engine, MemoryTool, Store, StorePath};
 use memory_tool_local::LocalStore;
-use memory_tool_test_fixtures::faults::{self, block_on};
+use memory_tool_test_fixtures::faults::{self, TRACING, block_on, can_trace, strace};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use serde_json::{Value, json};
-
-use crate::system_calls::can_trace;
 
 /// The work of the child process, and the base of its store.
 const WORK: &str = "MEMORY_TOOL_TEST_WORK";
@@ -110,9 +108,7 @@ fn limit_descriptors() {
 }
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
-    let trial = |name: &str, check: fn()| {
-        faults::trial(&format!("call_counts::{name}"), can_trace(), "strace and the right to trace", check)
-    };
+    let trial = |name: &str, check: fn()| faults::trial(&format!("call_counts::{name}"), can_trace(), TRACING, check);
     [
         trial("a_view_of_a_cached_file_makes_at_most_7", || assert!(median_calls("view") <= 7)),
         trial("an_edit_makes_at_most_25", || assert!(median_calls("str_replace") <= 25)),
@@ -141,14 +137,12 @@ fn share_flushes() {
 /// The system calls of each command.
 fn traced(work: &str) -> Vec<Vec<String>> {
     let directory = tempfile::tempdir().unwrap();
-    let log = directory.path().join("log");
-    let mut strace = Command::new("strace");
-    strace.args(["-f", "-o"]).arg(&log).arg(std::env::current_exe().unwrap());
-    let status = strace.env(WORK, work).env(BASE, directory.path().join("base")).status().unwrap();
+    let base = directory.path().join("base");
+    let (status, log) = strace(&[], &[(WORK, work.as_ref()), (BASE, base.as_os_str())]);
     assert!(status.success(), "{status}");
     let mut commands: Vec<Vec<String>> = Vec::new();
     let mut is_running = false;
-    for line in std::fs::read_to_string(log).unwrap().lines() {
+    for line in log.lines() {
         match MARKS.map(|mark| line.contains(&format!("\"{mark}\""))) {
             [true, _] => {
                 commands.push(Vec::new());

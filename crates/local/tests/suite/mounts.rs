@@ -19,8 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let trial = |name: &str, test: fn()| {
         faults::trial(&format!("mounts::{name}"), can_mount, "the right to mount a file system", test)
     };
-    let can_serve =
-        can_mount && crate::system_calls::can_trace() && Command::new("bindfs").arg("--version").output().is_ok();
+    let can_serve = can_mount && faults::can_trace() && Command::new("bindfs").arg("--version").output().is_ok();
     let served = |name: &str, test: fn()| {
         faults::trial(&format!("mounts::{name}"), can_serve, "bindfs, strace and the right to mount", test)
     };

@@ -16,10 +16,9 @@ use std::time::Instant;
 use libtest_mimic::Trial;
 use memory_tool_core::{Batch, Change, Store, StorePath};
 use memory_tool_local::LocalStore;
-use memory_tool_test_fixtures::faults::{block_on, trial};
+use memory_tool_test_fixtures::faults::{TRACING, block_on, can_trace, trial};
 use memory_tool_test_fixtures::{by_tier, record};
 
-use crate::system_calls::can_trace;
 use check::{Checker, Contents, Script};
 use model::{Effect, Operation, Recording, Tree};
 
@@ -46,9 +45,7 @@ const RECORDS: [&str; 3] = ["first", "second", "third"];
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let can_trace = can_trace();
-    let trial = move |name: &str, test: fn()| {
-        trial(&format!("power_loss::{name}"), can_trace, "strace and the right to trace", test)
-    };
+    let trial = move |name: &str, test: fn()| trial(&format!("power_loss::{name}"), can_trace, TRACING, test);
     [
         trial("every_state_has_what_was_acknowledged", every_state_has_what_was_acknowledged),
         trial("a_second_power_loss_is_harmless", a_second_power_loss_is_harmless),
@@ -165,7 +162,7 @@ fn record_with(name: &str, mut recording: Recording, fault: Option<&str>) -> Rec
     let root = directory.path().canonicalize().unwrap();
     check::create(&root, &recording.live.tree());
     let base = root.join(BASE_NAME);
-    recording.add(&root, &trace::trace(&[(BASE, base.to_str().unwrap()), (SCRIPT, name)], fault));
+    recording.add(&root, &trace::trace(&[(BASE, base.as_os_str()), (SCRIPT, name.as_ref())], fault));
     recording
 }
 

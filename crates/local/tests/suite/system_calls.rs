@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use libtest_mimic::Trial;
 use memory_tool_core::{Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StoreExt, StorePath};
 use memory_tool_local::LocalStore;
-use memory_tool_test_fixtures::faults::{block_on, trial};
+use memory_tool_test_fixtures::faults::{TRACING, block_on, can_trace, strace, trial};
 use memory_tool_test_fixtures::{by_tier, path, record};
 
 /// The change that the child process makes, and the base of its store.
@@ -59,16 +59,11 @@ pub(crate) fn run_child() -> Option<ExitCode> {
     Some(make_change(&change.into_string().unwrap(), Path::new(&base)))
 }
 
-/// Whether `strace` is installed and may trace.
-pub(crate) fn can_trace() -> bool {
-    Command::new("strace").args(["-o", "/dev/null", "true"]).status().is_ok_and(|it| it.success())
-}
-
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let can_trace = can_trace();
     let trial = |kind: &str, change: &'static str, check: fn(&str)| {
         let name = format!("system_calls::{kind}::{change}");
-        trial(&name, can_trace, "strace and the right to trace", move || check(change))
+        trial(&name, can_trace, TRACING, move || check(change))
     };
     let failures = CHANGES.map(|change| trial("a_failure_reports_the_correct_outcome", change, fail_each_call));
     let kills = CHANGES.map(|change| trial("a_kill_leaves_the_old_or_new_state", change, kill_at_each_call));
@@ -156,17 +151,14 @@ impl Target {
 
     /// Runs the change with several faults. Returns `None` if there was no call for the last one.
     fn strike_all(&self, faults: &[(&str, &str, String)]) -> Option<std::process::ExitStatus> {
-        let log = self.directory.path().join("log");
-        let mut strace = Command::new("strace");
-        strace.arg("-f");
+        let mut options = Vec::new();
         for (call, fault, number) in faults {
-            strace.args(["-e", &format!("inject={call}:{fault}:when={number}")]);
+            options.extend(["-e".to_owned(), format!("inject={call}:{fault}:when={number}")]);
         }
         let calls: Vec<_> = faults.iter().map(|(call, ..)| *call).collect();
-        strace.args(["-e", &format!("trace={}", calls.join(",")), "-o"]);
-        strace.arg(&log).arg(std::env::current_exe().unwrap()).env(CHANGE, self.change).env(BASE, self.base());
-        let status = strace.status().unwrap();
-        let log = std::fs::read_to_string(log).unwrap();
+        options.extend(["-e".to_owned(), format!("trace={}", calls.join(","))]);
+        let options: Vec<_> = options.iter().map(String::as_str).collect();
+        let (status, log) = strace(&options, &[(CHANGE, self.change.as_ref()), (BASE, self.base().as_os_str())]);
         let mark = if faults.last()?.1.starts_with("signal") { "killed by SIGKILL" } else { "(INJECTED)" };
         log.contains(mark).then_some(status)
     }
@@ -197,13 +189,10 @@ impl Target {
 
 /// The calls of a program that opens a store and writes a record.
 pub(crate) fn calls_of_a_write(base: &Path, calls: &str) -> String {
-    let directory = tempfile::tempdir().unwrap();
-    let log = directory.path().join("log");
-    let mut strace = Command::new("strace");
-    strace.args(["-f", "-y", "-e", &format!("trace={calls}"), "-o"]).arg(&log);
-    let status = strace.arg(std::env::current_exe().unwrap()).env(CHANGE, "record").env(BASE, base).status().unwrap();
+    let options = ["-y", "-e", &format!("trace={calls}")];
+    let (status, log) = strace(&options, &[(CHANGE, "record".as_ref()), (BASE, base.as_os_str())]);
     assert_eq!(status.code(), Some(DONE));
-    std::fs::read_to_string(log).unwrap()
+    log
 }
 
 /// Whether an unprivileged program that may open few files opens a store and writes a record. `copy` is a place for the

@@ -9,9 +9,7 @@ use memory_tool_core::{
     Batch, Engine, Error, FileEntry, InMemoryStore, MAX_PATH_BYTES, MemoryTool, Node, PathError, Precondition,
     ReadOnlyStore, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
 };
-use memory_tool_local::LocalStore;
 use memory_tool_policies::{Scope, ScopedStore};
-use memory_tool_sqlite::SqliteStore;
 use memory_tool_test_fixtures::property;
 use proptest::prelude::*;
 use serde_json::json;
@@ -91,21 +89,6 @@ proptest! {
         prop_assert!(left == right || !left.directory().overlaps(right.directory()));
         let is_plain = |character: char| matches!(character, 'a'..='z' | '0'..='9' | '-' | '_');
         prop_assert!(left.directory().file_name().unwrap().chars().all(is_plain));
-    }
-}
-
-proptest! {
-    #![proptest_config(property(8, 1_000))]
-
-    #[test]
-    fn scopes_are_separate_on_local_and_sqlite_stores(steps in sequence()) {
-        block_on(async {
-            let directory = tempfile::tempdir().unwrap();
-            let local = LocalStore::open(directory.path().join("base")).await.unwrap();
-            compare(local, ["alice", "alice2"], &steps).await?;
-            let sqlite = SqliteStore::open(directory.path().join("memory.sqlite")).await.unwrap();
-            compare(sqlite, ["alice", "alice2"], &steps).await
-        })?;
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chrono::{DateTime, Utc};
@@ -17,7 +16,6 @@ pub(super) enum Rejection {
     NoSuchBucket,
     NoSuchKey,
     PreconditionFailed,
-    SlowDown,
     Unauthorized,
 }
 
@@ -27,7 +25,6 @@ pub(super) struct Object {
     pub(super) content: Bytes,
     pub(super) generation: u64,
     pub(super) modified: DateTime<Utc>,
-    written: Instant,
 }
 
 impl Object {
@@ -62,30 +59,20 @@ pub(super) struct Page {
 pub(super) struct Objects {
     by_key: BTreeMap<String, Object>,
     last_generation: u64,
-    pause: Duration,
 }
 
 impl Objects {
-    pub(super) fn with_pause(pause: Duration) -> Self {
-        Self { pause, ..Self::default() }
-    }
-
     pub(super) fn get(&self, key: &str) -> Result<&Object, Rejection> {
         self.by_key.get(key).ok_or(Rejection::NoSuchKey)
     }
 
     /// Writes an object. `is_new` refuses to replace one.
     pub(super) fn put(&mut self, key: &str, is_new: bool, content: Bytes) -> Result<&Object, Rejection> {
-        let replaced = self.by_key.get(key);
-        if is_new && replaced.is_some() {
+        if is_new && self.by_key.contains_key(key) {
             return Err(Rejection::PreconditionFailed);
         }
-        if replaced.is_some_and(|object| object.written.elapsed() < self.pause) {
-            return Err(Rejection::SlowDown);
-        }
         self.last_generation += 1;
-        let object =
-            Object { content, generation: self.last_generation, modified: Utc::now(), written: Instant::now() };
+        let object = Object { content, generation: self.last_generation, modified: Utc::now() };
         self.by_key.insert(key.to_owned(), object);
         self.get(key)
     }

@@ -183,7 +183,6 @@ fn reject(rejection: Rejection) -> HttpResponse {
         Rejection::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Rejection::NoSuchBucket | Rejection::NoSuchKey => StatusCode::NOT_FOUND,
         Rejection::PreconditionFailed => StatusCode::PRECONDITION_FAILED,
-        Rejection::SlowDown => StatusCode::TOO_MANY_REQUESTS,
         Rejection::Unauthorized => StatusCode::UNAUTHORIZED,
     };
     let body = format!("<?xml version='1.0' encoding='UTF-8'?><Error><Code>{rejection:?}</Code></Error>");

@@ -6,8 +6,6 @@
 mod azure;
 mod contract;
 mod gcs;
-#[cfg(target_os = "linux")]
-mod postgres;
 mod proxy;
 #[cfg(unix)]
 mod s3;

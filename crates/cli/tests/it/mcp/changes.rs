@@ -4,15 +4,13 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{scope, sleep};
-use std::time::Duration;
+use std::thread::scope;
 
 use memory_tool_test_fixtures::session::{Place, Session, program};
 use serde_json::{Value, json};
 
 use super::stdio::Client;
-use super::{create, initialized, modern};
+use super::{create, initialized};
 
 const LIST: &str = "list";
 
@@ -126,34 +124,4 @@ fn a_client_that_only_lists_the_files_is_notified_of_changes_of_the_list() {
     wait_for(&mut client.session, &[LIST], &[]);
     writer.end();
     client.end();
-}
-
-#[test]
-fn a_client_of_the_newest_revision_is_notified_of_changes_of_another_server() {
-    let place = Place::new();
-    let mut writer = Client::start(&place, &[]);
-    writer.succeed(create("/memories/a", "x"));
-    let mut session = Session::start_as(&mut super::server(&place, &[]));
-    let filter = json!({"resourcesListChanged": true, "resourceSubscriptions": ["memory:///a"]});
-    session.send(modern(1, "subscriptions/listen", json!({"notifications": filter})).to_string());
-    assert_eq!(session.receive()["method"], "notifications/subscriptions/acknowledged");
-    let is_notified = AtomicBool::new(false);
-    scope(|scope| {
-        // The first listing may be after the acknowledgement.
-        scope.spawn(|| {
-            for number in 0.. {
-                if is_notified.load(Ordering::Relaxed) {
-                    break;
-                }
-                writer
-                    .succeed(json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "y"}));
-                writer.succeed(create(&format!("/memories/{number}"), ""));
-                sleep(Duration::from_millis(100));
-            }
-        });
-        wait_for(&mut session, &["memory:///a", LIST], &[]);
-        is_notified.store(true, Ordering::Relaxed);
-    });
-    assert!(session.finish().1.success());
-    writer.end();
 }

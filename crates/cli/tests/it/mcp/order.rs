@@ -18,82 +18,23 @@ fn commands(place: &Place) -> [Command; 2] {
     })
 }
 
-/// The commands of one turn, and the last lines of a view of the file that they leave.
-struct Turn {
-    before: Vec<Value>,
-    together: Vec<Value>,
-    path: String,
-    lines: &'static str,
-}
-
-fn insert(path: &str, line: u64, text: &str) -> Value {
-    json!({"command": "insert", "path": path, "insert_line": line, "insert_text": text})
-}
-
-fn turns(number: usize) -> [Turn; 3] {
-    let [a, b, c, d] = ["a", "b", "c", "d"].map(|name| format!("/memories/{name}{number}"));
-    [
-        Turn {
-            before: vec![create(&a, "old")],
-            together: vec![json!({"command": "delete", "path": a}), create(&a, "new")],
-            path: a,
-            lines: "     1\tnew",
-        },
-        Turn {
-            before: vec![create(&b, "0")],
-            together: vec![insert(&b, 1, "1"), insert(&b, 2, "2")],
-            path: b,
-            lines: "     1\t0\n     2\t1\n     3\t2",
-        },
-        Turn {
-            before: vec![],
-            together: vec![
-                create(&c, "1\n"),
-                json!({"command": "str_replace", "path": c, "old_str": "1", "new_str": "one"}),
-                insert(&c, 1, "two"),
-                json!({"command": "rename", "old_path": c, "new_path": d}),
-                json!({"command": "view", "path": d}),
-            ],
-            path: d,
-            lines: "     1\tone\n     2\ttwo\n     3\t",
-        },
-    ]
-}
-
-/// Runs turns with a function that sends commands together and returns the responses in their order.
-fn check(mut send: impl FnMut(&[Value]) -> Vec<Value>) {
-    for number in 0..by_tier(20, 200) {
-        for Turn { before, together, path, lines } in turns(number) {
-            for command in before {
-                send(&[command]);
-            }
-            for (command, response) in together.iter().zip(send(&together)) {
-                assert_eq!(response["result"]["isError"], false, "turn {number}: {command}: {response}");
-            }
-            let view = send(&[json!({"command": "view", "path": path})]);
-            assert!(text(&view[0]).ends_with(lines), "turn {number}: {together:?}: {view:?}");
-        }
-    }
-}
-
 #[test]
-fn commands_over_stdio_take_effect_in_the_order_in_which_they_were_sent() {
+fn commands_of_one_write_take_effect_in_the_order_of_their_lines() {
     let place = Place::new();
     for mut command in commands(&place) {
         let mut session = Session::start_as(&mut command);
         session.call(initialize(0, "2025-11-25").to_string());
         session.send(initialized().to_string());
-        let mut last_id = 0;
-        check(|inputs| {
-            let first = last_id + 1;
-            last_id += inputs.len() as u64;
-            let lines = (first..).zip(inputs).map(|(id, input)| format!("{}\n", call(id, input.clone())));
-            session.send_raw(lines.collect::<String>());
-            let mut responses = Vec::new();
-            responses.resize_with(inputs.len(), || next_response(&mut session));
-            responses.sort_by_key(|response| response["id"].as_u64());
-            responses
-        });
+        for number in (0..by_tier(40, 400)).map(|number| 2 * number) {
+            let path = format!("/memories/a{number}");
+            let insert = json!({"command": "insert", "path": path, "insert_line": 1, "insert_text": "second"});
+            let lines = format!("{}\n{}\n", call(number + 1, create(&path, "first")), call(number + 2, insert));
+            session.send_raw(lines);
+            for _ in 0..2 {
+                let response = next_response(&mut session);
+                assert_eq!(response["result"]["isError"], false, "{response}");
+            }
+        }
         assert!(session.finish().1.success());
     }
 }

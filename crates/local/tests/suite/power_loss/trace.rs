@@ -1,8 +1,10 @@
 //! Runs this program under `strace`, and parses the calls that it makes.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+
+use memory_tool_test_fixtures::faults::strace;
 
 /// A system call that succeeded.
 pub(super) struct Call {
@@ -25,15 +27,12 @@ pub(super) enum Argument {
 
 /// Runs this program with environment variables. Returns its calls that name a file or use a descriptor, in the order
 /// in which they ended. `fault` makes one of them fail.
-pub(super) fn trace(variables: &[(&str, &str)], fault: Option<&str>) -> Vec<Call> {
-    let log = tempfile::NamedTempFile::new().unwrap();
-    let mut strace = Command::new("strace");
-    strace.args(["-f", "-y", "-xx", "-s", "1000000", "-e", "trace=%file,%desc,sync,io_uring_setup"]);
-    strace.args(fault.into_iter().flat_map(|fault| ["-e", fault])).arg("-o");
-    strace.arg(log.path()).arg(std::env::current_exe().unwrap()).envs(variables.iter().copied());
-    let status = strace.stdout(Stdio::null()).status().unwrap();
+pub(super) fn trace(variables: &[(&str, &OsStr)], fault: Option<&str>) -> Vec<Call> {
+    let options = ["-y", "-xx", "-s", "1000000", "-e", "trace=%file,%desc,sync,io_uring_setup"].into_iter();
+    let options: Vec<_> = options.chain(fault.into_iter().flat_map(|fault| ["-e", fault])).collect();
+    let (status, log) = strace(&options, variables);
     assert!(status.success(), "the traced program failed: {status}");
-    parse(&std::fs::read_to_string(log.path()).unwrap())
+    parse(&log)
 }
 
 fn parse(log: &str) -> Vec<Call> {

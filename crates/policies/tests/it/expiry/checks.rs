@@ -1,16 +1,15 @@
-//! The rules of the policy on each kind of store.
+//! The rules of the policy on each kind of store that `model.rs` does not have.
 
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Batch, Engine, ErrorKind, InMemoryStore, Listing, Node, OpenOptions, Precondition, Quota, ReadOptions, Store,
-    StoreError, StoreExt as _, StorePath, StoredFile,
+    Batch, Engine, ErrorKind, InMemoryStore, Node, OpenOptions, Precondition, Quota, ReadOptions, Store, StoreError,
+    StoreExt as _, StorePath,
 };
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RawKey};
 use memory_tool_local::LocalStore;
 use memory_tool_policies::{ExpiringStore, ExpiryError, LimitedStore};
 use memory_tool_sqlite::SqliteStore;
-use serde_json::json;
 use tempfile::TempDir;
 
 use super::harness::{
@@ -39,28 +38,18 @@ macro_rules! over_each_store {
 }
 
 over_each_store!(
-    a_file_expires_between_the_idle_time_and_the_resolution_after_it,
-    reading_and_writing_count_as_use,
-    listing_does_not_count_as_use,
-    expired_files_do_not_block_their_paths,
-    a_directory_of_expired_files_is_absent,
-    a_required_version_of_an_expired_file_is_a_mismatch,
     a_sweep_removes_only_expired_files,
     pinned_files_do_not_expire,
     files_without_a_time_count_as_used_when_first_seen,
-    renaming_a_directory_counts_as_use_of_its_unexpired_files,
     deleting_a_file_removes_its_access_time,
     a_precondition_treats_expired_files_as_absent,
     with_damaged_times_nothing_expires,
-    a_file_with_a_future_time_does_not_expire,
     a_file_used_once_with_a_clock_that_is_ahead_expires,
     most_files_are_not_removed_by_one_sweep_with_a_clock_that_is_ahead,
     most_files_are_removed_by_a_sweep_that_is_a_resolution_later,
     files_beside_pinned_ones_are_held_back_too,
     a_batch_removes_no_more_expired_files_than_it_needs,
     removing_the_records_removes_the_times,
-    a_clock_set_back_delays_expiry_by_the_same_time,
-    a_recreated_file_does_not_expire_early_after_a_clock_was_set_back,
     with_an_unset_clock_nothing_expires_or_is_recorded,
 );
 
@@ -98,116 +87,6 @@ async fn encrypted_sizes_do_not_reveal_the_length_of_paths() {
     }
     assert_eq!(sizes_per_path[0].len(), 4, "two copies of the index, the file, and the access times");
     assert_eq!(sizes_per_path[0], sizes_per_path[1]);
-}
-
-async fn a_file_expires_between_the_idle_time_and_the_resolution_after_it(inner: Inner) {
-    let clock = TestClock::new();
-    let tool = clock.open(Arc::clone(&inner));
-    create(&tool, "/memories/d/a.txt").await;
-    clock.advance(IDLE);
-    assert_eq!(listed(tool.store()).await, ["/memories/d/a.txt"]);
-    clock.advance(RESOLUTION);
-    let other = clock.open(inner);
-    for tool in [&tool, &other] {
-        assert_eq!(listed(tool.store()).await, [""; 0]);
-        assert_eq!(tool.store().read(path("/memories/d/a.txt")).await.unwrap(), Node::Absent);
-        let nothing = "The path /memories/d/a.txt does not exist. Please provide a valid path.";
-        assert_eq!(call(tool, view("/memories/d/a.txt")).await, nothing);
-        let delete = json!({"command": "delete", "path": "/memories/d/a.txt"});
-        assert_eq!(call(tool, delete).await, "Error: The path /memories/d/a.txt does not exist");
-    }
-}
-
-async fn reading_and_writing_count_as_use(inner: Inner) {
-    let clock = TestClock::new();
-    let tool = clock.open(Arc::clone(&inner));
-    for file in ["/memories/read", "/memories/edited", "/memories/idle"] {
-        create(&tool, file).await;
-    }
-    for round in 0..30 {
-        clock.advance(IDLE / 3);
-        // A new session each round, without cached access times.
-        let tool = clock.open(Arc::clone(&inner));
-        assert!(call(&tool, view("/memories/read")).await.ends_with("text of /memories/read"), "round {round}");
-        let edit = json!({"command": "insert", "path": "/memories/edited", "insert_line": 0, "insert_text": "x"});
-        assert_eq!(call(&tool, edit).await, "The file /memories/edited has been edited.", "round {round}");
-    }
-    assert_eq!(listed(tool.store()).await, ["/memories/edited", "/memories/read"]);
-}
-
-async fn listing_does_not_count_as_use(inner: Inner) {
-    let clock = TestClock::new();
-    let tool = clock.open(inner);
-    create(&tool, "/memories/a.txt").await;
-    for _ in 0..SURELY_EXPIRED / 50 {
-        clock.advance(50);
-        call(&tool, view("/memories")).await;
-    }
-    clock.advance(50);
-    assert_eq!(listed(tool.store()).await, [""; 0]);
-}
-
-async fn expired_files_do_not_block_their_paths(inner: Inner) {
-    let clock = TestClock::new();
-    let tool = clock.open(Arc::clone(&inner));
-    for file in ["/memories/a", "/memories/b", "/memories/d/e", "/memories/f", "/memories/g/h"] {
-        create(&tool, file).await;
-    }
-    clock.advance(SURELY_EXPIRED);
-    for file in ["/memories/a", "/memories/b/under", "/memories/d"] {
-        let tool = clock.open(Arc::clone(&inner));
-        create(&tool, file).await;
-    }
-    rename(tool.store(), "/memories/a", "/memories/f").await.unwrap();
-    rename(tool.store(), "/memories/b", "/memories/g").await.unwrap();
-    assert_eq!(listed(tool.store()).await, ["/memories/d", "/memories/f", "/memories/g/under"]);
-    assert!(matches!(remove(tool.store(), "/memories/g/h").await, Err(StoreError::NotFound { .. })));
-    let missing = rename(tool.store(), "/memories/g/h", "/memories/x").await;
-    assert!(matches!(missing, Err(StoreError::NotFound { path: named }) if named == path("/memories/g/h")));
-    assert_eq!(tool.store().sweep().await.unwrap().removed, [] as [StorePath; 0]);
-}
-
-async fn a_directory_of_expired_files_is_absent(inner: Inner) {
-    let clock = TestClock::new();
-    let tool = clock.open(inner);
-    create(&tool, "/memories/d/e/old.txt").await;
-    create(&tool, "/memories/f/old.txt").await;
-    clock.advance(SURELY_EXPIRED);
-    create(&tool, "/memories/f/new.txt").await;
-    let store = tool.store();
-    for gone in ["/memories/d", "/memories/d/e"] {
-        assert_eq!(store.read(path(gone)).await.unwrap(), Node::Absent);
-        let free = Batch::new().require(path(gone), Precondition::Absent);
-        store.apply(free).await.unwrap();
-        assert!(matches!(remove(store, gone).await, Err(StoreError::NotFound { .. })));
-    }
-    assert!(matches!(store.read("/memories/f").await.unwrap(), Node::Directory(_)));
-    assert!(matches!(store.read("/memories").await.unwrap(), Node::Directory(_)));
-    remove(store, "/memories").await.unwrap();
-    assert_eq!(store.read("/memories").await.unwrap(), Node::Directory(Listing::default()));
-    assert_eq!(listed(store.inner()).await, [""; 0]);
-    assert_eq!(stored_times(store.inner()).await, None, "an empty memory has no times");
-}
-
-async fn a_required_version_of_an_expired_file_is_a_mismatch(inner: Inner) {
-    let clock = TestClock::new();
-    let tool = clock.open(inner);
-    let store = tool.store();
-    let mut edits = Vec::new();
-    for file in ["/memories/edited", "/memories/expired"] {
-        create(&tool, file).await;
-        let Node::File(StoredFile { version, .. }) = store.read(path(file)).await.unwrap() else {
-            panic!("{file} is not a file")
-        };
-        edits.push(Batch::new().require(path(file), Precondition::Version(version)).write(path(file), "edited"));
-    }
-    let [edit, edit_of_expired] = edits.try_into().unwrap();
-    clock.advance(IDLE);
-    store.apply(edit).await.unwrap(); // nothing has read it before
-    clock.advance(IDLE);
-    let outcome = store.apply(edit_of_expired).await;
-    assert!(matches!(outcome, Err(StoreError::VersionMismatch { path: named }) if named == path("/memories/expired")));
-    assert_eq!(listed(store).await, ["/memories/edited"]);
 }
 
 async fn a_sweep_removes_only_expired_files(inner: Inner) {
@@ -291,24 +170,6 @@ async fn files_without_a_time_count_as_used_when_first_seen(inner: Inner) {
     assert_eq!(listed(tool.store()).await, [""; 0]);
 }
 
-async fn renaming_a_directory_counts_as_use_of_its_unexpired_files(inner: Inner) {
-    let clock = TestClock::new();
-    let tool = clock.open(Arc::clone(&inner));
-    create(&tool, "/memories/d/old").await;
-    clock.advance(IDLE);
-    create(&tool, "/memories/d/new").await;
-    clock.advance(SURELY_EXPIRED - IDLE);
-    rename(tool.store(), "/memories/d", "/memories/e").await.unwrap();
-    for tool in [&tool, &clock.open(Arc::clone(&inner))] {
-        assert_eq!(listed(tool.store()).await, ["/memories/e/new"]);
-    }
-    // The rename counts as use of the moved file.
-    clock.advance(IDLE);
-    assert_eq!(listed(clock.open(inner).store()).await, ["/memories/e/new"]);
-    clock.advance(RESOLUTION);
-    assert_eq!(listed(tool.store()).await, [""; 0]);
-}
-
 async fn deleting_a_file_removes_its_access_time(inner: Inner) {
     let clock = TestClock::new();
     let tool = clock.open(Arc::clone(&inner));
@@ -371,21 +232,6 @@ async fn with_damaged_times_nothing_expires(inner: Inner) {
     inner.apply(Batch::new().write(access_times(), "{\"version\":1,")).await.unwrap();
     remove(clock.open(Arc::clone(&inner)).store(), "/memories").await.unwrap();
     assert_eq!(stored_times(&*inner).await, None, "clearing the memory removes the record");
-}
-
-async fn a_file_with_a_future_time_does_not_expire(inner: Inner) {
-    let clock = TestClock::new();
-    let tool = clock.open(inner);
-    clock.advance(10 * IDLE);
-    create(&tool, "/memories/a").await;
-    clock.set(START);
-    for _ in 0..10 {
-        assert_eq!(tool.store().sweep().await.unwrap().kept, 1);
-        assert!(call(&tool, view("/memories/a")).await.ends_with("text of /memories/a"));
-        clock.advance(IDLE);
-    }
-    clock.advance(SURELY_EXPIRED);
-    assert_eq!(tool.store().sweep().await.unwrap().kept, 0);
 }
 
 async fn a_file_used_once_with_a_clock_that_is_ahead_expires(inner: Inner) {
@@ -514,41 +360,6 @@ async fn removing_the_records_removes_the_times(inner: Inner) {
             assert_eq!(stored_times(&*inner).await, None, "{batch:?} {is_damaged}");
             remove(tool.store(), "/memories").await.unwrap();
         }
-    }
-}
-
-async fn a_clock_set_back_delays_expiry_by_the_same_time(inner: Inner) {
-    let clock = TestClock::new();
-    let tool = clock.open(Arc::clone(&inner));
-    create(&tool, "/memories/a").await;
-    clock.set(START - 500);
-    clock.advance(500 + IDLE);
-    assert_eq!(listed(tool.store()).await, ["/memories/a"]);
-    clock.advance(RESOLUTION);
-    assert_eq!(listed(tool.store()).await, [""; 0]);
-    clock.set(clock.seconds() - RESOLUTION);
-    for tool in [&tool, &clock.open(inner)] {
-        assert_eq!(listed(tool.store()).await, ["/memories/a"], "it was not swept yet");
-    }
-    clock.advance(RESOLUTION);
-    assert_eq!(tool.store().sweep().await.unwrap().removed, [path("/memories/a")]);
-    clock.set(START);
-    assert_eq!(listed(tool.store()).await, [""; 0]);
-}
-
-async fn a_recreated_file_does_not_expire_early_after_a_clock_was_set_back(inner: Inner) {
-    let clock = TestClock::new();
-    let [reader, writer] = [clock.open(Arc::clone(&inner)), clock.open(Arc::clone(&inner))];
-    create(&reader, "/memories/a").await;
-    remove(writer.store(), "/memories/a").await.unwrap();
-    clock.set(START - 500);
-    create(&writer, "/memories/a").await;
-    clock.advance(500 + RESOLUTION / 2);
-    assert!(call(&reader, view("/memories/a")).await.ends_with("text of /memories/a"));
-    clock.advance(IDLE);
-    for tool in [&reader, &writer] {
-        assert_eq!(listed(tool.store()).await, ["/memories/a"]);
-        assert_eq!(tool.store().sweep().await.unwrap().kept, 1);
     }
 }
 
