@@ -60,7 +60,7 @@ macro_rules! commands {
             pub(crate) fn run(&self) -> Result<ExitStatus, Failure> {
                 match self {
                     $($(#[cfg($condition)])?
-                    Self::$arguments(arguments) => $name::run(arguments).map(ExitStatus::from),)+
+                    Self::$arguments(arguments) => $name::run(arguments.as_ref()).map(ExitStatus::from),)+
                 }
             }
         }

@@ -10,7 +10,7 @@ use memory_tool::store::StorePath;
 use memory_tool::{Actor, Memory, Store};
 use serde::Serialize;
 
-use crate::commands::diff::{PrintedDiff, diff_text};
+use crate::differences::{PrintedDiff, diff_text};
 use crate::failure::{Context as _, Failure, eprint_line};
 use crate::memory::{Access, open_existing};
 use crate::options::StoreArgument;

@@ -3,6 +3,7 @@
 
 mod command_line;
 mod commands;
+mod differences;
 mod exit_status;
 mod failure;
 mod files;

@@ -6,24 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use memory_tool_core::{
-    Actor, BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder, Error, ErrorKind, MemoryTool, OpenError,
-    OpenMode, OpenOptions, Reply, Store, ToolDefinition,
+    Actor, BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder, Error, ErrorKind, OpenError, OpenMode,
+    OpenOptions, Reply, ToolDefinition,
 };
 
 use crate::backend::Backend;
+use crate::change::MemoryChange;
 use crate::dry_run::DryRunStore;
 use crate::memory::{Inner, Memory, ToolOver};
-use crate::notify::{MemoryChange, NotifyingStore, OnChange};
+use crate::named_store::SharedStore;
+use crate::notify::{NotifyingStore, OnChange};
 #[cfg(feature = "layers")]
 use crate::options::MemoryOptions;
 use crate::redaction::redact_credentials;
 use crate::store_url::{StoreUrl, StoreUrlError};
 #[cfg(not(feature = "layers"))]
 use crate::without_layers::MemoryOptions;
-use crate::wording::{WordedTool, Wording};
-
-pub(crate) type SharedStore = Arc<dyn Store>;
-pub(crate) type SharedTool = Arc<dyn MemoryTool>;
+use crate::wording::{SharedTool, WordedTool, Wording};
 
 /// A builder for a [`Memory`], created by [`Memory::builder`], [`Memory::over`] or from a [`StoreUrl`].
 ///
@@ -340,11 +339,11 @@ impl fmt::Debug for MemoryBuilder {
 mod tests {
     use std::sync::Mutex;
 
-    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, StoreError, StoreExt as _, StorePath};
+    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Store, StoreError, StoreExt as _, StorePath};
     use serde_json::json;
 
     use super::*;
-    use crate::notify::Operation;
+    use crate::change::Operation;
 
     #[cfg(feature = "layers")]
     #[tokio::test]
@@ -523,6 +522,23 @@ mod tests {
         tokio::join!(work(memory.clone()), work(memory.clone()));
         assert_eq!(memory.read_to_string("/memories/count").await.unwrap(), "100");
         assert_eq!(memory.read_bytes("/memories/log").await.unwrap(), b"x".repeat(100));
+    }
+
+    #[cfg(feature = "layers")]
+    #[tokio::test]
+    async fn a_handle_names_the_actor_and_the_command_of_its_changes() {
+        let memory = Memory::over(InMemoryStore::new()).history().build().await.unwrap();
+        let by_ada = memory.by(Actor::from_trusted_name("ada").unwrap()).for_command("tidy");
+        by_ada.update("/memories/a", |found| Ok(found.unwrap_or_else(|| b"new".to_vec()))).await.unwrap();
+        let create = json!({"command": "create", "path": "/memories/b", "file_text": "text"});
+        by_ada.tool().call(create).await.unwrap();
+        memory.update("/memories/a", |found| Ok([found.unwrap(), b"er".to_vec()].concat())).await.unwrap();
+        assert_eq!(memory.read_to_string("/memories/a").await.unwrap(), "newer");
+        let entries = memory.history().unwrap().entries(&memory_tool_history::LogFilter::new()).await.unwrap();
+        let named: Vec<_> = entries.iter().map(|entry| (entry.actor.as_deref(), entry.command.as_deref())).collect();
+        assert_eq!(named, [(None, None), (Some("ada"), Some("create")), (Some("ada"), Some("tidy"))]);
+        let refused = memory.update("/memories", |_| Ok(Vec::new())).await.unwrap_err();
+        assert_eq!(refused.name(), "not_a_file");
     }
 
     #[tokio::test]

@@ -6,6 +6,7 @@ mod backend;
 #[cfg(feature = "layers")]
 mod bounded;
 mod builder;
+mod change;
 mod command_queue;
 mod dry_run;
 mod home;
@@ -30,6 +31,7 @@ mod wording;
 
 pub use backend::Backend;
 pub use builder::MemoryBuilder;
+pub use change::{MemoryChange, Operation};
 pub use home::{HomeError, expand_home};
 #[cfg(feature = "layers")]
 pub use layers::KeysRequired;
@@ -38,7 +40,6 @@ pub use memory_tool_core::{
     Actor, Answer, BoxError, Engine, Error, ErrorKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node,
     OpenError, OpenMode, OpenOptions, PathError, Quota, Store, StoreError, StoreExt, ToolDefinition, ToolRunner, Usage,
 };
-pub use notify::{MemoryChange, Operation};
 #[cfg(feature = "layers")]
 pub use options::{LogDetail, MemoryOptions, OptionsError, Screening};
 pub use redaction::redact_credentials;

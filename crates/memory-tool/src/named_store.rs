@@ -5,6 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use memory_tool_core::{Actor, Batch, Node, ReadOptions, Store, StoreError, StorePath};
 
+pub(crate) type SharedStore = Arc<dyn Store>;
+
 /// A wrapper that sets the actor and the command of batches and the command of reads, unless they are set already.
 #[derive(Debug)]
 pub(crate) struct NamedStore {

@@ -12,7 +12,7 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::notify::{MemoryChange, Operation};
+use crate::change::{MemoryChange, Operation};
 
 /// The number of batches that a slow receiver may lag behind.
 const MAX_LAG: usize = 64;

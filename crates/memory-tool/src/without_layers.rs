@@ -9,7 +9,8 @@ use memory_tool_core::{
 };
 
 use crate::backend::Backend;
-use crate::builder::{Location, MemoryBuilder, SharedStore};
+use crate::builder::{Location, MemoryBuilder};
+use crate::named_store::SharedStore;
 
 /// The options of a memory without layers.
 #[derive(Default)]

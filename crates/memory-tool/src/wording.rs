@@ -10,7 +10,7 @@ use memory_tool_core::{
 };
 use serde_json::Value;
 
-use crate::builder::SharedTool;
+pub(crate) type SharedTool = Arc<dyn MemoryTool>;
 
 pub(crate) type Wording = Box<dyn Fn(&Result<Reply, Error>) -> Option<String> + Send + Sync>;
 

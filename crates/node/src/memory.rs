@@ -1,16 +1,14 @@
 //! [`NativeMemory`]: an open memory.
 
 use memory_tool::Memory;
-use memory_tool::command::InputError;
-use memory_tool::requests::{self, Outcome, Request, RequestError};
+use memory_tool::requests::{self, Outcome, Request};
 use napi::bindgen_prelude::{ClassInstance, Object};
 use napi::{De, Env};
 use napi_derive::napi;
-use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::call::{Abort, Started, runtime, start, start_read};
-use crate::queue::Place;
+use crate::queue::{Place, parse_input};
 
 /// An open memory. The classes `Memory` and `MemoryTool` call it.
 #[napi]
@@ -115,9 +113,4 @@ pub fn memories<'env>(
 ) -> napi::Result<Started<'env>> {
     let work = async { Answer::from(requests::memories(url.into()).await.map(|urls| Outcome::Data(urls.into()))) };
     start(env, Box::pin(work), abort)
-}
-
-pub(crate) fn parse_input(json: &str) -> Result<Value, RequestError> {
-    let input = serde_json::from_str(json);
-    input.map_err(|error| RequestError::Tool(InputError::NotJson { reason: error.to_string() }.into()))
 }

@@ -1,14 +1,14 @@
 //! [`Queue`]: the order of the commands of a tool object.
 
-use memory_tool::command::CommandQueue;
-use memory_tool::requests;
+use memory_tool::command::{CommandQueue, InputError};
+use memory_tool::requests::{self, RequestError};
 use napi::Env;
 use napi::bindgen_prelude::ClassInstance;
 use napi_derive::napi;
+use serde_json::Value;
 
 use crate::answer::Answer;
 use crate::call::{Abort, Started, start};
-use crate::memory::parse_input;
 
 /// The queue of a tool object. Its commands take effect in the order in which they took their places.
 #[napi]
@@ -62,4 +62,10 @@ impl Place {
 #[napi]
 pub fn parse_command(input: String) -> Option<String> {
     Some(requests::parse_command(parse_input(&input).ok()?)?.to_string())
+}
+
+/// The input of a call.
+pub(crate) fn parse_input(json: &str) -> Result<Value, RequestError> {
+    let input = serde_json::from_str(json);
+    input.map_err(|error| RequestError::Tool(InputError::NotJson { reason: error.to_string() }.into()))
 }

@@ -7,6 +7,7 @@ mod errors;
 mod memory;
 mod options;
 mod queue;
+mod raised;
 mod runtime;
 mod store;
 mod tool;
@@ -21,11 +22,13 @@ mod _native {
     #[pymodule_export]
     use super::conformance::{cases, run_conformance};
     #[pymodule_export]
-    use super::errors::{RejectedPath, describe};
+    use super::errors::RejectedPath;
     #[pymodule_export]
     use super::memory::NativeMemory;
     #[pymodule_export]
     use super::queue::{Place, Queue, parse_command};
+    #[pymodule_export]
+    use super::raised::describe;
     #[pymodule_export]
     use super::run_program;
     #[pymodule_export]

@@ -12,7 +12,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyTuple};
 use tokio::sync::oneshot;
 
-use crate::errors::{CallError, from_exception};
+use crate::errors::CallError;
+use crate::raised::from_exception;
 use crate::runtime::Process;
 
 /// The module of the classes that stores in Python receive and return.

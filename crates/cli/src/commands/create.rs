@@ -6,11 +6,11 @@ use clap::{Args, ValueHint};
 use memory_tool::MemoryOptions;
 use serde_json::{Value, json};
 
-use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::options::values::host_path;
 use crate::options::{ExistingArgument, OverwritesArgument};
-use crate::tool_command::{self, SharedArguments, ToolCommand, full, text};
+pub(crate) use crate::tool_command::run;
+use crate::tool_command::{SharedArguments, ToolCommand, full, text};
 
 #[derive(Args, Debug)]
 pub(crate) struct CreateArguments {
@@ -50,8 +50,4 @@ impl ToolCommand for CreateArguments {
         let file_text = text(self.text.as_ref(), self.file.as_ref())?;
         Ok(json!({"command": "create", "path": full(&self.path), "file_text": file_text}))
     }
-}
-
-pub(crate) fn run(arguments: &CreateArguments) -> Result<ExitStatus, Failure> {
-    tool_command::run(arguments)
 }

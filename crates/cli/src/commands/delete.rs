@@ -3,9 +3,9 @@
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 
-use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::tool_command::{self, SharedArguments, ToolCommand, full};
+pub(crate) use crate::tool_command::run;
+use crate::tool_command::{SharedArguments, ToolCommand, full};
 
 #[derive(Args, Debug)]
 pub(crate) struct DeleteArguments {
@@ -33,8 +33,4 @@ impl ToolCommand for DeleteArguments {
     fn input(&self) -> Result<Value, Failure> {
         Ok(json!({"command": "delete", "path": full(&self.path)}))
     }
-}
-
-pub(crate) fn run(arguments: &DeleteArguments) -> Result<ExitStatus, Failure> {
-    tool_command::run(arguments)
 }

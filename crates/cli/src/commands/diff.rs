@@ -1,6 +1,6 @@
 //! `memory-tool diff`: compares two moments of a memory, or two stores, archives or directories.
 
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::sync::Arc;
 
 use clap::{Args, ValueHint};
@@ -9,8 +9,8 @@ use memory_tool::policies::Scope;
 use memory_tool::store::StorePath;
 use memory_tool::transfer::{Import, TransferError};
 use memory_tool::{Memory, MemoryOptions, MemoryPath, Store, StoreUrl};
-use serde::Serialize;
 
+use crate::differences::{PrintedDiff, diff_text};
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure, eprint_line};
 use crate::history::{self, READING, StoreHistory};
@@ -18,7 +18,7 @@ use crate::memory::{Access, open_existing};
 use crate::options::OptionalStoreArgument;
 use crate::options::encryption::Encryption;
 use crate::options::values::{Point, Side, memory_path, side};
-use crate::terminal::escapes::{for_terminal, on_one_line};
+use crate::terminal::escapes::on_one_line;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{to_json, write_line};
 use crate::terminal::pager::{Colors, Pager};
@@ -158,34 +158,4 @@ fn difference_of_stores(colors: Colors, (from, to): (&Side, &Side), difference: 
         FileDiff { before: None, .. } => only_in("32", to),
         _ => diff_text(colors, difference),
     }
-}
-
-#[derive(Serialize)]
-pub(crate) struct PrintedDiff<'a> {
-    path: &'a str,
-    diff: String,
-}
-
-impl<'a> PrintedDiff<'a> {
-    pub(crate) fn of(difference: &'a FileDiff) -> Self {
-        Self { path: difference.path.as_str(), diff: difference.unified() }
-    }
-}
-
-/// A difference as Git prints it.
-pub(crate) fn diff_text(colors: Colors, difference: &FileDiff) -> String {
-    let unified = difference.unified();
-    let lines = unified.split_inclusive('\n').map(|line| {
-        let (text, end) = line.strip_suffix('\n').map_or((line, ""), |text| (text, "\n"));
-        let text = if io::stdout().is_terminal() { for_terminal(text) } else { text.to_owned() };
-        let color = match text.as_bytes() {
-            [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => "1",
-            [b'+', ..] => "32",
-            [b'-', ..] => "31",
-            [b'@', ..] => "36",
-            _ => return text + end,
-        };
-        colors.paint(color, &text) + end
-    });
-    lines.collect()
 }

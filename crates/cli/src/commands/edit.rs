@@ -8,9 +8,9 @@ use memory_tool::history::FileDiff;
 use memory_tool::store::{Batch, Precondition, StoredFile};
 use memory_tool::{Memory, MemoryPath, Node, Store as _, StoreError};
 
-use crate::commands::diff::diff_text;
 use crate::commands::edit::draft::Draft;
 use crate::commands::edit::editor::Editor;
+use crate::differences::diff_text;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
 use crate::files::{self, Stop, eprint, open};

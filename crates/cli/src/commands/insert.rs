@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 
-use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::options::values::host_path;
-use crate::tool_command::{self, SharedArguments, ToolCommand, full, text};
+pub(crate) use crate::tool_command::run;
+use crate::tool_command::{SharedArguments, ToolCommand, full, text};
 
 #[derive(Args, Debug)]
 pub(crate) struct InsertArguments {
@@ -42,8 +42,4 @@ impl ToolCommand for InsertArguments {
         let (path, insert_line) = (full(&self.path), self.insert_line);
         Ok(json!({"command": "insert", "path": path, "insert_line": insert_line, "insert_text": insert_text}))
     }
-}
-
-pub(crate) fn run(arguments: &InsertArguments) -> Result<ExitStatus, Failure> {
-    tool_command::run(arguments)
 }

@@ -3,9 +3,9 @@
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 
-use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::tool_command::{self, SharedArguments, ToolCommand, full};
+pub(crate) use crate::tool_command::run;
+use crate::tool_command::{SharedArguments, ToolCommand, full};
 
 #[derive(Args, Debug)]
 pub(crate) struct RenameArguments {
@@ -29,8 +29,4 @@ impl ToolCommand for RenameArguments {
     fn input(&self) -> Result<Value, Failure> {
         Ok(json!({"command": "rename", "old_path": full(&self.old_path), "new_path": full(&self.new_path)}))
     }
-}
-
-pub(crate) fn run(arguments: &RenameArguments) -> Result<ExitStatus, Failure> {
-    tool_command::run(arguments)
 }

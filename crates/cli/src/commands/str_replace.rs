@@ -3,9 +3,9 @@
 use clap::{Args, ValueHint};
 use serde_json::{Value, json};
 
-use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::tool_command::{self, SharedArguments, ToolCommand, full};
+pub(crate) use crate::tool_command::run;
+use crate::tool_command::{SharedArguments, ToolCommand, full};
 
 #[derive(Args, Debug)]
 #[command(visible_alias = "str-replace")]
@@ -35,8 +35,4 @@ impl ToolCommand for StrReplaceArguments {
         let Self { path, old_str, new_str, .. } = self;
         Ok(json!({"command": "str_replace", "path": full(path), "old_str": old_str, "new_str": new_str}))
     }
-}
-
-pub(crate) fn run(arguments: &StrReplaceArguments) -> Result<ExitStatus, Failure> {
-    tool_command::run(arguments)
 }

@@ -4,10 +4,10 @@ use clap::{Args, ValueHint};
 use memory_tool::MemoryOptions;
 use serde_json::{Value, json};
 
-use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::options::ViewCapArgument;
-use crate::tool_command::{self, SharedArguments, ToolCommand, full};
+pub(crate) use crate::tool_command::run;
+use crate::tool_command::{SharedArguments, ToolCommand, full};
 
 #[derive(Args, Debug)]
 pub(crate) struct ViewArguments {
@@ -41,8 +41,4 @@ impl ToolCommand for ViewArguments {
     fn input(&self) -> Result<Value, Failure> {
         Ok(json!({"command": "view", "path": full(&self.path), "view_range": self.view_range}))
     }
-}
-
-pub(crate) fn run(arguments: &ViewArguments) -> Result<ExitStatus, Failure> {
-    tool_command::run(arguments)
 }

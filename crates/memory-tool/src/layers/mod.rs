@@ -19,9 +19,11 @@ use memory_tool_policies::{
 };
 
 use crate::backend::Backend;
-use crate::builder::{Location, MemoryBuilder, SharedStore, SharedTool};
+use crate::builder::{Location, MemoryBuilder};
 use crate::layers::unprobed::UnprobedStore;
-use crate::transfer::{MemoryLocation, TransferContext};
+use crate::named_store::SharedStore;
+use crate::transfer::location::{MemoryLocation, TransferContext};
+use crate::wording::SharedTool;
 
 /// The layers of a builder that are no data.
 #[derive(Default)]

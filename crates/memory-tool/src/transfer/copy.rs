@@ -9,6 +9,7 @@ use memory_tool_core::{FileEntry, StorePath, Version};
 
 use crate::transfer::destination::Destination;
 use crate::transfer::error::TransferError;
+use crate::transfer::existing::Existing;
 use crate::transfer::progress::TransferProgress;
 use crate::transfer::report::{CopyReport, FileProblem, add};
 use crate::transfer::source::{ReadOutcome, Source};
@@ -25,7 +26,7 @@ pub(super) const ROUNDS: usize = 5;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct CopyOptions {
-    overwrites: bool,
+    existing: Existing,
 }
 
 impl CopyOptions {
@@ -36,12 +37,12 @@ impl CopyOptions {
 
     /// Overwrites files in the destination that have other contents.
     pub fn overwrite(mut self) -> Self {
-        self.overwrites = true;
+        self.existing = Existing::Replace;
         self
     }
 
-    pub(super) fn overwrites(self) -> bool {
-        self.overwrites
+    pub(super) fn existing(self) -> Existing {
+        self.existing
     }
 }
 
@@ -168,7 +169,7 @@ mod tests {
     async fn copy(changes: fn(usize) -> Batch) -> (CopyReport, Vec<(String, String)>) {
         let source = ChangingStore { inner: InMemoryStore::new(), listings: AtomicUsize::new(0), changes };
         let memory = Memory::open("in-process:").await.unwrap();
-        let destination = Destination::new(&memory, "copy", false);
+        let destination = Destination::new(&memory, "copy", Existing::Keep);
         let report = CopyJob::new(Source::new(Arc::new(source)), destination, |_| {}).run(ROUNDS).await.unwrap();
         let mut files = Vec::new();
         for entry in memory.list("/memories").await.unwrap() {

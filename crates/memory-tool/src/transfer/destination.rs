@@ -10,6 +10,7 @@ use memory_tool_core::{
 
 use crate::memory::Memory;
 use crate::transfer::error::TransferError;
+use crate::transfer::existing::Existing;
 use crate::transfer::report::{FileProblem, MAX_REPORTED, WriteReport, add};
 use crate::transfer::source::is_about_one_file;
 
@@ -35,7 +36,7 @@ pub(super) struct Destination {
     memory: Memory,
     /// The command, for logs and the history.
     command: &'static str,
-    overwrites: bool,
+    existing: Existing,
     /// The versions of files that this run wrote or found to be identical.
     known_versions: HashMap<StorePath, Version>,
     outcomes: BTreeMap<StorePath, Recorded>,
@@ -50,7 +51,7 @@ pub(super) struct Destination {
 struct Writing {
     memory: Memory,
     command: &'static str,
-    overwrites: bool,
+    existing: Existing,
     path: StorePath,
     content: Vec<u8>,
     times: FileTimes,
@@ -84,11 +85,11 @@ enum ProblemKind {
 const PROBLEMS: usize = 3;
 
 impl Destination {
-    pub(super) fn new(memory: &Memory, command: &'static str, overwrites: bool) -> Self {
+    pub(super) fn new(memory: &Memory, command: &'static str, existing: Existing) -> Self {
         Self {
             memory: memory.clone(),
             command,
-            overwrites,
+            existing,
             known_versions: HashMap::new(),
             outcomes: BTreeMap::new(),
             kept_reasons: [0; PROBLEMS],
@@ -114,7 +115,7 @@ impl Destination {
         let writing = Writing {
             memory: self.memory.clone(),
             command: self.command,
-            overwrites: self.overwrites,
+            existing: self.existing,
             path: path.clone(),
             is_redacted: redacted.is_some(),
             content: redacted.unwrap_or(content),
@@ -241,7 +242,7 @@ impl Writing {
                 Ok(Node::File(there)) if self.known_version.as_ref() == Some(&there.version) => {
                     (Precondition::Version(there.version), Outcome::Copied { bytes })
                 }
-                Ok(Node::File(there)) if self.overwrites => {
+                Ok(Node::File(there)) if self.existing == Existing::Replace => {
                     (Precondition::Version(there.version), Outcome::Overwritten { bytes })
                 }
                 Ok(Node::File(_)) => return Ok(Outcome::conflict("another file is there")),
@@ -392,33 +393,33 @@ mod tests {
     }
 
     /// Writes a file, and returns the report and the final contents.
-    async fn put(fault: Fault, overwrites: bool) -> (WriteReport, String) {
+    async fn put(fault: Fault, existing: Existing) -> (WriteReport, String) {
         let inner = Arc::new(InMemoryStore::new());
         let store = FaultyStore { inner: Arc::clone(&inner), fault, writes: Arc::default() };
         let memory = Memory::over(store).build().await.unwrap();
-        let mut destination = Destination::new(&memory, "copy", overwrites);
+        let mut destination = Destination::new(&memory, "copy", existing);
         destination.put(&FILE.parse::<StorePath>().unwrap(), b"text".to_vec(), FileTimes::new()).await.unwrap();
         (destination.report(|_| false).await.unwrap(), inner.read_to_string(FILE).await.unwrap())
     }
 
     #[tokio::test]
     async fn a_torn_write_is_reported() {
-        let (written, _) = put(Fault::Torn, false).await;
+        let (written, _) = put(Fault::Torn, Existing::Keep).await;
         assert_eq!((written.copied, written.is_complete()), (0, false));
         assert_eq!(written.unverified, [FileProblem::new(FILE, "the contents differ after the write")]);
     }
 
     #[tokio::test]
     async fn a_concurrent_write_is_not_overwritten() {
-        let (written, there) = put(Fault::Race(1), false).await;
+        let (written, there) = put(Fault::Race(1), Existing::Keep).await;
         assert_eq!((written.copied, written.conflicts.len(), there.as_str()), (0, 1, "theirs 0"));
     }
 
     #[tokio::test]
     async fn a_race_is_retried_a_limited_number_of_times() {
-        let (written, there) = put(Fault::Race(2), true).await;
+        let (written, there) = put(Fault::Race(2), Existing::Replace).await;
         assert_eq!((written.overwritten, written.is_complete(), there.as_str()), (1, true, "text"));
-        let (written, there) = put(Fault::Race(MAX_ATTEMPTS), true).await;
+        let (written, there) = put(Fault::Race(MAX_ATTEMPTS), Existing::Replace).await;
         assert_eq!((written.overwritten, written.conflicts.len()), (0, 1));
         assert_eq!(there, format!("theirs {}", MAX_ATTEMPTS - 1));
     }
@@ -427,7 +428,7 @@ mod tests {
     async fn the_number_of_reported_problems_is_limited() {
         let memory = Memory::over(InMemoryStore::new()).build().await.unwrap();
         memory.write("/memories/there", "theirs").await.unwrap();
-        let mut destination = Destination::new(&memory, "copy", false);
+        let mut destination = Destination::new(&memory, "copy", Existing::Keep);
         let path = |number: usize| format!("/memories/there/{number}").parse().unwrap();
         for number in 0..MAX_REPORTED + 2 {
             destination.put(&path(number), b"text".to_vec(), FileTimes::new()).await.unwrap();
@@ -444,7 +445,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_write_with_a_lost_result_is_counted_once() {
-        let (written, _) = put(Fault::LostResult, false).await;
+        let (written, _) = put(Fault::LostResult, Existing::Keep).await;
         assert_eq!((written.copied, written.unchanged, written.bytes), (1, 0, 4));
     }
 
@@ -455,7 +456,7 @@ mod tests {
         let screen = SensitiveData::builder().redact(Detector::CREDENTIALS.iter().copied()).build();
         let memory = Memory::builder("in-process:").screen(screen).build().await.unwrap();
         for (copied, unchanged) in [(1, 0), (0, 1)] {
-            let mut destination = Destination::new(&memory, "copy", false);
+            let mut destination = Destination::new(&memory, "copy", Existing::Keep);
             let secret = b"postgres://app:t7Kq-9vLz2@db.internal/app";
             destination.put(&FILE.parse::<StorePath>().unwrap(), secret.to_vec(), FileTimes::new()).await.unwrap();
             let written = destination.report(|_| false).await.unwrap();

@@ -14,6 +14,7 @@ use memory_tool_core::{FileTimes, StorePath, UnlistedReason};
 
 use crate::transfer::blocking::{self, Blocking};
 use crate::transfer::error::TransferError;
+use crate::transfer::existing::Existing;
 use crate::transfer::export::archive::{Archive, Compression};
 use crate::transfer::export::directory::Directory;
 use crate::transfer::export::outcome::{AddOutcome, FinishOutcome};
@@ -36,7 +37,7 @@ const OTHER_FORMATS: &[&str] = &[
 #[must_use]
 pub struct Export {
     to: ExportTarget,
-    overwrites: bool,
+    existing: Existing,
 }
 
 enum ExportTarget {
@@ -48,18 +49,18 @@ impl Export {
     /// Exports to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`, and to a new or empty directory
     /// otherwise.
     pub fn to_path(path: impl Into<PathBuf>) -> Self {
-        Self { to: ExportTarget::Path(path.into()), overwrites: false }
+        Self { to: ExportTarget::Path(path.into()), existing: Existing::Keep }
     }
 
     /// Exports an uncompressed tar archive to a writer, such as standard output. If the export fails, the archive is
     /// truncated.
     pub fn to_writer(writer: impl Write + Send + 'static) -> Self {
-        Self { to: ExportTarget::Writer(Box::new(writer)), overwrites: false }
+        Self { to: ExportTarget::Writer(Box::new(writer)), existing: Existing::Keep }
     }
 
     /// Replaces an existing archive, or files with the same names in an existing directory.
     pub fn overwrite(mut self) -> Self {
-        self.overwrites = true;
+        self.existing = Existing::Replace;
         self
     }
 }
@@ -70,16 +71,16 @@ impl fmt::Debug for Export {
         if let ExportTarget::Path(path) = &self.to {
             export.field("path", path);
         }
-        export.field("overwrites", &self.overwrites).finish_non_exhaustive()
+        export.field("existing", &self.existing).finish_non_exhaustive()
     }
 }
 
 pub(super) async fn run(
     source: Source,
-    Export { to, overwrites }: Export,
+    Export { to, existing }: Export,
     mut progress: impl FnMut(TransferProgress) + Send,
 ) -> Result<ExportReport, TransferError> {
-    let (path, open) = opener(to, overwrites)?;
+    let (path, open) = opener(to, existing)?;
     let (listed, unlisted) = source.list().await?;
     let of = listed.len() as u64;
     let failed = |source| TransferError::Target { path: path.clone(), source };
@@ -116,8 +117,8 @@ pub(super) async fn run(
         progress(TransferProgress::new(files, of));
     }
     let reason_to_keep = reason_to_keep(&report);
-    let may_replace = reason_to_keep.is_none();
-    let finished = target.finish(move |target| target.finish(may_replace)).await;
+    let allowed = if reason_to_keep.is_none() { Existing::Replace } else { Existing::Keep };
+    let finished = target.finish(move |target| target.finish(allowed)).await;
     if finished.map_err(failed)?? == FinishOutcome::Kept {
         report = ExportReport { exported: 0, bytes: 0, kept: reason_to_keep, ..report };
     }
@@ -140,14 +141,14 @@ fn reason_to_keep(report: &ExportReport) -> Option<String> {
 trait Target: Send {
     fn add(&mut self, path: &StorePath, content: &[u8], times: FileTimes) -> Result<AddOutcome, TransferError>;
 
-    fn finish(self: Box<Self>, may_replace: bool) -> Result<FinishOutcome, TransferError>;
+    fn finish(self: Box<Self>, allowed: Existing) -> Result<FinishOutcome, TransferError>;
 }
 
 type Opener = Box<dyn FnOnce() -> Result<Box<dyn Target>, TransferError> + Send>;
 
 /// The path of a target and how to open it, as determined by its name. The extension of an unsupported archive format
 /// is an error, because a directory with such a name would be confusing.
-fn opener(to: ExportTarget, overwrites: bool) -> Result<(PathBuf, Opener), TransferError> {
+fn opener(to: ExportTarget, existing: Existing) -> Result<(PathBuf, Opener), TransferError> {
     let path = match to {
         ExportTarget::Path(path) => path,
         ExportTarget::Writer(writer) => {
@@ -164,10 +165,10 @@ fn opener(to: ExportTarget, overwrites: bool) -> Result<(PathBuf, Opener), Trans
         return Err(TransferError::TargetFormat { path });
     } else {
         let directory = path.clone();
-        return Ok((path, Box::new(move || Ok(Box::new(Directory::open(&directory, overwrites)?)))));
+        return Ok((path, Box::new(move || Ok(Box::new(Directory::open(&directory, existing)?)))));
     };
     let archive = path.clone();
-    Ok((path, Box::new(move || Ok(Box::new(Archive::to_file(&archive, compression, overwrites)?)))))
+    Ok((path, Box::new(move || Ok(Box::new(Archive::to_file(&archive, compression, existing)?)))))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use crate::transfer::destination::Destination;
 use crate::transfer::error::TransferError;
+use crate::transfer::existing::Existing;
 use crate::transfer::import::archive::Archive;
 use crate::transfer::import::filter::{Disconnected, ImportFilter, SkippedFiles};
 use crate::transfer::progress::TransferProgress;
@@ -33,7 +34,7 @@ pub struct Import {
     name: String,
     under: Option<String>,
     skip_above: u64,
-    overwrites: bool,
+    existing: Existing,
     reader: Option<SourceReader>,
 }
 
@@ -62,7 +63,7 @@ impl Import {
             name,
             under: None,
             skip_above: DEFAULT_MAX_FILE_BYTES,
-            overwrites: false,
+            existing: Existing::Keep,
             reader: None,
         }
     }
@@ -82,7 +83,7 @@ impl Import {
 
     /// Overwrites files in the memory that have other contents.
     pub fn overwrite(mut self) -> Self {
-        self.overwrites = true;
+        self.existing = Existing::Replace;
         self
     }
 
@@ -103,8 +104,8 @@ impl Import {
         Ok(is_file)
     }
 
-    pub(super) fn overwrites(&self) -> bool {
-        self.overwrites
+    pub(super) fn existing(&self) -> Existing {
+        self.existing
     }
 
     async fn next(&mut self) -> Result<Option<SourceItem>, TransferError> {
@@ -149,7 +150,7 @@ impl fmt::Debug for Import {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut import = f.debug_struct("Import");
         import.field("name", &self.name).field("under", &self.under).field("skip_above", &self.skip_above);
-        import.field("overwrites", &self.overwrites).finish_non_exhaustive()
+        import.field("existing", &self.existing).finish_non_exhaustive()
     }
 }
 

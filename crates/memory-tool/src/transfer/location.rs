@@ -1,12 +1,23 @@
-//! [`MemoryLocation`]: the location of a memory, for detecting copies of a memory into itself.
+//! [`TransferContext`] and [`MemoryLocation`], for detecting copies of a memory into itself.
 
 use std::fs;
 use std::path::{self, Component, Path, PathBuf};
+use std::sync::Arc;
 
 use memory_tool_core::MemoryPath;
+use memory_tool_policies::Screen;
 
 use crate::store_url::StoreUrl;
 use crate::transfer::blocking;
+
+/// The properties of a memory that transfers use, in addition to its store.
+#[derive(Debug)]
+pub(crate) struct TransferContext {
+    /// The location of its files, if the memory has a URL.
+    pub(crate) location: Option<MemoryLocation>,
+    pub(crate) is_dry_run: bool,
+    pub(crate) screen: Option<Arc<dyn Screen>>,
+}
 
 /// The URL and scope of a memory.
 #[derive(Clone, Debug)]

@@ -4,12 +4,13 @@ mod blocking;
 mod copy;
 mod destination;
 mod error;
+mod existing;
 mod export;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
 mod import;
-mod location;
+pub(crate) mod location;
 mod progress;
 mod report;
 mod source;
@@ -23,11 +24,10 @@ pub use import::Import;
 pub use progress::TransferProgress;
 pub use report::{CopyReport, ExportReport, FileProblem, ImportReport, WriteReport};
 
-pub(crate) use location::MemoryLocation;
-
 use crate::builder::MemoryBuilder;
 use crate::memory::Memory;
 use crate::transfer::destination::Destination;
+use crate::transfer::location::MemoryLocation;
 use crate::transfer::source::Source;
 
 /// The time in an archive of directories, and of files without a time of modification: the start of 1980 in Unix time,
@@ -35,15 +35,6 @@ use crate::transfer::source::Source;
 const NO_TIME: u64 = 315_532_800;
 /// The key of the time of creation in an archive, as `bsdtar` writes it.
 const CREATION_TIME: &str = "LIBARCHIVE.creationtime";
-
-/// The properties of a memory that transfers use, in addition to its store.
-#[derive(Debug)]
-pub(crate) struct TransferContext {
-    /// The location of its files, if the memory has a URL.
-    pub(crate) location: Option<MemoryLocation>,
-    pub(crate) is_dry_run: bool,
-    pub(crate) screen: Option<Arc<dyn memory_tool_policies::Screen>>,
-}
 
 impl Memory {
     /// Copies all files to `destination`, which can have another backend, other policies and other keys.
@@ -92,7 +83,7 @@ impl Memory {
             return Err(TransferError::SameMemory);
         }
         let rounds = if destination.inner.layers.transfer.is_dry_run { 1 } else { copy::ROUNDS };
-        let destination = Destination::new(destination, "copy", options.overwrites());
+        let destination = Destination::new(destination, "copy", options.existing());
         copy::CopyJob::new(Source::new(self.store()), destination, progress).run(rounds).await
     }
 
@@ -179,7 +170,7 @@ impl Memory {
         import: Import,
         progress: impl FnMut(TransferProgress) + Send,
     ) -> Result<ImportReport, TransferError> {
-        let destination = Destination::new(self, "import", import.overwrites());
+        let destination = Destination::new(self, "import", import.existing());
         import::run(import, destination, progress).await
     }
 }

@@ -5,13 +5,12 @@ pub(crate) mod tokens;
 
 use std::sync::Arc;
 
-use axum::extract::FromRequestParts;
-use axum::http::request::Parts;
 use memory_tool::Actor;
 use memory_tool::store::MemoryName;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::http::error::ApiError;
+use crate::options::from_text;
 
 /// A right of a token in the memories that it reaches.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -51,24 +50,14 @@ pub enum Grant {
     /// All memories.
     All,
     /// The memory with this name.
-    #[serde(with = "name")]
+    #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
     Name(MemoryName),
     /// The memories whose names start with this text.
     Prefix(String),
 }
 
-mod name {
-    use memory_tool::store::MemoryName;
-    use serde::de::Error as _;
-    use serde::{Deserialize as _, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(name: &MemoryName, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(name.as_str())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<MemoryName, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
-    }
+fn as_text<S: Serializer>(name: &MemoryName, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(name)
 }
 
 impl Grant {
@@ -155,16 +144,6 @@ impl Caller {
             _ if self.rights.contains(&right) => Ok(()),
             _ => Err(ApiError::permission()),
         }
-    }
-}
-
-/// The layer of authentication puts the caller into each request, so its absence is a fault of this program.
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let caller = parts.extensions.get::<Self>().cloned();
-        std::future::ready(caller.ok_or_else(ApiError::authentication)).await
     }
 }
 

@@ -43,7 +43,7 @@ async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, ApiE
 /// The metrics are about all tenants.
 async fn metrics(
     Extension(recorded): Extension<Option<Metrics>>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
 ) -> Result<impl IntoResponse, ApiError> {
     caller.check(Right::Read, None)?;
     let metrics = recorded.ok_or_else(|| ApiError::not_found("this server has no metrics"))?;

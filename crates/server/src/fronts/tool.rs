@@ -33,7 +33,7 @@ const MAX_RESULTS: usize = 16 * 1024 * 1024;
 pub(crate) async fn call(
     State(service): State<Arc<Service>>,
     Path(id): Path<String>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     Extension(running): Extension<Arc<Running>>,
     body: Bytes,
 ) -> Result<Response, ApiError> {

@@ -95,7 +95,7 @@ pub(crate) async fn admit(State(gate): State<Arc<Gate>>, request: Request, next:
     let identify = |headers: &HeaderMap| {
         let (caller, token) = gate.tokens.caller(token(headers)?)?;
         let caller = caller.in_request(&request_id);
-        Some(Sender { caller: caller.clone(), who: caller, token })
+        Some((caller.clone(), token, caller))
     };
     let admitting = async {
         refuse_conditions(&parts)?;
@@ -144,14 +144,6 @@ pub(crate) async fn run(mut request: Request, body: Bytes, running: Arc<Running>
     response.map(|body| Body::new(Counted { body, rest: Bytes::new(), running }))
 }
 
-/// The sender of a request.
-pub(crate) struct Sender<T> {
-    pub(crate) who: T,
-    pub(crate) caller: Caller,
-    /// The id of the token.
-    pub(crate) token: String,
-}
-
 /// Refuses a change with a condition that this server does not know: it would be made although the condition fails.
 fn refuse_conditions(parts: &Parts) -> Result<(), ApiError> {
     let conditions = [IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE];
@@ -164,26 +156,27 @@ fn refuse_conditions(parts: &Parts) -> Result<(), ApiError> {
     }
 }
 
-/// Counts a request, reads its body, and adds its sender.
+/// Counts a request, reads its body, and adds its sender. `identify` returns the caller, the id of its token, and the
+/// sender.
 pub(crate) async fn prepare<T: Clone + Send + Sync + 'static>(
     gate: &Gate,
     parts: &mut Parts,
     body: &mut Arriving,
-    identify: impl Fn(&HeaderMap) -> Option<Sender<T>>,
+    identify: impl Fn(&HeaderMap) -> Option<(Caller, String, T)>,
 ) -> Result<Arc<Running>, ApiError> {
-    let sender = identify(&parts.headers).ok_or_else(ApiError::authentication)?;
-    Span::current().record("actor", sender.caller.actor().name());
-    let mut begun = gate.begin(sender.caller.tenant())?;
+    let (caller, ..) = identify(&parts.headers).ok_or_else(ApiError::authentication)?;
+    Span::current().record("actor", caller.actor().name());
+    let mut begun = gate.begin(caller.tenant())?;
     let connection = parts.extensions.remove::<Arc<Connection>>();
     let busy = connection.map(|connection| connection.begin(Activity::Receiving));
     let limits = &gate.limits;
     let reading = body.read(limits.body_bytes, |length| begun.count_body(length));
     timeout(limits.body_time, reading).await.map_err(|_| ApiError::too_slow())??;
     // The token may have ended while the body arrived.
-    let sender = identify(&parts.headers).ok_or_else(ApiError::authentication)?;
+    let (_, token, sender) = identify(&parts.headers).ok_or_else(ApiError::authentication)?;
     busy.iter().for_each(|busy| busy.change(Activity::Answering));
-    let running = Arc::new(begun.run(gate, &sender.token, busy)?);
-    parts.extensions.insert(sender.who);
+    let running = Arc::new(begun.run(gate, &token, busy)?);
+    parts.extensions.insert(sender);
     parts.extensions.insert(Arc::clone(&running));
     Ok(running)
 }

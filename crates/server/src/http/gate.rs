@@ -69,11 +69,6 @@ impl Gate {
         self.ending.send_replace(true);
     }
 
-    /// Completes when the streams with the token of this id must end.
-    pub(crate) async fn streams_ended(&self, token: &str) {
-        self.stream_ended(token, |_| true).await;
-    }
-
     /// Completes when a stream with the token of this id must end, also because the token lost what `allows` asks for.
     pub(crate) async fn stream_ended(&self, token: &str, allows: impl Fn(&Caller) -> bool) {
         tokio::select! {
@@ -97,12 +92,25 @@ struct Used {
     of_tenants: HashMap<Arc<str>, Share>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Share {
     permits: usize,
     used: usize,
+    tenant: Arc<Tenant>,
+}
+
+/// The turns of the requests of a tenant.
+#[derive(Debug)]
+struct Tenant {
     reads: Arc<Semaphore>,
     processors: Arc<Semaphore>,
+}
+
+impl Default for Tenant {
+    fn default() -> Self {
+        let [reads, processors] = [MAX_READS_OF_TENANT, PROCESSORS].map(|number| Arc::new(Semaphore::new(number)));
+        Self { reads, processors }
+    }
 }
 
 impl Limit {
@@ -110,18 +118,13 @@ impl Limit {
         Arc::new(Self { max, max_of_tenant, used: Mutex::default() })
     }
 
-    fn take(self: &Arc<Self>, tenant: &Arc<str>, amount: usize) -> Result<Permit, ApiError> {
+    fn take(self: &Arc<Self>, name: &Arc<str>, amount: usize) -> Result<Permit, ApiError> {
         let mut used = self.lock();
-        let share = used.of_tenants.entry(Arc::clone(tenant)).or_insert_with(|| Share {
-            permits: 0,
-            used: 0,
-            reads: Arc::new(Semaphore::new(MAX_READS_OF_TENANT)),
-            processors: Arc::new(Semaphore::new(PROCESSORS)),
-        });
+        let share = used.of_tenants.entry(Arc::clone(name)).or_default();
         share.permits += 1;
-        let (reads, processors) = (Arc::clone(&share.reads), Arc::clone(&share.processors));
+        let tenant = Arc::clone(&share.tenant);
         drop(used);
-        let mut permit = Permit { limit: Arc::clone(self), tenant: Arc::clone(tenant), amount: 0, reads, processors };
+        let mut permit = Permit { limit: Arc::clone(self), name: Arc::clone(name), amount: 0, tenant };
         permit.grow(amount).map(|()| permit)
     }
 
@@ -134,10 +137,10 @@ impl Limit {
 #[derive(Debug)]
 struct Permit {
     limit: Arc<Limit>,
-    tenant: Arc<str>,
+    /// The name of the tenant.
+    name: Arc<str>,
     amount: usize,
-    reads: Arc<Semaphore>,
-    processors: Arc<Semaphore>,
+    tenant: Arc<Tenant>,
 }
 
 impl Permit {
@@ -158,7 +161,7 @@ impl Permit {
     fn grow_to(&mut self, more: usize, max: usize, max_of_tenant: usize) -> Result<(), ApiError> {
         let mut used = self.limit.lock();
         let all = used.all.saturating_add(more);
-        let Some(share) = used.of_tenants.get_mut(&self.tenant) else { return Ok(()) };
+        let Some(share) = used.of_tenants.get_mut(&self.name) else { return Ok(()) };
         let of_tenant = share.used.saturating_add(more);
         if more > 0 && of_tenant > max_of_tenant {
             return Err(ApiError::too_many_requests());
@@ -178,11 +181,11 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut used = self.limit.lock();
         used.all -= self.amount;
-        if let Some(share) = used.of_tenants.get_mut(&self.tenant) {
+        if let Some(share) = used.of_tenants.get_mut(&self.name) {
             share.used -= self.amount;
             share.permits -= 1;
             if share.permits == 0 {
-                used.of_tenants.remove(&self.tenant);
+                used.of_tenants.remove(&self.name);
             }
         }
     }
@@ -203,24 +206,28 @@ impl Begun {
 
     /// Counts the request as running, once its body has arrived.
     pub(crate) fn run(self, gate: &Gate, token: &str, busy: Option<Busy>) -> Result<Running, ApiError> {
-        let running = gate.running.take(&self.request.tenant, 1)?;
-        let (reads, processors) = (Arc::clone(&self.request.reads), Arc::clone(&self.request.processors));
-        let (request, bytes) = (Mutex::new(vec![self.request, running]), Mutex::new(self.bytes));
-        Ok(Running { request, bytes, replied: Mutex::default(), reads, processors, token: token.into(), busy })
+        let running = gate.running.take(&self.request.name, 1)?;
+        let tenant = Arc::clone(&running.tenant);
+        let held = Held { request: vec![self.request, running], bytes: self.bytes, replied: 0 };
+        Ok(Running { held: Mutex::new(held), tenant, token: token.into(), busy })
     }
 }
 
 /// A request that is being answered.
 #[derive(Debug)]
 pub(crate) struct Running {
-    request: Mutex<Vec<Permit>>,
-    bytes: Mutex<Permit>,
-    /// The bytes of the response that are counted.
-    replied: Mutex<usize>,
-    reads: Arc<Semaphore>,
-    processors: Arc<Semaphore>,
+    held: Mutex<Held>,
+    tenant: Arc<Tenant>,
     token: Arc<str>,
     busy: Option<Busy>,
+}
+
+#[derive(Debug)]
+struct Held {
+    request: Vec<Permit>,
+    bytes: Permit,
+    /// The bytes of the response that are counted.
+    replied: usize,
 }
 
 impl Running {
@@ -237,39 +244,40 @@ impl Running {
 
     /// The processors of the tenant.
     pub(crate) fn processors(&self) -> Arc<Semaphore> {
-        Arc::clone(&self.processors)
+        Arc::clone(&self.tenant.processors)
     }
 
     /// Waits until few requests of the tenant read files.
     pub(crate) async fn wait_to_read(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.reads).acquire_owned().await.ok()
+        Arc::clone(&self.tenant.reads).acquire_owned().await.ok()
     }
 
     /// Counts a response that now has this length, also beyond the limits.
     pub(crate) fn count_reply(&self, length: usize) {
-        let more = self.more(length);
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).grow_anyway(more);
-        *self.replied.lock().unwrap_or_else(PoisonError::into_inner) += more;
+        let mut held = self.held();
+        let more = length.saturating_sub(UNCOUNTED + held.replied);
+        held.bytes.grow_anyway(more);
+        held.replied += more;
     }
 
     /// Counts the response of a request that changed nothing, so that it can be refused.
     pub(crate) fn count_read(&self, length: usize) -> Result<(), ApiError> {
-        let more = self.more(length);
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).grow(more)?;
-        *self.replied.lock().unwrap_or_else(PoisonError::into_inner) += more;
+        let mut held = self.held();
+        let more = length.saturating_sub(UNCOUNTED + held.replied);
+        held.bytes.grow(more)?;
+        held.replied += more;
         Ok(())
-    }
-
-    fn more(&self, length: usize) -> usize {
-        length.saturating_sub(UNCOUNTED + *self.replied.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Counts the request as a stream of notifications instead, because it lasts until the client ends it.
     pub(crate) fn become_stream(&self, gate: &Gate) -> Result<(), ApiError> {
-        let tenant = Arc::clone(&self.bytes.lock().unwrap_or_else(PoisonError::into_inner).tenant);
-        let stream = gate.streams.take(&tenant, 1)?;
-        *self.request.lock().unwrap_or_else(PoisonError::into_inner) = vec![stream];
+        let mut held = self.held();
+        held.request = vec![gate.streams.take(&held.bytes.name, 1)?];
         self.busy.iter().for_each(|busy| busy.change(Activity::Notifying));
         Ok(())
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,6 +11,7 @@ use tar::{Builder, EntryType, Header};
 use tempfile::NamedTempFile;
 
 use crate::transfer::error::TransferError;
+use crate::transfer::existing::Existing;
 use crate::transfer::export::Target;
 use crate::transfer::export::outcome::{AddOutcome, FinishOutcome, PARTIAL_PREFIX};
 use crate::transfer::{CREATION_TIME, NO_TIME};
@@ -37,7 +38,7 @@ pub(super) struct Archive {
     /// `None` after the archive is finished.
     builder: Option<Builder<Output>>,
     /// The path of the file, and whether it may exist. `None` for a writer.
-    file: Option<(PathBuf, bool)>,
+    file: Option<(PathBuf, Existing)>,
     directories: BTreeSet<StorePath>,
 }
 
@@ -47,8 +48,8 @@ impl Archive {
     }
 
     /// Writes to a temporary file in the same directory, which [`finish`](Self::finish) renames.
-    pub(super) fn to_file(path: &Path, compression: Compression, overwrites: bool) -> Result<Self, TransferError> {
-        if !overwrites && path.symlink_metadata().is_ok() {
+    pub(super) fn to_file(path: &Path, compression: Compression, existing: Existing) -> Result<Self, TransferError> {
+        if existing == Existing::Keep && path.symlink_metadata().is_ok() {
             return Err(TransferError::TargetExists { path: path.to_owned() });
         }
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -60,10 +61,10 @@ impl Archive {
             // The gzip header contains no name and no time.
             Compression::Gzip => Output::Gzip(GzEncoder::new(partial, flate2::Compression::default())),
         };
-        Ok(Self::to(output, Some((path.to_owned(), overwrites))))
+        Ok(Self::to(output, Some((path.to_owned(), existing))))
     }
 
-    fn to(output: Output, file: Option<(PathBuf, bool)>) -> Self {
+    fn to(output: Output, file: Option<(PathBuf, Existing)>) -> Self {
         Self { builder: Some(Builder::new(output)), file, directories: BTreeSet::new() }
     }
 
@@ -114,15 +115,17 @@ impl Target for Archive {
     }
 
     /// Completes the archive, and renames the temporary file. If it may not replace an existing archive, it is removed.
-    fn finish(mut self: Box<Self>, may_replace: bool) -> Result<FinishOutcome, TransferError> {
+    fn finish(mut self: Box<Self>, allowed: Existing) -> Result<FinishOutcome, TransferError> {
         let Some(mut builder) = self.builder.take() else { return Ok(FinishOutcome::Written) };
         builder.finish().map_err(|source| self.failure(source))?;
         let written = builder.into_inner().and_then(Output::finish).map_err(|source| self.failure(source))?;
-        let (Some(partial), Some((path, overwrites))) = (written, &self.file) else {
+        let (Some(partial), Some((path, existing))) = (written, &self.file) else {
             return Ok(FinishOutcome::Written);
         };
-        match rename_to(partial, path, *overwrites && may_replace) {
-            Err(error) if *overwrites && error.kind() == ErrorKind::AlreadyExists => Ok(FinishOutcome::Kept),
+        match rename_to(partial, path, (*existing).min(allowed)) {
+            Err(error) if *existing == Existing::Replace && error.kind() == ErrorKind::AlreadyExists => {
+                Ok(FinishOutcome::Kept)
+            }
             named => named.map(|()| FinishOutcome::Written).map_err(|source| self.failure(source)),
         }
     }
@@ -156,9 +159,12 @@ fn extension(key: &str, value: u64) -> String {
     format!("{length}{rest}")
 }
 
-fn rename_to(partial: NamedTempFile, path: &Path, overwrites: bool) -> io::Result<()> {
+fn rename_to(partial: NamedTempFile, path: &Path, existing: Existing) -> io::Result<()> {
     partial.as_file().sync_all()?;
-    let named = if overwrites { partial.persist(path) } else { partial.persist_noclobber(path) };
+    let named = match existing {
+        Existing::Replace => partial.persist(path),
+        Existing::Keep => partial.persist_noclobber(path),
+    };
     named.map(drop).map_err(|error| error.error)
 }
 
@@ -225,7 +231,7 @@ mod tests {
         let mut archive = Archive::to_writer(Box::new(written.clone()));
         archive.add(&"/memories/d/a".parse().unwrap(), b"text", FileTimes::new()).unwrap();
         if is_finished {
-            Box::new(archive).finish(true).unwrap();
+            Box::new(archive).finish(Existing::Replace).unwrap();
         } else {
             drop(archive);
         }

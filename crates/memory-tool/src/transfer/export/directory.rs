@@ -10,6 +10,7 @@ use cap_std::fs::{Dir, DirBuilder, Metadata, OpenOptions};
 use memory_tool_core::{FileTimes, StorePath};
 
 use crate::transfer::error::TransferError;
+use crate::transfer::existing::Existing;
 use crate::transfer::export::Target;
 use crate::transfer::export::outcome::{AddOutcome, FinishOutcome, PARTIAL_PREFIX};
 
@@ -23,7 +24,7 @@ use crate::transfer::export::outcome::{AddOutcome, FinishOutcome, PARTIAL_PREFIX
 pub(super) struct Directory {
     path: PathBuf,
     root: Dir,
-    overwrites: bool,
+    existing: Existing,
     /// The files that this run wrote.
     written: HashSet<Identity>,
 }
@@ -32,15 +33,15 @@ pub(super) struct Directory {
 type Identity = (u64, u64);
 
 impl Directory {
-    /// Opens or creates a directory. It must be empty unless `overwrites` is set.
-    pub(super) fn open(path: &Path, overwrites: bool) -> Result<Self, TransferError> {
+    /// Opens or creates a directory. It must be empty unless existing files are replaced.
+    pub(super) fn open(path: &Path, existing: Existing) -> Result<Self, TransferError> {
         let failed = |source| TransferError::Target { path: path.to_owned(), source };
         let root = open_or_create(path).map_err(failed)?;
         let is_empty = root.entries().map_err(failed)?.next().is_none();
-        if !is_empty && !overwrites {
+        if !is_empty && existing == Existing::Keep {
             return Err(TransferError::TargetExists { path: path.to_owned() });
         }
-        Ok(Self { path: path.to_owned(), root, overwrites, written: HashSet::new() })
+        Ok(Self { path: path.to_owned(), root, existing, written: HashSet::new() })
     }
 
     fn write(&mut self, path: &StorePath, content: &[u8], times: FileTimes) -> io::Result<AddOutcome> {
@@ -78,7 +79,7 @@ impl Directory {
             Some("the path is a directory")
         } else if !found.is_file() {
             Some("the path is a special file")
-        } else if self.overwrites && !is_written {
+        } else if self.existing == Existing::Replace && !is_written {
             None
         } else {
             Some("the file exists. The target may treat different spellings as the same name")
@@ -98,7 +99,7 @@ impl Target for Directory {
         }
     }
 
-    fn finish(self: Box<Self>, _: bool) -> Result<FinishOutcome, TransferError> {
+    fn finish(self: Box<Self>, _: Existing) -> Result<FinishOutcome, TransferError> {
         Ok(FinishOutcome::Written)
     }
 }
@@ -165,7 +166,7 @@ mod tests {
     fn only_files_from_before_the_export_are_replaced() {
         let target = tempfile::tempdir().unwrap();
         std::fs::write(target.path().join("a"), "before").unwrap();
-        let mut directory = Directory::open(target.path(), true).unwrap();
+        let mut directory = Directory::open(target.path(), Existing::Replace).unwrap();
         let path = "/memories/a".parse().unwrap();
         assert!(matches!(directory.add(&path, b"first", FileTimes::new()), Ok(AddOutcome::Written)));
         // A file system can treat another spelling as the same name.

@@ -10,7 +10,7 @@ use memory_tool::store::{Batch, Precondition, StorePath, StoredFile};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::state::{ApiCall, MAX_ATTEMPTS, MemoryStore, is_outdated, memory_id, parse_memory_id};
+use super::state::{ApiCall, MAX_ATTEMPTS, MemoryStore, Reply, is_outdated, memory_id, parse_memory_id};
 use super::versions::version_id;
 use super::wire::{
     COMMAND_PREFIX, MAX_CONTENT_BYTES, View, api_path, body, format_time, millis, not_a_page, nullable, page_after,
@@ -20,8 +20,6 @@ use crate::access::Right;
 use crate::access::tokens::sha256;
 use crate::http::error::ApiError;
 use crate::memories::visit::Purpose;
-
-type Reply = Result<Json<Value>, ApiError>;
 
 const CREATE: &str = "api_create";
 /// Moves a memory with new contents, if it writes one file and removes another one.

@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use memory_tool::history::{History, Id, LogEnd, Versions};
 use memory_tool::store::{Batch, MemoryName, ReadOptions, StorePath};
 use memory_tool::{Node, Store, StoreError};
+use serde_json::Value;
 
 use super::wire::{ApiQuery, millis};
 use crate::access::{Caller, Right};
@@ -19,6 +21,8 @@ use crate::service::Service;
 
 /// Attempts of an operation while others change the same memory.
 pub(super) const MAX_ATTEMPTS: usize = 100;
+
+pub(super) type Reply = Result<Json<Value>, ApiError>;
 
 /// A request of the API for a memory store.
 pub(super) struct ApiCall {
@@ -35,7 +39,7 @@ impl FromRequestParts<Arc<Service>> for ApiCall {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, service: &Arc<Service>) -> Result<Self, ApiError> {
-        let caller = Caller::from_request_parts(parts, service).await?;
+        let caller = parts.extensions.get().cloned().ok_or_else(ApiError::authentication)?;
         let Path(mut ids) = Path::<HashMap<String, String>>::from_request_parts(parts, service).await?;
         let query = ApiQuery::from_request_parts(parts, service).await?;
         let store = ids.remove("id").unwrap_or_default();

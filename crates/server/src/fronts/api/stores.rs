@@ -4,23 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::{Extension, Json};
 use memory_tool::store::MemoryName;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::state::{ApiCall, MemoryStore};
+use super::state::{ApiCall, MemoryStore, Reply};
 use super::wire::{ApiQuery, View, body, format_time, millis, nullable, page_after, time};
 use crate::access::{Caller, Right};
 use crate::http::error::ApiError;
 use crate::memories::record::StoreRecord;
 use crate::memories::visit::Purpose;
 use crate::service::Service;
-
-type Reply = Result<Json<Value>, ApiError>;
 
 fn object(store: &MemoryStore) -> Value {
     let StoreRecord { name, description, metadata, created_at, updated_at, archived_at } = &store.record;
@@ -85,7 +83,11 @@ fn new_name() -> Result<MemoryName, ApiError> {
     format!("memstore_{digits}").parse().map_err(ApiError::internal)
 }
 
-pub(super) async fn create(State(service): State<Arc<Service>>, caller: Caller, bytes: Bytes) -> Reply {
+pub(super) async fn create(
+    State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
+    bytes: Bytes,
+) -> Reply {
     caller.check(Right::Admin, None)?;
     let Create { name, description, metadata } = body(&bytes)?;
     let (created_at, metadata) = (now(), metadata.unwrap_or_default());
@@ -143,7 +145,11 @@ pub(super) async fn delete(call: ApiCall) -> Reply {
 }
 
 /// Newest first for the names that this API generates.
-pub(super) async fn list(State(service): State<Arc<Service>>, caller: Caller, query: ApiQuery) -> Reply {
+pub(super) async fn list(
+    State(service): State<Arc<Service>>,
+    Extension(caller): Extension<Caller>,
+    query: ApiQuery,
+) -> Reply {
     if !caller.has(Right::Read) {
         return Err(ApiError::permission());
     }

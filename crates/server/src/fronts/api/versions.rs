@@ -8,14 +8,12 @@ use memory_tool::store::StorePath;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::state::{ApiCall, MemoryStore, memory_id, parse_memory_id};
+use super::state::{ApiCall, MemoryStore, Reply, memory_id, parse_memory_id};
 use super::wire::{ApiQuery, COMMAND_PREFIX, View, api_path, format_time, millis, not_a_page, page_after, text};
 use crate::access::Right;
 use crate::access::tokens::sha256;
 use crate::http::error::ApiError;
 use crate::memories::visit::Purpose;
-
-type Reply = Result<Json<Value>, ApiError>;
 
 fn no_such_version(id: &str) -> ApiError {
     ApiError::not_found(format!("there is no memory version {id:?} in this store"))

@@ -88,7 +88,7 @@ async fn handle(
     State(service): State<Arc<Service>>,
     Extension(endpoint): Extension<Arc<Endpoint>>,
     Extension(running): Extension<Arc<Running>>,
-    caller: Caller,
+    Extension(caller): Extension<Caller>,
     mut parts: Parts,
     body: Bytes,
 ) -> Result<Response, ApiError> {

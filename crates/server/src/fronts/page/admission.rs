@@ -13,7 +13,7 @@ use axum::response::{IntoResponse as _, Response};
 use super::forms::{Held, RefusedForm, keep};
 use super::sign_in::sign_in_again;
 use super::{App, PageState, Visitor};
-use crate::http::admission::{self, Arriving, Sender, arriving, request_id};
+use crate::http::admission::{self, Arriving, arriving, request_id};
 use crate::http::error::ApiError;
 use crate::http::gate::Running;
 
@@ -55,9 +55,9 @@ pub(super) async fn admit(State(app): App, request: Request, next: Next) -> Resp
 async fn prepare(app: &PageState, parts: &mut Parts, body: &mut Arriving) -> Result<Arc<Running>, ApiError> {
     let request_id = request_id(parts);
     let identify = |headers: &HeaderMap| {
-        let (mut visitor, token) = Visitor::of(app, headers)?;
+        let mut visitor = Visitor::of(app, headers)?;
         visitor.caller = visitor.caller.in_request(&request_id);
-        Some(Sender { caller: visitor.caller.clone(), who: visitor, token })
+        Some((visitor.caller.clone(), visitor.token.clone(), visitor))
     };
     let running = admission::prepare(&app.gate, parts, body, identify).await?;
     if body.content.iter().filter(|byte| **byte == b'&').count() >= MAX_FIELDS {

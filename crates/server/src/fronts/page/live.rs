@@ -43,9 +43,9 @@ pub(super) async fn changes(
                 }
                 () = sleep(CHECK) => Event::default().comment(""),
                 () = sleep_until(end) => return None,
-                () = app.gate.streams_ended(&token) => return None,
+                () = app.gate.stream_ended(&token, |_| true) => return None,
             };
-            let (visitor, _) = Visitor::of(&app, &headers)?;
+            let visitor = Visitor::of(&app, &headers)?;
             visitor.caller.check(Right::Read, Some(&visited.visit.open.name)).ok()?;
             Some((Ok::<_, Infallible>(event), (watch, visited, running)))
         }

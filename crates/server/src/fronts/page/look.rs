@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::time::SystemTime;
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
 use axum::response::IntoResponse as _;
 use memory_tool::history::LogFilter;
+use memory_tool::store::{ReadOptions, StorePath};
 use memory_tool::{FileEntry, MemoryPath, Node};
 use serde::Deserialize;
 
 use super::text::{name_of, size, time, visible};
-use super::{App, Frame, Page, VisitedMemory, Visitor, markdown, past, path, render, store_path};
+use super::{App, Frame, Page, VisitedMemory, Visitor, markdown, past, path, render};
 use crate::access::Right;
 use crate::http::error::ApiError;
 use crate::memories::visit::Purpose;
@@ -97,7 +99,11 @@ enum Content {
 }
 
 /// The memories that the visitor may read.
-pub(super) async fn memories(State(app): App, visitor: Visitor, Query(query): Query<MemoryQuery>) -> Page {
+pub(super) async fn memories(
+    State(app): App,
+    Extension(visitor): Extension<Visitor>,
+    Query(query): Query<MemoryQuery>,
+) -> Page {
     let mut names = app.memories.names().await?;
     let can_read = visitor.caller.has(Right::Read);
     names.retain(|name| can_read && visitor.caller.reaches(name) && query.after.as_deref() < Some(name.as_str()));
@@ -214,8 +220,7 @@ fn image_type(bytes: &[u8]) -> Option<&'static str> {
 /// The bytes of a file, as an image or as plain text.
 pub(super) async fn raw(visited: VisitedMemory, Query(query): Query<MemoryQuery>) -> Page {
     let path = path(query.path.as_deref())?;
-    let file =
-        visited.visit.memory.store().read_opts(&store_path(&path), memory_tool::store::ReadOptions::new()).await?;
+    let file = visited.visit.memory.store().read_opts(&StorePath::from(&path), ReadOptions::new()).await?;
     let file = file.into_file().ok_or_else(|| ApiError::not_found("it is not a file"))?;
     let content_type = image_type(&file.content).unwrap_or("text/plain; charset=utf-8");
     let policy = "default-src 'none'; sandbox; frame-ancestors 'none'";

@@ -34,7 +34,6 @@ use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use memory_tool::MemoryPath;
-use memory_tool::store::StorePath;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 use crate::access::sessions::Sessions;
@@ -168,33 +167,24 @@ async fn protect(request: Request, next: Next) -> Response {
 
 /// The person at a page.
 #[derive(Clone, Debug)]
-pub(crate) struct Visitor {
-    pub(crate) caller: Caller,
+struct Visitor {
+    caller: Caller,
     /// The id of the token.
-    pub(crate) token: String,
+    token: String,
     /// The secret of the session's forms, which no other site can read.
-    pub(crate) form: Arc<str>,
+    form: Arc<str>,
 }
 
 impl Visitor {
-    /// The visitor whose session the cookie names, and the id of the token.
-    pub(crate) fn of(app: &PageState, headers: &HeaderMap) -> Option<(Self, String)> {
+    /// The visitor whose session the cookie names.
+    fn of(app: &PageState, headers: &HeaderMap) -> Option<Self> {
         let (token, form) = app.sessions.find(sign_in::cookie(app, headers)?)?;
         let caller = app.gate.tokens.caller_with_id(&token)?;
-        Some((Self { caller, token: token.clone(), form }, token))
+        Some(Self { caller, token, form })
     }
 
     fn is_operator(&self) -> bool {
         self.caller.check(Right::Admin, None).is_ok()
-    }
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for Visitor {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
-        let visitor = parts.extensions.get::<Self>().cloned();
-        std::future::ready(visitor.ok_or_else(ApiError::authentication)).await
     }
 }
 
@@ -296,7 +286,7 @@ impl VisitedMemory {
 
     /// The memory of a request.
     async fn of(parts: &mut Parts, app: &Arc<PageState>, right: Right, purpose: Purpose) -> Result<Self, ApiError> {
-        let visitor = Visitor::from_request_parts(parts, app).await?;
+        let visitor: Visitor = parts.extensions.get().cloned().ok_or_else(ApiError::authentication)?;
         let Path(parameters) = Path::<HashMap<String, String>>::from_request_parts(parts, app).await?;
         let id = parameters.get("id").map(String::as_str).unwrap_or_default();
         Self::enter(app, &visitor, id, right, purpose).await
@@ -422,7 +412,3 @@ fn error_page(error: &ApiError, memory: Option<(String, String)>, form: Option<R
 
 type Page = Result<Response, ApiError>;
 type App = State<Arc<PageState>>;
-
-fn store_path(path: &MemoryPath) -> StorePath {
-    path.into()
-}

@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use askama::Template;
+use axum::Extension;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse as _, Redirect};
 use memory_tool::Actor;
@@ -72,6 +73,7 @@ struct Row {
 }
 
 /// The fields of the form of a new token.
+#[derive(Default)]
 struct NewToken {
     actor: String,
     memory: String,
@@ -108,19 +110,15 @@ pub(super) async fn memory(ToAdministrate(visited): ToAdministrate) -> Page {
 
 /// Checks the memory, or removes its expired files.
 pub(super) async fn act(ToAdministrate(visited): ToAdministrate, Posted(mut form): Posted) -> Page {
-    let report = match form.take("action").as_str() {
+    let (summary, lines): (_, Vec<_>) = match form.take("action").as_str() {
         "verify" => {
             check(&visited.visitor)?; // the report is about the whole storage
             let report = visited.visit.memory.verify(|_| ()).await?;
-            let can_read = visited.visitor.caller.has(Right::Read);
-            let problems = report.problems.iter().filter(|_| can_read).map(|problem| visible(&problem.to_string()));
             let summary = format!("Checked {} files: {} problems.", report.files, report.problems.len());
-            std::iter::once(summary).chain(problems.take(100)).collect()
+            (summary, report.problems.iter().map(ToString::to_string).collect())
         }
         "expire" => {
             let report = visited.door.enter(Purpose::CHANGE).await?.expire().await?;
-            let can_read = visited.visitor.caller.has(Right::Read);
-            let removed = report.removed.iter().filter(|_| can_read).take(100).map(|path| visible(path.as_str()));
             let summary = match report.held {
                 0 => format!("Removed {} expired files.", report.removed.len()),
                 held => format!(
@@ -129,11 +127,13 @@ pub(super) async fn act(ToAdministrate(visited): ToAdministrate, Posted(mut form
                     report.kept
                 ),
             };
-            std::iter::once(summary).chain(removed).collect()
+            (summary, report.removed.iter().map(ToString::to_string).collect())
         }
         _ => return Err(ApiError::invalid("the form names no action")),
     };
-    shown(&visited, report).await
+    let can_read = visited.visitor.caller.has(Right::Read);
+    let lines = lines.iter().filter(|_| can_read).take(100).map(|line| visible(line));
+    shown(&visited, std::iter::once(summary).chain(lines).collect()).await
 }
 
 async fn asking(visited: &VisitedMemory, problem: &'static str) -> Page {
@@ -196,15 +196,13 @@ pub(super) struct TokenQuery {
     done: Option<String>,
 }
 
-pub(super) async fn tokens(State(app): App, visitor: Visitor, Query(query): Query<TokenQuery>) -> Page {
+pub(super) async fn tokens(
+    State(app): App,
+    Extension(visitor): Extension<Visitor>,
+    Query(query): Query<TokenQuery>,
+) -> Page {
     check(&visitor)?;
-    let new = NewToken {
-        actor: String::new(),
-        memory: String::new(),
-        is_for_all: false,
-        rights: Vec::new(),
-        days: "90".to_owned(),
-    };
+    let new = NewToken { days: "90".to_owned(), ..NewToken::default() };
     let mut page = Tokens::new(&app, &visitor, new).await?;
     page.frame = page.frame.done(query.done.as_deref());
     render(&page)
@@ -221,7 +219,7 @@ impl Tokens {
     }
 }
 
-pub(super) async fn new_token(State(app): App, visitor: Visitor, mut form: Draft) -> Page {
+pub(super) async fn new_token(State(app): App, Extension(visitor): Extension<Visitor>, mut form: Draft) -> Page {
     check(&visitor)?;
     let wanted = NewToken {
         actor: form.take("actor"),
@@ -274,14 +272,18 @@ async fn entry(
     Ok(Ok((entry, token)))
 }
 
-pub(super) async fn confirm_revocation(State(app): App, visitor: Visitor, Query(query): Query<TokenQuery>) -> Page {
+pub(super) async fn confirm_revocation(
+    State(app): App,
+    Extension(visitor): Extension<Visitor>,
+    Query(query): Query<TokenQuery>,
+) -> Page {
     check(&visitor)?;
     let token = rows(&app, &visitor).await?.into_iter().find(|row| row.id == query.id);
     let token = token.ok_or_else(|| ApiError::not_found("there is no such token"))?;
     render(&Revoke { frame: Frame::new(&visitor, format!("Revoke the token of {}", token.actor)), token })
 }
 
-pub(super) async fn revoke(State(app): App, visitor: Visitor, Posted(mut form): Posted) -> Page {
+pub(super) async fn revoke(State(app): App, Extension(visitor): Extension<Visitor>, Posted(mut form): Posted) -> Page {
     check(&visitor)?;
     let id = form.take("id");
     if !in_file(&app, move |file| file.revoke(&id)).await? {

@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::diff::{Differ, Line};
 use super::text::{day_and_clock, name_of, sentence, visible};
-use super::{Draft, Frame, Page, Posted, ToChange, VisitedMemory, path, render, short, store_path};
+use super::{Draft, Frame, Page, Posted, ToChange, VisitedMemory, path, render, short};
 use crate::http::error::ApiError;
 use crate::http::path::Path;
 
@@ -157,7 +157,7 @@ pub(super) async fn recent(
 
 /// The last change of a file.
 pub(super) async fn last_change(visited: &VisitedMemory, path: &MemoryPath) -> Result<Option<Change>, ApiError> {
-    Ok(recent(visited, LogFilter::new().path(store_path(path)), 1).await?.0.pop())
+    Ok(recent(visited, LogFilter::new().path(path.into()), 1).await?.0.pop())
 }
 
 impl Change {
@@ -259,7 +259,7 @@ pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -
     let (path, state) = (path(query.path.as_deref())?, state(&visited).await);
     let mut filter = query.before.into_iter().fold(LogFilter::new(), LogFilter::before);
     if !path.is_root() {
-        filter = filter.path(store_path(&path));
+        filter = filter.path(StorePath::from(&path));
     }
     let since = query.since.filter(|since| !since.is_empty()).unwrap_or_default();
     let mut differences = Differences::default();
@@ -268,7 +268,7 @@ pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -
         let start: SystemTime = start.map_err(|_| ApiError::invalid("the day is not valid"))?;
         filter = filter.since(start);
         let (from, to) = (history.newest_at(start).await?, history.newest().await?);
-        differences = match history.diff(from, to, &store_path(&path), FILES).await {
+        differences = match history.diff(from, to, &StorePath::from(&path), FILES).await {
             Ok(found) => Differences::of(&visited, found).await?,
             Err(error @ HistoryError::Store(_)) => return Err(error.into()),
             Err(error) => Differences { unknown: vec![sentence(&error.to_string())], ..Differences::default() },
@@ -317,7 +317,7 @@ pub(super) async fn undo(ToChange(visited): ToChange, Posted(mut form): Posted) 
 
 pub(super) async fn restore(ToChange(visited): ToChange, Posted(mut form): Posted) -> Page {
     let path: MemoryPath = path(Some(&form.take("path")))?;
-    let restored = history_of(&visited)?.restore(&store_path(&path), entry(&mut form)?).await?;
+    let restored = history_of(&visited)?.restore(&StorePath::from(&path), entry(&mut form)?).await?;
     Ok(visited.to_change(restored.entry.number, "restored"))
 }
 
