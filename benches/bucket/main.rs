@@ -1,6 +1,5 @@
-//! Measures the requests, bytes and prices of the store in a bucket. See `README.md`.
+//! Measures the requests and bytes of the store in a bucket. See `README.md`.
 
-#![allow(clippy::print_stdout, reason = "a benchmark prints")]
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 mod commands;
@@ -16,7 +15,6 @@ use memory_tool_test_servers::S3Server;
 
 use crate::measure::{Amount, target_directory};
 use crate::site::Site;
-use crate::usage::{PRICE_DATE, READ_PRICE, WRITE_PRICE};
 
 fn main() {
     let rounds = match Amount::from_arguments() {
@@ -25,11 +23,6 @@ fn main() {
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     report::print_machine(&target_directory(), &[]);
-    println!(
-        "Prices in US dollars per million, by the list prices of {PRICE_DATE}, which are the same for S3 Standard \
-         (us-east-1) and GCS Standard: `PUT`, `POST` and `LIST` {WRITE_PRICE:.2}, `GET` and `HEAD` {READ_PRICE:.2}, \
-         `DELETE` free.\n"
-    );
     let site = Site::new(S3Server::start().unwrap());
     runtime.block_on(commands::print(&site, rounds));
 }

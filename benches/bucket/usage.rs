@@ -1,15 +1,8 @@
-//! [`Usage`]: requests, bytes and prices.
+//! [`Usage`]: requests and bytes.
 
 use memory_tool_test_servers::Record;
 
-/// List prices in US dollars per million requests, of Amazon S3 Standard in us-east-1 and of classes A and B of Google
-/// Cloud Storage Standard.
-pub(crate) const WRITE_PRICE: f64 = 5.00;
-pub(crate) const READ_PRICE: f64 = 0.40;
-/// The month of the list prices.
-pub(crate) const PRICE_DATE: &str = "November 2026";
-
-/// The mean of some calls: requests by their price, and the bytes of their bodies.
+/// The mean of some calls: requests by their price class, and the bytes of their bodies.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Usage {
     /// `GET` and `HEAD` of an object.
@@ -25,7 +18,7 @@ pub(crate) struct Usage {
 
 impl Usage {
     /// The titles of [`cells`](Self::cells).
-    pub(crate) const COLUMNS: &str = "`GET` | `PUT` | `LIST` | `DELETE` | sent | received | $ / million";
+    pub(crate) const COLUMNS: &str = "`GET` | `PUT` | `LIST` | `DELETE` | sent | received";
 
     pub(crate) fn mean(records: &[Record], calls: usize) -> Self {
         let (mut usage, part) = (Self::default(), 1.0 / calls as f64);
@@ -49,14 +42,9 @@ impl Usage {
         self.reads + self.writes + self.lists + self.deletes
     }
 
-    /// The price of a million calls.
-    pub(crate) fn price(&self) -> String {
-        format!("{:.2}", self.reads * READ_PRICE + (self.writes + self.lists) * WRITE_PRICE)
-    }
-
     pub(crate) fn cells(&self) -> Vec<String> {
         let mut cells: Vec<_> = [self.reads, self.writes, self.lists, self.deletes].map(number).into();
-        cells.extend([bytes(self.sent), bytes(self.received), self.price()]);
+        cells.extend([bytes(self.sent), bytes(self.received)]);
         cells
     }
 }

@@ -39,7 +39,7 @@ fn main() {
     progress("creating the stores to list");
     workloads::fill_listings(directory);
     let mut workers: Vec<_> = Contestant::ALL.into_iter().filter_map(|of| of.start(directory)).collect();
-    progress("commands, listings and the recorded session");
+    progress("commands and listings");
     measure(&workloads::single(), rounds, directory, &mut workers, &mut results);
     progress("concurrent sessions");
     measure(&workloads::concurrent(), concurrent_rounds, directory, &mut workers, &mut results);

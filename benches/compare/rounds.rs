@@ -46,7 +46,6 @@ fn run(workload: &Workload, worker: &mut Worker, settling: &mut File) -> Figure 
     let commands: usize = workload.timed.iter().map(|session| session.commands.len()).sum();
     Figure {
         samples: match workload.id {
-            Id::RecordedSession => vec![outcome.seconds.iter().sum()],
             Id::Concurrent { .. } => vec![outcome.elapsed / commands as f64],
             _ => outcome.seconds,
         },

@@ -75,7 +75,7 @@ pub(crate) fn print(results: &Results) {
 
 fn print_single(results: &Results) {
     let ids = CommandName::ALL.map(Id::Command).into_iter().chain(LISTINGS.map(|files| Id::List { files }));
-    let rows = ids.chain([Id::RecordedSession, Id::FirstReply, Id::PeakMemory]).map(|id| {
+    let rows = ids.chain([Id::FirstReply, Id::PeakMemory]).map(|id| {
         let cell = |value| if id == Id::PeakMemory { megabytes(value) } else { time(value) };
         let ratios = [Python, TypeScript].map(|peer| results.ratio(id, Local, peer).map(ratio).unwrap_or_default());
         let medians = Contestant::ALL.map(|of| results.median(id, of).map(cell).unwrap_or_default());

@@ -17,11 +17,6 @@ const SIZE: usize = 4 << 10;
 /// The numbers of files of the stores that are listed.
 pub(crate) const LISTINGS: [usize; 2] = [100, 10_000];
 
-/// A real session: the inputs, one per line.
-const RECORDED_SESSION: &str = include_str!("../session.jsonl");
-/// The files at its end.
-const RECORDED_FILES: &str = "incidents/2026-03-12.md migration_progress.md preferences.md schema/enums.md \
-    schema/procedures.md schema/slow_queries.md schema/types.md";
 const NOTE: &str = "a note\n";
 const FILE: &str = "/memories/file.txt";
 const MARKERS: [&str; 2] = ["status: open", "status: done"];
@@ -38,7 +33,6 @@ pub(crate) enum Place {
 pub(crate) enum Id {
     Command(CommandName),
     List { files: usize },
-    RecordedSession,
     Concurrent { name: CommandName, place: Place, sessions: usize },
     FirstReply,
     PeakMemory,
@@ -50,7 +44,6 @@ impl fmt::Display for Id {
             Self::Command(name) => write!(f, "`{name}`"),
             Self::List { files: 10_000 } => f.write_str("`view` of 10,000 files in 100 directories"),
             Self::List { files } => write!(f, "`view` of {files} files"),
-            Self::RecordedSession => write!(f, "recorded session of {} commands", RECORDED_SESSION.lines().count()),
             Self::Concurrent { name, place: Place::OneFile, .. } => write!(f, "`{name}`, one file"),
             Self::Concurrent { name, place: Place::OneStore, .. } => write!(f, "`{name}`, one store, own files"),
             Self::FirstReply => f.write_str("first reply of a new process"),
@@ -88,23 +81,17 @@ fn count_of(name: CommandName) -> usize {
     if name == CommandName::View { 40 } else { 10 }
 }
 
-/// The six commands, listings and the recorded session.
+/// The six commands, and listings.
 pub(crate) fn single() -> Vec<Workload> {
     let command = |name| {
         let script = Script::new(name, FILE, count_of(name), 0);
         Workload::new(Id::Command(name), "commands", script)
     };
-    let recorded = Script {
-        timed: RECORDED_SESSION.lines().map(|line| serde_json::from_str(line).unwrap()).collect(),
-        clean: RECORDED_FILES.split(' ').map(|file| delete(&format!("/memories/{file}"))).collect(),
-        ..Script::default()
-    };
     let list = |files| {
         let timed = vec![view("/memories"); if files > 1_000 { 1 } else { 10 }];
         Workload::new(Id::List { files }, &listing_store(files), Script { timed, ..Script::default() })
     };
-    let recorded = Workload::new(Id::RecordedSession, "recorded", recorded);
-    CommandName::ALL.map(command).into_iter().chain([recorded]).chain(LISTINGS.map(list)).collect()
+    CommandName::ALL.map(command).into_iter().chain(LISTINGS.map(list)).collect()
 }
 
 fn listing_store(files: usize) -> String {
