@@ -306,23 +306,7 @@ impl Versions {
                     self.push(entry, index, file, Done { operation, path, digest: None, keeps });
                 }
                 FileChange::Rename { from, to } => self.rename(entry, index, from, to),
-                FileChange::Redacted { files, operation, is_rename, by, .. } => {
-                    let of_move = entry.changes.get(1).filter(|_| index == 0 && entry.is_part_of_move(1));
-                    let moved = of_move.and_then(FileChange::before).and_then(|before| before.digest);
-                    let keeps = keeps.or_else(|| moved.map(|_| (entry.number, 1)));
-                    for id in files {
-                        let file = self.by_id.get(id).copied().unwrap_or_else(|| self.track(*id, None));
-                        if *is_rename || *operation != Operation::Modified {
-                            self.vacate(file);
-                        }
-                        let operation = *operation;
-                        self.push(entry, index, file, Done { operation, path: None, digest: None, keeps });
-                        let version = VersionId::new(entry.number, index, entry.id, *id);
-                        if let Some(version) = self.versions.get_mut(&version) {
-                            version.redacted_by = Some(*by);
-                        }
-                    }
-                }
+                FileChange::Redacted { .. } => self.add_redacted(entry, index, change, keeps),
             }
         }
         if let Origin::Redaction(_) = entry.origin {
@@ -330,6 +314,24 @@ impl Versions {
         }
         self.last = (entry.number, entry.id);
         self.merge_births();
+    }
+
+    fn add_redacted(&mut self, entry: &Entry, index: usize, change: &FileChange, keeps: Option<(u64, usize)>) {
+        let FileChange::Redacted { files, operation, is_rename, by, .. } = change else { return };
+        let of_move = entry.changes.get(1).filter(|_| index == 0 && entry.is_part_of_move(1));
+        let moved = of_move.and_then(FileChange::before).and_then(|before| before.digest);
+        let keeps = keeps.or_else(|| moved.map(|_| (entry.number, 1)));
+        for id in files {
+            let file = self.by_id.get(id).copied().unwrap_or_else(|| self.track(*id, None));
+            if *is_rename || *operation != Operation::Modified {
+                self.vacate(file);
+            }
+            self.push(entry, index, file, Done { operation: *operation, path: None, digest: None, keeps });
+            let version = VersionId::new(entry.number, index, entry.id, *id);
+            if let Some(version) = self.versions.get_mut(&version) {
+                version.redacted_by = Some(*by);
+            }
+        }
     }
 
     /// Gives the files the recorded identities, if this is their entry.
