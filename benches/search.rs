@@ -1,6 +1,6 @@
 //! Benchmarks of a search in 10 MB of notes on each backend, against ripgrep. See `README.md`.
 
-#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
 mod measure;
 mod report;
@@ -85,6 +85,6 @@ fn note(number: usize) -> String {
 
 /// Runs a process that finds all lines.
 fn run(command: &mut Command) {
-    let output = command.stdin(Stdio::null()).output().unwrap();
+    let output = command.stdin(Stdio::null()).output().expect("needs `rg` and a release build of the program");
     assert_eq!(output.stdout.iter().filter(|byte| **byte == b'\n').count(), NOTES / 100);
 }
