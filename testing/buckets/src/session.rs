@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use memory_tool_bucket::{BucketStore, BucketStoreBuilder};
-use memory_tool_core::{BoxError, DEFAULT_TIMEOUT, Engine, MemoryTool, OpenOptions, ToolResult, ToolUse};
+use memory_tool_core::{BoxError, DEFAULT_TIMEOUT, Engine, MemoryTool, OpenOptions, Store, ToolResult, ToolUse};
 use memory_tool_test_servers::Server;
 use object_store::path::Path;
 use serde_json::{Value, json};
@@ -50,10 +50,11 @@ pub fn timeout(timeout: Duration) -> (&'static str, String) {
 }
 
 /// Serves a store until the end of the input, if a test started this process with [`program`]. Returns whether it did.
+/// `wrap` wraps the store for the tool.
 ///
 /// # Errors
 /// If an environment variable is invalid, or the store or the streams fail.
-pub fn serve_if_requested() -> Result<bool, BoxError> {
+pub fn serve_if_requested(wrap: impl FnOnce(BucketStore) -> Box<dyn Store>) -> Result<bool, BoxError> {
     let Ok(url) = named_store() else { return Ok(false) };
     let timeout = match std::env::var(TIMEOUT) {
         Ok(milliseconds) => Duration::from_millis(milliseconds.parse()?),
@@ -63,7 +64,7 @@ pub fn serve_if_requested() -> Result<bool, BoxError> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let options = OpenOptions::new().timeout(timeout);
     let store = runtime.block_on(BucketStoreBuilder::from_url(&url)?.options(options).open())?;
-    let tool = Engine::new(store.clone());
+    let tool = Engine::new(wrap(store.clone()));
     for line in io::stdin().lock().split(b'\n') {
         let reply = match line? {
             line if line == COLLECT.as_bytes() => runtime.block_on(collect(&store)),

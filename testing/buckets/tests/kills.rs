@@ -19,7 +19,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::{BoxError, Engine, MemoryTool as _, Store as _, StoreExt as _};
 use memory_tool_test_buckets::session::{COLLECT, Session, program, serve_if_requested};
-use memory_tool_test_buckets::{CHECKPOINT, COMMIT, Objects, patient_client};
+use memory_tool_test_buckets::{CHECKPOINT, COMMIT, Mistake, Objects, patient_client};
 use memory_tool_test_checker::Model as _;
 use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::linearizability::{Files, Reference, batch_of, files_of};
@@ -32,18 +32,21 @@ use tokio::runtime::{Builder, Runtime};
 
 /// The timeout for a process to reach a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// Longer than the time after which a session checks the log again.
+const CHECK_AFTER: Duration = Duration::from_millis(150);
 
 /// The timeout for the other requests of a killed process. The kill may have cut them off.
 const TIMEOUT_OF_OTHERS: Duration = Duration::from_millis(200);
 
 fn main() -> Result<ExitCode, BoxError> {
-    if serve_if_requested()? {
+    if serve_if_requested(Mistake::wrap)? {
         return Ok(ExitCode::SUCCESS);
     }
     let trials = vec![
         Trial::test("s3", || kill_during_tasks(&S3Server::start()?, &[2])),
         Trial::test("google_cloud_storage", || kill_during_tasks(&GcsServer::start()?, &[0, 1, 4, 5])),
         Trial::test("azure", || kill_during_tasks(&AzureServer::start()?, &[3])),
+        Trial::test("broken_stores_are_detected", || detect_partial_changes(&GcsServer::start()?)),
     ];
     // More than processors, because each waits most of the time.
     let arguments = Arguments { test_threads: Some(4), ..Arguments::from_args() };
@@ -57,7 +60,7 @@ const ALL: [usize; 6] = [0, 1, 2, 3, 4, 5];
 /// server runs most.
 fn kill_during_tasks(server: &dyn Server, part: &[usize]) -> Result<(), Failed> {
     let part = by_tier(part, &ALL);
-    let stage = Stage::new(server);
+    let stage = Stage::new(server, None);
     let (mut kills, mut applied) = (0, 0);
     for (_, task) in tasks().into_iter().enumerate().filter(|(number, _)| part.contains(&(number % ALL.len()))) {
         let outcomes = stage.kill_at_every_request(&task)?;
@@ -69,6 +72,18 @@ fn kill_during_tasks(server: &dyn Server, part: &[usize]) -> Result<(), Failed> 
         applied += applied_by_task;
     }
     println!("{}: {kills} kills, {applied} of them after the commit was created", server.bucket_url());
+    Ok(())
+}
+
+/// Kills processes of a broken store that changes directories file by file.
+fn detect_partial_changes(server: &dyn Server) -> Result<(), Failed> {
+    let stage = Stage::new(server, Some(Mistake::SplitsChanges));
+    for task in tasks().iter().filter(|task| task.name.ends_with("of a directory")) {
+        match stage.kill_at_every_request(task) {
+            Ok(_) => return Err(format!("{}: a partial change was not detected", task.name).into()),
+            Err(error) => println!("{}", error.lines().next().unwrap_or_default()),
+        }
+    }
     Ok(())
 }
 
@@ -335,15 +350,17 @@ struct Stage<'a> {
     bucket: Arc<dyn ObjectStore>,
     runtime: Runtime,
     stores: Cell<usize>,
+    mistake: Option<Mistake>,
 }
 
 impl<'a> Stage<'a> {
-    fn new(server: &'a dyn Server) -> Self {
+    fn new(server: &'a dyn Server, mistake: Option<Mistake>) -> Self {
         Self {
             server,
             bucket: patient_client(server).unwrap(),
             runtime: Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap(),
             stores: Cell::new(0),
+            mistake,
         }
     }
 
@@ -396,6 +413,7 @@ impl<'a> Stage<'a> {
     fn begin(&self, prefix: &Path, task: &Task, kill: Option<Kill>) -> Process {
         let proxy = Proxy::start(self.server.url()).unwrap();
         let mut program = program(self.server, proxy.url(), prefix).unwrap();
+        program.envs(self.mistake.map(Mistake::variable));
         let hold = || kill.iter().for_each(|kill| proxy.fault_at(Requests::all(), kill.number, kill.moment.fault()));
         let mut session = match task.work {
             Work::Open => {
@@ -405,6 +423,8 @@ impl<'a> Stage<'a> {
             Work::Change(_) | Work::Collect => {
                 let mut session = Session::start(&mut program).unwrap();
                 session.request(view()).unwrap();
+                // Then each run checks the log, on a fast machine too, and makes the same requests.
+                thread::sleep(CHECK_AFTER);
                 proxy.take_records();
                 hold();
                 session

@@ -14,7 +14,7 @@ use crate::memory::Memory;
 
 impl Memory {
     /// The encrypted store, for [rekeying](memory_tool_encrypted::EncryptedStore::rekey). Returns `None` if the memory
-    /// is not [encrypted](MemoryBuilder::encrypt).
+    /// is not [encrypted](crate::MemoryBuilder::encrypt).
     pub fn encrypted(&self) -> Option<&EncryptedStore> {
         self.inner.layers.encrypted.as_ref()
     }
@@ -29,7 +29,7 @@ impl Memory {
         Some(self.actor.iter().cloned().fold(history, History::by))
     }
 
-    /// Removes the files that have [expired](MemoryBuilder::expire_after), which are already hidden. It removes
+    /// Removes the files that have [expired](crate::MemoryBuilder::expire_after), which are already hidden. It removes
     /// no file of a read-only memory, or without that policy. If most files have expired, it
     /// [holds them back](memory_tool_policies::ExpiringStore::sweep) at first, because the clock may be wrong.
     ///
@@ -64,7 +64,7 @@ impl Memory {
         }
     }
 
-    /// The [scopes](MemoryBuilder::scope) that have files or records in the whole backend, sorted by name.
+    /// The [scopes](crate::MemoryBuilder::scope) that have files or records in the whole backend, sorted by name.
     /// [`StoreUrl::memories`](crate::StoreUrl::memories) lists the memories of a database, a bucket or a directory.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ use std::time::{Duration, Instant};
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use memory_tool_core::BoxError;
+use memory_tool_test_buckets::Mistake;
 use memory_tool_test_buckets::session::serve_if_requested;
 use memory_tool_test_fixtures::linearizability::{check_log, check_order};
 use memory_tool_test_fixtures::{by_tier, printed_seed};
@@ -39,16 +40,29 @@ const STORES_OF_LONG_TIER: u64 = 12;
 const COMMANDS: usize = 140;
 const _: () = assert!(3 * STORES_OF_LONG_TIER as usize * PROCESSES * COMMANDS >= 20_000);
 
+/// A mistake must be detected within this number of stores. Most are detected in the first.
+const MAX_STORES_OF_MISTAKE: u64 = 100;
+
 fn main() -> Result<ExitCode, BoxError> {
-    if serve_if_requested()? {
+    if serve_if_requested(Mistake::wrap)? {
         return Ok(ExitCode::SUCCESS);
     }
     let seed = printed_seed();
-    let trials = vec![
+    let mut trials = vec![
         Trial::test("s3", move || test_stores(&S3Server::start()?, seed)),
         Trial::test("google_cloud_storage", move || test_stores(&GcsServer::start()?, seed)),
         Trial::test("azure", move || test_stores(&AzureServer::start()?, seed)),
     ];
+    let broken = Mistake::ALL
+        .map(|mistake| (mistake, "order", (|recorded| check_order(&recorded.start, &recorded.calls)) as Check));
+    let broken = broken.into_iter().chain([(
+        Mistake::ForgetsChanges,
+        "log",
+        (|recorded| check_log(&recorded.calls, &recorded.end)) as Check,
+    )]);
+    trials.extend(broken.map(|(mistake, by, check)| {
+        Trial::test(format!("broken_stores_are_detected::{mistake:?}_by_{by}"), move || detect(mistake, check, seed))
+    }));
     // More than processors, because each waits most of the time.
     let arguments = Arguments { test_threads: Some(3), ..Arguments::from_args() };
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
@@ -58,7 +72,7 @@ fn test_stores(server: &dyn Server, seed: u64) -> Result<(), Failed> {
     let mut report = Report::default();
     let mut ended = Vec::new();
     for number in 0..by_tier(STORES, STORES_OF_LONG_TIER) {
-        let plan = Plan { seed: seed.wrapping_add(number), commands: COMMANDS, pause: pause(number) };
+        let plan = Plan { seed: seed.wrapping_add(number), commands: COMMANDS, pause: pause(number), mistake: None };
         let (recording, store) = Recording::new(server, &prefix(number), &plan);
         report.add(&recording);
         ended.push(store);
@@ -73,6 +87,22 @@ fn test_stores(server: &dyn Server, seed: u64) -> Result<(), Failed> {
         store.check().map_err(|error| format!("store {number}, after all requests have arrived: {error}"))?;
     }
     Ok(report.check_coverage()?)
+}
+
+type Check = fn(&Recording) -> Result<(), String>;
+
+fn detect(mistake: Mistake, check: Check, seed: u64) -> Result<(), Failed> {
+    let server = GcsServer::start()?;
+    for number in 0..MAX_STORES_OF_MISTAKE {
+        let plan =
+            Plan { seed: seed.wrapping_add(number), commands: COMMANDS, pause: pause(number), mistake: Some(mistake) };
+        let (recording, _) = Recording::new(&server, &prefix(number), &plan);
+        if let Err(error) = check(&recording) {
+            println!("detected {mistake:?} in store {number}: {}", error.lines().next().unwrap_or_default());
+            return Ok(());
+        }
+    }
+    Err(format!("{mistake:?} was not detected in {MAX_STORES_OF_MISTAKE} stores").into())
 }
 
 /// The time between two collections.

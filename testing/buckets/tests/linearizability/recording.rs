@@ -20,7 +20,7 @@ use crate::faults;
 use crate::report::puts;
 use crate::workload::{self, Step};
 use memory_tool_test_buckets::session::{COLLECT, Session, program, timeout};
-use memory_tool_test_buckets::{CHECKPOINT, Objects, patient_client};
+use memory_tool_test_buckets::{CHECKPOINT, Mistake, Objects, patient_client};
 
 /// The number of concurrent processes. One more collects garbage.
 pub(crate) const PROCESSES: usize = 4;
@@ -44,6 +44,7 @@ pub(crate) struct Plan {
     pub(crate) commands: usize,
     /// The time between two collections.
     pub(crate) pause: Duration,
+    pub(crate) mistake: Option<Mistake>,
 }
 
 /// A complete recording.
@@ -177,7 +178,7 @@ impl Worker {
         let proxy = Proxy::start(server.url()).unwrap();
         let mut program = program(server, proxy.url(), prefix).unwrap();
         let patience = if process == PROCESSES { faults::TIMEOUT_OF_COLLECTOR } else { faults::TIMEOUT };
-        program.envs([timeout(patience)]);
+        program.envs([timeout(patience)]).envs(plan.mistake.map(Mistake::variable));
         let session = (0..MAX_OPENS).find_map(|_| open(&mut program)).unwrap();
         proxy.take_records();
         proxy.fault_at_random(faults::at_random(seed));

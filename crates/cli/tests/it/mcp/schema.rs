@@ -158,6 +158,43 @@ fn the_schemas_keep_the_rules_of_each_client_on_the_page() {
     }
 }
 
+/// Rules that cannot be broken are no rules.
+#[test]
+fn each_rule_refuses_a_schema_that_breaks_it() {
+    let good = json!({"name": "t", "description": "d", "inputSchema": {"type": "object", "properties": {
+        "a": {"type": "string", "enum": ["x"]}, "b": {"type": "array", "items": {"type": "integer"}}}}});
+    let union = json!({"type": ["array", "null"], "items": {"type": ["integer", "null"]}});
+    let with_field = |name: &str, field: Value| {
+        let mut tool = good.clone();
+        tool["inputSchema"]["properties"][name] = field;
+        tool
+    };
+    let with = |key: &str, value: Value| {
+        let mut tool = good.clone();
+        tool["inputSchema"][key] = value;
+        tool
+    };
+    let named =
+        |name: String| json!({"name": name, "description": "d".repeat(3_000), "inputSchema": good["inputSchema"]});
+    let bad = [
+        with("anyOf", json!([])),
+        with("$schema", json!("x")),
+        with("additionalProperties", json!(false)),
+        with("default", json!(1)),
+        with_field("b", union),
+        with_field("b", json!({"type": "array"})),
+        with_field("a", json!({"type": "integer", "enum": [1]})),
+        with_field("a b", json!({"type": "string"})),
+        named("n".repeat(65)),
+    ];
+    for (client, rules) in CLIENTS {
+        for (rule, is_kept) in rules {
+            assert!(is_kept(&good), "{client}: {rule}");
+            assert!(bad.iter().any(|tool| !is_kept(tool)), "{client}: {rule}");
+        }
+    }
+}
+
 #[test]
 fn only_what_each_call_needs_is_required() {
     assert_eq!(tools(&[])[0]["inputSchema"]["required"], json!(["command"]));
@@ -201,6 +238,17 @@ fn calls_of_clients_without_types_work() {
         run(json!({"command": "delete", "path": "/memories/b"}));
         client.end();
     }
+}
+
+/// A text that a command needs is the text that the client sent.
+#[test]
+fn the_word_null_is_a_text() {
+    let (place, mut client) = Client::in_new_place(&[]);
+    client.succeed(create("/memories/a", "null"));
+    client.succeed(json!({"command": "str_replace", "path": "/memories/a", "old_str": "null", "new_str": "[1]"}));
+    client.succeed(json!({"command": "str_replace", "path": "/memories/a", "old_str": "[1]", "new_str": "null"}));
+    assert_eq!(fs::read_to_string(place.file("a")).unwrap(), "null");
+    client.end();
 }
 
 #[test]
