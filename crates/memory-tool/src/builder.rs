@@ -156,7 +156,7 @@ impl MemoryBuilder {
         self
     }
 
-    /// The result of [`MemoryTool::definition`](memory_tool_core::MemoryTool::definition). Default: [`ToolDefinition::new`].
+    /// The result of [`definition`](memory_tool_core::MemoryTool::definition). Default: [`ToolDefinition::new`].
     pub fn definition(mut self, definition: ToolDefinition) -> Self {
         self.definition = definition;
         self

@@ -84,7 +84,8 @@ impl MemoryBuilder {
         self
     }
 
-    /// Keeps a [history](crate::Memory::history) of all changes. Later openings of the memory continue it without this option.
+    /// Keeps a [history](crate::Memory::history) of all changes. Later openings of the memory continue it without this
+    /// option.
     ///
     /// Sessions that are open while a history is started notice it with their next change. If files
     /// [expire](Self::expire_after), entries are removed after the same time.
