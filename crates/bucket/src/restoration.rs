@@ -64,15 +64,20 @@ impl Inner {
         }
     }
 
-    /// Continues from the present log, which lacks commits that the session knows.
+    /// Continues from the present log, which lacks commits that the session knows. A state that another task has changed
+    /// since is replaced only by a later one.
     pub(crate) async fn continue_from_log(&self, deadline: &Deadline) -> Result<(), Failure> {
-        let known = self.state().number;
-        let lost = || Damage::Missing { key: self.bucket.keys.commit(known).to_string() };
-        let found = self.load_to_end(None, deadline).await?.ok_or_else(lost)?;
-        let mut state = self.state_mut();
-        state.refuse_other(&found, &self.bucket.keys)?;
-        self.contact.now(&found);
-        *state = found;
-        Ok(())
+        loop {
+            let known = Seen::last_of(&self.state());
+            let lost = || Damage::Missing { key: self.bucket.keys.commit(known.number).to_string() };
+            let found = self.load_to_end(None, deadline).await?.ok_or_else(lost)?;
+            let mut state = self.state_mut();
+            state.refuse_other(&found, &self.bucket.keys)?;
+            if Seen::last_of(&state).is_same(&known) || found.number >= state.number {
+                self.contact.now(&found);
+                *state = found;
+                return Ok(());
+            }
+        }
     }
 }
