@@ -64,8 +64,8 @@ impl Inner {
         }
     }
 
-    /// Continues from the present log, which lacks commits that the session knows. A state that another task has changed
-    /// since is replaced only by a later one.
+    /// Continues from the present log, which lacks commits that the session knows. If another task has changed the
+    /// state since, only a later one replaces it.
     pub(crate) async fn continue_from_log(&self, deadline: &Deadline) -> Result<(), Failure> {
         loop {
             let known = Seen::last_of(&self.state());
