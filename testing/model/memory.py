@@ -1,0 +1,191 @@
+"""The model: a memory is a dictionary of files, and each change has an author.
+
+A memory and a file are born: what another birth of the same name had is not theirs.
+"""
+
+import copy
+import itertools
+
+births = itertools.count(1)
+
+
+class Refused(Exception):
+    """A command that changes nothing."""
+
+
+class File:
+    """A file keeps its birth when it is edited or renamed."""
+
+    def __init__(self, text):
+        self.text, self.birth = text, next(births)
+
+
+class Entry:
+    """A change of a memory: who made it, by which command, and all texts and births after it."""
+
+    def __init__(self, actor, command, files):
+        self.actor, self.command = actor, command
+        self.texts = {path: file.text for path, file in files.items()}
+        self.births = {path: file.birth for path, file in files.items()}
+        self.is_undone = False
+        self.birth = next(births)
+
+
+class Memory:
+    def __init__(self):
+        self.birth = next(births)
+        self.files = {}
+        # The texts before the first entry, if the memory has a history.
+        self.base = None
+        self.log = []
+        # The newest redacted entry: the past before it cannot be read.
+        self.redacted = 0
+
+    @property
+    def exists(self):
+        return bool(self.files or self.log)
+
+    def texts(self, number=None):
+        """The text of each path, at present or after an entry."""
+        if number is None:
+            return {path: file.text for path, file in self.files.items()}
+        return self.log[number - 1].texts if number else self.base
+
+    def is_directory(self, path):
+        return any(other.startswith(path + "/") for other in self.files)
+
+    def require_free(self, path):
+        parts = path.split("/")
+        parents = ["/".join(parts[:end]) for end in range(2, len(parts))]
+        if path in self.files or self.is_directory(path) or any(parent in self.files for parent in parents):
+            raise Refused
+
+    def file(self, path):
+        if path not in self.files:
+            raise Refused
+        return self.files[path]
+
+    def record(self, actor, command, before, starts_history=True):
+        if self.base is None and starts_history:
+            self.base = before
+        if self.base is not None:
+            self.log.append(Entry(actor, command, self.files))
+
+    # The changes, as the contract has them.
+
+    def create(self, path, text):
+        self.require_free(path)
+        self.files[path] = File(text)
+
+    def write(self, path, text):
+        self.file(path).text = text
+
+    def replace(self, path, old, new):
+        file = self.file(path)
+        if file.text.count(old) != 1:
+            raise Refused
+        file.text = file.text.replace(old, new)
+
+    def insert(self, path, text):
+        file = self.file(path)
+        file.text = text + file.text
+
+    def append(self, path, text):
+        if path in self.files:
+            self.files[path].text += text
+        else:
+            self.create(path, text)
+
+    def delete(self, path):
+        gone = [other for other in self.files if other == path or other.startswith(path + "/")]
+        if not gone:
+            raise Refused
+        for other in gone:
+            del self.files[other]
+
+    def rename(self, old, new):
+        moved = {other: new + other[len(old) :] for other in self.files if other == old or other.startswith(old + "/")}
+        if not moved or new == old or new.startswith(old + "/"):
+            raise Refused
+        self.require_free(new)
+        self.files = {moved.get(path, path): file for path, file in self.files.items()}
+
+    # What people do with the past.
+
+    def revert(self, number):
+        """Takes an entry back, if what it changed is as it left it."""
+        before, after, now = self.texts(number - 1), self.texts(number), self.texts()
+        touched = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
+        if not touched or any(now.get(path) != after.get(path) for path in touched):
+            raise Refused
+        births = self.log[number - 2].births if number > 1 else {}
+        self.set({path: before.get(path) for path in touched}, births)
+
+    def restore(self, number):
+        """Restores all files after an entry."""
+        wanted, now = self.texts(number), self.texts()
+        changes = {path: wanted.get(path) for path in wanted.keys() | now.keys() if wanted.get(path) != now.get(path)}
+        if not changes:
+            raise Refused
+        self.set(changes)
+
+    def set(self, texts, births=None):
+        """Sets texts, or removes files whose text is `None`. A file that was only renamed keeps its birth, and one that
+        was deleted is born again.
+        """
+        gone = {path for path, text in texts.items() if text is None}
+        come = texts.keys() - gone - self.files.keys()
+        if any(one.startswith(other + "/") for some, others in ((gone, come), (come, gone)) for one in some for other in others):
+            raise Refused  # a file and a directory would swap places
+        removed = {self.files[path].birth: self.files.pop(path) for path in gone}
+        for path in texts.keys() - gone:
+            if path not in self.files:
+                self.files[path] = removed.get((births or {}).get(path)) or File(texts[path])
+            self.files[path].text = texts[path]
+
+    def last_to_undo(self):
+        """The number of the newest change that no undo took back, or 0."""
+        for number in range(len(self.log), 0, -1):
+            if self.log[number - 1].command not in ("undo", "redaction") and not self.log[number - 1].is_undone:
+                return number
+        return 0
+
+    def undo(self):
+        number = self.last_to_undo()
+        if not number:
+            raise Refused
+        self.revert(number)
+        self.log[number - 1].is_undone = True
+
+
+class Model:
+    """All memories of a store, and the texts that nobody may see again."""
+
+    def __init__(self, names):
+        self.memories = {name: Memory() for name in names}
+        self.erased = set()
+
+    def copy(self):
+        """A copy of the state, in which memories and files keep their births."""
+        return copy.deepcopy(self)
+
+    def pieces(self, name):
+        """The texts of a memory, present and past, by lines. Each line is unique in a run."""
+        memory = self.memories[name]
+        states = [memory.base or {}, *(entry.texts for entry in memory.log), memory.texts()]
+        return {line for state in states for text in state.values() for line in text.split("\n") if line}
+
+    def present(self):
+        lines = (file.text.split("\n") for memory in self.memories.values() for file in memory.files.values())
+        return {line for some in lines for line in some if line}
+
+    def forget(self, name):
+        self.erased |= self.pieces(name)
+        self.memories[name] = Memory()
+
+    def clear_history(self, name):
+        self.erased |= self.pieces(name) - self.present()
+        memory = self.memories[name]
+        memory.base, memory.log, memory.redacted = None, [], 0
+        for file in memory.files.values():
+            file.birth = next(births)  # ids of the API come from the history

@@ -1,0 +1,481 @@
+"""The steps of a run, as data: `make` draws one, and `World.perform` makes it on the storage and in the model."""
+
+import contextlib
+import threading
+import time
+
+from fronts import Mcp, Place, Run, Server
+from memory import Model, Refused
+
+MEMORIES = ["ann", "bob"]
+PATHS = ["/a.md", "/b.md", "/d/a.md", "/d/b.md", "/d/e/c.md", "/d", "/e", "/d/e", "/e/a.md"]
+FRONTS = ["run0", "run1", "mcp", "tool0", "tool1", "http_mcp0", "http_mcp1"]
+SERVERS = [0, 1]
+
+# The kinds of steps with their weights.
+KINDS = {
+    "create": 14,
+    "replace": 10,
+    "insert": 4,
+    "delete": 5,
+    "rename": 7,
+    "swap": 2,
+    "append": 2,
+    "remove": 1,
+    "move": 1,
+    "api_create": 5,
+    "api_update": 6,
+    "api_rename": 2,
+    "api_delete": 3,
+    "page_new": 2,
+    "page_edit": 4,
+    "page_stale": 2,
+    "page_delete": 1,
+    "page_keep": 3,
+    "page_revert": 2,
+    "undo": 4,
+    "restore": 2,
+    "redact": 1,
+    "redact_all": 1,
+    "forget": 2,
+    "api_forget": 1,
+    "page_forget": 1,
+    "make_again": 2,
+    "save": 1,
+    "restore_saved": 2,
+    "hold": 1,
+    "release": 2,
+    "kill": 2,
+    "kill_during": 3,
+    "verify": 1,
+}
+
+
+def make(random, number):
+    """Draws a step. What it depends on is looked up when it is performed, so that a shorter sequence makes sense too."""
+    return {
+        "kind": random.choices(list(KINDS), KINDS.values())[0],
+        "memory": random.choice(MEMORIES),
+        "front": random.choice(FRONTS),
+        "server": random.choice(SERVERS),
+        "path": random.choice(PATHS),
+        "to": random.choice(PATHS),
+        "pick": random.randrange(1_000),
+        # Lines are unique in a run, and many texts are equally long.
+        "line": f"line {number:05} {random.randrange(10**6):06}\n",
+    }
+
+
+class Mismatch(Exception):
+    """The storage is not what the model says."""
+
+
+class World:
+    """A storage, the processes that reach it, and the model."""
+
+    def __init__(self, program, store):
+        self.place = Place(program, store)
+        self.model = Model(MEMORIES)
+        self.saved = None
+        # The births of files that the disk does not replace.
+        self.held = set()
+        # What clients keep: ids of the API with the births of their memory and file, and forms of the page.
+        self.ids, self.forms = [], []
+        all_rights = [word for right in ("tool", "read", "write", "admin") for word in ("--right", right)]
+        token = self.place.token("--all-memories", "--create", *all_rights)
+        tokens = {name: self.place.token("--memory", name, "--create", "--right", "tool") for name in MEMORIES}
+        self.servers = [Server(self.place, token, tokens) for _ in SERVERS]
+        self.sessions = {}
+        for name in MEMORIES:
+            # A session does not survive that a backup without the directory of its memory is restored.
+            self.place.command("run", "--store", self.place.of(name))
+            for front in ("run0", "run1"):
+                self.sessions[name, front] = Run(self.place, name, front)
+            self.sessions[name, "mcp"] = Mcp(self.place, name, "mcp")
+
+    def close(self):
+        for process in self.processes():
+            process.kill()
+        self.place.release()
+        self.place.close()
+
+    def processes(self):
+        return [*self.sessions.values(), *self.servers]
+
+    def perform(self, step):
+        getattr(self, step["kind"])(step, self.model.memories[step["memory"]])
+
+    # A command of the tool, through any front.
+
+    def call(self, front, name, command):
+        if front.startswith("tool"):
+            return self.servers[int(front[-1])].tool(name, command)
+        if front.startswith("http_mcp"):
+            return self.servers[int(front[-1])].mcp(name, command)
+        return self.sessions[name, front].call(command)
+
+    def actor(self, front):
+        return front if front.startswith("run") or front == "mcp" else "web"
+
+    def tool(self, step, memory, command, change, front=None):
+        front = front or step["front"]
+        with self.changing(step["memory"], self.actor(front), command["command"], change) as change:
+            change.is_made, change.reply = self.call(front, step["memory"], command)
+
+    @contextlib.contextmanager
+    def changing(self, name, actor, command, change, starts_history=True):
+        """Makes a change in the model and, in its body, in the storage. Both succeed, or both refuse."""
+        memory = self.model.memories[name]
+        before, outcome = self.model.copy(), Outcome()
+        texts = memory.texts()
+        try:
+            change(memory)
+            memory.record(actor, command, texts, starts_history)
+        except Refused:
+            outcome.is_allowed = False
+        changed = [path for path in texts if texts[path] != memory.texts().get(path)]
+        held = {before.memories[name].files[path].birth for path in changed} & self.held
+        outcome.may_fail = bool(held)
+        yield outcome
+        if not outcome.is_made and outcome.is_allowed and outcome.may_fail:
+            self.model = before
+        elif outcome.is_made != outcome.is_allowed:
+            raise Mismatch(f"{command}: made {outcome.is_made}, expected {outcome.is_allowed}: {outcome.reply}")
+        elif not outcome.is_made:
+            self.model = before
+
+    def create(self, step, memory):
+        command = {"command": "create", "path": "/memories" + step["path"], "file_text": step["line"]}
+        self.tool(step, memory, command, lambda memory: memory.create(step["path"], step["line"]))
+
+    def replace(self, step, memory):
+        old = first_line(memory, step["path"])
+        command = {"command": "str_replace", "path": "/memories" + step["path"], "old_str": old, "new_str": step["line"]}
+        self.tool(step, memory, command, lambda memory: memory.replace(step["path"], old, step["line"]))
+
+    def insert(self, step, memory):
+        command = {"command": "insert", "path": "/memories" + step["path"], "insert_line": 0, "insert_text": step["line"]}
+        self.tool(step, memory, command, lambda memory: memory.insert(step["path"], step["line"]))
+
+    def delete(self, step, memory):
+        command = {"command": "delete", "path": "/memories" + step["path"]}
+        self.tool(step, memory, command, lambda memory: memory.delete(step["path"]))
+
+    def rename(self, step, memory):
+        self.rename_to(step, memory, step["path"], step["to"])
+
+    def rename_to(self, step, memory, old, new):
+        command = {"command": "rename", "old_path": "/memories" + old, "new_path": "/memories" + new}
+        self.tool(step, memory, command, lambda memory: memory.rename(old, new))
+
+    def swap(self, step, memory):
+        for old, new in (("/a.md", "/t.md"), ("/b.md", "/a.md"), ("/t.md", "/b.md")):
+            self.rename_to(step, self.model.memories[step["memory"]], old, new)
+
+    # Commands for people.
+
+    def command(self, step, words, command, change, starts_history=False, actor=None):
+        with self.changing(step["memory"], actor, command, change, starts_history) as change:
+            made = self.place.command(*words, "--store", self.place.of(step["memory"]))
+            change.is_made, change.reply = made.returncode == 0, made.stderr.decode()
+
+    def append(self, step, memory):
+        words = ["append", "/memories" + step["path"], step["line"].strip()]
+        if memory.exists:
+            self.command(step, words, "append", lambda memory: memory.append(step["path"], step["line"]))
+
+    def remove(self, step, memory):
+        words = ["rm", "-r", "-f", "/memories" + step["path"]]
+        if step["path"] in memory.files or memory.is_directory(step["path"]):
+            self.command(step, words, "rm", lambda memory: memory.delete(step["path"]))
+
+    def move(self, step, memory):
+        old, new = step["path"], step["to"]
+        if memory.exists and not memory.is_directory(new):
+            words = ["mv", "/memories" + old, "/memories" + new]
+            self.command(step, words, "mv", lambda memory: memory.rename(old, new))
+
+    def undo(self, step, memory):
+        # Texts that were redacted cannot come back.
+        newest = memory.last_to_undo()
+        if memory.base is not None and (newest > memory.redacted or not memory.redacted):
+            self.command(step, ["undo", "--actor", "ops"], "undo", lambda memory: memory.undo(), actor="ops")
+
+    def restore(self, step, memory):
+        if not memory.log:
+            return
+        number = max(step["pick"] % len(memory.log) + 1, memory.redacted)
+        words = ["restore", "/memories", "--to", str(number), "--actor", "ops"]
+        if memory.texts(number) != memory.texts():
+            self.command(step, words, "restore", lambda memory: memory.restore(number), actor="ops")
+
+    def redact_all(self, step, memory):
+        if memory.base is not None and not self.held:
+            made = self.place.command("redact", "--all", "--store", self.place.of(step["memory"]))
+            require(made.returncode == 0, made.stderr.decode())
+            self.model.clear_history(step["memory"])
+
+    def redact(self, step, memory):
+        if not memory.log:
+            return
+        number = step["pick"] % len(memory.log) + 1
+        made = self.place.command("redact", str(number), "--actor", "ops", "--store", self.place.of(step["memory"]))
+        if made.returncode == 0:
+            memory.record("ops", "redaction", memory.texts())
+            memory.redacted = max(memory.redacted, number)
+
+    def verify(self, step, memory):
+        made = self.place.command("verify", "--store", self.place.of(step["memory"]))
+        require(made.returncode == 0 or not memory.exists, made.stdout.decode() + made.stderr.decode())
+
+    # A memory ends, and another one begins under its name.
+
+    def forget(self, step, memory):
+        if memory.exists and not self.held:
+            name = step["memory"]
+            made = self.place.command("forget", name, "--yes", "--store", self.place.root)
+            require(made.returncode == 0, made.stderr.decode())
+            self.model.forget(name)
+
+    def api_forget(self, step, memory):
+        status, body = self.servers[step["server"]].api("DELETE", f"/{step['memory']}")
+        if not self.held:
+            require((status == 200) == memory.exists, body)
+        if status == 200:
+            self.model.forget(step["memory"])
+
+    def page_forget(self, step, memory):
+        server, path = self.servers[step["server"]], f"/memory/{step['memory']}/forget"
+        form = server.form(path, path)
+        require((form is not None) == memory.exists, f"the form to delete: {form}")
+        if form is not None and not self.held:
+            status, text = server.page("POST", path, {**form, "name": step["memory"]})
+            require(status == 303, f"{status} {text}")
+            self.model.forget(step["memory"])
+
+    def make_again(self, step, memory):
+        """Deletes the memory, and makes as many changes as it had."""
+        changes = len(memory.log)
+        self.forget(step, memory)
+        for number in range(min(changes, 80)):
+            again = {**step, "line": step["line"].replace("line", f"line{number}")}
+            kind = "create" if number == 0 else "replace"
+            self.perform({**again, "kind": kind, "path": "/a.md"})
+
+    # The Memory Stores API, by ids.
+
+    def learn(self, server, name):
+        """Keeps the ids of all files."""
+        memory = self.model.memories[name]
+        for item in self.servers[server].list(f"/{name}/memories") or []:
+            if item["type"] == "memory" and item["path"] in memory.files:
+                self.keep(memory, item["id"], memory.files[item["path"]])
+
+    def keep(self, memory, item, file):
+        known = (memory.birth, item, file.birth)
+        if known not in self.ids:
+            self.ids.append(known)
+
+    def of_id(self, step, memory):
+        """An id that a client keeps, and the path of its file, if it still exists."""
+        self.learn(step["server"], step["memory"])
+        if not self.ids:
+            return None, None
+        of, item, birth = self.ids[step["pick"] % len(self.ids)]
+        paths = [path for path, file in memory.files.items() if file.birth == birth and memory.birth == of]
+        return item, paths[0] if paths else None
+
+    def api(self, step, method, path, body, command, change):
+        with self.changing(step["memory"], "web", command, change) as change:
+            status, change.reply = self.servers[step["server"]].api(method, f"/{step['memory']}/memories{path}", body)
+            change.is_made = status == 200
+        return change
+
+    def api_create(self, step, memory):
+        def create(memory):
+            if not memory.exists:
+                raise Refused
+            memory.create(step["path"], step["line"])
+
+        body = {"path": step["path"], "content": step["line"]}
+        made = self.api(step, "POST", "", body, "api_create", create)
+        if made.is_made:
+            memory = self.model.memories[step["memory"]]
+            self.keep(memory, made.reply["id"], memory.files[step["path"]])
+
+    def api_update(self, step, memory):
+        item, path = self.of_id(step, memory)
+        if item:
+            update = lambda memory: memory.write(path, step["line"])  # noqa: E731
+            self.api(step, "POST", f"/{item}", {"content": step["line"]}, "api_update", update)
+
+    def api_rename(self, step, memory):
+        item, path = self.of_id(step, memory)
+        if item and path != step["to"]:
+            rename = lambda memory: memory.rename(path or "/none", step["to"])  # noqa: E731
+            self.api(step, "POST", f"/{item}", {"path": step["to"]}, "api_update", rename)
+
+    def api_delete(self, step, memory):
+        item, path = self.of_id(step, memory)
+        if item:
+            self.api(step, "DELETE", f"/{item}", None, "api_delete", lambda memory: memory.delete(path or "/none"))
+
+    # The page.
+
+    def page(self, step, action, form, command, change):
+        with self.changing(step["memory"], "web", command, change) as change:
+            path = f"/memory/{step['memory']}/{action}"
+            status, change.reply = self.servers[step["server"]].page("POST", path, form)
+            change.is_made = status == 303
+
+    def form(self, step, action, query=""):
+        path = f"/memory/{step['memory']}/{action}"
+        return self.servers[step["server"]].form(path + query, path)
+
+    def page_new(self, step, memory):
+        form = self.form(step, "new")
+        require((form is not None) == memory.exists, f"the form for a new file: {form}")
+        if form is not None:
+            directory, _, file = step["path"][1:].rpartition("/")
+            form |= {"name": file, "directory": directory, "text": step["line"]}
+            self.page(step, "new", form, None, lambda memory: memory.create(step["path"], step["line"]))
+
+    def page_edit(self, step, memory, meanwhile=lambda: None):
+        form = self.form(step, "edit", f"?path=/memories{step['path']}")
+        require((form is not None) == (step["path"] in memory.files), f"the form to edit {step['path']}: {form}")
+        if form is not None:
+            text = step["line"] + memory.files[step["path"]].text.partition("\n")[2]
+            is_changed = meanwhile()
+
+            def write(memory):
+                if is_changed:
+                    raise Refused
+                memory.write(step["path"], text)
+
+            self.page(step, "edit", {**form, "text": text}, None, write)
+
+    def page_stale(self, step, memory):
+        """Somebody changes the file, or deletes it and makes it again, between the form and its sending."""
+
+        def meanwhile():
+            before = memory.files[step["path"]].text
+            between = {**step, "line": step["line"].replace("line", "other")}
+            if step["pick"] % 2:
+                self.delete(between, memory)
+                self.create(between, self.model.memories[step["memory"]])
+            else:
+                self.replace(between, memory)
+            now = self.model.memories[step["memory"]].files.get(step["path"])
+            return now is None or now.text != before
+
+        self.page_edit(step, memory, meanwhile)
+
+    def page_delete(self, step, memory):
+        form = self.form(step, "delete", f"?path=/memories{step['path']}")
+        if form is not None:
+            self.page(step, "delete", form, None, lambda memory: memory.delete(step["path"]))
+
+    def page_keep(self, step, memory):
+        """Opens the newest change, and keeps its form in a tab."""
+        number = len(memory.log)
+        path = f"/memory/{step['memory']}"
+        form = number and self.servers[step["server"]].form(f"{path}/change/{number}", f"{path}/undo")
+        if form:
+            self.forms.append((step["server"], step["memory"], memory.birth, memory.log[number - 1].birth, number, form))
+
+    def page_revert(self, step, memory):
+        """Sends a kept form, which takes its change back if it still stands in the history of its memory."""
+        if not self.forms:
+            return
+        server, name, birth, entry, number, form = self.forms[step["pick"] % len(self.forms)]
+        step = {**step, "server": server, "memory": name}
+
+        def revert(memory):
+            kept = memory.birth == birth and number <= len(memory.log) and memory.log[number - 1].birth == entry
+            if not kept or memory.redacted:
+                raise Refused
+            memory.revert(number)
+
+        if not self.model.memories[name].redacted:
+            self.page(step, "undo", form, "revert", revert)
+
+    # Backups, disks and crashes.
+
+    def save(self, step, memory):
+        if self.place.can_restore and not self.held:
+            self.place.save()
+            self.saved = self.model.copy()
+
+    def restore_saved(self, step, memory):
+        if self.saved is not None and not self.held:
+            self.place.restore()
+            erased = self.model.erased
+            for name in MEMORIES:
+                erased = erased | self.model.pieces(name)
+            self.model = self.saved.copy()
+            kept = set().union(*(self.model.pieces(name) for name in MEMORIES))
+            self.model.erased = erased - kept
+
+    def hold(self, step, memory):
+        path = step["path"]
+        if path in memory.files and self.place.hold(step["memory"], path):
+            self.held.add(memory.files[path].birth)
+
+    def release(self, step, memory):
+        self.place.release()
+        self.held = set()
+
+    def kill(self, step, memory):
+        processes = self.processes()
+        processes[step["pick"] % len(processes)].kill()
+
+    def kill_during(self, step, memory):
+        """Kills the process of a front while it makes a change, which then was made, or not."""
+        front, name, path = step["front"], step["memory"], step["path"]
+        process = self.servers[int(front[-1])] if front[-1].isdigit() and "run" not in front else self.sessions[name, front]
+        process.running()
+        existing = path in memory.files
+        old = first_line(memory, path)
+        command = {"command": "create", "path": "/memories" + path, "file_text": step["line"]}
+        if existing:
+            command = {"command": "str_replace", "path": "/memories" + path, "old_str": old, "new_str": step["line"]}
+        before = self.model.copy()
+        texts = memory.texts()
+        try:
+            memory.replace(path, old, step["line"]) if existing else memory.create(path, step["line"])
+            memory.record(self.actor(front), command["command"], texts)
+        except Refused:
+            self.model = before
+        sending = threading.Thread(target=ignoring, args=(lambda: self.call(front, name, command),))
+        sending.start()
+        time.sleep(step["pick"] / 1_000 * 0.03)
+        process.process.kill()
+        sending.join()
+        process.kill()
+        if self.stored(name) != self.model.memories[name].texts():
+            self.model = before
+
+    def stored(self, name):
+        """The files of a memory, as a new process sees them."""
+        from checks import exported
+
+        return exported(self.place, name)
+
+
+class Outcome:
+    is_made, is_allowed, reply, may_fail = False, True, None, False
+
+
+def ignoring(act):
+    with contextlib.suppress(Exception):
+        act()
+
+
+def require(condition, message):
+    if not condition:
+        raise Mismatch(message)
+
+
+def first_line(memory, path):
+    file = memory.files.get(path)
+    return file.text.partition("\n")[0] + "\n" if file else "nothing"
