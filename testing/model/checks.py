@@ -6,10 +6,11 @@ import tarfile
 from hashlib import sha256
 from pathlib import Path
 
-from steps import FRONTS, MEMORIES, SERVERS, require
+from steps import MEMORIES, SERVERS, require
 
 
 def check(world):
+    world.empty(None, None)
     for name in MEMORIES:
         memory = world.model.memories[name]
         found = exported(world.place, name)
@@ -39,7 +40,7 @@ def exported(place, name):
 
 def views(world, name, memory):
     """Listings and texts, by each front."""
-    for front in FRONTS:
+    for front in world.fronts:
         _, listing = world.call(front, name, {"command": "view", "path": "/memories"})
         require("\n" in listing, f"{front}: {listing}")
         lines = [line.partition("\t") for line in listing.split("\n")[1:]]

@@ -1,5 +1,6 @@
-"""The processes that reach a memory: `run`, `mcp`, `serve` with its four fronts, and commands for people."""
+"""The processes that reach a memory: `run`, `mcp`, `serve` with its four fronts, packages, and commands for people."""
 
+import contextlib
 import html
 import http.client
 import json
@@ -14,15 +15,21 @@ import urllib.parse
 from pathlib import Path
 
 TIMEOUT = 30
+DISK_MIB = 32
+# The library of Debian's package `faketime`, which moves the clock of a process.
+FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 
 class Place:
     """The storage of all memories of a run. `url` has `{memory}`."""
 
-    def __init__(self, program, store):
-        self.program = os.path.abspath(program)
-        self.folder = tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None)
+    def __init__(self, programs, store):
+        self.program, self.programs = os.path.abspath(programs.program), programs
+        self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name)
+        # A disk of its own, in RAM, which can be full. It needs root.
+        mounting = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", self.path]
+        self.has_disk = subprocess.run(mounting, capture_output=True).returncode == 0
         self.tokens = self.path / "tokens.json"
         self.kind = store.split(":")[0]
         if store == "local":
@@ -40,6 +47,8 @@ class Place:
         return self.url.format(memory=memory)
 
     def close(self):
+        if self.has_disk:
+            subprocess.run(["umount", "--lazy", self.path], check=True)
         self.folder.cleanup()
 
     # What a backup program does. A restore happens under open sessions.
@@ -79,6 +88,23 @@ class Place:
         if self.kind == "local":
             subprocess.run(["chattr", "-R", "-i", self.root], capture_output=True)
 
+    def fill(self):
+        """Leaves no space on the disk."""
+        with contextlib.suppress(OSError), open(self.path / "filler", "wb", buffering=0) as filler:
+            for size in (1 << 20, 1 << 12):
+                with contextlib.suppress(OSError):
+                    while filler.write(bytes(size)) == size:
+                        pass
+
+    def empty(self):
+        (self.path / "filler").unlink(missing_ok=True)
+
+    def disconnect(self):
+        """Ends all connections to the database."""
+        if self.kind.startswith("postgres"):
+            ending = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = user"
+            subprocess.run(["psql", self.root.partition("?")[0], "-qc", ending], check=True, capture_output=True)
+
     # Commands for people.
 
     def command(self, *arguments, stdin=b""):
@@ -91,17 +117,20 @@ class Place:
 
 
 class Process:
-    """A process of the program. It starts again after it was killed."""
+    """A process that starts again after it was killed."""
 
-    def __init__(self, place, *words):
-        self.place, self.words = place, list(words)
+    def __init__(self, *words):
+        self.words = list(words)
         self.process = None
+        # Hours that its clock differs.
+        self.hours = 0
 
     def start(self):
-        words = [self.place.program, *self.words]
         # A log that nobody reads would stop the process.
         self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(words, stdin=-1, stdout=-1, stderr=self.log, text=True)
+        clock = {"LD_PRELOAD": FAKETIME, "FAKETIME": f"{self.hours:+}h"} if self.hours and os.path.exists(FAKETIME) else {}
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.log}
+        self.process = subprocess.Popen(self.words, env={**os.environ, **clock}, text=True, **pipes)
 
     def running(self):
         if self.process is None:
@@ -121,7 +150,7 @@ class Process:
 
     def receive(self):
         line = self.process.stdout.readline()
-        assert line, f"{self.words[0]} ended: {self.errors()}"
+        assert line, f"{self.words[:2]} ended: {self.errors()}"
         return json.loads(line)
 
     def errors(self):
@@ -129,12 +158,8 @@ class Process:
         return self.log.read()
 
 
-class Run(Process):
-    """`memory-tool run`. `call` returns whether the command succeeded, and its text."""
-
-    def __init__(self, place, memory, actor):
-        super().__init__(place, "run", "--store", place.of(memory), "--history", "--actor", actor)
-        self.actor = actor
+class Lines(Process):
+    """A tool over lines of JSON: `memory-tool run`, or a package. `call` returns whether it succeeded, and its text."""
 
     def call(self, command):
         self.send(command)
@@ -145,9 +170,7 @@ class Run(Process):
 class Mcp(Process):
     """`memory-tool mcp`."""
 
-    def __init__(self, place, memory, actor):
-        super().__init__(place, "mcp", "--store", place.of(memory), "--history", "--actor", actor)
-        self.actor, self.number = actor, 0
+    number = 0
 
     def start(self):
         super().start()
@@ -172,11 +195,9 @@ class Mcp(Process):
 class Server(Process):
     """`memory-tool serve`, with the tool, MCP, the Memory Stores API and the page."""
 
-    actor = "web"
-
     def __init__(self, place, token, tokens):
         words = ["serve", "--store", place.root, "--tokens", str(place.tokens), "--listen", "127.0.0.1:0"]
-        super().__init__(place, *words)
+        super().__init__(place.program, *words)
         self.token, self.tokens = token, tokens
         self.cookie = None
 

@@ -127,7 +127,7 @@ class Memory:
         changes = {path: wanted.get(path) for path in wanted.keys() | now.keys() if wanted.get(path) != now.get(path)}
         if not changes:
             raise Refused
-        self.set(changes)
+        self.set(changes, self.log[number - 1].births)
 
     def set(self, texts, births=None):
         """Sets texts, or removes files whose text is `None`. A file that was only renamed keeps its birth, and one that

@@ -1,15 +1,17 @@
 """The steps of a run, as data: `make` draws one, and `World.perform` makes it on the storage and in the model."""
 
 import contextlib
+import os
 import threading
 import time
+from pathlib import Path
 
-from fronts import Mcp, Place, Run, Server
+from fronts import Lines, Mcp, Place, Server
 from memory import Model, Refused
 
 MEMORIES = ["ann", "bob"]
 PATHS = ["/a.md", "/b.md", "/d/a.md", "/d/b.md", "/d/e/c.md", "/d", "/e", "/d/e", "/e/a.md"]
-FRONTS = ["run0", "run1", "mcp", "tool0", "tool1", "http_mcp0", "http_mcp1"]
+FRONTS = ["run0", "run1", "mcp", "tool0", "tool1", "http_mcp0", "http_mcp1", "python", "node"]
 SERVERS = [0, 1]
 
 # The kinds of steps with their weights.
@@ -45,10 +47,17 @@ KINDS = {
     "restore_saved": 2,
     "hold": 1,
     "release": 2,
+    "fill": 1,
+    "empty": 2,
+    "disconnect": 1,
+    "clock": 1,
     "kill": 2,
     "kill_during": 3,
     "verify": 1,
 }
+
+# The kinds that a full disk may refuse.
+TOOL = {"create", "replace", "insert", "delete", "rename", "swap", "fill", "empty"}
 
 
 def make(random, number):
@@ -73,10 +82,13 @@ class Mismatch(Exception):
 class World:
     """A storage, the processes that reach it, and the model."""
 
-    def __init__(self, program, store):
-        self.place = Place(program, store)
+    def __init__(self, programs, store):
+        self.place = Place(programs, store)
         self.model = Model(MEMORIES)
         self.saved = None
+        self.is_full = False
+        # How many changes were made and refused.
+        self.made, self.refused = 0, 0
         # The births of files that the disk does not replace.
         self.held = set()
         # What clients keep: ids of the API with the births of their memory and file, and forms of the page.
@@ -89,9 +101,8 @@ class World:
         for name in MEMORIES:
             # A session does not survive that a backup without the directory of its memory is restored.
             self.place.command("run", "--store", self.place.of(name))
-            for front in ("run0", "run1"):
-                self.sessions[name, front] = Run(self.place, name, front)
-            self.sessions[name, "mcp"] = Mcp(self.place, name, "mcp")
+            self.sessions |= {(name, front): session for front, session in sessions(self.place, name).items()}
+        self.fronts = [front for front in FRONTS if front[-1].isdigit() or (MEMORIES[0], front) in self.sessions]
 
     def close(self):
         for process in self.processes():
@@ -103,9 +114,15 @@ class World:
         return [*self.sessions.values(), *self.servers]
 
     def perform(self, step):
+        if self.is_full and step["kind"] not in TOOL:
+            self.empty(step, None)
         getattr(self, step["kind"])(step, self.model.memories[step["memory"]])
 
     # A command of the tool, through any front.
+
+    def front(self, step):
+        """The front of a step, or another one if its package is not installed."""
+        return step["front"] if step["front"] in self.fronts else "run0"
 
     def call(self, front, name, command):
         if front.startswith("tool"):
@@ -115,10 +132,10 @@ class World:
         return self.sessions[name, front].call(command)
 
     def actor(self, front):
-        return front if front.startswith("run") or front == "mcp" else "web"
+        return front if (MEMORIES[0], front) in self.sessions else "web"
 
-    def tool(self, step, memory, command, change, front=None):
-        front = front or step["front"]
+    def tool(self, step, memory, command, change):
+        front = self.front(step)
         with self.changing(step["memory"], self.actor(front), command["command"], change) as change:
             change.is_made, change.reply = self.call(front, step["memory"], command)
 
@@ -135,8 +152,9 @@ class World:
             outcome.is_allowed = False
         changed = [path for path in texts if texts[path] != memory.texts().get(path)]
         held = {before.memories[name].files[path].birth for path in changed} & self.held
-        outcome.may_fail = bool(held)
+        outcome.may_fail = bool(held) or self.is_full
         yield outcome
+        self.made, self.refused = self.made + outcome.is_made, self.refused + (not outcome.is_made)
         if not outcome.is_made and outcome.is_allowed and outcome.may_fail:
             self.model = before
         elif outcome.is_made != outcome.is_allowed:
@@ -425,14 +443,33 @@ class World:
         self.place.release()
         self.held = set()
 
+    def fill(self, step, memory):
+        if self.place.has_disk:
+            self.place.fill()
+            self.is_full = True
+
+    def empty(self, step, memory):
+        self.place.empty()
+        self.is_full = False
+
+    def disconnect(self, step, memory):
+        self.place.disconnect()
+
+    def clock(self, step, memory):
+        """Another clock for a session, from its next start on."""
+        processes = list(self.sessions.values())
+        process = processes[step["pick"] % len(processes)]
+        process.kill()
+        process.hours = step["pick"] % 200 - 100
+
     def kill(self, step, memory):
         processes = self.processes()
         processes[step["pick"] % len(processes)].kill()
 
     def kill_during(self, step, memory):
         """Kills the process of a front while it makes a change, which then was made, or not."""
-        front, name, path = step["front"], step["memory"], step["path"]
-        process = self.servers[int(front[-1])] if front[-1].isdigit() and "run" not in front else self.sessions[name, front]
+        front, name, path = self.front(step), step["memory"], step["path"]
+        process = self.sessions.get((name, front)) or self.servers[int(front[-1])]
         process.running()
         existing = path in memory.files
         old = first_line(memory, path)
@@ -460,6 +497,19 @@ class World:
         from checks import exported
 
         return exported(self.place, name)
+
+
+def sessions(place, name):
+    """The sessions of a memory by their fronts. Each names itself as the actor."""
+    options = lambda actor: ["--store", place.of(name), "--history", "--actor", actor]  # noqa: E731
+    found = {front: Lines(place.program, "run", *options(front)) for front in ("run0", "run1")}
+    found["mcp"] = Mcp(place.program, "mcp", *options("mcp"))
+    here = Path(__file__).parent
+    if place.programs.python:
+        found["python"] = Lines(place.programs.python, here / "package.py", place.of(name), "python")
+    if place.programs.node:
+        found["node"] = Lines("node", here / "package.mjs", os.path.abspath(place.programs.node), place.of(name), "node")
+    return found
 
 
 class Outcome:

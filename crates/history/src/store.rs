@@ -135,7 +135,14 @@ impl<S: Store> HistoryStore<S> {
             let tip = self.log.tip_after(attempts).await?;
             let tip = self.log.turn_after(tip, attempts).await?;
             match self.commit_at(&tip, batch, Origin::Edit, Edits::default()).await {
-                Err(error) if is_outdated(&error) && !is_required(batch, &error) => {
+                Err(error) if is_outdated(&error) => {
+                    // The caller's own precondition does not hold, unless the known end was outdated.
+                    if is_required(batch, &error) {
+                        let newest = self.log.load().await?;
+                        if newest.is_same(&tip) && newest.required == tip.required {
+                            return Err(error);
+                        }
+                    }
                     attempts.again(&tip, error)?;
                     self.log.replace_tip(&tip, None);
                     if turn.is_none() {

@@ -266,7 +266,8 @@ impl Memory {
                 Node::Directory(_) => return Err(StoreError::NotAFile { path: path.into() }),
             };
             match self.store.apply(Batch::new().require(path, precondition).write(path, change(found)?)).await {
-                Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
+                Err(StoreError::VersionMismatch { path: found } | StoreError::AlreadyExists { path: found })
+                    if found.overlaps(&path.into()) => {}
                 outcome => return outcome,
             }
         }

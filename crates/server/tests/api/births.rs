@@ -88,6 +88,26 @@ async fn a_memory_that_is_made_again_shows_nothing_of_the_former_one() {
     }
 }
 
+/// The server knows the memory without a history, which another process then starts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_history_that_another_process_starts_refuses_no_change_of_a_server() {
+    let (_directory, places) = places();
+    for place in places {
+        let server = Server::start(&place).await;
+        let all = Grant::Name("alice".parse().unwrap());
+        let agent = server.with_token(all, &[Right::Tool], false).await;
+        let creating = server.with_token(Grant::All, &[Right::Tool], true).await;
+        let tool = format!("{STORE}/tool");
+        let insert = json!({"command": "insert", "path": "/memories/a.md", "insert_line": 0, "insert_text": "x"});
+        let (status, missing) = server.send("POST", &tool, Some(insert.clone()), &[&creating]).await;
+        assert!(status == 200 && missing["content"][0]["is_error"] == true, "{missing}");
+        other(&place).await.write("/memories/a.md", "one").await.unwrap();
+        let (_, inserted) = server.send("POST", &tool, Some(insert), &[&agent]).await;
+        assert!(inserted["content"][0].get("is_error").is_none(), "{inserted}");
+        other(&place).await.forget().await.unwrap();
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_id_never_reaches_another_memory_while_others_rename() {
     let (_directory, places) = places();

@@ -15,6 +15,8 @@ use crate::http::error::ApiError;
 
 /// The largest text that a form edits.
 const MAX_TEXT: usize = 1024 * 1024;
+/// Attempts to replace a file with the same text, whose version changes.
+const MAX_ATTEMPTS: usize = 10;
 const TOO_LARGE: &str = "The text is larger than 1 MiB, too large for this form.";
 
 #[derive(Deserialize)]
@@ -238,7 +240,7 @@ pub(super) async fn save(ToChange(visited): ToChange, mut form: Draft) -> Page {
     if given.len() > MAX_TEXT {
         return keep(TOO_LARGE.to_owned(), before);
     }
-    loop {
+    for _ in 0..MAX_ATTEMPTS {
         let current = match read(&visited, &path).await {
             Ok(current) => current,
             // No form can edit it now, but the text stays.
@@ -266,6 +268,7 @@ pub(super) async fn save(ToChange(visited): ToChange, mut form: Draft) -> Page {
             Err(error) => return keep(problem(error)?, before),
         }
     }
+    keep("The file kept changing.".to_owned(), before)
 }
 
 fn rename_frame(visited: &VisitedMemory, path: &MemoryPath) -> Frame {
