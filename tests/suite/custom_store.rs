@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use map_store::MapStore;
-use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_conformance::{BackendFixture, FixtureError, Suite};
 use memory_tool_core::Store;
 
 struct Fixture;
 
 #[async_trait]
-impl StoreFixture for Fixture {
+impl BackendFixture for Fixture {
     type Guard = ();
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, ()), FixtureError> {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use memory_tool::encrypted::{KeyRing, RawKey};
 use memory_tool::policies::{JsonLinesLog, SensitiveData};
 use memory_tool::{Actor, BoxError, InMemoryStore, Memory, Quota, Store};
-use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_conformance::{BackendFixture, FixtureError, Suite};
 use tempfile::TempDir;
 
 /// Shared, because its patterns take long to compile.
@@ -31,7 +31,7 @@ async fn memory(log: &TempDir) -> Result<Memory, BoxError> {
 }
 
 #[async_trait]
-impl StoreFixture for Fixture {
+impl BackendFixture for Fixture {
     type Guard = TempDir;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, TempDir), FixtureError> {

@@ -1,8 +1,9 @@
 //! The state of background work: the task of [`Collector`], and the time of [`Warnings`].
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
+use memory_tool_core::lock;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -16,7 +17,7 @@ pub(crate) struct Warnings(Mutex<Option<Instant>>);
 impl Warnings {
     /// Whether it is time for a warning. If so, the time of the next one begins.
     pub(crate) fn are_due(&self) -> bool {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.0);
         let are_due = last.is_none_or(|last| last.elapsed() >= INTERVAL);
         if are_due {
             *last = Some(Instant::now());

@@ -1,7 +1,8 @@
 //! [`Contact`]: the last time at which a session saw that its log is still in the bucket.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
+use memory_tool_core::lock;
 use tokio::time::Instant;
 
 use crate::digest::Digest;
@@ -9,7 +10,7 @@ use crate::state::State;
 
 /// The last check of a session.
 #[derive(Debug, Default)]
-pub(crate) struct Contact(Mutex<Option<Check>>);
+pub(crate) struct Contact(pub(crate) Mutex<Option<Check>>);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Check {
@@ -37,16 +38,12 @@ impl Seen {
 }
 
 impl Contact {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Option<Check>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records that the last commit of a state is in the log.
     pub(crate) fn now(&self, state: &State) {
         self.passed(Seen::last_of(state));
     }
 
     pub(crate) fn passed(&self, last: Seen) {
-        *self.lock() = Some(Check { at: Instant::now(), last });
+        *lock(&self.0) = Some(Check { at: Instant::now(), last });
     }
 }

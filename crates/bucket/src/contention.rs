@@ -12,9 +12,10 @@
 //! Each commit names its session, so all sessions that read the log agree on the numbers at which they rest.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
+use memory_tool_core::lock;
 use tokio::time::{Instant, sleep};
 
 /// The number of commits in which shares are counted.
@@ -54,24 +55,20 @@ impl Contention {
         Self { session, seen: Mutex::new(seen) }
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Records the time of a request.
     pub(crate) fn took(&self, time: Duration) {
-        let mut seen = self.seen();
+        let mut seen = lock(&self.seen);
         seen.round_trip = if seen.round_trip.is_zero() { time } else { (seen.round_trip * 7 + time) / 8 };
     }
 
     /// The smoothed time of a request, or zero before the first one.
     pub(crate) fn round_trip(&self) -> Duration {
-        self.seen().round_trip
+        lock(&self.seen).round_trip
     }
 
     /// Records the next commit of the log.
     pub(crate) fn saw(&self, number: u64, session: u64) {
-        let mut seen = self.seen();
+        let mut seen = lock(&self.seen);
         seen.recent.truncate(RECENT - 1);
         seen.recent.push_front(session);
         seen.last = Some((number, Instant::now()));
@@ -80,7 +77,7 @@ impl Contention {
 
     /// Records that another writer took the number.
     pub(crate) fn lost(&self) {
-        self.seen().has_lost = true;
+        lock(&self.seen).has_lost = true;
     }
 
     /// How many commits to read at once after the number was lost so many times in a row. Writers at the same distance
@@ -88,7 +85,7 @@ impl Contention {
     pub(crate) fn read_ahead(&self, losses: u32) -> u64 {
         match losses {
             0..2 => 1,
-            _ if is_behind(&self.seen().commits(), self.session) => OFTEN,
+            _ if is_behind(&lock(&self.seen).commits(), self.session) => OFTEN,
             2 => 1,
             _ => 2,
         }
@@ -96,7 +93,7 @@ impl Contention {
 
     /// Waits before a commit.
     pub(crate) async fn pause(&self) {
-        let pause = self.seen().next_pause(self.session);
+        let pause = lock(&self.seen).next_pause(self.session);
         if !pause.is_zero() {
             sleep(pause).await;
         }

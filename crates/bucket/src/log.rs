@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures::future::join;
 use futures::{StreamExt, TryStreamExt, stream};
-use memory_tool_core::ErrorKind;
+use memory_tool_core::{ErrorKind, lock};
 use object_store::ObjectMeta;
 use tokio::runtime::Handle;
 use tokio::task::yield_now;
@@ -43,7 +43,7 @@ impl RunningPoll {
 
     /// Takes the tasks that share the poll, right before its request.
     fn begin(&mut self) {
-        let mut polls = self.inner.polls.lock();
+        let mut polls = lock(&self.inner.polls.0);
         (self.has_begun, polls.is_forming) = (true, false);
         self.sharing = std::mem::take(&mut polls.waiting);
     }
@@ -57,7 +57,7 @@ impl RunningPoll {
 
 impl Drop for RunningPoll {
     fn drop(&mut self) {
-        let mut polls = self.inner.polls.lock();
+        let mut polls = lock(&self.inner.polls.0);
         if !self.has_begun {
             polls.is_forming = false;
         }

@@ -1,7 +1,8 @@
 //! [`Polls`]: the tasks that wait for the same request.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
+use memory_tool_core::lock;
 use tokio::sync::oneshot;
 
 use crate::failure::SharedFailure;
@@ -11,7 +12,7 @@ const MAX_POLLS: usize = 4;
 
 /// The polls of the tasks of one process.
 #[derive(Debug, Default)]
-pub(crate) struct Polls(Mutex<PollsInner>);
+pub(crate) struct Polls(pub(crate) Mutex<PollsInner>);
 
 #[derive(Debug, Default)]
 pub(crate) struct PollsInner {
@@ -26,13 +27,9 @@ pub(crate) struct PollsInner {
 pub(crate) type Sharing = oneshot::Sender<Result<(), SharedFailure>>;
 
 impl Polls {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, PollsInner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Counts a new poll, or returns the result of the next one if it is forming or enough are running.
     pub(crate) fn join_if_busy(&self) -> Option<oneshot::Receiver<Result<(), SharedFailure>>> {
-        let mut polls = self.lock();
+        let mut polls = lock(&self.0);
         if polls.running < MAX_POLLS && !polls.is_forming {
             polls.running += 1;
             polls.is_forming = true;

@@ -1,7 +1,7 @@
 //! [`Queue`]: the batches and notes that wait for a commit.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use memory_tool_core::Batch;
 use tokio::sync::oneshot;
@@ -18,19 +18,13 @@ const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
 
 /// The batches that wait for a commit.
 #[derive(Debug, Default)]
-pub(crate) struct Queue(Mutex<Waiting>);
+pub(crate) struct Queue(pub(crate) Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Waiting {
     pub(crate) entries: Vec<Submission>,
     /// Whether a task takes entries.
     pub(crate) has_writer: bool,
-}
-
-impl Queue {
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[derive(Debug)]

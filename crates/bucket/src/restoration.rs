@@ -7,6 +7,7 @@
 use std::time::Duration;
 
 use futures::future::try_join;
+use memory_tool_core::lock;
 
 use crate::blocking::run_maybe_blocking;
 use crate::bucket::Revalidated;
@@ -26,7 +27,7 @@ impl Inner {
     pub(crate) fn is_check_due(&self) -> bool {
         let (least, round_trips) = CHECK_AFTER;
         let pause = least.max(self.contention.round_trip() * round_trips);
-        self.contact.lock().as_ref().is_some_and(|check| check.at.elapsed() >= pause)
+        lock(&self.contact.0).as_ref().is_some_and(|check| check.at.elapsed() >= pause)
     }
 
     /// Checks that the log still has the known commits, if it is time. Otherwise it was removed or replaced, or these
@@ -35,7 +36,7 @@ impl Inner {
         if !self.is_check_due() {
             return Ok(true);
         }
-        let Some(Check { last: before, .. }) = self.contact.lock().clone() else { return Ok(true) };
+        let Some(Check { last: before, .. }) = lock(&self.contact.0).clone() else { return Ok(true) };
         let last = Seen::last_of(&self.state());
         let kept = if before.is_same(&last) {
             self.revalidate(before, deadline).await?

@@ -21,7 +21,7 @@ use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures::future::{Either, join, join_all, select};
-use memory_tool_core::{Batch, BoxError, ErrorKind, PathMapEdits, StoreError};
+use memory_tool_core::{Batch, BoxError, ErrorKind, PathMapEdits, StoreError, lock};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -102,7 +102,7 @@ impl Inner {
         let (done, outcome) = oneshot::channel();
         let phase = Arc::<Phase>::default();
         let needs_writer = {
-            let mut waiting = self.queue.lock();
+            let mut waiting = lock(&self.queue.0);
             waiting.entries.push(Submission { work, deadline, phase: Arc::clone(&phase), done });
             !std::mem::replace(&mut waiting.has_writer, true)
         };
@@ -131,7 +131,7 @@ impl Drop for Writer {
     /// Lets the next submission start another task, even if the runtime ended in the middle of this one.
     fn drop(&mut self) {
         if !self.has_ended {
-            self.inner.queue.lock().has_writer = false;
+            lock(&self.inner.queue.0).has_writer = false;
         }
     }
 }
@@ -142,7 +142,7 @@ impl Writer {
             self.inner.contention.pause().await;
             let mut group = Vec::new();
             {
-                let mut waiting = self.inner.queue.lock();
+                let mut waiting = lock(&self.inner.queue.0);
                 waiting.move_to(&mut group);
                 if group.is_empty() {
                     (waiting.has_writer, self.has_ended) = (false, true);
@@ -186,7 +186,7 @@ impl Writer {
                     losses += 1;
                     group = begin_again(group);
                     self.inner.contention.pause().await;
-                    self.inner.queue.lock().move_to(&mut group);
+                    lock(&self.inner.queue.0).move_to(&mut group);
                 }
                 Outcome::Failed(failure) => return fail(group, failure),
                 Outcome::Unknown(failure) => return fail(group, failure.with_outcome_unknown()),
@@ -252,7 +252,7 @@ impl Writer {
                 }
                 Ok((Ok(_), _)) if group.len() > 1 => {
                     let rest = begin_again(group.split_off(group.len() / 2));
-                    self.inner.queue.lock().entries.splice(0..0, rest);
+                    lock(&self.inner.queue.0).entries.splice(0..0, rest);
                     continue;
                 }
                 Ok((Ok((stored, _)), _)) => fail(std::mem::take(group), Failure::commit_too_large(stored.size)),

@@ -1,5 +1,6 @@
 //! [`Factory`] and [`Access`]: the fixtures of all kinds of backends.
 
+use std::marker::PhantomData;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -8,7 +9,7 @@ use async_trait::async_trait;
 use memory_tool_core::{MemoryTool, Store};
 
 use crate::case::Capability;
-use crate::fixture::{FixtureError, StoreFixture, ToolFixture, ToolOptions};
+use crate::fixture::{BackendFixture, FixtureError, ToolOptions};
 
 /// The reason why cases that need a `Store` are ignored for tools and programs.
 pub(crate) const NO_STORE: &str = "the backend is tested only through its commands, without a `Store`";
@@ -73,58 +74,90 @@ pub(crate) trait Access: Send + Sync {
     }
 }
 
-/// The methods that a fixture of stores and one of tools have in common.
-macro_rules! forward_to_fixture {
-    () => {
-        fn program(&self) -> Result<Command, FixtureError> {
-            self.fixture.program(&self.guard)
-        }
+/// A kind of backend that runs in this process.
+pub(crate) trait Backend: Send + Sync + 'static {
+    /// The capabilities that no backend of this kind has. Their cases are not listed.
+    const LACKS: &'static [Capability];
 
-        fn plain_files(&self) -> Result<PathBuf, FixtureError> {
-            self.fixture.plain_files(&self.guard)
-        }
+    /// Whether it has the options of a tool.
+    const HAS_OPTIONS: bool;
 
-        fn directory(&self) -> Result<PathBuf, FixtureError> {
-            self.fixture.directory(&self.guard)
-        }
-
-        fn secrets(&self) -> Vec<String> {
-            self.fixture.secrets(&self.guard)
-        }
-    };
+    fn opened(self: Arc<Self>) -> Opened;
 }
 
-/// A factory of stores.
-pub(crate) struct Stores<F>(pub(crate) Arc<F>);
+impl Backend for dyn Store {
+    const LACKS: &'static [Capability] = &[];
+    const HAS_OPTIONS: bool = false;
+
+    fn opened(self: Arc<Self>) -> Opened {
+        Opened::Store(self)
+    }
+}
+
+impl Backend for dyn MemoryTool {
+    const LACKS: &'static [Capability] = &[Capability::Store, Capability::Scopes, Capability::Sealed];
+    const HAS_OPTIONS: bool = true;
+
+    fn opened(self: Arc<Self>) -> Opened {
+        Opened::Tool(self)
+    }
+}
+
+/// A factory of backends of a kind.
+pub(crate) struct Backends<F, T: ?Sized> {
+    fixture: Arc<F>,
+    kind: PhantomData<Arc<T>>,
+}
+
+impl<F, T: ?Sized> Backends<F, T> {
+    pub(crate) fn new(fixture: F) -> Self {
+        Self { fixture: Arc::new(fixture), kind: PhantomData }
+    }
+}
 
 #[async_trait]
-impl<F: StoreFixture> Factory for Stores<F> {
-    async fn fresh(&self, _: &ToolOptions) -> Result<(Opened, Box<dyn Access>), FixtureError> {
-        let (store, guard) = self.0.fresh().await?;
-        Ok((Opened::Store(store), Box::new(StoreAccess { fixture: Arc::clone(&self.0), guard })))
+impl<T: Backend + ?Sized, F: BackendFixture<T>> Factory for Backends<F, T> {
+    async fn fresh(&self, options: &ToolOptions) -> Result<(Opened, Box<dyn Access>), FixtureError> {
+        let created = if T::HAS_OPTIONS { self.fixture.fresh_with(options) } else { self.fixture.fresh() };
+        let (backend, guard) = created.await?;
+        Ok((backend.opened(), Box::new(FixtureAccess { fixture: Arc::clone(&self.fixture), guard })))
     }
 
     fn can_store(&self, path: &str) -> bool {
-        self.0.can_store(path)
+        self.fixture.can_store(path)
     }
 
     fn missing_capabilities(&self) -> &'static [Capability] {
-        &[]
+        T::LACKS
     }
 }
 
-struct StoreAccess<F: StoreFixture> {
+struct FixtureAccess<F: BackendFixture<T>, T: Backend + ?Sized> {
     fixture: Arc<F>,
     guard: F::Guard,
 }
 
 #[async_trait]
-impl<F: StoreFixture> Access for StoreAccess<F> {
+impl<T: Backend + ?Sized, F: BackendFixture<T>> Access for FixtureAccess<F, T> {
     async fn reopen(&self) -> Result<Opened, FixtureError> {
-        self.fixture.reopen(&self.guard).await.map(Opened::Store)
+        Ok(self.fixture.reopen(&self.guard).await?.opened())
     }
 
-    forward_to_fixture!();
+    fn program(&self) -> Result<Command, FixtureError> {
+        self.fixture.program(&self.guard)
+    }
+
+    fn plain_files(&self) -> Result<PathBuf, FixtureError> {
+        self.fixture.plain_files(&self.guard)
+    }
+
+    fn directory(&self) -> Result<PathBuf, FixtureError> {
+        self.fixture.directory(&self.guard)
+    }
+
+    fn secrets(&self) -> Vec<String> {
+        self.fixture.secrets(&self.guard)
+    }
 
     async fn scope(&self, name: &str) -> Result<Arc<dyn Store>, FixtureError> {
         self.fixture.scope(&self.guard, name).await
@@ -141,37 +174,4 @@ impl<F: StoreFixture> Access for StoreAccess<F> {
     async fn another_with_same_key(&self) -> Result<(Arc<dyn Store>, Arc<dyn Store>), FixtureError> {
         self.fixture.another_with_same_key(&self.guard).await
     }
-}
-
-/// A factory of tools.
-pub(crate) struct Tools<F>(pub(crate) Arc<F>);
-
-#[async_trait]
-impl<F: ToolFixture> Factory for Tools<F> {
-    async fn fresh(&self, options: &ToolOptions) -> Result<(Opened, Box<dyn Access>), FixtureError> {
-        let (tool, guard) = self.0.fresh(options).await?;
-        Ok((Opened::Tool(tool), Box::new(ToolAccess { fixture: Arc::clone(&self.0), guard })))
-    }
-
-    fn can_store(&self, path: &str) -> bool {
-        self.0.can_store(path)
-    }
-
-    fn missing_capabilities(&self) -> &'static [Capability] {
-        &[Capability::Store, Capability::Scopes, Capability::Sealed]
-    }
-}
-
-struct ToolAccess<F: ToolFixture> {
-    fixture: Arc<F>,
-    guard: F::Guard,
-}
-
-#[async_trait]
-impl<F: ToolFixture> Access for ToolAccess<F> {
-    async fn reopen(&self) -> Result<Opened, FixtureError> {
-        self.fixture.reopen(&self.guard).await.map(Opened::Tool)
-    }
-
-    forward_to_fixture!();
 }

@@ -1,4 +1,4 @@
-//! [`StoreFixture`] and [`ToolFixture`]: create the backends under test.
+//! [`BackendFixture`]: creates the backends under test.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_core::{BoxError, DEFAULT_MAX_VIEW_CHARACTERS, MemoryTool, Store, StoreError};
+use memory_tool_core::{BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Store, StoreError};
 use serde::Deserialize;
 
 /// The reason why a fixture cannot provide something.
@@ -76,7 +76,8 @@ impl ToolOptions {
     }
 }
 
-/// Creates stores for the suite. Implement it to test your own [`Store`].
+/// Creates backends for the suite. Implement it to test your own [`Store`], or implement `BackendFixture<dyn MemoryTool>` to
+/// test your own [`MemoryTool`](memory_tool_core::MemoryTool) that does not use a [`Store`].
 ///
 /// Only [`fresh`](Self::fresh) is required. Each of the other methods enables a part of the suite. If you do not
 /// implement it, the cases of that part are reported as ignored, with the reason.
@@ -85,13 +86,13 @@ impl ToolOptions {
 /// use std::sync::Arc;
 ///
 /// use async_trait::async_trait;
-/// use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+/// use memory_tool_conformance::{BackendFixture, FixtureError, Suite};
 /// use memory_tool_core::{InMemoryStore, Store};
 ///
-/// struct Fixture;
+/// struct Stores;
 ///
 /// #[async_trait]
-/// impl StoreFixture for Fixture {
+/// impl BackendFixture for Stores {
 ///     type Guard = ();
 ///
 ///     async fn fresh(&self) -> Result<(Arc<dyn Store>, ()), FixtureError> {
@@ -101,29 +102,38 @@ impl ToolOptions {
 ///
 /// # let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
 /// # runtime.block_on(async {
-/// let report = Suite::for_store(Fixture).filter("delete.").run().await;
+/// let report = Suite::for_store(Stores).filter("delete.").run().await;
 /// assert!(report.is_success(), "{report}");
 /// # });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[async_trait]
 #[allow(unused_variables, reason = "the default implementations do not use their arguments")]
-pub trait StoreFixture: Send + Sync + 'static {
-    /// A resource that the store needs while in use, such as a temporary directory. The other methods take it to
-    /// identify the store. It is dropped after the store.
+pub trait BackendFixture<T: ?Sized + Send + Sync + 'static = dyn Store>: Send + Sync + 'static {
+    /// A resource that the backend needs while in use, such as a temporary directory. The other methods take it to
+    /// identify the backend. It is dropped after the backend.
     type Guard: Send + Sync + 'static;
 
-    /// Creates a store.
+    /// Creates a store or tool.
     ///
     /// # Behavior
-    /// 1. The store is new and empty, and shares nothing with earlier ones.
+    /// 1. Its memory is new and empty, and shares nothing with earlier ones.
     /// 2. The method is called for each case and each variant of a case, from several tasks concurrently.
     ///
     /// # Errors
-    /// If the store cannot be created. The case fails.
-    async fn fresh(&self) -> Result<(Arc<dyn Store>, Self::Guard), FixtureError>;
+    /// If it cannot be created. The case fails.
+    async fn fresh(&self) -> Result<(Arc<T>, Self::Guard), FixtureError>;
 
-    /// Opens the memory of a store again.
+    /// Creates a tool with these options. A store needs none: the suite creates a tool over it.
+    ///
+    /// # Errors
+    /// [`FixtureError::Unsupported`] by default for options other than the default. The cases that set them are
+    /// ignored.
+    async fn fresh_with(&self, options: &ToolOptions) -> Result<(Arc<T>, Self::Guard), FixtureError> {
+        if options.is_default() { self.fresh().await } else { Err(FixtureError::not_implemented("fresh_with")) }
+    }
+
+    /// Opens the memory again, for a tool with default options.
     ///
     /// # Behavior
     /// 1. The two instances share nothing except the stored data, like two sessions or two machines.
@@ -132,11 +142,11 @@ pub trait StoreFixture: Send + Sync + 'static {
     ///
     /// # Errors
     /// [`FixtureError::Unsupported`] by default, so the cases with several sessions are ignored.
-    async fn reopen(&self, guard: &Self::Guard) -> Result<Arc<dyn Store>, FixtureError> {
+    async fn reopen(&self, guard: &Self::Guard) -> Result<Arc<T>, FixtureError> {
         Err(FixtureError::not_implemented("reopen"))
     }
 
-    /// Returns a command that starts a program that serves the memory of a store.
+    /// Returns a command that starts a program that serves the memory.
     ///
     /// # Behavior
     /// 1. The program reads one JSON value per line from standard input and writes one `tool_result` block per line to
@@ -231,69 +241,6 @@ pub trait StoreFixture: Send + Sync + 'static {
     ///
     /// # Behavior
     /// 1. If it is `false`, `create` must refuse the path with an error and store nothing.
-    fn can_store(&self, path: &str) -> bool {
-        true
-    }
-}
-
-/// Creates tools for the suite. Implement it to test your own [`MemoryTool`] that does not use a [`Store`].
-///
-/// Only [`fresh`](Self::fresh) is required. The other methods are the same as in [`StoreFixture`].
-#[async_trait]
-#[allow(unused_variables, reason = "the default implementations do not use their arguments")]
-pub trait ToolFixture: Send + Sync + 'static {
-    /// A resource that the tool needs while in use, see [`StoreFixture::Guard`].
-    type Guard: Send + Sync + 'static;
-
-    /// Creates a tool with these options.
-    ///
-    /// # Behavior
-    /// 1. Its memory is new and empty, and shares nothing with earlier ones.
-    /// 2. The method is called for each case and each variant of a case, from several tasks concurrently.
-    ///
-    /// # Errors
-    /// [`FixtureError::Unsupported`] for options other than the default if the tool does not have them. The cases
-    /// that set them are ignored.
-    async fn fresh(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Self::Guard), FixtureError>;
-
-    /// Opens the memory of a tool again, with default options, see [`StoreFixture::reopen`].
-    ///
-    /// # Errors
-    /// [`FixtureError::Unsupported`] by default.
-    async fn reopen(&self, guard: &Self::Guard) -> Result<Arc<dyn MemoryTool>, FixtureError> {
-        Err(FixtureError::not_implemented("reopen"))
-    }
-
-    /// Returns a command that starts a program that serves the memory of a tool, see [`StoreFixture::program`].
-    ///
-    /// # Errors
-    /// [`FixtureError::Unsupported`] by default.
-    fn program(&self, guard: &Self::Guard) -> Result<Command, FixtureError> {
-        Err(FixtureError::not_implemented("program"))
-    }
-
-    /// Returns the directory that is `/memories`, see [`StoreFixture::plain_files`].
-    ///
-    /// # Errors
-    /// [`FixtureError::Unsupported`] by default.
-    fn plain_files(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
-        Err(FixtureError::unsupported("the backend keeps no plain files"))
-    }
-
-    /// Returns the directory under which everything is stored, see [`StoreFixture::directory`].
-    ///
-    /// # Errors
-    /// [`FixtureError::Unsupported`] by default.
-    fn directory(&self, guard: &Self::Guard) -> Result<PathBuf, FixtureError> {
-        Err(FixtureError::not_implemented("directory"))
-    }
-
-    /// Texts that no reply may contain, see [`StoreFixture::secrets`].
-    fn secrets(&self, guard: &Self::Guard) -> Vec<String> {
-        Vec::new()
-    }
-
-    /// Whether the backend can store a file at this path, see [`StoreFixture::can_store`].
     fn can_store(&self, path: &str) -> bool {
         true
     }

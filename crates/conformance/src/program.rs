@@ -1,10 +1,11 @@
 //! [`Program`]: a session with a separate program, over its standard input and output.
 
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex as StdMutex, PoisonError};
+use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use memory_tool_core::lock;
 #[cfg(unix)]
 use rustix::process::Signal;
 use serde_json::Value;
@@ -114,7 +115,7 @@ impl Program {
         if !running.listening.is_finished() {
             let _ = within(STDERR_TIMEOUT, &mut running.listening).await;
         }
-        let errors = self.errors.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let errors = lock(&self.errors).clone();
         let errors_end = match String::from_utf8_lossy(&errors).trim() {
             "" => String::new(),
             errors => format!("\nits standard error ends with: {errors}"),
@@ -272,7 +273,7 @@ impl Signal {
 async fn keep_end(mut errors: impl AsyncRead + Unpin, kept: Arc<StdMutex<Vec<u8>>>) {
     let mut buffer = [0; 4096];
     while let Ok(length @ 1..) = errors.read(&mut buffer).await {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&kept);
         kept.extend_from_slice(&buffer[..length]);
         let excess = kept.len().saturating_sub(KEPT_ERROR_BYTES);
         kept.drain(..excess);

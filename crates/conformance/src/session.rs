@@ -1,10 +1,10 @@
 //! [`Session`]: a connection to a tool or program. [`Client`] and [`Answer`]: how cases use one.
 
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use memory_tool_core::{MemoryPath, MemoryTool, ToolResult, ToolUse};
+use memory_tool_core::{MemoryPath, MemoryTool, ToolResult, ToolUse, lock};
 use serde_json::{Value, json};
 
 use crate::case::{Basis, Capability};
@@ -69,12 +69,12 @@ pub(crate) struct FirstLeak(Arc<Mutex<Option<CaseError>>>);
 
 impl FirstLeak {
     pub(crate) fn take(&self) -> Option<CaseError> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0).take()
     }
 
     fn note(&self, outcome: Result<(), CaseError>) {
         if let Err(leak) = outcome {
-            self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(leak);
+            lock(&self.0).get_or_insert(leak);
         }
     }
 }

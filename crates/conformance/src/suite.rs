@@ -8,16 +8,17 @@ use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use libtest_mimic::{Arguments, Completion, Trial};
+use memory_tool_core::{MemoryTool, Store};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use crate::access::{Factory, Stores, Tools};
+use crate::access::{Backends, Factory};
 use crate::case::{Basis, Capability, Case};
 use crate::command_line::CommandLine;
 use crate::failure::{CaseError, Failure};
 use crate::faults::{self, Fault};
-use crate::fixture::{StoreFixture, ToolFixture, ToolOptions};
+use crate::fixture::{BackendFixture, ToolOptions};
 use crate::report::{CaseResult, Outcome, Report, clause_ids};
 use crate::target::{RunLimits, Target};
 use crate::time_limit::within;
@@ -69,14 +70,14 @@ pub struct Progress<'a> {
 }
 
 impl Suite {
-    /// Creates a suite for a [`Store`](memory_tool_core::Store).
-    pub fn for_store(fixture: impl StoreFixture) -> Self {
-        Self::new(Stores(Arc::new(fixture)))
+    /// Creates a suite for a [`Store`].
+    pub fn for_store(fixture: impl BackendFixture) -> Self {
+        Self::new(Backends::<_, dyn Store>::new(fixture))
     }
 
-    /// Creates a suite for a [`MemoryTool`](memory_tool_core::MemoryTool).
-    pub fn for_tool(fixture: impl ToolFixture) -> Self {
-        Self::new(Tools(Arc::new(fixture)))
+    /// Creates a suite for a [`MemoryTool`].
+    pub fn for_tool(fixture: impl BackendFixture<dyn MemoryTool>) -> Self {
+        Self::new(Backends::<_, dyn MemoryTool>::new(fixture))
     }
 
     /// Creates a suite for a program in any language.

@@ -20,11 +20,13 @@ pub use store::actor::{Actor, ActorError, MAX_ACTOR_BYTES};
 pub use store::batch::Batch;
 pub use store::change::Change;
 pub use store::error::{BoxError, ErrorKind, InvalidBatch, StoreError};
-pub use store::ext::StoreExt;
+pub use store::ext::{IntoMemoryPath, StoreExt};
 pub use store::file_size::DEFAULT_MAX_FILE_BYTES;
 #[cfg(target_os = "linux")]
 pub use store::file_system::FileSystem;
 pub use store::in_memory::InMemoryStore;
+#[doc(hidden)]
+pub use store::lock::lock;
 pub use store::memory_name::{MAX_MEMORY_NAME_BYTES, MemoryName, MemoryNameError};
 pub use store::moment::{InvalidMoment, Moment};
 pub use store::node::{

@@ -11,11 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::search::pattern::{LetterCase, Matcher, SearchError};
-use crate::search::report::SearchReport;
-use crate::search::run::SearchRun;
-use crate::store::Store;
-use crate::store::error::StoreError;
+use crate::search::pattern::LetterCase;
 use crate::store::moment::Moment;
 use crate::store::open::DEFAULT_TIMEOUT;
 use crate::store::path::MemoryPath;
@@ -218,17 +214,6 @@ impl Search {
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
-    }
-
-    /// Searches a store. The future yields after each millisecond, or up to two seconds for the slowest regular
-    /// expressions, and can be dropped at any time.
-    ///
-    /// # Errors
-    /// [`SearchError`] if the pattern is invalid, a [path](Self::within) does not exist, or the store fails.
-    pub async fn run(&self, store: &(impl Store + ?Sized)) -> Result<SearchReport, SearchError> {
-        let matcher = Matcher::new(&self.pattern, self.regex, self.case)?;
-        let within = self.within.as_ref().map_err(|error| StoreError::from(error.clone()))?;
-        SearchRun::new(self, within, &matcher).run(store).await
     }
 }
 

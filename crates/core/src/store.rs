@@ -9,6 +9,7 @@ pub(crate) mod file_size;
 #[cfg(target_os = "linux")]
 pub(crate) mod file_system;
 pub(crate) mod in_memory;
+pub(crate) mod lock;
 pub(crate) mod memory_name;
 pub(crate) mod moment;
 pub(crate) mod node;
@@ -170,6 +171,12 @@ impl ReadOptions {
     /// Adds a precondition on a path, for a consistent read of several files.
     pub fn require(mut self, path: impl Into<StorePath>, precondition: Precondition) -> Self {
         self.preconditions.push((path.into(), precondition));
+        self
+    }
+
+    /// Adds several preconditions.
+    pub fn require_all(mut self, preconditions: impl IntoIterator<Item = (StorePath, Precondition)>) -> Self {
+        self.preconditions.extend(preconditions);
         self
     }
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use memory_tool_core::{ErrorKind, OpenMode, OpenOptions, Store};
+use memory_tool_core::{ErrorKind, OpenMode, OpenOptions, Store, lock};
 
 use crate::failure::Failure;
 use crate::id::Id;
@@ -21,6 +21,7 @@ pub(crate) struct Inner {
     pub(crate) options: OpenOptions,
     pub(crate) label: ExpectedLabel,
     pub(crate) padding: Padding,
+    // Changed by single assignments.
     history: Mutex<IndexHistory>,
     /// The contents whose last read found damage.
     damaged: Mutex<BTreeSet<Id>>,
@@ -54,17 +55,12 @@ impl Inner {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, IndexHistory> {
-        // The history consists of single assignments, so it is consistent even if a holder panicked.
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn history(&self) -> IndexHistory {
-        self.lock().clone()
+        lock(&self.history).clone()
     }
 
     pub(crate) fn keep(&self, snapshot: Arc<Snapshot>) {
-        let mut history = self.lock();
+        let mut history = lock(&self.history);
         history.store = snapshot.index.exists().then_some(snapshot.index.store).or(history.store);
         // Another task may have stored a newer snapshot.
         if snapshot.index.revision >= history.revision {
@@ -75,7 +71,7 @@ impl Inner {
 
     /// Records that this store wrote the index.
     pub(crate) fn note_write(&self, store: Id, revision: u64) {
-        let mut history = self.lock();
+        let mut history = lock(&self.history);
         history.store = Some(store);
         history.revision = history.revision.max(revision);
     }
@@ -83,18 +79,14 @@ impl Inner {
     /// Records whether a read found a content damaged. Other failures prove neither.
     pub(crate) fn note_read<T>(&self, id: Id, result: &Result<T, Failure>) {
         match result {
-            Ok(_) => _ = self.lock_damaged().remove(&id),
-            Err(failure) if failure.is_damage() => _ = self.lock_damaged().insert(id),
+            Ok(_) => _ = lock(&self.damaged).remove(&id),
+            Err(failure) if failure.is_damage() => _ = lock(&self.damaged).insert(id),
             Err(_) => {}
         }
     }
 
     /// Whether the last read of a content found damage.
     pub(crate) fn was_damaged(&self, id: Id) -> bool {
-        self.lock_damaged().contains(&id)
-    }
-
-    fn lock_damaged(&self) -> MutexGuard<'_, BTreeSet<Id>> {
-        self.damaged.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.damaged).contains(&id)
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use memory_tool_core::lock;
 
 use crate::cipher::Cipher;
 use crate::failure::{EncryptionError, Failure};
@@ -15,6 +17,7 @@ use crate::keys::{DataKey, KeyError, KeyId, KeyRing};
 pub(crate) struct Keychain {
     ring: KeyRing,
     /// `None` if a key of the ring has the name but not the value.
+    // Only lookups and insertions happen under the lock.
     cache: Mutex<BTreeMap<Slot, Option<OpenSlot>>>,
 }
 
@@ -48,14 +51,9 @@ impl Keychain {
         self.ring.primary().key_id()
     }
 
-    fn cache(&self) -> MutexGuard<'_, BTreeMap<Slot, Option<OpenSlot>>> {
-        // Only lookups and insertions happen under the lock, so the map is consistent even if a holder panicked.
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Unwraps a slot with a key of the ring.
     pub(crate) async fn open(&self, slot: &Slot) -> Result<OpenSlot, Failure> {
-        let cached = self.cache().get(slot).cloned();
+        let cached = lock(&self.cache).get(slot).cloned();
         if let Some(cached) = cached {
             return cached.ok_or_else(|| key_failure(slot, KeyError::WrongKey));
         }
@@ -64,7 +62,7 @@ impl Keychain {
             match provider.unwrap(&slot.wrapped).await {
                 Ok(data_key) => {
                     let open = OpenSlot { cipher: Arc::new(Cipher::new(&data_key)), is_primary };
-                    self.cache().insert(slot.clone(), Some(open.clone()));
+                    lock(&self.cache).insert(slot.clone(), Some(open.clone()));
                     return Ok(open);
                 }
                 Err(error @ KeyError::Unavailable { .. }) => return Err(key_failure(slot, error)),
@@ -75,7 +73,7 @@ impl Keychain {
             None => Err(self.no_key(slot)),
             Some(error) => {
                 if matches!(error, KeyError::WrongKey) {
-                    self.cache().insert(slot.clone(), None);
+                    lock(&self.cache).insert(slot.clone(), None);
                 }
                 Err(key_failure(slot, error))
             }
@@ -132,7 +130,7 @@ impl Keychain {
         let wrapped = wrapping.map_err(|source| EncryptionError::Wrapping { key: key.clone(), source })?;
         let slot = Slot { data_key: Id::random()?, key, wrapped };
         let cipher = Arc::new(Cipher::new(&data_key));
-        self.cache().insert(slot.clone(), Some(OpenSlot { cipher: Arc::clone(&cipher), is_primary: true }));
+        lock(&self.cache).insert(slot.clone(), Some(OpenSlot { cipher: Arc::clone(&cipher), is_primary: true }));
         Ok(WriteKey { slot, cipher })
     }
 }

@@ -27,6 +27,7 @@ mod read;
 mod reader_checks;
 mod rekey;
 mod scrub;
+mod secret_file;
 mod snapshot;
 mod state;
 mod store;

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::TryFutureExt;
-use memory_tool_core::{
-    FileEntry, Listing, Node, Precondition, ReadOptions, StoreError, StorePath, StoredFile, Version,
-};
+use memory_tool_core::{FileEntry, Listing, Node, ReadOptions, StoreError, StorePath, StoredFile, Version};
 
 use crate::backoff::Backoff;
 use crate::ciphertexts::Ciphertexts;
@@ -39,9 +37,7 @@ impl InnerRead {
         let requires_index = of_index.is_ok();
         let of_conditions = conditions.iter().map(Condition::precondition);
         let all = of_index.unwrap_or_default().into_iter().chain(of_conditions);
-        let require =
-            |options: ReadOptions, (path, precondition): (StorePath, Precondition)| options.require(path, precondition);
-        Self { options: all.fold(ReadOptions::new(), require), requires_index, conditions }
+        Self { options: ReadOptions::new().require_all(all), requires_index, conditions }
     }
 
     fn unmet(&self, error: StoreError) -> Failure {

@@ -59,8 +59,7 @@ impl Snapshot {
 
     /// Adds the preconditions that the index is unchanged to a batch of the inner store.
     pub(crate) fn require(&self, batch: Batch) -> Result<Batch, Failure> {
-        let preconditions = self.preconditions()?.into_iter();
-        Ok(preconditions.fold(batch, |batch, (path, precondition)| batch.require(path, precondition)))
+        Ok(batch.require_all(self.preconditions()?))
     }
 }
 

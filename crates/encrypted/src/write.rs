@@ -123,11 +123,8 @@ impl Inner {
         key: Option<WriteKey>,
         missing: &BTreeSet<Id>,
     ) -> Result<Attempt, Failure> {
-        let mut batch = snapshot.require(Batch::new())?;
+        let mut batch = snapshot.require(Batch::new())?.require_all(conditions.iter().map(Condition::precondition));
         let mut written = None;
-        for (path, precondition) in conditions.iter().map(Condition::precondition) {
-            batch = batch.require(path, precondition);
-        }
         if let Some(key) = key {
             for PlannedWrite { id, number } in &plan.writes {
                 let content = BatchContent { batch: Arc::clone(plaintext), number: *number };

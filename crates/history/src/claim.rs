@@ -77,7 +77,6 @@ impl<S: Store> Log<S> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use async_trait::async_trait;
     use memory_tool_core::{Change, ErrorKind, InMemoryStore, Node, ReadOptions, StoreExt as _, StorePath};

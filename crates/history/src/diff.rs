@@ -148,24 +148,12 @@ async fn differing<S: Store>(
     (before, after): (&Past<S>, &Past<S>),
     path: &StorePath,
 ) -> Result<BTreeSet<StorePath>, HistoryError> {
-    let (log, mut attempts) = (store.log(), store.log().attempts());
-    loop {
-        let tip = log.load().await?;
-        let files = match before.files(&tip).await {
-            Ok(before) => after.files(&tip).await.map(|after| (before, after)),
-            Err(error) => Err(error),
-        };
-        match files {
-            Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
-            Err(error) => return Err(error),
-            Ok((before, after)) => {
-                let (before, after) = (&before.files, &after.files);
-                let paths: BTreeSet<_> = before.under(path).chain(after.under(path)).map(|(path, _)| path).collect();
-                let differ = |path: &&StorePath| before.0.get(*path) != after.0.get(*path);
-                return Ok(paths.into_iter().filter(differ).cloned().collect());
-            }
-        }
-    }
+    let files = |tip| async move { Ok::<_, HistoryError>((before.files(&tip).await?, after.files(&tip).await?)) };
+    let (before, after) = store.log().retry(files).await?;
+    let (before, after) = (&before.files, &after.files);
+    let paths: BTreeSet<_> = before.under(path).chain(after.under(path)).map(|(path, _)| path).collect();
+    let differ = |path: &&StorePath| before.0.get(*path) != after.0.get(*path);
+    Ok(paths.into_iter().filter(differ).cloned().collect())
 }
 
 async fn past_content<S: Store>(past: &Past<S>, path: &StorePath) -> Result<Option<Vec<u8>>, HistoryError> {

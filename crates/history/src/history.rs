@@ -89,14 +89,7 @@ impl<S: Store> History<S> {
     /// # Errors
     /// [`HistoryError::Store`].
     pub async fn entries(&self, filter: &LogFilter) -> Result<Vec<Entry>, HistoryError> {
-        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
-        loop {
-            let tip = log.load().await?;
-            match self.entries_at(&tip, filter).await {
-                Err(error) => attempts.again(&tip, error)?,
-                Ok(entries) => return Ok(entries),
-            }
-        }
+        self.store.log().retry(|tip| async move { self.entries_at(&tip, filter).await }).await
     }
 
     async fn entries_at(&self, tip: &Arc<Tip>, filter: &LogFilter) -> Result<Vec<Entry>, StoreError> {
@@ -196,14 +189,8 @@ impl<S: Store> History<S> {
     /// The errors of [`entry`](Self::entry).
     pub async fn entry_diff(&self, number: u64, limit: usize) -> Result<Differences, HistoryError> {
         self.entry(number).await?;
-        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
-        loop {
-            let tip = log.load().await?;
-            match diff::of_entry(log, &tip, number, limit).await {
-                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
-                outcome => return outcome,
-            }
-        }
+        let log = self.store.log();
+        log.retry(|tip| async move { diff::of_entry(log, &tip, number, limit).await }).await
     }
 
     /// Takes back the last `count` changes that are not taken back yet. Repeated calls walk back to the beginning.
@@ -244,14 +231,11 @@ impl<S: Store> History<S> {
         entries: impl IntoIterator<Item: Into<EntryRef>> + Send,
     ) -> Result<(), HistoryError> {
         let goal = Goal::Revert(refs(entries));
-        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
-        loop {
-            let tip = log.load().await?;
-            match Planner::new(&self.store, goal.clone(), self.force).plan(&tip).await {
-                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
-                outcome => return outcome.map(drop),
-            }
-        }
+        let plan = |tip| {
+            let mut planner = Planner::new(&self.store, goal.clone(), self.force);
+            async move { planner.plan(&tip).await.map(drop) }
+        };
+        self.store.log().retry(plan).await
     }
 
     /// Restores a file or directory to its state after an entry. `/memories` restores everything.
@@ -355,14 +339,8 @@ impl<S: Store> History<S> {
     /// The errors of [`entry`](Self::entry).
     pub async fn related(&self, number: u64) -> Result<Vec<Entry>, HistoryError> {
         self.entry(number).await?;
-        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
-        loop {
-            let tip = log.load().await?;
-            match related::to_entry(log, &tip, number).await {
-                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
-                outcome => return outcome,
-            }
-        }
+        let log = self.store.log();
+        log.retry(|tip| async move { related::to_entry(log, &tip, number).await }).await
     }
 
     /// Reads the contents that a change of an entry, named by its number and index, replaced or removed.
@@ -371,15 +349,8 @@ impl<S: Store> History<S> {
     /// [`HistoryError::NoChange`], [`HistoryError::NotKept`] if the change keeps no contents, and the errors of
     /// [`entry`](Self::entry).
     pub async fn replaced_by(&self, entry: impl Into<EntryRef> + Send, index: usize) -> Result<Vec<u8>, HistoryError> {
-        let entry = entry.into();
-        let (log, mut attempts) = (self.store.log(), self.store.log().attempts());
-        loop {
-            let tip = log.load().await?;
-            match redaction::kept_contents(log, &tip, (entry, index)).await {
-                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
-                outcome => return outcome,
-            }
-        }
+        let (log, entry) = (self.store.log(), entry.into());
+        log.retry(|tip| async move { redaction::kept_contents(log, &tip, (entry, index)).await }).await
     }
 
     /// Redacts one change of an entry: its path, size and hash become [`FileChange::Redacted`](crate::FileChange). The

@@ -1,14 +1,17 @@
 //! [`Log`]: appends entries, and reads them.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use memory_tool_core::{ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile, Version};
+use memory_tool_core::{
+    ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile, Version, lock,
+};
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::attempts::Attempts;
 use crate::entry::{Entry, Origin};
+use crate::error::HistoryError;
 use crate::hex::Id;
 use crate::limits::{BLOCK, Limits};
 use crate::plan::Plans;
@@ -66,6 +69,22 @@ impl<S: Store> Log<S> {
         Attempts::until(self.timeout)
     }
 
+    /// Reads at the end of the log, and reads again after each change of it that came between.
+    pub(crate) async fn retry<T, E, F>(&self, read: impl Fn(Arc<Tip>) -> F) -> Result<T, HistoryError>
+    where
+        E: Into<HistoryError>,
+        F: Future<Output = Result<T, E>>,
+    {
+        let mut attempts = self.attempts();
+        loop {
+            let tip = self.load().await?;
+            match read(Arc::clone(&tip)).await.map_err(Into::into) {
+                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
     /// An entry of this moment, without its number and changes.
     pub(crate) fn new_entry(&self) -> Entry {
         Entry {
@@ -82,7 +101,7 @@ impl<S: Store> Log<S> {
     }
 
     fn known(&self) -> Option<Arc<Tip>> {
-        self.tip.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.tip).clone()
     }
 
     /// The last known end of the log, which may be outdated, with the versions that a batch requires. After a change by
@@ -112,7 +131,7 @@ impl<S: Store> Log<S> {
 
     /// Replaces the known end of the log if it is still this one.
     pub(crate) fn replace_tip(&self, known: &Tip, tip: Option<Arc<Tip>>) {
-        let mut current = self.tip.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = lock(&self.tip);
         if current.as_ref().is_none_or(|current| current.is_same(known)) {
             *current = tip;
         }
@@ -120,8 +139,8 @@ impl<S: Store> Log<S> {
 
     /// Forgets what is known about the log, because its records are removed.
     pub(crate) fn forget(&self) {
-        *self.tip.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        *self.block.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.tip) = None;
+        *lock(&self.block) = None;
     }
 
     /// Reads the end of the log.
@@ -132,7 +151,7 @@ impl<S: Store> Log<S> {
                 Err(error) if is_outdated(&error) => attempts.count()?,
                 loaded => {
                     let tip = Arc::new(loaded?);
-                    *self.tip.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&tip));
+                    *lock(&self.tip) = Some(Arc::clone(&tip));
                     return Ok(tip);
                 }
             }
@@ -234,12 +253,12 @@ impl<S: Store> Log<S> {
         let is_known = |head: &Head, block: &[Stored]| {
             *head == tip.head && block.first().is_some_and(|stored| stored.entry.number == first)
         };
-        let known = self.block.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let known = lock(&self.block).clone();
         if let Some((_, block)) = known.filter(|(head, block)| is_known(head, block)) {
             return Ok(block);
         }
         let block = Arc::new(self.block(tip, first).await?.into_stored()?);
-        *self.block.lock().unwrap_or_else(PoisonError::into_inner) = Some((tip.head.clone(), Arc::clone(&block)));
+        *lock(&self.block) = Some((tip.head.clone(), Arc::clone(&block)));
         Ok(block)
     }
 
@@ -303,7 +322,6 @@ impl<S: Store> Log<S> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use memory_tool_core::{InMemoryStore, StoreExt as _};
 

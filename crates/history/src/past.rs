@@ -1,11 +1,11 @@
 //! [`Past`]: the files of a memory after an earlier entry.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Batch, FileEntry, Listing, Node, ReadOptions, Stat, Store, StoreError, StorePath, StoredFile, Version,
+    Batch, FileEntry, Listing, Node, ReadOptions, Stat, Store, StoreError, StorePath, StoredFile, Version, lock,
 };
 
 use crate::entry::{Digest, Entry, FileChange, KeptContents, Operation};
@@ -282,7 +282,7 @@ impl<S: Store> Past<S> {
     }
 
     fn known(&self) -> Option<Arc<PastFiles>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.files).clone()
     }
 
     /// The files, as seen from this end of the log.
@@ -294,7 +294,7 @@ impl<S: Store> Past<S> {
             None => PastFiles::new(log, tip, self.number).await?,
         };
         let files = Arc::new(files);
-        *self.files.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&files));
+        *lock(&self.files) = Some(Arc::clone(&files));
         Ok(files)
     }
 
@@ -327,10 +327,10 @@ impl<S: Store> Past<S> {
         let seen = self.files_for(tip, path).await?;
         let files = &seen.files;
         if let Some(source) = files.0.get(path) {
-            let last = self.last.lock().unwrap_or_else(PoisonError::into_inner).take();
+            let last = lock(&self.last).take();
             let mut reader = Reader::new(self.store.log(), &seen.tip, last);
             let content = reader.read(path, source).await?;
-            *self.last.lock().unwrap_or_else(PoisonError::into_inner) = reader.last;
+            *lock(&self.last) = reader.last;
             let version = Version::new(*Digest::of(&content).sha256.as_bytes());
             return Ok(Node::File(StoredFile::new(content, version)));
         }

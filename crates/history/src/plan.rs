@@ -4,9 +4,9 @@
 //! sees, by which the history finds what the batch cannot carry.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use memory_tool_core::{Batch, Change, StoreError, StorePath};
+use memory_tool_core::{Batch, Change, StoreError, StorePath, lock};
 
 use crate::entry::{Entry, Origin};
 use crate::hex::Id;
@@ -47,28 +47,25 @@ pub(crate) struct Planned<'a> {
 }
 
 impl Plans {
-    fn plans(&self) -> MutexGuard<'_, HashMap<StorePath, Pending>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn add(&self, plan: Plan) -> Result<Planned<'_>, StoreError> {
         let mark = records::plan(Id::random()?);
-        self.plans().insert(mark.clone(), Pending { plan: Arc::new(plan), added: None });
+        lock(&self.0).insert(mark.clone(), Pending { plan: Arc::new(plan), added: None });
         Ok(Planned { plans: self, mark })
     }
 
     /// The plan of a batch, its mark, and the batch without the mark.
     pub(crate) fn find(&self, batch: &Batch) -> Option<(Arc<Plan>, StorePath, Batch)> {
-        let plans = self.plans();
+        let plans = lock(&self.0);
         let (mark, pending) = batch.changes().iter().find_map(|change| match change {
             Change::Write { path, .. } => plans.get_key_value(path),
             Change::Remove { .. } | Change::Rename { .. } => None,
         })?;
-        Some((Arc::clone(&pending.plan), mark.clone(), without(batch, mark)))
+        let is_mark = |change: &Change| matches!(change, Change::Write { path, .. } if path == mark);
+        Some((Arc::clone(&pending.plan), mark.clone(), batch.clone().retain(|change| !is_mark(change))))
     }
 
     pub(crate) fn finish(&self, mark: &StorePath, entry: Entry) {
-        if let Some(pending) = self.plans().get_mut(mark) {
+        if let Some(pending) = lock(&self.0).get_mut(mark) {
             pending.added = Some(entry);
         }
     }
@@ -82,27 +79,12 @@ impl Planned<'_> {
 
     /// The entry that was added.
     pub(crate) fn added(&self) -> Option<Entry> {
-        self.plans.plans().get(&self.mark).and_then(|pending| pending.added.clone())
+        lock(&self.plans.0).get(&self.mark).and_then(|pending| pending.added.clone())
     }
 }
 
 impl Drop for Planned<'_> {
     fn drop(&mut self) {
-        self.plans.plans().remove(&self.mark);
+        lock(&self.plans.0).remove(&self.mark);
     }
-}
-
-/// The batch without a change.
-fn without(batch: &Batch, mark: &StorePath) -> Batch {
-    let mut kept = Batch::new();
-    for (path, required) in batch.preconditions() {
-        kept = kept.require(path.clone(), required.clone());
-    }
-    for (directory, quota) in batch.quotas() {
-        kept = kept.limit(directory.clone(), *quota);
-    }
-    let is_mark = |change: &&Change| matches!(change, Change::Write { path, .. } if path == mark);
-    kept = batch.changes().iter().filter(|change| !is_mark(change)).cloned().fold(kept, Batch::change);
-    kept = batch.actor().into_iter().cloned().fold(kept, Batch::by);
-    batch.command().into_iter().fold(kept, Batch::for_command)
 }

@@ -177,8 +177,7 @@ impl<S: Store> HistoryStore<S> {
             entry.command = None; // the origin has it
         }
         entry.origin = origin;
-        let required = replaced.required.into_iter();
-        let batch = required.fold(batch.clone(), |batch, (path, required)| batch.require(path, required));
+        let batch = batch.clone().require_all(replaced.required);
         self.log.append(tip, batch, replaced.stored, edits).await
     }
 
@@ -334,10 +333,7 @@ fn removes_history(change: &Change) -> bool {
 
 fn touches_history(change: &Change) -> bool {
     let history = records::root();
-    match change {
-        Change::Write { path, .. } | Change::Remove { path } => path.overlaps(&history),
-        Change::Rename { from, to } => from.overlaps(&history) || to.overlaps(&history),
-    }
+    change.paths().any(|path| path.overlaps(&history))
 }
 
 #[async_trait]

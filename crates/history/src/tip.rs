@@ -59,12 +59,12 @@ impl Tip {
 
     /// Requires that this is still the end of the log.
     pub(crate) fn require(&self, batch: Batch) -> Batch {
-        self.preconditions().fold(batch, |batch, (path, required)| batch.require(path, required))
+        batch.require_all(self.preconditions())
     }
 
     /// Requires that this is still the end of the log when a read ends.
     pub(crate) fn require_in_read(&self) -> ReadOptions {
-        self.preconditions().fold(ReadOptions::new(), |options, (path, required)| options.require(path, required))
+        ReadOptions::new().require_all(self.preconditions())
     }
 
     pub(crate) fn end(&self) -> KnownEnd {

@@ -384,10 +384,7 @@ enum State {
 
 /// Whether a batch changes a path, or anything above or under it.
 fn changes(batch: &Batch, path: &StorePath) -> bool {
-    batch.changes().iter().any(|change| match change {
-        Change::Write { path: changed, .. } | Change::Remove { path: changed } => changed.overlaps(path),
-        Change::Rename { from, to } => from.overlaps(path) || to.overlaps(path),
-    })
+    batch.changes().iter().flat_map(Change::paths).any(|changed| changed.overlaps(path))
 }
 
 fn require(batch: Batch, (path, version): (StorePath, Version)) -> Batch {

@@ -1,8 +1,8 @@
 //! [`VersionCache`]: the versions of all files, in this process.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use memory_tool_core::{Batch, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{Batch, ReadOptions, Store, StoreError, StorePath, lock};
 
 use crate::hex::Id;
 use crate::log::Log;
@@ -62,13 +62,9 @@ impl LogEnd {
 }
 
 impl VersionCache {
-    fn cached(&self) -> MutexGuard<'_, Option<Cached>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Uses the versions at an end of the log. `None` if they are of another one, after a later refresh.
     pub fn at<T>(&self, end: &LogEnd, use_it: impl FnOnce(&Versions) -> T) -> Option<T> {
-        let cached = self.cached();
+        let cached = lock(&self.0);
         let cached = cached.as_ref().filter(|cached| cached.is_at(&end.0))?;
         Some(use_it(&cached.versions))
     }
@@ -93,11 +89,11 @@ impl VersionCache {
         } else {
             None
         };
-        let known = self.cached().as_ref().map(Cached::end);
+        let known = lock(&self.0).as_ref().map(Cached::end);
         if let Some(known) = known
             && let Some(new) = log.since(tip, known).await?
         {
-            let mut cached = self.cached();
+            let mut cached = lock(&self.0);
             if let Some(cached) = cached.as_mut().filter(|cached| cached.versions.last() == (known.number, known.id)) {
                 new.iter().for_each(|entry| cached.versions.add(entry));
                 files.iter().for_each(|files| cached.versions.observe(files));
@@ -106,7 +102,7 @@ impl VersionCache {
             return Ok(cached.as_ref().is_some_and(|cached| cached.is_at(tip)));
         }
         let versions = log.versions(tip).await?;
-        *self.cached() = Some(Cached { first: tip.head.first, versions });
+        *lock(&self.0) = Some(Cached { first: tip.head.first, versions });
         Ok(true)
     }
 }

@@ -22,10 +22,10 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::iter;
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use cap_std::fs::Dir;
-use memory_tool_core::{OpenMode, OpenOptions, StoreError, StorePath, StoredFile};
+use memory_tool_core::{OpenMode, OpenOptions, StoreError, StorePath, StoredFile, lock};
 
 use crate::cached_read::CachedReader;
 use crate::directories::{
@@ -215,12 +215,12 @@ impl Layout {
 
     /// Whether a directory and those above it are known to be on the disk.
     pub(crate) fn is_flushed(&self, path: &StorePath) -> bool {
-        self.flushed().contains(path)
+        lock(&self.flushed).contains(path)
     }
 
     /// Notes that a directory and those above it are on the disk.
     pub(crate) fn note_flushed(&self, path: &StorePath) {
-        let mut flushed = self.flushed();
+        let mut flushed = lock(&self.flushed);
         if flushed.len() >= MAX_FLUSHED {
             flushed.clear();
         }
@@ -229,11 +229,7 @@ impl Layout {
 
     /// Forgets which directories are on the disk, because one was moved or removed.
     pub(crate) fn forget_flushed(&self) {
-        self.flushed().clear();
-    }
-
-    fn flushed(&self) -> MutexGuard<'_, HashSet<StorePath>> {
-        self.flushed.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.flushed).clear();
     }
 
     /// Flushes the names above the root of a path.

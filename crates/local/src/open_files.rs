@@ -6,11 +6,12 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
+use memory_tool_core::lock;
 
 use crate::disk;
 use crate::handles::{Handles, VALIDITY};
@@ -59,7 +60,7 @@ impl OpenFiles {
 
     /// The base directory.
     pub(crate) fn base(self: &Arc<Self>) -> io::Result<Arc<Dir>> {
-        if let Some(kept) = self.kept().as_ref() {
+        if let Some(kept) = lock(&self.kept).as_ref() {
             self.note_used();
             return Ok(Arc::clone(&kept.base));
         }
@@ -73,7 +74,7 @@ impl OpenFiles {
     /// Keeps the base directory open. Returns the one that is kept already, if another thread was faster.
     fn keep_base(self: &Arc<Self>, opened: Dir) -> Arc<Dir> {
         let new = || Kept { base: Arc::new(opened), handles: None, readable: None };
-        let base = Arc::clone(&self.kept().get_or_insert_with(new).base);
+        let base = Arc::clone(&lock(&self.kept).get_or_insert_with(new).base);
         self.last_used.store(CLOCK.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
         close_least_recently_used(self);
         base
@@ -81,19 +82,19 @@ impl OpenFiles {
 
     /// Handles that no operation uses.
     pub(crate) fn take_handles(&self) -> Option<Arc<Handles>> {
-        self.kept().as_mut()?.handles.take().filter(|handles| handles.is_valid())
+        lock(&self.kept).as_mut()?.handles.take().filter(|handles| handles.is_valid())
     }
 
     /// Keeps the handles of an operation that ended.
     pub(crate) fn keep_handles(&self, handles: Arc<Handles>) {
-        if let Some(kept) = self.kept().as_mut() {
+        if let Some(kept) = lock(&self.kept).as_mut() {
             kept.handles = Some(handles);
         }
     }
 
     /// Allows reads without a lock for a while.
     pub(crate) fn allow_reads(&self, sequence: &Arc<Sequence>) {
-        if let Some(kept) = self.kept().as_mut() {
+        if let Some(kept) = lock(&self.kept).as_mut() {
             kept.readable = Some((Arc::clone(sequence), Instant::now()));
         }
     }
@@ -102,7 +103,7 @@ impl OpenFiles {
     #[cfg(target_os = "linux")]
     pub(crate) fn readable(&self) -> Option<(Arc<Dir>, Arc<Sequence>)> {
         self.note_used();
-        let kept = self.kept();
+        let kept = lock(&self.kept);
         let Kept { base, readable: Some((sequence, since)), .. } = kept.as_ref()? else { return None };
         (since.elapsed() < VALIDITY).then(|| (Arc::clone(base), Arc::clone(sequence)))
     }
@@ -110,16 +111,12 @@ impl OpenFiles {
     fn note_used(&self) {
         self.last_used.store(CLOCK.load(Ordering::Relaxed), Ordering::Relaxed);
     }
-
-    fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 /// Notes that the files of a store are kept open, and closes those of another store if they are too many. Operations
 /// that run have their own references.
 fn close_least_recently_used(opened: &Arc<OpenFiles>) {
-    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut kept = lock(&KEPT);
     kept.retain(|files| files.strong_count() > 0 && !files.ptr_eq(&Arc::downgrade(opened)));
     kept.push(Arc::downgrade(opened));
     let mut closed = Vec::new();
@@ -130,6 +127,6 @@ fn close_least_recently_used(opened: &Arc<OpenFiles>) {
     }
     drop(kept);
     for files in closed.iter().filter_map(Weak::upgrade) {
-        files.kept().take();
+        lock(&files.kept).take();
     }
 }

@@ -3,13 +3,13 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use memory_tool_core::{
     Batch, ErrorKind, Node, OpenError, OpenMode, OpenOptions, Problem, ReadOptions, Store, StoreError, StorePath,
-    VerifyProgress, VerifyReport,
+    VerifyProgress, VerifyReport, lock,
 };
 use tokio::sync::{OwnedRwLockReadGuard, RwLock, Semaphore, oneshot};
 use tokio::task::spawn_blocking;
@@ -259,19 +259,15 @@ impl TaskQueue {
     fn push(&self, batch: Batch) -> (Withdrawal, oneshot::Receiver<Result<(), StoreError>>) {
         let (result, receiver) = oneshot::channel();
         let number = self.pushed.fetch_add(1, Ordering::Relaxed);
-        self.waiting().push(WaitingBatch { number, batch, result });
+        lock(&self.waiting).push(WaitingBatch { number, batch, result });
         (Withdrawal { queue: self.clone(), number }, receiver)
     }
 
     /// Takes the waiting batches whose futures were not dropped.
     fn take(&self) -> Vec<WaitingBatch> {
-        let mut waiting = std::mem::take(&mut *self.waiting());
+        let mut waiting = std::mem::take(&mut *lock(&self.waiting));
         waiting.retain(|batch| !batch.result.is_closed());
         waiting
-    }
-
-    fn waiting(&self) -> MutexGuard<'_, Vec<WaitingBatch>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -283,7 +279,7 @@ struct Withdrawal {
 
 impl Drop for Withdrawal {
     fn drop(&mut self) {
-        self.queue.waiting().retain(|batch| batch.number != self.number);
+        lock(&self.queue.waiting).retain(|batch| batch.number != self.number);
     }
 }
 
@@ -464,9 +460,9 @@ mod tests {
             let batch = Batch::new().write("/memories/a".parse::<StorePath>().unwrap(), "text");
             let mut waiting = pin!(store.apply(batch));
             assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-            assert_eq!(store.queue.waiting().len(), 1);
+            assert_eq!(lock(&store.queue.waiting).len(), 1);
         }
-        assert_eq!(store.queue.waiting().len(), 0);
+        assert_eq!(lock(&store.queue.waiting).len(), 0);
         drop(turn);
     }
 }

@@ -1,10 +1,10 @@
 //! [`VersionCache`]: the versions of files that were read, which spares most edits a second read.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::SystemTime;
 
-use memory_tool_core::{StorePath, Version};
+use memory_tool_core::{StorePath, Version, lock};
 
 use crate::disk::FileStamp;
 
@@ -25,34 +25,30 @@ struct CachedVersion {
 impl VersionCache {
     /// The version of a file with this stamp.
     pub(crate) fn get(&self, path: &StorePath, stamp: &FileStamp) -> Option<Version> {
-        let files = self.files();
+        let files = lock(&self.0);
         let found = files.get(path).filter(|found| found.is_settled && found.stamp == *stamp)?;
         Some(found.version.clone())
     }
 
     /// The stamp of a file when it had this version, if no other version was read later.
     pub(crate) fn stamp(&self, path: &StorePath, version: &Version) -> Option<FileStamp> {
-        let files = self.files();
+        let files = lock(&self.0);
         let found = files.get(path).filter(|found| found.version == *version)?;
         Some(found.stamp.clone())
     }
 
     /// Forgets the version of a file that changes.
     pub(crate) fn forget(&self, path: &StorePath) {
-        self.files().remove(path);
+        lock(&self.0).remove(path);
     }
 
     /// Notes the version of a file that had this stamp at `now`, before it was read.
     pub(crate) fn note(&self, path: &StorePath, stamp: FileStamp, now: SystemTime, version: Version) {
         let is_settled = stamp.is_settled(now);
-        let mut files = self.files();
+        let mut files = lock(&self.0);
         if files.len() >= MAX_FILES {
             files.clear();
         }
         files.insert(path.clone(), CachedVersion { stamp, is_settled, version });
-    }
-
-    fn files(&self) -> MutexGuard<'_, HashMap<StorePath, CachedVersion>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

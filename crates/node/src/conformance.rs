@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool::Store;
-use memory_tool::conformance::{DEFAULT_CASE_TIMEOUT, DEFAULT_RACES, FixtureError, StoreFixture, Suite};
+use memory_tool::conformance::{BackendFixture, DEFAULT_CASE_TIMEOUT, DEFAULT_RACES, FixtureError, Suite};
 use memory_tool::requests;
 use napi::Env;
 use napi::bindgen_prelude::Function;
@@ -41,7 +41,7 @@ impl Fixture {
 }
 
 #[async_trait]
-impl StoreFixture for Fixture {
+impl BackendFixture for Fixture {
     type Guard = u32;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, Self::Guard), FixtureError> {

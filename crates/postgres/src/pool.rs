@@ -3,11 +3,11 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use deadpool_postgres::{Client, Manager, ManagerConfig, Pool, RecyclingMethod};
-use memory_tool_core::{BoxError, ErrorKind};
+use memory_tool_core::{BoxError, ErrorKind, lock};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
@@ -211,7 +211,7 @@ impl Settings {
     /// The connections with these settings, which all stores of a runtime share. Blocks.
     pub(crate) fn connections(self, runtime: &Handle) -> Result<Arc<Connections>, BoxError> {
         // A panic cannot occur while the lock is held.
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&ALL);
         all.retain(|(.., connections)| connections.strong_count() > 0);
         let id = runtime.id();
         let shared = all.iter().find(|(other, settings, _)| *other == id && *settings == self);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool::conformance::{DEFAULT_CASE_TIMEOUT, DEFAULT_RACES, FixtureError, StoreFixture, Suite};
+use memory_tool::conformance::{BackendFixture, DEFAULT_CASE_TIMEOUT, DEFAULT_RACES, FixtureError, Suite};
 use memory_tool::{BoxError, Store};
 use pyo3::prelude::*;
 use pythonize::pythonize;
@@ -45,7 +45,7 @@ impl Fixture {
 }
 
 #[async_trait]
-impl StoreFixture for Fixture {
+impl BackendFixture for Fixture {
     type Guard = Arc<Py<PyAny>>;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, Self::Guard), FixtureError> {

@@ -180,10 +180,7 @@ impl CachingConnection {
     fn forget(&mut self, memory: &Memory, changes: &[Change]) {
         let is_affected = |path: &StorePath| {
             changes.len() > MAX_COMPARED_CHANGES
-                || changes.iter().any(|change| match change {
-                    Change::Write { path: changed, .. } | Change::Remove { path: changed } => changed.overlaps(path),
-                    Change::Rename { from, to } => from.overlaps(path) || to.overlaps(path),
-                })
+                || changes.iter().flat_map(Change::paths).any(|changed| changed.overlaps(path))
         };
         self.nodes.retain(|(name, path), _| *name != memory.name || !is_affected(path));
         self.size = self.nodes.values().map(|node| size(node)).sum();

@@ -6,7 +6,9 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+
+use memory_tool_core::lock;
 
 use crate::sidecar::{self, FileNumber, LOG, SHARED_MEMORY, beside};
 
@@ -24,7 +26,7 @@ pub(crate) struct OpenFiles {
 impl OpenFiles {
     /// The files of a database, given as a path without links, as long as a connection has them open.
     pub(crate) fn of(database: &Path) -> Arc<Self> {
-        let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = lock(&ALL);
         all.retain(|files| files.strong_count() > 0);
         if let Some(known) = all.iter().filter_map(Weak::upgrade).find(|files| files.paths[0] == database) {
             return known;

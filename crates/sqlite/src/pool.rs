@@ -1,8 +1,9 @@
 //! [`ConnectionPool`]: idle connections of a database. The number of idle connections is limited for the whole process.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use memory_tool_core::lock;
 use tokio::runtime::Handle;
 
 use crate::caching::CachingConnection;
@@ -34,7 +35,7 @@ impl ConnectionPool {
 
     /// Takes the most recently used connection for which `find`, which must not block, finds something.
     pub(crate) fn take_if<T>(&self, find: impl Fn(&CachingConnection) -> Option<T>) -> Option<(CachingConnection, T)> {
-        let mut all = all();
+        let mut all = lock(&ALL);
         let mut own = all.iter().enumerate().rev().filter(|(_, (database, _))| *database == self.database);
         let (last, found) = own.find_map(|(index, (_, connection))| Some((index, find(connection)?)))?;
         Some((all.remove(last).1, found))
@@ -42,12 +43,12 @@ impl ConnectionPool {
 
     /// Returns a connection to the pool without closing others, which would block. The next `put` closes them.
     pub(crate) fn put_back(&self, connection: CachingConnection) {
-        all().push((self.database, connection));
+        lock(&ALL).push((self.database, connection));
     }
 
     /// Returns a connection to the pool. If there are too many, closes the least recently used ones. Blocks.
     pub(crate) fn put(&self, connection: CachingConnection) {
-        let mut all = all();
+        let mut all = lock(&ALL);
         all.push((self.database, connection));
         let excess = all.len().saturating_sub(MAX_IDLE);
         let oldest: Vec<_> = all.drain(..excess).collect();
@@ -58,23 +59,18 @@ impl ConnectionPool {
 
 /// Closes the idle connections to files that were removed or replaced. Blocks.
 pub(crate) fn close_displaced() {
-    let displaced: Vec<_> = all().extract_if(.., |(_, connection)| !connection.is_in_place()).collect();
+    let displaced: Vec<_> = lock(&ALL).extract_if(.., |(_, connection)| !connection.is_in_place()).collect();
     drop(displaced);
 }
 
 impl Drop for ConnectionPool {
     /// Closing the last connection to a file copies the log into it, which would block an async thread.
     fn drop(&mut self) {
-        let own: Vec<_> = all().extract_if(.., |(database, _)| *database == self.database).collect();
+        let own: Vec<_> = lock(&ALL).extract_if(.., |(database, _)| *database == self.database).collect();
         if let Ok(runtime) = Handle::try_current() {
             runtime.spawn_blocking(move || drop(own));
         }
     }
-}
-
-fn all() -> MutexGuard<'static, Vec<(u64, CachingConnection)>> {
-    // A panic cannot occur while the lock is held.
-    ALL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -98,9 +94,9 @@ mod tests {
             second.put(connection());
         }
         assert!(first.take().is_none());
-        assert!(all().len() <= MAX_IDLE);
+        assert!(lock(&ALL).len() <= MAX_IDLE);
         let number = second.database;
         drop(second);
-        assert!(all().iter().all(|(database, _)| *database != number));
+        assert!(lock(&ALL).iter().all(|(database, _)| *database != number));
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use async_trait::async_trait;
 use memory_tool_bucket::BucketStore;
-use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_conformance::{BackendFixture, FixtureError, Suite};
 use memory_tool_core::Store;
 use memory_tool_test_fixtures::Tier;
 use object_store::memory::InMemory;
@@ -36,7 +36,7 @@ impl Fixture {
 }
 
 #[async_trait]
-impl StoreFixture for Fixture {
+impl BackendFixture for Fixture {
     /// The prefix.
     type Guard = Path;
 

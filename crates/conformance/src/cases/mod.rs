@@ -23,6 +23,7 @@ mod disk;
 mod interruption;
 mod leftovers;
 mod lines;
+mod listings;
 mod long_session;
 mod plain_files;
 mod plain_memory;
@@ -34,6 +35,7 @@ mod restarts;
 mod scopes;
 mod sealed;
 mod sizes;
+mod stopped;
 mod store;
 pub(crate) mod threads;
 mod tool;
@@ -48,6 +50,7 @@ type NamedCode = (&'static str, Code);
 const GROUPS: &[(&str, &[NamedCode])] = &[
     ("races", races::OF_EQUAL_CLIENTS),
     ("races", races::CASES),
+    ("races", stopped::CASES),
     ("restarts", restarts::CASES),
     ("plain_files", plain_files::CASES),
     ("disk", disk::CASES),
@@ -58,6 +61,7 @@ const GROUPS: &[(&str, &[NamedCode])] = &[
     ("sizes", sizes::CASES),
     ("cancellation", cancellation::CASES),
     ("store", store::CASES),
+    ("store", listings::CASES),
     ("records", records::CASES),
     ("store", quota::CASES),
     ("tool", tool::CASES),

@@ -32,7 +32,7 @@ cases! {
 async fn link_to_a_file_outside(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.link("/memories/link.txt", memory.outside("secret.txt")).await?;
     memory.link("/memories/d/link.txt", memory.outside("secret.txt")).await?;
-    memory.expect_refused(&["/memories/link.txt", "/memories/d/link.txt"]).await
+    memory.expect_refused("link.txt d/link.txt").await
 }
 
 async fn link_wording(memory: &PlainMemory) -> Result<(), CaseError> {
@@ -50,40 +50,23 @@ async fn link_wording(memory: &PlainMemory) -> Result<(), CaseError> {
 async fn link_to_a_directory_outside(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.link("/memories/link", memory.outside("")).await?;
     memory.link("/memories/real/deep/link", memory.outside("directory")).await?;
-    let paths = [
-        "/memories/link",
-        "/memories/link/secret.txt",
-        "/memories/link/directory",
-        "/memories/link/directory/secret.txt",
-        "/memories/link/new.txt",
-        "/memories/link/new/directory/file.txt",
-        "/memories/real/deep/link",
-        "/memories/real/deep/link/secret.txt",
-        "/memories/real/deep/link/new.txt",
-    ];
-    memory.expect_refused(&paths).await
+    let paths = "link link/secret.txt link/directory link/directory/secret.txt link/new.txt \
+                 link/new/directory/file.txt real/deep/link real/deep/link/secret.txt real/deep/link/new.txt";
+    memory.expect_refused(paths).await
 }
 
 async fn dangling_links(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.link("/memories/file.txt", memory.outside("new.txt")).await?;
     memory.link("/memories/directory", memory.outside("new")).await?;
     memory.link("/memories/relative", "nowhere").await?;
-    let paths = [
-        "/memories/file.txt",
-        "/memories/directory",
-        "/memories/directory/new.txt",
-        "/memories/directory/deeper/new.txt",
-        "/memories/relative",
-        "/memories/relative/new.txt",
-    ];
-    memory.expect_refused(&paths).await
+    let paths = "file.txt directory directory/new.txt directory/deeper/new.txt relative relative/new.txt";
+    memory.expect_refused(paths).await
 }
 
 async fn link_loop(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.link("/memories/itself", "itself").await?;
     memory.link("/memories/d/up", "..").await?;
-    let paths = ["/memories/itself", "/memories/itself/a.txt", "/memories/d/up", "/memories/d/up/d/up/existing.txt"];
-    memory.expect_refused(&paths).await?;
+    memory.expect_refused("itself itself/a.txt d/up d/up/d/up/existing.txt").await?;
     memory.expect_listed("/memories", &["/memories", "/memories/existing.txt"]).await
 }
 
@@ -92,14 +75,7 @@ async fn links_within(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.link("/memories/inside", "real").await?;
     memory.link("/memories/inside.txt", "real/a.txt").await?;
     memory.link("/memories/absolute", memory.file("/memories/real")).await?;
-    let paths = [
-        "/memories/inside",
-        "/memories/inside/a.txt",
-        "/memories/inside/new.txt",
-        "/memories/inside.txt",
-        "/memories/absolute/a.txt",
-    ];
-    memory.expect_refused(&paths).await
+    memory.expect_refused("inside inside/a.txt inside/new.txt inside.txt absolute/a.txt").await
 }
 
 async fn links_are_not_listed(memory: &PlainMemory) -> Result<(), CaseError> {
@@ -228,7 +204,7 @@ async fn pipes(target: &Target) -> Result<(), CaseError> {
     threads.spawn({
         let memory = Arc::clone(&memory);
         async move {
-            memory.expect_refused(&["/memories/d/pipe.txt", "/memories/d/pipe.txt/child.txt"]).await?;
+            memory.expect_refused("d/pipe.txt d/pipe.txt/child.txt").await?;
             memory.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await
         }
     });
@@ -255,13 +231,13 @@ async fn sockets_and_devices(memory: &PlainMemory) -> Result<(), CaseError> {
     memory.client.must_create("/memories/d/a.txt", "a").await?;
     let socket = memory.file("/memories/d/socket.txt");
     let _socket = on_disk("make a socket", move || system::listen(&socket)).await?;
-    let mut paths = vec!["/memories/d/socket.txt"];
+    let mut paths = "d/socket.txt";
     let device = memory.file("/memories/d/device.txt");
     // The null device. Creating one usually takes root.
     if on_disk("make a device", move || system::run("mknod", &device, &["c", "1", "3"])).await? {
-        paths.push("/memories/d/device.txt");
+        paths = "d/socket.txt d/device.txt";
     }
-    memory.expect_refused(&paths).await?;
+    memory.expect_refused(paths).await?;
     memory.expect_listed("/memories/d", &["/memories/d", "/memories/d/a.txt"]).await
 }
 

@@ -154,13 +154,13 @@ impl PlainMemory {
         Ok(answer)
     }
 
-    /// Checks that every command refuses each path, and that nothing changes on the disk.
-    pub(super) async fn expect_refused(&self, paths: &[&str]) -> Result<(), CaseError> {
+    /// Checks that every command refuses each of the paths under `/memories`, and that nothing changes on the disk.
+    pub(super) async fn expect_refused(&self, paths: &str) -> Result<(), CaseError> {
         self.client.must_create("/memories/existing.txt", "text").await?;
         let before = self.trees().await?;
         let mut refused = Ok(());
-        for path in paths {
-            for command in every_command_on(path) {
+        for path in paths.split(' ') {
+            for command in every_command_on(&format!("/memories/{path}")) {
                 refused = refused.and(self.send(command).await?.text(true).map(drop));
             }
         }

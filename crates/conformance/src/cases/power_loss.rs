@@ -11,8 +11,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::disk::{entries_under, on_disk};
+use crate::disk_event::Event;
 use crate::failure::{CaseError, Failure, excerpt};
-use crate::sandbox::{Event, Sandbox, Trace};
+use crate::sandbox::{Sandbox, Trace};
 use crate::session::{create, delete, insert, rename, str_replace};
 use crate::target::Target;
 

@@ -1,34 +1,19 @@
 //! Concurrent clients: no edit is lost, each race has one winner, and no client sees a partial change.
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
 
-use futures::future::{Either, join, select};
 use serde_json::Value;
-use tempfile::TempDir;
 use tokio::sync::Barrier;
 use tokio::task::yield_now;
-use tokio::time::sleep;
 
 use crate::cases::Code;
-use crate::cases::interruption::calls_of;
 use crate::cases::threads::Threads;
-use crate::disk::on_disk;
 use crate::failure::{CaseError, Failure, check, expect_text};
 use crate::read_back;
-use crate::sandbox::{self, CALLS_TO_SIGNAL, Sandbox, Trace};
-use crate::session::{Answer, Client, create, delete, insert, rename, str_replace, view, view_range};
+use crate::session::{Answer, Client, create, delete, rename, str_replace, view, view_range};
 use crate::target::Target;
-
-/// How long a program is stopped, for each race: a second with the default number of races.
-const PAUSE_FOR_EACH_RACE: Duration = Duration::from_millis(10);
-
-/// The most checks of whether the program has stopped, and their interval.
-const STOP_CHECKS: u32 = 400;
-const BETWEEN_STOP_CHECKS: Duration = Duration::from_millis(5);
 
 /// Defines each race twice: for clients in this process, and for separate programs.
 macro_rules! races {
@@ -55,7 +40,7 @@ races! {
 
 cases! {
     |target| &target;
-    delete_against_creates, stopped_process;
+    delete_against_creates;
 }
 
 /// The kind of clients in a race.
@@ -161,7 +146,7 @@ fn file_at(race: usize, path: &str) -> String {
 }
 
 /// A line that makes a file large, because slower reads and writes overlap more often.
-fn long_line() -> String {
+pub(super) fn long_line() -> String {
     "x".repeat(10_000)
 }
 
@@ -478,100 +463,6 @@ async fn sees_others(target: &Target, contenders: Contenders) -> Result<(), Case
         reader.expect_text(&moved, "null\ntwo\n").await?;
         writer.delete(&moved).await?.text(false)?;
         reader.expect_absent(&moved).await?;
-    }
-    Ok(())
-}
-
-/// Stops a program in the middle of an edit while another one starts, and edits the same file. Later, the first one
-/// continues. Its edit must succeed, or may fail after a longer stop. The other one may only be refused because the
-/// file is in use.
-async fn stopped_process(target: &Target) -> Result<(), CaseError> {
-    let path = "/memories/d/large.txt";
-    let text = format!("{}\n", long_line()).repeat(20);
-    let looker = target.client();
-    looker.must_create(path, text.as_str()).await?;
-    let pause = PAUSE_FOR_EACH_RACE.saturating_mul(u32::try_from(target.limits.races).unwrap_or(u32::MAX));
-    let pause = target.limits.stop.unwrap_or(pause.min(target.limits.answer_timeout / 2));
-    let traces = on_disk("make a directory", TempDir::new).await?;
-    let trace = |name: &str| Trace(traces.path().join(name));
-    let mut moments = Vec::new();
-    let started = Instant::now();
-    // The calls of a client of a server differ between runs.
-    if target.limits.has_tracing && target.directory().is_ok() && sandbox::expect_tracing().await.is_ok() {
-        let calls = calls_of(target, &insert(path, 0, "first"), trace("all"), CALLS_TO_SIGNAL).await?;
-        // A signal takes effect after the call. The first flush is usually that of a new file.
-        let of = |names: &'static [&'static str]| {
-            calls.iter().filter(move |call| names.iter().any(|name| call.name.starts_with(name)))
-        };
-        let writing = of(&["fsync", "fdatasync"]).chain(of(&["pwrite", "write"])).next();
-        let chosen = writing.into_iter().chain(of(&["rename", "link"]).next_back());
-        moments.extend(chosen.map(|call| Sandbox::Signal("STOP", call.clone(), trace("one"))));
-    } else {
-        let client = target.process_client().await?;
-        client.insert(path, 0, "first").await?.text(false)?;
-    }
-    let course = started.elapsed();
-    let mut expected = format!("first\n{text}");
-    let rounds = moments.into_iter().map(Some).chain([None, None]).take(2);
-    for (round, moment) in rounds.enumerate() {
-        let stopped = match &moment {
-            Some(sandbox) => target.process_client_under(sandbox).await?,
-            None => target.process_client().await?,
-        };
-        let [own, others] = [format!("{round} of the stopped program"), format!("{round} of the other program")];
-        let meanwhile = async {
-            if moment.is_none() {
-                sleep(course / 4).await;
-                stopped.session.pause();
-            }
-            // With a moment, the program stops itself.
-            for _ in 0..if moment.is_some() { STOP_CHECKS } else { 0 } {
-                let one = trace("one");
-                if on_disk("read a trace", move || one.has_stop()).await? {
-                    break;
-                }
-                sleep(BETWEEN_STOP_CHECKS).await;
-            }
-            let other = target.process_client().await?;
-            let edited = async {
-                other.view("/memories").await?;
-                other.insert(path, 0, others.as_str()).await
-            };
-            let resumed = async {
-                sleep(pause).await;
-                stopped.session.resume();
-            };
-            let (edited, ()) = join(edited, resumed).await;
-            edited
-        };
-        let acting = async {
-            stopped.view("/memories").await?.text(false)?;
-            let (edit, edited) = join(stopped.insert(path, 0, own.as_str()), meanwhile).await;
-            Ok::<_, CaseError>((edit?, edited?))
-        };
-        // It may stop before the edit, or on a busy machine only after it was resumed.
-        let resuming = async {
-            loop {
-                sleep(target.limits.stop.unwrap_or_default() + target.limits.answer_timeout / 4).await;
-                stopped.session.resume();
-            }
-        };
-        let (edit, edited) = match select(pin!(acting), pin!(resuming)).await {
-            Either::Left((answers, _)) => answers?,
-            Either::Right((never, _)) => never,
-        };
-        edit.text(edit.is_error() && target.limits.stop.is_some())?;
-        let found = looker.text(path).await?;
-        let with = |lines: &[&str]| lines.iter().map(|line| format!("{line}\n")).collect::<String>() + &expected;
-        let acknowledged: &[&str] = if edited.is_error() { &[] } else { &[&others] };
-        let mut possible = vec![with(&[&[own.as_str()], acknowledged].concat())];
-        possible.push(with(&[acknowledged, &[&own]].concat()));
-        possible.extend(edit.is_error().then(|| with(acknowledged)));
-        if !possible.contains(&found) {
-            return expect_text(&possible[0], &found)
-                .map_err(|stop| stop.in_step("after a program was stopped while another one edited the same file"));
-        }
-        expected = found;
     }
     Ok(())
 }

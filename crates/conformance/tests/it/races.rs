@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_conformance::{BackendFixture, FixtureError, Suite};
 use memory_tool_core::{Batch, InMemoryStore, Node, ReadOptions, Store, StoreError, StorePath};
 
 #[derive(Clone, Default)]
@@ -17,7 +17,7 @@ struct CountingStore {
 }
 
 #[async_trait]
-impl StoreFixture for CountingFixture {
+impl BackendFixture for CountingFixture {
     type Guard = Arc<CountingStore>;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, Self::Guard), FixtureError> {

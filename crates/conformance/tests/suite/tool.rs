@@ -3,16 +3,20 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, Suite, ToolFixture, ToolOptions};
+use memory_tool_conformance::{BackendFixture, FixtureError, Suite, ToolOptions};
 use memory_tool_core::{Engine, InMemoryStore, MemoryTool};
 
 struct Fixture;
 
 #[async_trait]
-impl ToolFixture for Fixture {
+impl BackendFixture<dyn MemoryTool> for Fixture {
     type Guard = Arc<InMemoryStore>;
 
-    async fn fresh(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Self::Guard), FixtureError> {
+    async fn fresh(&self) -> Result<(Arc<dyn MemoryTool>, Self::Guard), FixtureError> {
+        self.fresh_with(&ToolOptions::default()).await
+    }
+
+    async fn fresh_with(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Self::Guard), FixtureError> {
         let store = Arc::new(InMemoryStore::new());
         let builder = Engine::builder(Arc::clone(&store)).create_overwrites(options.create_overwrites);
         Ok((Arc::new(builder.max_view_characters(options.max_view_characters).build()), store))

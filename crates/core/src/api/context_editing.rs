@@ -28,6 +28,7 @@ pub const COMPACTION_BETA_HEADER: (&str, &str) = ("anthropic-beta", "compact-202
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "clear_tool_uses_20250919")]
 #[non_exhaustive]
+#[must_use]
 pub struct ClearToolUses {
     /// The amount of context that triggers the edit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -67,6 +68,7 @@ pub struct ClearToolUses {
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "compact_20260112")]
 #[non_exhaustive]
+#[must_use]
 pub struct Compact {
     /// The amount of context that triggers the edit, as [`ContextAmount::InputTokens`] of at least 50,000.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,21 +88,18 @@ impl Compact {
     }
 
     /// Sets `trigger` to a number of input tokens.
-    #[must_use]
     pub fn with_trigger(mut self, input_tokens: u64) -> Self {
         self.trigger = Some(ContextAmount::InputTokens(input_tokens));
         self
     }
 
     /// Sets `pause_after_compaction`.
-    #[must_use]
     pub fn with_pause(mut self) -> Self {
         self.pause_after_compaction = true;
         self
     }
 
     /// Sets `instructions`.
-    #[must_use]
     pub fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
         self.instructions = Some(instructions.into());
         self
@@ -125,28 +124,24 @@ impl ClearToolUses {
     }
 
     /// Sets `trigger`.
-    #[must_use]
     pub fn with_trigger(mut self, trigger: ContextAmount) -> Self {
         self.trigger = Some(trigger);
         self
     }
 
     /// Sets `keep` to a number of tool uses.
-    #[must_use]
     pub fn with_keep(mut self, tool_uses: u64) -> Self {
         self.keep = Some(ContextAmount::ToolUses(tool_uses));
         self
     }
 
     /// Sets `clear_at_least` to a number of input tokens.
-    #[must_use]
     pub fn with_clear_at_least(mut self, input_tokens: u64) -> Self {
         self.clear_at_least = Some(ContextAmount::InputTokens(input_tokens));
         self
     }
 
     /// Sets `exclude_tools`.
-    #[must_use]
     pub fn with_exclude_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.exclude_tools = Some(tools.into_iter().map(Into::into).collect());
         self

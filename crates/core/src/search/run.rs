@@ -26,8 +26,21 @@ const MAX_CONCURRENT_FILES: usize = 2_048;
 /// The most bytes of several files that are read at a time.
 const MAX_CONCURRENT_BYTES: u64 = 16 * 1024 * 1024;
 
+impl Search {
+    /// Searches a store. The future yields after each millisecond, or up to two seconds for the slowest regular
+    /// expressions, and can be dropped at any time.
+    ///
+    /// # Errors
+    /// [`SearchError`] if the pattern is invalid, a [path](Self::within) does not exist, or the store fails.
+    pub async fn run(&self, store: &(impl Store + ?Sized)) -> Result<SearchReport, SearchError> {
+        let matcher = Matcher::new(&self.pattern, self.regex, self.case)?;
+        let within = self.within.as_ref().map_err(|error| StoreError::from(error.clone()))?;
+        SearchRun::new(self, within, &matcher).run(store).await
+    }
+}
+
 /// A running search.
-pub(super) struct SearchRun<'a> {
+struct SearchRun<'a> {
     search: &'a Search,
     within: &'a [MemoryPath],
     matcher: &'a Matcher,
@@ -49,12 +62,12 @@ enum ReadOutcome {
 }
 
 impl<'a> SearchRun<'a> {
-    pub(super) fn new(search: &'a Search, within: &'a [MemoryPath], matcher: &'a Matcher) -> Self {
+    fn new(search: &'a Search, within: &'a [MemoryPath], matcher: &'a Matcher) -> Self {
         let pace = Pace::new(search.timeout);
         Self { search, within, matcher, pace, report: SearchReport::default(), shown: 0, characters: 0, is_full: false }
     }
 
-    pub(super) async fn run(mut self, store: &(impl Store + ?Sized)) -> Result<SearchReport, SearchError> {
+    async fn run(mut self, store: &(impl Store + ?Sized)) -> Result<SearchReport, SearchError> {
         let listing = store.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing();
         let files = self.select(listing)?;
         if self.search.only != Some(SearchedPart::Names) {

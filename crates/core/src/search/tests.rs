@@ -10,14 +10,15 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::search::pattern::SearchError;
 use crate::search::report::{SkipReason, SkippedItem, StopReason};
-use crate::store::ReadOptions;
 use crate::store::batch::Batch;
 use crate::store::error::{ErrorKind, StoreError};
 use crate::store::ext::StoreExt as _;
 use crate::store::in_memory::InMemoryStore;
 use crate::store::node::{FileTimes, Node, UnlistedItem, UnlistedReason};
 use crate::store::store_path::StorePath;
+use crate::store::{ReadOptions, Store};
 
 fn path(path: &str) -> MemoryPath {
     path.parse().unwrap()

@@ -55,6 +55,12 @@ impl Batch {
         self
     }
 
+    /// Adds several preconditions.
+    pub fn require_all(mut self, preconditions: impl IntoIterator<Item = (StorePath, Precondition)>) -> Self {
+        self.preconditions.extend(preconditions);
+        self
+    }
+
     /// Adds a quota for `directory`. It applies to the state after the batch.
     pub fn limit(mut self, directory: impl Into<StorePath>, quota: Quota) -> Self {
         self.quotas.push((directory.into(), quota));
@@ -110,6 +116,14 @@ impl Batch {
             Change::Remove { path } => self.remove(path),
             Change::Rename { from, to } => self.rename(from, to),
         }
+    }
+
+    /// Leaves out the changes for which `keeps` returns `false`.
+    pub fn retain(mut self, keeps: impl FnMut(&Change) -> bool) -> Self {
+        let changes = std::mem::take(&mut self.changes);
+        self.changed_paths.clear();
+        self.error = None;
+        changes.into_iter().filter(keeps).fold(self, Self::change)
     }
 
     /// Sets the actor of the changes, for logs.

@@ -33,11 +33,18 @@ pub enum Change {
 }
 
 impl Change {
+    /// The paths that it names: one, or both of a rename.
+    pub fn paths(&self) -> impl Iterator<Item = &StorePath> {
+        let (path, to) = match self {
+            Self::Write { path, .. } | Self::Remove { path } => (path, None),
+            Self::Rename { from, to } => (from, Some(to)),
+        };
+        std::iter::once(path).chain(to)
+    }
+
     /// Whether it changes a record, which policies for files ignore.
     pub fn is_of_record(&self) -> bool {
-        match self {
-            Self::Write { path, .. } | Self::Remove { path } | Self::Rename { from: path, .. } => path.is_record(),
-        }
+        self.paths().next().is_some_and(StorePath::is_record)
     }
 
     /// Checks that the change can be applied, as specified in points 2 to 4 of [`Store::apply`](crate::Store::apply).

@@ -34,11 +34,8 @@ pub trait StoreExt: Store {
     ///
     /// # Errors
     /// The errors of [`Store::read_opts`], and [`StoreError::Path`].
-    fn read<P>(&self, path: P) -> impl Future<Output = Result<Node, StoreError>> + Send
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>>,
-    {
-        let path: Result<MemoryPath, StoreError> = path.try_into().map_err(Into::into);
+    fn read(&self, path: impl IntoMemoryPath) -> impl Future<Output = Result<Node, StoreError>> + Send {
+        let path = path.into_memory_path();
         async move { self.read_opts(&StorePath::from(path?), ReadOptions::new()).await }
     }
 
@@ -46,11 +43,8 @@ pub trait StoreExt: Store {
     ///
     /// # Errors
     /// The errors of [`read`](Self::read), [`StoreError::NotFound`], and [`StoreError::NotAFile`] for a directory.
-    fn read_bytes<P>(&self, path: P) -> impl Future<Output = Result<Vec<u8>, StoreError>> + Send
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>>,
-    {
-        let path: Result<MemoryPath, StoreError> = path.try_into().map_err(Into::into);
+    fn read_bytes(&self, path: impl IntoMemoryPath) -> impl Future<Output = Result<Vec<u8>, StoreError>> + Send {
+        let path = path.into_memory_path();
         async move {
             let path = StorePath::from(path?);
             match self.read_opts(&path, ReadOptions::new()).await? {
@@ -65,11 +59,8 @@ pub trait StoreExt: Store {
     ///
     /// # Errors
     /// The errors of [`read_bytes`](Self::read_bytes), and [`StoreError::NotText`].
-    fn read_to_string<P>(&self, path: P) -> impl Future<Output = Result<String, StoreError>> + Send
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>>,
-    {
-        let path: Result<MemoryPath, StoreError> = path.try_into().map_err(Into::into);
+    fn read_to_string(&self, path: impl IntoMemoryPath) -> impl Future<Output = Result<String, StoreError>> + Send {
+        let path = path.into_memory_path();
         async move {
             let path = path?;
             let content = self.read_bytes(&path).await?;
@@ -81,11 +72,12 @@ pub trait StoreExt: Store {
     ///
     /// # Errors
     /// The errors of [`Store::apply`], and [`StoreError::Path`].
-    fn write<P>(&self, path: P, content: impl Into<Vec<u8>>) -> impl Future<Output = Result<(), StoreError>> + Send
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>>,
-    {
-        let batch = path.try_into().map(|path| Batch::new().write(path, content)).map_err(Into::into);
+    fn write(
+        &self,
+        path: impl IntoMemoryPath,
+        content: impl Into<Vec<u8>>,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let batch = path.into_memory_path().map(|path| Batch::new().write(path, content));
         async move { self.apply(batch?).await }
     }
 
@@ -94,11 +86,8 @@ pub trait StoreExt: Store {
     ///
     /// # Errors
     /// The errors of [`read`](Self::read).
-    fn list<P>(&self, directory: P) -> impl Future<Output = Result<Vec<FileEntry>, StoreError>> + Send
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>>,
-    {
-        let path: Result<MemoryPath, StoreError> = directory.try_into().map_err(Into::into);
+    fn list(&self, directory: impl IntoMemoryPath) -> impl Future<Output = Result<Vec<FileEntry>, StoreError>> + Send {
+        let path = directory.into_memory_path();
         async move {
             let mut entries = self.read_opts(&StorePath::from(path?), ReadOptions::new()).await?.into_listing().files;
             entries.sort_unstable_by(|left, right| left.path.cmp(&right.path));
@@ -110,11 +99,8 @@ pub trait StoreExt: Store {
     ///
     /// # Errors
     /// The errors of [`Store::apply`], such as [`StoreError::NotFound`], and [`StoreError::Path`].
-    fn remove<P>(&self, path: P) -> impl Future<Output = Result<(), StoreError>> + Send
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>>,
-    {
-        let batch = path.try_into().map(|path| Batch::new().remove(path)).map_err(Into::into);
+    fn remove(&self, path: impl IntoMemoryPath) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let batch = path.into_memory_path().map(|path| Batch::new().remove(path));
         async move { self.apply(batch?).await }
     }
 
@@ -122,13 +108,12 @@ pub trait StoreExt: Store {
     ///
     /// # Errors
     /// The errors of [`Store::apply`], such as [`StoreError::AlreadyExists`], and [`StoreError::Path`].
-    fn rename<P, Q>(&self, from: P, to: Q) -> impl Future<Output = Result<(), StoreError>> + Send
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>>,
-        Q: TryInto<MemoryPath, Error: Into<StoreError>>,
-    {
-        let from = from.try_into().map_err(Into::into);
-        let to = to.try_into().map_err(Into::into);
+    fn rename(
+        &self,
+        from: impl IntoMemoryPath,
+        to: impl IntoMemoryPath,
+    ) -> impl Future<Output = Result<(), StoreError>> + Send {
+        let (from, to) = (from.into_memory_path(), to.into_memory_path());
         async move { self.apply(Batch::new().rename(from?, to?)).await }
     }
 
@@ -138,15 +123,23 @@ pub trait StoreExt: Store {
     /// The errors of [`Store::read_opts`].
     fn usage(&self) -> impl Future<Output = Result<Usage, StoreError>> + Send {
         async move {
-            Ok(self
-                .read_opts(&StorePath::memories(), ReadOptions::new())
-                .await?
-                .into_listing()
-                .files
-                .into_iter()
-                .collect())
+            let root = self.read_opts(&StorePath::memories(), ReadOptions::new()).await?;
+            Ok(root.into_listing().files.into_iter().collect())
         }
     }
 }
 
 impl<S: Store + ?Sized> StoreExt for S {}
+
+/// A path, or a text to parse as one.
+pub trait IntoMemoryPath: TryInto<MemoryPath, Error: Into<StoreError>> {
+    /// Parses the path.
+    ///
+    /// # Errors
+    /// [`StoreError::Path`].
+    fn into_memory_path(self) -> Result<MemoryPath, StoreError> {
+        self.try_into().map_err(Into::into)
+    }
+}
+
+impl<P: TryInto<MemoryPath, Error: Into<StoreError>>> IntoMemoryPath for P {}

@@ -1,6 +1,6 @@
 //! [`InMemoryStore`]: the reference store.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use async_trait::async_trait;
@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use crate::store::batch::Batch;
 use crate::store::error::StoreError;
 use crate::store::file_size::DEFAULT_MAX_FILE_BYTES;
+use crate::store::lock::lock;
 use crate::store::node::{FileEntry, Node, Version};
 use crate::store::path_map::{PathMap, PathMapEntry};
 use crate::store::store_path::StorePath;
@@ -18,6 +19,7 @@ use crate::store::{ReadOptions, Store};
 /// Files are lost when the store is dropped. The size limit of a file is [`DEFAULT_MAX_FILE_BYTES`].
 #[derive(Debug, Default)]
 pub struct InMemoryStore {
+    // Batches are planned before they change any file, so a panic leaves the files whole.
     files: Mutex<Files>,
 }
 
@@ -41,24 +43,19 @@ impl InMemoryStore {
     pub fn new() -> Self {
         Self::default()
     }
-
-    fn files(&self) -> MutexGuard<'_, Files> {
-        // Batches are planned before they change any file, so the files are consistent even if a lock holder panicked.
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 #[async_trait]
 impl Store for InMemoryStore {
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
-        let files = self.files();
+        let files = lock(&self.files);
         options.check(&files.by_path)?;
         Ok(files.by_path.node(path, File::content))
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         batch.check_file_sizes(DEFAULT_MAX_FILE_BYTES)?;
-        let mut files = self.files();
+        let mut files = lock(&self.files);
         let Files { by_path, writes } = &mut *files;
         let now = SystemTime::now();
         batch.check(by_path)?;

@@ -33,6 +33,7 @@ use crate::store::store_path::StorePath;
 /// ```
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
+#[must_use]
 pub struct Quota {
     /// The maximum number of files.
     pub files: Option<u64>,
@@ -51,28 +52,24 @@ impl Quota {
     }
 
     /// Sets `files`.
-    #[must_use]
     pub fn with_files(mut self, files: u64) -> Self {
         self.files = Some(files);
         self
     }
 
     /// Sets `bytes`.
-    #[must_use]
     pub fn with_bytes(mut self, bytes: u64) -> Self {
         self.bytes = Some(bytes);
         self
     }
 
     /// Sets `file_bytes`.
-    #[must_use]
     pub fn with_file_bytes(mut self, file_bytes: u64) -> Self {
         self.file_bytes = Some(file_bytes);
         self
     }
 
     /// Sets `depth`.
-    #[must_use]
     pub fn with_depth(mut self, depth: u64) -> Self {
         self.depth = Some(depth);
         self

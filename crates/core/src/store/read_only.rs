@@ -6,7 +6,6 @@ use crate::store::batch::Batch;
 use crate::store::change::Change;
 use crate::store::error::StoreError;
 use crate::store::node::Node;
-use crate::store::precondition::Precondition;
 use crate::store::store_path::StorePath;
 use crate::store::{ReadOptions, Store};
 
@@ -52,10 +51,8 @@ impl<S: Store> Store for ReadOnlyStore<S> {
             return self.check(&batch).await;
         }
         let root = StorePath::memories();
-        let changed = batch.changes().first().map_or(&root, |change| match change {
-            Change::Write { path, .. } | Change::Remove { path } | Change::Rename { from: path, .. } => path,
-        });
-        Err(StoreError::read_only(changed, &root))
+        let changed = batch.changes().iter().flat_map(Change::paths).next();
+        Err(StoreError::read_only(changed.unwrap_or(&root), &root))
     }
 }
 
@@ -64,10 +61,7 @@ impl<S: Store> ReadOnlyStore<S> {
     /// maintenance in the inner store.
     async fn check(&self, batch: &Batch) -> Result<(), StoreError> {
         let Some((path, _)) = batch.preconditions().first() else { return Ok(()) };
-        let require = |options: ReadOptions, (path, precondition): &(StorePath, _)| {
-            options.require(path.clone(), Precondition::clone(precondition))
-        };
-        let options = batch.preconditions().iter().fold(ReadOptions::new(), require);
+        let options = ReadOptions::new().require_all(batch.preconditions().iter().cloned());
         self.inner.read_opts(path, options).await.map(drop)
     }
 }

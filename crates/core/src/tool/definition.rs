@@ -44,6 +44,7 @@ pub const TOOL_TYPE: &str = "memory_20250818";
 /// ```
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
+#[must_use]
 pub struct ToolDefinition {
     /// Always [`TOOL_TYPE`].
     #[serde(rename = "type")]
@@ -82,35 +83,30 @@ impl ToolDefinition {
     }
 
     /// Sets `cache_control`.
-    #[must_use]
     pub fn with_cache_control(mut self, cache_control: CacheControl) -> Self {
         self.cache_control = Some(cache_control);
         self
     }
 
     /// Sets `allowed_callers`.
-    #[must_use]
     pub fn with_allowed_callers(mut self, callers: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.allowed_callers = Some(callers.into_iter().map(Into::into).collect());
         self
     }
 
     /// Sets `defer_loading`.
-    #[must_use]
     pub fn with_defer_loading(mut self, defer_loading: bool) -> Self {
         self.defer_loading = Some(defer_loading);
         self
     }
 
     /// Sets `input_examples`.
-    #[must_use]
     pub fn with_input_examples(mut self, examples: impl IntoIterator<Item = Map<String, Value>>) -> Self {
         self.input_examples = Some(examples.into_iter().collect());
         self
     }
 
     /// Sets `strict`.
-    #[must_use]
     pub fn with_strict(mut self, strict: bool) -> Self {
         self.strict = Some(strict);
         self
@@ -215,6 +211,7 @@ impl Default for ToolDefinition {
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "type", rename = "ephemeral")]
 #[non_exhaustive]
+#[must_use]
 pub struct CacheControl {
     /// The lifetime of the cached prompt: `5m`, which is the default of the API, or `1h`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -228,7 +225,6 @@ impl CacheControl {
     }
 
     /// Sets the lifetime: `5m` or `1h`.
-    #[must_use]
     pub fn with_ttl(mut self, ttl: impl Into<String>) -> Self {
         self.ttl = Some(ttl.into());
         self

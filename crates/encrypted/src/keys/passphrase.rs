@@ -14,10 +14,11 @@ use unicode_normalization::{UnicodeNormalization as _, is_nfc};
 use zeroize::Zeroizing;
 
 use crate::cipher::{Cipher, Nonce};
-use crate::keys::raw::{unwrap_under, wrap_under};
-use crate::keys::secret_file::read_secret;
-use crate::keys::{DataKey, KEY_BYTES, KeyError, KeyId, KeyProvider, KeySourceError};
+use crate::data_key::{DataKey, KEY_BYTES, KeyError};
+use crate::keys::provider::{KeyId, KeyProvider};
+use crate::keys::raw::{KeySourceError, unwrap_under, wrap_under};
 use crate::scrub::scrubbed;
+use crate::secret_file::read_secret;
 
 /// The default cost of trying a passphrase: the second recommendation of RFC 9106, with 64 MiB of memory. It exceeds
 /// the OWASP minimum of 19 MiB and two passes.

@@ -12,9 +12,10 @@ use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::cipher::{Cipher, NONCE_BYTES, Nonce, TAG_BYTES};
-use crate::keys::secret_file::read_secret;
-use crate::keys::{DataKey, KEY_BYTES, KeyError, KeyId, KeyProvider};
+use crate::data_key::{DataKey, KEY_BYTES, KeyError};
+use crate::keys::provider::{KeyId, KeyProvider};
 use crate::scrub::scrubbed;
+use crate::secret_file::read_secret;
 
 /// A key of 32 random bytes, from a file, the environment or another source.
 ///

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::keys::{KeyId, KeyProvider};
+use crate::keys::provider::{KeyId, KeyProvider};
 
 /// The keys of a store: a primary key, and any number of other keys.
 ///

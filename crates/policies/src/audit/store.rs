@@ -1,11 +1,11 @@
 //! [`AuditedStore`]: records each batch that changes files.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Actor, Batch, Change, FileEntry, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version,
+    Actor, Batch, Change, FileEntry, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version, lock,
 };
 
 use crate::audit::batch_audit::{BatchAudit, RecordFields, log_failure};
@@ -56,6 +56,7 @@ pub struct AuditedStore<S> {
     log: Arc<dyn AuditLog>,
     actor: Actor,
     digests_directories: bool,
+    // Each entry is added or removed in one step.
     cached: Arc<Mutex<VecDeque<CachedDigest>>>,
 }
 
@@ -171,21 +172,16 @@ impl<S: Store> AuditedStore<S> {
         {
             let (path, version) = (path.clone(), file.version.clone());
             let file = AuditedFile::of(&file.content);
-            let mut cached = self.cached();
+            let mut cached = lock(&self.cached);
             cached.truncate(MAX_CACHED - 1);
             cached.push_front(CachedDigest { path, version, file });
         }
     }
 
     fn cached_digest(&self, path: &StorePath, version: &Version) -> Option<AuditedFile> {
-        let cached = self.cached();
+        let cached = lock(&self.cached);
         let found = cached.iter().find(|file| file.path == *path && file.version == *version);
         found.map(|found| found.file.clone())
-    }
-
-    fn cached(&self) -> MutexGuard<'_, VecDeque<CachedDigest>> {
-        // Valid even after a panic, because each entry is added or removed in one step.
-        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

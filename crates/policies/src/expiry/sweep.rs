@@ -115,7 +115,7 @@ impl<S: Store> ExpiringStore<S> {
             }
             let (batch, removed) = self.removal(expired, &mut kept).await?;
             removed.iter().for_each(|path| times_after.remove(path));
-            let batch = base.preconditions().iter().fold(batch, |batch, (path, it)| batch.require(path, it.clone()));
+            let batch = batch.require_all(base.preconditions().iter().cloned());
             match self.table.commit(&required, batch, Some(times_after)).await {
                 Ok(true) if removed.is_empty() => failed_rounds += 1, // at most once, unless the store loses records
                 Ok(true) => {

@@ -1,10 +1,10 @@
 //! [`Table`]: the stored access times and a cache of them.
 
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
 use memory_tool_core::{
-    Batch, Change, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile,
+    Batch, Change, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile, lock,
 };
 
 use super::access_times::AccessTimes;
@@ -22,20 +22,12 @@ pub(super) fn named_paths(batch: &Batch) -> impl Iterator<Item = &StorePath> {
 
 /// Returns the paths of files that a batch changes.
 pub(super) fn changed_paths(batch: &Batch) -> impl Iterator<Item = &StorePath> {
-    batch.changes().iter().filter(|change| !change.is_of_record()).flat_map(paths)
-}
-
-fn paths(change: &Change) -> impl Iterator<Item = &StorePath> {
-    let (first, second) = match change {
-        Change::Write { path, .. } | Change::Remove { path } => (path, None),
-        Change::Rename { from, to } => (from, Some(to)),
-    };
-    std::iter::once(first).chain(second)
+    batch.changes().iter().filter(|change| !change.is_of_record()).flat_map(Change::paths)
 }
 
 /// Whether a batch removes the record, or a directory above it. Any other change of it is not by this policy either.
 fn changes_record(batch: &Batch) -> bool {
-    batch.changes().iter().flat_map(paths).any(|path| path.overlaps(&RECORD))
+    batch.changes().iter().flat_map(Change::paths).any(|path| path.overlaps(&RECORD))
 }
 
 /// Access times that this process has read or written.
@@ -71,6 +63,7 @@ pub(super) struct Table<S> {
     /// A monotonic clock, unlike the clock for access times.
     clock: Clock<Instant>,
     trusted_for: Duration,
+    // Changed by single assignments.
     cached: Mutex<CachedTimes>,
 }
 
@@ -87,7 +80,7 @@ impl<S: Store> Table<S> {
 
     /// Returns the cached times, which are empty if they are too old.
     pub(super) fn cached(&self) -> CachedTimes {
-        let (cached, now) = (self.lock().clone(), self.clock.now());
+        let (cached, now) = (lock(&self.cached).clone(), self.clock.now());
         let is_trusted = now.saturating_duration_since(cached.read_at) < self.trusted_for;
         if is_trusted { cached } else { CachedTimes::empty(now) }
     }
@@ -121,7 +114,7 @@ impl<S: Store> Table<S> {
             Err(error) => return Err(error),
         };
         let cached = read.unwrap_or_else(|reason| self.unreadable(reason, read_at));
-        *self.lock() = cached.clone();
+        *lock(&self.cached) = cached.clone();
         Ok(cached)
     }
 
@@ -141,7 +134,7 @@ impl<S: Store> Table<S> {
 
     fn parse(&self, record: StoredFile, read_at: Instant) -> Result<CachedTimes, &'static str> {
         let state = RecordState::Stored(Precondition::Version(record.version));
-        let cached = self.lock().clone();
+        let cached = lock(&self.cached).clone();
         let is_cached = match &cached.state {
             RecordState::Written(bytes) => **bytes == *record.content,
             cached => *cached == state,
@@ -154,7 +147,7 @@ impl<S: Store> Table<S> {
 
     fn unreadable(&self, reason: &'static str, read_at: Instant) -> CachedTimes {
         let state = RecordState::Unreadable(reason);
-        if self.lock().state != state {
+        if lock(&self.cached).state != state {
             tracing::warn!(reason, "access times cannot be read: no file expires and no access is recorded");
         }
         CachedTimes { times: Arc::default(), state, read_at }
@@ -184,7 +177,7 @@ impl<S: Store> Table<S> {
         match self.inner.apply(batch).await {
             Ok(()) => {
                 match after {
-                    Some(after) => *self.lock() = after,
+                    Some(after) => *lock(&self.cached) = after,
                     None if is_changed => self.mark_outdated(),
                     None => {}
                 }
@@ -204,12 +197,7 @@ impl<S: Store> Table<S> {
     }
 
     fn mark_outdated(&self) {
-        self.lock().state = RecordState::Outdated;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CachedTimes> {
-        // Valid even after a panic, because each change is one assignment.
-        self.cached.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.cached).state = RecordState::Outdated;
     }
 }
 

@@ -66,28 +66,15 @@ pub(crate) fn cut_at_root(batch: &Batch) -> Option<(Batch, StoreError)> {
     let index = batch.preconditions().iter().position(|(path, _)| path.is_root())?;
     let (root, precondition) = &batch.preconditions()[index];
     let unmet = precondition.check(root, &Stat::Directory).err()?;
-    Some((only_preconditions(batch, index), unmet))
+    let before = batch.actor().cloned().into_iter().fold(Batch::new(), Batch::by);
+    let before = batch.command().into_iter().fold(before, Batch::for_command);
+    Some((before.require_all(batch.preconditions()[..index].iter().cloned()), unmet))
 }
 
 /// Returns the batch without the removal of a root, provided that the root is empty.
 pub(crate) fn without_clearing(batch: &Batch, root: &StorePath) -> Batch {
-    let rest = batch.changes().iter().filter(|change| !matches!(change, Change::Remove { path } if path == root));
-    let rest = rest.cloned().fold(only_preconditions(batch, batch.preconditions().len()), Batch::change);
-    let rest = batch.quotas().iter().cloned().fold(rest, |rest, (directory, quota)| rest.limit(directory, quota));
+    let rest = batch.clone().retain(|change| !matches!(change, Change::Remove { path } if path == root));
     rest.require(root, Precondition::Absent)
-}
-
-/// Returns a batch with the first `count` preconditions.
-fn only_preconditions(batch: &Batch, count: usize) -> Batch {
-    let mut only = Batch::new();
-    if let Some(actor) = batch.actor() {
-        only = only.by(actor.clone());
-    }
-    if let Some(command) = batch.command() {
-        only = only.for_command(command);
-    }
-    let paths = batch.preconditions().iter().take(count).cloned();
-    paths.fold(only, |batch, (path, precondition)| batch.require(path, precondition))
 }
 
 /// Translates paths, batches, files and errors between the directory `inner` of an inner store and the path `outer`,

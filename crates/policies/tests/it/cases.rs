@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, StoreFixture};
+use memory_tool_conformance::{BackendFixture, FixtureError};
 use memory_tool_core::{Batch, Change, InMemoryStore, Node, ReadOptions, Store, StoreError, StorePath};
 use memory_tool_test_fixtures::layer_cases::{LayerCase, expect_success_on_local_stores, failures};
 
@@ -21,7 +21,7 @@ enum Fault {
 }
 
 #[async_trait]
-impl StoreFixture for Fault {
+impl BackendFixture for Fault {
     type Guard = ();
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, ()), FixtureError> {

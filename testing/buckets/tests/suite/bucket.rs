@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_bucket::{BucketStore, BucketStoreBuilder};
-use memory_tool_conformance::{FixtureError, StoreFixture};
+use memory_tool_conformance::{BackendFixture, FixtureError};
 use memory_tool_core::{BoxError, OpenOptions, Store};
 use memory_tool_test_fixtures::{ServingFixture, program};
 use memory_tool_test_servers::Server;
@@ -80,7 +80,7 @@ async fn open(store: BucketStoreBuilder) -> Result<Arc<dyn Store>, FixtureError>
 }
 
 #[async_trait]
-impl StoreFixture for BucketFixture {
+impl BackendFixture for BucketFixture {
     /// The prefix.
     type Guard = Path;
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, StoreFixture};
+use memory_tool_conformance::{BackendFixture, FixtureError};
 use memory_tool_core::{BoxError, MemoryName, OpenOptions, Store};
 use memory_tool_postgres::PostgresStoreBuilder;
 use memory_tool_test_fixtures::{ServingFixture, program};
@@ -79,7 +79,7 @@ async fn open(url: &str) -> Result<Arc<dyn Store>, FixtureError> {
 }
 
 #[async_trait]
-impl StoreFixture for PostgresFixture {
+impl BackendFixture for PostgresFixture {
     /// The URL.
     type Guard = String;
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};
 
 use async_trait::async_trait;
-use memory_tool::conformance::{FixtureError, StoreFixture};
+use memory_tool::conformance::{BackendFixture, FixtureError};
 use memory_tool::encrypted::{KeyRing, RawKey};
 use memory_tool::{BoxError, MemoryOptions, OpenOptions, Store, StoreUrl};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
@@ -199,7 +199,7 @@ fn scope_in_bucket(url: &str, name: &str) -> Result<StoreUrl, FixtureError> {
 }
 
 #[async_trait]
-impl StoreFixture for CaseStores {
+impl BackendFixture for CaseStores {
     type Guard = CaseStore;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, CaseStore), FixtureError> {

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use memory_tool_conformance::{Capability, FixtureError, StoreFixture, Suite};
+use memory_tool_conformance::{BackendFixture, Capability, FixtureError, Suite};
 use memory_tool_core::{
     Batch, BoxError, Change, Engine, ErrorKind, FileEntry, Listing, Node, ReadOptions, Stat, Store, StoreError,
     StoreExt, StorePath, StoredFile, Version,
@@ -165,7 +165,7 @@ struct Fixture {
 }
 
 #[async_trait]
-impl StoreFixture for Fixture {
+impl BackendFixture for Fixture {
     type Guard = TempDir;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, TempDir), FixtureError> {

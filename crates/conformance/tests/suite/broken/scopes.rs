@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_conformance::{BackendFixture, FixtureError, Suite};
 use memory_tool_core::{InMemoryStore, Store};
 
 /// Returns the key of a memory from its name. An empty key refuses the name.
@@ -38,7 +38,7 @@ struct Fixture {
 }
 
 #[async_trait]
-impl StoreFixture for Fixture {
+impl BackendFixture for Fixture {
     type Guard = Memories;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, Memories), FixtureError> {

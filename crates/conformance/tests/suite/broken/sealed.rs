@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce};
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_conformance::{BackendFixture, FixtureError, Suite};
 use memory_tool_core::{
     Batch, Change, ErrorKind, FileEntry, InMemoryStore, Node, ReadOptions, Stat, Store, StoreError, StoreExt,
     StorePath, StoreState, StoredFile, Usage, Version,
@@ -40,7 +40,7 @@ struct Fixture {
 }
 
 #[async_trait]
-impl StoreFixture for Fixture {
+impl BackendFixture for Fixture {
     type Guard = Arc<Shared>;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, Self::Guard), FixtureError> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, StoreFixture, Suite};
+use memory_tool_conformance::{BackendFixture, FixtureError, Suite};
 use memory_tool_core::{
     Batch, Change, ErrorKind, FileEntry, FileTimes, Listing, Node, Precondition, Quota, QuotaKind, ReadOptions, Stat,
     Store, StoreError, StorePath, StoreState, StoredFile, Usage, Version,
@@ -47,7 +47,7 @@ struct Fixture {
 }
 
 #[async_trait]
-impl StoreFixture for Fixture {
+impl BackendFixture for Fixture {
     type Guard = Arc<Mutex<Files>>;
 
     async fn fresh(&self) -> Result<(Arc<dyn Store>, Self::Guard), FixtureError> {

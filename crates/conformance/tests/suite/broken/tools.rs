@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex as StdMutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory_tool_conformance::{FixtureError, Suite, ToolFixture, ToolOptions};
+use memory_tool_conformance::{BackendFixture, FixtureError, Suite, ToolOptions};
 use memory_tool_core::{
     Command, CommandName, CreateCommand, DEFAULT_MAX_VIEW_CHARACTERS, DeleteCommand, DirectoryItem, DirectoryView,
     Engine, Error, FileView, ImageView, InMemoryStore, InputError, InsertCommand, InsertLine, MemoryPath, MemoryTool,
@@ -121,10 +121,14 @@ impl Storage {
 }
 
 #[async_trait]
-impl ToolFixture for Fixture {
+impl BackendFixture<dyn MemoryTool> for Fixture {
     type Guard = Storage;
 
-    async fn fresh(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Storage), FixtureError> {
+    async fn fresh(&self) -> Result<(Arc<dyn MemoryTool>, Storage), FixtureError> {
+        self.fresh_with(&ToolOptions::default()).await
+    }
+
+    async fn fresh_with(&self, options: &ToolOptions) -> Result<(Arc<dyn MemoryTool>, Storage), FixtureError> {
         let storage = Storage::new(self.fault).await?;
         Ok((storage.tool(options, self.fault), storage))
     }

@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use std::sync::Arc;
 
 use super::ACKNOWLEDGED;
-use super::trace::{Argument, Call};
+use super::trace::Call;
 
 /// The calls that change nothing on the disk. Modes are not modelled.
 const READS: &str = "access faccessat faccessat2 fadvise64 fchmod fchmodat fcntl flock fstat fstatfs getdents64 \
@@ -213,18 +213,21 @@ impl Recording {
         let mut counts = Vec::new(); // the number of operations before each call
         for call in calls {
             counts.push(self.operations.len());
+            if !call.succeeded() {
+                continue;
+            }
             let paths = call.paths();
             let paths: Vec<_> = paths.iter().filter_map(|path| path.strip_prefix(root).ok()).collect();
             let effect = match call.written() {
-                Some(text) if paths.is_empty() => acknowledgement(text),
-                _ if call.concerns(root) || ["sync", "io_uring_setup"].contains(&&*call.name) => {
-                    self.effect(call, &paths, counts[call.began])
+                Some(text) if paths.is_empty() => acknowledgement(&text),
+                _ if call.concerns(root) || ["sync", "io_uring_setup"].contains(&call.name()) => {
+                    self.effect(call, &paths, counts[call.began()])
                 }
                 _ => None,
             };
             let description = match &effect {
                 Some(Effect::Acknowledge(batch)) => format!("{ACKNOWLEDGED}{batch}"),
-                _ => format!("{} {paths:?}", call.name),
+                _ => format!("{} {paths:?}", call.name()),
             };
             effect.into_iter().for_each(|effect| self.push(effect, description.clone()));
         }
@@ -237,7 +240,7 @@ impl Recording {
 
     /// The effect of a call that began when there were `before` operations.
     fn effect(&mut self, call: &Call, paths: &[&Path], before: usize) -> Option<Effect> {
-        match (&*call.name, paths) {
+        match (call.name(), paths) {
             ("open" | "openat" | "openat2", [path]) => self.open(call, path),
             ("mkdir" | "mkdirat", [path]) => Some(self.create(path, Node::Directory(BTreeMap::new()))),
             ("rename" | "renameat" | "renameat2", [from, to]) => Some(self.rename(call, from, to)),
@@ -260,11 +263,10 @@ impl Recording {
             ("fsync" | "fdatasync", [path]) => Some(Effect::Flush { inode: Some(self.live.existing(path)), before }),
             ("sync" | "syncfs", _) => Some(Effect::Flush { inode: None, before }),
             ("read", _) => {
-                let position = self.positions.get_mut(&descriptor(call))?;
-                *position += usize::try_from(call.result).unwrap();
+                *self.positions.get_mut(call.descriptor())? += call.result();
                 None
             }
-            ("close", _) => self.positions.remove(&descriptor(call)).and(None),
+            ("close", _) => self.positions.remove(call.descriptor()).and(None),
             (name, paths) => {
                 assert!(READS.split(' ').any(|read| read == name), "the call {name} is not modelled: {paths:?}");
                 None
@@ -275,7 +277,7 @@ impl Recording {
     fn open(&mut self, call: &Call, path: &Path) -> Option<Effect> {
         let unknown = UNKNOWN_FLAGS.iter().find(|flag| call.has_flag(flag));
         assert_eq!(unknown, None, "the flag is not modelled: {path:?}");
-        self.positions.insert(call.result.to_string(), 0);
+        self.positions.insert(call.result().to_string(), 0);
         match self.live.find(path) {
             None if call.has_flag("O_CREAT") => Some(self.create(path, Node::File(Vec::new()))),
             _ if call.has_flag("O_TRUNC") => Some(Effect::Resize { file: self.live.existing(path), size: 0 }),
@@ -301,11 +303,11 @@ impl Recording {
     }
 
     fn write(&mut self, call: &Call, path: &Path) -> Effect {
-        let bytes = call.written().unwrap().to_vec();
-        let offset = if call.name == "pwrite64" {
+        let bytes = call.written().unwrap();
+        let offset = if call.name() == "pwrite64" {
             call.number(3)
         } else {
-            let position = self.positions.get_mut(&descriptor(call)).unwrap();
+            let position = self.positions.get_mut(call.descriptor()).unwrap();
             *position += bytes.len();
             *position - bytes.len()
         };
@@ -327,11 +329,4 @@ impl Recording {
 fn acknowledgement(text: &[u8]) -> Option<Effect> {
     let text = str::from_utf8(text).ok()?;
     Some(Effect::Acknowledge(text.strip_prefix(ACKNOWLEDGED)?.trim_end().to_owned()))
-}
-
-fn descriptor(call: &Call) -> String {
-    match &call.arguments[0] {
-        Argument::Descriptor { number, .. } => number.clone(),
-        _ => panic!("the first argument of {} is not a descriptor", call.name),
-    }
 }

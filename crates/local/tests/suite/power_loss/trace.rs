@@ -1,29 +1,12 @@
-//! Runs this program under `strace`, and parses the calls that it makes.
+//! Runs this program under `strace`, and interprets the calls that it makes.
 
-use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use memory_tool_test_fixtures::faults::strace;
+use memory_tool_test_fixtures::faults::{Reader, strace};
 
-/// A system call that succeeded.
-pub(super) struct Call {
-    pub(super) name: String,
-    pub(super) arguments: Vec<Argument>,
-    pub(super) result: i64,
-    /// The number of calls that had ended when this one began.
-    pub(super) began: usize,
-}
-
-pub(super) enum Argument {
-    /// An open file or directory, with the path that it had when the call began.
-    Descriptor {
-        number: String,
-        path: PathBuf,
-    },
-    Text(Vec<u8>),
-    Other(String),
-}
+/// A system call that has ended.
+pub(super) struct Call(memory_tool_test_fixtures::faults::Call);
 
 /// Runs this program with environment variables. Returns its calls that name a file or use a descriptor, in the order
 /// in which they ended. `fault` makes one of them fail.
@@ -32,91 +15,67 @@ pub(super) fn trace(variables: &[(&str, &OsStr)], fault: Option<&str>) -> Vec<Ca
     let options: Vec<_> = options.chain(fault.into_iter().flat_map(|fault| ["-e", fault])).collect();
     let (status, log) = strace(&options, variables);
     assert!(status.success(), "the traced program failed: {status}");
-    parse(&log)
-}
-
-fn parse(log: &str) -> Vec<Call> {
-    let mut calls = Vec::new();
-    let mut unfinished = HashMap::new(); // the calls that other threads interrupt in the log
-    for line in log.lines() {
-        let (thread, event) = line.split_once(' ').unwrap();
-        let event = event.trim_start();
-        if let Some(start) = event.strip_suffix(" <unfinished ...>") {
-            unfinished.insert(thread, (start, calls.len()));
-        } else if let Some((_, end)) = event.strip_prefix("<... ").and_then(|event| event.split_once(" resumed>")) {
-            let (start, began) = unfinished.remove(thread).unwrap();
-            calls.extend(parse_call(&format!("{start}{end}"), began));
-        } else if !event.starts_with("+++") && !event.starts_with("---") {
-            calls.extend(parse_call(event, calls.len()));
-        }
-    }
-    calls
-}
-
-/// Parses `name(arguments) = result`; `None` if the call failed or did not return.
-fn parse_call(line: &str, began: usize) -> Option<Call> {
-    let (call, result) = line.rsplit_once(" = ").unwrap();
-    let (name, arguments) = call.trim_end().strip_suffix(')').unwrap().split_once('(').unwrap();
-    let result = result.split(['<', ' ']).next().unwrap();
-    if result == "-1" || result == "?" {
-        return None;
-    }
-    let arguments = arguments.split(", ").map(|argument| parse_argument(argument.trim())).collect();
-    Some(Call { name: name.to_owned(), arguments, result: result.parse().unwrap_or_default(), began })
-}
-
-fn parse_argument(argument: &str) -> Argument {
-    assert!(!argument.ends_with("\"..."), "strace shortened {argument}");
-    if let Some(text) = argument.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        return Argument::Text(decode(text));
-    }
-    match argument.split_once('<') {
-        Some((number, path)) => {
-            let (path, state) = path.split_once('>').unwrap(); // the state is `(deleted)` or empty
-            let path = String::from_utf8(decode(path)).unwrap() + state;
-            Argument::Descriptor { number: number.to_owned(), path: path.into() }
-        }
-        None => Argument::Other(argument.to_owned()),
-    }
-}
-
-/// Decodes text in which every byte is written as `\x61`.
-fn decode(text: &str) -> Vec<u8> {
-    match text.strip_prefix("\\x") {
-        Some(digits) => digits.split("\\x").map(|digits| u8::from_str_radix(digits, 16).unwrap()).collect(),
-        None => text.into(), // such as `pipe:[1]`
-    }
+    let mut reader = Reader::default();
+    log.lines().filter_map(|line| reader.read(line)).map(Call).collect()
 }
 
 impl Call {
+    pub(super) fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    pub(super) fn succeeded(&self) -> bool {
+        self.0.succeeded()
+    }
+
+    /// The number of calls that had ended when this one began.
+    pub(super) fn began(&self) -> usize {
+        self.0.began
+    }
+
+    /// The number that the call returned.
+    pub(super) fn result(&self) -> usize {
+        let number = self.0.result.split(['<', ' ']).next().unwrap();
+        number.parse().unwrap_or_default()
+    }
+
+    /// The number of the descriptor that is the first argument.
+    pub(super) fn descriptor(&self) -> &str {
+        self.0.arguments[0].split_once('<').unwrap().0
+    }
+
     /// The paths that the arguments name: a descriptor, a path, or a descriptor and a path relative to it.
     pub(super) fn paths(&self) -> Vec<PathBuf> {
         let mut paths = Vec::new();
         let mut directory = None;
-        for argument in &self.arguments {
-            match argument {
-                Argument::Descriptor { path, .. } => paths.extend(directory.replace(path.clone())),
-                Argument::Text(_) if self.is_write() => {}
-                Argument::Text(path) => {
-                    paths.push(directory.take().unwrap_or_default().join(&*String::from_utf8_lossy(path)));
-                }
-                Argument::Other(_) => {}
+        for (place, argument) in self.0.arguments.iter().enumerate() {
+            assert!(!argument.ends_with("\"..."), "strace shortened {argument}");
+            if let Some(file) = self.file(place) {
+                paths.extend(directory.replace(file));
+            } else if let Some(path) = self.0.text(place).filter(|_| !self.is_write()) {
+                paths.push(directory.take().unwrap_or_default().join(&*String::from_utf8_lossy(&path)));
             }
         }
         paths.extend(directory);
         paths
     }
 
+    /// The file of a descriptor. One that was deleted has no path that exists.
+    fn file(&self, place: usize) -> Option<PathBuf> {
+        let file = self.0.file(place)?;
+        let is_deleted = self.0.arguments[place].ends_with("(deleted)");
+        Some(if is_deleted { format!("{}(deleted)", file.display()).into() } else { file })
+    }
+
     fn is_write(&self) -> bool {
-        ["write", "pwrite64"].contains(&&*self.name)
+        ["write", "pwrite64"].contains(&self.name())
     }
 
     /// The bytes that a write contains.
-    pub(super) fn written(&self) -> Option<&[u8]> {
-        match self.arguments.get(1)? {
-            Argument::Text(text) if self.is_write() => text.get(..usize::try_from(self.result).ok()?),
-            _ => None,
-        }
+    pub(super) fn written(&self) -> Option<Vec<u8>> {
+        let mut text = self.0.text(1).filter(|_| self.is_write())?;
+        text.truncate(self.result());
+        Some(text)
     }
 
     /// Whether a path is in `directory`.
@@ -125,13 +84,10 @@ impl Call {
     }
 
     pub(super) fn number(&self, argument: usize) -> usize {
-        match &self.arguments[argument] {
-            Argument::Other(number) => number.parse().unwrap(),
-            _ => panic!("argument {argument} of {} is not a number", self.name),
-        }
+        self.0.arguments[argument].parse().unwrap()
     }
 
     pub(super) fn has_flag(&self, flag: &str) -> bool {
-        self.arguments.iter().any(|argument| matches!(argument, Argument::Other(flags) if flags.contains(flag)))
+        self.0.has_flag(flag)
     }
 }

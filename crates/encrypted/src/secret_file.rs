@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 const MAX_BYTES: usize = 4096;
 
 /// Reads a file that holds a secret.
-pub(super) async fn read_secret(path: PathBuf) -> io::Result<Zeroizing<Vec<u8>>> {
+pub(crate) async fn read_secret(path: PathBuf) -> io::Result<Zeroizing<Vec<u8>>> {
     spawn_blocking(move || read(&path)).await?
 }
 
