@@ -1,5 +1,6 @@
 //! `MemoryOptions` as data.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use memory_tool::encrypted::Padding;
@@ -139,23 +140,25 @@ async fn the_actor_of_a_command_reaches_a_mounted_memory() {
 fn the_packages_declare_each_option() {
     let error = parse(json!({"?": 0})).unwrap_err();
     let (_, listed) = error.split_once("expected one of ").unwrap();
-    let mut expected: Vec<_> = listed.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+    let mut expected: BTreeSet<_> = listed.split('`').skip(1).step_by(2).map(str::to_owned).collect();
     expected.extend(["key", "old_keys", "on_change"].map(str::to_owned)); // bytes and functions are not data
-    expected.sort();
 
     let python = include_str!("../../crates/python/python/memory_tool/options.py");
     let class = python.split_once("class Options").unwrap().1.split_once("\nclass ").unwrap().0;
     let names = class.lines().filter_map(|line| line.strip_prefix("    ")?.split_once(": "));
-    let mut names: Vec<_> = names.map(|(name, _)| name).filter(|name| !name.contains(['"', ' '])).collect();
-    names.sort_unstable();
-    assert_eq!(names, expected);
+    let names = names.map(|(name, _)| name.to_owned()).filter(|name| !name.contains(['"', ' ']));
+    assert_same("crates/python/python/memory_tool/options.py", &names.collect(), &expected);
 
     let typescript = include_str!("../../crates/node/ts/options.ts");
     let interface = typescript.split_once("export interface Options {").unwrap().1.split_once("\n}").unwrap().0;
     let names = interface.lines().filter_map(|line| line.trim().split_once("?: "));
-    let mut names: Vec<_> = names.map(|(name, _)| snake_case(name)).collect();
-    names.sort();
-    assert_eq!(names, expected);
+    assert_same("crates/node/ts/options.ts", &names.map(|(name, _)| snake_case(name)).collect(), &expected);
+}
+
+fn assert_same(file: &str, names: &BTreeSet<String>, expected: &BTreeSet<String>) {
+    let missing: Vec<_> = expected.difference(names).collect();
+    let unknown: Vec<_> = names.difference(expected).collect();
+    assert!(missing.is_empty() && unknown.is_empty(), "{file} lacks {missing:?}, and has the unknown {unknown:?}");
 }
 
 fn snake_case(name: &str) -> String {

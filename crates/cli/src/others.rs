@@ -1,14 +1,12 @@
 //! Other memories and scopes near the one that a command reads.
 
-use std::sync::Arc;
-
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 use memory_tool::StoreError;
 use memory_tool::policies::Scope;
 use memory_tool::store::MemoryName;
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 use memory_tool::store::{ReadOptions, StorePath};
-use memory_tool::{Backend, Memory, Store, StoreUrl};
+use memory_tool::{Backend, Memory, StoreUrl};
 use serde::Serialize;
 
 use crate::failure::{Context as _, Failure, eprint_line};
@@ -102,11 +100,7 @@ async fn other_memories(memory: &Memory, url: &StoreUrl) -> Result<Option<Others
 }
 
 async fn other_scopes(memory: &Memory, url: &StoreUrl, scope: &Scope) -> Result<Others, Failure> {
-    let store: Arc<dyn Store> = match memory.encrypted() {
-        Some(encrypted) => Arc::new(encrypted.clone()),
-        None => memory.backend().store(),
-    };
-    let scopes = Scope::list_in(&*store).await.context(LISTING)?;
+    let scopes = memory.scopes().await.context(LISTING)?;
     let names = scopes.iter().filter(|other| *other != scope).map(ToString::to_string).collect();
     // A scope with neither files nor a history does not exist, and cannot be opened.
     let is_read_empty = false;
@@ -115,7 +109,7 @@ async fn other_scopes(memory: &Memory, url: &StoreUrl, scope: &Scope) -> Result<
 
 /// Whether a store has neither files nor records. A memory without files can have a history.
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
-async fn is_empty(store: &impl Store) -> Result<bool, StoreError> {
+async fn is_empty(store: &impl memory_tool::Store) -> Result<bool, StoreError> {
     for root in [StorePath::memories(), StorePath::records()] {
         if !store.read_opts(&root, ReadOptions::new()).await?.into_listing().files.is_empty() {
             return Ok(false);
@@ -162,7 +156,7 @@ mod bucket {
 #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
 mod tests {
     use memory_tool::store::Batch;
-    use memory_tool::{InMemoryStore, StoreExt as _};
+    use memory_tool::{InMemoryStore, Store as _, StoreExt as _};
 
     use super::*;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use memory_tool_core::{
     Actor, BoxError, DEFAULT_MAX_VIEW_CHARACTERS, Engine, EngineBuilder, Error, ErrorKind, OpenError, OpenMode,
-    OpenOptions, Reply, ToolDefinition,
+    OpenOptions, Reply, Store, ToolDefinition,
 };
 
 use crate::backend::Backend;
@@ -16,12 +16,9 @@ use crate::dry_run::DryRunStore;
 use crate::memory::{Inner, Memory, ToolOver};
 use crate::named_store::SharedStore;
 use crate::notify::{NotifyingStore, OnChange};
-#[cfg(feature = "layers")]
 use crate::options::MemoryOptions;
 use crate::redaction::redact_credentials;
 use crate::store_url::{StoreUrl, StoreUrlError};
-#[cfg(not(feature = "layers"))]
-use crate::without_layers::MemoryOptions;
 use crate::wording::{SharedTool, WordedTool, Wording};
 
 /// A builder for a [`Memory`], created by [`Memory::builder`], [`Memory::over`] or from a [`StoreUrl`].
@@ -66,6 +63,26 @@ pub(crate) enum Location {
     /// An invalid URL, without credentials.
     Invalid(String, StoreUrlError),
     Store(SharedStore),
+}
+
+impl Memory {
+    /// Opens the memory at a path or [`StoreUrl`](crate::StoreUrl), and creates it if it does not exist.
+    ///
+    /// # Errors
+    /// [`OpenError`] if the URL is invalid or the backend cannot open the memory.
+    pub async fn open(url: impl AsRef<OsStr>) -> Result<Self, OpenError> {
+        Self::builder(url).build().await
+    }
+
+    /// Returns a builder for the memory at a path or [`StoreUrl`](crate::StoreUrl), with options and policies.
+    pub fn builder(url: impl AsRef<OsStr>) -> MemoryBuilder {
+        MemoryBuilder::at(url.as_ref())
+    }
+
+    /// Returns a builder for a memory in a custom store, with options and policies.
+    pub fn over(store: impl Store) -> MemoryBuilder {
+        MemoryBuilder::over(Arc::new(store))
+    }
 }
 
 impl From<StoreUrl> for MemoryBuilder {
@@ -339,7 +356,7 @@ impl fmt::Debug for MemoryBuilder {
 mod tests {
     use std::sync::Mutex;
 
-    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Store, StoreError, StoreExt as _, StorePath};
+    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, StoreError, StoreExt as _, StorePath};
     use serde_json::json;
 
     use super::*;

@@ -18,6 +18,9 @@ mod named_store;
 mod notify;
 #[cfg(feature = "layers")]
 mod options;
+#[cfg(not(feature = "layers"))]
+#[path = "options/without_layers.rs"]
+mod options;
 mod redaction;
 #[cfg(feature = "layers")]
 pub mod requests;

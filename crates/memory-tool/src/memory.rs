@@ -1,16 +1,14 @@
 //! [`Memory`]: a handle to a memory.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Actor, Batch, FileEntry, MAX_ATTEMPTS, MemoryPath, MemoryTool, Node, OpenError, Precondition, Store, StoreError,
+    Actor, Batch, FileEntry, MAX_ATTEMPTS, MemoryPath, MemoryTool, Node, Precondition, Store, StoreError,
     StoreExt as _, StorePath, ToolRunner, Usage, VerifyProgress, VerifyReport,
 };
 
 use crate::backend::Backend;
-use crate::builder::MemoryBuilder;
 use crate::named_store::NamedStore;
 use crate::watch::{Feed, Watch};
 
@@ -64,24 +62,6 @@ impl fmt::Debug for Inner {
 }
 
 impl Memory {
-    /// Opens the memory at a path or [`StoreUrl`](crate::StoreUrl), and creates it if it does not exist.
-    ///
-    /// # Errors
-    /// [`OpenError`] if the URL is invalid or the backend cannot open the memory.
-    pub async fn open(url: impl AsRef<OsStr>) -> Result<Self, OpenError> {
-        Self::builder(url).build().await
-    }
-
-    /// Returns a builder for the memory at a path or [`StoreUrl`](crate::StoreUrl), with options and policies.
-    pub fn builder(url: impl AsRef<OsStr>) -> MemoryBuilder {
-        MemoryBuilder::at(url.as_ref())
-    }
-
-    /// Returns a builder for a memory in a custom store, with options and policies.
-    pub fn over(store: impl Store) -> MemoryBuilder {
-        MemoryBuilder::over(Arc::new(store))
-    }
-
     /// A handle on the same memory whose changes are made by `actor`: those of its tool, its methods, its store and its
     /// history. It is cheap, so a server makes one for each request.
     ///
@@ -310,12 +290,12 @@ impl Memory {
     }
 
     /// Removes all files. Their access times are removed too, if the memory was opened with
-    /// [`expire_after`](MemoryBuilder::expire_after). The audit log is kept. A history keeps the removed
+    /// [`expire_after`](crate::MemoryBuilder::expire_after). The audit log is kept. A history keeps the removed
     /// contents until it is cleared too.
     ///
     /// # Errors
-    /// The errors of [`Store::apply`], and [`StoreError::Refused`] if a [mounted](MemoryBuilder::mount) store contains
-    /// files. Open the memory without mounts to clear it.
+    /// The errors of [`Store::apply`], and [`StoreError::Refused`] if a [mounted](crate::MemoryBuilder::mount) store
+    /// contains files. Open the memory without mounts to clear it.
     pub async fn clear(&self) -> Result<(), StoreError> {
         self.store.remove(MemoryPath::root()).await
     }

@@ -1,29 +1,15 @@
-//! The options of a backend, and a guard of memories with a history, for programs without the feature `layers`.
+//! A guard of memories with a history, for programs without the feature `layers`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use async_trait::async_trait;
 use memory_tool_core::{
-    Actor, Batch, ErrorKind, Node, OpenError, Precondition, ReadOnlyStore, ReadOptions, Store, StoreError, StorePath,
+    Batch, ErrorKind, Node, OpenError, Precondition, ReadOnlyStore, ReadOptions, Store, StoreError, StorePath,
 };
 
 use crate::backend::Backend;
 use crate::builder::{Location, MemoryBuilder};
 use crate::named_store::SharedStore;
-
-/// The options of a memory without layers.
-#[derive(Default)]
-pub(crate) struct MemoryOptions {
-    pub(crate) must_exist: bool,
-    pub(crate) read_only: bool,
-    pub(crate) dry_run: bool,
-    pub(crate) timeout: Option<Duration>,
-    pub(crate) gc_every: Option<Duration>,
-    pub(crate) create_overwrites: bool,
-    pub(crate) max_view_characters: Option<Option<usize>>,
-    pub(crate) actor: Option<Actor>,
-}
 
 impl MemoryBuilder {
     /// The store of the backend with the guard.

@@ -11,7 +11,6 @@ use napi::bindgen_prelude::Uint8Array;
 use napi_derive::napi;
 use serde_json::Value;
 
-use crate::memory::NativeMemory;
 use crate::watch::NativeWatch;
 
 /// The result of a call. At most one field is set, except that the parts of a reply come with its content.
@@ -32,8 +31,6 @@ pub struct Answer {
     pub usage: Option<CountedUsage>,
     /// The changes of the memory.
     pub watch: Option<NativeWatch>,
-    /// An open memory.
-    pub memory: Option<NativeMemory>,
     /// The report of a run of the conformance suite.
     pub report: Option<SuiteReport>,
     /// An error and its causes.

@@ -8,13 +8,13 @@ use memory_tool::Store;
 use memory_tool::conformance::{BackendFixture, DEFAULT_CASE_TIMEOUT, DEFAULT_RACES, FixtureError, Suite};
 use memory_tool::requests;
 use napi::Env;
-use napi::bindgen_prelude::Function;
+use napi::bindgen_prelude::{Function, Object};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 use tokio::sync::oneshot;
 
 use crate::answer::{Answer, SuiteReport};
-use crate::call::{Started, start};
+use crate::call::start;
 use crate::opening::Location;
 use crate::store::Dispatch;
 
@@ -99,7 +99,7 @@ impl FixtureCall {
 /// # Errors
 ///
 /// Fails if the function cannot be shared between threads, or the runtime cannot start.
-#[napi(ts_return_type = "Answer | Promise<Answer>")]
+#[napi(ts_return_type = "Promise<Answer>")]
 pub fn run_conformance<'env>(
     env: &'env Env,
     dispatch: Function<'_, FixtureCall, ()>,
@@ -108,7 +108,7 @@ pub fn run_conformance<'env>(
     jobs: Option<u32>,
     races: Option<u32>,
     case_timeout: Option<f64>,
-) -> napi::Result<Started<'env>> {
+) -> napi::Result<Object<'env>> {
     let builder = dispatch.build_threadsafe_function::<FixtureCall>().callee_handled::<false>().weak::<true>();
     let dispatch = builder.build_callback(|context| Ok(context.value))?;
     let suite = Suite::for_store(Fixture { dispatch: Some(dispatch), can_reopen });

@@ -59,7 +59,7 @@ impl NativeMemory {
         place: Option<&Place>,
         is_worded: bool,
         abort: Option<ClassInstance<'_, Abort>>,
-    ) -> napi::Result<Started<'env>> {
+    ) -> napi::Result<Started<'env, Answer>> {
         let input = match parse_input(&input) {
             Ok(input) => input,
             Err(error) => return Ok(Started::A(error.into())),
@@ -80,7 +80,7 @@ impl NativeMemory {
         request: Object<'_>,
         destination: Option<&NativeMemory>,
         abort: Option<ClassInstance<'_, Abort>>,
-    ) -> napi::Result<Started<'env>> {
+    ) -> napi::Result<Started<'env, Answer>> {
         match (Request::parse(&mut De::new(&request)), destination) {
             (Err(error), _) => Ok(Started::A(error.into())),
             (Ok(request), None) => self.start(env, request, abort),
@@ -93,10 +93,10 @@ impl NativeMemory {
         env: &'env Env,
         request: Request,
         abort: Option<ClassInstance<'_, Abort>>,
-    ) -> napi::Result<Started<'env>> {
+    ) -> napi::Result<Started<'env, Answer>> {
         let (memory, is_read) = (self.memory()?, request.is_read());
         let work = Box::pin(async move { Answer::from(memory.perform(request).await) });
-        if is_read { start_read(env, work, abort) } else { start(env, work, abort) }
+        if is_read { start_read(env, work, abort) } else { start(env, work, abort).map(Started::B) }
     }
 }
 
@@ -105,12 +105,12 @@ impl NativeMemory {
 /// # Errors
 ///
 /// Fails if the runtime cannot start.
-#[napi(ts_return_type = "Answer | Promise<Answer>")]
+#[napi(ts_return_type = "Promise<Answer>")]
 pub fn memories<'env>(
     env: &'env Env,
     url: String,
     abort: Option<ClassInstance<'_, Abort>>,
-) -> napi::Result<Started<'env>> {
+) -> napi::Result<Object<'env>> {
     let work = async { Answer::from(requests::memories(url.into()).await.map(|urls| Outcome::Data(urls.into()))) };
     start(env, Box::pin(work), abort)
 }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use memory_tool::requests::{self, Given, Opening};
 use memory_tool_cli::start_log_of_package;
 use napi::Env;
-use napi::bindgen_prelude::{ClassInstance, Function, Uint8Array};
+use napi::bindgen_prelude::{ClassInstance, Function, Object, Uint8Array};
 use napi::threadsafe_function::ThreadsafeFunctionCallMode;
 use napi_derive::napi;
 
-use crate::answer::Answer;
-use crate::call::{Abort, Started, start};
+use crate::answer::{Answer, Raised};
+use crate::call::{Abort, start};
 use crate::memory::NativeMemory;
 use crate::store::{NodeStore, StoreCall};
 
@@ -45,6 +45,15 @@ impl Location {
     pub fn store(dispatch: Function<'_, StoreCall, ()>) -> napi::Result<Self> {
         Ok(Self(requests::Location::Store(NodeStore::new(&dispatch)?)))
     }
+}
+
+/// An open memory, or an error and its causes.
+#[napi(object, object_from_js = false)]
+pub struct Opened {
+    /// The memory.
+    pub memory: Option<NativeMemory>,
+    /// The error.
+    pub error: Option<Vec<Raised>>,
 }
 
 /// The options of a memory to open.
@@ -134,18 +143,18 @@ impl NativeOpening {
     /// # Errors
     ///
     /// Fails if the options are not prepared.
-    #[napi(ts_return_type = "Answer | Promise<Answer>")]
+    #[napi(ts_return_type = "Promise<Opened>")]
     pub fn open<'env>(
         &mut self,
         env: &'env Env,
         abort: Option<ClassInstance<'_, Abort>>,
-    ) -> napi::Result<Started<'env>> {
+    ) -> napi::Result<Object<'env>> {
         let opening = self.opening.take().ok_or_else(|| napi::Error::from_reason("the options are not prepared"))?;
         start_log_of_package(opening.log());
         let work = Box::pin(async {
             match opening.open().await {
-                Ok(memory) => Answer { memory: Some(memory.into()), ..Answer::default() },
-                Err(error) => error.into(),
+                Ok(memory) => Opened { memory: Some(memory.into()), error: None },
+                Err(error) => Opened { memory: None, error: Answer::from(error).error },
             }
         });
         start(env, work, abort)

@@ -3,12 +3,11 @@
 use memory_tool::command::{CommandQueue, InputError};
 use memory_tool::requests::{self, RequestError};
 use napi::Env;
-use napi::bindgen_prelude::ClassInstance;
+use napi::bindgen_prelude::{ClassInstance, Object};
 use napi_derive::napi;
 use serde_json::Value;
 
-use crate::answer::Answer;
-use crate::call::{Abort, Started, start};
+use crate::call::{Abort, start};
 
 /// The queue of a tool object. Its commands take effect in the order in which they took their places.
 #[napi]
@@ -41,14 +40,9 @@ impl Place {
     /// # Errors
     ///
     /// Fails if the runtime cannot start.
-    #[napi(ts_return_type = "Answer | Promise<Answer>")]
-    pub fn wait<'env>(&self, env: &'env Env, abort: Option<ClassInstance<'_, Abort>>) -> napi::Result<Started<'env>> {
-        let waiting = self.0.wait();
-        let work = async {
-            waiting.await;
-            Answer::default()
-        };
-        start(env, Box::pin(work), abort)
+    #[napi(ts_return_type = "Promise<void>")]
+    pub fn wait<'env>(&self, env: &'env Env, abort: Option<ClassInstance<'_, Abort>>) -> napi::Result<Object<'env>> {
+        start(env, Box::pin(self.0.wait()), abort)
     }
 
     /// Lets the next command run. Does nothing if the place was left before.

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use memory_tool::requests::{Changes, Outcome};
+use memory_tool::requests::Changes;
 use napi::Env;
+use napi::bindgen_prelude::Object;
 use napi_derive::napi;
-use serde_json::Value;
 
-use crate::answer::Answer;
-use crate::call::{Started, start};
+use crate::call::start;
 
 /// The changes of a memory. The class `Watch` calls it.
 #[napi]
@@ -33,10 +32,10 @@ impl NativeWatch {
     /// # Errors
     ///
     /// Fails if the runtime cannot start.
-    #[napi(ts_return_type = "Answer | Promise<Answer>")]
-    pub fn next<'env>(&self, env: &'env Env) -> napi::Result<Started<'env>> {
+    #[napi(ts_return_type = "Promise<string | null>")]
+    pub fn next<'env>(&self, env: &'env Env) -> napi::Result<Object<'env>> {
         let changes = Arc::clone(&self.0);
-        let work = async move { Answer::from(Ok(Outcome::Data(changes.next().await.unwrap_or(Value::Null)))) };
+        let work = async move { changes.next().await.map(|changes| changes.to_string()) };
         start(env, Box::pin(work), None)
     }
 

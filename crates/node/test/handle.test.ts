@@ -1,63 +1,11 @@
-// The methods of the handle, on every kind of store.
+// The methods of the handle, on every kind of store. `scenarios.test.ts` has more of them.
 
 import assert from 'node:assert/strict';
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
-import { pathToFileURL } from 'node:url';
-import {
-  AlreadyExists,
-  Memory,
-  MemoryTool,
-  MemoryToolError,
-  NotAFile,
-  NotText,
-  OpenError,
-  ToolError,
-  type ToolOutcome,
-  TransferError,
-  VersionMismatch,
-} from 'memory-tool';
+import { Memory, MemoryTool, MemoryToolError, ToolError, type ToolOutcome, VersionMismatch } from 'memory-tool';
 import { newPlace, testWithoutServer } from './support.js';
-
-testWithoutServer('bytes, appends and existence', async (location) => {
-  const memory = new Memory(location);
-  const image = Uint8Array.of(0x89, 0x50, 0, 0xff);
-  await memory.writeBytes('/memories/a/image', image);
-  assert.deepEqual(new Uint8Array(await memory.readBytes('/memories/a/image')), image);
-  await assert.rejects(memory.readText('/memories/a/image'), NotText);
-  await memory.append('/memories/log', 'one\n');
-  await memory.append('/memories/log', Buffer.from('two'));
-  assert.equal(await memory.readText('/memories/log'), 'one\ntwo');
-  const paths = ['/memories', '/memories/a', '/memories/log', '/memories/none'];
-  assert.deepEqual(await Promise.all(paths.map((path) => memory.exists(path))), [true, true, true, false]);
-  await assert.rejects(memory.append('/memories/a', 'x'), NotAFile);
-  await assert.rejects(memory.readBytes('/memories/a'), NotAFile);
-  await assert.rejects(memory.writeText('/memories/b', image as never), TypeError);
-  await assert.rejects(memory.writeBytes('/memories/b', 'x' as never), TypeError);
-  await assert.rejects(memory.append('/memories/b', 1 as never), TypeError);
-  await assert.rejects(memory.writeText('/memories/b', '\ud800'), RangeError);
-  assert.equal(await memory.exists('/memories/b'), false);
-});
-
-testWithoutServer('a write with a condition replaces only what was read', async (location) => {
-  const memory = new Memory(location);
-  await memory.writeText('/memories/a', 'one', { ifAbsent: true });
-  await assert.rejects(memory.writeText('/memories/a', 'two', { ifAbsent: true }), (error) => {
-    return error instanceof AlreadyExists && error.path === '/memories/a';
-  });
-  await memory.writeText('/memories/a', 'two', { ifText: 'one' });
-  await memory.writeBytes('/memories/a', Buffer.from('three'), { ifBytes: Buffer.from('two') });
-  for (const path of ['/memories/a', '/memories/none']) {
-    await assert.rejects(memory.writeText(path, 'four', { ifText: 'two' }), (error) => {
-      return error instanceof VersionMismatch && error.path === path;
-    });
-  }
-  for (const condition of [{ ifText: undefined }, { ifText: null }, { ifText: 'three', ifAbsent: true }]) {
-    await assert.rejects(memory.writeText('/memories/a', 'four', condition as object), TypeError);
-  }
-  assert.equal(await memory.readText('/memories/a'), 'three');
-});
 
 testWithoutServer('writers that race lose no edit', async (location) => {
   const memory = new Memory(location);
@@ -78,58 +26,6 @@ testWithoutServer('writers that race lose no edit', async (location) => {
   await Promise.all([increment, increment, append, append].map(twice));
   assert.equal(await memory.readText('/memories/count'), '50');
   assert.equal(await memory.readText('/memories/log'), 'x'.repeat(50));
-});
-
-testWithoutServer('a copy, an export and an import', async (location) => {
-  const [memory, other] = [new Memory(location), new Memory('in-process:')];
-  await memory.writeText('/memories/a/b.md', 'tea');
-  await other.writeText('/memories/a/b.md', 'coffee');
-  const kept = await memory.copyTo(other);
-  assert.deepEqual([kept.isComplete, kept.copied, kept.conflicts[0]?.path], [false, 0, '/memories/a/b.md']);
-  const copied = await memory.copyTo(other, { overwrite: true });
-  assert.deepEqual([copied.isComplete, copied.overwritten, copied.bytes], [true, 1, 3]);
-  assert.equal(await other.readText('/memories/a/b.md'), 'tea');
-  await assert.rejects(memory.copyTo(memory), TransferError);
-
-  const target = join(newPlace(), 'alice');
-  const exported = await memory.export(pathToFileURL(target));
-  assert.deepEqual([exported.isComplete, exported.exported, exported.kept], [true, 1, null]);
-  assert.equal(readFileSync(join(target, 'a', 'b.md'), 'utf8'), 'tea');
-  await assert.rejects(memory.export(target), (error) => {
-    return error instanceof TransferError && error.kind === 'already_exists';
-  });
-  await memory.clear();
-  const imported = await memory.import(target);
-  assert.deepEqual([imported.isComplete, imported.copied, imported.skipped], [true, 1, []]);
-  assert.equal(await memory.readText('/memories/a/b.md'), 'tea');
-});
-
-test('damage, expiry, scopes and memories', async () => {
-  const place = join(newPlace(), 'users');
-  mkdirSync(place);
-  const memory = new Memory(join(place, 'alice'));
-  await memory.writeText('/memories/a', 'tea');
-  assert.deepEqual(await memory.verify(), { files: 1, bytes: 3, problems: [] });
-  const encrypted = new Memory(join(newPlace(), 'encrypted'), { key: new Uint8Array(32) });
-  await encrypted.writeText('/memories/a', 'tea');
-  await new Memory(join(place, 'alice'), { scope: 'team' }).writeText('/memories/b', 'tea');
-  assert.deepEqual(await memory.scopes(), ['team']);
-  const database = `sqlite:${place}/users.db`;
-  await new Memory(`${database}?memory=alice`).writeText('/memories/a', 'tea');
-  assert.deepEqual(await Memory.memories(database), [`sqlite://${place}/users.db?memory=alice`]);
-  assert.deepEqual(await Memory.memories(pathToFileURL(place)), [`file://${place}/alice`]);
-  await assert.rejects(Memory.memories(join(place, 'none')), (error) => {
-    return error instanceof OpenError && error.kind === 'not_found';
-  });
-  await assert.rejects(Memory.memories('foo:bar'), /unknown scheme/);
-
-  assert.deepEqual(await memory.expire(), []);
-  assert.deepEqual(await memory.expireAll(), []);
-  const expiring = new Memory(join(newPlace(), 'memory'), { expireAfter: 1 });
-  await expiring.writeText('/memories/old', 'tea');
-  let removed: string[] = [];
-  while (removed.length === 0) removed = await expiring.expire(); // a second has to pass
-  assert.deepEqual(removed, ['/memories/old']);
 });
 
 test('verify reports damage', async () => {

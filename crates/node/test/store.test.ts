@@ -76,47 +76,18 @@ test('the entries of a listing keep their times', async () => {
   assert.deepEqual(await new Memory(store).list(), [expected]);
 });
 
-const THROWN: [unknown, string][] = [
-  [
-    new TypeError('disk /dev/sda is on fire'),
-    'Error: The memory storage failed before it could confirm the change. View the path to check whether the change was ' +
-      'made.',
-  ],
-  [
-    new memoryTool.StoreFailure('locked', 'busy'),
-    'Error: The memory storage is busy. Nothing was changed. Try again.',
-  ],
-  ['a string', 'Error: The memory storage failed before it could confirm the change. View the path to check whether ' +
-    'the change was made.'],
-  [new memoryTool.Refused('/memories/a', 'Ask a person first.'), 'Error: Ask a person first.'],
-  [
-    new memoryTool.SymbolicLink('/memories/a'),
-    'Error: Path /memories/a would escape /memories directory via a symbolic link',
-  ],
-];
-
-for (const [thrown, text] of THROWN) {
-  for (const isAsync of [false, true]) {
-    test(`a store can ${isAsync ? 'reject with' : 'throw'} ${String(thrown)}`, async () => {
-      const store = new MapStore();
-      store.apply = () => {
-        if (isAsync) return Promise.reject(thrown) as unknown as void;
-        throw thrown;
-      };
-      const call = new MemoryTool(store).call({ command: 'create', path: '/memories/a', file_text: 'tea' });
-      await assert.rejects(call, (error) => error instanceof ToolError && error.content === text);
-      await assert.rejects(new Memory(store).writeText('/memories/a', 'tea'), (error) => {
-        assert(error instanceof memoryTool.StoreError);
-        if (thrown instanceof memoryTool.Refused || thrown instanceof memoryTool.SymbolicLink) {
-          assert.deepEqual([error.constructor, error.message], [thrown.constructor, thrown.message]);
-        } else {
-          assert(error instanceof memoryTool.StoreFailure);
-          assert.equal(error.cause, thrown);
-        }
-        return true;
-      });
+for (const thrown of [new TypeError('disk /dev/sda is on fire'), 'a string']) {
+  test(`a store can throw anything: ${String(thrown)}`, async () => {
+    const store = new MapStore();
+    store.apply = () => {
+      throw thrown;
+    };
+    const call = new MemoryTool(store).call({ command: 'create', path: '/memories/a', file_text: 'tea' });
+    await assert.rejects(call, (error) => error instanceof ToolError && /failed before it could confirm/.test(error.content));
+    await assert.rejects(new Memory(store).writeText('/memories/a', 'tea'), (error) => {
+      return error instanceof memoryTool.StoreFailure && error.cause === thrown;
     });
-  }
+  });
 }
 
 test('a path that became too long is an invalid path', async () => {
@@ -154,12 +125,6 @@ test('an object that is not a store is refused', () => {
   }
 });
 
-test('a memory over a memory', async () => {
-  const inner = new Memory('in-process:');
-  await new Memory(inner, { scope: 'alice' }).writeText('/memories/a', 'tea');
-  assert.equal(await inner.readText('/memories/scope-alice/a'), 'tea');
-});
-
 test('a store can use a memory', async () => {
   const inner = new Memory('in-process:');
   class Counting extends AsyncMapStore {
@@ -181,24 +146,9 @@ test('concurrent edits of a store are all kept', async () => {
   assert.equal((await memory.readText('/memories/a')).replaceAll('\n', '').length, 80);
 });
 
-test('each error states whether the same call may succeed later', async () => {
-  const { Refused, StoreFailure, VersionMismatch } = memoryTool;
-  const errors: [Error, boolean][] = [
-    [new StoreFailure('locked', 'busy'), true],
-    [new StoreFailure('no', 'outcome_unknown'), false],
-    [new Refused('/memories/a', 'no'), false],
-  ];
-  for (const [thrown, retryable] of errors) {
-    const fail = () => {
-      throw thrown;
-    };
-    const store = new MapStore();
-    store.apply = fail;
-    const isExpected = (error: unknown) => error instanceof memoryTool.MemoryToolError && error.retryable === retryable;
-    await assert.rejects(new Memory(store).writeText('/memories/a', 'tea'), isExpected);
-  }
+test('an error that a program creates is retryable or not', () => {
   assert.equal(new memoryTool.OpenError('locked', 'busy').retryable, true);
-  assert.equal(new VersionMismatch('/memories/a').retryable, false);
+  assert.equal(new memoryTool.VersionMismatch('/memories/a').retryable, false);
 });
 
 test('getters of a store can call a memory', async () => {

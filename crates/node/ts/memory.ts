@@ -336,10 +336,10 @@ function conditionOf<Name extends string>(
 }
 
 /** Waits for the answer of a call, and throws its error. */
-export async function settle(
-  start: (abort?: Abort) => Answer | Promise<Answer>,
+export async function settle<A extends Pick<Answer, 'error'> | void>(
+  start: (abort?: Abort) => A | Promise<A>,
   options?: CallOptions,
-): Promise<Answer> {
+): Promise<A> {
   const signal = options?.signal;
   const abort = signal ? new native.Abort() : undefined;
   const started = start(abort);
@@ -347,7 +347,7 @@ export async function settle(
     started instanceof Promise && signal
       ? await unlessAborted(started, signal, () => abort?.abort())
       : await started;
-  if (answer.error === undefined) return answer;
+  if (!answer?.error) return answer;
   const [error, cause] = answer.error;
   const raised = toError(answer.error, error?.class === 'ToolError' ? await toolErrorClass() : undefined);
   if (error?.class === 'ToolError' && cause !== undefined) warn(raised as Error);

@@ -1,6 +1,5 @@
 // `Watch`: the changes of a memory.
 
-import { settle } from './memory.js';
 import type { NativeWatch } from './native.js';
 import { fromJson } from './reports.js';
 
@@ -43,10 +42,9 @@ export class Watch implements AsyncIterableIterator<MemoryChange> {
 
   async #next(): Promise<IteratorResult<MemoryChange, undefined>> {
     while (this.#changes.length === 0) {
-      const { json } = await settle(() => this.#native.next());
-      const found = fromJson(json) as MemoryChange[] | null;
-      if (found === null) return { done: true, value: undefined };
-      this.#changes.push(...found);
+      const json = await this.#native.next();
+      if (json === null) return { done: true, value: undefined };
+      this.#changes.push(...(fromJson(json) as MemoryChange[]));
     }
     return { done: false, value: this.#changes.shift() as MemoryChange };
   }

@@ -5,7 +5,7 @@
 mod conformance;
 mod errors;
 mod memory;
-mod options;
+mod opening;
 mod queue;
 mod raised;
 mod runtime;
@@ -25,6 +25,8 @@ mod _native {
     use super::errors::RejectedPath;
     #[pymodule_export]
     use super::memory::NativeMemory;
+    #[pymodule_export]
+    use super::opening::{memories, open, start_memories, start_open};
     #[pymodule_export]
     use super::queue::{Place, Queue, parse_command};
     #[pymodule_export]

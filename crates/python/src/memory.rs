@@ -1,21 +1,18 @@
 //! [`NativeMemory`]: an open memory, and the requests to it.
 
 use std::mem;
-use std::path::PathBuf;
 use std::process;
 use std::sync::{Mutex, PoisonError};
 
 use memory_tool::api::Content;
 use memory_tool::requests::{self, Outcome, Request, RequestError};
 use memory_tool::{Error, ErrorKind, FileEntry, Memory, StoreError};
-use memory_tool_cli::start_log_of_package;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyString, PyType};
 use pythonize::{Depythonizer, PythonizeError, pythonize};
 
 use crate::errors::CallError;
-use crate::options;
 use crate::queue::Queue;
 use crate::runtime::{Call, Process, ToPython};
 use crate::tool;
@@ -61,7 +58,7 @@ impl NativeMemory {
 }
 
 /// A memory that was opened by a task.
-pub(crate) struct Opened(&'static Process, Memory);
+pub(crate) struct Opened(pub(crate) &'static Process, pub(crate) Memory);
 
 impl ToPython for Opened {
     fn to_python(self, py: Python<'_>) -> PyResult<Py<PyAny>> {
@@ -73,51 +70,6 @@ impl ToPython for Opened {
 
 #[pymethods]
 impl NativeMemory {
-    /// Opens a memory. Stores in Python whose methods are coroutines run on `event_loop`.
-    #[staticmethod]
-    #[pyo3(signature = (location, options, event_loop=None))]
-    fn open(
-        py: Python<'_>,
-        location: &Bound<'_, PyAny>,
-        options: options::Options<'_>,
-        event_loop: Option<Py<PyAny>>,
-    ) -> PyResult<Py<PyAny>> {
-        let process = Process::current(py)?;
-        let opening = options::parse(location, options, process, event_loop.as_ref())?;
-        start_log_of_package(opening.log());
-        let memory = process.wait(py, async { Ok(opening.open().await?) })?;
-        Opened(process, memory).to_python(py)
-    }
-
-    /// Opens a memory without blocking, and settles `future` with it.
-    #[staticmethod]
-    fn start_open(
-        py: Python<'_>,
-        event_loop: Py<PyAny>,
-        future: Py<PyAny>,
-        location: &Bound<'_, PyAny>,
-        options: options::Options<'_>,
-    ) -> PyResult<Call> {
-        let process = Process::current(py)?;
-        let opening = options::parse(location, options, process, Some(&event_loop))?;
-        start_log_of_package(opening.log());
-        let work = async move { Ok(Opened(process, opening.open().await?)) };
-        Ok(process.start(event_loop, future, work)?)
-    }
-
-    /// The URLs of the memories at a location.
-    #[staticmethod]
-    fn memories(py: Python<'_>, url: PathBuf) -> PyResult<Vec<String>> {
-        Ok(Process::current(py)?.wait(py, async { Ok(requests::memories(url).await?) })?)
-    }
-
-    /// Lists the memories at a location without blocking, and settles `future` with their URLs.
-    #[staticmethod]
-    fn start_memories(py: Python<'_>, event_loop: Py<PyAny>, future: Py<PyAny>, url: PathBuf) -> PyResult<Call> {
-        let work = async { Ok(Outcome::Data(requests::memories(url).await?.into())) };
-        Ok(Process::current(py)?.start(event_loop, future, work)?)
-    }
-
     /// Closes this handle. Operations that run still end.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.release());

@@ -46,17 +46,19 @@ BUCKETS = [pytest.param(kind, marks=pytest.mark.full) for kind in ("s3", "gs", "
 BUCKETS_OF_LONG_TIER = [pytest.param(kind, marks=pytest.mark.long) for kind in ("s3", "gs", "az")]
 
 
+def location_of(kind, tmp_path):
+    """A new memory of this kind."""
+    from dict_store import DictStore
+
+    if kind == "custom":
+        return DictStore()
+    return "in-process:" if kind == "in-process" else url_of(kind, tmp_path)
+
+
 @pytest.fixture(params=["local", "sqlite", "in-process", "custom"])
 def location(request, tmp_path):
     """A new memory of each kind that needs no server."""
-    from dict_store import DictStore
-
-    return {
-        "local": str(tmp_path / "memory"),
-        "sqlite": f"sqlite:{tmp_path}/memory.db",
-        "in-process": "in-process:",
-        "custom": DictStore(),
-    }[request.param]
+    return location_of(request.param, tmp_path)
 
 
 @pytest.fixture(params=DISKS)

@@ -93,43 +93,20 @@ class BrokenStore(DictStore):
         raise self.error
 
 
-@pytest.mark.parametrize(
-    "error, text",
-    [
-        (OSError("disk /dev/sda is on fire"), "Error: The memory storage failed before it could confirm the change. "
-                                              "View the path to check whether the change was made."),
-        (memory_tool.StoreFailure("locked", kind="busy"), "Error: The memory storage is busy. Nothing was changed. "
-                                                          "Try again."),
-        (memory_tool.Refused("/memories/a", "Ask a person first."), "Error: Ask a person first."),
-        (memory_tool.SymbolicLink("/memories/a"), "Error: Path /memories/a would escape /memories directory via a "
-                                                  "symbolic link"),
-    ],
-)  # fmt: skip
-def test_errors_of_a_store(error, text, caplog):
+def test_any_exception_is_a_failure_and_its_cause_is_logged(caplog):
     store = BrokenStore()
-    store.error = error
-    with pytest.raises(ToolError) as raised:
+    store.error = OSError("disk /dev/sda is on fire")
+    with pytest.raises(ToolError, match="^Error: The memory storage failed before it could confirm the change"):
         MemoryTool(store).call({"command": "create", "path": "/memories/a", "file_text": "tea"})
-    assert str(raised.value) == text
-    with pytest.raises(memory_tool.StoreError) as raised:
+    with pytest.raises(memory_tool.StoreFailure) as raised:
         Memory(store).write_text("/memories/a", "tea")
-    if isinstance(error, (OSError, memory_tool.StoreFailure)):
-        assert isinstance(raised.value, memory_tool.StoreFailure)
-        assert raised.value.__cause__ is error
-        assert str(error) in caplog.text
-    else:
-        assert (type(raised.value), str(raised.value)) == (type(error), str(error))
+    assert raised.value.__cause__ is store.error
+    assert str(store.error) in caplog.text
 
 
 def test_an_object_that_is_not_a_store_is_refused():
     with pytest.raises(TypeError, match="which has no read"):
         Memory(object())
-
-
-def test_a_memory_over_a_memory(url):
-    inner = Memory(url)
-    Memory(inner, scope="alice").write_text("/memories/a", "tea")
-    assert inner.read_text("/memories/scope-alice/a") == "tea"
 
 
 def test_many_threads_share_a_store():
@@ -161,20 +138,7 @@ def test_a_store_can_use_a_memory():
     assert inner.read_text("/memories/count") == "0"
 
 
-@pytest.mark.parametrize(
-    "error, retryable",
-    [
-        (memory_tool.StoreFailure("locked", kind="busy"), True),
-        (memory_tool.StoreFailure("no", kind="outcome_unknown"), False),
-        (memory_tool.Refused("/memories/a", "no"), False),
-    ],
-)
-def test_each_error_states_whether_the_same_call_may_succeed_later(error, retryable):
-    store = BrokenStore()
-    store.error = error
-    with pytest.raises(memory_tool.StoreError) as raised:
-        Memory(store).write_text("/memories/a", "tea")
-    assert raised.value.retryable is retryable
+def test_an_error_that_a_program_creates_is_retryable_or_not():
     assert memory_tool.OpenError("locked", "busy").retryable is True
     assert memory_tool.VersionMismatch("/memories/a").retryable is False
 

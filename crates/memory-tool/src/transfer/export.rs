@@ -2,7 +2,7 @@
 
 mod archive;
 mod directory;
-pub(super) mod outcome;
+pub(super) mod target;
 
 use std::fmt;
 use std::io::Write;
@@ -10,14 +10,14 @@ use std::path::PathBuf;
 use std::pin::pin;
 
 use futures::stream::StreamExt as _;
-use memory_tool_core::{FileTimes, StorePath, UnlistedReason};
+use memory_tool_core::UnlistedReason;
 
 use crate::transfer::blocking::{self, Blocking};
 use crate::transfer::error::TransferError;
 use crate::transfer::existing::Existing;
 use crate::transfer::export::archive::{Archive, Compression};
 use crate::transfer::export::directory::Directory;
-use crate::transfer::export::outcome::{AddOutcome, FinishOutcome};
+use crate::transfer::export::target::{AddOutcome, FinishOutcome, Target};
 use crate::transfer::progress::TransferProgress;
 use crate::transfer::report::{ExportReport, FileProblem, add};
 use crate::transfer::source::{ReadOutcome, Source};
@@ -135,13 +135,6 @@ fn reason_to_keep(report: &ExportReport) -> Option<String> {
         return None;
     };
     Some(format!("kept the existing archive: {reason}"))
-}
-
-/// A directory or an archive to write. Its methods block.
-trait Target: Send {
-    fn add(&mut self, path: &StorePath, content: &[u8], times: FileTimes) -> Result<AddOutcome, TransferError>;
-
-    fn finish(self: Box<Self>, allowed: Existing) -> Result<FinishOutcome, TransferError>;
 }
 
 type Opener = Box<dyn FnOnce() -> Result<Box<dyn Target>, TransferError> + Send>;

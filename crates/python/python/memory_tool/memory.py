@@ -44,7 +44,7 @@ class Memory:
 
         Raises `OpenError` if that fails, and `ValueError` or `TypeError` for an invalid option.
         """
-        self._native = _native.NativeMemory.open(location, to_native(options))
+        self._native = _native.open(location, to_native(options))
 
     def read_text(self, path: str) -> str:
         """Reads a file as UTF-8 text. Raises `NotFound`, `NotAFile` or `NotText` if that is impossible."""
@@ -175,7 +175,7 @@ class Memory:
     @staticmethod
     def memories(location: str | os.PathLike[str]) -> List[str]:
         """The URLs of the memories in a database, or at and right under a directory or prefix."""
-        return _native.NativeMemory.memories(location)
+        return _native.memories(location)
 
     def close(self) -> None:
         """Closes the memory. Calls that run still end; later calls raise `MemoryToolError`."""
@@ -203,7 +203,7 @@ class AsyncMemory:
 
     def __init__(self, location: Location, **options: Unpack[Options]) -> None:
         """Opens the memory, and blocks the event loop until then. `await AsyncMemory.open(...)` does not."""
-        self._native = _native.NativeMemory.open(location, to_native(options))
+        self._native = _native.open(location, to_native(options))
 
     @classmethod
     async def open(cls, location: Location, **options: Unpack[Options]) -> Self:
@@ -341,7 +341,7 @@ class AsyncMemory:
     @staticmethod
     async def memories(location: str | os.PathLike[str]) -> List[str]:
         """The URLs of the memories in a database, or at and right under a directory or prefix."""
-        return await _wait(lambda loop, future: _native.NativeMemory.start_memories(loop, future, location))
+        return await _wait(lambda loop, future: _native.start_memories(loop, future, location))
 
     def close(self) -> None:
         """Closes the memory. Calls that run still end; later calls raise `MemoryToolError`."""
@@ -381,7 +381,7 @@ def _path(path: str | os.PathLike[str]) -> str:
 
 async def _open(location: object, options: Options) -> _native.NativeMemory:
     given = to_native(options)
-    return await _wait(lambda loop, future: _native.NativeMemory.start_open(loop, future, location, given))
+    return await _wait(lambda loop, future: _native.start_open(loop, future, location, given))
 
 
 async def _perform(native: _native.NativeMemory, request: object, destination: _native.NativeMemory | None = None) -> Any:

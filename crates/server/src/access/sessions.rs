@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
@@ -13,6 +13,7 @@ use tokio::task::spawn_blocking;
 use super::tokens::{hexadecimal, sha256};
 use crate::files::{beside, on_changes, replace};
 use crate::http::error::ApiError;
+use crate::lock::lock;
 
 /// The end of a session, also in use.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);
@@ -57,7 +58,7 @@ impl Sessions {
         getrandom::fill(&mut id).map_err(ApiError::internal)?;
         let id = hexadecimal(&id);
         let session = Session { token, end: now() + LIFETIME.as_millis() as u64, is_signed_out: false };
-        self.lock().insert(sha256(&id), session);
+        lock(&self.known).insert(sha256(&id), session);
         self.keep().await;
         Ok(id)
     }
@@ -65,12 +66,12 @@ impl Sessions {
     /// The id of the token of a session, and the secret of its forms.
     pub(crate) fn find(&self, id: &str) -> Option<(String, Arc<str>)> {
         let is_valid = |session: &&Session| !session.is_signed_out && session.end > now();
-        let token = self.lock().get(&sha256(id)).filter(is_valid)?.token.clone();
+        let token = lock(&self.known).get(&sha256(id)).filter(is_valid)?.token.clone();
         Some((token, sha256(format!("form {id}")).into()))
     }
 
     pub(crate) async fn end(self: &Arc<Self>, id: &str) {
-        self.lock().get_mut(&sha256(id)).into_iter().for_each(|session| session.is_signed_out = true);
+        lock(&self.known).get_mut(&sha256(id)).into_iter().for_each(|session| session.is_signed_out = true);
         self.keep().await;
     }
 
@@ -93,23 +94,19 @@ impl Sessions {
         }
         replace(&self.file, || {
             self.merge(read(&self.file));
-            Ok(serde_json::to_vec(&*self.lock())?)
+            Ok(serde_json::to_vec(&*lock(&self.known))?)
         })
     }
 
     /// Adds what a file knows. Returns whether the file is up to date.
     fn merge(&self, found: Known) -> bool {
-        let mut known = self.lock();
+        let mut known = lock(&self.known);
         for (key, session) in &found {
             let own = known.entry(key.clone()).or_insert_with(|| session.clone());
             own.is_signed_out |= session.is_signed_out;
         }
         bound(&mut known);
         *known == found
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -61,7 +61,7 @@ impl Fronts {
         let admitted =
             self.routes().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods));
         #[cfg(feature = "mcp")]
-        let admitted = admitted.merge(mcp::routes(&self.mcp));
+        let admitted = admitted.merge(self.mcp.routes());
         let gate = || Arc::clone(&service.gate);
         let admitted = admitted
             .method_not_allowed_fallback(async || ApiError::method())

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::http::listener::BoxedStream;
+use crate::lock::lock;
 
 /// The time to answer a request. After it, the client does not read the response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
@@ -66,18 +67,18 @@ impl Connections {
 
     /// Registers a connection once there is room for it.
     pub(crate) async fn add(self: &Arc<Self>) -> Arc<Connection> {
-        while self.lock().len() >= self.max && !self.evict() {
+        while lock(&self.open).len() >= self.max && !self.evict() {
             sleep(DELAY).await;
         }
         let (id, close) = (self.next.fetch_add(1, Ordering::Relaxed), Arc::default());
         let open = Open { requests: [0; 3], since: Instant::now(), close: Arc::clone(&close) };
-        self.lock().insert(id, open);
+        lock(&self.open).insert(id, open);
         Arc::new(Connection { id, all: Arc::clone(self), close })
     }
 
     /// Closes an idle connection. Returns whether there was one.
     pub(crate) fn evict(&self) -> bool {
-        let mut open = self.lock();
+        let mut open = lock(&self.open);
         let is_idle =
             |open: &Open| open.activity() != Some(Activity::Answering) || open.since.elapsed() > ANSWER_TIMEOUT;
         let idle = open.iter().filter(|(_, open)| is_idle(open));
@@ -86,14 +87,9 @@ impl Connections {
         closed.inspect(|closed| closed.close.notify_one()).is_some()
     }
 
-    /// The map is valid even if a lock holder panicked.
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Replaces a request of a connection by another one.
     fn replace(&self, id: u64, old: Option<Activity>, new: Option<Activity>) {
-        if let Some(open) = self.lock().get_mut(&id) {
+        if let Some(open) = lock(&self.open).get_mut(&id) {
             old.into_iter().for_each(|old| open.requests[old as usize] -= 1);
             new.into_iter().for_each(|new| open.requests[new as usize] += 1);
             open.since = Instant::now();
@@ -124,7 +120,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.all.lock().remove(&self.id);
+        lock(&self.all.open).remove(&self.id);
     }
 }
 
@@ -143,7 +139,7 @@ impl Busy {
     }
 
     pub(crate) fn change(&self, new: Activity) {
-        let mut activity = self.activity.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut activity = lock(&self.activity);
         self.connection.all.replace(self.connection.id, Some(*activity), Some(new));
         *activity = new;
     }
@@ -151,7 +147,7 @@ impl Busy {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        let activity = *self.activity.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let activity = *lock(&self.activity);
         self.connection.all.replace(self.connection.id, Some(activity), None);
     }
 }
@@ -251,15 +247,15 @@ mod tests {
         drop(shared.begin(Activity::Answering));
         let last = shared.begin(Activity::Answering);
         drop(shared.begin(Activity::Notifying));
-        assert!(connections.lock()[&shared.id].activity() == Some(Activity::Answering));
+        assert!(lock(&connections.open)[&shared.id].activity() == Some(Activity::Answering));
         busy.push(last);
         // Requests get responses, unless that takes too long.
         busy.push(newest.begin(Activity::Answering));
         assert!(!connections.evict());
-        connections.lock().get_mut(&0).unwrap().since -= 2 * ANSWER_TIMEOUT;
+        lock(&connections.open).get_mut(&0).unwrap().since -= 2 * ANSWER_TIMEOUT;
         let _newest = connections.add().await;
         assert!(is_closed(&all[0]).await);
-        assert_eq!(connections.lock().len(), 10);
+        assert_eq!(lock(&connections.open).len(), 10);
     }
 
     #[tokio::test(start_paused = true)]

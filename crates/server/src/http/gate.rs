@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -13,6 +13,7 @@ use crate::http::error::ApiError;
 use crate::http::hosts::Hosts;
 use crate::http::offload::PROCESSORS;
 use crate::http::proxies::Proxies;
+use crate::lock::lock;
 use crate::options::{Listen, ServerLimits, ServerOptions};
 
 /// The bytes of the bodies and responses of all requests together, and of one tenant.
@@ -119,17 +120,13 @@ impl Limit {
     }
 
     fn take(self: &Arc<Self>, name: &Arc<str>, amount: usize) -> Result<Permit, ApiError> {
-        let mut used = self.lock();
+        let mut used = lock(&self.used);
         let share = used.of_tenants.entry(Arc::clone(name)).or_default();
         share.permits += 1;
         let tenant = Arc::clone(&share.tenant);
         drop(used);
         let mut permit = Permit { limit: Arc::clone(self), name: Arc::clone(name), amount: 0, tenant };
         permit.grow(amount).map(|()| permit)
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Used> {
-        self.used.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -159,7 +156,7 @@ impl Permit {
     }
 
     fn grow_to(&mut self, more: usize, max: usize, max_of_tenant: usize) -> Result<(), ApiError> {
-        let mut used = self.limit.lock();
+        let mut used = lock(&self.limit.used);
         let all = used.all.saturating_add(more);
         let Some(share) = used.of_tenants.get_mut(&self.name) else { return Ok(()) };
         let of_tenant = share.used.saturating_add(more);
@@ -179,7 +176,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut used = self.limit.lock();
+        let mut used = lock(&self.limit.used);
         used.all -= self.amount;
         if let Some(share) = used.of_tenants.get_mut(&self.name) {
             share.used -= self.amount;
@@ -254,7 +251,7 @@ impl Running {
 
     /// Counts a response that now has this length, also beyond the limits.
     pub(crate) fn count_reply(&self, length: usize) {
-        let mut held = self.held();
+        let mut held = lock(&self.held);
         let more = length.saturating_sub(UNCOUNTED + held.replied);
         held.bytes.grow_anyway(more);
         held.replied += more;
@@ -262,7 +259,7 @@ impl Running {
 
     /// Counts the response of a request that changed nothing, so that it can be refused.
     pub(crate) fn count_read(&self, length: usize) -> Result<(), ApiError> {
-        let mut held = self.held();
+        let mut held = lock(&self.held);
         let more = length.saturating_sub(UNCOUNTED + held.replied);
         held.bytes.grow(more)?;
         held.replied += more;
@@ -271,13 +268,9 @@ impl Running {
 
     /// Counts the request as a stream of notifications instead, because it lasts until the client ends it.
     pub(crate) fn become_stream(&self, gate: &Gate) -> Result<(), ApiError> {
-        let mut held = self.held();
+        let mut held = lock(&self.held);
         held.request = vec![gate.streams.take(&held.bytes.name, 1)?];
         self.busy.iter().for_each(|busy| busy.change(Activity::Notifying));
         Ok(())
-    }
-
-    fn held(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

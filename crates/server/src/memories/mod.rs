@@ -8,7 +8,7 @@ pub(crate) mod upkeep;
 pub(crate) mod visit;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use memory_tool::command::CommandQueue;
 use memory_tool::history::VersionCache;
@@ -19,6 +19,7 @@ use tokio::task::spawn_blocking;
 
 use crate::http::error::ApiError;
 use crate::http::offload::PROCESSORS;
+use crate::lock::lock;
 use crate::options::ServerOptions;
 use folded::has_other_name;
 
@@ -142,7 +143,7 @@ impl Memories {
 
     /// The slot of a memory. Makes room for a new one.
     fn slot(&self, name: &MemoryName) -> Arc<OnceCell<Arc<OpenMemory>>> {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         open.clock += 1;
         let last_use = open.clock;
         if let Some(slot) = open.memories.get_mut(name) {
@@ -163,7 +164,7 @@ impl Memories {
     }
 
     fn forget_unopened(&self, name: &MemoryName) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         if open.memories.get(name).is_some_and(|slot| slot.memory.get().is_none() && !slot.is_in_use()) {
             open.memories.remove(name);
         }
@@ -258,7 +259,7 @@ mod tests {
         }
         drop(used);
         memories.create(&name("last")).await.unwrap();
-        assert_eq!(memories.open.lock().unwrap().memories.len(), 2);
+        assert_eq!(lock(&memories.open).memories.len(), 2);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -286,6 +287,6 @@ mod tests {
         let memories = few_memories(&place, 1);
         let kept = Arc::downgrade(&memories.create(&name("kept")).await.unwrap());
         assert!(memories.open(&name("missing")).await.is_err());
-        assert_eq!(memories.open.lock().unwrap().memories.len() + kept.strong_count(), 0);
+        assert_eq!(lock(&memories.open).memories.len() + kept.strong_count(), 0);
     }
 }

@@ -12,8 +12,7 @@ use tempfile::NamedTempFile;
 
 use crate::transfer::error::TransferError;
 use crate::transfer::existing::Existing;
-use crate::transfer::export::Target;
-use crate::transfer::export::outcome::{AddOutcome, FinishOutcome, PARTIAL_PREFIX};
+use crate::transfer::export::target::{AddOutcome, FinishOutcome, PARTIAL_PREFIX, Target};
 use crate::transfer::{CREATION_TIME, NO_TIME};
 
 const FILE_MODE: u32 = 0o600;

@@ -11,8 +11,7 @@ use memory_tool_core::{FileTimes, StorePath};
 
 use crate::transfer::error::TransferError;
 use crate::transfer::existing::Existing;
-use crate::transfer::export::Target;
-use crate::transfer::export::outcome::{AddOutcome, FinishOutcome, PARTIAL_PREFIX};
+use crate::transfer::export::target::{AddOutcome, FinishOutcome, PARTIAL_PREFIX, Target};
 
 /// A directory to export to.
 ///

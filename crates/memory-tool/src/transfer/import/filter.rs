@@ -5,7 +5,7 @@ use std::io::{self, Read};
 
 use memory_tool_core::{FileTimes, MemoryPath, PathError};
 
-use crate::transfer::export::outcome::PARTIAL_PREFIX;
+use crate::transfer::export::target::PARTIAL_PREFIX;
 use crate::transfer::report::{FileProblem, add};
 
 /// The maximum length of a reported name or reason in characters. The maximum length of a path is 1,024 bytes.

@@ -11,7 +11,8 @@ use rmcp::{Peer, RoleServer, ServiceError};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::fronts::mcp::{lock, resources};
+use crate::fronts::mcp::resources;
+use crate::lock::lock;
 
 const MAX_SUBSCRIPTIONS: usize = 1_000;
 

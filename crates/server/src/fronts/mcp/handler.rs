@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tracing::{Instrument as _, Span};
 
 use crate::fronts::mcp::changes::{self, Subscriptions};
-use crate::fronts::mcp::order::Place;
+use crate::fronts::mcp::order::PendingTurn;
 use crate::fronts::mcp::search::{self, SearchFailure};
 use crate::fronts::mcp::tools::Tools;
 use crate::fronts::mcp::{prompts, resources, tools};
@@ -186,7 +186,7 @@ async fn turn(
     command: Option<CommandName>,
 ) -> Result<Result<(Memory, impl Sized + use<>), ApiError>, ErrorData> {
     let waiting = async {
-        let of_client = Place::take(&context.extensions);
+        let of_client = PendingTurn::take(&context.extensions);
         let of_client = if let Some(turn) = of_client { Some(turn.await) } else { None };
         target.enter(command).await.map(|(memory, visit)| (memory, (of_client, visit)))
     };

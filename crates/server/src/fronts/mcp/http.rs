@@ -21,7 +21,6 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tracing::Span;
 
 use crate::access::{Caller, Right};
-use crate::fronts::mcp::Mcp;
 use crate::fronts::mcp::handler::{Handler, Target};
 use crate::fronts::mcp::message::{self, escape_line_separators};
 use crate::fronts::mcp::order::{self, Order, Sender, Strangers};
@@ -33,11 +32,16 @@ use crate::http::listener::Peer;
 use crate::memories::visit::Door;
 use crate::service::Service;
 
+/// A response of rmcp.
+type Reply = axum::http::Response<BoxBody<Bytes, Infallible>>;
+
 const SESSION_ID: &str = "mcp-session-id";
 
 /// The endpoint. Admission puts the [`Caller`] and the [`Running`] request into each request.
-pub(crate) fn routes(mcp: &Mcp) -> Router<Arc<Service>> {
-    Router::new().route("/mcp", get(handle).post(handle).delete(handle)).layer(Extension(Arc::new(Endpoint::new(mcp))))
+pub(super) fn routes(tools: Tools) -> Router<Arc<Service>> {
+    Router::new()
+        .route("/mcp", get(handle).post(handle).delete(handle))
+        .layer(Extension(Arc::new(Endpoint::new(tools))))
 }
 
 /// The state that all requests share.
@@ -48,18 +52,28 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    fn new(mcp: &Mcp) -> Self {
+    fn new(tools: Tools) -> Self {
         // Admission checked `Host`, `Origin` and the length.
         let mut config = StreamableHttpServerConfig::default().disable_allowed_hosts();
         config.max_request_body_bytes = usize::MAX;
-        let (sessions, tools) = (Arc::new(Sessions::new()), Arc::new(Tools::new(mcp)));
+        let (sessions, tools) = (Arc::new(Sessions::new()), Arc::new(tools));
         let handler = move || Ok(Handler::new(Arc::clone(&tools), None));
         let service = StreamableHttpService::new(handler, Arc::clone(&sessions), config);
         Self { sessions, strangers: Strangers::default(), service }
     }
-}
 
-impl Endpoint {
+    /// The order of the commands of the session that the headers name.
+    fn order_of_session(
+        &self,
+        headers: &HeaderMap,
+        token: &Arc<str>,
+        name: &MemoryName,
+    ) -> Result<Option<Arc<Order>>, ApiError> {
+        let Some(id) = headers.get(SESSION_ID) else { return Ok(None) };
+        let order = id.to_str().ok().and_then(|id| self.sessions.order(id, token, name));
+        order.map(Some).ok_or_else(no_such_session)
+    }
+
     /// The order of the commands of a client without a session.
     async fn order_of_stranger(
         &self,
@@ -74,6 +88,16 @@ impl Endpoint {
         // A proxy sends requests of several clients on one connection.
         let connection = running.connection().filter(|_| !came_by_proxy(&parts.headers));
         self.strangers.order(&sender, connection, &request.id).await
+    }
+
+    async fn respond(&self, parts: Parts, body: Bytes) -> Reply {
+        let is_end = parts.method == Method::DELETE;
+        let mut reply = self.service.handle(Request::from_parts(parts, Full::new(body))).await;
+        // The official Python client reports a failure for 202.
+        if is_end && reply.status() == StatusCode::ACCEPTED {
+            *reply.status_mut() = StatusCode::NO_CONTENT;
+        }
+        reply
     }
 }
 
@@ -105,8 +129,7 @@ async fn handle(
         // Some clients keep the id of a lost session.
         parts.headers.remove(SESSION_ID);
     }
-    let find = |id: &HeaderValue| endpoint.sessions.order(id.to_str().ok()?, &token, name);
-    let session = parts.headers.get(SESSION_ID).map(|id| find(id).ok_or_else(no_such_session)).transpose()?;
+    let session = endpoint.order_of_session(&parts.headers, &token, name)?;
     parts.extensions.insert(Span::current());
     // The request may end long before its parts are dropped.
     parts.extensions.remove::<Arc<Running>>();
@@ -119,18 +142,14 @@ async fn handle(
             Some(order) => order,
             None => endpoint.order_of_stranger(&service, &running, &parts, &request).await,
         };
-        order.enter_by_id(&request).await.into_iter().for_each(|place| _ = parts.extensions.insert(place));
+        order.enter_by_id(&request).await.into_iter().for_each(|turn| _ = parts.extensions.insert(turn));
         parts.extensions.insert(Target::Shared(door));
         parts.extensions.insert(Owner { token: Arc::clone(&token), memory: name.clone() });
     }
     if is_stream {
         running.become_stream(&service.gate)?;
     }
-    let mut reply = endpoint.service.handle(Request::from_parts(parts, Full::new(body))).await;
-    // The official Python client reports a failure for 202.
-    if method == Method::DELETE && reply.status() == StatusCode::ACCEPTED {
-        *reply.status_mut() = StatusCode::NO_CONTENT;
-    }
+    let reply = endpoint.respond(parts, body).await;
     if method != Method::POST || is_stream {
         return Ok(stream(reply, service, running, name.clone()));
     }
@@ -142,12 +161,7 @@ async fn handle(
 }
 
 /// A response that ends when the token does not reach the memory any more. Each message is one frame.
-fn stream(
-    reply: axum::http::Response<BoxBody<Bytes, Infallible>>,
-    service: Arc<Service>,
-    running: Arc<Running>,
-    name: MemoryName,
-) -> Response {
+fn stream(reply: Reply, service: Arc<Service>, running: Arc<Running>, name: MemoryName) -> Response {
     let token = running.token();
     let allows =
         move |caller: &Caller| caller.only_memory() == Some(&name) && caller.check(Right::Tool, Some(&name)).is_ok();
@@ -173,7 +187,7 @@ fn came_by_proxy(headers: &HeaderMap) -> bool {
 
 /// The response with its message as JSON in place of an event. Clients limit the length of events, the official one for
 /// Python to 1 MiB, and images and files of a memory are longer.
-async fn as_json(response: axum::http::Response<BoxBody<Bytes, Infallible>>) -> Response {
+async fn as_json(response: Reply) -> Response {
     let (mut head, body) = response.into_parts();
     let Ok(body) = body.collect().await.map(Collected::to_bytes);
     let is_event = head.headers.get(CONTENT_TYPE).is_some_and(|given| given == "text/event-stream");

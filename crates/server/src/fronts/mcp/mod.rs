@@ -14,20 +14,17 @@ mod stdio;
 mod tools;
 
 use std::error::Error;
-use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use axum::Router;
 use memory_tool::{Memory, MemoryOptions};
+pub use stdio::McpError;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::fronts::mcp::handler::{Handler, Target};
-use crate::fronts::mcp::tools::Tools;
+use crate::fronts::mcp::tools::{Offer, Tools};
 use crate::http::error::log_failure;
-
-pub(crate) use http::routes;
-
-/// Reports an error with its causes to the operator. No reply contains the causes.
-type Report = fn(&dyn Error);
+use crate::service::Service;
 
 /// The tools, resources and prompts for clients of the Model Context Protocol.
 ///
@@ -46,43 +43,26 @@ type Report = fn(&dyn Error);
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Mcp {
-    separate_tools: bool,
-    create_overwrites: bool,
-    read_only: bool,
-    report: Report,
-}
-
-/// An error of the input or output that [`Mcp::serve`] uses.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum McpError {
-    /// The input cannot be read.
-    #[error("cannot read the input")]
-    Input(#[source] io::Error),
-    /// The output cannot be written. A closed output is no error.
-    #[error("cannot write the output")]
-    Output(#[source] io::Error),
-}
+pub struct Mcp(Offer);
 
 impl Mcp {
     /// One tool for all commands, and hints that fit memories with these options.
     pub fn new(options: &MemoryOptions) -> Self {
         let MemoryOptions { create_overwrites, read_only, .. } = *options;
-        Self { separate_tools: false, create_overwrites, read_only, report: log_failure }
+        Self(Offer { separate_tools: false, create_overwrites, read_only, report: log_failure })
     }
 
     /// Offers each command as a separate tool, so that users can allow each one separately.
     #[must_use]
     pub fn separate_tools(mut self, separate: bool) -> Self {
-        self.separate_tools = separate;
+        self.0.separate_tools = separate;
         self
     }
 
     /// Reports failures of the storage with this function. Without it, they are events of `tracing`.
     #[must_use]
     pub fn on_failure(mut self, report: fn(&dyn Error)) -> Self {
-        self.report = report;
+        self.0.report = report;
         self
     }
 
@@ -98,12 +78,12 @@ impl Mcp {
         end: impl Future<Output = ()>,
     ) -> Result<(), McpError> {
         let target = Target::Own(memory.clone());
-        let handler = Handler::new(Arc::new(Tools::new(self)), Some(target));
+        let handler = Handler::new(Arc::new(Tools::new(self.0)), Some(target));
         stdio::serve(handler, input, output, end).await
     }
-}
 
-/// Locks a value that is valid even if a lock holder panicked.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The endpoint `/mcp` for streamable HTTP.
+    pub(crate) fn routes(&self) -> Router<Arc<Service>> {
+        http::routes(Tools::new(self.0))
+    }
 }

@@ -14,7 +14,8 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::fronts::mcp::{lock, tools};
+use crate::fronts::mcp::tools;
+use crate::lock::lock;
 
 /// The time to wait for an earlier request, which another connection may deliver later.
 const MAX_DELAY: Duration = Duration::from_millis(500);
@@ -38,16 +39,16 @@ const REST: Duration = Duration::from_secs(60);
 /// The interval of the checks whether only one client can have sent a request.
 const CHECK: Duration = Duration::from_millis(5);
 
-/// The place of a request in the order. It stays with the request until the command runs.
+/// The turn of a request, which it waits for. It stays with the request until the command runs.
 #[derive(Clone)]
-pub(super) struct Place(Arc<Mutex<Option<Turn>>>);
+pub(super) struct PendingTurn(Arc<Mutex<Option<Turn>>>);
 
-impl Place {
+impl PendingTurn {
     fn new(turn: Turn) -> Self {
         Self(Arc::new(Mutex::new(Some(turn))))
     }
 
-    /// Takes the place of a request, which the transport attached to it.
+    /// Takes the turn of a request, which the transport attached to it.
     pub(super) fn take(extensions: &Extensions) -> Option<Turn> {
         let of_http = || extensions.get::<Parts>()?.extensions.get::<Self>();
         lock(&extensions.get::<Self>().or_else(of_http)?.0).take()
@@ -56,7 +57,7 @@ impl Place {
 
 /// The order of the commands of one client.
 ///
-/// One connection delivers requests in order, so a place can be taken as soon as a request is read. Parallel requests
+/// One connection delivers requests in order, so a turn can be taken as soon as a request is read. Parallel requests
 /// over HTTP use several connections. Their ids tell the order, because the clients of the official SDKs count them.
 #[derive(Debug)]
 pub(super) struct Order {
@@ -99,19 +100,19 @@ impl Order {
         }
     }
 
-    /// Takes the place of a request that arrives after all earlier ones.
+    /// Takes the turn of a request that arrives after all earlier ones.
     pub(super) fn enter(&self, request: &mut JsonRpcRequest<ClientRequest>) {
         if let Some(command) = command(&request.request) {
             let turn = self.queue.enter(command);
-            request.request.extensions_mut().insert(Place::new(turn));
+            request.request.extensions_mut().insert(PendingTurn::new(turn));
         }
     }
 
-    /// Takes the place of a request after the earlier ones. Returns `None` if the request runs no command.
-    pub(super) async fn enter_by_id(&self, request: &JsonRpcRequest<ClientRequest>) -> Option<Place> {
+    /// Takes the turn of a request after the earlier ones. Returns `None` if the request runs no command.
+    pub(super) async fn enter_by_id(&self, request: &JsonRpcRequest<ClientRequest>) -> Option<PendingTurn> {
         let command = command(&request.request);
         let RequestId::Number(id) = request.id else {
-            return Some(Place::new(self.queue.enter(command?)));
+            return Some(PendingTurn::new(self.queue.enter(command?)));
         };
         let arrival = Arrival { order: self, id };
         let command = command?;
@@ -120,10 +121,10 @@ impl Order {
             // Registered before the check, so that no change is missed.
             let advanced = self.advanced.notified();
             if lock(&self.ids).is_next(id) {
-                // The places of later requests are taken after `arrival` is dropped.
+                // The turns of later requests are taken after `arrival` is dropped.
                 let turn = self.queue.enter(command);
                 drop(arrival);
-                return Some(Place::new(turn));
+                return Some(PendingTurn::new(turn));
             }
             if timeout(MAX_DELAY, advanced).await.is_err() {
                 lock(&self.ids).skip_missing();
@@ -133,7 +134,7 @@ impl Order {
     }
 }
 
-/// Counts a request as arrived when it is dropped, also if its client does not wait for its place.
+/// Counts a request as arrived when it is dropped, also if its client does not wait for its turn.
 struct Arrival<'a> {
     order: &'a Order,
     id: i64,
@@ -347,8 +348,8 @@ mod tests {
             let (order, ran) = (Arc::clone(order), Arc::clone(&ran));
             tasks.push(tokio::spawn(async move {
                 let RequestId::Number(id) = request.id else { panic!("not a number: {:?}", request.id) };
-                if let Some(place) = order.enter_by_id(&request).await {
-                    let turn = lock(&place.0).take().unwrap();
+                if let Some(pending) = order.enter_by_id(&request).await {
+                    let turn = lock(&pending.0).take().unwrap();
                     let _guard = turn.await;
                     lock(&ran).push(id);
                 }

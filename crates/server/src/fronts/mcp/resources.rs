@@ -11,7 +11,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 use rmcp::model::{ErrorData, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
 
-use crate::fronts::mcp::Report;
+use crate::fronts::mcp::tools::Report;
 
 /// The authority is empty.
 const PREFIX: &str = "memory:///";

@@ -12,8 +12,8 @@ use rmcp::transport::streamable_http_server::session::local::{LocalSessionManage
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId, SessionManager};
 use tokio::time::Instant;
 
-use crate::fronts::mcp::lock;
 use crate::fronts::mcp::order::Order;
+use crate::lock::lock;
 
 /// The sessions of all tokens, and of one. Each keeps its memory open.
 const MAX_SESSIONS: usize = 1_024;

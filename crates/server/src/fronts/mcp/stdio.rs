@@ -22,9 +22,9 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::timeout;
 
 use crate::fronts::mcp::handler::Handler;
-use crate::fronts::mcp::message::escape_line_separators;
+use crate::fronts::mcp::message::{self, escape_line_separators};
 use crate::fronts::mcp::order::Order;
-use crate::fronts::mcp::{McpError, lock, message};
+use crate::lock::lock;
 
 /// The maximum length of a line in bytes, without its line feed.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -38,6 +38,18 @@ const MAX_UNANSWERED_BYTES: usize = 4 * MAX_LINE_BYTES;
 
 /// The time for running commands to finish after the end.
 const GRACE: Duration = Duration::from_secs(5);
+
+/// An error of the input or output that [`Mcp::serve`](crate::Mcp::serve) uses.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpError {
+    /// The input cannot be read.
+    #[error("cannot read the input")]
+    Input(#[source] io::Error),
+    /// The output cannot be written. A closed output is no error.
+    #[error("cannot write the output")]
+    Output(#[source] io::Error),
+}
 
 /// Serves one client until the input ends, the output is closed, or `end` completes.
 pub(super) async fn serve(

@@ -1,16 +1,29 @@
 //! The tools that the server offers: one for all commands, or one for each.
 
+use std::error::Error;
+
 use memory_tool::api::{Content, ContentBlock as ReplyBlock, ImageSource, TOOL_NAME};
 use memory_tool::command::{CommandName, Reply};
 use memory_tool::search::SearchReport;
-use memory_tool::{Error, ErrorKind, ToolDefinition};
+use memory_tool::{ErrorKind, ToolDefinition};
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use crate::fronts::mcp::arguments::{self, COMMAND, VIEW_RANGE, fields, is_optional, object_schema};
 use crate::fronts::mcp::search::{self, SearchFailure};
-use crate::fronts::mcp::{Mcp, Report};
 use crate::http::error::ApiError;
+
+/// Reports an error with its causes to the operator. No reply contains the causes.
+pub(super) type Report = fn(&dyn Error);
+
+/// The options of the tools.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Offer {
+    pub(super) separate_tools: bool,
+    pub(super) create_overwrites: bool,
+    pub(super) read_only: bool,
+    pub(super) report: Report,
+}
 
 /// The tools of a server.
 #[derive(Debug)]
@@ -22,8 +35,7 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    pub(super) fn new(mcp: &Mcp) -> Self {
-        let Mcp { separate_tools, create_overwrites, read_only, report } = *mcp;
+    pub(super) fn new(Offer { separate_tools, create_overwrites, read_only, report }: Offer) -> Self {
         let annotated = |tool: Tool, command: Option<CommandName>| {
             let annotations = annotations(command, create_overwrites);
             tool.with_annotations(if read_only { annotations.read_only(true).destructive(false) } else { annotations })
@@ -153,7 +165,7 @@ fn command_of_tool(name: &str) -> Option<CommandName> {
 }
 
 /// The result of a call.
-pub(super) fn result(outcome: &Result<Reply, Error>) -> CallToolResult {
+pub(super) fn result(outcome: &Result<Reply, memory_tool::Error>) -> CallToolResult {
     match outcome {
         Ok(reply) => CallToolResult::success(match reply.to_content() {
             Content::Text(text) => vec![ContentBlock::text(text)],

@@ -1,9 +1,10 @@
-//! Locations and options from Python, as `python/memory_tool/options.py` converts them.
+//! Opening memories at locations with options from Python, as `python/memory_tool/options.py` converts them.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use memory_tool::requests::{Given, Location, OnChange, Opening, OptionError};
+use memory_tool::requests::{self, Given, Location, OnChange, Opening, OptionError, Outcome};
+use memory_tool_cli::start_log_of_package;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyString;
@@ -11,8 +12,8 @@ use pythonize::pythonize;
 use serde_json::Value;
 use tokio::sync::mpsc::unbounded_channel;
 
-use crate::memory::NativeMemory;
-use crate::runtime::Process;
+use crate::memory::{NativeMemory, Opened};
+use crate::runtime::{Call, Process, ToPython as _};
 use crate::store::PythonStore;
 
 /// The options of a memory.
@@ -25,9 +26,45 @@ pub(crate) struct Options<'py> {
     on_change: Option<Py<PyAny>>,
 }
 
-/// Reads the arguments of a memory. Methods of stores in Python that are coroutines run on `event_loop`, if there is
-/// one.
-pub(crate) fn parse(
+/// Opens a memory.
+#[pyfunction]
+pub(crate) fn open(py: Python<'_>, location: &Bound<'_, PyAny>, options: Options<'_>) -> PyResult<Py<PyAny>> {
+    let process = Process::current(py)?;
+    let opening = parse(location, options, process, None)?;
+    let memory = process.wait(py, async { Ok(opening.open().await?) })?;
+    Opened(process, memory).to_python(py)
+}
+
+/// Opens a memory without blocking, and settles `future` with it. Stores in Python whose methods are coroutines run on
+/// `event_loop`.
+#[pyfunction]
+pub(crate) fn start_open(
+    py: Python<'_>,
+    event_loop: Py<PyAny>,
+    future: Py<PyAny>,
+    location: &Bound<'_, PyAny>,
+    options: Options<'_>,
+) -> PyResult<Call> {
+    let process = Process::current(py)?;
+    let opening = parse(location, options, process, Some(&event_loop))?;
+    Ok(process.start(event_loop, future, async move { Ok(Opened(process, opening.open().await?)) })?)
+}
+
+/// The URLs of the memories at a location.
+#[pyfunction]
+pub(crate) fn memories(py: Python<'_>, url: PathBuf) -> PyResult<Vec<String>> {
+    Ok(Process::current(py)?.wait(py, async { Ok(requests::memories(url).await?) })?)
+}
+
+/// Lists the memories at a location without blocking, and settles `future` with their URLs.
+#[pyfunction]
+pub(crate) fn start_memories(py: Python<'_>, event_loop: Py<PyAny>, future: Py<PyAny>, url: PathBuf) -> PyResult<Call> {
+    let work = async { Ok(Outcome::Data(requests::memories(url).await?.into())) };
+    Ok(Process::current(py)?.start(event_loop, future, work)?)
+}
+
+/// Reads the arguments of a memory, and starts its log.
+fn parse(
     location: &Bound<'_, PyAny>,
     options: Options<'_>,
     process: &'static Process,
@@ -40,10 +77,12 @@ pub(crate) fn parse(
     let mounts = mounts.into_iter().map(|(point, mounted, is_read_only)| Ok((point, located(&mounted)?, is_read_only)));
     let mounts = mounts.collect::<PyResult<_>>()?;
     let given = Given { data, key, old_keys, mounts, on_change, spelling: str::to_owned };
-    Opening::parse(located(location)?, given).map_err(|error| match error {
+    let opening = Opening::parse(located(location)?, given).map_err(|error| match error {
         OptionError::Type(message) => PyTypeError::new_err(message),
         OptionError::Value(message) => PyValueError::new_err(message),
-    })
+    })?;
+    start_log_of_package(opening.log());
+    Ok(opening)
 }
 
 /// Calls a function in Python with each change, one after another: on the event loop, or else on another thread,
