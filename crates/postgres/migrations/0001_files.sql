@@ -15,6 +15,9 @@ CREATE TABLE {schema}.file (
     PRIMARY KEY (memory, path)
 );
 
+-- ANALYZE would copy short contents to the statistics, and leave them there after the last file is deleted.
+ALTER TABLE {schema}.file ALTER content SET STATISTICS 0;
+
 -- What the server has decided about the batches of a writer, which numbers its calls and makes one at a time. After a
 -- lost connection, it is the proof of the outcome. A row that was not used for a day is removed.
 CREATE TABLE {schema}.writer (

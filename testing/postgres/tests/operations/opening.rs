@@ -113,6 +113,21 @@ async fn a_program_passes_its_own_pool() {
     assert_eq!((stored.get(0), stored.get(1)), ("alice", &b"a"[..]));
 }
 
+/// ANALYZE copies values to the statistics, and leaves them there when the table is empty.
+#[tokio::test]
+async fn the_statistics_of_the_server_have_no_contents() {
+    let database = Database::new(server());
+    let store = open(&database.url(server())).await.unwrap();
+    for number in 0..20 {
+        write(&store, &format!("/memories/{number}"), &format!("text {}", number % 5)).await.unwrap();
+    }
+    database_sql(&database, "ANALYZE memory_tool.file");
+    let columns = database_sql(&database, "SELECT attname FROM pg_stats WHERE tablename = 'file'");
+    let columns: Vec<_> = columns.lines().map(str::trim).collect();
+    assert!(columns.contains(&"path"), "{columns:?}");
+    assert!(!columns.contains(&"content"), "{columns:?}");
+}
+
 #[tokio::test]
 async fn damage_is_reported() {
     let database = Database::new(server());
