@@ -59,13 +59,13 @@ class Place:
 
     def save(self):
         if self.kind == "local":
-            subprocess.run(["rsync", "-a", "--delete", self.root + "/", str(self.path / "saved")], check=True)
+            subprocess.run(["rsync", "-ac", "--delete", self.root + "/", str(self.path / "saved")], check=True)
         else:
             self.back_up(self.path / "memory.db", self.path / "saved.db")
 
     def restore(self):
         if self.kind == "local":
-            subprocess.run(["rsync", "-a", "--delete", str(self.path / "saved") + "/", self.root], check=True)
+            subprocess.run(["rsync", "-ac", "--delete", str(self.path / "saved") + "/", self.root], check=True)
         else:
             self.back_up(self.path / "saved.db", self.path / "memory.db")
 
