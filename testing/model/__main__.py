@@ -10,6 +10,7 @@ model. A seed makes the same rounds again. After a mismatch, it prints the short
 JSON, and exits with 1. `--replay FILE` makes the steps in a file. PYTHON has the Python package, and MODULE is that of
 the package for Node.js.
 
+Without root it leaves out full disks and a disk that refuses a file, and without Debian's package `faketime` other clocks.
 The model does not reach: several changes at the same time (linearizability tests do), loss of power, and time.
 """
 

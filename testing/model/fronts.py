@@ -3,6 +3,7 @@
 import contextlib
 import html
 import http.client
+import itertools
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from pathlib import Path
 
 TIMEOUT = 30
 DISK_MIB = 32
+runs = itertools.count()
 # The library of Debian's package `faketime`, which moves the clock of a process.
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
@@ -40,7 +42,7 @@ class Place:
             self.root = f"sqlite:{self.path}/memory.db"
             self.url = self.root + "?memory={memory}"
         else:
-            self.url = store.replace("{run}", f"run{os.getpid()}{id(self):x}")
+            self.url = store.replace("{run}", f"run{os.getpid()}x{next(runs)}")
             self.root = re.sub(r"[/?&](memory=)?\{memory\}$", "", self.url)
 
     def of(self, memory):

@@ -59,6 +59,9 @@ KINDS = {
 # The kinds that a full disk may refuse.
 TOOL = {"create", "replace", "insert", "delete", "rename", "swap", "fill", "empty"}
 
+# The kinds that change a file.
+EDITS = {"replace", "insert", "rename", "append", "move", "page_edit", "page_stale", "page_delete", "hold", "kill_during"}
+
 
 def make(random, number):
     """Draws a step. What it depends on is looked up when it is performed, so that a shorter sequence makes sense too."""
@@ -116,7 +119,11 @@ class World:
     def perform(self, step):
         if self.is_full and step["kind"] not in TOOL:
             self.empty(step, None)
-        getattr(self, step["kind"])(step, self.model.memories[step["memory"]])
+        memory = self.model.memories[step["memory"]]
+        # Most steps that need a file get one.
+        if step["kind"] in EDITS and memory.files and step["pick"] % 4:
+            step = {**step, "path": sorted(memory.files)[step["pick"] % len(memory.files)]}
+        getattr(self, step["kind"])(step, memory)
 
     # A command of the tool, through any front.
 
