@@ -11,6 +11,10 @@ use crate::past::{Backwards, Files, Source, differing_contents};
 use crate::records::{self, IndexedBlock};
 use crate::tip::{Tip, is_outdated};
 
+/// The damage of a store that was restored in parts.
+const OF_ANOTHER_HISTORY: &str = "and older ones belong to another history: restore all files of a backup, or remove the \
+                                  history, as `memory-tool redact --all` does";
+
 /// The result of [`History::verify`](crate::History::verify).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 #[non_exhaustive]
@@ -135,6 +139,9 @@ impl<S: Store> Check<'_, S> {
         let is_lost = entry.is_redacted && entry.changes.is_empty();
         if !is_lost && self.followed.is_some_and(|followed| followed != entry.id) {
             self.report.damage.push(format!("entry {}: the next one follows another entry", entry.number));
+        }
+        if !is_lost && entry.number == tip.head.blocks_end && entry.after != tip.head.tail {
+            self.report.damage.push(format!("entry {} {OF_ANOTHER_HISTORY}", entry.number));
         }
         self.followed = (!is_lost).then_some(entry.after);
         self.report.lost.extend(is_lost.then_some(entry.number));

@@ -15,14 +15,11 @@ use crate::error::HistoryError;
 use crate::hex::Id;
 use crate::limits::{BLOCK, Limits};
 use crate::plan::Plans;
-use crate::records::{self, Block, Head, HeadRecord, IndexedBlock, READING, Stored, damaged};
+use crate::records::{self, Block, Head, HeadRecord, IndexedBlock, READING, REPAIR_IT, Stored, damaged};
 use crate::tip::{Tip, is_chain, is_outdated};
 
 /// The default of [`OpenOptions::timeout`](memory_tool_core::OpenOptions::timeout).
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// The damage that [`History::repair`](crate::History::repair) mends.
-const LACKS_AN_ENTRY: &str = "the log lacks an entry; repair the history, as `memory-tool verify --repair` does";
 
 /// The log of a store.
 ///
@@ -170,7 +167,7 @@ impl<S: Store> Log<S> {
         numbers.sort_unstable();
         let next = head.blocks_end + numbers.len() as u64;
         if !numbers.iter().copied().eq(head.blocks_end..next) {
-            return Err(damaged(LACKS_AN_ENTRY));
+            return Err(damaged(format!("the log lacks an entry; {REPAIR_IT}")));
         }
         let mut tip = Tip { head, required, claim, next, recent: vec![None; numbers.len()], last: None };
         if let Some(newest) = tip.recent.last_mut() {

@@ -150,7 +150,8 @@ impl Head {
     }
 
     pub(crate) fn parse(bytes: &[u8]) -> Result<HeadRecord, StoreError> {
-        let record: HeadRecord = serde_json::from_slice(bytes).map_err(damaged)?;
+        let invalid = |error| damaged(format!("the head is not valid: {error}; {REPAIR_IT}"));
+        let record: HeadRecord = serde_json::from_slice(bytes).map_err(invalid)?;
         let head = &record.head;
         if head.format != FORMAT {
             return Err(StoreError::failure(ErrorKind::Other, READING, "the history has an unknown format"));
@@ -158,7 +159,7 @@ impl Head {
         let is_whole = head.blocks_end.checked_sub(head.first).is_some_and(|count| count.is_multiple_of(BLOCK));
         let is_possible = head.first > 0 && head.blocks_end < MAX_NUMBER;
         if !is_possible || !is_whole {
-            return Err(damaged("the head of the history names impossible entries"));
+            return Err(damaged(format!("the head names impossible entries; {REPAIR_IT}")));
         }
         Ok(record)
     }
@@ -357,6 +358,9 @@ pub(crate) fn to_lines(values: &[impl Serialize]) -> Result<Vec<u8>, StoreError>
 
 /// The operation in errors.
 pub(crate) const READING: &str = "reading the history";
+
+/// What an operator can do about damage that [`History::repair`](crate::History::repair) mends.
+pub(crate) const REPAIR_IT: &str = "repair the history, as `memory-tool verify --repair` does";
 
 pub(crate) fn damaged(cause: impl Into<BoxError>) -> StoreError {
     StoreError::failure(ErrorKind::Damaged, READING, cause)

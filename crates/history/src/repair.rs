@@ -73,6 +73,8 @@ impl Repair {
             && let Some((entries, _)) = block(log, *last).await?
         {
             self.head.tail = entries.last().map_or(self.head.id, |stored| stored.entry.id);
+        } else if let Some(first) = self.recent.get(&self.head.blocks_end) {
+            self.head.tail = first.entry.after;
         }
         self.done.push("wrote the head again".to_owned());
         Ok(())

@@ -23,11 +23,10 @@ pub(crate) fn damage(snapshot: &Connection) -> Result<Vec<Problem>, Failure> {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => vec![error.to_string()],
         messages => messages?,
     };
-    Ok(messages
-        .into_iter()
-        .filter(|message| message != "ok")
-        .map(|message| Problem::new(format!("SQLite: {message}")))
-        .collect())
+    // The first message can have a header and several lines.
+    let is_damage = |line: &&str| *line != "ok" && !line.starts_with("***");
+    let damage = messages.iter().flat_map(|message| message.lines()).filter(is_damage);
+    Ok(damage.map(|line| Problem::new(format!("SQLite: {line}"))).collect())
 }
 
 fn check_files(snapshot: &Connection, memory: &MemoryName, problems: &mut Vec<Problem>) -> Result<(), Failure> {

@@ -9,6 +9,8 @@ mod commands;
 mod completions;
 mod conformance;
 #[cfg(unix)]
+mod damaged_stores;
+#[cfg(unix)]
 mod diff;
 #[cfg(unix)]
 mod edit;
