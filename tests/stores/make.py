@@ -4,8 +4,8 @@
 Usage: tests/stores/make.py PROGRAM [NAME...]
 
 The archives are kept as they were made, so that a later version meets the stores of an earlier one. Make one again only if
-its format changes on purpose. The test `stores::reports` of the program writes beside each what `verify` and its repair
-report, if `MEMORY_TOOL_UPDATE` is set: review the difference.
+its format changes on purpose. The test `damaged_stores` of the program writes beside each what `verify` and its repair
+report, if `MEMORY_TOOL_UPDATE` is set: review the difference. `crates/bucket/tests/it/archives.rs` has those of buckets.
 """
 
 import contextlib

@@ -2,6 +2,7 @@
 
 #![cfg(test)]
 
+mod archives;
 mod checkpoints;
 mod collector;
 mod concurrency;

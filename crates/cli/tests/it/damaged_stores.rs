@@ -15,7 +15,8 @@ const COMMANDS: [&[&str]; 5] = [&["verify"], &["ls", "-R"], &["verify", "--repai
 fn archives() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/stores");
     let mut found: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    found.retain(|path| path.extension().is_some_and(|extension| extension == "gz"));
+    let is_of_bucket = |path: &Path| path.to_string_lossy().contains("/bucket-"); // a test of that crate has them
+    found.retain(|path| path.extension().is_some_and(|extension| extension == "gz") && !is_of_bucket(path));
     found.sort();
     found
 }
