@@ -1,4 +1,4 @@
-//! [`Event`]: what a program does to files and directories, by its recorded system calls.
+//! [`Event`]: the changes that a program makes to files and directories, from its recorded system calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
@@ -87,7 +87,7 @@ impl Events {
         self.effect(call).map(|event| event.unwrap_or_else(|| Event::Unclear { call: call.name.clone() }))
     }
 
-    /// What a call does to files, if anything. `Some(None)` means that it is unclear.
+    /// The event of a call, if it has one. `Some(None)` means that it is unclear.
     fn effect(&self, call: &Call) -> Option<Option<Event>> {
         let (path, path_at) = (|place| self.path(call, place), |place| self.path_at(call, place));
         Some(match call.name.as_str() {

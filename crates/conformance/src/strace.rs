@@ -13,7 +13,7 @@ pub struct Call {
     pub name: String,
     /// Its arguments, as they are in the output.
     pub arguments: Vec<String>,
-    /// What it returned, such as `3</path>` or `-1 ENOENT (No such file or directory)`.
+    /// The returned value, such as `3</path>` or `-1 ENOENT (No such file or directory)`.
     pub result: String,
     /// The number of calls that had ended when this one began.
     pub began: usize,
@@ -53,7 +53,7 @@ impl Reader {
     }
 }
 
-/// The thread of a line, and what it did.
+/// The thread of a line, and its event.
 pub fn split_thread(line: &str) -> Option<(&str, &str)> {
     line.split_once(' ').map(|(thread, event)| (thread, event.trim_start()))
 }
@@ -119,7 +119,7 @@ pub fn file_of(argument: &str) -> Option<PathBuf> {
     path.starts_with('/').then(|| path.into())
 }
 
-/// The bytes of a text in quotes.
+/// The bytes of quoted text.
 pub fn text_of(argument: &str) -> Option<Vec<u8>> {
     argument.strip_prefix('"')?.strip_suffix('"').map(unescaped)
 }

@@ -12,8 +12,8 @@ use crate::records::{self, IndexedBlock};
 use crate::tip::{Tip, is_outdated};
 
 /// The damage of a store that was restored in parts.
-const OF_ANOTHER_HISTORY: &str = "and older ones belong to another history: restore all files of a backup, or remove the \
-                                  history, as `memory-tool redact --all` does";
+const OF_ANOTHER_HISTORY: &str = "and older ones belong to another history: restore all files of a backup, or \
+                                  remove the history, as `memory-tool redact --all` does";
 
 /// The result of [`History::verify`](crate::History::verify).
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -359,7 +359,7 @@ pub(crate) fn to_lines(values: &[impl Serialize]) -> Result<Vec<u8>, StoreError>
 /// The operation in errors.
 pub(crate) const READING: &str = "reading the history";
 
-/// What an operator can do about damage that [`History::repair`](crate::History::repair) mends.
+/// The advice about damage that [`History::repair`](crate::History::repair) mends.
 pub(crate) const REPAIR_IT: &str = "repair the history, as `memory-tool verify --repair` does";
 
 pub(crate) fn damaged(cause: impl Into<BoxError>) -> StoreError {

@@ -117,7 +117,7 @@ async fn unpack(archive: &FilePath) -> Arc<InMemory> {
 async fn check(bucket: &Arc<InMemory>) -> String {
     let store = match BucketStore::open(bucket.clone(), PREFIX.into()).await {
         Ok(store) => store,
-        Err(error) => return format!("cannot be opened: {}\n", error),
+        Err(error) => return format!("cannot be opened: {error}\n"),
     };
     let problems = store.verify(|_| {}).await.unwrap().problems;
     let mut report: String = problems.iter().map(|problem| format!("problem: {}\n", problem.message)).collect();

@@ -21,7 +21,7 @@ fn archives() -> Vec<PathBuf> {
     found
 }
 
-/// What the commands print, with their exit status.
+/// The output of the commands, with their exit status.
 fn report(archive: &Path) -> String {
     let folder = tempfile::tempdir().unwrap();
     tar::Archive::new(GzDecoder::new(File::open(archive).unwrap())).unpack(folder.path()).unwrap();

@@ -131,7 +131,7 @@ pub trait StoreExt: Store {
 
 impl<S: Store + ?Sized> StoreExt for S {}
 
-/// A path, or a text to parse as one.
+/// A path, or text that is parsed as a path.
 pub trait IntoMemoryPath: TryInto<MemoryPath, Error: Into<StoreError>> {
     /// Parses the path.
     ///

@@ -60,7 +60,7 @@ impl Call {
         paths
     }
 
-    /// The file of a descriptor. One that was deleted has no path that exists.
+    /// The file of a descriptor. The path of a deleted file does not exist.
     fn file(&self, place: usize) -> Option<PathBuf> {
         let file = self.0.file(place)?;
         let is_deleted = self.0.arguments[place].ends_with("(deleted)");
