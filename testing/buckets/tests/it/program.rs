@@ -125,7 +125,7 @@ macro_rules! on_every_cloud {
 
 on_every_cloud!(
     the_six_commands_work_on_what_the_environment_names,
-    a_check_passes_and_leaves_the_bucket_as_it_was,
+    the_suite_passes_and_leaves_the_bucket_as_it_was,
     other_memories_near_a_prefix_are_reported,
     people_look_search_edit_and_forget,
     what_no_file_refers_to_is_collected_and_all_else_stays
