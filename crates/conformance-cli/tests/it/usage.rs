@@ -23,7 +23,7 @@ fn wrong_usage_is_reported() {
             &["--store", "postgres://host/database"],
             "cannot test a store in postgres://host/database?memory=default: name a directory",
         ),
-        (&["help"], "unexpected argument 'help'"),
+        (&["help"], "unrecognized subcommand 'help'"),
         (&["run"], "--store <URL>"),
         (&["--store", "a", "--filter", "view.", "--filter", "!"], "no test case matches the filter \"!\""),
         (&["--list", "--filter", "!"], "no test case matches the filter \"!\""),
