@@ -2,7 +2,7 @@
 
     python3 examples/drivers/compare.py [--filter TEXT]... [--program PROGRAM] [--output DIRECTORY]
 
-Without `--program`, cargo builds `memory-tool`. With `--filter`, only these cases run. Fails if an SDK fails a check that
+Without `--program`, cargo builds `memory-tool-conformance`. With `--filter`, only these cases run. Fails if an SDK fails a check that
 both SDKs should pass.
 """
 
@@ -113,7 +113,7 @@ class Driver:
 
     def run(self, program, filters):
         """Runs the suite and returns its report."""
-        command = [program, "conformance", "--format", "json", "--plain-files", "{dir}/memories", *self.options]
+        command = [program, "--format", "json", "--plain-files", "{dir}/memories", *self.options]
         # A slow start is no difference.
         command += ["--timeout", "120"]
         command += ["--command", " ".join(f"'{word}'" for word in [*self.command(), "{dir}"])]
@@ -292,8 +292,8 @@ def write_csv(path, rows):
 
 
 def program_of_cargo():
-    subprocess.run(["cargo", "build", "--release", "-p", "memory-tool-cli"], check=True, cwd=ROOT)
-    return TARGET / "release/memory-tool"
+    subprocess.run(["cargo", "build", "--release", "-p", "memory-tool-conformance-cli"], check=True, cwd=ROOT)
+    return TARGET / "release/memory-tool-conformance"
 
 
 def main():

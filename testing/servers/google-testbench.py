@@ -4,7 +4,7 @@ deletions and headers that its XML interface lacks.
     git clone https://github.com/googleapis/storage-testbench && cd storage-testbench
     python3 -m venv venv && venv/bin/pip install .
     PYTHONPATH=. venv/bin/python PATH/google-testbench.py 9555 &
-    STORAGE_EMULATOR_HOST=http://127.0.0.1:9555 memory-tool conformance --store gs://test-bucket/suite
+    STORAGE_EMULATOR_HOST=http://127.0.0.1:9555 memory-tool-conformance --store gs://test-bucket/suite
 """
 
 import datetime

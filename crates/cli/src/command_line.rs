@@ -4,14 +4,16 @@
 
 #[cfg(test)]
 mod documented;
-mod pages;
+pub mod pages;
 mod usage_error;
 
 use std::ffi::OsString;
 
-use clap::{Command, CommandFactory as _, FromArgMatches as _, Parser};
+use clap::{Command, CommandFactory as _, FromArgMatches, Parser};
 
 use crate::commands::{self, Action};
+use crate::exit_status::ExitStatus;
+use crate::failure::{Failure, eprint_error_of};
 
 /// The name of the program.
 pub(crate) const NAME: &str = "memory-tool";
@@ -24,26 +26,31 @@ pub(crate) struct Arguments {
     pub(crate) action: Action,
 }
 
-impl Arguments {
-    /// Parses a command line. If it is wrong or asks for help, prints that and returns the exit status.
-    pub(crate) fn of(arguments: impl IntoIterator<Item = OsString>) -> Result<Self, u8> {
-        let mut command = command();
-        let words: Vec<_> = arguments.into_iter().collect();
-        let matches = command.try_get_matches_from_mut(&words);
-        let parsed = matches.and_then(|mut matches| Self::from_arg_matches_mut(&mut matches));
-        parsed.map_err(|error| {
-            let error = usage_error::prepare(error, &mut command, &words);
+/// Parses a command line and runs the program. Prints what is wrong, or the help. Returns the exit status.
+pub fn run<A: FromArgMatches>(
+    mut program: Command,
+    arguments: impl IntoIterator<Item = OsString>,
+    run: impl FnOnce(A) -> Result<ExitStatus, Failure>,
+) -> u8 {
+    let words: Vec<_> = arguments.into_iter().collect();
+    let matches = program.try_get_matches_from_mut(&words);
+    match matches.and_then(|mut matches| A::from_arg_matches_mut(&mut matches)).map(run) {
+        Ok(Ok(status)) => status.code(),
+        Ok(Err(failure)) => {
+            eprint_error_of(program.get_name(), &failure);
+            failure.exit_status()
+        }
+        Err(error) => {
+            let error = usage_error::prepare(error, &mut program, &words);
             drop(error.print()); // a closed output is not an error
             u8::try_from(error.exit_code()).unwrap_or(1)
-        })
+        }
     }
 }
 
 /// The definition of the command line, with its pages.
 pub(crate) fn command() -> Command {
-    // A key without a store would be ignored.
-    let program = Arguments::command()
-        .mut_subcommand("conformance", |command| command.mut_group("key", |group| group.requires("store")));
+    let program = Arguments::command();
     #[cfg(feature = "server")]
     let program = program.mut_subcommand("serve", commands::serve::configured_by_file);
     pages::with_pages(program).mut_subcommands(|command| {
@@ -113,9 +120,9 @@ mod tests {
             // Some options of `expire` have the names of policies.
             let groups = groups.iter().filter(|(_, group)| group.iter().all(|id| own.contains(id)));
             for argument in command.get_arguments() {
-                // `conformance` and `copy` have a different `store`.
+                // `copy` has a different `store`.
                 let is_of_store = ["store", "timeout"].iter().any(|id| argument.get_id() == id);
-                let is_own = is_of_store && ["conformance", "copy"].contains(&command.get_name());
+                let is_own = is_of_store && command.get_name() == "copy";
                 let group = groups.clone().find(|(_, group)| !is_own && group.contains(argument.get_id()));
                 let (expected, found) = (group.map(|(heading, _)| *heading), argument.get_help_heading());
                 assert_eq!(found, expected, "{} {}", command.get_name(), argument.get_id());
@@ -129,7 +136,7 @@ mod tests {
             let store = command.get_arguments().find(|argument| argument.get_id() == "store");
             let variable = store.and_then(Arg::get_env);
             let expected = match command.get_name() {
-                "completions" | "conformance" | "copy" | "keygen" | "man" | "token" => None,
+                "completions" | "copy" | "keygen" | "man" | "token" => None,
                 _ => Some(OsStr::new("MEMORY_TOOL_STORE")),
             };
             assert_eq!(variable, expected, "{}", command.get_name());

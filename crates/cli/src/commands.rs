@@ -3,7 +3,6 @@
 pub(crate) mod append;
 pub(crate) mod cat;
 pub(crate) mod completions;
-pub(crate) mod conformance;
 pub(crate) mod copy;
 pub(crate) mod create;
 pub(crate) mod delete;
@@ -30,7 +29,7 @@ pub(crate) mod rekey;
 pub(crate) mod rename;
 pub(crate) mod restore;
 pub(crate) mod rm;
-pub(crate) mod run;
+pub mod run;
 pub(crate) mod search;
 #[cfg(feature = "server")]
 pub(crate) mod serve;
@@ -84,7 +83,6 @@ commands! {
     serve::ServeArguments for operators;
     #[cfg(feature = "server")]
     token::TokenArguments for people;
-    conformance::ConformanceArguments for operators;
     verify::VerifyArguments for operators;
     gc::GcArguments for operators;
     expire::ExpireArguments for operators;

@@ -2,7 +2,8 @@
 
 /// The end of a subcommand that ran.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ExitStatus {
+#[non_exhaustive]
+pub enum ExitStatus {
     /// Everything was done.
     Success,
     /// It reports a problem: an error reply, a failed case, damage, or an incomplete transfer.
@@ -17,7 +18,7 @@ impl ExitStatus {
     /// The status of a [`Failure`](crate::failure::Failure). clap uses it for wrong usage.
     pub(crate) const FAILED: u8 = 2;
 
-    pub(crate) fn of(is_success: bool) -> Self {
+    pub fn of(is_success: bool) -> Self {
         if is_success { Self::Success } else { Self::Problem }
     }
 

@@ -6,11 +6,14 @@ use std::io::{self, Write as _};
 use memory_tool::store::Problem;
 use memory_tool::{BoxError, OpenError};
 
+use crate::command_line::NAME;
+use crate::exit_status::ExitStatus;
 use crate::terminal::escapes::on_one_line;
 
 /// An error that ends the program without a result. Callers match some variants.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+#[non_exhaustive]
+pub enum Failure {
     #[error("{message}")]
     Failed { message: String, source: Option<BoxError> },
     /// An error whose message suffices.
@@ -32,21 +35,28 @@ pub(crate) enum Failure {
 
 impl Failure {
     /// A failure without a cause.
-    pub(crate) fn new(message: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>) -> Self {
         Self::Failed { message: message.into(), source: None }
     }
 
-    pub(crate) fn caused(message: impl Into<String>, source: impl Into<BoxError>) -> Self {
+    pub fn caused(message: impl Into<String>, source: impl Into<BoxError>) -> Self {
         Self::Failed { message: message.into(), source: Some(source.into()) }
     }
 
     pub(crate) fn other(error: impl Into<BoxError>) -> Self {
         Self::Other(error.into())
     }
+
+    pub(crate) fn exit_status(&self) -> u8 {
+        match self {
+            Self::Interrupted { status } => *status,
+            _ => ExitStatus::FAILED,
+        }
+    }
 }
 
 /// Adds what failed to an error.
-pub(crate) trait Context<T> {
+pub trait Context<T> {
     fn context(self, message: impl Into<String>) -> Result<T, Failure>;
 }
 
@@ -58,7 +68,12 @@ impl<T, E: Into<BoxError>> Context<T> for Result<T, E> {
 
 /// Writes an error with its causes as one line to standard error.
 pub(crate) fn eprint_error(error: &dyn Error) {
-    eprint_line(&on_one_line(&format!("memory-tool: {}", with_causes(error))));
+    eprint_error_of(NAME, error);
+}
+
+/// The same for the program with this name.
+pub fn eprint_error_of(program: &str, error: &dyn Error) {
+    eprint_line(&on_one_line(&format!("{program}: {}", with_causes(error))));
 }
 
 /// The error with its causes, for the operator only.
@@ -69,7 +84,7 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
 }
 
 /// Writes a line to standard error.
-pub(crate) fn eprint_line(line: &str) {
+pub fn eprint_line(line: &str) {
     eprint_part(&format!("{line}\n"));
 }
 

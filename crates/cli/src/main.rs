@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(memory_tool_cli::run(std::env::args_os(), None))
+    ExitCode::from(memory_tool_cli::run(std::env::args_os()))
 }

@@ -43,7 +43,7 @@ pub(crate) enum Access {
 }
 
 /// Opens the memory at a URL with exactly these options.
-pub(crate) async fn open(url: &StoreUrl, options: &MemoryOptions) -> Result<Memory, Failure> {
+pub async fn open(url: &StoreUrl, options: &MemoryOptions) -> Result<Memory, Failure> {
     if options.log.is_some() {
         start_log(options.log);
     }
@@ -78,7 +78,7 @@ pub(crate) async fn open_or_create(url: &StoreUrl, options: &MemoryOptions) -> R
 }
 
 /// Converts the error of options.
-pub(crate) fn failed_options(error: OptionsError) -> Failure {
+pub fn failed_options(error: OptionsError) -> Failure {
     match error {
         OptionsError::Open(error) => failure(error),
         error => Failure::other(error),
@@ -110,11 +110,11 @@ pub(crate) fn advise_read_only(failure: Failure) -> Failure {
     }
 }
 
-pub(crate) fn temporary() -> Failure {
+pub fn temporary() -> Failure {
     Failure::new("in-process: is temporary and always starts empty; name a persistent store")
 }
 
 /// A client of a bucket with the settings of the environment. It has sent no request yet.
-pub(crate) fn bucket(url: &str) -> Result<BucketStoreBuilder, Failure> {
+pub fn bucket(url: &str) -> Result<BucketStoreBuilder, Failure> {
     BucketStoreBuilder::from_url(url).context(format!("cannot use {url}"))
 }

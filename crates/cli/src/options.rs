@@ -3,9 +3,9 @@
 //! clap puts every argument under the last heading that was set before it. So a command's own arguments come first, and
 //! flattened groups with a heading come last: [`StoreArgument`], [`MemoryArgument`], [`Encryption`], [`Policies`].
 
-pub(crate) mod encryption;
+pub mod encryption;
 pub(crate) mod policies;
-pub(crate) mod values;
+pub mod values;
 
 use std::ffi::OsStr;
 
@@ -147,7 +147,7 @@ impl TimeoutArgument {
     }
 }
 
-pub(crate) fn store_url_parser() -> impl TypedValueParser<Value = StoreUrl> {
+pub fn store_url_parser() -> impl TypedValueParser<Value = StoreUrl> {
     OsStringValueParser::new().try_map(|given| memory::parse_url(&given))
 }
 

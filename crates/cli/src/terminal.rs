@@ -2,7 +2,7 @@
 
 pub(crate) mod escapes;
 pub(crate) mod input;
-pub(crate) mod interruption;
-pub(crate) mod output;
+pub mod interruption;
+pub mod output;
 pub(crate) mod pager;
-pub(crate) mod progress_line;
+pub mod progress_line;

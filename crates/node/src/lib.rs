@@ -16,9 +16,7 @@ use std::ffi::OsString;
 use napi_derive::napi;
 
 /// Runs the program `memory-tool` with these arguments, the name of the program included. Returns its exit status.
-/// `started_by` are the words that start it.
 #[napi]
-pub fn run_program(arguments: Vec<String>, started_by: Vec<String>) -> u8 {
-    let started_by = started_by.into_iter().map(OsString::from).collect();
-    memory_tool_cli::run(arguments.into_iter().map(OsString::from), Some(started_by))
+pub fn run_program(arguments: Vec<String>) -> u8 {
+    memory_tool_cli::run(arguments.into_iter().map(OsString::from))
 }

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, readdirSync, readFileSync, rmdirSync, symlinkSync } from 'node:fs';
+import { readdirSync, readFileSync, rmdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { pathToFileURL } from 'node:url';
@@ -191,10 +191,6 @@ test('the program', async () => {
   const wrong = await runNode([program, 'shred']);
   assert.equal(wrong.status, 2);
   assert.match(wrong.stderr, /unrecognized subcommand/);
-  mkdirSync(join(place, 'new'));
-  const words = ['conformance', '--store', join(place, 'new', 'memory'), '--filter', 'restarts.'];
-  const tested = await runNode([program, ...words]);
-  assert.equal(tested.status, 0, tested.stdout + tested.stderr);
   assert.equal(await new Memory(`sqlite:${place}/memory.db`).readText('/memories/a'), 'tea');
 });
 

@@ -8,7 +8,7 @@ import { ToolError as SdkToolError } from '@anthropic-ai/sdk/lib/tools/ToolError
 import { Memory, MemoryTool, ToolError } from 'memory-tool';
 import { text, use, withMessagesApi } from './messages_api.js';
 import { converse } from './sdk.js';
-import { assertDone, isLong, newPlace, program, root, runNode, testOnDisks, testOnStores } from './support.js';
+import { assertDone, isLong, newPlace, root, runNode, runSuite, testOnDisks, testOnStores } from './support.js';
 
 const PNG = Buffer.from(
   'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==',
@@ -111,6 +111,6 @@ test('the suite passes on a program with the tool', { timeout: 600_000 }, async 
   writeFileSync(known, BEYOND_NUMBERS.join('\n'));
   const cases = isLong ? ['--known-failures', known] : ['--filter', 'str_replace.'];
   const words = ['--command', driver, '--plain-files', '{dir}/memories', '--timeout', '60', ...cases];
-  const done = await runNode([program, 'conformance', ...words], { timeout: 600_000 });
+  const done = await runSuite(words);
   assert.equal(done.status, 0, done.stdout + done.stderr);
 });

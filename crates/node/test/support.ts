@@ -95,6 +95,13 @@ export function runNode(words: string[], options: RunOptions = {}): Promise<Done
   return runProgram(process.execPath, words, options);
 }
 
+/** Runs the program of the suite. */
+export function runSuite(words: string[]): Promise<Done> {
+  const suite = process.env['MEMORY_TOOL_SUITE'];
+  assert(suite !== undefined, 'there is no program of the suite: start the tests with .ci/node');
+  return runProgram(suite, words, { timeout: 600_000 });
+}
+
 /** Runs commands of the shell, which may build the package. */
 export function runShell(commands: string, options: RunOptions): Promise<Done> {
   return runProgram('bash', ['-euc', commands], { timeout: 1_200_000, ...options });

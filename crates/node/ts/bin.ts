@@ -1,7 +1,6 @@
 #!/usr/bin/env node
 // The program `memory-tool`: `npx memory-tool --help`.
 
-import { fileURLToPath } from 'node:url';
 import { native } from './native.js';
 
 // Restores the default actions. The program runs earlier handlers after its own, and those of Node.js raise the signal
@@ -11,5 +10,4 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.on(signal, ignore);
   process.off(signal, ignore);
 }
-const startedBy = [process.execPath, fileURLToPath(import.meta.url)];
-process.exitCode = native.runProgram(['memory-tool', ...process.argv.slice(2)], startedBy);
+process.exitCode = native.runProgram(['memory-tool', ...process.argv.slice(2)]);

@@ -42,8 +42,7 @@ mod _native {
 }
 
 /// Runs the program `memory-tool` with these arguments, the name of the program included. Returns its exit status.
-/// `started_by` are the words that start it.
 #[pyfunction]
-fn run_program(py: Python<'_>, arguments: Vec<OsString>, started_by: Vec<OsString>) -> u8 {
-    py.detach(|| memory_tool_cli::run(arguments, Some(started_by)))
+fn run_program(py: Python<'_>, arguments: Vec<OsString>) -> u8 {
+    py.detach(|| memory_tool_cli::run(arguments))
 }

@@ -49,20 +49,30 @@ impl Page {
         page.details = joined(others.into_iter().map(plain_section));
         page
     }
+
+    fn added_to(self, command: Command) -> Command {
+        let Self { purpose, examples, description, details, exit_status } = self;
+        let examples = format!("Examples:\n{examples}");
+        let long_about = joined([purpose.clone(), description]);
+        let after_long_help = joined([details, exit_status, examples.clone()]);
+        command.about(purpose).long_about(long_about).after_help(examples).after_long_help(after_long_help)
+    }
 }
 
 /// Adds the pages to the program and its commands.
 pub(super) fn with_pages(program: Command) -> Command {
     let Page { exit_status: default, .. } = Page::of(NAME);
     let with_page = |command: Command| {
-        let Page { purpose, examples, description, details, exit_status } = Page::of(command.get_name());
-        let exit_status = if exit_status.is_empty() { default.clone() } else { exit_status };
-        let examples = format!("Examples:\n{examples}");
-        let long_about = joined([purpose.clone(), description]);
-        let after_long_help = joined([details, exit_status, examples.clone()]);
-        command.about(purpose).long_about(long_about).after_help(examples).after_long_help(after_long_help)
+        let page = Page::of(command.get_name());
+        let exit_status = if page.exit_status.is_empty() { default.clone() } else { page.exit_status };
+        Page { exit_status, ..page }.added_to(command)
     };
     with_page(program).mut_subcommands(with_page)
+}
+
+/// Adds the page of another program.
+pub fn with_page(program: Command, text: &str) -> Command {
+    Page::parse(text).added_to(program)
 }
 
 /// Joins paragraphs with empty lines.

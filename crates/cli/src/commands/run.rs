@@ -19,7 +19,8 @@ use crate::terminal::interruption::start_runtime;
 use crate::terminal::output::{ReaderState, to_json, write_line};
 
 #[derive(Args, Debug)]
-pub(crate) struct RunArguments {
+/// The arguments of `run`.
+pub struct RunArguments {
     #[command(flatten)]
     pub(crate) overwrites: OverwritesArgument,
 
@@ -59,7 +60,7 @@ fn interval(given: &str) -> Result<Age, &'static str> {
 }
 
 /// Serves lines until the input ends or the output is closed.
-pub(crate) fn run(arguments: &RunArguments) -> Result<(), Failure> {
+pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let runtime = start_runtime()?;
     let memory = runtime.block_on(open(arguments))?;
     explain_wait("one JSON value per line");

@@ -13,7 +13,7 @@ use crate::options::values::host_path;
 /// The options of a store's encryption. Without a key, the store is not encrypted.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Encryption")]
-pub(crate) struct Encryption {
+pub struct Encryption {
     #[command(flatten)]
     key: KeyArgument,
 
@@ -117,7 +117,7 @@ impl SourceEncryption {
 
 impl Encryption {
     /// Sets the options of the encryption.
-    pub(crate) fn set(&self, options: &mut MemoryOptions) {
+    pub fn set(&self, options: &mut MemoryOptions) {
         let KeyArgument { key_file, key_env, passphrase_file } = &self.key;
         options.key_file.clone_from(key_file);
         options.key_env.clone_from(key_env);
@@ -132,13 +132,13 @@ impl Encryption {
     }
 
     /// Whether there is a key.
-    pub(crate) fn is_on(&self) -> bool {
+    pub fn is_on(&self) -> bool {
         let KeyArgument { key_file, key_env, passphrase_file } = &self.key;
         key_file.is_some() || key_env.is_some() || passphrase_file.is_some()
     }
 
     /// The arguments that give another process the same encryption.
-    pub(crate) fn to_arguments(&self) -> Vec<OsString> {
+    pub fn to_arguments(&self) -> Vec<OsString> {
         let Self { key, old_key_file, old_key_env, old_passphrase_file, padding, label, old_label, was_unlabeled } =
             self;
         let files = |files: &[PathBuf]| files.iter().map(|file| file.as_os_str().to_owned()).collect::<Vec<_>>();

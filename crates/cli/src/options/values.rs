@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime};
 
+use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use clap::{Args, ValueEnum};
-use memory_tool::conformance::Capability;
 use memory_tool::store::Moment;
 use memory_tool::{MemoryPath, PathError, StoreUrl, expand_home};
 use serde::de::DeserializeOwned;
@@ -18,7 +17,7 @@ use crate::memory;
 use crate::terminal::output::count;
 
 /// Parses a path of the host, in which `~` is the home directory.
-pub(crate) fn host_path() -> impl TypedValueParser<Value = PathBuf> {
+pub fn host_path() -> impl TypedValueParser<Value = PathBuf> {
     OsStringValueParser::new().try_map(expand_home)
 }
 
@@ -128,47 +127,6 @@ impl FromStr for ViewCap {
     }
 }
 
-/// The format of a report.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, ValueEnum)]
-pub(crate) enum ReportFormat {
-    /// For people: a line for each clause, then failed cases, then ignored cases.
-    #[default]
-    Table,
-    /// One JSON value with all cases.
-    Json,
-    /// The table and the failures in Markdown.
-    Markdown,
-}
-
-/// A selection of cases.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
-pub(crate) enum Profile {
-    /// Cases that depend on the storage.
-    Storage,
-}
-
-/// The timeout of a reply in seconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AnswerTimeout(pub(crate) Duration);
-
-impl fmt::Display for AnswerTimeout {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.as_secs_f64().fmt(f)
-    }
-}
-
-impl FromStr for AnswerTimeout {
-    type Err = &'static str;
-
-    fn from_str(given: &str) -> Result<Self, Self::Err> {
-        let seconds = given.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        seconds
-            .filter(|duration| !duration.is_zero())
-            .map(Self)
-            .ok_or("expected a number of seconds above 0, such as 2.5")
-    }
-}
-
 /// An age or a time limit, written as a whole number with a unit.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(crate) struct Age(pub(crate) Duration);
@@ -217,15 +175,8 @@ impl FromStr for Age {
 }
 
 /// The value with this name in JSON. The error lists all names.
-pub(crate) fn by_name<T: DeserializeOwned>(given: &str) -> Result<T, String> {
+pub fn by_name<T: DeserializeOwned>(given: &str) -> Result<T, String> {
     serde_json::from_value(Value::from(given)).map_err(|error| error.to_string())
-}
-
-/// Parses a capability that the backend lacks, with the reason.
-pub(crate) fn lack(given: &str) -> Result<(Capability, String), String> {
-    let parts = given.split_once('=').filter(|(_, reason)| !reason.is_empty());
-    let (need, reason) = parts.ok_or("expected NEED=REASON")?;
-    Ok((by_name(need)?, reason.to_owned()))
 }
 
 /// The options of writing files to a store.
@@ -240,15 +191,6 @@ pub(crate) struct WritingArgument {
     /// Policies apply. Errors that only the storage detects, such as a full disk, are not reported.
     #[arg(long)]
     pub(crate) dry_run: bool,
-}
-
-/// Checks that the directory contains the placeholder. Otherwise all cases would share it.
-pub(crate) fn directory_of_a_case(given: &str) -> Result<String, &'static str> {
-    if given.contains("{dir}") {
-        Ok(given.to_owned())
-    } else {
-        Err("expected the placeholder {dir}, the directory of a case")
-    }
 }
 
 /// Converts the directory to the start of the names in an archive.

@@ -50,11 +50,6 @@ pub(crate) fn for_terminal(text: &str) -> String {
     TerminalText::default().escape(text)
 }
 
-/// A report for people. A failure quotes the output of a program, which must not control the terminal.
-pub(crate) fn escape_except_line_feeds(text: &str) -> String {
-    text.split('\n').map(on_one_line).collect::<Vec<_>>().join("\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

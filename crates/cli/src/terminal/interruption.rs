@@ -18,7 +18,7 @@ pub(crate) const CLEANUP_TIME: Duration = Duration::from_secs(5);
 
 /// A runtime for one task at a time, on this thread. A second thread serves the connections to a bucket, which may be
 /// closed while this one waits for input.
-pub(crate) fn start_runtime() -> Result<Runtime, Failure> {
+pub fn start_runtime() -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().context("cannot start")
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn run_until_interrupted<T>(
 }
 
 /// Listens for SIGINT and SIGTERM. Once a value exists, they no longer end the program immediately.
-pub(crate) struct Interruption {
+pub struct Interruption {
     /// Each signal with the exit status of a program that it ends.
     signals: Vec<(u8, Signal)>,
 }
@@ -54,7 +54,7 @@ pub(crate) const QUIT: u8 = 131;
 impl Interruption {
     /// Listens for the signals. Must be called within a runtime.
     #[cfg(unix)]
-    pub(crate) fn listen() -> io::Result<Self> {
+    pub fn listen() -> io::Result<Self> {
         Self::listen_to(&[(CTRL_C, SignalKind::interrupt()), (143, SignalKind::terminate())])
     }
 
@@ -73,7 +73,7 @@ impl Interruption {
 
     /// Listens for Ctrl-C. Must be called within a runtime.
     #[cfg(windows)]
-    pub(crate) fn listen() -> io::Result<Self> {
+    pub fn listen() -> io::Result<Self> {
         Ok(Self { signals: vec![(CTRL_C, ctrl_c()?)] })
     }
 
@@ -84,7 +84,7 @@ impl Interruption {
     }
 
     /// Does the work unless a signal arrives first, whose exit status is the error. After a signal, nothing is started.
-    pub(crate) async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, u8> {
+    pub async fn or<T>(&mut self, work: impl Future<Output = T>) -> Result<T, u8> {
         tokio::select! {
             biased;
             status = self.status() => Err(status),

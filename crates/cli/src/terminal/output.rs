@@ -20,7 +20,8 @@ pub(crate) fn rfc3339(time: SystemTime) -> Option<String> {
 
 /// Whether the output is open.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(crate) enum ReaderState {
+#[non_exhaustive]
+pub enum ReaderState {
     /// The text was written.
     Present,
     /// The other end is closed, which is not an error.
@@ -28,7 +29,7 @@ pub(crate) enum ReaderState {
 }
 
 /// Writes a line and flushes it.
-pub(crate) fn write_line(output: &mut impl Write, mut line: Vec<u8>) -> Result<ReaderState, Failure> {
+pub fn write_line(output: &mut impl Write, mut line: Vec<u8>) -> Result<ReaderState, Failure> {
     line.push(b'\n');
     write_text(output, &line)
 }
@@ -71,7 +72,7 @@ pub(crate) fn to_json(stream: &impl IsTerminal, value: &impl Serialize) -> Resul
 }
 
 /// The same on several lines.
-pub(crate) fn to_pretty_json(stream: &impl IsTerminal, value: &impl Serialize) -> Result<Vec<u8>, Failure> {
+pub fn to_pretty_json(stream: &impl IsTerminal, value: &impl Serialize) -> Result<Vec<u8>, Failure> {
     escape_for(stream, serde_json::to_string_pretty(value))
 }
 

@@ -14,7 +14,7 @@ const WIDTH: usize = 79;
 const BAR: usize = 25;
 
 /// A line of a terminal that is rewritten in place, and cleared on drop.
-pub(crate) struct ProgressLine<W: Write> {
+pub struct ProgressLine<W: Write> {
     terminal: W,
     length: usize,
     started: Instant,
@@ -22,7 +22,7 @@ pub(crate) struct ProgressLine<W: Write> {
 
 impl ProgressLine<Stderr> {
     /// A line of standard error, if that is a terminal.
-    pub(crate) fn of_standard_error() -> Option<Self> {
+    pub fn of_standard_error() -> Option<Self> {
         let terminal = io::stderr();
         terminal.is_terminal().then(|| Self { terminal, length: 0, started: Instant::now() })
     }
@@ -36,7 +36,7 @@ impl<W: Write> ProgressLine<W> {
     }
 
     /// Replaces the text.
-    pub(crate) fn show(&mut self, text: &str) {
+    pub fn show(&mut self, text: &str) {
         // Spaces cover the previous text, because not every terminal supports the sequence that clears a line. Further
         // spaces could make a narrow terminal wrap the line.
         let width = self.length;

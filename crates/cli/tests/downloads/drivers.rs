@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use memory_tool_test_fixtures::session::Place;
+use memory_tool_test_fixtures::session::{Place, suite_program};
 
 /// Cases that some tools fail, with different replies.
 const CASES: [&str; 3] = ["create.refuses-to-overwrite", "delete.directory", "rename.file-over-a-file"];
@@ -29,7 +29,7 @@ pub(crate) fn drivers_reply_as_the_comparison_reports() {
     let place = Place::new();
     let mut compare = Command::new("python3");
     compare.arg(root().join("examples/drivers/compare.py"));
-    compare.args(["--program", env!("CARGO_BIN_EXE_memory-tool"), "--output"]).arg(place.outside(""));
+    compare.args(["--program", suite_program().get_program().to_str().unwrap(), "--output"]).arg(place.outside(""));
     compare.args(CASES.map(|case| format!("--filter={case}")));
     let output = compare.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

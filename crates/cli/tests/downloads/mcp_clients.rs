@@ -5,7 +5,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use memory_tool_test_fixtures::by_tier;
-use memory_tool_test_fixtures::session::{Place, program};
+use memory_tool_test_fixtures::session::{Place, program, suite_program};
 use memory_tool_test_servers::{McpClients, python_with_mcp};
 use serde_json::{Value, json};
 
@@ -170,9 +170,9 @@ const DRIVER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/driver
 fn passes(arguments: &str, options: &[&str], cases: &[&str]) {
     let python = python_with_mcp().unwrap();
     let command = format!("'{}' -B {arguments}", python.display());
-    let mut suite = program();
+    let mut suite = suite_program();
     // The client takes a second to start.
-    suite.args(["conformance", "--timeout", "120", "--command", &command]).args(options);
+    suite.args(["--timeout", "120", "--command", &command]).args(options);
     let printed = succeed(suite.args(cases.iter().map(|case| format!("--filter={case}"))));
     assert!(printed.contains(&format!("\n{} passed, 0 failed, 0 ignored", cases.len())), "{printed}");
 }

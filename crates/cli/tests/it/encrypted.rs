@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::session::{Outcome, Place, Session, outcome, program};
 use rusqlite::Connection;
 use serde_json::{Value, json};
@@ -288,32 +287,4 @@ fn another_memory_of_the_same_key_is_refused_by_its_name() {
     let view = ["view", "/memories"];
     assert_fails(&run(&store, &view, &named("alice")), "this memory does not have the label `alice`");
     assert_fails(&run(&store, &view, &key), "this memory has a label, but was opened without one");
-}
-
-#[test]
-fn the_suite_runs_on_an_encrypted_store() {
-    let place = Place::new();
-    let key = keygen(&place, "key");
-    let options = [option("--key-file", &key), option("--padding", "padme"), option("--label", "of the suite")];
-    let options = [options.concat(), option("--filter", by_tier("sealed.damaged", "sealed.")).to_vec()].concat();
-    let (status, output, errors) = run(&place.store().into(), &["conformance", "--format", "json"], &options);
-    assert_eq!((status, errors.as_str()), (Some(0), ""), "{output}");
-    let report: Value = serde_json::from_str(&output).unwrap();
-    assert_eq!((&report["totals"]["failed"], &report["totals"]["ignored"]), (&json!(0), &json!(0)), "{output}");
-}
-
-/// The suite passes the name of the key file to the programs that it starts.
-#[test]
-fn the_name_of_a_key_file_may_start_with_a_hyphen() {
-    let place = Place::new();
-    keygen(&place, "-key");
-    let mut command = program();
-    command.current_dir(place.outside("")).args([
-        "conformance",
-        "--key-file=-key",
-        "--filter",
-        "races.sees-other-processes",
-    ]);
-    let checked = command.arg("--store").arg(place.store()).output().unwrap();
-    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
 }

@@ -11,7 +11,7 @@ const HEADINGS: [&str; 8] =
     ["Usage:", "Arguments:", "Options:", "Store:", "Encryption of SRC:", "Encryption:", "Policies:", "Exit status:"];
 
 /// The commands that do not work on one store. All others do, which may be the default store.
-const WITHOUT_STORE: &str = "completions conformance copy keygen man token";
+const WITHOUT_STORE: &str = "completions copy keygen man token";
 
 /// The commands that have a page.
 fn commands() -> impl Iterator<Item = &'static str> + Clone {
@@ -260,17 +260,10 @@ fn help_does_not_print_the_default_store() {
 }
 
 #[test]
-fn copy_and_conformance_ignore_the_default_store() {
+fn copy_ignores_the_default_store() {
     let place = Place::new();
-    let refused = |words: &[&str]| {
-        let output = program().args(words).env("MEMORY_TOOL_STORE", place.store()).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words:?}");
-        String::from_utf8(output.stderr).unwrap()
-    };
-    assert!(refused(&["copy", "./source"]).contains("not provided:\n  <DST>"));
-    assert!(refused(&["conformance"]).contains("--command <LINE>|--store <URL>|--list"));
-    // A default store does not conflict with --command.
-    let errors = refused(&["conformance", "--command", "./missing-program {dir}"]);
-    assert!(errors.starts_with("memory-tool: ") && errors.contains("missing-program"), "{errors}");
+    let copied = program().args(["copy", "./source"]).env("MEMORY_TOOL_STORE", place.store()).output().unwrap();
+    assert_eq!(copied.status.code(), Some(2));
+    assert!(String::from_utf8(copied.stderr).unwrap().contains("not provided:\n  <DST>"));
     assert!(!place.store().exists());
 }

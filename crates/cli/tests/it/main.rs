@@ -2,12 +2,10 @@
 
 #![cfg(test)]
 
-#[cfg(unix)]
-mod action;
 mod commands;
 #[cfg(unix)]
 mod completions;
-mod conformance;
+mod container;
 #[cfg(unix)]
 mod damaged_stores;
 #[cfg(unix)]

@@ -6,10 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
-use memory_tool_test_fixtures::session::{Outcome, Place, outcome, outcome_with, program};
+use memory_tool_test_fixtures::session::{Outcome, Place, on_a_terminal, outcome, outcome_with, program};
 use serde_json::{Value, json};
-
-use crate::terminal::on_a_terminal;
 
 fn search(place: &Place, words: &[&str]) -> Command {
     let mut command = program();

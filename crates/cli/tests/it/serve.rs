@@ -7,9 +7,11 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 use std::time::Instant;
 
+use memory_tool_conformance::{CommandLine, Suite};
 use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::session::{PATIENCE, Place, program};
 use serde_json::{Value, json};
+use tokio::runtime::Runtime;
 
 use super::server::{Server, new_token, store, token, with_files};
 
@@ -319,10 +321,11 @@ fn the_conformance_suite_passes_through_the_endpoint() {
     let server = Server::start(&place);
     let driver = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/drivers/server.py");
     let command = format!("python3 -SEI '{driver}' http://{} {secret} {{dir}}", server.address);
-    let part = by_tier(&["--filter", "view."][..], &[]);
-    let output =
-        program().args(["conformance", "--timeout", "120", "--command", &command]).args(part).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    let suite = Suite::for_command(CommandLine::parse(&command).unwrap());
+    let suite = suite.answer_timeout(PATIENCE * 2).case_timeout(PATIENCE * 4);
+    let suite = by_tier(&["view."][..], &[]).iter().fold(suite, |suite, filter| suite.filter(*filter));
+    let report = Runtime::new().unwrap().block_on(suite.run());
+    assert!(report.is_success(), "{report}");
 }
 
 /// Runs `serve --config` with a file. Returns the exit status and standard error.

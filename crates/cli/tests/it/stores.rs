@@ -379,7 +379,7 @@ fn maintenance_commands_refuse_an_in_process_store() {
     fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
     let key = key.to_str().unwrap();
     let rekey = ["rekey", "--key-file", key];
-    for arguments in [&["verify"][..], &["gc"], &["conformance"], &["expire", "--expire-after", "1d"], &rekey] {
+    for arguments in [&["verify"][..], &["gc"], &["expire", "--expire-after", "1d"], &rekey] {
         let output = program().args(arguments).args(["--store", "in-process:"]).output().unwrap();
         assert_refusal(&output, "memory-tool: in-process: is temporary");
     }

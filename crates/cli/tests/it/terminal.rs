@@ -4,30 +4,13 @@ use std::fs;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};
 
-use memory_tool_test_fixtures::session::{Place, program};
+use memory_tool_test_fixtures::session::{Place, on_a_terminal, program};
 use serde_json::Value;
-
-/// Runs a program on a terminal, and ends with its status.
-const ON_A_TERMINAL: &str = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 
 const CTRL_D: &str = "\u{4}";
 
 /// Each of these hides text from a person: invisible and separating characters, and tags, which spell ASCII.
 const HIDDEN: &str = "\u{200b}\u{2028}\u{2029}\u{feff}\u{ad}\u{202e}\u{e0041}\u{e007f}\u{e0100}\u{9b}2J";
-
-/// The command on a terminal of 80 columns.
-pub(crate) fn on_a_terminal(command: &Command) -> Command {
-    let mut python = Command::new("python3");
-    python.args(["-c", ON_A_TERMINAL]).arg(command.get_program()).args(command.get_args());
-    for (name, value) in command.get_envs() {
-        match value {
-            Some(value) => python.env(name, value),
-            None => python.env_remove(name),
-        };
-    }
-    python.env("TERM", "xterm").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    python
-}
 
 fn command(place: &Place, arguments: &[&str]) -> Command {
     let mut command = program();

@@ -8,7 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use futures::TryStreamExt as _;
-use memory_tool_test_fixtures::session::{Outcome, PATIENCE, Place, Session, outcome, program, wait_for_end};
+use memory_tool_test_fixtures::session::{
+    Outcome, PATIENCE, Place, Session, outcome, program, suite_program, wait_for_end,
+};
 use memory_tool_test_servers::{AzureServer, BUCKET, GcsServer, S3Server, Server};
 use object_store::{ObjectStore, ObjectStoreExt as _, RetryConfig};
 use serde_json::{Value, json};
@@ -44,6 +46,13 @@ impl Cloud {
     fn program(&self) -> Command {
         let mut command = program_without_clouds();
         command.envs(self.0.environment(self.0.url()));
+        command
+    }
+
+    /// The suite, on new stores in the store's place.
+    fn suite(&self) -> Command {
+        let mut command = without_clouds(suite_program());
+        command.envs(self.0.environment(self.0.url())).args(["--store", &self.store()]);
         command
     }
 
@@ -89,7 +98,10 @@ impl Cloud {
 
 /// Returns a command for the program without any cloud's variables.
 pub(crate) fn program_without_clouds() -> Command {
-    let mut command = program();
+    without_clouds(program())
+}
+
+fn without_clouds(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         let name = name.to_string_lossy();
         if ["AWS_", "GOOGLE_", "AZURE_", "STORAGE_EMULATOR_HOST"].iter().any(|cloud| name.starts_with(cloud)) {
@@ -113,7 +125,7 @@ macro_rules! on_every_cloud {
 
 on_every_cloud!(
     the_six_commands_work_on_what_the_environment_names,
-    a_check_passes_and_leaves_the_bucket_as_it_was,
+    the_suite_passes_and_leaves_the_bucket_as_it_was,
     other_memories_near_a_prefix_are_reported,
     people_look_search_edit_and_forget,
     what_no_file_refers_to_is_collected_and_all_else_stays
@@ -146,11 +158,11 @@ fn the_six_commands_work_on_what_the_environment_names(cloud: &Cloud) {
     cloud.assert_replies(&["view", "/memories"], &format!("{HEADER}\n0B\t/memories"));
 }
 
-fn a_check_passes_and_leaves_the_bucket_as_it_was(cloud: &Cloud) {
+fn the_suite_passes_and_leaves_the_bucket_as_it_was(cloud: &Cloud) {
     cloud.assert_replies(&["create", "/memories/a", "--text", "mine"], "File created successfully at: /memories/a");
     let before = cloud.keys();
-    let (status, output, errors) =
-        cloud.run(&["conformance", "--format", "json", "--filter", "scopes.", "--filter", "delete."]);
+    let filters = ["--filter", "scopes.", "--filter", "delete."];
+    let (status, output, errors) = outcome(cloud.suite().args(["--format", "json"]).args(filters));
     assert_eq!((status, errors.as_str()), (Some(0), ""), "{output}");
     let report: Value = serde_json::from_str(&output).unwrap();
     assert!(report["totals"]["passed"].as_u64().is_some_and(|passed| passed >= 5), "{}", report["totals"]);
@@ -290,14 +302,10 @@ fn an_encrypted_bucket_needs_its_key_except_for_gc() {
 }
 
 #[test]
-fn interrupted_verify_leaves_the_bucket_unchanged() {
+fn an_interrupted_suite_leaves_the_bucket_unchanged() {
     let cloud = Cloud::gcs();
-    let mut command = cloud.program();
-    command
-        .args(["conformance", "--jobs", "4", "--store", &cloud.store()])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut process = command.spawn().unwrap();
+    let mut command = cloud.suite();
+    let mut process = command.args(["--jobs", "4"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let start = Instant::now();
     while cloud.keys().len() < 3 {
         assert!(start.elapsed() < PATIENCE, "it does not begin");
@@ -308,7 +316,7 @@ fn interrupted_verify_leaves_the_bucket_unchanged() {
     wait_for_end(&mut process);
     let output = process.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stdout), (Some(130), Vec::new()));
-    assert_eq!(output.stderr, b"memory-tool: interrupted\n");
+    assert_eq!(output.stderr, b"memory-tool-conformance: interrupted\n");
     assert_eq!(cloud.keys(), [""; 0]);
 }
 
@@ -353,8 +361,8 @@ fn variables_of_cloud_tools_are_supported() {
 
 #[test]
 fn invalid_settings_are_reported() {
-    let arguments = ["conformance", "--filter", "delete.", "--store", "az://container/a"];
-    let (status, output, errors) = outcome(program_without_clouds().args(arguments));
+    let arguments = ["--filter", "delete.", "--store", "az://container/a"];
+    let (status, output, errors) = outcome(without_clouds(suite_program()).args(arguments));
     assert_eq!((status, output.as_str(), errors.lines().count()), (Some(2), "", 1), "{errors}");
 }
 

@@ -1,45 +1,57 @@
-//! `memory-tool conformance`: runs the conformance suite on a program or a store.
+//! `memory-tool-conformance`: runs the conformance suite on a program or a store. Its documentation is in `README.md`.
 
 mod bucket;
 mod known_failures;
 mod printing;
 mod sandbox;
+mod values;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, ValueHint};
+use clap::{ArgGroup, Command, CommandFactory as _, Parser, Subcommand, ValueHint};
 use memory_tool::StoreUrl;
-use memory_tool::conformance::{
+use memory_tool_cli::command_line;
+use memory_tool_cli::commands::run::{self, RunArguments};
+use memory_tool_cli::exit_status::ExitStatus;
+use memory_tool_cli::failure::{Context as _, Failure};
+use memory_tool_cli::options::encryption::Encryption;
+use memory_tool_cli::options::store_url_parser;
+use memory_tool_cli::options::values::{by_name, host_path};
+use memory_tool_cli::terminal::interruption::Interruption;
+use memory_tool_cli::terminal::progress_line::ProgressLine;
+use memory_tool_conformance::{
     Basis, Capability, Case, CommandLine, DEFAULT_ANSWER_TIMEOUT, DEFAULT_CASE_TIMEOUT, Outcome, Progress, Report,
     Suite,
 };
 use serde::Deserialize;
 use tokio::runtime::Runtime;
 
-use crate::commands::conformance::known_failures::KnownFailures;
-use crate::exit_status::ExitStatus;
-use crate::failure::{self, Context as _, Failure};
-use crate::options::encryption::Encryption;
-use crate::options::store_url_parser;
-use crate::options::values::{AnswerTimeout, Profile, ReportFormat, by_name, directory_of_a_case, host_path, lack};
-use crate::terminal::interruption::Interruption;
-use crate::terminal::progress_line::ProgressLine;
+use crate::known_failures::KnownFailures;
+use crate::values::{AnswerTimeout, Profile, ReportFormat, directory_of_a_case, lack};
 
-#[derive(Args, Debug)]
-#[group(skip)]
+/// The name of the program.
+const NAME: &str = "memory-tool-conformance";
+
+#[derive(Debug, Parser)]
+#[command(name = NAME, version, max_term_width = 100)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true, subcommand_negates_reqs = true)]
 #[command(group = ArgGroup::new("tested").args(["command_line", "store", "list"]).required(true).multiple(true))]
-pub(crate) struct ConformanceArguments {
+struct Arguments {
+    #[command(subcommand)]
+    served: Option<Served>,
+
     /// Test the program that this command line starts
     ///
     /// LINE may contain two placeholders. {dir} is the directory of the memory: it is empty at the start, and each case
-    /// has its own. {options} are the options of the case, each as a separate word: --create-overwrites,
-    /// --max-view-chars N or --max-view-chars none. Without {options}, cases with options are ignored.
+    /// has its own. {options} are the options of the case, each as a separate word: `--create-overwrites`,
+    /// `--max-view-chars N` or `--max-view-chars none`. Without {options}, cases with options are ignored.
     #[arg(long = "command", value_name = "LINE", value_parser = CommandLine::parse, conflicts_with = "store")]
-    pub(crate) command_line: Option<CommandLine>,
+    command_line: Option<CommandLine>,
 
     /// Test plain files in DIRECTORY, such as {dir}/memories
     ///
@@ -47,85 +59,107 @@ pub(crate) struct ConformanceArguments {
     /// are tested as well.
     #[arg(long, value_name = "DIRECTORY", value_parser = directory_of_a_case)]
     #[arg(requires = "command_line", conflicts_with = "store")]
-    pub(crate) plain_files: Option<String>,
+    plain_files: Option<String>,
 
     /// Test temporary stores of this kind
     ///
     /// The stores are created in a new or empty directory, next to a database file that does not exist, or under a
     /// random prefix in a bucket, and removed at the end. MEMORY_TOOL_STORE is ignored.
     #[arg(long, value_name = "URL", value_parser = store_url_parser(), value_hint = ValueHint::AnyPath)]
-    pub(crate) store: Option<StoreUrl>,
+    store: Option<StoreUrl>,
 
     /// List the cases instead of running them
     ///
     /// Columns are the id, the clauses of the contract, the origin, the needs and the reason.
     #[arg(long)]
-    pub(crate) list: bool,
+    list: bool,
 
     /// Run only cases that match TEXT; may be repeated
     ///
     /// TEXT is an id, a part of one, such as `view.`, or a clause of the contract, such as `V3`.
     #[arg(long = "filter", value_name = "TEXT")]
-    pub(crate) filters: Vec<String>,
+    filters: Vec<String>,
 
     /// Run only the cases that failed in a JSON report
     #[arg(long, value_name = "REPORT", value_hint = ValueHint::FilePath, conflicts_with = "filters")]
     #[arg(value_parser = host_path())]
-    pub(crate) failed_from: Option<PathBuf>,
+    failed_from: Option<PathBuf>,
 
     /// Run only cases for authors of a store
     ///
     /// The only PROFILE is `storage`: the cases that depend on the storage, without those of the engine above it.
     #[arg(long, value_name = "PROFILE", value_enum, hide_possible_values = true)]
-    pub(crate) profile: Option<Profile>,
+    profile: Option<Profile>,
 
     /// Count only checks of BASIS or stronger
     ///
     /// From the strongest: `documentation` (Anthropic's), `recommendation` (it says only to consider it), `sdks` (the
     /// Python and TypeScript SDKs agree) and `project` (chosen by this project).
     #[arg(long, value_name = "BASIS", default_value = "project", value_parser = by_name::<Basis>)]
-    pub(crate) basis: Basis,
+    basis: Basis,
 
     /// Expect the failures that FILE lists, and no others
     ///
     /// Each line is an id, alone or with one of the checks of the case: its clause, step and variant. Lines may be
     /// comments that start with `#`. The exit status is 1 if another check fails, or if one of these passes.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = host_path())]
-    pub(crate) known_failures: Option<PathBuf>,
+    known_failures: Option<PathBuf>,
 
     /// Write the failures to FILE, for --known-failures
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "known_failures")]
     #[arg(value_parser = host_path())]
-    pub(crate) write_known_failures: Option<PathBuf>,
+    write_known_failures: Option<PathBuf>,
 
     /// Print a table, json or markdown
     #[arg(long, value_enum, default_value_t, hide_possible_values = true)]
-    pub(crate) format: ReportFormat,
+    format: ReportFormat,
 
     /// Run N cases at a time
     ///
     /// The default is one for each processor, or four for a program, because it mostly waits.
     #[arg(long, value_name = "N")]
-    pub(crate) jobs: Option<NonZeroUsize>,
+    jobs: Option<NonZeroUsize>,
 
     /// Wait up to SECONDS for a reply
     #[arg(long, value_name = "SECONDS", default_value_t = AnswerTimeout(DEFAULT_ANSWER_TIMEOUT))]
-    pub(crate) timeout: AnswerTimeout,
+    timeout: AnswerTimeout,
 
     /// Ignore cases that need NEED, and report REASON; may be repeated
     ///
     /// For example sessions='it locks its directory'. --list prints the needs.
     #[arg(long, value_name = "NEED=REASON", value_parser = lack)]
-    pub(crate) lacks: Vec<(Capability, String)>,
+    lacks: Vec<(Capability, String)>,
 
     #[command(flatten)]
-    pub(crate) encryption: Encryption,
+    encryption: Encryption,
+}
+
+/// The program that cases start for a store, so that the suite needs no other program.
+#[derive(Debug, Subcommand)]
+enum Served {
+    #[command(hide = true)]
+    Run(Box<RunArguments>),
 }
 
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
+fn main() -> ExitCode {
+    let status = command_line::run(command(), std::env::args_os(), |arguments: Arguments| match &arguments.served {
+        Some(Served::Run(arguments)) => run::run(arguments).map(ExitStatus::from),
+        None => run_suite(&arguments),
+    });
+    ExitCode::from(status)
+}
+
+/// The definition of the command line, with its page.
+fn command() -> Command {
+    // A key without a store would be ignored.
+    let program = Arguments::command().mut_group("key", |group| group.requires("store"));
+    command_line::pages::with_page(program, include_str!("../README.md"))
+}
+
 /// Runs the suite and prints the report, or lists the cases.
-pub(crate) fn run(arguments: &ConformanceArguments) -> Result<ExitStatus, Failure> {
+fn run_suite(arguments: &Arguments) -> Result<ExitStatus, Failure> {
     let filters = filters(arguments)?;
     if selected(arguments, &filters).is_empty() {
         return Err(Failure::new("no test case is selected: none has all of the given filter, basis and profile"));
@@ -142,10 +176,9 @@ pub(crate) fn run(arguments: &ConformanceArguments) -> Result<ExitStatus, Failur
     let mut interruption = runtime.block_on(async { Interruption::listen() }).context("cannot start")?;
     // Otherwise a program that does not exist or never responds would fail every case.
     if let Some(command_line) = &arguments.command_line {
-        match runtime.block_on(interruption.or(command_line.try_start(arguments.timeout.0))) {
-            Ok(started) => started.map_err(|failure| Failure::new(failure.to_string().replace('\n', "; ")))?,
-            Err(status) => return Ok(interrupted(status)),
-        }
+        let started = runtime.block_on(interruption.or(command_line.try_start(arguments.timeout.0)));
+        let started = started.map_err(|status| Failure::Interrupted { status })?;
+        started.map_err(|failure| Failure::new(failure.to_string().replace('\n', "; ")))?;
     }
     let sandbox =
         arguments.store.as_ref().map(|url| sandbox::make(url, &arguments.encryption, &runtime)).transpose()?;
@@ -158,10 +191,8 @@ pub(crate) fn run(arguments: &ConformanceArguments) -> Result<ExitStatus, Failur
         (None, Some(stores)) => Suite::for_store(stores),
         (None, None) => return Ok(ExitStatus::Success), // excluded by the arguments
     };
-    let report = match observe(runtime, interruption, &configure(suite, arguments, &filters)) {
-        Ok(report) => report,
-        Err(status) => return Ok(interrupted(status)),
-    };
+    let report = observe(runtime, interruption, &configure(suite, arguments, &filters))
+        .map_err(|status| Failure::Interrupted { status })?;
     printing::print_report(&report, arguments.format)?;
     if let Some(path) = &arguments.write_known_failures {
         return KnownFailures::write(path, &report).map(|()| ExitStatus::Success);
@@ -170,23 +201,18 @@ pub(crate) fn run(arguments: &ConformanceArguments) -> Result<ExitStatus, Failur
     Ok(ExitStatus::of(passes))
 }
 
-fn interrupted(status: u8) -> ExitStatus {
-    failure::eprint_line("memory-tool: interrupted");
-    ExitStatus::Interrupted { status }
-}
-
 /// The filters, or the ids of the cases that failed in a report. Each is checked, because a mistyped one would be
 /// ignored.
-fn filters(arguments: &ConformanceArguments) -> Result<Vec<String>, Failure> {
+fn filters(arguments: &Arguments) -> Result<Vec<String>, Failure> {
     let filters = match &arguments.failed_from {
         Some(path) => failed_in(path)?,
         None => arguments.filters.clone(),
     };
     let cases = Suite::all_cases();
     match filters.iter().find(|filter| !cases.iter().any(|case| case.matches(filter))) {
-        Some(filter) => Err(Failure::new(format!(
-            "no test case matches the filter {filter:?}; `memory-tool conformance --list` lists all cases"
-        ))),
+        Some(filter) => {
+            Err(Failure::new(format!("no test case matches the filter {filter:?}; `{NAME} --list` lists all cases")))
+        }
         None => Ok(filters),
     }
 }
@@ -216,7 +242,7 @@ fn failed_in(path: &Path) -> Result<Vec<String>, Failure> {
 }
 
 /// The selected cases. With a program, these are the cases that programs can run.
-fn listed(arguments: &ConformanceArguments, filters: &[String]) -> Vec<Case> {
+fn listed(arguments: &Arguments, filters: &[String]) -> Vec<Case> {
     let mut cases = selected(arguments, filters);
     if let Some(command_line) = &arguments.command_line {
         let possible: BTreeSet<_> =
@@ -226,7 +252,7 @@ fn listed(arguments: &ConformanceArguments, filters: &[String]) -> Vec<Case> {
     cases
 }
 
-fn selected(arguments: &ConformanceArguments, filters: &[String]) -> Vec<Case> {
+fn selected(arguments: &Arguments, filters: &[String]) -> Vec<Case> {
     let mut cases = Suite::all_cases();
     cases.retain_mut(|case| {
         case.bases.retain(|basis| *basis <= arguments.basis);
@@ -236,7 +262,7 @@ fn selected(arguments: &ConformanceArguments, filters: &[String]) -> Vec<Case> {
     cases
 }
 
-fn configure(suite: Suite, arguments: &ConformanceArguments, filters: &[String]) -> Suite {
+fn configure(suite: Suite, arguments: &Arguments, filters: &[String]) -> Suite {
     let answer_timeout = arguments.timeout.0;
     // A case waits for several replies, so a longer timeout for a reply extends that of a case.
     let case_timeout = DEFAULT_CASE_TIMEOUT.max(answer_timeout.saturating_mul(2));
@@ -267,4 +293,31 @@ fn observe(runtime: Runtime, mut interruption: Interruption, suite: &Suite) -> R
     // return.
     runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     ended
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::error::ErrorKind;
+    use memory_tool_test_fixtures::documented::calls_of;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_valid() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn the_program_accepts_every_command_of_a_page() {
+        let calls = calls_of(NAME);
+        for call in &calls {
+            let error = command().try_get_matches_from(&call.words).err().filter(|error| {
+                let is_incomplete =
+                    matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::InvalidValue);
+                error.kind() != ErrorKind::DisplayHelp && !(call.is_in_sentence && is_incomplete)
+            });
+            assert!(error.is_none(), "{call:?}: {error:?}");
+        }
+        assert!(calls.len() > 8, "found only {calls:#?}");
+    }
 }

@@ -8,17 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::{fs, io};
 
 use async_trait::async_trait;
-use memory_tool::conformance::{BackendFixture, FixtureError};
 use memory_tool::encrypted::{KeyRing, RawKey};
 use memory_tool::{BoxError, MemoryOptions, OpenOptions, Store, StoreUrl};
+use memory_tool_cli::failure::Failure;
+use memory_tool_cli::memory;
+use memory_tool_cli::options::encryption::Encryption;
+use memory_tool_conformance::{BackendFixture, FixtureError};
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-use crate::commands::conformance::bucket::{BucketSandbox, PREFIX, url_under};
-use crate::failure::Failure;
-use crate::memory;
-use crate::options::encryption::Encryption;
+use crate::bucket::{BucketSandbox, PREFIX, url_under};
 
 const DATABASE: &str = "memory.sqlite";
 
@@ -50,7 +50,11 @@ pub(crate) fn make(
             let prefix = BucketSandbox::make(url, runtime)?;
             (StoreUrl::Bucket { url: prefix.0.clone() }, Box::new(prefix))
         }
-        _ => return Err(memory::temporary()),
+        StoreUrl::InProcess => return Err(memory::temporary()),
+        _ => {
+            let known = "name a directory, a SQLite database or a bucket";
+            return Err(Failure::new(format!("cannot test a store in {url}: {known}")));
+        }
     };
     Ok((CaseStores { run, cases: AtomicU64::default(), encryption: encryption.clone() }, sandbox))
 }
@@ -212,7 +216,7 @@ impl BackendFixture for CaseStores {
     }
 
     fn program(&self, case: &CaseStore) -> Result<Command, FixtureError> {
-        let mut command = crate::this_program()?;
+        let mut command = Command::new(std::env::current_exe()?);
         command.args(["run", "--store"]).arg(case.url.to_string());
         command.args(self.encryption.to_arguments());
         Ok(command)

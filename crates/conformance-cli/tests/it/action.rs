@@ -1,4 +1,4 @@
-//! The steps of the GitHub Action `conformance`, run as GitHub runs them, and the versions in the Dockerfile.
+//! The steps of the GitHub Action `conformance`, run as GitHub runs them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,12 +6,10 @@ use std::process::{Command, Output};
 
 use memory_tool_test_fixtures::session::Place;
 
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
+const SUITE: &str = env!("CARGO_BIN_EXE_memory-tool-conformance");
 
 fn directory_of_action() -> PathBuf {
-    root().join(".github/actions/conformance")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.github/actions/conformance")
 }
 
 fn action() -> String {
@@ -47,9 +45,9 @@ fn bash(place: &Place, script: &str) -> Command {
 /// Runs the suite's step with these inputs, and returns its output and the summary.
 fn run_suite(inputs_given: &[(&str, &str)]) -> (Output, String) {
     let place = Place::new();
-    let bin = place.outside("memory-tool/bin");
+    let bin = place.outside("suite/bin");
     fs::create_dir_all(&bin).unwrap();
-    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_memory-tool"), bin.join("memory-tool")).unwrap();
+    std::os::unix::fs::symlink(SUITE, bin.join("memory-tool-conformance")).unwrap();
     fs::write(place.outside("refuses.sh"), REFUSES).unwrap();
     fs::write(place.outside("known.txt"), "create.text # this program never creates files\n").unwrap();
     let summary = place.outside("summary.md");
@@ -77,7 +75,7 @@ fn each_input_reaches_the_suite() {
 
 #[test]
 fn a_passing_program_has_a_summary() {
-    let command = format!("'{}' run --store {{dir}}", env!("CARGO_BIN_EXE_memory-tool"));
+    let command = format!("'{SUITE}' run --store {{dir}}");
     let filter = "create.text delete.twice plain_files.bytes-on-disk";
     let (output, summary) = run_suite(&[("COMMAND", &command), ("FILTER", filter), ("PLAIN_FILES", "{dir}/memories")]);
     let printed = String::from_utf8(output.stdout).unwrap();
@@ -98,7 +96,7 @@ fn a_failing_program_fails_the_step_unless_its_failures_are_known() {
 
 #[test]
 fn a_basis_and_a_lack_narrow_the_run() {
-    let command = format!("'{}' run --store {{dir}}", env!("CARGO_BIN_EXE_memory-tool"));
+    let command = format!("'{SUITE}' run --store {{dir}}");
     let lacks = [("FILTER", "delete.twice restarts.bad-lines"), ("LACKS", "processes=one process at a time")];
     let basis = [("FILTER", "delete.twice wire.blank-lines"), ("BASIS", "documentation")];
     for (inputs, totals) in [(lacks, "1 passed, 0 failed, 1 ignored"), (basis, "1 passed, 0 failed, 0 ignored")] {
@@ -115,19 +113,11 @@ fn the_program_is_installed_from_the_version_of_the_action() {
     fs::write(&cargo, "#!/bin/sh\nprintf '%s\\n' \"$@\" >\"$RUNNER_TEMP/arguments\"\n").unwrap();
     Command::new("chmod").arg("+x").arg(&cargo).status().unwrap();
     let path = format!("{}:{}", place.outside("").display(), std::env::var("PATH").unwrap());
-    assert!(bash(&place, &script("Install memory-tool")).env("PATH", path).status().unwrap().success());
+    assert!(bash(&place, &script("Install the suite")).env("PATH", path).status().unwrap().success());
     let arguments = fs::read_to_string(place.outside("arguments")).unwrap();
     let arguments: Vec<_> = arguments.lines().collect();
     let after = |option| arguments[arguments.iter().position(|&argument| argument == option).unwrap() + 1];
     let manifest = fs::read_to_string(Path::new(after("--path")).join("Cargo.toml")).unwrap();
-    assert!(manifest.contains("name = \"memory-tool-cli\""), "{manifest}");
-    assert_eq!(Path::new(after("--root")), place.outside("memory-tool"));
-}
-
-#[test]
-fn the_container_is_built_with_the_toolchain_of_the_workspace() {
-    let toolchain = fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
-    let version = toolchain.lines().find_map(|line| line.strip_prefix("channel = \"")?.strip_suffix('"')).unwrap();
-    let dockerfile = fs::read_to_string(root().join("Dockerfile")).unwrap();
-    assert!(dockerfile.contains(&format!("FROM rust:{version}-slim-")), "{dockerfile}");
+    assert!(manifest.contains("name = \"memory-tool-conformance-cli\""), "{manifest}");
+    assert_eq!(Path::new(after("--root")), place.outside("suite"));
 }

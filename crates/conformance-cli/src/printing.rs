@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::io;
 
-use memory_tool::conformance::{Case, Report, Totals};
+use memory_tool::store::escape_unprintable;
+use memory_tool_cli::failure::Failure;
+use memory_tool_cli::terminal::output::{to_pretty_json, write_line};
+use memory_tool_conformance::{Case, Report, Totals};
 
-use crate::failure::Failure;
-use crate::options::values::ReportFormat;
-use crate::terminal::escapes::{escape_except_line_feeds, on_one_line};
-use crate::terminal::output::{to_pretty_json, write_line};
+use crate::values::ReportFormat;
 
 /// Prints a report.
 pub(super) fn print_report(report: &Report, format: ReportFormat) -> Result<(), Failure> {
@@ -32,6 +32,11 @@ fn write(text: Vec<u8>) -> Result<(), Failure> {
     write_line(&mut io::stdout().lock(), text).map(|_| ())
 }
 
+/// A report for people. A failure quotes the output of a program, which must not control the terminal.
+fn escape_except_line_feeds(text: &str) -> String {
+    text.split('\n').map(escape_unprintable).collect::<Vec<_>>().join("\n")
+}
+
 /// The report for pull requests and pages: a table of bases, the failures, the reasons of ignored cases and the totals.
 fn to_markdown(report: &Report) -> String {
     let mut text = format!("Conformance suite {}\n\n", report.suite_version);
@@ -48,7 +53,7 @@ fn to_markdown(report: &Report) -> String {
     }
     let ignored = report.ignored().into_iter();
     let mut notes: Vec<_> =
-        ignored.map(|(reason, ids)| format!("{} ignored: {}", ids.len(), on_one_line(reason))).collect();
+        ignored.map(|(reason, ids)| format!("{} ignored: {}", ids.len(), escape_unprintable(reason))).collect();
     notes.extend(report.left_out_note());
     for note in notes {
         let _ = writeln!(text, "\n{note}");

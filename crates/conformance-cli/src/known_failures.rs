@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use memory_tool::conformance::{CaseResult, Outcome, Report, Suite};
+use memory_tool::store::escape_unprintable;
+use memory_tool_cli::failure::{Context as _, Failure, eprint_line};
+use memory_tool_conformance::{CaseResult, Outcome, Report, Suite};
 
-use crate::failure::{Context as _, Failure, eprint_line};
-use crate::terminal::escapes::on_one_line;
+use crate::NAME;
 
 /// The checks that are expected to fail: each is the id of a case, with the clause, the step and the variant. An id
 /// alone means any checks of its case.
@@ -26,7 +27,7 @@ impl KnownFailures {
         let cases: BTreeSet<_> = Suite::all_cases().into_iter().map(|case| case.id).collect();
         match known.iter().map(|line| id_of(line)).find(|id| !cases.contains(*id)) {
             Some(id) => Err(Failure::new(format!(
-                "{}: there is no test case {id:?}; `memory-tool conformance --list` lists all cases",
+                "{}: there is no test case {id:?}; `{NAME} --list` lists all cases",
                 path.display()
             ))),
             None => Ok(Self(known)),
@@ -49,7 +50,7 @@ impl KnownFailures {
         let ran = || report.results.iter().filter(|result| !matches!(result.outcome, Outcome::Ignored { .. }));
         let surprises: Vec<_> = ran().flat_map(|result| self.surprises(result)).collect();
         for surprise in &surprises {
-            eprint_line(&format!("memory-tool: {}", on_one_line(surprise)));
+            eprint_line(&format!("{NAME}: {}", escape_unprintable(surprise)));
         }
         ran().next().is_some() && surprises.is_empty()
     }

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use memory_tool::{OpenOptions, StoreUrl};
+use memory_tool_cli::failure::{Context as _, Failure, eprint_error_of, eprint_line};
+use memory_tool_cli::memory;
+use memory_tool_cli::terminal::interruption::start_runtime;
 use object_store::ObjectStore;
 use object_store::path::Path;
 use tokio::runtime::Runtime;
 use tokio::time::timeout;
 
-use crate::failure::{Context as _, Failure, eprint_error, eprint_line};
-use crate::memory;
-use crate::terminal::interruption::start_runtime;
+use crate::NAME;
 
 /// The start of the name of each directory and prefix, before a random part. It is short, because the path of a socket
 /// is limited to about 100 bytes.
@@ -51,8 +52,8 @@ impl BucketSandbox {
 impl Drop for BucketSandbox {
     fn drop(&mut self) {
         if let Err(failure) = self.remove() {
-            eprint_error(&failure);
-            eprint_line(&format!("memory-tool: objects of this run may be left under {}", self.0));
+            eprint_error_of(NAME, &failure);
+            eprint_line(&format!("{NAME}: objects of this run may be left under {}", self.0));
         }
     }
 }

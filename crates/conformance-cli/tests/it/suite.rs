@@ -1,4 +1,4 @@
-//! `memory-tool conformance` on stores, on `memory-tool run`, and on broken programs.
+//! The suite on stores, on `memory-tool run`, and on broken programs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,22 +9,24 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use memory_tool_test_fixtures::by_tier;
-use memory_tool_test_fixtures::session::{PATIENCE, Place, program, wait_for_end};
+use memory_tool_test_fixtures::session::{PATIENCE, Place, on_a_terminal, wait_for_end};
 use serde_json::Value;
 
-/// Runs `conformance` with these arguments in a temporary directory.
+use crate::program;
+
+/// Runs the program with these arguments in a temporary directory.
 fn conformance(arguments: &[&str]) -> Output {
     let place = Place::new();
-    program().arg("conformance").args(arguments).current_dir(place.outside("")).output().unwrap()
+    program().args(arguments).current_dir(place.outside("")).output().unwrap()
 }
 
 fn test_store(store: &Path, arguments: &[&str]) -> Output {
     conformance(&[&["--store", store.to_str().unwrap()], arguments].concat())
 }
 
-/// Tests `memory-tool run` with these options.
+/// Tests `memory-tool run` with these options, which this program contains.
 fn test_run(options: &str, arguments: &[&str]) -> Output {
-    let command = format!("'{}' run --store {{dir}} {options}", env!("CARGO_BIN_EXE_memory-tool"));
+    let command = format!("'{}' run --store {{dir}} {options}", env!("CARGO_BIN_EXE_memory-tool-conformance"));
     // A build without optimization is slow with files of some MiB.
     conformance(&[&["--command", &command, "--timeout", "120"], arguments].concat())
 }
@@ -103,7 +105,10 @@ fn a_directory_that_is_not_empty_is_refused() {
         let output = test_store(path, &[]);
         assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
         let errors = text(&output.stderr);
-        assert!(errors.starts_with(&format!("memory-tool: cannot test a store in {}: {reason}", path.display())));
+        assert!(
+            errors
+                .starts_with(&format!("memory-tool-conformance: cannot test a store in {}: {reason}", path.display()))
+        );
         assert_eq!(errors.lines().count(), 1, "{errors}");
     }
     assert_eq!(fs::read_to_string(taken.join(".hidden")).unwrap(), "mine");
@@ -121,7 +126,11 @@ fn an_existing_database_is_refused() {
         assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""));
         let database = place.database();
         let reason = format!("cannot test a store in {}: {} exists", database.display(), file.display());
-        assert!(text(&output.stderr).starts_with(&format!("memory-tool: {reason}")), "{}", text(&output.stderr));
+        assert!(
+            text(&output.stderr).starts_with(&format!("memory-tool-conformance: {reason}")),
+            "{}",
+            text(&output.stderr)
+        );
         assert_eq!(fs::read_to_string(&file).unwrap(), "mine");
         fs::remove_file(file).unwrap();
         assert_eq!(fs::read_dir(place.outside("")).unwrap().count(), 0);
@@ -293,7 +302,7 @@ fn a_program_that_cannot_be_started_is_reported_in_one_line() {
             let output = conformance(&["--command", &format!("{program} {{dir}}"), "--format", format]);
             let errors = text(&output.stderr);
             assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(2), ""), "{errors}");
-            assert!(errors.starts_with(&format!("memory-tool: cannot start {program}: ")), "{errors}");
+            assert!(errors.starts_with(&format!("memory-tool-conformance: cannot start {program}: ")), "{errors}");
             assert_eq!(errors.lines().count(), 1, "{errors}");
         }
     }
@@ -303,7 +312,7 @@ fn a_program_that_cannot_be_started_is_reported_in_one_line() {
 #[test]
 #[cfg(unix)]
 fn variants_share_a_program_whose_memory_can_be_emptied() {
-    let run = format!("'{}' run --store \"$1\"", env!("CARGO_BIN_EXE_memory-tool"));
+    let run = format!("'{}' run --store \"$1\"", env!("CARGO_BIN_EXE_memory-tool-conformance"));
     let keeps_files =
         r#"while read -r line; do case $line in *'"delete"'*) line='""';; esac; printf '%s\n' "$line"; done | "#;
     for (script, starts) in [(format!("exec {run}"), 3), (format!("{keeps_files}{run}"), 29)] {
@@ -333,7 +342,7 @@ fn control_characters_of_a_program_are_escaped() {
     }
     // The escapes of JSON keep the value.
     let mut command = program();
-    let output = crate::terminal::on_a_terminal(command.arg("conformance").args(options("json"))).output().unwrap();
+    let output = on_a_terminal(command.args(options("json"))).output().unwrap();
     let report = text(&output.stdout);
     assert!(report.contains(r"\u202e") && !report.contains(['\u{1b}', '\u{202e}']), "{report}");
     serde_json::from_str::<Value>(&report[report.find('{').unwrap()..]).unwrap();
@@ -345,7 +354,7 @@ fn a_signal_ends_the_run_and_its_processes() {
     let script = Script::new("sh -c 'sleep 1000; true' \"$0\"");
     for (signal, status) in [("INT", 130), ("TERM", 143)] {
         let mut command = program();
-        command.args(["conformance", "--timeout", "100", "--command", &script.command()]);
+        command.args(["--timeout", "100", "--command", &script.command()]);
         interrupt_once(&mut command, signal, status, || script.is_started());
         script.leaves_nothing();
         fs::remove_file(script.log()).unwrap();
@@ -354,13 +363,13 @@ fn a_signal_ends_the_run_and_its_processes() {
     let database = format!("sqlite:{}", place.store().join("memory.db").display());
     for store in [place.store().as_os_str(), database.as_ref()] {
         let mut command = program();
-        command.args(["conformance", "--jobs", "4", "--store"]).arg(store);
+        command.args(["--jobs", "4", "--store"]).arg(store);
         interrupt_once(&mut command, "INT", 130, || place.store().exists());
         assert!(!place.store().exists());
     }
 }
 
-/// Starts `conformance`, and sends it a signal once `is_running` returns true.
+/// Starts the program, and sends it a signal once `is_running` returns true.
 #[cfg(unix)]
 fn interrupt_once(command: &mut std::process::Command, signal: &str, status: i32, is_running: impl Fn() -> bool) {
     let mut process = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -375,7 +384,7 @@ fn interrupt_once(command: &mut std::process::Command, signal: &str, status: i32
     let (mut output, mut errors) = (String::new(), String::new());
     process.stdout.take().unwrap().read_to_string(&mut output).unwrap();
     process.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
-    assert_eq!((output.as_str(), errors.as_str()), ("", "memory-tool: interrupted\n"));
+    assert_eq!((output.as_str(), errors.as_str()), ("", "memory-tool-conformance: interrupted\n"));
 }
 
 #[test]
@@ -506,9 +515,10 @@ fn known_failures_are_expected_and_others_are_named() {
     assert_eq!(surprising.status.code(), Some(1));
     let errors = text(&surprising.stderr);
     let (passes, new): (Vec<_>, Vec<_>) = errors.lines().partition(|line| line.contains(" passes: "));
-    assert_eq!(passes, ["memory-tool: a known failure passes: delete.in-an-empty-store"]);
+    assert_eq!(passes, ["memory-tool-conformance: a known failure passes: delete.in-an-empty-store"]);
     assert!(
-        !new.is_empty() && new.iter().all(|line| line.starts_with("memory-tool: new failure: delete.file [D1] step "))
+        !new.is_empty()
+            && new.iter().all(|line| line.starts_with("memory-tool-conformance: new failure: delete.file [D1] step "))
     );
 
     // A check that fails in another step is new.
@@ -540,4 +550,36 @@ fn every_format_for_people_ends_with_the_totals_and_explains_failures() {
 
 fn ids_of(list: &Value) -> Vec<&str> {
     list.as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect()
+}
+
+/// Writes a key to a file that only its owner can read.
+#[cfg(unix)]
+fn key_file(place: &Place, name: &str) -> PathBuf {
+    let file = place.outside(name);
+    fs::write(&file, "0f".repeat(32)).unwrap();
+    fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    file
+}
+
+#[test]
+#[cfg(unix)]
+fn an_encrypted_store_passes() {
+    let place = Place::new();
+    let key = key_file(&place, "key");
+    let options = ["--key-file", key.to_str().unwrap(), "--padding", "padme", "--label", "of the suite"];
+    let cases = ["--format", "json", "--filter", by_tier("sealed.damaged", "sealed.")];
+    let report = json(&test_store(&place.store(), &[&options[..], &cases].concat()));
+    assert_eq!((&report["totals"]["failed"], &report["totals"]["ignored"]), (&Value::from(0), &Value::from(0)));
+}
+
+/// The suite passes the name of the key file to the programs that it starts.
+#[test]
+#[cfg(unix)]
+fn the_name_of_a_key_file_may_start_with_a_hyphen() {
+    let place = Place::new();
+    key_file(&place, "-key");
+    let mut command = program();
+    command.current_dir(place.outside("")).args(["--key-file=-key", "--filter", "races.sees-other-processes"]);
+    let checked = command.arg("--store").arg(place.store()).output().unwrap();
+    assert_eq!(checked.status.code(), Some(0), "{checked:?}");
 }
