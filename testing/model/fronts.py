@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -65,9 +66,14 @@ class Place:
         else:
             self.back_up(self.path / "memory.db", self.path / "saved.db")
 
-    def restore(self):
+    def restore(self, replaces):
         if self.kind == "local":
             subprocess.run(["rsync", "-ac", "--delete", str(self.path / "saved") + "/", self.root], check=True)
+        elif replaces:
+            shutil.copy(self.path / "saved.db", self.path / "copy.db")
+            for ending in ("-wal", "-shm"):
+                (self.path / f"memory.db{ending}").unlink(missing_ok=True)
+            (self.path / "copy.db").replace(self.path / "memory.db")
         else:
             self.back_up(self.path / "saved.db", self.path / "memory.db")
 

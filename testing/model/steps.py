@@ -23,8 +23,8 @@ KINDS = {
     "rename": 7,
     "swap": 2,
     "append": 2,
-    "remove": 1,
-    "move": 1,
+    "remove": 2,
+    "move": 2,
     "api_create": 5,
     "api_update": 6,
     "api_rename": 2,
@@ -34,17 +34,20 @@ KINDS = {
     "page_stale": 2,
     "page_delete": 1,
     "page_keep": 3,
-    "page_revert": 2,
-    "undo": 4,
+    "page_revert": 3,
+    "undo": 3,
+    "undo_twice": 2,
+    "undo_entry": 3,
     "restore": 2,
-    "redact": 1,
+    "redact": 2,
     "redact_all": 1,
     "forget": 2,
     "api_forget": 1,
     "page_forget": 1,
     "make_again": 2,
-    "save": 1,
-    "restore_saved": 2,
+    "many": 1,
+    "save": 2,
+    "restore_saved": 3,
     "hold": 1,
     "release": 2,
     "fill": 1,
@@ -52,9 +55,12 @@ KINDS = {
     "disconnect": 1,
     "clock": 1,
     "kill": 2,
-    "kill_during": 3,
+    "kill_during": 5,
     "verify": 1,
 }
+
+# The commands of changes that are no renames and take nothing back.
+EDITING = {"create", "str_replace", "insert", "delete", "append", "rm", "api_create", "api_update", "api_delete", None}
 
 # The kinds that a full disk may refuse.
 TOOL = {"create", "replace", "insert", "delete", "rename", "swap", "fill", "empty"}
@@ -94,13 +100,16 @@ class World:
         self.made, self.refused = 0, 0
         # The births of files that the disk does not replace.
         self.held = set()
-        # What clients keep: ids of the API with the births of their memory and file, and forms of the page.
-        self.ids, self.forms = [], []
+        # What clients keep: ids of the API with the births of their memory and file, forms of the page, and the digests
+        # of versions.
+        self.ids, self.forms, self.versions = [], [], {}
         all_rights = [word for right in ("tool", "read", "write", "admin") for word in ("--right", right)]
         token = self.place.token("--all-memories", "--create", *all_rights)
         tokens = {name: self.place.token("--memory", name, "--create", "--right", "tool") for name in MEMORIES}
         self.servers = [Server(self.place, token, tokens) for _ in SERVERS]
-        self.sessions = {}
+        self.sessions, self.last_fronts = {}, {}
+        # The seconds that the last change took.
+        self.took = 0.03
         for name in MEMORIES:
             # A session does not survive that a backup without the directory of its memory is restored.
             self.place.command("run", "--store", self.place.of(name))
@@ -128,8 +137,11 @@ class World:
     # A command of the tool, through any front.
 
     def front(self, step):
-        """The front of a step, or another one if its package is not installed."""
-        return step["front"] if step["front"] in self.fronts else "run0"
+        """The front of a step, or another one if its package is not installed. Some steps have that of the change before,
+        which knows the memory as it was then.
+        """
+        front = step["front"] if step["front"] in self.fronts else "run0"
+        return self.last_fronts.get(step["memory"], front) if step["pick"] % 3 == 0 else front
 
     def call(self, front, name, command):
         if front.startswith("tool"):
@@ -142,9 +154,11 @@ class World:
         return front if (MEMORIES[0], front) in self.sessions else "web"
 
     def tool(self, step, memory, command, change):
-        front = self.front(step)
+        front = self.last_fronts[step["memory"]] = self.front(step)
         with self.changing(step["memory"], self.actor(front), command["command"], change) as change:
+            began = time.monotonic()
             change.is_made, change.reply = self.call(front, step["memory"], command)
+            self.took = time.monotonic() - began
 
     @contextlib.contextmanager
     def changing(self, name, actor, command, change, starts_history=True):
@@ -226,6 +240,17 @@ class World:
         if memory.base is not None and (newest > memory.redacted or not memory.redacted):
             self.command(step, ["undo", "--actor", "ops"], "undo", lambda memory: memory.undo(), actor="ops")
 
+    def undo_twice(self, step, memory):
+        self.undo(step, memory)
+        self.undo(step, self.model.memories[step["memory"]])
+
+    def undo_entry(self, step, memory):
+        """Takes any change back, which can be older than others."""
+        number = memory.log and step["pick"] % len(memory.log) + 1
+        if number and not memory.redacted and (memory.log[number - 1].moved or memory.log[number - 1].command in EDITING):
+            words = ["undo", "--entry", str(number), "--actor", "ops"]
+            self.command(step, words, "revert", lambda memory: memory.revert(number), actor="ops")
+
     def restore(self, step, memory):
         if not memory.log:
             return
@@ -246,8 +271,7 @@ class World:
         number = step["pick"] % len(memory.log) + 1
         made = self.place.command("redact", str(number), "--actor", "ops", "--store", self.place.of(step["memory"]))
         if made.returncode == 0:
-            memory.record("ops", "redaction", memory.texts())
-            memory.redacted = max(memory.redacted, number)
+            self.model.redact(step["memory"], number)
 
     def verify(self, step, memory):
         made = self.place.command("verify", "--store", self.place.of(step["memory"]))
@@ -279,13 +303,27 @@ class World:
             self.model.forget(step["memory"])
 
     def make_again(self, step, memory):
-        """Deletes the memory, and makes as many changes as it had."""
-        changes = len(memory.log)
+        """Deletes the memory, and makes as many changes as it had. Somebody sends a form of the deleted one then."""
+        if step["pick"] % 3 == 0:
+            self.many({**step, "line": step["line"].replace("line", "former")}, memory)
+            memory = self.model.memories[step["memory"]]
+        self.servers[step["server"]].list(f"/{step['memory']}/memory_versions?view=full")
+        changes, forms = len(memory.log), len(self.forms)
+        self.page_keep(step | {"pick": 1}, memory)
         self.forget(step, memory)
-        for number in range(min(changes, 80)):
-            again = {**step, "line": step["line"].replace("line", f"line{number}")}
-            kind = "create" if number == 0 else "replace"
-            self.perform({**again, "kind": kind, "path": "/a.md"})
+        self.many(step, memory, min(changes, 80))
+        if len(self.forms) > forms:
+            self.page_revert(step | {"pick": forms}, memory)
+
+    def many(self, step, memory, changes=66):
+        """Changes one file so often that the history gets a block of entries."""
+        for number in range(changes):
+            memory = self.model.memories[step["memory"]]
+            again = {**step, "line": step["line"].replace("line", f"line{number}"), "path": "/a.md"}
+            if "/a.md" in memory.files:
+                self.replace(again, memory)
+            else:
+                self.create(again, memory)
 
     # The Memory Stores API, by ids.
 
@@ -401,8 +439,10 @@ class World:
             self.page(step, "delete", form, None, lambda memory: memory.delete(step["path"]))
 
     def page_keep(self, step, memory):
-        """Opens the newest change, and keeps its form in a tab."""
+        """Opens a change, mostly the newest one, and keeps its form in a tab."""
         number = len(memory.log)
+        if number and step["pick"] % 3 == 0:
+            number = step["pick"] % number + 1
         path = f"/memory/{step['memory']}"
         form = number and self.servers[step["server"]].form(f"{path}/change/{number}", f"{path}/undo")
         if form:
@@ -432,19 +472,26 @@ class World:
             self.saved = self.model.copy()
 
     def restore_saved(self, step, memory):
-        if self.saved is not None and not self.held:
-            self.place.restore()
+        """Restores the backup, or makes the first one. The sessions that changed the memories since may go on."""
+        if self.saved is None:
+            self.save(step, memory)
+        elif not self.held:
+            self.place.restore(replaces=step["pick"] % 2 == 0)
             erased = self.model.erased
             for name in MEMORIES:
                 erased = erased | self.model.pieces(name)
             self.model = self.saved.copy()
             kept = set().union(*(self.model.pieces(name) for name in MEMORIES))
             self.model.erased = erased - kept
+            if step["pick"] % 4 < 2:
+                for name in self.last_fronts:
+                    self.many({**step, "memory": name, "pick": 0}, memory, 1)
 
     def hold(self, step, memory):
         path = step["path"]
         if path in memory.files and self.place.hold(step["memory"], path):
             self.held.add(memory.files[path].birth)
+            self.restore(step, memory)  # which can fail in the middle
 
     def release(self, step, memory):
         self.place.release()
@@ -492,7 +539,7 @@ class World:
             self.model = before
         sending = threading.Thread(target=ignoring, args=(lambda: self.call(front, name, command),))
         sending.start()
-        time.sleep(step["pick"] / 1_000 * 0.03)
+        time.sleep(step["pick"] / 1_000 * self.took)
         process.process.kill()
         sending.join()
         process.kill()
