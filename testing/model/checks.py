@@ -6,7 +6,7 @@ import tarfile
 from hashlib import sha256
 from pathlib import Path
 
-from steps import MEMORIES, SERVERS, require
+from steps import AGENTS, MEMORIES, SERVERS, require
 
 
 def check(world):
@@ -41,7 +41,10 @@ def exported(place, name):
 def views(world, name, memory):
     """Listings and texts, by each front."""
     for front in world.fronts:
-        _, listing = world.call(front, name, {"command": "view", "path": "/memories"})
+        is_made, listing = world.call(front, name, {"command": "view", "path": "/memories"})
+        if front in AGENTS and not memory.exists:
+            require(not is_made, f"{front} shows a memory that does not exist: {listing}")
+            continue
         require("\n" in listing, f"{front}: {listing}")
         lines = [line.partition("\t") for line in listing.split("\n")[1:]]
         sizes = {path.removeprefix("/memories").rstrip("/") or "/": size for size, _, path in lines}
@@ -153,6 +156,9 @@ def erased(world):
             versions = server.list(f"/{name}/memory_versions?view=full") or []
             seen += json.dumps(versions).encode()
         require_without(hidden, seen, f"a version of {name}")
+        if world.model.memories[name].base is None:
+            left = world.place.records(name)
+            require(not left, f"{name} has no history, but {left}")
     if world.place.kind == "local":
         for path in Path(world.place.root).rglob("*"):
             if path.is_file():

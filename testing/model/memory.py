@@ -131,7 +131,7 @@ class Memory:
         touched = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
         if not touched or any(now.get(path) != after.get(path) for path in touched):
             raise Refused
-        births = self.log[number - 2].births if number > 1 else {}
+        births = self.only_moved(self.log[number - 2 : number]) if number > 1 else {}
         self.set({path: before.get(path) for path in touched}, births)
 
     def restore(self, number):
@@ -140,7 +140,14 @@ class Memory:
         changes = {path: wanted.get(path) for path in wanted.keys() | now.keys() if wanted.get(path) != now.get(path)}
         if not changes:
             raise Refused
-        self.set(changes, self.log[number - 1].births)
+        self.set(changes, self.only_moved(self.log[number - 1 :]))
+
+    @staticmethod
+    def only_moved(entries):
+        """The births, by the paths after the first entry, of the files whose texts are the same after all."""
+        texts = [{birth: entry.texts[path] for path, birth in entry.births.items()} for entry in entries]
+        is_same = lambda birth: all(other.get(birth) == texts[0][birth] for other in texts)  # noqa: E731
+        return {path: birth for path, birth in entries[0].births.items() if is_same(birth)}
 
     def set(self, texts, births=None):
         """Sets texts, or removes files whose text is `None`. A file that was only renamed keeps its birth, and one that

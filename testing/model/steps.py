@@ -14,6 +14,9 @@ PATHS = ["/a.md", "/b.md", "/d/a.md", "/d/b.md", "/d/e/c.md", "/d", "/e", "/d/e"
 FRONTS = ["run0", "run1", "mcp", "tool0", "tool1", "http_mcp0", "http_mcp1", "python", "node"]
 SERVERS = [0, 1]
 
+# The fronts that create no memory.
+AGENTS = ["tool1"]
+
 # The kinds of steps with their weights.
 KINDS = {
     "create": 14,
@@ -24,7 +27,7 @@ KINDS = {
     "swap": 2,
     "append": 2,
     "remove": 2,
-    "move": 2,
+    "move": 3,
     "api_create": 5,
     "api_update": 6,
     "api_rename": 2,
@@ -48,14 +51,14 @@ KINDS = {
     "many": 1,
     "save": 2,
     "restore_saved": 3,
-    "hold": 1,
-    "release": 2,
+    "hold": 2,
+    "release": 3,
     "fill": 1,
     "empty": 2,
     "disconnect": 1,
     "clock": 1,
     "kill": 2,
-    "kill_during": 5,
+    "kill_during": 4,
     "verify": 1,
 }
 
@@ -106,7 +109,8 @@ class World:
         all_rights = [word for right in ("tool", "read", "write", "admin") for word in ("--right", right)]
         token = self.place.token("--all-memories", "--create", *all_rights)
         tokens = {name: self.place.token("--memory", name, "--create", "--right", "tool") for name in MEMORIES}
-        self.servers = [Server(self.place, token, tokens) for _ in SERVERS]
+        agent = self.place.token("--all-memories", "--right", "tool")
+        self.servers = [Server(self.place, token, tokens, agent) for _ in SERVERS]
         self.sessions, self.last_fronts = {}, {}
         # The seconds that the last change took.
         self.took = 0.03
@@ -145,7 +149,8 @@ class World:
 
     def call(self, front, name, command):
         if front.startswith("tool"):
-            return self.servers[int(front[-1])].tool(name, command)
+            server = self.servers[int(front[-1])]
+            return server.tool(name, command, server.agent if front in AGENTS else None)
         if front.startswith("http_mcp"):
             return self.servers[int(front[-1])].mcp(name, command)
         return self.sessions[name, front].call(command)
@@ -155,6 +160,8 @@ class World:
 
     def tool(self, step, memory, command, change):
         front = self.last_fronts[step["memory"]] = self.front(step)
+        if front in AGENTS and not memory.exists:
+            change = refuse
         with self.changing(step["memory"], self.actor(front), command["command"], change) as change:
             began = time.monotonic()
             change.is_made, change.reply = self.call(front, step["memory"], command)
@@ -269,6 +276,8 @@ class World:
         if not memory.log:
             return
         number = step["pick"] % len(memory.log) + 1
+        if step["pick"] % 2:  # one that a session may still know
+            number = max(len(memory.log) - step["pick"] % 3, 1)
         made = self.place.command("redact", str(number), "--actor", "ops", "--store", self.place.of(step["memory"]))
         if made.returncode == 0:
             self.model.redact(step["memory"], number)
@@ -491,7 +500,18 @@ class World:
         path = step["path"]
         if path in memory.files and self.place.hold(step["memory"], path):
             self.held.add(memory.files[path].birth)
-            self.restore(step, memory)  # which can fail in the middle
+            self.restore_several(step, memory, path)
+
+    def restore_several(self, step, memory, path):
+        """Restores this and other files, which can fail in the middle."""
+        now, numbers = memory.texts(), []
+        for number in range(max(memory.redacted, 1), len(memory.log) + 1):
+            then = memory.texts(number)
+            changed = {other for other in now.keys() | then.keys() if now.get(other) != then.get(other)}
+            if path in changed and len(changed) > 1:
+                numbers.append(number)
+        if numbers:
+            self.restore({**step, "pick": numbers[step["pick"] % len(numbers)] - 1}, memory)
 
     def release(self, step, memory):
         self.place.release()
@@ -521,6 +541,13 @@ class World:
         processes[step["pick"] % len(processes)].kill()
 
     def kill_during(self, step, memory):
+        """Kills the process of a front at three times of a change."""
+        for number in range(3):
+            again = {**step, "line": step["line"].replace("line", f"line{number}")}
+            moment = (step["pick"] / 1_000 + number) / 3
+            self.kill_at(again, self.model.memories[step["memory"]], moment)
+
+    def kill_at(self, step, memory, moment):
         """Kills the process of a front while it makes a change, which then was made, or not."""
         front, name, path = self.front(step), step["memory"], step["path"]
         process = self.sessions.get((name, front)) or self.servers[int(front[-1])]
@@ -533,13 +560,15 @@ class World:
         before = self.model.copy()
         texts = memory.texts()
         try:
+            if front in AGENTS and not memory.exists:
+                raise Refused
             memory.replace(path, old, step["line"]) if existing else memory.create(path, step["line"])
             memory.record(self.actor(front), command["command"], texts)
         except Refused:
             self.model = before
         sending = threading.Thread(target=ignoring, args=(lambda: self.call(front, name, command),))
         sending.start()
-        time.sleep(step["pick"] / 1_000 * self.took)
+        time.sleep(moment * self.took)
         process.process.kill()
         sending.join()
         process.kill()
@@ -568,6 +597,10 @@ def sessions(place, name):
 
 class Outcome:
     is_made, is_allowed, reply, may_fail = False, True, None, False
+
+
+def refuse(memory):
+    raise Refused
 
 
 def ignoring(act):
