@@ -280,6 +280,10 @@ class World:
             number = max(len(memory.log) - step["pick"] % 3, 1)
         made = self.place.command("redact", str(number), "--actor", "ops", "--store", self.place.of(step["memory"]))
         if made.returncode == 0:
+            if memory.base:
+                # A file of the time before the history gets another id, because the former one is made from its path.
+                births = {birth for entry in memory.log[max(number - 2, 0) : number] for birth in entry.births.values()}
+                self.ids = [known for known in self.ids if known[2] not in births]
             self.model.redact(step["memory"], number)
 
     def verify(self, step, memory):
@@ -494,7 +498,8 @@ class World:
             self.model.erased = erased - kept
             if step["pick"] % 4 < 2:
                 for name in self.last_fronts:
-                    self.many({**step, "memory": name, "pick": 0}, memory, 1)
+                    line = step["line"].replace("line", name)
+                    self.many({**step, "memory": name, "pick": 0, "line": line}, memory, 1)
 
     def hold(self, step, memory):
         path = step["path"]
