@@ -6,7 +6,7 @@ import tarfile
 from hashlib import sha256
 from pathlib import Path
 
-from steps import MEMORIES, SERVERS, require
+from steps import AGENTS, MEMORIES, SERVERS, require
 
 
 def check(world):
@@ -41,7 +41,10 @@ def exported(place, name):
 def views(world, name, memory):
     """Listings and texts, by each front."""
     for front in world.fronts:
-        _, listing = world.call(front, name, {"command": "view", "path": "/memories"})
+        is_made, listing = world.call(front, name, {"command": "view", "path": "/memories"})
+        if front in AGENTS and not memory.exists:
+            require(not is_made, f"{front} shows a memory that does not exist: {listing}")
+            continue
         require("\n" in listing, f"{front}: {listing}")
         lines = [line.partition("\t") for line in listing.split("\n")[1:]]
         sizes = {path.removeprefix("/memories").rstrip("/") or "/": size for size, _, path in lines}
@@ -118,13 +121,22 @@ def api(world, server, name, memory):
         paths = [path for path, file in memory.files.items() if file.birth == birth and of == memory.birth]
         listed = [path for path, file in files.items() if file["id"] == item]
         require(listed == paths, f"{item} is {listed} in {name}, expected {paths}")
-    versions = server.list(f"/{name}/memory_versions") or []
+    versions = server.list(f"/{name}/memory_versions?view=full") or []
     ids = [version["id"] for version in versions]
     require(len(ids) == len(set(ids)), f"versions of {name} twice: {ids}")
     texts = {digest(text) for entry in memory.log for text in entry.texts.values()} | set(expected.values())
     texts |= {digest(text) for text in (memory.base or {}).values()}
     for version in versions:
-        require(version["content_sha256"] in texts | {None}, f"a version of another memory in {name}: {version}")
+        number, found = int(version["id"].split("_")[1]), version["content_sha256"]
+        if number and memory.log[number - 1].is_redacted:
+            require(version["path"] is found is None, f"a redacted version in {name}: {version}")
+        require(found in texts | {None}, f"a version of another memory in {name}: {version}")
+        is_whole = memory.redacted or found is None or digest(version["content"] or "") == found
+        require(is_whole, f"a version without its contents in {name}: {version}")
+        # A file that another program wrote has one version.
+        if found and number:
+            known = world.versions.setdefault((name, version["id"]), found)
+            require(known == found, f"an id of two versions in {name}: {version}, before {known}")
 
 
 def listed(world):
@@ -144,6 +156,9 @@ def erased(world):
             versions = server.list(f"/{name}/memory_versions?view=full") or []
             seen += json.dumps(versions).encode()
         require_without(hidden, seen, f"a version of {name}")
+        if world.model.memories[name].base is None:
+            left = world.place.records(name)
+            require(not left, f"{name} has no history, but {left}")
     if world.place.kind == "local":
         for path in Path(world.place.root).rglob("*"):
             if path.is_file():

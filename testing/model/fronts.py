@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -65,9 +66,14 @@ class Place:
         else:
             self.back_up(self.path / "memory.db", self.path / "saved.db")
 
-    def restore(self):
+    def restore(self, replaces):
         if self.kind == "local":
             subprocess.run(["rsync", "-ac", "--delete", str(self.path / "saved") + "/", self.root], check=True)
+        elif replaces:
+            shutil.copy(self.path / "saved.db", self.path / "copy.db")
+            for ending in ("-wal", "-shm"):
+                (self.path / f"memory.db{ending}").unlink(missing_ok=True)
+            (self.path / "copy.db").replace(self.path / "memory.db")
         else:
             self.back_up(self.path / "saved.db", self.path / "memory.db")
 
@@ -77,6 +83,17 @@ class Place:
             reading.backup(writing)
         reading.close()
         writing.close()
+
+    def records(self, memory):
+        """The records of the history of a memory."""
+        if self.kind == "local":
+            found = Path(self.root, memory, ".memory-tool", "records", "history").rglob("*")
+            return [str(path) for path in found if path.is_file()]
+        if self.kind == "sqlite":
+            with contextlib.closing(sqlite3.connect(self.path / "memory.db", timeout=TIMEOUT)) as database:
+                records = "SELECT path FROM file WHERE memory = ? AND path LIKE '/records/history/%'"
+                return [path for (path,) in database.execute(records, (memory,))]
+        return []
 
     # A file that the disk refuses to replace.
 
@@ -197,10 +214,12 @@ class Mcp(Process):
 class Server(Process):
     """`memory-tool serve`, with the tool, MCP, the Memory Stores API and the page."""
 
-    def __init__(self, place, token, tokens):
+    def __init__(self, place, token, tokens, agent):
         words = ["serve", "--store", place.root, "--tokens", str(place.tokens), "--listen", "127.0.0.1:0"]
         super().__init__(place.program, *words)
         self.token, self.tokens = token, tokens
+        # A token that creates no memory.
+        self.agent = agent
         self.cookie = None
 
     def start(self):
@@ -222,9 +241,9 @@ class Server(Process):
         finally:
             connection.close()
 
-    def api(self, method, path, body=None):
+    def api(self, method, path, body=None, token=None):
         """Returns the status and the body."""
-        headers = {"x-api-key": self.token, "content-type": "application/json"}
+        headers = {"x-api-key": token or self.token, "content-type": "application/json"}
         content = None if body is None else json.dumps(body)
         status, _, text = self.request(method, f"/v1/memory_stores{path}", content, headers)
         return status, json.loads(text)
@@ -242,8 +261,10 @@ class Server(Process):
                 return found
             page = f"&page={body['next_page']}"
 
-    def tool(self, memory, command):
-        status, result = self.api("POST", f"/{memory}/tool", command)
+    def tool(self, memory, command, token=None):
+        status, result = self.api("POST", f"/{memory}/tool", command, token)
+        if status == 404:
+            return False, result
         assert status == 200, result
         [result] = result["content"]
         return not result.get("is_error"), result["content"]

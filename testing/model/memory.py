@@ -21,13 +21,13 @@ class File:
 
 
 class Entry:
-    """A change of a memory: who made it, by which command, and all texts and births after it."""
+    """A change of a memory: who made it, by which command, what it only moved, and all texts and births after it."""
 
-    def __init__(self, actor, command, files):
-        self.actor, self.command = actor, command
+    def __init__(self, actor, command, files, moved):
+        self.actor, self.command, self.moved = actor, command, moved
         self.texts = {path: file.text for path, file in files.items()}
         self.births = {path: file.birth for path, file in files.items()}
-        self.is_undone = False
+        self.is_undone, self.is_redacted = False, False
         self.birth = next(births)
 
 
@@ -40,6 +40,8 @@ class Memory:
         self.log = []
         # The newest redacted entry: the past before it cannot be read.
         self.redacted = 0
+        # The old and the new path of a rename that is not in the log yet.
+        self.moved = None
 
     @property
     def exists(self):
@@ -50,6 +52,12 @@ class Memory:
         if number is None:
             return {path: file.text for path, file in self.files.items()}
         return self.log[number - 1].texts if number else self.base
+
+    def replaced(self, number):
+        """The lines of the texts that an entry replaced, removed or moved."""
+        before, after = self.texts(number - 1), self.texts(number)
+        texts = [text for path, text in before.items() if after.get(path) != text]
+        return {line for text in texts for line in text.split("\n") if line}
 
     def is_directory(self, path):
         return any(other.startswith(path + "/") for other in self.files)
@@ -69,7 +77,8 @@ class Memory:
         if self.base is None and starts_history:
             self.base = before
         if self.base is not None:
-            self.log.append(Entry(actor, command, self.files))
+            self.log.append(Entry(actor, command, self.files, self.moved))
+        self.moved = None
 
     # The changes, as the contract has them.
 
@@ -109,16 +118,20 @@ class Memory:
             raise Refused
         self.require_free(new)
         self.files = {moved.get(path, path): file for path, file in self.files.items()}
+        self.moved = (old, new)
 
     # What people do with the past.
 
     def revert(self, number):
-        """Takes an entry back, if what it changed is as it left it."""
+        """Takes an entry back, if what it changed is as it left it. What it moved can have other texts now."""
+        if self.log[number - 1].moved:
+            old, new = self.log[number - 1].moved
+            return self.rename(new, old)
         before, after, now = self.texts(number - 1), self.texts(number), self.texts()
         touched = {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
         if not touched or any(now.get(path) != after.get(path) for path in touched):
             raise Refused
-        births = self.log[number - 2].births if number > 1 else {}
+        births = self.only_moved(self.log[number - 2 : number]) if number > 1 else {}
         self.set({path: before.get(path) for path in touched}, births)
 
     def restore(self, number):
@@ -127,7 +140,14 @@ class Memory:
         changes = {path: wanted.get(path) for path in wanted.keys() | now.keys() if wanted.get(path) != now.get(path)}
         if not changes:
             raise Refused
-        self.set(changes, self.log[number - 1].births)
+        self.set(changes, self.only_moved(self.log[number - 1 :]))
+
+    @staticmethod
+    def only_moved(entries):
+        """The births, by the paths after the first entry, of the files whose texts are the same after all."""
+        texts = [{birth: entry.texts[path] for path, birth in entry.births.items()} for entry in entries]
+        is_same = lambda birth: all(other.get(birth) == texts[0][birth] for other in texts)  # noqa: E731
+        return {path: birth for path, birth in entries[0].births.items() if is_same(birth)}
 
     def set(self, texts, births=None):
         """Sets texts, or removes files whose text is `None`. A file that was only renamed keeps its birth, and one that
@@ -178,6 +198,15 @@ class Model:
     def present(self):
         lines = (file.text.split("\n") for memory in self.memories.values() for file in memory.files.values())
         return {line for some in lines for line in some if line}
+
+    def redact(self, name, number):
+        memory = self.memories[name]
+        memory.log[number - 1].is_redacted = True
+        entries = enumerate(memory.log, 1)
+        kept = [memory.replaced(other) for other, entry in entries if not entry.is_redacted]
+        self.erased |= memory.replaced(number) - set().union(self.present(), *kept)
+        memory.record("ops", "redaction", memory.texts())
+        memory.redacted = max(memory.redacted, number)
 
     def forget(self, name):
         self.erased |= self.pieces(name)

@@ -14,6 +14,9 @@ PATHS = ["/a.md", "/b.md", "/d/a.md", "/d/b.md", "/d/e/c.md", "/d", "/e", "/d/e"
 FRONTS = ["run0", "run1", "mcp", "tool0", "tool1", "http_mcp0", "http_mcp1", "python", "node"]
 SERVERS = [0, 1]
 
+# The fronts that create no memory.
+AGENTS = ["tool1"]
+
 # The kinds of steps with their weights.
 KINDS = {
     "create": 14,
@@ -23,8 +26,8 @@ KINDS = {
     "rename": 7,
     "swap": 2,
     "append": 2,
-    "remove": 1,
-    "move": 1,
+    "remove": 2,
+    "move": 3,
     "api_create": 5,
     "api_update": 6,
     "api_rename": 2,
@@ -34,27 +37,33 @@ KINDS = {
     "page_stale": 2,
     "page_delete": 1,
     "page_keep": 3,
-    "page_revert": 2,
-    "undo": 4,
+    "page_revert": 3,
+    "undo": 3,
+    "undo_twice": 2,
+    "undo_entry": 3,
     "restore": 2,
-    "redact": 1,
+    "redact": 2,
     "redact_all": 1,
     "forget": 2,
     "api_forget": 1,
     "page_forget": 1,
     "make_again": 2,
-    "save": 1,
-    "restore_saved": 2,
-    "hold": 1,
-    "release": 2,
+    "many": 1,
+    "save": 2,
+    "restore_saved": 3,
+    "hold": 2,
+    "release": 3,
     "fill": 1,
     "empty": 2,
     "disconnect": 1,
     "clock": 1,
     "kill": 2,
-    "kill_during": 3,
+    "kill_during": 4,
     "verify": 1,
 }
+
+# The commands of changes that are no renames and take nothing back.
+EDITING = {"create", "str_replace", "insert", "delete", "append", "rm", "api_create", "api_update", "api_delete", None}
 
 # The kinds that a full disk may refuse.
 TOOL = {"create", "replace", "insert", "delete", "rename", "swap", "fill", "empty"}
@@ -94,13 +103,17 @@ class World:
         self.made, self.refused = 0, 0
         # The births of files that the disk does not replace.
         self.held = set()
-        # What clients keep: ids of the API with the births of their memory and file, and forms of the page.
-        self.ids, self.forms = [], []
+        # What clients keep: ids of the API with the births of their memory and file, forms of the page, and the digests
+        # of versions.
+        self.ids, self.forms, self.versions = [], [], {}
         all_rights = [word for right in ("tool", "read", "write", "admin") for word in ("--right", right)]
         token = self.place.token("--all-memories", "--create", *all_rights)
         tokens = {name: self.place.token("--memory", name, "--create", "--right", "tool") for name in MEMORIES}
-        self.servers = [Server(self.place, token, tokens) for _ in SERVERS]
-        self.sessions = {}
+        agent = self.place.token("--all-memories", "--right", "tool")
+        self.servers = [Server(self.place, token, tokens, agent) for _ in SERVERS]
+        self.sessions, self.last_fronts = {}, {}
+        # The seconds that the last change took.
+        self.took = 0.03
         for name in MEMORIES:
             # A session does not survive that a backup without the directory of its memory is restored.
             self.place.command("run", "--store", self.place.of(name))
@@ -128,12 +141,16 @@ class World:
     # A command of the tool, through any front.
 
     def front(self, step):
-        """The front of a step, or another one if its package is not installed."""
-        return step["front"] if step["front"] in self.fronts else "run0"
+        """The front of a step, or another one if its package is not installed. Some steps have that of the change before,
+        which knows the memory as it was then.
+        """
+        front = step["front"] if step["front"] in self.fronts else "run0"
+        return self.last_fronts.get(step["memory"], front) if step["pick"] % 3 == 0 else front
 
     def call(self, front, name, command):
         if front.startswith("tool"):
-            return self.servers[int(front[-1])].tool(name, command)
+            server = self.servers[int(front[-1])]
+            return server.tool(name, command, server.agent if front in AGENTS else None)
         if front.startswith("http_mcp"):
             return self.servers[int(front[-1])].mcp(name, command)
         return self.sessions[name, front].call(command)
@@ -142,9 +159,13 @@ class World:
         return front if (MEMORIES[0], front) in self.sessions else "web"
 
     def tool(self, step, memory, command, change):
-        front = self.front(step)
+        front = self.last_fronts[step["memory"]] = self.front(step)
+        if front in AGENTS and not memory.exists:
+            change = refuse
         with self.changing(step["memory"], self.actor(front), command["command"], change) as change:
+            began = time.monotonic()
             change.is_made, change.reply = self.call(front, step["memory"], command)
+            self.took = time.monotonic() - began
 
     @contextlib.contextmanager
     def changing(self, name, actor, command, change, starts_history=True):
@@ -226,6 +247,17 @@ class World:
         if memory.base is not None and (newest > memory.redacted or not memory.redacted):
             self.command(step, ["undo", "--actor", "ops"], "undo", lambda memory: memory.undo(), actor="ops")
 
+    def undo_twice(self, step, memory):
+        self.undo(step, memory)
+        self.undo(step, self.model.memories[step["memory"]])
+
+    def undo_entry(self, step, memory):
+        """Takes any change back, which can be older than others."""
+        number = memory.log and step["pick"] % len(memory.log) + 1
+        if number and not memory.redacted and (memory.log[number - 1].moved or memory.log[number - 1].command in EDITING):
+            words = ["undo", "--entry", str(number), "--actor", "ops"]
+            self.command(step, words, "revert", lambda memory: memory.revert(number), actor="ops")
+
     def restore(self, step, memory):
         if not memory.log:
             return
@@ -244,10 +276,15 @@ class World:
         if not memory.log:
             return
         number = step["pick"] % len(memory.log) + 1
+        if step["pick"] % 2:  # one that a session may still know
+            number = max(len(memory.log) - step["pick"] % 3, 1)
         made = self.place.command("redact", str(number), "--actor", "ops", "--store", self.place.of(step["memory"]))
         if made.returncode == 0:
-            memory.record("ops", "redaction", memory.texts())
-            memory.redacted = max(memory.redacted, number)
+            if memory.base:
+                # A file of the time before the history gets another id, because the former one is made from its path.
+                births = {birth for entry in memory.log[max(number - 2, 0) : number] for birth in entry.births.values()}
+                self.ids = [known for known in self.ids if known[2] not in births]
+            self.model.redact(step["memory"], number)
 
     def verify(self, step, memory):
         made = self.place.command("verify", "--store", self.place.of(step["memory"]))
@@ -279,13 +316,27 @@ class World:
             self.model.forget(step["memory"])
 
     def make_again(self, step, memory):
-        """Deletes the memory, and makes as many changes as it had."""
-        changes = len(memory.log)
+        """Deletes the memory, and makes as many changes as it had. Somebody sends a form of the deleted one then."""
+        if step["pick"] % 3 == 0:
+            self.many({**step, "line": step["line"].replace("line", "former")}, memory)
+            memory = self.model.memories[step["memory"]]
+        self.servers[step["server"]].list(f"/{step['memory']}/memory_versions?view=full")
+        changes, forms = len(memory.log), len(self.forms)
+        self.page_keep(step | {"pick": 1}, memory)
         self.forget(step, memory)
-        for number in range(min(changes, 80)):
-            again = {**step, "line": step["line"].replace("line", f"line{number}")}
-            kind = "create" if number == 0 else "replace"
-            self.perform({**again, "kind": kind, "path": "/a.md"})
+        self.many(step, memory, min(changes, 80))
+        if len(self.forms) > forms:
+            self.page_revert(step | {"pick": forms}, memory)
+
+    def many(self, step, memory, changes=66):
+        """Changes one file so often that the history gets a block of entries."""
+        for number in range(changes):
+            memory = self.model.memories[step["memory"]]
+            again = {**step, "line": step["line"].replace("line", f"line{number}"), "path": "/a.md"}
+            if "/a.md" in memory.files:
+                self.replace(again, memory)
+            else:
+                self.create(again, memory)
 
     # The Memory Stores API, by ids.
 
@@ -401,8 +452,10 @@ class World:
             self.page(step, "delete", form, None, lambda memory: memory.delete(step["path"]))
 
     def page_keep(self, step, memory):
-        """Opens the newest change, and keeps its form in a tab."""
+        """Opens a change, mostly the newest one, and keeps its form in a tab."""
         number = len(memory.log)
+        if number and step["pick"] % 3 == 0:
+            number = step["pick"] % number + 1
         path = f"/memory/{step['memory']}"
         form = number and self.servers[step["server"]].form(f"{path}/change/{number}", f"{path}/undo")
         if form:
@@ -432,19 +485,38 @@ class World:
             self.saved = self.model.copy()
 
     def restore_saved(self, step, memory):
-        if self.saved is not None and not self.held:
-            self.place.restore()
+        """Restores the backup, or makes the first one. The sessions that changed the memories since may go on."""
+        if self.saved is None:
+            self.save(step, memory)
+        elif not self.held:
+            self.place.restore(replaces=step["pick"] % 2 == 0)
             erased = self.model.erased
             for name in MEMORIES:
                 erased = erased | self.model.pieces(name)
             self.model = self.saved.copy()
             kept = set().union(*(self.model.pieces(name) for name in MEMORIES))
             self.model.erased = erased - kept
+            if step["pick"] % 4 < 2:
+                for name in self.last_fronts:
+                    line = step["line"].replace("line", name)
+                    self.many({**step, "memory": name, "pick": 0, "line": line}, memory, 1)
 
     def hold(self, step, memory):
         path = step["path"]
         if path in memory.files and self.place.hold(step["memory"], path):
             self.held.add(memory.files[path].birth)
+            self.restore_several(step, memory, path)
+
+    def restore_several(self, step, memory, path):
+        """Restores this and other files, which can fail in the middle."""
+        now, numbers = memory.texts(), []
+        for number in range(max(memory.redacted, 1), len(memory.log) + 1):
+            then = memory.texts(number)
+            changed = {other for other in now.keys() | then.keys() if now.get(other) != then.get(other)}
+            if path in changed and len(changed) > 1:
+                numbers.append(number)
+        if numbers:
+            self.restore({**step, "pick": numbers[step["pick"] % len(numbers)] - 1}, memory)
 
     def release(self, step, memory):
         self.place.release()
@@ -474,6 +546,13 @@ class World:
         processes[step["pick"] % len(processes)].kill()
 
     def kill_during(self, step, memory):
+        """Kills the process of a front at three times of a change."""
+        for number in range(3):
+            again = {**step, "line": step["line"].replace("line", f"line{number}")}
+            moment = (step["pick"] / 1_000 + number) / 3
+            self.kill_at(again, self.model.memories[step["memory"]], moment)
+
+    def kill_at(self, step, memory, moment):
         """Kills the process of a front while it makes a change, which then was made, or not."""
         front, name, path = self.front(step), step["memory"], step["path"]
         process = self.sessions.get((name, front)) or self.servers[int(front[-1])]
@@ -486,13 +565,15 @@ class World:
         before = self.model.copy()
         texts = memory.texts()
         try:
+            if front in AGENTS and not memory.exists:
+                raise Refused
             memory.replace(path, old, step["line"]) if existing else memory.create(path, step["line"])
             memory.record(self.actor(front), command["command"], texts)
         except Refused:
             self.model = before
         sending = threading.Thread(target=ignoring, args=(lambda: self.call(front, name, command),))
         sending.start()
-        time.sleep(step["pick"] / 1_000 * 0.03)
+        time.sleep(moment * self.took)
         process.process.kill()
         sending.join()
         process.kill()
@@ -521,6 +602,10 @@ def sessions(place, name):
 
 class Outcome:
     is_made, is_allowed, reply, may_fail = False, True, None, False
+
+
+def refuse(memory):
+    raise Refused
 
 
 def ignoring(act):
