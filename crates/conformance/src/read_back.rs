@@ -51,11 +51,8 @@ pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8
     loop {
         let next = lines.len() + 1;
         let answer = view_from(client, path.as_str(), next).await?;
-        let Some((_, numbered)) = answer.text(false)?.split_once('\n') else {
-            return Err(answer.wrong("expected a header and numbered lines"));
-        };
         let mut is_cut = false;
-        for shown in numbered.strip_suffix('\n').unwrap_or(numbered).split('\n') {
+        for shown in answer.body()?.split('\n') {
             match shown.split_once('\t') {
                 Some((number, line)) if number.trim_start().parse() == Ok(lines.len() + 1) => {
                     lines.push(line.to_owned());

@@ -226,6 +226,12 @@ impl Answer {
         text.ok_or_else(|| self.wrong(format!("expected {expected}, got {}", excerpt(&self.result.to_string(), 0))))
     }
 
+    /// The text of a view after its header, without a final line feed. Other cases test both.
+    pub(crate) fn body(&self) -> Result<&str, CaseError> {
+        let (_, body) = self.text(false)?.split_once('\n').ok_or_else(|| self.wrong("expected a header and lines"))?;
+        Ok(body.strip_suffix('\n').unwrap_or(body))
+    }
+
     /// Checks that it has this text and is not an error.
     pub(crate) fn reply(&self, text: &str) -> Result<(), CaseError> {
         self.judge(expect_text(text, self.text(false)?))

@@ -22,7 +22,7 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 faults! {
-    AbsolutePathsWithin, AddsTheWordError, AddsToTheDefinition, AliasWins, AllowsDotDot, AsciiSeparatorsEndLines,
+    AbsolutePathsWithin, AddsTheWordError, AddsToTheDefinition, AliasWins, AllowsDotDot, AnotherFormOfViews, AsciiSeparatorsEndLines,
     BackslashInNames, BackslashIsASlash, BlankLineAfterInsert, BlocksAThread, CachesBySize, CachesUntilItEdits, CapInBytes, CapInUtf16Units,
     CapOfTextAlone, CarriageReturnLineEnds, ClampsDotDot, ClampsInsertLine, ClearDoesNothing, CoercesTypes,
     CollapsesSlashes, CommandInAnyCase, ComparesSizes, CountsHiddenFiles, CountsLinesDifferently, CreateMakesOneParent, CutsLongNames,
@@ -102,7 +102,7 @@ impl Storage {
         };
         let cap = match fault {
             Some(Fault::FixedCap) => Some(DEFAULT_MAX_VIEW_CHARACTERS),
-            Some(Fault::NoViewCap) => None,
+            Some(Fault::AnotherFormOfViews | Fault::NoViewCap) => None,
             _ => options.max_view_characters,
         };
         let engine = Engine::builder(Arc::clone(&self.store)).create_overwrites(overwrites).max_view_characters(cap);
@@ -708,6 +708,10 @@ impl BrokenTool {
 
     async fn show_file(&self, fault: Fault, mut view: FileView, is_range: bool) -> Result<Reply, Error> {
         match fault {
+            Fault::AnotherFormOfViews => {
+                let lines = numbered_lines(&view);
+                return Ok(Reply::Text(format!("Here's the result of running `cat -n` on {}:\n{lines}\n", view.path)));
+            }
             Fault::AsciiSeparatorsEndLines => {
                 view.text = view.text.replace(['\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}'], "\n");
             }
@@ -765,6 +769,14 @@ impl BrokenTool {
 
     async fn show_directory(&self, fault: Fault, mut view: DirectoryView) -> Result<Reply, Error> {
         match fault {
+            Fault::AnotherFormOfViews if view.items.is_empty() => {
+                return Ok(Reply::Text(format!("Directory {} is empty.\n", view.path)));
+            }
+            Fault::AnotherFormOfViews => {
+                let paths = view.items.iter().map(|item| format!("{}\n", item.path)).collect::<String>();
+                let header = format!("Here are the files and directories up to 2 levels deep in {}:", view.path);
+                return Ok(Reply::Text(format!("{header}\n{paths}")));
+            }
             Fault::CountsHiddenFiles => {
                 view.size = self.store.list(&view.path).await.unwrap().iter().map(|file| file.size).sum();
             }
