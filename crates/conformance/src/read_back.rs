@@ -1,6 +1,6 @@
 //! Reads the stored files through `view`, for backends that support only commands.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::failure::{CaseError, Failure, expect_text};
@@ -44,19 +44,15 @@ pub(crate) fn is_shown_whole(content: &[u8]) -> bool {
     str::from_utf8(content).is_ok_and(|text| text.split('\n').all(is_short))
 }
 
-/// The bytes of a text file, assembled from the numbered lines of one or more views.
+/// The bytes of a text file, assembled from the numbered lines of one or more views. Any header, padding of numbers and
+/// final line feed will do: other cases test them.
 pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8>, CaseError> {
     let mut lines: Vec<String> = Vec::new();
     loop {
         let next = lines.len() + 1;
         let answer = view_from(client, path.as_str(), next).await?;
-        let text = answer.text(false)?;
-        // Other cases test the header.
-        let Some((_, numbered)) = text.split_once('\n') else {
-            return Err(answer.wrong("expected a header and numbered lines"));
-        };
         let mut is_cut = false;
-        for shown in numbered.split('\n') {
+        for shown in answer.body()?.split('\n') {
             match shown.split_once('\t') {
                 Some((number, line)) if number.trim_start().parse() == Ok(lines.len() + 1) => {
                     lines.push(line.to_owned());
@@ -69,6 +65,26 @@ pub(crate) async fn content(client: &Client, path: &MemoryPath) -> Result<Vec<u8
             return Ok(lines.join("\n").into_bytes());
         }
     }
+}
+
+/// An item of a listing.
+pub(crate) struct Item<'a> {
+    /// Without a final slash.
+    pub(crate) path: &'a str,
+    pub(crate) size: Option<&'a str>,
+    pub(crate) has_slash: bool,
+}
+
+/// The items of a listing after its header, without the directory itself. Any header, order and final line feed will
+/// do, and lines without sizes: other cases test them.
+pub(crate) fn listed<'a>(listing: &'a str, directory: &str) -> impl Iterator<Item = Item<'a>> {
+    let lines = listing.split('\n').skip(1).filter(|line| !line.is_empty() && !line.starts_with(NOTE));
+    let items = lines.map(|line| {
+        let (size, path) = line.split_once('\t').map_or((None, line), |(size, path)| (Some(size), path));
+        let cut = path.strip_suffix('/');
+        Item { path: cut.unwrap_or(path), size, has_slash: cut.is_some() }
+    });
+    items.filter(move |item| item.path != directory)
 }
 
 /// The first line of each view that it takes to read a text file.
@@ -113,13 +129,13 @@ fn is_hidden(path: &MemoryPath) -> bool {
 async fn listed_files(client: &Client) -> Result<Vec<MemoryPath>, CaseError> {
     let mut files = BTreeSet::new();
     let mut seen = BTreeSet::new();
-    let mut directories = vec!["/memories/".to_owned()];
+    let mut directories = vec!["/memories".to_owned()];
     while let Some(directory) = directories.pop() {
         if !seen.insert(directory.clone()) {
             continue;
         }
-        for item in listed_items(client, directory.trim_end_matches('/')).await? {
-            if item.ends_with('/') {
+        for (item, is_directory) in listed_items(client, &directory).await? {
+            if is_directory {
                 directories.push(item);
             } else {
                 files.insert(item.parse().map_err(|_| Failure::new(format!("{item:?} is not a path")))?);
@@ -129,23 +145,25 @@ async fn listed_files(client: &Client) -> Result<Vec<MemoryPath>, CaseError> {
     Ok(files.into_iter().collect())
 }
 
-/// The paths of the items of a listing, from one or more views.
-async fn listed_items(client: &Client, directory: &str) -> Result<BTreeSet<String>, CaseError> {
-    let mut items = BTreeSet::new();
+/// The paths of the items of a listing, from one or more views, and whether each is a directory.
+async fn listed_items(client: &Client, directory: &str) -> Result<BTreeMap<String, bool>, CaseError> {
+    let mut items = BTreeMap::new();
     let mut next = 1;
     loop {
         let answer = view_from(client, directory, next).await?;
-        // The header and, on the first page, the directory itself.
-        let lines_before_items = if next == 1 { 2 } else { 1 };
-        let mut is_cut = false;
-        for line in answer.text(false)?.split('\n').skip(lines_before_items) {
-            match line.split_once('\t') {
-                Some((_, path)) => _ = items.insert(path.to_owned()),
-                None if line.starts_with(NOTE) => is_cut = true,
-                None => return Err(answer.wrong(format!("expected an item of a listing, got {line:?}"))),
-            }
+        let text = answer.text(false)?;
+        let shown: Vec<_> = listed(text, directory).collect();
+        // A form in which directories cannot be recognized.
+        let is_above =
+            |other: &Item<'_>, path: &str| other.path.strip_prefix(path).is_some_and(|it| it.starts_with('/'));
+        let is_plain = shown.iter().any(|item| {
+            !item.has_slash && (item.size.is_none() || shown.iter().any(|other| is_above(other, item.path)))
+        });
+        for item in &shown {
+            let is_directory = item.has_slash || is_plain && is_listing(client, item.path).await?;
+            items.insert(item.path.to_owned(), is_directory);
         }
-        if !is_cut {
+        if !text.lines().next_back().is_some_and(|line| line.starts_with(NOTE)) {
             return Ok(items);
         }
         let lines_so_far = 1 + items.len();
@@ -154,4 +172,11 @@ async fn listed_items(client: &Client, directory: &str) -> Result<BTreeSet<Strin
         }
         next = lines_so_far + 1;
     }
+}
+
+/// Whether a view shows no numbered line, for tools whose listings do not mark directories.
+async fn is_listing(client: &Client, path: &str) -> Result<bool, CaseError> {
+    let answer = client.view(path).await?;
+    let first = answer.text(false)?.split('\n').nth(1).unwrap_or_default();
+    Ok(first.split_once('\t').is_none_or(|(number, _)| number.trim_start() != "1"))
 }

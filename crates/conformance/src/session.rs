@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::case::{Basis, Capability};
 use crate::clause::Clause;
 use crate::failure::{CaseError, Failure, excerpt, expect_all_of, expect_text};
+use crate::read_back::listed;
 
 /// Texts by which raw operating-system errors are recognized (`[W5]`).
 const RAW_ERRORS: [&str; 4] = ["os error", "Errno", "ENOENT", "ENAMETOOLONG"];
@@ -225,6 +226,12 @@ impl Answer {
         text.ok_or_else(|| self.wrong(format!("expected {expected}, got {}", excerpt(&self.result.to_string(), 0))))
     }
 
+    /// The text of a view after its header, without a final line feed. Other cases test both.
+    pub(crate) fn body(&self) -> Result<&str, CaseError> {
+        let (_, body) = self.text(false)?.split_once('\n').ok_or_else(|| self.wrong("expected a header and lines"))?;
+        Ok(body.strip_suffix('\n').unwrap_or(body))
+    }
+
     /// Checks that it has this text and is not an error.
     pub(crate) fn reply(&self, text: &str) -> Result<(), CaseError> {
         self.judge(expect_text(text, self.text(false)?))
@@ -238,14 +245,16 @@ impl Answer {
             .collect())
     }
 
-    /// Checks that it is a listing of these items in any order.
+    /// Checks that it is a listing of these items, which begin with the directory itself, in any order.
     pub(crate) fn items<T: AsRef<str>>(&self, items: &[T]) -> Result<(), CaseError> {
         let sorted = |mut items: Vec<&str>| {
             items.sort_unstable();
             items.join("\n")
         };
-        let expected = sorted(items.iter().map(AsRef::as_ref).collect());
-        self.judge(expect_text(&expected, &sorted(self.listing()?)))
+        let directory = items.first().map_or("", AsRef::as_ref);
+        let expected = sorted(items.iter().skip(1).map(AsRef::as_ref).collect());
+        let found = sorted(listed(self.text(false)?, directory).map(|item| item.path).collect());
+        self.judge(expect_text(&expected, &found))
     }
 
     /// Checks that it is an error with this text.

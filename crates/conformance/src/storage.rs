@@ -3,7 +3,7 @@
 use crate::case::Case;
 
 /// The groups that depend on the storage.
-const GROUPS: [&str; 13] = [
+const GROUPS: [&str; 14] = [
     "beyond",
     "cancellation",
     "disk",
@@ -15,12 +15,13 @@ const GROUPS: [&str; 13] = [
     "restarts",
     "scopes",
     "sealed",
+    "sessions",
     "sizes",
     "store",
 ];
 
 /// Cases of the commands and of names that a store can get wrong.
-const COMMANDS: [&str; 30] = [
+const COMMANDS: [&str; 32] = [
     "create.exact-text",
     "create.makes-parents",
     "create.nul",
@@ -42,7 +43,9 @@ const COMMANDS: [&str; 30] = [
     "paths.legal-names-that-windows-reserves",
     "paths.letter-case-matters",
     "paths.names-stay-apart",
+    "paths.repeated",
     "paths.root-delete",
+    "rename.commands-at-the-old-path",
     "rename.directory-with-hidden-files",
     "rename.file-over-a-file",
     "rename.neighbours-by-name-or-pattern",

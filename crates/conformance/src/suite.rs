@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::access::{Backends, Factory};
 use crate::case::{Basis, Capability, Case};
+use crate::cases::threads::Threads;
 use crate::command_line::CommandLine;
 use crate::failure::{CaseError, Failure};
 use crate::faults::{self, Fault};
@@ -406,13 +407,12 @@ impl Runner {
     async fn judge(self, case: &Case, vector: Vector) -> Outcome {
         let Self { factory, limits, case_timeout, basis } = self;
         let case_timeout = case_timeout + 3 * limits.stop.unwrap_or_default();
-        // Run in a separate task, so that a panic of the backend fails only this case.
-        let mut task = JoinSet::new();
-        task.spawn(async move { vector.run(&*factory, limits).await });
-        let stops = match within(case_timeout, task.join_next()).await {
-            Some(Some(Ok(stops))) => stops,
-            Some(Some(Err(error))) => vec![Failure::new(format!("the backend panicked: {error}")).into()],
-            Some(None) => vec![Failure::new("the case was never run").into()],
+        // On a thread of its own, so that a backend that panics or blocks its thread fails only this case.
+        let mut thread = Threads::new();
+        thread.spawn(async move { Ok(vector.run(&*factory, limits).await) });
+        let stops = match within(case_timeout, thread.join()).await {
+            Some(Ok(stops)) => stops.into_iter().flatten().collect(),
+            Some(Err(stop)) => vec![stop],
             None => {
                 let seconds = case_timeout.as_secs_f64();
                 vec![Failure::new(format!("the case did not end within {seconds} s")).into()]

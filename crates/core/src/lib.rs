@@ -57,3 +57,4 @@ pub use tool::error::{Error, InputError, NotTextReason};
 pub use tool::lines::{InsertLine, ViewRange};
 pub use tool::reply::{DirectoryItem, DirectoryView, FileView, ImageView, Reply};
 pub use tool::text::{Snippet, ViewCut};
+pub use tool::with_commands::WithCommands;

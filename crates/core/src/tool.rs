@@ -12,6 +12,7 @@ pub(crate) mod input;
 pub(crate) mod lines;
 pub(crate) mod reply;
 pub(crate) mod text;
+pub(crate) mod with_commands;
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,64 +30,15 @@ use crate::tool::reply::Reply;
 /// Claude's memory tool.
 ///
 /// Most programs use [`Engine`](crate::Engine), which implements this trait on top of any [`Store`](crate::Store),
-/// exactly as the contract specifies. Implement `MemoryTool` to change the meaning of commands. To store memory in
-/// another place, implement `Store` instead: it is less work, and its replies cannot deviate from the contract. To
-/// change the wording, use `MemoryBuilder::wording` of the crate `memory-tool`.
+/// exactly as the contract specifies. To change single commands, wrap a tool in [`WithCommands`](crate::WithCommands). To
+/// store memory in another place, implement `Store`: it is less work than `MemoryTool`, and its replies cannot deviate
+/// from the contract. To change the wording, use `MemoryBuilder::wording` of the crate `memory-tool`.
+///
+/// A tool without a `Store` builds its views with [`FileView::of_text`](crate::FileView::of_text),
+/// [`DirectoryView::of_listing`](crate::DirectoryView::of_listing) and [`Snippet::around`](crate::Snippet::around).
 ///
 /// [`execute`](Self::execute) and [`call`](Self::call) have default implementations. Every command can also fail with
 /// [`Error::Storage`] if the storage fails, and with [`Error::Conflict`] if the path keeps changing (`[X3]`).
-///
-/// ```
-/// use async_trait::async_trait;
-/// use memory_tool_core::{
-///     CreateCommand, DeleteCommand, Engine, Error, InMemoryStore, InsertCommand, MemoryTool, RenameCommand, Reply,
-///     StrReplaceCommand, ToolDefinition, ViewCommand,
-/// };
-///
-/// /// A wrapper that refuses all changes.
-/// #[derive(Debug)]
-/// struct ReadOnly<T>(T);
-///
-/// fn refused() -> Result<Reply, Error> {
-///     Err(Error::other("Error: This memory is read-only"))
-/// }
-///
-/// #[async_trait]
-/// impl<T: MemoryTool> MemoryTool for ReadOnly<T> {
-///     async fn view(&self, command: &ViewCommand) -> Result<Reply, Error> {
-///         self.0.view(command).await
-///     }
-///     async fn create(&self, _: &CreateCommand) -> Result<Reply, Error> {
-///         refused()
-///     }
-///     async fn str_replace(&self, _: &StrReplaceCommand) -> Result<Reply, Error> {
-///         refused()
-///     }
-///     async fn insert(&self, _: &InsertCommand) -> Result<Reply, Error> {
-///         refused()
-///     }
-///     async fn delete(&self, _: &DeleteCommand) -> Result<Reply, Error> {
-///         refused()
-///     }
-///     async fn rename(&self, _: &RenameCommand) -> Result<Reply, Error> {
-///         refused()
-///     }
-///     async fn clear_all_memory(&self) -> Result<Reply, Error> {
-///         refused()
-///     }
-///     fn definition(&self) -> ToolDefinition {
-///         self.0.definition()
-///     }
-/// }
-///
-/// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
-/// # runtime.block_on(async {
-/// let tool = ReadOnly(Engine::new(InMemoryStore::new()));
-/// let input = serde_json::json!({"command": "delete", "path": "/memories/a.txt"});
-/// assert_eq!(tool.call(input).await.unwrap_err().to_string(), "Error: This memory is read-only");
-/// # });
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[async_trait]
 #[diagnostic::on_unimplemented(note = "`Engine::new(store)` is a memory tool for any `Store`")]
 pub trait MemoryTool: fmt::Debug + Send + Sync + 'static {

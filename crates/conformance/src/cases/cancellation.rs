@@ -232,7 +232,7 @@ async fn text_if_any(client: &Client, path: &str) -> Result<Option<String>, Case
     if answer.is_error() {
         return answer.error_with("does not exist").map(|()| None);
     }
-    let numbered = answer.text(false)?.split('\n').skip(1);
-    let lines: Vec<_> = numbered.map(|line| line.split_once('\t').map_or(line, |(_, text)| text)).collect();
+    let lines: Vec<_> =
+        answer.body()?.split('\n').map(|line| line.split_once('\t').map_or(line, |(_, text)| text)).collect();
     Ok(Some(lines.join("\n")))
 }

@@ -1,8 +1,11 @@
 //! Full, read-only and failing disks, and permissive umasks: commands fail clearly and leave no partial files.
 
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
 use tempfile::TempDir;
 
-use crate::cases::interruption::{Interruption, States, calls_of, large_text};
+use crate::cases::interruption::{Interruption, States, calls_of};
 use crate::cases::plain_memory::system;
 use crate::disk::{entries_under, on_disk};
 use crate::failure::{CaseError, Failure, check};
@@ -30,21 +33,29 @@ async fn umask(target: &Target) -> Result<(), CaseError> {
     let stored = on_disk("read the stored files", move || {
         let entries = entries_under(&directory)?.into_iter();
         let stored = entries.filter(|(_, file_type)| file_type.is_file() || file_type.is_dir());
-        stored.map(|(path, _)| Ok((system::mode(&path)?, path))).collect::<Result<Vec<_>, _>>()
+        stored.map(|(path, _)| system::mode(&path).map(|mode| (path, mode))).collect()
     });
-    let stored = stored.await?;
+    let stored: BTreeMap<PathBuf, u32> = stored.await?;
     check(!stored.is_empty(), || "nothing is stored in the directory".to_owned())?;
-    let open_to_others = stored.iter().find(|(mode, _)| mode & 0o077 != 0);
-    match open_to_others {
-        Some((mode, path)) => Err(Failure::new(format!("{} has mode {mode:03o}", path.display())).into()),
+    match stored.iter().find(|(path, _)| is_open_to_others(path, &stored)) {
+        Some((path, mode)) => Err(Failure::new(format!("{} has mode {mode:03o}", path.display())).into()),
         None => Ok(()),
     }
+}
+
+/// Whether the group or everybody can read or change a path: its mode and those of all directories above it allow it.
+/// The directory of the suite, which is not among the stored ones, protects nothing.
+fn is_open_to_others(path: &Path, stored: &BTreeMap<PathBuf, u32>) -> bool {
+    let allows = |path: &Path, bits: u32| stored.get(path).is_none_or(|mode| mode & bits != 0);
+    [0o010, 0o001]
+        .into_iter()
+        .any(|enter| allows(path, 6 * enter) && path.ancestors().skip(1).all(|directory| allows(directory, enter)))
 }
 
 async fn file_size_limit(target: &Target) -> Result<(), CaseError> {
     let client = target.process_client_under(&Sandbox::SmallFiles).await?;
     client.must_create("/memories/a.txt", "text\n").await?;
-    let large = large_text();
+    let large = incompressible_text(1_000_000, 0);
     client.create("/memories/large.txt", large.as_str()).await?.text(true)?;
     client.insert("/memories/a.txt", 1, large).await?.text(true)?;
     client.must_create("/memories/b.txt", "text").await?;
@@ -52,6 +63,21 @@ async fn file_size_limit(target: &Target) -> Result<(), CaseError> {
     client.expect_text("/memories/b.txt", "text").await?;
     client.expect_absent("/memories/large.txt").await
 }
+
+/// Lines of random letters, which no store can compress below half of their size.
+fn incompressible_text(length: usize, seed: u64) -> String {
+    let mut state = 0x2545_f491_4f6c_dd1d ^ seed;
+    let letters = (0..length).map(|number| {
+        state ^= state << 13; // xorshift
+        state ^= state >> 7;
+        state ^= state << 17;
+        if number % LINE == LINE - 1 { '\n' } else { char::from(b'a' + (state >> 32) as u8 % 26) }
+    });
+    letters.collect()
+}
+
+/// The length of a line of [`incompressible_text`], with its line feed.
+const LINE: usize = 5_000;
 
 async fn descriptor_limit(target: &Target) -> Result<(), CaseError> {
     /// Enough for the program itself.
@@ -81,8 +107,9 @@ async fn descriptor_limit(target: &Target) -> Result<(), CaseError> {
 async fn full(target: &Target) -> Result<(), CaseError> {
     /// More files than fit on a disk of 1 MiB.
     const FILES: usize = 50;
+    const LINES: usize = 1 + 50_000 / LINE;
     let client = target.process_client_under(&Sandbox::SmallDisk(target.directory()?)).await?;
-    let text = |number: usize| format!("{number} of the files\n").repeat(2_500);
+    let text = |number: usize| format!("{number} of the files\n{}", incompressible_text(50_000, number as u64));
     let path = |number: usize| format!("/memories/d/{number}.txt");
     let mut created = Vec::new();
     let mut refused = Vec::new();
@@ -96,7 +123,7 @@ async fn full(target: &Target) -> Result<(), CaseError> {
     for &number in &created {
         // An edit that makes the file longer succeeds or changes nothing.
         let longer = text(number) + &text(number);
-        let answer = client.insert(path(number), 2_500, text(number)).await?;
+        let answer = client.insert(path(number), LINES, text(number)).await?;
         answer.text(answer.is_error())?;
         let expected = if answer.is_error() { text(number) } else { longer };
         client.expect_text(path(number), &expected).await?;

@@ -11,7 +11,7 @@ use crate::session::{Client, create, delete, insert, rename, view, view_range};
 use crate::target::Target;
 
 /// About a megabyte of text, in lines so long that a view shows few of them.
-pub(super) fn large_text() -> String {
+fn large_text() -> String {
     (0..LARGE_LINES).map(|number| format!("{number:03}").repeat(1_700) + "\n").collect()
 }
 

@@ -34,6 +34,7 @@ mod records;
 mod restarts;
 mod scopes;
 mod sealed;
+mod sessions;
 mod sizes;
 mod stopped;
 mod store;
@@ -52,6 +53,7 @@ const GROUPS: &[(&str, &[NamedCode])] = &[
     ("races", races::CASES),
     ("races", stopped::CASES),
     ("restarts", restarts::CASES),
+    ("sessions", sessions::CASES),
     ("plain_files", plain_files::CASES),
     ("disk", disk::CASES),
     ("power_loss", power_loss::CASES),

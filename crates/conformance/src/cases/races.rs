@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tokio::sync::Barrier;
@@ -14,6 +15,10 @@ use crate::failure::{CaseError, Failure, check, expect_text};
 use crate::read_back;
 use crate::session::{Answer, Client, create, delete, rename, str_replace, view, view_range};
 use crate::target::Target;
+
+/// How often the views of a race run at least, unless the race takes too long.
+const LOOKS: usize = 10;
+const LONGEST_RACE: Duration = Duration::from_secs(2);
 
 /// Defines each race twice: for clients in this process, and for separate programs.
 macro_rules! races {
@@ -28,6 +33,7 @@ macro_rules! races {
 races! {
     inserts "inserts_of_processes",
     replacements "replacements_of_processes",
+    replacements_of_own_words "replacements_of_own_words_by_processes",
     creates "creates_of_processes",
     renames_to_one_path "renames_to_one_path_of_processes",
     renames_of_one_path "renames_of_one_path_of_processes",
@@ -35,6 +41,7 @@ races! {
     edits_against_recreation "edits_against_recreation_by_processes",
     views_of_a_file "views_of_a_file_by_processes",
     views_of_a_directory "views_of_a_directory_by_processes",
+    views_of_a_swap "views_of_a_swap_by_processes",
     sees_others "sees_other_processes",
 }
 
@@ -45,7 +52,7 @@ cases! {
 
 /// The kind of clients in a race.
 #[derive(Clone, Copy)]
-enum Contenders {
+pub(super) enum Contenders {
     /// Tasks of two sessions, or of one if the memory cannot be opened twice. With a program under test, each session
     /// is a separate program.
     Sessions,
@@ -55,7 +62,7 @@ enum Contenders {
 
 impl Contenders {
     /// This many clients, or two programs.
-    async fn clients(self, target: &Target, count: usize) -> Result<Vec<Client>, CaseError> {
+    pub(super) async fn clients(self, target: &Target, count: usize) -> Result<Vec<Client>, CaseError> {
         let clients = match self {
             Self::Sessions => {
                 let other =
@@ -191,6 +198,24 @@ async fn replacements(target: &Target, contenders: Contenders) -> Result<(), Cas
         looker.expect_text(path(number), &format!("{above}\n{}\nbelow", new(winner))).await?;
     }
     Ok(())
+}
+
+/// Each client replaces its own word in one file, always by a word of the same length.
+async fn replacements_of_own_words(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
+    let path = "/memories/words.txt";
+    let clients = contenders.clients(target, 4).await?;
+    let edits = target.limits.races.div_ceil(clients.len());
+    let word = |client: usize, number: usize| format!("word {number:04} of client {client}");
+    let text = |number| (0..clients.len()).map(|client| word(client, number) + "\n").collect::<String>();
+    target.client().must_create(path, text(0)).await?;
+    let writing = at_once(&clients, |writer, client| async move {
+        for number in 0..edits {
+            client.str_replace(path, &word(writer, number), &word(writer, number + 1)).await?.text(false)?;
+        }
+        Ok(())
+    });
+    writing.await?;
+    target.client().expect_text(path, &text(edits)).await
 }
 
 async fn creates(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
@@ -376,13 +401,13 @@ async fn views_of_a_file(target: &Target, contenders: Contenders) -> Result<(), 
     let clients = contenders.clients(target, 2).await?;
     // With small commands, writing takes most of the time.
     target.client().insert(path, 0, "one").await?.text(false)?;
-    look_on(&clients, [str_replace(path, "one", "two"), str_replace(path, "two", "one")], 5, views.clone()).await?;
+    look_on(&clients, &[str_replace(path, "one", "two"), str_replace(path, "two", "one")], 5, views.clone()).await?;
     // Another case tests edits across lines.
     if target.client().send(str_replace(path, &text("a"), &text("b"))).await?.is_error() {
         return Ok(());
     }
-    look_on(&clients, [str_replace(path, &text("b"), &text("a")), str_replace(path, &text("a"), &text("b"))], 3, views)
-        .await
+    let rewrites = [str_replace(path, &text("b"), &text("a")), str_replace(path, &text("a"), &text("b"))];
+    look_on(&clients, &rewrites, 3, views).await
 }
 
 async fn views_of_a_directory(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
@@ -392,14 +417,25 @@ async fn views_of_a_directory(target: &Target, contenders: Contenders) -> Result
     }
     let views = ["", "/left", "/right", "/left/9.txt", "/right/0.txt"].map(|path| view(format!("/memories{path}")));
     let clients = contenders.clients(target, 2).await?;
-    look_on(&clients, [rename(left, right), rename(right, left)], 30, views.into()).await
+    look_on(&clients, &[rename(left, right), rename(right, left)], 30, views.into()).await
 }
 
-/// The first client changes the memory to another state and back, `times` times, while the second runs the views. Each
-/// view must show one of the two states.
+/// One client swaps the names of two files, which takes three renames.
+async fn views_of_a_swap(target: &Target, contenders: Contenders) -> Result<(), CaseError> {
+    let [one, other, aside] = ["/memories/one", "/memories/other", "/memories/aside"];
+    target.client().must_create(one, "1").await?;
+    target.client().must_create(other, "22").await?;
+    let clients = contenders.clients(target, 2).await?;
+    let swap = [rename(one, aside), rename(other, one), rename(aside, other)];
+    let views = ["/memories", one, other, aside].map(view);
+    look_on(&clients, &[&swap[..], &swap[..]].concat(), 10, views.into()).await
+}
+
+/// The first client changes the memory to other states and back, `times` times or until the second has run the views
+/// often enough. Each view must show one of the states, and finally the last one.
 async fn look_on(
     clients: &[Client],
-    there_and_back: [Value; 2],
+    there_and_back: &[Value],
     times: usize,
     views: Vec<Value>,
 ) -> Result<(), CaseError> {
@@ -407,20 +443,27 @@ async fn look_on(
         return Err(Failure::new("the case is wrong: it needs two clients").into());
     };
     let mut states = Vec::new();
-    for change in there_and_back.clone() {
+    for change in there_and_back {
         let mut state = Vec::new();
         for view in &views {
             state.push(onlooker.send(view.clone()).await?.result);
         }
         states.push(state);
-        actor.send(change).await?.text(false)?;
+        actor.send(change.clone()).await?.text(false)?;
     }
-    let is_over = Arc::new(AtomicBool::new(false));
+    let (is_over, looks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut threads = Threads::new();
-    let (actor, onlooker, acted) = (actor.clone(), onlooker.clone(), Arc::clone(&is_over));
+    let (actor, onlooker, changes) = (actor.clone(), onlooker.clone(), there_and_back.to_vec());
+    let (acted, looked, started) = (Arc::clone(&is_over), Arc::clone(&looks), Instant::now());
     threads.spawn(async move {
-        for change in there_and_back.iter().cycle().take(2 * times) {
-            actor.send(change.clone()).await?.text(false)?;
+        for round in 0.. {
+            let is_seen = looks.load(Ordering::Relaxed) >= LOOKS || started.elapsed() > LONGEST_RACE;
+            if round >= times && is_seen {
+                break;
+            }
+            for change in &changes {
+                actor.send(change.clone()).await?.text(false)?;
+            }
         }
         acted.store(true, Ordering::Relaxed);
         Ok(())
@@ -431,9 +474,16 @@ async fn look_on(
                 let answer = onlooker.send(view.clone()).await?;
                 let is_whole = states.iter().any(|state| state[number] == answer.result);
                 if !is_whole {
-                    return Err(answer.wrong("the view shows neither of the two valid states"));
+                    return Err(answer.wrong("the view shows none of the valid states"));
                 }
                 yield_now().await; // the tool may never yield
+            }
+            looked.fetch_add(1, Ordering::Relaxed);
+        }
+        for (view, last) in views.into_iter().zip(&states[0]) {
+            let answer = onlooker.send(view).await?;
+            if answer.result != *last {
+                return Err(answer.wrong("after the last change, the view shows an earlier state"));
             }
         }
         Ok(())

@@ -13,7 +13,7 @@ use tokio::task::{spawn_blocking, yield_now};
 
 use crate::cases::interruption::{Interruption, States, calls_of};
 use crate::disk::on_disk;
-use crate::failure::{CaseError, Failure, check};
+use crate::failure::{CaseError, Failure, check, expect_text};
 use crate::read_back;
 use crate::sandbox::{self, CALLS_TO_SIGNAL, Call, Sandbox, Trace};
 use crate::session::{Client, create, delete, insert, rename, str_replace, view_range};
@@ -30,7 +30,7 @@ const B: &str = "/memories/d/e/b.txt";
 
 cases! {
     |target| &target;
-    acknowledged_changes_survive, odd_files, others_continue, bad_lines;
+    acknowledged_changes_survive, odd_files, others_continue, changed_after_a_kill, bad_lines;
     killed_while_creating = |target| kill_in_the_middle(&target, &Interruption::creating());
     killed_while_editing = |target| kill_in_the_middle(&target, &Interruption::editing());
     killed_while_renaming = |target| kill_in_the_middle(&target, &Interruption::renaming());
@@ -246,6 +246,75 @@ pub(super) async fn send_and_kill(client: &Client, command: &Value, moment: Mome
     }; // drops the unanswered call
     client.kill().await?;
     Ok(is_acknowledged)
+}
+
+/// Kills a program during an edit. A running one then deletes, renames or replaces the file, and a new one starts, which
+/// must not bring back what the killed one was about to store.
+async fn changed_after_a_kill(target: &Target) -> Result<(), CaseError> {
+    const DELAYS: u64 = 3;
+    const EXACT_KILLS: usize = 6;
+    let [path, moved, line] = ["/memories/d/a.txt", "/memories/e/a.txt", "of the killed program"];
+    let old = "old text\n".repeat(20_000);
+    let (survivor, edit) = (target.client(), insert(path, 0, line));
+    survivor.must_create(path, old.as_str()).await?;
+    let traces = on_disk("make a directory", TempDir::new).await?;
+    let trace = |name: &str| Trace(traces.path().join(name));
+    let mut moments: Vec<_> = (0..DELAYS).map(|_| None).collect();
+    if target.limits.has_tracing && sandbox::expect_tracing().await.is_ok() {
+        let calls = calls_of(target, &edit, trace("all"), CALLS_TO_SIGNAL).await?;
+        let calls = spread(chosen(calls).collect(), EXACT_KILLS);
+        moments = calls.map(|call| Some(Sandbox::Signal("KILL", call, trace("one")))).collect();
+    }
+    for (number, moment) in (1..).zip(&moments) {
+        for (changes, left) in [
+            (vec![delete(path)], None),
+            (vec![rename(path, moved)], Some((moved, old.as_str()))),
+            (vec![delete(path), create(path, "new text")], Some((path, "new text"))),
+        ] {
+            for leftover in [path, moved] {
+                survivor.delete_if_any(leftover).await?;
+            }
+            survivor.must_create(path, old.as_str()).await?;
+            kill_during(target, &edit, moment.as_ref(), Duration::from_millis(number)).await?;
+            for change in changes {
+                survivor.send(change).await?.text(false)?;
+            }
+            let newcomer = target.process_client().await?;
+            fence(&newcomer).await?;
+            for client in [&newcomer, &survivor] {
+                let event =
+                    "after a program was killed during an edit, another changed its file, and a new one started";
+                expect_left(client, left, line).await.map_err(|stop| stop.in_step(event))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Starts a program, and kills it during a command: at a system call, or after a delay.
+async fn kill_during(
+    target: &Target,
+    command: &Value,
+    exactly: Option<&Sandbox>,
+    delay: Duration,
+) -> Result<(), CaseError> {
+    if let Some(sandbox) = exactly {
+        let doomed = target.process_client_under(sandbox).await?;
+        let _ = doomed.send(command.clone()).await; // it may be killed sooner or later
+        return doomed.kill().await;
+    }
+    let doomed = target.process_client().await?;
+    doomed.view("/memories").await?.text(false)?;
+    send_and_kill(&doomed, command, Moment::After(delay)).await.map(drop)
+}
+
+/// Checks that nothing exists but this file, with or without another first line.
+async fn expect_left(client: &Client, left: Option<(&str, &str)>, first_line: &str) -> Result<(), CaseError> {
+    let paths: Result<Vec<MemoryPath>, _> = left.iter().map(|(path, _)| path.parse()).collect();
+    read_back::expect_files(client, &paths?).await?;
+    let Some((path, text)) = left else { return Ok(()) };
+    let found = client.text(path).await?;
+    expect_text(text, found.strip_prefix(&format!("{first_line}\n")).unwrap_or(&found))
 }
 
 /// Kills a program during a series of edits. An older session must see its last edit and be able to continue.

@@ -80,8 +80,8 @@ async fn expect_lines(
     lines: &[(usize, &str)],
 ) -> Result<(), CaseError> {
     let view = client.send(view_range(path, first, last)).await?;
-    let shown = lines.iter().map(|(number, line)| format!("\n{number:6}\t{line}")).collect::<String>();
-    view.reply(&format!("Here's the content of {path} with line numbers:{shown}"))
+    let shown: Vec<_> = lines.iter().map(|(number, line)| format!("{number:6}\t{line}")).collect();
+    view.judge(expect_text(&shown.join("\n"), view.body()?))
 }
 
 /// Checks the content of a file, where that takes no more than a read.

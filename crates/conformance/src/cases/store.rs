@@ -21,7 +21,8 @@ const FILE: &str = "/memories/file";
 const RECORD: &str = "/records/suite/state";
 cases! {
     |target| &target.store()?;
-    read, read_under_preconditions, any_bytes, large_file, version_of_other_content, version_is_required,
+    read, read_under_preconditions, any_bytes, large_file, version_of_other_content, version_of_long_content,
+    version_is_required,
     version_of_missing_path, version_of_another_file, absence_is_required, preconditions_alone,
     preconditions_of_other_paths, preconditions_in_order, preconditions_come_first, version_after_recreation,
     version_after_rename, invalid_batch, empty_batch, batch, batch_in_one_directory, failed_write_undoes_all,
@@ -31,6 +32,7 @@ cases! {
     version_in_another_session = |target| version_in_another_session(&target);
     version_after_recreation_in_another_session = |target| version_after_recreation_in_another_session(&target);
     reopened = |target| reopened(&target);
+    after_a_refused_batch = |target| after_a_refused_batch(&target);
 }
 
 async fn expect_stat(store: &dyn Store, text: &str, expected: &Stat) -> Result<(), CaseError> {
@@ -165,6 +167,25 @@ async fn version_of_other_content(store: &dyn Store) -> Result<(), CaseError> {
             let version = version(store, FILE).await?;
             check(!versions.contains(&version), || {
                 format!("the version after {round} writes belonged to another content before")
+            })?;
+            versions.push(version);
+        }
+    }
+    Ok(())
+}
+
+/// A digest of a part, or of samples, is the same for long contents that differ elsewhere.
+async fn version_of_long_content(store: &dyn Store) -> Result<(), CaseError> {
+    const LENGTH: usize = 300_001;
+    for place in [FILE, RECORD] {
+        let mut versions = Vec::new();
+        for position in [0, 700, 5_000, LENGTH / 2, LENGTH - 70_000, LENGTH - 5_000, LENGTH - 1] {
+            let mut content = vec![b'x'; LENGTH];
+            content[position] = b'y';
+            store.apply(write(place, content)?).await?;
+            let version = version(store, place).await?;
+            check(!versions.contains(&version), || {
+                format!("a content of {LENGTH} bytes that differs at byte {position} has an earlier version")
             })?;
             versions.push(version);
         }
@@ -453,6 +474,41 @@ async fn rename_beyond_the_longest_path(store: &dyn Store) -> Result<(), CaseErr
     let refused = store.apply(rename(&directory, &target)?).await;
     check(matches!(refused, Err(StoreError::Path(_))), || format!("expected a path error, got {refused:?}"))?;
     expect_untouched(store, &files).await
+}
+
+/// Batches whose last precondition, change or quota fails. Later ones neither complete them nor fail because of them.
+async fn after_a_refused_batch(target: &Target) -> Result<(), CaseError> {
+    let store = target.store()?;
+    let [a, b, d] = ["/memories/a", "/memories/b", "/memories/d/file"];
+    store.apply(write(a, "old")?).await?;
+    let stale = unchanged(&*store, a).await?;
+    put(&*store, &[a, b, d]).await?;
+    let changes = || {
+        Ok::<_, CaseError>(
+            write("/memories/new/file", "new")?.remove(path(b)?).rename(path("/memories/d")?, path("/memories/e")?),
+        )
+    };
+    let known = unchanged(&*store, b).await?;
+    for (number, (refused, error)) in [
+        (changes()?.require(path(a)?, stale), StoreError::VersionMismatch { path: path(a)? }),
+        (changes()?.require(path(a)?, Precondition::Absent), StoreError::AlreadyExists { path: path(a)? }),
+        (changes()?.remove(path("/memories/x")?), StoreError::NotFound { path: path("/memories/x")? }),
+        (changes()?.write(path("/memories/a/x")?, "new"), StoreError::NotADirectory { path: path(a)? }),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        expect_refused(store.apply(refused).await, &error)?;
+        let next = format!("/memories/next/{number}");
+        store.apply(write(&next, next.as_str())?.require(path(b)?, known.clone())).await?;
+        expect_untouched(&*store, &[a, b, d, &next]).await?;
+        expect_listed(&*store, "/memories/d", &[(d, d.len() as u64)]).await?;
+        store.apply(remove(&next)?).await?;
+        expect_untouched(&*store, &[a, b, d]).await?;
+    }
+    store.apply(changes()?).await?;
+    let files = [(a, 11), ("/memories/e/file", 16), ("/memories/new/file", 3)];
+    expect_listed(&*store, "/memories", &files).await
 }
 
 async fn race_for_a_version(store: &dyn Store) -> Result<(), CaseError> {

@@ -6,6 +6,7 @@ use std::fmt::{self, Write as _};
 use crate::store::node::{FileEntry, Listing};
 use crate::store::path::MemoryPath;
 use crate::store::path_rules::split_names;
+use crate::store::store_path::StorePath;
 use crate::tool::lines::ViewRange;
 use crate::tool::reply::{DirectoryItem, DirectoryView};
 use crate::tool::text::{ViewCut, count_fitting};
@@ -13,28 +14,38 @@ use crate::tool::text::{ViewCut, count_fitting};
 /// The number of listed levels below the directory (`[V1]`).
 const LEVELS: usize = 2;
 
-/// Shows the `listing` of a directory (`[V1]`, `[V2]`). A valid `range` selects lines (`[V4]`), and `cap` limits
-/// the number of characters (`[V8]`).
-pub(crate) fn view_directory(
-    directory: &MemoryPath,
-    listing: &Listing,
-    range: Option<&ViewRange>,
-    cap: Option<usize>,
-) -> DirectoryView {
-    let mut view = DirectoryView::new(directory.clone(), 0, Vec::new());
-    let mut directories = HashMap::new();
-    for file in &listing.files {
-        add_file(&mut view, &mut directories, file);
-    }
-    for item in &listing.unlisted {
-        let above = split_names(&item.directory.as_str()[directory.as_str().len()..]).skip(1);
-        if above.chain([item.name.as_str()]).all(is_visible) {
-            *view.unlisted.entry(item.reason).or_default() += 1;
+impl DirectoryView {
+    /// The view of a directory with this `listing` of all files under it: the visible items two levels deep, and the sizes
+    /// of directories (`[V1]`, `[V2]`). A valid `range` selects lines (`[V4]`), and `cap` limits the number of
+    /// characters (`[V8]`).
+    ///
+    /// ```
+    /// use memory_tool_core::{DirectoryView, FileEntry, Listing, MemoryPath};
+    ///
+    /// let files = [("/memories/d/a.txt", 3), ("/memories/d/e/b.txt", 4)];
+    /// let files = files.map(|(path, size)| path.parse().map(|path| FileEntry::new(path, size)));
+    /// let listing = Listing::from(files.into_iter().collect::<Result<Vec<_>, _>>()?);
+    /// let view = DirectoryView::of_listing(MemoryPath::root(), &listing, None, None);
+    /// assert!(view.to_string().ends_with("\n7B\t/memories\n7B\t/memories/d/\n3B\t/memories/d/a.txt\n4B\t/memories/d/e/"));
+    /// # Ok::<(), memory_tool_core::PathError>(())
+    /// ```
+    pub fn of_listing(directory: MemoryPath, listing: &Listing, range: Option<&ViewRange>, cap: Option<usize>) -> Self {
+        let mut view = Self::new(directory.clone(), 0, Vec::new());
+        let mut directories = HashMap::new();
+        for file in listing.files.iter().filter(|file| file.path.is_under(&directory)) {
+            add_file(&mut view, &mut directories, file);
         }
+        let is_within = |path: &StorePath| *path == *directory || path.is_under(&directory);
+        for item in listing.unlisted.iter().filter(|item| is_within(&item.directory)) {
+            let above = split_names(&item.directory.as_str()[directory.as_str().len()..]).skip(1);
+            if above.chain([item.name.as_str()]).all(is_visible) {
+                *view.unlisted.entry(item.reason).or_default() += 1;
+            }
+        }
+        view.items.sort_unstable_by(|left, right| left.path.cmp(&right.path));
+        keep_lines(&mut view, range, cap);
+        view
     }
-    view.items.sort_unstable_by(|left, right| left.path.cmp(&right.path));
-    keep_lines(&mut view, range, cap);
-    view
 }
 
 /// Adds the line of a file, or the lines of the visible directories above it, and adds its size to these directories.
@@ -117,7 +128,7 @@ mod tests {
     }
 
     fn view(directory: &str, files: &[(&str, u64)], range: Option<ViewRange>, cap: Option<usize>) -> String {
-        view_directory(&directory.parse().unwrap(), &listing(files), range.as_ref(), cap).to_string()
+        DirectoryView::of_listing(directory.parse().unwrap(), &listing(files), range.as_ref(), cap).to_string()
     }
 
     #[test]
@@ -134,7 +145,7 @@ mod tests {
             unlisted.map(|(directory, name, reason)| UnlistedItem::new(directory.parse().unwrap(), name, reason));
         let shown = |unlisted: &[UnlistedItem], cap| {
             let listing = listing(&[("/memories/a/f", 1), ("/memories/z", 2)]).with_unlisted(unlisted.to_vec());
-            let view = view_directory(&MemoryPath::root(), &listing, None, cap).to_string();
+            let view = DirectoryView::of_listing(MemoryPath::root(), &listing, None, cap).to_string();
             view.lines().skip(3).map(str::to_owned).collect::<Vec<_>>()
         };
         let all = "[3 items could not be listed: 1 unreadable, 2 with illegal names.]";
@@ -147,7 +158,7 @@ mod tests {
         assert_eq!(shown(&unlisted[3..], None), ["1B\t/memories/a/f", "2B\t/memories/z"]);
         let of_the_directory = Listing::default().with_unlisted(vec![unlisted[4].clone()]);
         let directory = MemoryPath::try_from(&unlisted[4].directory).unwrap();
-        let view = view_directory(&directory, &of_the_directory, None, None).to_string();
+        let view = DirectoryView::of_listing(directory, &of_the_directory, None, None).to_string();
         assert!(view.ends_with("\n[1 items could not be listed: 1 with an illegal name.]"), "{view}");
     }
 
@@ -187,7 +198,7 @@ mod tests {
         let mut files = Listing::from(vec![damaged("/memories/a/b/c"), intact, damaged("/memories/d")]);
         for _ in 0..files.files.len() {
             files.files.rotate_left(1);
-            let shown = view_directory(&root, &files, None, None).to_string();
+            let shown = DirectoryView::of_listing(root.clone(), &files, None, None).to_string();
             let lines: Vec<_> = shown.lines().skip(2).collect();
             assert_eq!(
                 lines,

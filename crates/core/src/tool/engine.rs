@@ -16,18 +16,14 @@ use crate::tool::command::{
 };
 use crate::tool::command_name::CommandName;
 use crate::tool::definition::ToolDefinition;
-use crate::tool::directory_view::view_directory;
 use crate::tool::error::{Error, NotTextReason};
 use crate::tool::image;
 use crate::tool::lines::ViewRange;
-use crate::tool::reply::{FileView, ImageView, Reply};
+use crate::tool::reply::{DirectoryView, FileView, ImageView, Reply};
 use crate::tool::text;
 
 /// The default limit on the characters that `view` returns, which Claude's own description of the tool states (`[V8]`).
 pub const DEFAULT_MAX_VIEW_CHARACTERS: usize = 16_000;
-
-/// The maximum number of lines of a file (`[V5]`). The message of [`Error::TooManyLines`] contains this number too.
-const MAX_LINES: usize = 999_999;
 
 /// Attempts to edit a file while other commands change it.
 ///
@@ -144,7 +140,7 @@ impl<S: Store> MemoryTool for Engine<S> {
             Node::File(file) => self.view_file(path, file, command.view_range.as_ref()),
             Node::Directory(listing) => {
                 let (range, cap) = (command.view_range.as_ref(), self.options.max_view_characters);
-                Ok(Reply::Directory(view_directory(path, &listing, range, cap)))
+                Ok(Reply::Directory(DirectoryView::of_listing(path.clone(), &listing, range, cap)))
             }
         }
     }
@@ -262,23 +258,7 @@ impl<S: Store> Engine<S> {
             return Ok(Reply::Image(ImageView::new(path.clone(), media_type, file.content)));
         }
         let text = text_of(CommandName::View, path, file.content)?;
-        let total_lines = text::count_lines(&text);
-        if total_lines > MAX_LINES {
-            return Err(Error::TooManyLines { path: path.clone() });
-        }
-        let (first_line, lines) = match range {
-            None => (1, text.as_str()),
-            Some(range) => {
-                let invalid = || Error::InvalidViewRange { view_range: range.clone(), total_lines };
-                let (first, last) = range.resolve(total_lines).ok_or_else(invalid)?;
-                (first, text::slice_lines(&text, first, last))
-            }
-        };
-        let (shown, cut) = text::cap_lines(lines, first_line, total_lines, self.options.max_view_characters);
-        let shown = if shown.len() == text.len() { text } else { shown.to_owned() };
-        let mut view = FileView::new(path.clone(), shown, first_line, total_lines);
-        view.cut = cut;
-        Ok(Reply::File(view))
+        FileView::of_text(path.clone(), text, range, self.options.max_view_characters).map(Reply::File)
     }
 
     /// Reads a file, edits its text, and writes it if the file has not changed. Otherwise, retries.

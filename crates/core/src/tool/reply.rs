@@ -9,7 +9,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use crate::store::node::UnlistedReason;
 use crate::store::path::MemoryPath;
 use crate::tool::content::{Content, ContentBlock, ImageSource};
-use crate::tool::text::{Snippet, ViewCut, number_lines};
+use crate::tool::error::Error;
+use crate::tool::lines::ViewRange;
+use crate::tool::text::{Snippet, ViewCut, cap_lines, count_lines, number_lines, slice_lines};
+
+/// The maximum number of lines of a file (`[V5]`). The message of [`Error::TooManyLines`] contains this number too.
+const MAX_LINES: usize = 999_999;
 
 /// The result of a successful command.
 ///
@@ -238,6 +243,47 @@ impl FileView {
     /// Creates a view that is not truncated.
     pub fn new(path: MemoryPath, text: impl Into<String>, first_line: usize, total_lines: usize) -> Self {
         Self { path, text: text.into(), first_line, total_lines, cut: None }
+    }
+
+    /// The view of a text file: its lines, or those of `range` (`[V4]`), up to `cap` characters with their numbers
+    /// (`[V8]`).
+    ///
+    /// ```
+    /// use memory_tool_core::{FileView, MemoryPath, ViewRange};
+    ///
+    /// let path = MemoryPath::parse("/memories/a.txt")?;
+    /// let view = FileView::of_text(path, "one\ntwo\nthree", Some(&ViewRange::new(2, -1)), Some(16_000))?;
+    /// assert_eq!(
+    ///     view.to_string(),
+    ///     "Here's the content of /memories/a.txt with line numbers:\n     2\ttwo\n     3\tthree"
+    /// );
+    /// # Ok::<(), memory_tool_core::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::TooManyLines`] (`[V5]`), [`Error::InvalidViewRange`] (`[V4]`).
+    pub fn of_text(
+        path: MemoryPath,
+        text: impl Into<String>,
+        range: Option<&ViewRange>,
+        cap: Option<usize>,
+    ) -> Result<Self, Error> {
+        let text = text.into();
+        let total_lines = count_lines(&text);
+        if total_lines > MAX_LINES {
+            return Err(Error::TooManyLines { path });
+        }
+        let (first_line, lines) = match range {
+            None => (1, text.as_str()),
+            Some(range) => {
+                let invalid = || Error::InvalidViewRange { view_range: range.clone(), total_lines };
+                let (first, last) = range.resolve(total_lines).ok_or_else(invalid)?;
+                (first, slice_lines(&text, first, last))
+            }
+        };
+        let (shown, cut) = cap_lines(lines, first_line, total_lines, cap);
+        let shown = if shown.len() == text.len() { text } else { shown.to_owned() };
+        Ok(Self { path, text: shown, first_line, total_lines, cut })
     }
 }
 

@@ -54,6 +54,29 @@ impl Snippet {
     pub fn new(first_line: usize, text: impl Into<String>) -> Self {
         Self { first_line, text: text.into(), cut: None }
     }
+
+    /// The lines of `text` around a changed line, as `str_replace` shows them: from two above it to two below it
+    /// (`[S1]`). If they exceed `cap` characters, the snippet starts with the changed line, and ends with a note
+    /// (`[V8]`).
+    ///
+    /// ```
+    /// use memory_tool_core::Snippet;
+    ///
+    /// let snippet = Snippet::around("one\ntwo\nthree\nfour\nfive\nsix", 4, None);
+    /// assert_eq!((snippet.first_line, snippet.text.as_str()), (2, "two\nthree\nfour\nfive\nsix"));
+    /// ```
+    pub fn around(text: &str, changed_line: usize, cap: Option<usize>) -> Self {
+        let total = count_lines(text);
+        let changed_line = changed_line.clamp(1, total);
+        let first = changed_line.saturating_sub(SNIPPET_CONTEXT).max(1);
+        let last = (changed_line + SNIPPET_CONTEXT).min(total);
+        let snippet = |first| {
+            let (text, cut) = cap_lines(slice_lines(text, first, last), first, total, cap);
+            Self { cut, ..Self::new(first, text) }
+        };
+        let around = snippet(first);
+        if around.cut.is_some() { snippet(changed_line) } else { around }
+    }
 }
 
 /// The number of lines, which is at least 1.
@@ -152,21 +175,8 @@ pub(crate) fn replace_unique(
         _ => return Err(lines_of_occurrences(text, old)),
     };
     let replaced = [&text[..offset], new, &text[offset + old.len()..]].concat();
-    let snippet = snippet_around(&replaced, count_lines(&text[..offset]), cap);
+    let snippet = Snippet::around(&replaced, count_lines(&text[..offset]), cap);
     Ok((replaced, snippet))
-}
-
-/// The lines around a changed line. If they exceed the limit, the snippet starts with the changed line.
-fn snippet_around(text: &str, changed_line: usize, cap: Option<usize>) -> Snippet {
-    let total = count_lines(text);
-    let first = changed_line.saturating_sub(SNIPPET_CONTEXT).max(1);
-    let last = (changed_line + SNIPPET_CONTEXT).min(total);
-    let snippet = |first| {
-        let (text, cut) = cap_lines(slice_lines(text, first, last), first, total, cap);
-        Snippet { cut, ..Snippet::new(first, text) }
-    };
-    let around = snippet(first);
-    if around.cut.is_some() { snippet(changed_line) } else { around }
 }
 
 fn lines_of_occurrences(text: &str, wanted: &str) -> Vec<usize> {

@@ -13,6 +13,7 @@ use memory_tool_core::{
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::{by_tier, path};
 use serde_json::json;
+use tempfile::TempDir;
 
 async fn two_stores(memory: &TestMemory) -> [LocalStore; 2] {
     [LocalStore::open(memory.base()).await.unwrap(), LocalStore::open(memory.base()).await.unwrap()]
@@ -184,4 +185,16 @@ async fn a_batch_that_is_reported_as_busy_is_not_applied_later() {
     let error = busy.await.unwrap_err();
     assert!(matches!(error, StoreError::Failure { kind: ErrorKind::Busy, .. }), "{error:?}");
     assert!(!memory.on_disk("/memories/busy").exists());
+}
+
+/// Programs that start together open a new store: one must not disturb what another one tries on the file system.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn a_new_store_is_opened_several_times_at_once() {
+    for _ in 0..200 {
+        let directory = TempDir::new().unwrap();
+        let opening: Vec<_> = (0..8).map(|_| tokio::spawn(LocalStore::open(directory.path().to_owned()))).collect();
+        for opened in opening {
+            opened.await.unwrap().unwrap();
+        }
+    }
 }

@@ -30,7 +30,7 @@ faults! {
     FailsOnForeignNames, FlushesNoDeletedDirectory, FlushesNoEndOfTexts, FlushesNoRelativeNames,
     FlushesOneDirectory, FollowsLinks, HidesUnlistedItems, KeepsDeletedTexts, LeavesAPartOnAFullDisk,
     LeavesFilesAround, LeavesStagedFiles, ListsLinks, LogsForEverybody, LosesFilesToAFailingDisk, MovesFileByFile,
-    NeedsItsDirectory, NeverFlushes, OpensSpecialFiles, RemovesBeforeRenaming, SaysDoneOnAFailingDisk,
+    NeedsItsDirectory, NeverFlushes, OpensSpecialFiles, RemovesBeforeRenaming, ReplaysAtTheStart, SaysDoneOnAFailingDisk,
     SaysDoneOnAReadOnlyDisk, ShowsEmptyDirectories, SizesOf32Bits, SweepsAllAtTheStart, SweepsTmpAtTheStart,
     TrustsItsLease, ViewsInPieces, WidensModes, WritesThroughHardLinks,
 }
@@ -68,6 +68,11 @@ const LEASE: Duration = Duration::from_secs(2);
 pub(crate) fn with_leases() -> Suite {
     let suite = Suite::for_store(Fixture { fault: None, program: CHECKS_ITS_LEASE });
     suite.filter("races.stopped-process").stop_for(LEASE * 3 / 2)
+}
+
+/// Files that everybody may read, in a directory that only their owner may enter.
+pub(crate) fn closed_by_their_directory() -> Suite {
+    Suite::for_store(Fixture { fault: Some(Fault::WidensModes), program: "" }).filter("disk.umask")
 }
 
 /// Programs on a store that only one process can open. The second one keeps everything in memory until it ends.
@@ -134,6 +139,9 @@ pub(crate) async fn tool(fault: &str, directory: &Path, options: &[String]) -> E
         let _ = fs::remove_file(leftover);
     }
     let mut store = DiskStore::open(directory, known).await.unwrap();
+    if known == Some(Fault::ReplaysAtTheStart) {
+        store.replay().await;
+    }
     store.only = lock_for(fault, directory).unwrap();
     if fault == WORKS_IN_ITS_DIRECTORY || known == Some(Fault::FlushesNoRelativeNames) {
         std::env::set_current_dir(directory).unwrap();
@@ -297,6 +305,17 @@ impl DiskStore {
             _ => {}
         }
         outcome
+    }
+
+    /// Writes what programs were about to write when they were killed.
+    async fn replay(&self) {
+        for intent in Self::walk(&self.base).iter().filter(|file| file.to_str().unwrap().contains("/.intent-")) {
+            let text = fs::read_to_string(intent).unwrap_or_default();
+            if let Some((path, text)) = text.split_once('\n') {
+                let _ = self.store.write(path, text).await; // fails if a directory is in the way
+            }
+            let _ = fs::remove_file(intent);
+        }
     }
 
     /// Writes a file outside the memory that only its owner can read.
@@ -523,6 +542,13 @@ impl Store for DiskStore {
                 let _ = self.write_private(&self.base.join(&name), content);
                 let outcome = self.store.apply(batch).await;
                 let _ = fs::remove_file(self.base.join(name));
+                outcome
+            }
+            (Some(Fault::ReplaysAtTheStart), [Change::Write { path, content, .. }]) => {
+                let intent = self.base.join(format!(".intent-{}", std::process::id()));
+                let _ = self.write_private(&intent, &[path.as_str().as_bytes(), b"\n", content].concat());
+                let outcome = self.store.apply(batch).await;
+                let _ = fs::remove_file(intent);
                 outcome
             }
             (Some(Fault::FlushesNoDeletedDirectory), [Change::Remove { path }])

@@ -71,6 +71,8 @@ pub(crate) fn without_fault() -> Vec<(&'static str, Suite)> {
         #[cfg(unix)]
         ("without-fault::program-in-its-directory", disks::in_their_directories()),
         #[cfg(unix)]
+        ("without-fault::closed-by-their-directory", disks::closed_by_their_directory()),
+        #[cfg(unix)]
         ("without-fault::lease", disks::with_leases()),
         #[cfg(unix)]
         ("without-fault::one-process", disks::without_concurrency()),

@@ -20,6 +20,7 @@ faults! {
     ChangesComeFirst, ChecksThenActs, ChecksThenReads, ClearsRecordsWithFiles, CountsNoneReplaced, CountsRecords,
     CountsTheWholeStore, CountsThenWrites, CreatedWithEachWrite, CutsAtNul, CutsRecordsAtNul, DatesCopiesNow,
     DatesFromTheEpoch, DecodesNames, DeletesNeighbors, DeletesNothing, DirectoriesByPrefix, EmptiesNoEmptyStore,
+    FinishesRefusedBatches,
     FoldsCase, FoldsLigatures, ForgetsWhenReopened, HidesDotFiles, IgnoresQuotas, IgnoresRecordPreconditions,
     IgnoresOtherPreconditions, KeepsDirectoriesMovedOutOf, KeepsEmptyDirectories, KeepsRecordsAsFiles,
     KeepsRemovedRecords, LetsFilesContainFiles, ListsByPattern, ListsByPrefix, ListsHalfThenHalf,
@@ -28,9 +29,9 @@ faults! {
     NamesRecordsWithDashes, QuotasComeFirst, ReadsUnderNoPrecondition, RefusesAllThatIsOver, RefusesAnEmptyBatch,
     RefusesLargeFiles, RefusesPathsMovedAway, RefusesRenamesIntoDirectories, RefusesRenamesCloseBy,
     RemovesByPattern, RemovesByPrefix, RemovesMissingRecords, RemovesOneLevel, RemovesWhatIsVisible,
-    RenameOverwrites, RenamesByPrefix, RenamesOneLevel, RenamesWhatIsVisible, RenamesNothing, ReplacesBadBytes,
+    RenameOverwrites, RenamesByPrefix, RenamesOneLevel, RenamesWhatIsVisible, RenamesNothing, ReplacesBadBytes, ReplacesEveryPrefix,
     RestartsVersions, RestartsVersionsOfRecords, RewritesLineEnds, ShowsHalfABatch, SizesInCharacters,
-    StripsByteOrderMark, TearsWrites, TrimsContent, TrimsNames, VersionByTheClock, VersionIsLength, VersionsOf8Bits,
+    StripsByteOrderMark, TearsWrites, TrimsContent, TrimsNames, VersionByTheClock, VersionIsLength, VersionOfTheEnds, VersionsOf8Bits,
     VersionsOf10Bits, WritesOverDirectories, WritesRecordsFirst,
 }
 
@@ -71,6 +72,8 @@ struct Files {
     leftover: BTreeSet<StorePath>,
     /// The paths that something was renamed from.
     moved_away: BTreeSet<StorePath>,
+    /// The changes of the last refused batch, without its last one.
+    refused: Vec<Change>,
 }
 
 #[derive(Clone, Debug)]
@@ -147,6 +150,10 @@ impl MapStore {
         match self.fault {
             Some(Fault::VersionIsLength) => Version::new((content.len() as u64).to_be_bytes()),
             Some(Fault::VersionByTheClock) => Version::new(0_u64.to_be_bytes()), // the clock never ticks during a case
+            Some(Fault::VersionOfTheEnds) => {
+                let ends = [&content[..content.len().min(4_096)], &content[content.len().saturating_sub(4_096)..]];
+                Version::new([&content.len().to_be_bytes()[..], &ends.concat()].concat())
+            }
             Some(Fault::VersionsOf8Bits) => Version::new((write % (1 << 8)).to_be_bytes()),
             Some(Fault::VersionsOf10Bits) => Version::new((write % (1 << 10)).to_be_bytes()),
             _ => Version::new(write.to_be_bytes()),
@@ -379,6 +386,9 @@ impl MapStore {
         for (path, file) in &before {
             let moved = match path.as_str().strip_prefix(from.as_str()) {
                 Some(rest) if self.has(Fault::RenamesByPrefix) => format!("{to}{rest}").parse(),
+                Some(_) if self.has(Fault::ReplacesEveryPrefix) && (path == from || path.is_under(from)) => {
+                    path.as_str().replace(from.as_str(), to.as_str()).parse()
+                }
                 Some(rest) if self.has(Fault::RenamesOneLevel) && rest.matches('/').count() > 1 => Ok(path.clone()),
                 Some(rest) if self.has(Fault::RenamesWhatIsVisible) && rest.contains("/.") => Ok(path.clone()),
                 _ => path.replace_prefix(from, to),
@@ -493,6 +503,20 @@ impl Store for MapStore {
         match self.fault {
             Some(Fault::RefusesAnEmptyBatch) if batch == Batch::new() => {
                 Err(StoreError::failure(ErrorKind::Other, "applying a batch", "the batch is empty"))
+            }
+            Some(Fault::FinishesRefusedBatches) => {
+                let changes = batch.changes().to_vec();
+                let outcome = self.apply_whole(batch);
+                let mut files = self.files();
+                match outcome {
+                    Err(_) => files.refused = changes[..changes.len().saturating_sub(1)].to_vec(),
+                    Ok(()) => {
+                        for change in std::mem::take(&mut files.refused) {
+                            let _ = self.change(&mut files, change); // fails if the path is taken or gone
+                        }
+                    }
+                }
+                outcome
             }
             Some(Fault::ApplyStopsHalfWay) => self.apply_to(&mut self.files(), batch),
             Some(Fault::ShowsHalfABatch | Fault::TearsWrites) => self.apply_in_steps(batch).await,

@@ -9,10 +9,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use memory_tool_conformance::{BackendFixture, FixtureError, Suite, ToolOptions};
 use memory_tool_core::{
-    Command, CommandName, CreateCommand, DEFAULT_MAX_VIEW_CHARACTERS, DeleteCommand, DirectoryItem, DirectoryView,
-    Engine, Error, FileView, ImageView, InMemoryStore, InputError, InsertCommand, InsertLine, MemoryPath, MemoryTool,
-    Node, NotTextReason, PathError, RenameCommand, Reply, Snippet, Stat, Store, StoreExt, StrReplaceCommand,
-    ToolDefinition, ViewCommand, ViewCut,
+    Batch, Command, CommandName, CreateCommand, DEFAULT_MAX_VIEW_CHARACTERS, DeleteCommand, DirectoryItem,
+    DirectoryView, Engine, Error, FileView, ImageView, InMemoryStore, InputError, InsertCommand, InsertLine,
+    MemoryPath, MemoryTool, Node, NotTextReason, PathError, Precondition, RenameCommand, Reply, Snippet, Stat, Store,
+    StoreExt, StrReplaceCommand, ToolDefinition, ViewCommand, ViewCut,
 };
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::directory_in_ram;
@@ -22,27 +22,27 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 faults! {
-    AbsolutePathsWithin, AddsTheWordError, AddsToTheDefinition, AliasWins, AllowsDotDot, AsciiSeparatorsEndLines,
-    BackslashInNames, BackslashIsASlash, BlankLineAfterInsert, CachesBySize, CapInBytes, CapInUtf16Units,
+    AbsolutePathsWithin, AddsTheWordError, AddsToTheDefinition, AliasWins, AllowsDotDot, AnotherFormOfViews, AsciiSeparatorsEndLines,
+    BackslashInNames, BackslashIsASlash, BlankLineAfterInsert, BlocksAThread, CachesBySize, CachesUntilItEdits, CapInBytes, CapInUtf16Units,
     CapOfTextAlone, CarriageReturnLineEnds, ClampsDotDot, ClampsInsertLine, ClearDoesNothing, CoercesTypes,
-    CollapsesSlashes, CommandInAnyCase, CountsHiddenFiles, CountsLinesDifferently, CreateMakesOneParent, CutsLongNames,
+    CollapsesSlashes, CommandInAnyCase, ComparesSizes, CountsHiddenFiles, CountsLinesDifferently, CreateMakesOneParent, CutsLongNames,
     CutsLongPaths, CutsOldStrInErrors, CutsWithinLines, DecimalSizes, DecodesPercent, DeletesRoot,
     DestinationAskedFirst, DirectoryIgnoresRanges, DirectoryNamedAsOne, DirectorySizesOfTheDisk, DropsControlCharacters,
-    DropsDecimalZero, DropsDotSegments, DropsInvisibleCharacters, EchoesAnyLength, EmptyFileShowsNothing,
+    DropsDecimalZero, DropsDotSegments, DropsInvisibleCharacters, EchoesAnyLength, EditsFollowRenames, EmptyFileShowsNothing,
     EmptyNewStrRefused, EmptyOldStr, EmptyPathIsTheRoot, EmptyStoreIsMissing, EmptyTextRemovesTheFile, ErrorWithoutFlag,
     ExpandsReplacementPatterns, FewOccurrences, FinalNewlineAdded, FinalNewlinesCollapsed, FixedCap, FixedPadding,
     FoldsNormalization, FractionRefused, GivesUpAfter500Commands, GuessesAtNoObject, GuessesEncoding, GuessesTheCommand,
     HeaderOfThePythonSdk, HidesByteOrderMark, HidesControlCharacters, HidesLastEmptyLine, HostPathInErrors,
     IgnorableCharactersInNames, IgnoresOddRanges, ImageTypeByName, ImagesByName, ImagesByTheirStart, InsertMakesFiles,
     LastFileTakesTheRest, LenientRanges, Line0IsLine1, LineAskedFirst, LineLimitOffByOne, LineNumbersOf16Bits,
-    ListingCapInBytes, ListingCapWithHeader, ListingHidesLongLines, ListingWithoutWayOn, ListsThreeLevels,
+    ListingCapInBytes, ListingCapWithHeader, ListingHidesLongLines, ListingWithoutWayOn, ListsSizesLater, ListsThreeLevels, ListsUntilChangedThere,
     LockLeftBehind, LongLineWithoutWayOn, LooseLineEndings, LostUpdateAboveTheStore, MatchesWholeCharacters,
     MissesCapitalEncoding, MissesDoubleEncoding, MissesEncoding, MoreAliases, NamesNoField, NegativeLineFromTheEnd,
     NeverOverwrites, NewStrRequired, NoAliases, NoLineLimit, NoSlashAfterDirectories, NoViewCap, NullRefused,
     NumbersOf32Bits, OccurrencesByLine, OffsetInCharacters, OldMacLineEnds, OverlappingOccurrences, OverwritesOnCreate,
     OverwritesTextOnly, OverwritingReachesRename, PanicsOnUnknownCommand, PlainQuotesMatch, PrivateUseRefused,
     QuotesDoublesInFull, RangeFromZero, RangeOfDirectoryRefused, RangeOfItems, RangeOfTheRootAlone, RawOsErrors,
-    RawPathsInErrors, RefusesLargeTexts, RegexOldStr, RelativePaths, RemembersRefusals, RenameMakesOneParent,
+    RawPathsInErrors, ReadsRangesInTexts, RefusesLargeTexts, RegexOldStr, RelativePaths, RemembersRefusals, RenameMakesOneParent,
     RenamesIntoItself, RenamesOntoItself, RenamesRoot, ReplacesDirectories, ReplacesFirst, ResolvesEscapes,
     ReversedRangesSwapped, RewritesMarkdownLists, RoundsFractions, SameTextRefused, SameWordsForNothingThere,
     ShallowSizes, ShortSnippet, ShowsHidden, ShowsNothingUnderTinyCap, ShowsNul, SiblingPrefix, SilentTruncation,
@@ -55,8 +55,9 @@ faults! {
 pub(crate) fn all() -> Vec<(String, Suite)> {
     let suite = |fault| {
         let suite = Suite::for_tool(Fixture { fault: Some(fault) });
-        // It waits forever for the lock.
-        if fault == Fault::LockLeftBehind { suite.case_timeout(Duration::from_secs(5)) } else { suite }
+        // They wait forever.
+        let is_stuck = matches!(fault, Fault::BlocksAThread | Fault::LockLeftBehind);
+        if is_stuck { suite.case_timeout(Duration::from_secs(5)) } else { suite }
     };
     Fault::ALL.iter().map(|&fault| (fault.name(), suite(fault))).collect()
 }
@@ -101,7 +102,7 @@ impl Storage {
         };
         let cap = match fault {
             Some(Fault::FixedCap) => Some(DEFAULT_MAX_VIEW_CHARACTERS),
-            Some(Fault::NoViewCap) => None,
+            Some(Fault::AnotherFormOfViews | Fault::NoViewCap) => None,
             _ => options.max_view_characters,
         };
         let engine = Engine::builder(Arc::clone(&self.store)).create_overwrites(overwrites).max_view_characters(cap);
@@ -295,7 +296,7 @@ impl MemoryTool for BrokenTool {
                 let loose = old_str.replace('\n', "\r\n");
                 command.old_str = if before.contains(&loose) { loose } else { command.old_str };
             }
-            Some(Fault::LostUpdateAboveTheStore) => {
+            Some(Fault::ComparesSizes | Fault::LostUpdateAboveTheStore) => {
                 return self.edit_aside(path, &before, Command::StrReplace(command)).await;
             }
             Some(Fault::MatchesWholeCharacters)
@@ -408,7 +409,7 @@ impl MemoryTool for BrokenTool {
                 }
             }
             Some(Fault::Line0IsLine1) if integer(insert_line) == 0 => *insert_line = 1.into(),
-            Some(Fault::LostUpdateAboveTheStore) => {
+            Some(Fault::ComparesSizes | Fault::LostUpdateAboveTheStore) => {
                 return self.edit_aside(&path.clone(), &before, Command::Insert(command)).await;
             }
             Some(Fault::NegativeLineFromTheEnd) if integer(insert_line) < 0 => {
@@ -500,7 +501,10 @@ impl MemoryTool for BrokenTool {
         let Some(fault) = self.fault else { return self.execute(&Command::parse(input)?).await };
         // A fault may take several steps instead of one. Only the excluded faults should let other commands come
         // between.
-        let is_alone = !matches!(fault, Fault::LockLeftBehind | Fault::LostUpdateAboveTheStore);
+        let is_alone = !matches!(
+            fault,
+            Fault::ComparesSizes | Fault::ListsSizesLater | Fault::LockLeftBehind | Fault::LostUpdateAboveTheStore
+        );
         let _serialized = if is_alone { Some(self.lock.lock().await) } else { None };
         match &mut input {
             Value::Object(fields) => misread_fields(fault, fields)?,
@@ -510,6 +514,7 @@ impl MemoryTool for BrokenTool {
         if fault == Fault::GivesUpAfter500Commands && self.commands.fetch_add(1, Ordering::Relaxed) >= 500 {
             return Err(Error::other("Error: Too many commands"));
         }
+        self.before_command(fault, &mut input);
         let asked = input.to_string();
         if fault == Fault::RemembersRefusals
             && let Some(text) = self.remembered.lock().unwrap().get(&asked)
@@ -520,8 +525,14 @@ impl MemoryTool for BrokenTool {
             Ok(command) => self.execute(&command).await,
             Err(error) => Err(error),
         };
-        if let (Fault::RemembersRefusals, Err(error)) = (fault, &outcome) {
-            self.remembered.lock().unwrap().insert(asked, error.to_string());
+        match (fault, &outcome) {
+            (Fault::RemembersRefusals, Err(error)) => {
+                self.remembered.lock().unwrap().insert(asked, error.to_string());
+            }
+            (Fault::EditsFollowRenames, Ok(Reply::Renamed { old_path, new_path })) => {
+                self.remembered.lock().unwrap().insert(old_path.to_string(), new_path.to_string());
+            }
+            _ => {}
         }
         misreport(fault, outcome)
     }
@@ -533,6 +544,28 @@ impl MemoryTool for BrokenTool {
 }
 
 impl BrokenTool {
+    /// Applies the faults of tools that remember earlier commands.
+    fn before_command(&self, fault: Fault, input: &mut Value) {
+        let mut remembered = self.remembered.lock().unwrap();
+        let command = input["command"].as_str().unwrap_or_default().to_owned();
+        match (fault, command.as_str()) {
+            (Fault::BlocksAThread, "undo_edit") => std::thread::sleep(Duration::from_secs(3_600)),
+            (Fault::CachesUntilItEdits, "insert" | "str_replace") => remembered.clear(),
+            (Fault::EditsFollowRenames, "create") => _ = input["path"].as_str().map(|path| remembered.remove(path)),
+            (Fault::EditsFollowRenames, "insert" | "str_replace") => {
+                if let Some(renamed) = input["path"].as_str().and_then(|path| remembered.get(path)) {
+                    input["path"] = renamed.as_str().into();
+                }
+            }
+            (Fault::ListsUntilChangedThere, "rename") => {
+                let old = input["old_path"].as_str().unwrap_or_default();
+                remembered.retain(|directory, _| !old.starts_with(directory.as_str()));
+            }
+            (Fault::ListsUntilChangedThere, command) if command != "view" => remembered.clear(),
+            _ => {}
+        }
+    }
+
     /// Deletes the directory above a path if a listing shows nothing in it.
     async fn tidy_up(&self, path: &MemoryPath) -> Result<(), Error> {
         if self.fault != Some(Fault::LastFileTakesTheRest) {
@@ -608,14 +641,32 @@ impl BrokenTool {
         self.store.write(path, text).await.unwrap();
     }
 
-    /// Edits the text in another store and writes it back, ignoring changes in between.
+    /// Edits the text in another store and writes it back, ignoring changes in between, or those that keep its size.
     async fn edit_aside(&self, path: &MemoryPath, text: &str, edit: Command) -> Result<Reply, Error> {
-        let aside = Engine::new(InMemoryStore::new());
-        aside.create(&CreateCommand::new(path.clone(), text)).await?;
-        let reply = aside.execute(&edit).await?;
-        sleep(Duration::from_millis(1)).await;
-        self.overwrite(path, content(aside.store(), path).await.unwrap()).await;
-        Ok(reply)
+        let mut text = text.to_owned();
+        loop {
+            let aside = Engine::new(InMemoryStore::new());
+            aside.create(&CreateCommand::new(path.clone(), text.as_str())).await?;
+            let reply = aside.execute(&edit).await?;
+            sleep(Duration::from_millis(1)).await;
+            let edited = content(aside.store(), path).await.unwrap();
+            if self.fault == Some(Fault::LostUpdateAboveTheStore) {
+                self.overwrite(path, edited).await;
+                return Ok(reply);
+            }
+            match self.store.read(path).await.unwrap() {
+                Node::File(now) if now.content.len() == text.len() => {
+                    let same = Precondition::Version(now.version);
+                    let write = Batch::new().write(path, edited).require(path, same);
+                    if self.store.apply(write).await.is_ok() {
+                        return Ok(reply);
+                    }
+                }
+                _ => {}
+            }
+            let now = self.text(path).await;
+            text = now.ok_or_else(|| Error::NotFound { command: edit.name(), path: path.clone() })?;
+        }
     }
 
     /// Views a file with a cap in other units than characters.
@@ -657,10 +708,18 @@ impl BrokenTool {
 
     async fn show_file(&self, fault: Fault, mut view: FileView, is_range: bool) -> Result<Reply, Error> {
         match fault {
+            Fault::AnotherFormOfViews => {
+                let lines = numbered_lines(&view);
+                return Ok(Reply::Text(format!("Here's the result of running `cat -n` on {}:\n{lines}\n", view.path)));
+            }
             Fault::AsciiSeparatorsEndLines => {
                 view.text = view.text.replace(['\u{b}', '\u{c}', '\u{1c}', '\u{1d}', '\u{1e}'], "\n");
             }
             Fault::CachesBySize if !is_range => {
+                let size = self.text(&view.path).await.map(|text| text.len());
+                return Ok(self.as_before(format!("{} {size:?}", view.path), &view));
+            }
+            Fault::CachesUntilItEdits if !is_range => {
                 let size = self.text(&view.path).await.map(|text| text.len());
                 return Ok(self.as_before(format!("{} {size:?}", view.path), &view));
             }
@@ -710,6 +769,14 @@ impl BrokenTool {
 
     async fn show_directory(&self, fault: Fault, mut view: DirectoryView) -> Result<Reply, Error> {
         match fault {
+            Fault::AnotherFormOfViews if view.items.is_empty() => {
+                return Ok(Reply::Text(format!("Directory {} is empty.\n", view.path)));
+            }
+            Fault::AnotherFormOfViews => {
+                let paths = view.items.iter().map(|item| format!("{}\n", item.path)).collect::<String>();
+                let header = format!("Here are the files and directories up to 2 levels deep in {}:", view.path);
+                return Ok(Reply::Text(format!("{header}\n{paths}")));
+            }
             Fault::CountsHiddenFiles => {
                 view.size = self.store.list(&view.path).await.unwrap().iter().map(|file| file.size).sum();
             }
@@ -745,6 +812,15 @@ impl BrokenTool {
                 let (shown, _) = text.rsplit_once('\n').unwrap();
                 return Ok(Reply::Text(format!("{shown}\n[More items are not shown. View a directory to see them.]")));
             }
+            Fault::ListsSizesLater => {
+                sleep(Duration::from_millis(1)).await;
+                if let Some(item) = view.items.first_mut()
+                    && let Some(text) = self.text(&item.path).await
+                {
+                    item.size = text.len() as u64;
+                }
+            }
+            Fault::ListsUntilChangedThere => return Ok(self.as_before(format!("{}/", view.path), &view)),
             Fault::ListsThreeLevels => {
                 let is_hidden = |name: &&str| name.starts_with('.') || *name == "node_modules";
                 self.add_items(&mut view, |names| names.len() == 3 && !names.iter().any(is_hidden)).await;
@@ -949,6 +1025,11 @@ fn misread_fields(fault: Fault, fields: &mut Map<String, Value>) -> Result<(), E
         }
         (Fault::GuessesTheCommand, "") if fields.contains_key("path") => {
             fields.insert("command".to_owned(), json!("view"));
+        }
+        (Fault::ReadsRangesInTexts, "view") => {
+            if let Some(range @ Value::String(_)) = fields.get_mut("view_range") {
+                *range = serde_json::from_str(range.as_str().unwrap()).unwrap_or_else(|_| range.clone());
+            }
         }
         (Fault::IgnoresOddRanges, "view") => {
             let is_pair = |range: &Value| range.as_array().is_some_and(|lines| lines.len() == 2);
