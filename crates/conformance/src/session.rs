@@ -80,7 +80,7 @@ impl FirstLeak {
     }
 }
 
-/// A session, and the texts that its replies must not contain.
+/// A session, and the strings that its replies must not contain.
 #[derive(Clone)]
 pub(crate) struct Client {
     pub(crate) session: Arc<dyn Session>,

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, watch};
 
 use crate::failure::{CaseError, Failure};
 
-/// Futures that each run on their own thread, because a tool that never yields would block other tasks.
+/// Futures with a thread each, because a tool that never yields would block other tasks.
 /// Dropping this stops them. Nothing waits for a thread that a tool blocks forever.
 pub(crate) struct Threads<T> {
     outcomes: mpsc::UnboundedReceiver<Result<T, CaseError>>,
