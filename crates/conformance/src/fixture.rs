@@ -76,8 +76,9 @@ impl ToolOptions {
     }
 }
 
-/// Creates backends for the suite. Implement it to test your own [`Store`], or implement `BackendFixture<dyn MemoryTool>` to
-/// test your own [`MemoryTool`](memory_tool_core::MemoryTool) that does not use a [`Store`].
+/// Creates backends for the suite. Implement it to test your own [`Store`], or implement
+/// `BackendFixture<dyn MemoryTool>` to test your own [`MemoryTool`](memory_tool_core::MemoryTool) that does not use a
+/// [`Store`].
 ///
 /// Only [`fresh`](Self::fresh) is required. Each of the other methods enables a part of the suite. If you do not
 /// implement it, the cases of that part are reported as ignored, with the reason.
