@@ -407,7 +407,7 @@ impl Runner {
     async fn judge(self, case: &Case, vector: Vector) -> Outcome {
         let Self { factory, limits, case_timeout, basis } = self;
         let case_timeout = case_timeout + 3 * limits.stop.unwrap_or_default();
-        // On a thread of its own, so that a backend that panics or blocks its thread fails only this case.
+        // A separate thread, because a backend that panics or blocks its thread must fail only this case.
         let mut thread = Threads::new();
         thread.spawn(async move { Ok(vector.run(&*factory, limits).await) });
         let stops = match within(case_timeout, thread.join()).await {

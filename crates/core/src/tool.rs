@@ -30,9 +30,10 @@ use crate::tool::reply::Reply;
 /// Claude's memory tool.
 ///
 /// Most programs use [`Engine`](crate::Engine), which implements this trait on top of any [`Store`](crate::Store),
-/// exactly as the contract specifies. To change single commands, wrap a tool in [`WithCommands`](crate::WithCommands). To
-/// store memory in another place, implement `Store`: it is less work than `MemoryTool`, and its replies cannot deviate
-/// from the contract. To change the wording, use `MemoryBuilder::wording` of the crate `memory-tool`.
+/// exactly as the contract specifies. To change single commands, wrap a tool in
+/// [`WithCommands`](crate::WithCommands). To store memory in another place, implement `Store`: it is less work than
+/// `MemoryTool`, and its replies cannot deviate from the contract. To change the wording, use `MemoryBuilder::wording`
+/// of the crate `memory-tool`.
 ///
 /// A tool without a `Store` builds its views with [`FileView::of_text`](crate::FileView::of_text),
 /// [`DirectoryView::of_listing`](crate::DirectoryView::of_listing) and [`Snippet::around`](crate::Snippet::around).

@@ -43,7 +43,7 @@ async fn umask(target: &Target) -> Result<(), CaseError> {
     }
 }
 
-/// Whether the group or everybody can read or change a path: its mode and those of all directories above it allow it.
+/// Whether the group or all users can read or change a path, by its mode and the modes of all directories above it.
 /// The directory of the suite, which is not among the stored ones, protects nothing.
 fn is_open_to_others(path: &Path, stored: &BTreeMap<PathBuf, u32>) -> bool {
     let allows = |path: &Path, bits: u32| stored.get(path).is_none_or(|mode| mode & bits != 0);

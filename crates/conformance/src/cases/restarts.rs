@@ -248,8 +248,8 @@ pub(super) async fn send_and_kill(client: &Client, command: &Value, moment: Mome
     Ok(is_acknowledged)
 }
 
-/// Kills a program during an edit. A running one then deletes, renames or replaces the file, and a new one starts, which
-/// must not bring back what the killed one was about to store.
+/// Kills a program during an edit. A running one then deletes, renames or replaces the file, and a new one starts. It
+/// must not bring back the text of the killed one.
 async fn changed_after_a_kill(target: &Target) -> Result<(), CaseError> {
     const DELAYS: u64 = 3;
     const EXACT_KILLS: usize = 6;

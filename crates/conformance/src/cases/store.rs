@@ -27,8 +27,8 @@ cases! {
     preconditions_of_other_paths, preconditions_in_order, preconditions_come_first, version_after_recreation,
     version_after_rename, invalid_batch, empty_batch, batch, batch_in_one_directory, failed_write_undoes_all,
     failed_remove_undoes_all, failed_rename_undoes_all, write_over_directory, write_under_file, remove_nothing,
-    remove_root, rename_nothing, rename_to_existing_path, rename_under_file, rename_beyond_the_longest_path, race_for_a_version,
-    race_for_a_path;
+    remove_root, rename_nothing, rename_to_existing_path, rename_under_file, rename_beyond_the_longest_path,
+    race_for_a_version, race_for_a_path;
     version_in_another_session = |target| version_in_another_session(&target);
     version_after_recreation_in_another_session = |target| version_after_recreation_in_another_session(&target);
     reopened = |target| reopened(&target);

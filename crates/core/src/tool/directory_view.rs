@@ -15,8 +15,8 @@ use crate::tool::text::{ViewCut, count_fitting};
 const LEVELS: usize = 2;
 
 impl DirectoryView {
-    /// The view of a directory with this `listing` of all files under it: the visible items two levels deep, and the sizes
-    /// of directories (`[V1]`, `[V2]`). A valid `range` selects lines (`[V4]`), and `cap` limits the number of
+    /// The view of a directory with this `listing` of all files under it: the visible items two levels deep, and the
+    /// sizes of directories (`[V1]`, `[V2]`). A valid `range` selects lines (`[V4]`), and `cap` limits the number of
     /// characters (`[V8]`).
     ///
     /// ```

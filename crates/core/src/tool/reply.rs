@@ -245,7 +245,7 @@ impl FileView {
         Self { path, text: text.into(), first_line, total_lines, cut: None }
     }
 
-    /// The view of a text file: its lines, or those of `range` (`[V4]`), up to `cap` characters with their numbers
+    /// The view of a text file: the lines in `range` (`[V4]`), or all, up to `cap` characters with their numbers
     /// (`[V8]`).
     ///
     /// ```

@@ -26,13 +26,13 @@ use tokio::time::sleep;
 use super::SERVE;
 
 faults! {
-    BreaksOldLocks, CachesFiles, DeletesFileByFile, DeletesRegularFilesOnly, EncodesNamesOnDisk,
-    FailsOnForeignNames, FlushesNoDeletedDirectory, FlushesNoEndOfTexts, FlushesNoRelativeNames,
-    FlushesOneDirectory, FollowsLinks, HidesUnlistedItems, KeepsDeletedTexts, LeavesAPartOnAFullDisk,
-    LeavesFilesAround, LeavesStagedFiles, ListsLinks, LogsForEverybody, LosesFilesToAFailingDisk, MovesFileByFile,
-    NeedsItsDirectory, NeverFlushes, OpensSpecialFiles, RemovesBeforeRenaming, ReplaysAtTheStart, SaysDoneOnAFailingDisk,
-    SaysDoneOnAReadOnlyDisk, ShowsEmptyDirectories, SizesOf32Bits, SweepsAllAtTheStart, SweepsTmpAtTheStart,
-    TrustsItsLease, ViewsInPieces, WidensModes, WritesThroughHardLinks,
+    BreaksOldLocks, CachesFiles, DeletesFileByFile, DeletesRegularFilesOnly, EncodesNamesOnDisk, FailsOnForeignNames,
+    FlushesNoDeletedDirectory, FlushesNoEndOfTexts, FlushesNoRelativeNames, FlushesOneDirectory, FollowsLinks,
+    HidesUnlistedItems, KeepsDeletedTexts, LeavesAPartOnAFullDisk, LeavesFilesAround, LeavesStagedFiles, ListsLinks,
+    LogsForEverybody, LosesFilesToAFailingDisk, MovesFileByFile, NeedsItsDirectory, NeverFlushes, OpensSpecialFiles,
+    RemovesBeforeRenaming, ReplaysAtTheStart, SaysDoneOnAFailingDisk, SaysDoneOnAReadOnlyDisk, ShowsEmptyDirectories,
+    SizesOf32Bits, SweepsAllAtTheStart, SweepsTmpAtTheStart, TrustsItsLease, ViewsInPieces, WidensModes,
+    WritesThroughHardLinks,
 }
 
 pub(crate) fn all() -> Vec<(String, Suite)> {
@@ -70,7 +70,7 @@ pub(crate) fn with_leases() -> Suite {
     suite.filter("races.stopped-process").stop_for(LEASE * 3 / 2)
 }
 
-/// Files that everybody may read, in a directory that only their owner may enter.
+/// Files that every user may read, in a directory that only their owner may enter.
 pub(crate) fn closed_by_their_directory() -> Suite {
     Suite::for_store(Fixture { fault: Some(Fault::WidensModes), program: "" }).filter("disk.umask")
 }

@@ -22,34 +22,36 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 faults! {
-    AbsolutePathsWithin, AddsTheWordError, AddsToTheDefinition, AliasWins, AllowsDotDot, AnotherFormOfViews, AsciiSeparatorsEndLines,
-    BackslashInNames, BackslashIsASlash, BlankLineAfterInsert, BlocksAThread, CachesBySize, CachesUntilItEdits, CapInBytes, CapInUtf16Units,
-    CapOfTextAlone, CarriageReturnLineEnds, ClampsDotDot, ClampsInsertLine, ClearDoesNothing, CoercesTypes,
-    CollapsesSlashes, CommandInAnyCase, ComparesSizes, CountsHiddenFiles, CountsLinesDifferently, CreateMakesOneParent, CutsLongNames,
-    CutsLongPaths, CutsOldStrInErrors, CutsWithinLines, DecimalSizes, DecodesPercent, DeletesRoot,
-    DestinationAskedFirst, DirectoryIgnoresRanges, DirectoryNamedAsOne, DirectorySizesOfTheDisk, DropsControlCharacters,
-    DropsDecimalZero, DropsDotSegments, DropsInvisibleCharacters, EchoesAnyLength, EditsFollowRenames, EmptyFileShowsNothing,
-    EmptyNewStrRefused, EmptyOldStr, EmptyPathIsTheRoot, EmptyStoreIsMissing, EmptyTextRemovesTheFile, ErrorWithoutFlag,
+    AbsolutePathsWithin, AddsTheWordError, AddsToTheDefinition, AliasWins, AllowsDotDot, AnotherFormOfViews,
+    AsciiSeparatorsEndLines, BackslashInNames, BackslashIsASlash, BlankLineAfterInsert, BlocksAThread, CachesBySize,
+    CachesUntilItEdits, CapInBytes, CapInUtf16Units, CapOfTextAlone, CarriageReturnLineEnds, ClampsDotDot,
+    ClampsInsertLine, ClearDoesNothing, CoercesTypes, CollapsesSlashes, CommandInAnyCase, ComparesSizes,
+    CountsHiddenFiles, CountsLinesDifferently, CreateMakesOneParent, CutsLongNames, CutsLongPaths, CutsOldStrInErrors,
+    CutsWithinLines, DecimalSizes, DecodesPercent, DeletesRoot, DestinationAskedFirst, DirectoryIgnoresRanges,
+    DirectoryNamedAsOne, DirectorySizesOfTheDisk, DropsControlCharacters, DropsDecimalZero, DropsDotSegments,
+    DropsInvisibleCharacters, EchoesAnyLength, EditsFollowRenames, EmptyFileShowsNothing, EmptyNewStrRefused,
+    EmptyOldStr, EmptyPathIsTheRoot, EmptyStoreIsMissing, EmptyTextRemovesTheFile, ErrorWithoutFlag,
     ExpandsReplacementPatterns, FewOccurrences, FinalNewlineAdded, FinalNewlinesCollapsed, FixedCap, FixedPadding,
-    FoldsNormalization, FractionRefused, GivesUpAfter500Commands, GuessesAtNoObject, GuessesEncoding, GuessesTheCommand,
-    HeaderOfThePythonSdk, HidesByteOrderMark, HidesControlCharacters, HidesLastEmptyLine, HostPathInErrors,
-    IgnorableCharactersInNames, IgnoresOddRanges, ImageTypeByName, ImagesByName, ImagesByTheirStart, InsertMakesFiles,
-    LastFileTakesTheRest, LenientRanges, Line0IsLine1, LineAskedFirst, LineLimitOffByOne, LineNumbersOf16Bits,
-    ListingCapInBytes, ListingCapWithHeader, ListingHidesLongLines, ListingWithoutWayOn, ListsSizesLater, ListsThreeLevels, ListsUntilChangedThere,
-    LockLeftBehind, LongLineWithoutWayOn, LooseLineEndings, LostUpdateAboveTheStore, MatchesWholeCharacters,
-    MissesCapitalEncoding, MissesDoubleEncoding, MissesEncoding, MoreAliases, NamesNoField, NegativeLineFromTheEnd,
-    NeverOverwrites, NewStrRequired, NoAliases, NoLineLimit, NoSlashAfterDirectories, NoViewCap, NullRefused,
-    NumbersOf32Bits, OccurrencesByLine, OffsetInCharacters, OldMacLineEnds, OverlappingOccurrences, OverwritesOnCreate,
-    OverwritesTextOnly, OverwritingReachesRename, PanicsOnUnknownCommand, PlainQuotesMatch, PrivateUseRefused,
-    QuotesDoublesInFull, RangeFromZero, RangeOfDirectoryRefused, RangeOfItems, RangeOfTheRootAlone, RawOsErrors,
-    RawPathsInErrors, ReadsRangesInTexts, RefusesLargeTexts, RegexOldStr, RelativePaths, RemembersRefusals, RenameMakesOneParent,
-    RenamesIntoItself, RenamesOntoItself, RenamesRoot, ReplacesDirectories, ReplacesFirst, ResolvesEscapes,
-    ReversedRangesSwapped, RewritesMarkdownLists, RoundsFractions, SameTextRefused, SameWordsForNothingThere,
-    ShallowSizes, ShortSnippet, ShowsHidden, ShowsNothingUnderTinyCap, ShowsNul, SiblingPrefix, SilentTruncation,
-    SnippetFromOne, SnippetFromTheFirstDifference, SnippetOfWholeChange, SnippetWithoutCap, SortsByUtf16,
-    SortsWholePaths, SortsWithoutCase, StaleListings, StoresNul, StripsInsertText, TakesTemporaryNames, TextImages,
-    TextModeEdits, TidiesText, TrailingSlashRefused, TrimsOldStr, TrimsPaths, UnfitRangeOfDirectoryRefused,
-    UnicodeLineEnds, UnknownFieldsRefused, WrongNumbers,
+    FoldsNormalization, FractionRefused, GivesUpAfter500Commands, GuessesAtNoObject, GuessesEncoding,
+    GuessesTheCommand, HeaderOfThePythonSdk, HidesByteOrderMark, HidesControlCharacters, HidesLastEmptyLine,
+    HostPathInErrors, IgnorableCharactersInNames, IgnoresOddRanges, ImageTypeByName, ImagesByName, ImagesByTheirStart,
+    InsertMakesFiles, LastFileTakesTheRest, LenientRanges, Line0IsLine1, LineAskedFirst, LineLimitOffByOne,
+    LineNumbersOf16Bits, ListingCapInBytes, ListingCapWithHeader, ListingHidesLongLines, ListingWithoutWayOn,
+    ListsSizesLater, ListsThreeLevels, ListsUntilChangedThere, LockLeftBehind, LongLineWithoutWayOn, LooseLineEndings,
+    LostUpdateAboveTheStore, MatchesWholeCharacters, MissesCapitalEncoding, MissesDoubleEncoding, MissesEncoding,
+    MoreAliases, NamesNoField, NegativeLineFromTheEnd, NeverOverwrites, NewStrRequired, NoAliases, NoLineLimit,
+    NoSlashAfterDirectories, NoViewCap, NullRefused, NumbersOf32Bits, OccurrencesByLine, OffsetInCharacters,
+    OldMacLineEnds, OverlappingOccurrences, OverwritesOnCreate, OverwritesTextOnly, OverwritingReachesRename,
+    PanicsOnUnknownCommand, PlainQuotesMatch, PrivateUseRefused, QuotesDoublesInFull, RangeFromZero,
+    RangeOfDirectoryRefused, RangeOfItems, RangeOfTheRootAlone, RawOsErrors, RawPathsInErrors, ReadsRangesInTexts,
+    RefusesLargeTexts, RegexOldStr, RelativePaths, RemembersRefusals, RenameMakesOneParent, RenamesIntoItself,
+    RenamesOntoItself, RenamesRoot, ReplacesDirectories, ReplacesFirst, ResolvesEscapes, ReversedRangesSwapped,
+    RewritesMarkdownLists, RoundsFractions, SameTextRefused, SameWordsForNothingThere, ShallowSizes, ShortSnippet,
+    ShowsHidden, ShowsNothingUnderTinyCap, ShowsNul, SiblingPrefix, SilentTruncation, SnippetFromOne,
+    SnippetFromTheFirstDifference, SnippetOfWholeChange, SnippetWithoutCap, SortsByUtf16, SortsWholePaths,
+    SortsWithoutCase, StaleListings, StoresNul, StripsInsertText, TakesTemporaryNames, TextImages, TextModeEdits,
+    TidiesText, TrailingSlashRefused, TrimsOldStr, TrimsPaths, UnfitRangeOfDirectoryRefused, UnicodeLineEnds,
+    UnknownFieldsRefused, WrongNumbers,
 }
 
 pub(crate) fn all() -> Vec<(String, Suite)> {
@@ -641,7 +643,7 @@ impl BrokenTool {
         self.store.write(path, text).await.unwrap();
     }
 
-    /// Edits the text in another store and writes it back, ignoring changes in between, or those that keep its size.
+    /// Edits the text in another store and writes it back. Ignores concurrent changes, or those that keep its size.
     async fn edit_aside(&self, path: &MemoryPath, text: &str, edit: Command) -> Result<Reply, Error> {
         let mut text = text.to_owned();
         loop {
