@@ -442,15 +442,7 @@ async fn look_on(
     let [actor, onlooker] = clients else {
         return Err(Failure::new("the case is wrong: it needs two clients").into());
     };
-    let mut states = Vec::new();
-    for change in there_and_back {
-        let mut state = Vec::new();
-        for view in &views {
-            state.push(onlooker.send(view.clone()).await?.result);
-        }
-        states.push(state);
-        actor.send(change.clone()).await?.text(false)?;
-    }
+    let states = states_between(actor, onlooker, there_and_back, &views).await?;
     let (is_over, looks) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut threads = Threads::new();
     let (actor, onlooker, changes) = (actor.clone(), onlooker.clone(), there_and_back.to_vec());
@@ -489,6 +481,25 @@ async fn look_on(
         Ok(())
     });
     threads.join().await.map(drop)
+}
+
+/// The results of views before each change.
+async fn states_between(
+    actor: &Client,
+    onlooker: &Client,
+    changes: &[Value],
+    views: &[Value],
+) -> Result<Vec<Vec<Value>>, CaseError> {
+    let mut states = Vec::new();
+    for change in changes {
+        let mut state = Vec::new();
+        for view in views {
+            state.push(onlooker.send(view.clone()).await?.result);
+        }
+        states.push(state);
+        actor.send(change.clone()).await?.text(false)?;
+    }
+    Ok(states)
 }
 
 /// Each client in turn changes a file that the other has read, and the other reads it again.
