@@ -1,4 +1,4 @@
-//! [`Arguments`]: the command line, and its help.
+//! `Arguments`: the command line, and its help.
 //!
 //! `-h` prints the first paragraph of a doc comment, in one line. `--help` prints all paragraphs.
 

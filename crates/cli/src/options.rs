@@ -1,7 +1,7 @@
 //! The groups of options that several commands have.
 //!
 //! clap puts every argument under the last heading that was set before it. So a command's own arguments come first, and
-//! flattened groups with a heading come last: [`StoreArgument`], [`MemoryArgument`], [`Encryption`], [`Policies`].
+//! flattened groups with a heading come last: `StoreArgument`, `MemoryArgument`, `Encryption`, `Policies`.
 
 pub mod encryption;
 pub(crate) mod policies;
