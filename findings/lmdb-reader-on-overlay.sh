@@ -42,9 +42,9 @@ else:
 PYTHON
 cat >container <<'SCRIPT'
 mount -t tmpfs none layers
-mkdir layers/upper layers/work layers/root
-mount -t overlay overlay -o lowerdir=image,upperdir=layers/upper,workdir=layers/work,userxattr layers/root
-venv/bin/python memory.py read layers/root/memory
+mkdir layers/upper layers/work layers/merged
+mount -t overlay overlay -o lowerdir=image,upperdir=layers/upper,workdir=layers/work,userxattr layers/merged
+venv/bin/python memory.py read layers/merged/memory
 SCRIPT
 mkdir image layers
 venv/bin/python memory.py write image/memory
