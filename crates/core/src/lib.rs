@@ -37,6 +37,8 @@ pub use store::path::MemoryPath;
 pub use store::path_map::{PathMap, PathMapEdits, PathMapEntry};
 pub use store::path_rules::{MAX_PATH_BYTES, MAX_SEGMENT_BYTES, PathError};
 pub use store::precondition::Precondition;
+#[doc(hidden)]
+pub use store::private_file::refuse_others;
 pub use store::quota::{Quota, QuotaKind, Usage};
 pub use store::quote::{escape_unprintable, is_unprintable};
 pub use store::read_only::ReadOnlyStore;

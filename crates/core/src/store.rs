@@ -18,6 +18,7 @@ pub(crate) mod path;
 pub(crate) mod path_map;
 pub(crate) mod path_rules;
 pub(crate) mod precondition;
+pub(crate) mod private_file;
 pub(crate) mod quota;
 pub(crate) mod quota_check;
 pub(crate) mod quote;

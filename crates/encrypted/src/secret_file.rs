@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use memory_tool_core::refuse_others;
 use tokio::task::spawn_blocking;
 use zeroize::Zeroizing;
 
@@ -16,7 +17,11 @@ pub(crate) async fn read_secret(path: PathBuf) -> io::Result<Zeroizing<Vec<u8>>>
 
 fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let file = File::open(path)?;
-    refuse_others(&file)?;
+    let metadata = file.metadata()?;
+    // A pipe, such as that of a shell's `<(…)`, has no mode of its own.
+    if metadata.is_file() {
+        refuse_others(&metadata)?;
+    }
     // The capacity prevents growth, which would leave a copy of the secret in freed memory.
     let mut content = Zeroizing::new(Vec::with_capacity(MAX_BYTES + 1));
     file.take(MAX_BYTES as u64 + 1).read_to_end(&mut content)?;
@@ -25,34 +30,6 @@ fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(content)
-}
-
-/// Refuses a file that other users can access. Pipes and other non-files are accepted, and
-/// secrets that an orchestrator mounts read-only for the group of the service.
-#[cfg(unix)]
-fn refuse_others(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-
-    let metadata = file.metadata()?;
-    let mode = metadata.mode() & 0o777;
-    if metadata.is_file() && mode & 0o077 != 0 && !(mode == 0o440 && is_own_group(metadata.gid())) {
-        let message = format!("mode {mode:03o} gives other users access: run `chmod 600` on it");
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
-    }
-    Ok(())
-}
-
-/// Whether the group is one of this process.
-#[cfg(unix)]
-fn is_own_group(group: u32) -> bool {
-    let own = rustix::process::getgroups().unwrap_or_default();
-    own.into_iter().chain([rustix::process::getegid()]).any(|own| own.as_raw() == group)
-}
-
-/// Without file modes, the permissions are inherited from the directory.
-#[cfg(not(unix))]
-fn refuse_others(_: &File) -> io::Result<()> {
-    Ok(())
 }
 
 #[cfg(all(test, unix))]

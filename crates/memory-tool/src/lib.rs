@@ -39,6 +39,8 @@ pub use home::{HomeError, expand_home};
 #[cfg(feature = "layers")]
 pub use layers::KeysRequired;
 pub use memory::Memory;
+#[doc(hidden)]
+pub use memory_tool_core::refuse_others;
 pub use memory_tool_core::{
     Actor, Answer, BoxError, Engine, Error, ErrorKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node,
     OpenError, OpenMode, OpenOptions, PathError, Quota, Store, StoreError, StoreExt, ToolDefinition, ToolRunner, Usage,

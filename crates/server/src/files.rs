@@ -132,30 +132,3 @@ fn sync_directory(_: &Path) -> io::Result<()> {
 pub(crate) fn host_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PathBuf, D::Error> {
     expand_home(String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
 }
-
-/// Refuses a file that other users can access. A secret that an orchestrator mounts is of another user, read-only, and
-/// for the group of the service.
-#[cfg(unix)]
-pub(crate) fn refuse_others(metadata: &fs::Metadata) -> io::Result<()> {
-    use std::os::unix::fs::MetadataExt as _;
-
-    let mode = metadata.mode() & 0o777;
-    if mode & 0o077 != 0 && !(mode == 0o440 && is_own_group(metadata.gid())) {
-        let message = format!("mode {mode:03o} gives other users access: run `chmod 600` on it");
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
-    }
-    Ok(())
-}
-
-/// Whether the group is one of this process.
-#[cfg(unix)]
-fn is_own_group(group: u32) -> bool {
-    let own = rustix::process::getgroups().unwrap_or_default();
-    own.into_iter().chain([rustix::process::getegid()]).any(|own| own.as_raw() == group)
-}
-
-/// Without file modes, the permissions are inherited from the directory.
-#[cfg(not(unix))]
-pub(crate) fn refuse_others(_: &fs::Metadata) -> io::Result<()> {
-    Ok(())
-}

@@ -11,12 +11,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use memory_tool::Actor;
+use memory_tool::{Actor, refuse_others};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::access::{Caller, Grant, Right};
-use crate::files::{Followed, refuse_others, replace};
+use crate::files::{Followed, replace};
 
 /// The start of each token, for tools that find secrets in texts.
 const PREFIX: &str = "memtok_";

@@ -5,12 +5,13 @@ use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use memory_tool::refuse_others;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-use crate::files::{Followed, host_path, refuse_others};
+use crate::files::{Followed, host_path};
 
 /// The files of a certificate. The server reads them again when they change.
 #[derive(Clone, Debug, serde::Deserialize)]
