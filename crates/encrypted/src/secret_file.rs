@@ -18,7 +18,7 @@ pub(crate) async fn read_secret(path: PathBuf) -> io::Result<Zeroizing<Vec<u8>>>
 fn read(path: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let file = File::open(path)?;
     let metadata = file.metadata()?;
-    // A pipe, such as that of a shell's `<(…)`, has no mode of its own.
+    // A pipe, such as `<(command)` of a shell, has the mode that the shell gave it.
     if metadata.is_file() {
         refuse_others(&metadata)?;
     }

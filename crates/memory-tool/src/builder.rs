@@ -511,6 +511,36 @@ mod tests {
         }
     }
 
+    /// A layer whose record is never the required one.
+    #[derive(Debug, Default)]
+    struct OutdatedRecord(std::sync::atomic::AtomicUsize);
+
+    #[async_trait::async_trait]
+    impl Store for OutdatedRecord {
+        async fn read_opts(
+            &self,
+            _: &StorePath,
+            _: memory_tool_core::ReadOptions,
+        ) -> Result<memory_tool_core::Node, memory_tool_core::StoreError> {
+            Ok(memory_tool_core::Node::Absent)
+        }
+
+        async fn apply(&self, _: Batch) -> Result<(), memory_tool_core::StoreError> {
+            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Err(memory_tool_core::StoreError::AlreadyExists { path: StorePath::records().join("layer").unwrap() })
+        }
+    }
+
+    /// Another attempt would not help, and a caller that repeats the whole change would never end.
+    #[tokio::test]
+    async fn a_conflict_at_another_path_is_not_tried_again() {
+        let store = std::sync::Arc::new(OutdatedRecord::default());
+        let memory = Memory::over(std::sync::Arc::clone(&store)).build().await.unwrap();
+        let refused = memory.append("/memories/a", "text").await.unwrap_err();
+        assert!(refused.to_string().contains("/records/layer"), "{refused}");
+        assert_eq!(store.0.load(std::sync::atomic::Ordering::Relaxed), 1);
+    }
+
     #[tokio::test]
     async fn writes_with_a_condition_and_appends_lose_no_change() {
         let memory = Memory::over(InMemoryStore::new()).build().await.unwrap();
