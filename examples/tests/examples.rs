@@ -84,7 +84,7 @@ fn examples_are_short_and_listed() {
         let command = lines.next().and_then(|line| line.strip_prefix("//! Run it: ")).unwrap_or_default();
         let run = format!("cargo run -p examples --example {name}");
         assert!(summary.ends_with('.') && command.contains(&run), "{name}: {command}");
-        assert!(page.contains(&format!("\n| [`{name}`]({name}.rs) | ")), "{name} is not listed");
+        assert!(page.contains(&format!("\n- [`{name}`]({name}.rs): ")), "{name} is not listed");
         names.push(name);
     }
     names.sort_unstable();
