@@ -47,8 +47,8 @@ impl Command {
     /// missing, `path` is used, because models sometimes send those.
     ///
     /// # Errors
-    /// [`Error::Input`] for a missing field, a wrong type or an unknown command, [`Error::Path`] for an invalid path, and
-    /// [`Error::NulCharacter`] for a text with U+0000 (`[C4]`), so that no tool needs to check for it.
+    /// [`Error::Input`] for a missing field, a wrong type or an unknown command, and [`Error::Path`] for an invalid
+    /// path. [`Error::NulCharacter`] for a text with U+0000 (`[C4]`): no tool needs this check.
     pub fn parse(input: Value) -> Result<Self, Error> {
         let Value::Object(fields) = input else {
             return Err(InputError::NotAnObject { found: type_name(&input) }.into());
