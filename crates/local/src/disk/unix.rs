@@ -285,9 +285,9 @@ pub(crate) fn read_at(file: &std::fs::File, bytes: &mut [u8]) -> io::Result<usiz
     std::os::unix::fs::FileExt::read_at(file, bytes, 0)
 }
 
-/// Overwrites the beginning of a file.
-pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, 0)
+/// Writes a part of a file.
+pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
 }
 
 /// Grants the owner all rights on a directory, and revokes those of others.

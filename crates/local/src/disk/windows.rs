@@ -97,9 +97,9 @@ pub(crate) fn read_at(file: &std::fs::File, bytes: &mut [u8]) -> io::Result<usiz
     std::os::windows::fs::FileExt::seek_read(file, bytes, 0)
 }
 
-/// Overwrites the beginning of a file.
-pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8]) -> io::Result<()> {
-    match std::os::windows::fs::FileExt::seek_write(file, bytes, 0)? {
+/// Writes a part of a file.
+pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    match std::os::windows::fs::FileExt::seek_write(file, bytes, offset)? {
         written if written == bytes.len() => Ok(()),
         _ => Err(io::Error::from(io::ErrorKind::WriteZero)),
     }
