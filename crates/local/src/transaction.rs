@@ -127,15 +127,28 @@ impl<'a> Transaction<'a> {
 
     fn apply_through_journal(&self, batch: &Batch, cache: &mut UsageCache) -> Result<(), StoreError> {
         let steps = self.check_and_plan(batch, cache, true)?;
-        for (step, content) in steps.iter().zip(contents(batch)) {
-            self.stage(step, content)?.iter().try_for_each(flush_file)?;
-        }
+        self.stage_all(&steps, batch)?;
         // Programs that take no lock may have changed the files while the contents were flushed. A single step detects
         // that itself.
         self.files.tree.forget();
         self.check(batch, cache)?;
         cache.note(&self.files.tree, batch.changes())?;
         self.perform_through_journal(&steps)
+    }
+
+    /// Writes and flushes the new contents of a batch, with few open files.
+    fn stage_all(&self, steps: &[Step], batch: &Batch) -> Result<(), StoreError> {
+        let mut first = None; // reports the errors of all files that are flushed with it
+        for (step, content) in steps.iter().zip(contents(batch)) {
+            match self.stage(step, content)? {
+                Some(file) if first.is_none() && steps.len() > FEW_FILES && disk::flushes_together(&file) => {
+                    first = Some(file);
+                }
+                Some(file) if first.is_none() => flush_file(&file)?,
+                _ => {}
+            }
+        }
+        first.map_or(Ok(()), |first| disk::sync_file_system_of(&first)).map_err(|error| failed("writing a file", error))
     }
 
     /// Writes the new contents of a batch to the staging directory.
@@ -338,11 +351,12 @@ fn flush_staged(staged: Vec<Result<Staged, StoreError>>) -> Vec<Result<Vec<Step>
     staged.into_iter().map(flush).collect()
 }
 
+/// More files than this are flushed faster together with all others of the file system.
+const FEW_FILES: usize = 4;
+
 fn flush_files(files: &[&File]) -> Vec<io::Result<()>> {
-    /// More files than this are flushed faster together with all others of the file system.
-    const FEW: usize = 4;
     match files {
-        [first, ..] if files.len() > FEW && disk::sync_file_system_of(first).is_ok() => {
+        [first, ..] if files.len() > FEW_FILES && disk::sync_file_system_of(first).is_ok() => {
             files.iter().map(|_| Ok(())).collect()
         }
         // Each reports its own error.

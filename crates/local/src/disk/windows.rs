@@ -51,6 +51,10 @@ pub(crate) fn sync_file_system_of(_: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn flushes_together(_: &File) -> bool {
+    false
+}
+
 /// This system cannot do so.
 pub(crate) fn open_beneath(_: &Dir, _: &str) -> Option<Dir> {
     None
