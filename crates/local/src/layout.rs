@@ -256,7 +256,7 @@ impl Layout {
     /// Reads a file without a lock and without waiting for the disk; `None` if that is not possible.
     pub(crate) fn read_cached(&self, path: &StorePath) -> Option<StoredFile> {
         let is_remnant = |name: &str| is_remnant(OsStr::new(name));
-        if self.ignores_case || path.is_record() || path.file_name().is_some_and(is_remnant) {
+        if self.ignores_case || path.file_name().is_some_and(is_remnant) {
             return None;
         }
         self.cached_reader.read(&self.files, path, self.max_file_bytes, &self.versions)
