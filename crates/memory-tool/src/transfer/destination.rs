@@ -45,7 +45,7 @@ pub(super) struct Destination {
     /// The files of the next batch.
     group: Vec<Writing>,
     /// The files in progress, in insertion order.
-    writing: FuturesOrdered<BoxFuture<'static, Result<Vec<(Writing, Outcome)>, TransferError>>>,
+    writing: FuturesOrdered<BoxFuture<'static, Result<Written, TransferError>>>,
     /// Their paths and sizes.
     written_paths: VecDeque<(StorePath, usize)>,
 }
@@ -63,6 +63,9 @@ struct Writing {
     /// The result if the file is there, after a write with an unknown outcome.
     attempted: Option<Outcome>,
 }
+
+/// The results of a batch, in the order of its files.
+type Written = Vec<(Writing, Outcome)>;
 
 struct Recorded {
     outcome: Outcome,
@@ -240,7 +243,7 @@ impl Destination {
 }
 
 /// Writes files whose paths do not overlap.
-async fn write_all(mut files: Vec<Writing>) -> Result<Vec<(Writing, Outcome)>, TransferError> {
+async fn write_all(mut files: Vec<Writing>) -> Result<Written, TransferError> {
     let is_written = write_new(&mut files).await;
     let mut written = Vec::with_capacity(files.len());
     for (mut file, is_written) in files.into_iter().zip(is_written) {
