@@ -2,11 +2,11 @@
 //!
 //! A record is a file, whose contents and name take two flushes. A frame of the log has the records of a change and
 //! takes one, which is cheap, because it overwrites blocks that the log has already. The files of the records are
-//! created as well, but a loss of power may take those that are not flushed yet. Then they are created again.
+//! created as well. A loss of power may take unflushed files, and recovery creates them again.
 //!
 //! A frame is *prepared* when it is flushed before the change, and *settled* after the change is on the disk. After a
 //! crash, the last frame may be prepared. The [file itself](Frame::step) shows whether it was changed. If not, the
-//! frame is struck out, with its records. Recovery never changes the file, which people may have edited in between.
+//! frame is struck out, with its records. Recovery never changes the file, because people may have edited it.
 //!
 //! Each change of other records first flushes the files and clears the log, so that no deleted text stays in it.
 //!
@@ -48,7 +48,7 @@ type State = [u8; 8];
 const PREPARED: State = *b"prepared";
 const SETTLED: State = *b"settled\0";
 
-/// Where the fields of a header begin: state, digest of the rest, random number, number of the frame, length of the
+/// The offsets of the fields of a header: state, digest of the rest, random number, number of the frame, length of the
 /// line with the [`Intent`], length of the records, and the frame.
 const DIGEST: usize = 8;
 const SERIES: usize = 40;
@@ -56,7 +56,7 @@ const NUMBER: usize = 56;
 const LENGTHS: usize = 64;
 const BODY: usize = 80;
 
-/// What a frame contains beside the contents of the records.
+/// The description of a frame. The contents of the records follow it.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Intent<'a> {
@@ -148,7 +148,7 @@ impl Frame {
         let batch = records.iter().fold(step.add_to(Batch::new()), |batch, (path, _)| batch.write(path.clone(), ""));
         batch.check(&PathMap::<Vec<u8>>::new())?;
         if step.is_of_record() || !records.iter().all(|(path, _)| path.is_record()) {
-            return Err("the records are not where they belong".into());
+            return Err("a path is under the wrong root".into());
         }
         let (step, removed) = (step.into_owned(), removed.map(Cow::into_owned));
         Ok(Self { start, is_settled: frame.starts_with(&SETTLED), step, removed, records })

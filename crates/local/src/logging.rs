@@ -24,7 +24,7 @@ const WRITING: &str = "writing the log";
 /// The records of a batch, which all are new.
 type Records<'a> = Vec<(&'a StorePath, &'a [u8])>;
 
-/// What is known about the log of a store.
+/// The state of the log of a store.
 #[derive(Debug, Default)]
 pub(crate) struct KnownLog {
     /// Whether this process found that all its records exist. Later changes keep it so.
@@ -106,7 +106,7 @@ impl Transaction<'_> {
         Ok(Some(()))
     }
 
-    /// Whether a change can be told from its absence, and all records are new.
+    /// Whether the file shows later that the change was made, and all records are new.
     fn can_log(&self, change: &Change, records: &Records<'_>) -> Result<bool, StoreError> {
         let tree = &self.files.tree;
         let is_plain = match change {
@@ -319,7 +319,7 @@ impl Transaction<'_> {
     }
 }
 
-/// The change of a file and the new records of a batch; `None` if it contains anything else, or more than fits.
+/// The change of a file and the new records of a batch; `None` if it contains other changes, or is too large.
 fn logged(batch: &Batch) -> Option<(&Change, Records<'_>)> {
     let (mut change, mut records, mut bytes) = (None, Records::new(), 0);
     for part in batch.changes() {

@@ -31,7 +31,7 @@ const MAX_CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
 /// 4. Contents are redacted before they are compared and written, so the next run finds them to be identical.
 /// 5. A written file keeps the times that the source gives.
 /// 6. Several files are written at a time, because they share the requests of a bucket. On a disk, new files are
-///    written in one batch, because they share its flushes. If that fails, each is written by itself.
+///    written in one batch, because they share its flushes. If that fails, each is written separately.
 pub(super) struct Destination {
     memory: Memory,
     /// The command, for logs and the history.
@@ -60,7 +60,7 @@ struct Writing {
     is_redacted: bool,
     /// The version that this run wrote or found to be identical.
     known_version: Option<Version>,
-    /// The result if the file is there, after a write with an unknown outcome.
+    /// The result of a write with an unknown outcome, if the file has the contents.
     attempted: Option<Outcome>,
 }
 
