@@ -107,7 +107,8 @@ fn runtime() -> Runtime {
 fn main() {
     print_machine(&target_directory(), &[]);
     let columns = "policy | `view` | `str_replace` | `create` | `rename` | `delete`";
-    print_table(columns, policies().iter().map(row));
+    let name = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
+    print_table(columns, policies().iter().filter(|policy| policy.name.starts_with(&name)).map(row));
 }
 
 /// The times with a policy, and divided by the times without it.

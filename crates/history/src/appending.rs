@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use memory_tool_core::{Batch, ErrorKind, Node, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{Batch, ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath};
 
 use crate::entry::Entry;
 use crate::hex::Id;
@@ -232,11 +232,15 @@ impl<S: Store> Log<S> {
     pub(crate) async fn append(
         &self,
         tip: &Arc<Tip>,
-        batch: Batch,
+        batch: &Batch,
+        required: Vec<(StorePath, Precondition)>,
         stored: Stored,
         edits: Edits,
     ) -> Result<Entry, StoreError> {
-        let (batch, head, stored) = Appending::new(self, tip, batch)?.add(stored, edits).await?;
+        let (records, head, stored) = Appending::new(self, tip, Batch::new())?.add(stored, edits).await?;
+        // The batch may be large. It is copied when the kept contents are compressed.
+        let batch = batch.clone().require_all(required).require_all(records.preconditions().iter().cloned());
+        let batch = records.into_changes().into_iter().fold(batch, Batch::change);
         let changes_head = !tip.has_history() || head != tip.head || tip.claim.is_some();
         let applied = self.store.apply(batch).await;
         let next = (applied.is_ok() && !changes_head).then(|| {

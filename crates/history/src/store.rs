@@ -177,8 +177,7 @@ impl<S: Store> HistoryStore<S> {
             entry.command = None; // the origin has it
         }
         entry.origin = origin;
-        let batch = batch.clone().require_all(replaced.required);
-        self.log.append(tip, batch, replaced.stored, edits).await
+        self.log.append(tip, batch, replaced.required, replaced.stored, edits).await
     }
 
     /// Applies the batch of a plan.
@@ -309,8 +308,12 @@ impl Replaced {
         if !self.keeps {
             return Kept { digest: None };
         }
-        self.stored.contents.extend_from_slice(&content);
-        Kept { digest: Some(Digest::of(&content)) }
+        let digest = Digest::of(&content);
+        match &mut self.stored.contents {
+            contents if contents.is_empty() => *contents = content, // perhaps large, so it is not copied
+            contents => contents.extend_from_slice(&content),
+        }
+        Kept { digest: Some(digest) }
     }
 }
 

@@ -138,6 +138,7 @@ impl Transaction<'_> {
             flush().map_err(|error| failed("flushing the store", error))?;
         }
         self.complete_journal(flush)?;
+        self.recover_log()?;
         self.files.note_all_flushed();
         self.remove_leftovers().map_err(|error| failed("removing leftovers", error))?;
         self.files.is_recovering.set(false);

@@ -86,6 +86,11 @@ impl Handles {
         Ok(self.sequence.get())
     }
 
+    /// The number of changes; `None` if it is not known. The caller holds the lock.
+    pub(crate) fn number(&self) -> io::Result<Option<u64>> {
+        self.sequence()?.map(|sequence| sequence.read()).transpose()
+    }
+
     /// Creates the sequence number file if it is missing. The caller holds the lock exclusively. Returns whether the
     /// lock must be acquired again: the lock file is replaced too, so that all processes open the new file.
     pub(crate) fn create_sequence(&self) -> io::Result<bool> {

@@ -5,6 +5,7 @@
 //! {base}/.memory-tool/lock         locked in shared mode by readers, exclusively by writers
 //! {base}/.memory-tool/turnstile    locked while waiting for `lock`, so that readers cannot starve a writer
 //! {base}/.memory-tool/staging/     new contents before they are moved into place, and what a batch replaced or removed
+//! {base}/.memory-tool/log          the last changes of one file with new records, which may not be flushed yet
 //! {base}/.memory-tool/journal      a committed batch of several changes that may not be complete
 //! {base}/.memory-tool/stuck        a journal that a process could neither complete nor undo
 //! {base}/.memory-tool/records/     the records of wrappers, as files
@@ -36,6 +37,7 @@ use crate::failure::{failed, taken_or_failed, unconfirmed};
 use crate::file_system;
 use crate::handles::Handles;
 use crate::journal::{self, Committed};
+use crate::logging::KnownLog;
 use crate::name::{Name, is_remnant};
 use crate::open_files::OpenFiles;
 use crate::probe;
@@ -70,6 +72,7 @@ pub(crate) struct Layout {
     /// Directories that are on the disk, with those above them.
     flushed: Mutex<HashSet<StorePath>>,
     cached_reader: CachedReader,
+    pub(crate) log: Mutex<KnownLog>,
     pub(crate) is_writable: bool,
     trust: Trust,
     pub(crate) max_file_bytes: u64,
@@ -94,6 +97,7 @@ impl Layout {
             versions: VersionCache::default(),
             flushed: Mutex::default(),
             cached_reader: CachedReader::default(),
+            log: Mutex::default(),
             is_writable: matches!(options.mode, OpenMode::Create | OpenMode::Existing),
             trust,
             max_file_bytes: options.max_file_bytes,
@@ -252,7 +256,7 @@ impl Layout {
     /// Reads a file without a lock and without waiting for the disk; `None` if that is not possible.
     pub(crate) fn read_cached(&self, path: &StorePath) -> Option<StoredFile> {
         let is_remnant = |name: &str| is_remnant(OsStr::new(name));
-        if self.ignores_case || path.is_record() || path.file_name().is_some_and(is_remnant) {
+        if self.ignores_case || path.file_name().is_some_and(is_remnant) {
             return None;
         }
         self.cached_reader.read(&self.files, path, self.max_file_bytes, &self.versions)

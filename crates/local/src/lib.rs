@@ -19,6 +19,8 @@ mod leftovers;
 mod listing;
 mod lock;
 mod locked_files;
+mod log;
+mod logging;
 mod name;
 mod open_files;
 mod probe;

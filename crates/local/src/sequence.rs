@@ -93,7 +93,7 @@ impl Sequence {
         if !self.is_writable {
             return Err(io::Error::from(io::ErrorKind::PermissionDenied));
         }
-        disk::write_at(&self.file, &self.view.with_number(number))?;
+        disk::write_at(&self.file, &self.view.with_number(number), 0)?;
         self.last_seen.store(number, Ordering::Release);
         Ok(())
     }

@@ -372,7 +372,7 @@ impl Inner {
     ) -> Result<T, StoreError> {
         loop {
             let lock = Lock::acquire_existing(&self.layout, deadline).map_err(|error| failed(WAITING, error))?;
-            self.refuse_pending_journal()?;
+            self.refuse_pending_journal(lock.as_ref())?;
             if let Some(lock) = &lock {
                 self.layout.allow_cached_reads(lock);
             }
@@ -389,7 +389,7 @@ impl Inner {
     fn lock_shared(&self, deadline: Option<Instant>) -> Result<Lock<'_>, StoreError> {
         loop {
             let lock = self.lock(Mode::Shared, deadline)?;
-            if lock.is_consistent().map_err(|error| failed("checking for an interrupted change", error))? {
+            if lock.is_consistent().map_err(|error| failed(CHECKING, error))? && self.is_log_complete(&lock)? {
                 self.layout.allow_cached_reads(&lock);
                 return Ok(lock);
             }
@@ -406,7 +406,8 @@ impl Inner {
     fn lock_unrecovered(&self, error: StoreError, deadline: Option<Instant>) -> Result<Lock<'_>, StoreError> {
         let lock = self.lock(Mode::Shared, deadline)?;
         match journal::is_pending(&lock.private) {
-            Ok(false) => Ok(lock),
+            Ok(false) if self.is_log_complete(&lock)? => Ok(lock),
+            Ok(false) => Err(error),
             Ok(true) if error.kind() != ErrorKind::Damaged && journal::is_stuck(&lock.private).unwrap_or(false) => {
                 Ok(lock)
             }
@@ -415,20 +416,28 @@ impl Inner {
     }
 
     /// Fails if an interrupted batch is pending, unless it is stuck. An invalid journal is reported as damaged.
-    fn refuse_pending_journal(&self) -> Result<(), StoreError> {
-        let check = || {
-            let Some(private) = self.layout.existing_private()? else { return Ok(true) };
-            Ok(journal::read(&private)?.is_none() || journal::is_stuck(&private)?)
-        };
-        match check().map_err(|error| failed("reading the journal", error))? {
+    fn refuse_pending_journal(&self, lock: Option<&Lock<'_>>) -> Result<(), StoreError> {
+        let private = self.layout.existing_private().map_err(|error| failed(CHECKING, error))?;
+        let Some(private) = private else { return Ok(()) };
+        let check = || Ok(journal::read(&private)?.is_none() || journal::is_stuck(&private)?);
+        let number = lock.map_or(Ok(None), |lock| lock.number()).map_err(|error| failed(CHECKING, error))?;
+        match check().map_err(|error| failed("reading the journal", error))?
+            && self.layout.is_log_complete(&private, number)?
+        {
             true => Ok(()),
             false => Err(StoreError::failure(ErrorKind::Busy, "reading", InterruptedBatch)),
         }
+    }
+
+    fn is_log_complete(&self, lock: &Lock<'_>) -> Result<bool, StoreError> {
+        let number = lock.number().map_err(|error| failed(CHECKING, error))?;
+        self.layout.is_log_complete(&lock.private, number)
     }
 }
 
 const WAITING: &str = "waiting for the store lock";
 const OPERATION: &str = "applying a batch";
+const CHECKING: &str = "checking for an interrupted change";
 
 /// An earlier change that waited together with this one failed in a way that has to be repaired first.
 #[derive(Debug, thiserror::Error)]

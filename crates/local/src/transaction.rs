@@ -59,11 +59,7 @@ impl<'a> Transaction<'a> {
         let mut rest = batches;
         while !rest.is_empty() && !results.iter().any(is_unknown) {
             let (group, later) = rest.split_at(group_length(rest));
-            self.files.tree.forget();
-            match group {
-                [batch] if needs_journal(batch) => results.push(self.apply_through_journal(batch, cache)),
-                group => results.extend(self.apply_group(group, cache)),
-            }
+            results.extend(self.apply_together(group, cache));
             // A failed change may have been counted, and must not make room for a later batch.
             if results.iter().any(Result::is_err) {
                 cache.forget();
@@ -79,6 +75,22 @@ impl<'a> Transaction<'a> {
         results
     }
 
+    /// Applies one batch, or several of at most one change.
+    fn apply_together(&self, batches: &[&Batch], cache: &mut UsageCache) -> Vec<Result<(), StoreError>> {
+        self.files.tree.forget();
+        if let [batch] = batches
+            && let Some(applied) = self.apply_through_log(batch, cache)
+        {
+            return vec![applied];
+        }
+        let cleared = batches.iter().map(|_| self.clear_log()).collect::<Vec<_>>();
+        match batches {
+            _ if cleared.iter().any(Result::is_err) => cleared,
+            [batch] if needs_journal(batch) => vec![self.apply_through_journal(batch, cache)],
+            group => self.apply_group(group, cache),
+        }
+    }
+
     /// Ends a transaction whose changes are complete and on the disk. Without this, the next one recovers.
     pub(crate) fn end(self, cache: &mut UsageCache) {
         cache.refresh(self.last);
@@ -87,6 +99,7 @@ impl<'a> Transaction<'a> {
         self.files.clear_staging();
         let next = unfinished(self.last).wrapping_add(1);
         if self.sequence.write(next).is_ok() {
+            self.keep_log_end(next);
             cache.settle(next);
         }
     }
@@ -113,10 +126,8 @@ impl<'a> Transaction<'a> {
     }
 
     fn apply_through_journal(&self, batch: &Batch, cache: &mut UsageCache) -> Result<(), StoreError> {
-        let steps = self.check_and_plan(batch, cache)?;
-        for (step, content) in steps.iter().zip(contents(batch)) {
-            self.stage(step, content)?.iter().try_for_each(flush_file)?;
-        }
+        let steps = self.check_and_plan(batch, cache, true)?;
+        self.stage_all(&steps, batch)?;
         // Programs that take no lock may have changed the files while the contents were flushed. A single step detects
         // that itself.
         self.files.tree.forget();
@@ -125,22 +136,42 @@ impl<'a> Transaction<'a> {
         self.perform_through_journal(&steps)
     }
 
+    /// Writes and flushes the new contents of a batch, with few open files.
+    fn stage_all(&self, steps: &[Step], batch: &Batch) -> Result<(), StoreError> {
+        let mut first = None; // reports the errors of all files that are flushed with it
+        for (step, content) in steps.iter().zip(contents(batch)) {
+            match self.stage(step, content)? {
+                Some(file) if first.is_none() && steps.len() > FEW_FILES && disk::flushes_together(&file) => {
+                    first = Some(file);
+                }
+                Some(file) if first.is_none() => flush_file(&file)?,
+                _ => {}
+            }
+        }
+        first.map_or(Ok(()), |first| disk::sync_file_system_of(&first)).map_err(|error| failed("writing a file", error))
+    }
+
     /// Writes the new contents of a batch to the staging directory.
     fn check_and_stage(&self, batch: &Batch, cache: &mut UsageCache) -> Result<Staged, StoreError> {
         self.files.tree.forget_entries();
         if let Some((path, version)) = replaced_version(batch) {
             self.files.tree.presume(path, version);
         }
-        let steps = self.check_and_plan(batch, cache)?;
+        let steps = self.check_and_plan(batch, cache, false)?;
         let files =
             steps.iter().zip(contents(batch)).filter_map(|(step, content)| self.stage(step, content).transpose());
         let files = files.collect::<Result<Vec<_>, _>>()?;
         Ok((steps, files))
     }
 
-    fn check_and_plan(&self, batch: &Batch, cache: &mut UsageCache) -> Result<Vec<Step>, StoreError> {
+    pub(crate) fn check_and_plan(
+        &self,
+        batch: &Batch,
+        cache: &mut UsageCache,
+        is_journaled: bool,
+    ) -> Result<Vec<Step>, StoreError> {
         batch.validate()?;
-        let plan = |change| self.plan(change, needs_journal(batch));
+        let plan = |change| self.plan(change, is_journaled);
         let steps = batch.changes().iter().map(plan).collect::<Result<Vec<_>, _>>()?;
         self.check(batch, cache)?;
         Ok(steps)
@@ -199,7 +230,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Records the version that a change replaces, so that it does not apply to any other.
-    fn plan(&self, change: &Change, is_journaled: bool) -> Result<Step, StoreError> {
+    pub(crate) fn plan(&self, change: &Change, is_journaled: bool) -> Result<Step, StoreError> {
         Ok(match change {
             Change::Write { path, content, .. } => {
                 let replaces = match self.files.tree.stat(path)? {
@@ -224,7 +255,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// Writes the new contents of a step, if any, to a file that is not flushed yet.
-    fn stage(&self, step: &Step, content: Option<Content<'_>>) -> Result<Option<File>, StoreError> {
+    pub(crate) fn stage(&self, step: &Step, content: Option<Content<'_>>) -> Result<Option<File>, StoreError> {
         const OPERATION: &str = "writing a file";
         let (Some(staged), Some(content)) = (step.staged(), content) else { return Ok(None) };
         self.files.clear_later(staged);
@@ -258,7 +289,7 @@ fn unfinished(last: u64) -> u64 {
     last | 1
 }
 
-fn is_unknown(result: &Result<(), StoreError>) -> bool {
+pub(crate) fn is_unknown(result: &Result<(), StoreError>) -> bool {
     matches!(result, Err(StoreError::Failure { kind: ErrorKind::OutcomeUnknown, .. }))
 }
 
@@ -320,11 +351,12 @@ fn flush_staged(staged: Vec<Result<Staged, StoreError>>) -> Vec<Result<Vec<Step>
     staged.into_iter().map(flush).collect()
 }
 
+/// More files than this are flushed faster together with all others of the file system.
+const FEW_FILES: usize = 4;
+
 fn flush_files(files: &[&File]) -> Vec<io::Result<()>> {
-    /// More files than this are flushed faster together with all others of the file system.
-    const FEW: usize = 4;
     match files {
-        [first, ..] if files.len() > FEW && disk::sync_file_system_of(first).is_ok() => {
+        [first, ..] if files.len() > FEW_FILES && disk::sync_file_system_of(first).is_ok() => {
             files.iter().map(|_| Ok(())).collect()
         }
         // Each reports its own error.
@@ -332,12 +364,12 @@ fn flush_files(files: &[&File]) -> Vec<io::Result<()>> {
     }
 }
 
-fn flush_file(file: &File) -> Result<(), StoreError> {
+pub(crate) fn flush_file(file: &File) -> Result<(), StoreError> {
     file.sync_all().map_err(|error| failed("writing a file", error))
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Content<'a> {
+pub(crate) struct Content<'a> {
     bytes: &'a [u8],
     /// The time of the last write, if it is not now.
     modified: Option<SystemTime>,
@@ -345,10 +377,16 @@ struct Content<'a> {
 
 /// The new contents of all changes, in the order of their steps.
 fn contents(batch: &Batch) -> impl Iterator<Item = Option<Content<'_>>> {
-    batch.changes().iter().map(|change| match change {
-        Change::Write { content, times, .. } => Some(Content { bytes: content, modified: times.modified }),
-        Change::Remove { .. } | Change::Rename { .. } => None,
-    })
+    batch.changes().iter().map(Content::of)
+}
+
+impl<'a> Content<'a> {
+    pub(crate) fn of(change: &'a Change) -> Option<Self> {
+        match change {
+            Change::Write { content, times, .. } => Some(Content { bytes: content, modified: times.modified }),
+            Change::Remove { .. } | Change::Rename { .. } => None,
+        }
+    }
 }
 
 /// The state of the store, with the usage of limited directories from the cache.

@@ -133,8 +133,8 @@ impl<'a> Tree<'a> {
         };
         let version = match self.versions.get(path, &stamp) {
             Some(version) => version,
-            None => match self.content(&parent, path)? {
-                Some((_, version)) => version,
+            None => match self.version(&parent, path)? {
+                Some(version) => version,
                 None => return Ok(Stat::Absent),
             },
         };
@@ -158,7 +158,7 @@ impl<'a> Tree<'a> {
         if let Some(found) = self.versions.get(path, &stamp) {
             return Ok(found.as_bytes() == version);
         }
-        let Some((_, found)) = self.content(&parent, path)? else { return Ok(false) };
+        let Some(found) = self.version(&parent, path)? else { return Ok(false) };
         let now = disk::file_stamp(&parent, Name::of(path)?);
         let now = now.map_err(|error| failed("reading file metadata", error))?;
         Ok(found.as_bytes() == version && now == Some(stamp))
@@ -177,6 +177,20 @@ impl<'a> Tree<'a> {
         };
         self.versions.note(path, stamp, now, version.clone());
         Ok(Some((content, version)))
+    }
+
+    /// The version of the file in the open directory `parent`; `None` if another program removed it.
+    fn version(&self, parent: &Dir, path: &StorePath) -> Result<Option<Version>, StoreError> {
+        let now = SystemTime::now();
+        let mut digest = Sha256::new();
+        let found = disk::read_parts(parent, Name::of(path)?, self.max_file_bytes, |part| digest.update(part));
+        let (is_whole, stamp) = match found {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(|error| failed("reading a file", error))?,
+        };
+        let version = if is_whole { digest.finalize().to_vec() } else { stamp.to_bytes() };
+        self.versions.note(path, stamp, now, Version::new(version.clone()));
+        Ok(Some(Version::new(version)))
     }
 
     /// Finds what is at `path`.

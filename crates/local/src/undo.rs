@@ -65,7 +65,7 @@ fn put_back_replaced(
 }
 
 /// Whether a file has a version. Another program may have put anything in its place.
-fn is_at_version(files: &LockedFiles<'_>, path: &StorePath, version: &[u8]) -> Result<bool, StoreError> {
+pub(crate) fn is_at_version(files: &LockedFiles<'_>, path: &StorePath, version: &[u8]) -> Result<bool, StoreError> {
     match files.tree.is_at_version(path, version, None) {
         Err(error) if is_conflict(&error) => Ok(false),
         checked => checked,
@@ -134,6 +134,6 @@ fn try_rename_back(files: &LockedFiles<'_>, from: &StorePath, to: &StorePath) ->
 }
 
 /// Whether another program changed the files of the batch.
-fn is_conflict(error: &StoreError) -> bool {
+pub(crate) fn is_conflict(error: &StoreError) -> bool {
     !matches!(error, StoreError::Failure { .. })
 }

@@ -221,7 +221,12 @@ impl Memory {
     where
         P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
     {
-        self.update(path, |found| Ok([&found.unwrap_or_default(), content.as_ref()].concat())).await
+        let append = |found: Option<Vec<u8>>| {
+            let mut text = found.unwrap_or_default(); // perhaps large, so it is not copied
+            text.extend_from_slice(content.as_ref());
+            Ok(text)
+        };
+        self.update(path, append).await
     }
 
     /// Replaces the contents of the file at `path` by the result of `change`. It gets the present contents, or `None`

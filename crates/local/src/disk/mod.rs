@@ -237,6 +237,32 @@ pub(crate) fn read_stamped_file(directory: &Dir, name: Name<'_>, limit: u64) -> 
     Ok((if size > limit { Content::TooLarge { size } } else { Content::Whole(content) }, stamp))
 }
 
+/// Reads a file in parts. Returns whether it has at most `limit` bytes, and its stamp before it was read.
+pub(crate) fn read_parts(
+    directory: &Dir,
+    name: Name<'_>,
+    limit: u64,
+    mut read: impl FnMut(&[u8]),
+) -> io::Result<(bool, FileStamp)> {
+    const PART_BYTES: u64 = 64 * 1024;
+    let (file, found) = open_regular(directory, name, OpenOptions::new().read(true))?;
+    let (stamp, mut rest) = (FileStamp::of(&found), limit.saturating_add(1));
+    let mut part = Vec::new();
+    let size = found.len().saturating_add(1); // finds the end of a small file without another read
+    part.try_reserve_exact(usize::try_from(size.min(PART_BYTES)).unwrap_or_default())?;
+    while found.len() <= limit && rest > 0 {
+        part.clear();
+        let length = (part.capacity() as u64).min(rest);
+        let count = (&file).take(length).read_to_end(&mut part)? as u64;
+        read(&part);
+        rest -= count;
+        if count < length {
+            break;
+        }
+    }
+    Ok((found.len() <= limit && rest > 0, stamp))
+}
+
 /// Opens a regular file. Anything else is an error, including an entry that replaced the file after it was found.
 fn open_regular(directory: &Dir, name: Name<'_>, options: &mut OpenOptions) -> io::Result<(File, Metadata)> {
     set_nonblocking(options.follow(FollowSymlinks::No));

@@ -229,11 +229,21 @@ fn passes_on_flushes(file: &File) -> io::Result<bool> {
 /// system cannot do both.
 pub(crate) fn sync_file_system_of(file: &File) -> io::Result<()> {
     #[cfg(target_os = "linux")]
-    if syncfs_reports_errors() && passes_on_flushes(file)? {
+    if flushes_together(file) {
         return Ok(rustix::fs::syncfs(file)?);
     }
     let _ = file;
     Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Whether [`sync_file_system_of`] is possible.
+pub(crate) fn flushes_together(file: &File) -> bool {
+    #[cfg(target_os = "linux")]
+    if syncfs_reports_errors() {
+        return passes_on_flushes(file).unwrap_or(false);
+    }
+    let _ = file;
+    false
 }
 
 /// Since Linux 5.8.
@@ -285,9 +295,9 @@ pub(crate) fn read_at(file: &std::fs::File, bytes: &mut [u8]) -> io::Result<usiz
     std::os::unix::fs::FileExt::read_at(file, bytes, 0)
 }
 
-/// Overwrites the beginning of a file.
-pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8]) -> io::Result<()> {
-    std::os::unix::fs::FileExt::write_all_at(file, bytes, 0)
+/// Writes a part of a file.
+pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, offset)
 }
 
 /// Grants the owner all rights on a directory, and revokes those of others.

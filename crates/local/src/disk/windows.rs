@@ -51,6 +51,10 @@ pub(crate) fn sync_file_system_of(_: &File) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+pub(crate) fn flushes_together(_: &File) -> bool {
+    false
+}
+
 /// This system cannot do so.
 pub(crate) fn open_beneath(_: &Dir, _: &str) -> Option<Dir> {
     None
@@ -97,9 +101,9 @@ pub(crate) fn read_at(file: &std::fs::File, bytes: &mut [u8]) -> io::Result<usiz
     std::os::windows::fs::FileExt::seek_read(file, bytes, 0)
 }
 
-/// Overwrites the beginning of a file.
-pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8]) -> io::Result<()> {
-    match std::os::windows::fs::FileExt::seek_write(file, bytes, 0)? {
+/// Writes a part of a file.
+pub(crate) fn write_at(file: &std::fs::File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    match std::os::windows::fs::FileExt::seek_write(file, bytes, offset)? {
         written if written == bytes.len() => Ok(()),
         _ => Err(io::Error::from(io::ErrorKind::WriteZero)),
     }

@@ -14,6 +14,7 @@ mod hostile;
 mod interference;
 #[cfg(target_os = "linux")]
 mod large_files;
+mod log;
 mod many_stores;
 #[cfg(unix)]
 mod modes;

@@ -41,7 +41,7 @@ const FILES: &str = "files";
 const UNDONE: &str = "undone";
 const REFUSED: &str = "refused";
 
-const RECORDS: [&str; 3] = ["first", "second", "third"];
+const RECORDS: [&str; 8] = ["first", "second", "third", "log/1", "log/2", "log/3", "log/4", "log/5"];
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let can_trace = can_trace();
@@ -111,6 +111,14 @@ fn script(name: &str) -> Script {
         vec![write("k/l", "edited alone")],
         vec![write("k/l", "edited again").write(record("second"), "another entry")],
         vec![Batch::new().remove(record("first")).write(record("third"), "both entries")],
+        // Changes of one file with new records go through the log.
+        vec![write("k/l", "edited with a new entry").write(record("first"), "new entry")],
+        vec![write("k/n/o", "created with a new entry").write(record("log/1"), "entry of a creation")],
+        vec![rename("k/n/o", "p/q").write(record("log/2"), "entry of a rename")],
+        vec![write("k/l", "the log is cleared").write(record("log/3"), "entry ".repeat(200)).remove(record("log/1"))],
+        vec![rename("p", "r").write(record("log/4"), "entry of the rename of a directory")],
+        vec![remove("r/q").write(record("log/5"), "entry of a removal")],
+        vec![write("k/l", "edited without an entry")],
     ];
     let name = |(round, batches): (usize, Vec<Batch>)| {
         batches.into_iter().enumerate().map(|(number, batch)| (format!("{round}.{number}"), batch)).collect()

@@ -19,17 +19,31 @@ use memory_tool_test_fixtures::{by_tier, path, record};
 const CHANGE: &str = "MEMORY_TOOL_TEST_CHANGE";
 const BASE: &str = "MEMORY_TOOL_TEST_BASE";
 
-const CHANGES: [&str; 9] =
-    ["create", "edit", "remove-file", "remove-directory", "rename", "clear", "batch", "record", "file-and-records"];
+const CHANGES: [&str; 13] = [
+    "create",
+    "edit",
+    "remove-file",
+    "remove-directory",
+    "rename",
+    "clear",
+    "batch",
+    "record",
+    "file-and-records",
+    "edit-with-entry",
+    "removal-with-entry",
+    "rename-with-entry",
+    "records-after-entry",
+];
 
-const RECORDS: [&str; 3] = ["written", "removed", "made"];
+const RECORDS: [&str; 5] = ["written", "removed", "made", "log/0", "log/1"];
 
 /// The calls that the store makes, and an error for each.
-const FAILURES: [(&str, &str); 12] = [
+const FAILURES: [(&str, &str); 13] = [
     ("flock", "EIO"),
     ("openat2", "EMFILE"),
     ("pwrite64", "EIO"),
     ("fchmod", "EIO"),
+    ("fdatasync", "EIO"),
     ("fsync", "EIO"),
     ("mkdirat", "ENOSPC"),
     ("renameat", "EIO"),
@@ -115,6 +129,10 @@ async fn batch(change: &str, store: &LocalStore) -> Result<Batch, StoreError> {
             let batch = batch.write(path("/memories/k"), "new").write(record("written"), "new");
             batch.write(record("made"), "new").remove(record("removed"))
         }
+        "edit-with-entry" => batch.write(path("/memories/k"), "edited").write(record("log/1"), "entry"),
+        "removal-with-entry" => batch.remove(path("/memories/d/e/x")).write(record("log/1"), "entry"),
+        "rename-with-entry" => batch.rename(path("/memories/d"), path("/memories/n/m")).write(record("log/1"), "entry"),
+        "records-after-entry" => batch.remove(record("log/0")).write(record("made"), "new"),
         other => panic!("{other}"),
     })
 }
@@ -135,7 +153,14 @@ impl Target {
             .iter()
             .fold(Batch::new(), |batch, name| batch.write(path(&format!("/memories/{name}")), "old"));
         let start = start.write(record("written"), "old").write(record("removed"), "old");
-        block_on(async { LocalStore::open(target.base()).await.unwrap().apply(start).await.unwrap() });
+        let entry = Batch::new().rename(path("/memories/r"), path("/memories/s")).write(record("log/0"), "entry");
+        block_on(async {
+            let store = LocalStore::open(target.base()).await.unwrap();
+            store.apply(start).await.unwrap();
+            if change.contains("entry") {
+                store.apply(entry).await.unwrap();
+            }
+        });
         target
     }
 

@@ -30,8 +30,8 @@ const MAX_CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
 /// 3. Each written file is read back and compared.
 /// 4. Contents are redacted before they are compared and written, so the next run finds them to be identical.
 /// 5. A written file keeps the times that the source gives.
-/// 6. Several files are written at a time, because they share the requests of a bucket. On a disk, they are written one
-///    after another.
+/// 6. Several files are written at a time, because they share the requests of a bucket. On a disk, new files are
+///    written in one batch, because they share its flushes. If that fails, each is written separately.
 pub(super) struct Destination {
     memory: Memory,
     /// The command, for logs and the history.
@@ -42,8 +42,10 @@ pub(super) struct Destination {
     outcomes: BTreeMap<StorePath, Recorded>,
     /// The number of problems of each kind whose reasons are kept.
     kept_reasons: [usize; PROBLEMS],
+    /// The files of the next batch.
+    group: Vec<Writing>,
     /// The files in progress, in insertion order.
-    writing: FuturesOrdered<BoxFuture<'static, Result<(Writing, Outcome), TransferError>>>,
+    writing: FuturesOrdered<BoxFuture<'static, Result<Written, TransferError>>>,
     /// Their paths and sizes.
     written_paths: VecDeque<(StorePath, usize)>,
 }
@@ -58,7 +60,12 @@ struct Writing {
     is_redacted: bool,
     /// The version that this run wrote or found to be identical.
     known_version: Option<Version>,
+    /// The result of a write with an unknown outcome, if the file has the contents.
+    attempted: Option<Outcome>,
 }
+
+/// The results of a batch, in the order of its files.
+type Written = Vec<(Writing, Outcome)>;
 
 struct Recorded {
     outcome: Outcome,
@@ -93,6 +100,7 @@ impl Destination {
             known_versions: HashMap::new(),
             outcomes: BTreeMap::new(),
             kept_reasons: [0; PROBLEMS],
+            group: Vec::new(),
             writing: FuturesOrdered::new(),
             written_paths: VecDeque::new(),
         }
@@ -121,10 +129,21 @@ impl Destination {
             content: redacted.unwrap_or(content),
             times,
             known_version: self.known_versions.get(path).cloned(),
+            attempted: None,
         };
         self.written_paths.push_back((path.clone(), writing.content.len()));
-        self.writing.push_back(writing.run().boxed());
+        self.group.push(writing);
+        if !self.writes_together() {
+            self.start();
+        }
         Ok(())
+    }
+
+    /// Starts to write the files of a batch.
+    fn start(&mut self) {
+        if !self.group.is_empty() {
+            self.writing.push_back(write_all(std::mem::take(&mut self.group)).boxed());
+        }
     }
 
     /// Waits until all files are written.
@@ -139,31 +158,32 @@ impl Destination {
         let bytes: usize = self.written_paths.iter().map(|(_, size)| size).sum();
         let overlaps = |(other, _): &(StorePath, usize)| other == path || other.is_under(path) || path.is_under(other);
         self.written_paths.is_empty()
-            || (self.written_paths.len() < self.max_concurrent_files()
+            || (self.written_paths.len() < MAX_CONCURRENT_FILES
                 && bytes.saturating_add(size) <= MAX_CONCURRENT_BYTES
                 && !self.written_paths.iter().any(overlaps))
     }
 
-    fn max_concurrent_files(&self) -> usize {
+    fn writes_together(&self) -> bool {
         match self.memory.backend() {
             #[cfg(feature = "local")]
-            crate::backend::Backend::Local(_) => 1,
+            crate::backend::Backend::Local(_) => true,
             #[cfg(feature = "sqlite")]
-            crate::backend::Backend::Sqlite(_) => 1,
-            _ => MAX_CONCURRENT_FILES,
+            crate::backend::Backend::Sqlite(_) => true,
+            _ => false,
         }
     }
 
-    /// Waits for the file that was put first, and records the result.
+    /// Waits for the batch that was started first, and records the results.
     async fn record_next(&mut self) -> Result<(), TransferError> {
+        self.start();
         let written = self.writing.next().await;
-        self.written_paths.pop_front();
-        let Some(written) = written else { return Ok(()) };
-        let (Writing { path, is_redacted, known_version, .. }, outcome) = written?;
-        if let Some(version) = known_version {
-            self.known_versions.insert(path.clone(), version);
+        for (Writing { path, is_redacted, known_version, .. }, outcome) in written.transpose()?.unwrap_or_default() {
+            self.written_paths.pop_front();
+            if let Some(version) = known_version {
+                self.known_versions.insert(path.clone(), version);
+            }
+            self.record(path, outcome, is_redacted);
         }
-        self.record(path, outcome, is_redacted);
         Ok(())
     }
 
@@ -222,15 +242,48 @@ impl Destination {
     }
 }
 
+/// Writes files whose paths do not overlap.
+async fn write_all(mut files: Vec<Writing>) -> Result<Written, TransferError> {
+    let is_written = write_new(&mut files).await;
+    let mut written = Vec::with_capacity(files.len());
+    for (mut file, is_written) in files.into_iter().zip(is_written) {
+        let outcome = if is_written { file.read_back(file.copied()).await? } else { file.write().await? };
+        written.push((file, outcome));
+    }
+    Ok(written)
+}
+
+/// Writes the files that do not exist in one batch, if there are several. Returns which files were written.
+async fn write_new(files: &mut [Writing]) -> Vec<bool> {
+    let mut is_new = vec![false; files.len()];
+    let [first, _, ..] = &*files else { return is_new };
+    let (store, mut batch) = (first.memory.store.clone(), Batch::new().for_command(first.command));
+    for (file, is_new) in files.iter().zip(&mut is_new) {
+        *is_new = matches!(store.read(&file.path).await, Ok(Node::Absent));
+        if *is_new {
+            batch = batch.require(file.path.clone(), Precondition::Absent);
+            batch = batch.write_with_times(file.path.clone(), file.content.clone(), file.times);
+        }
+    }
+    let is_unknown = match store.apply(batch).await {
+        Ok(()) => return is_new,
+        Err(error) => error.kind() == ErrorKind::OutcomeUnknown,
+    };
+    for (file, is_new) in files.iter_mut().zip(&mut is_new) {
+        file.attempted = (is_unknown && *is_new).then(|| file.copied());
+        *is_new = false;
+    }
+    is_new
+}
+
 impl Writing {
-    async fn run(mut self) -> Result<(Self, Outcome), TransferError> {
-        let outcome = self.write().await?;
-        Ok((self, outcome))
+    fn copied(&self) -> Outcome {
+        Outcome::Copied { bytes: self.content.len() as u64 }
     }
 
     async fn write(&mut self) -> Result<Outcome, TransferError> {
         let bytes = self.content.len() as u64;
-        let mut attempted = None;
+        let mut attempted = self.attempted.take();
         let mut unknown_outcome = None;
         for _ in 0..MAX_ATTEMPTS {
             let (expected, outcome) = match self.memory.store.read(&self.path).await {
