@@ -65,17 +65,18 @@ def run(part, chosen, options):
     if options.install and os.geteuid() == 0:
         install_debian(need.removeprefix("debian:") for name in names for need in part.SUBJECTS[name] if need.startswith("debian:"))
     missing = {name: lacks(part.SUBJECTS[name]) for name in names}
-    known, found, problems = known_differences().get(part.__name__, {}), [], []
+    known, found, problems, failed = known_differences().get(part.__name__, {}), [], [], set()
     for result in (result for name in names if not missing[name] for result in results(part, name)):
         found.append(result)
         print(part.__name__, *result, sep=" | ", flush=True)
         if reason := problem(result, known):
             problems.append(f"{result.subject} {result.version}: {result.check}: {reason}")
+            failed.add(result.subject)
     for name in names:
         if missing[name]:
             print(f"left out: {part.__name__}/{name}: needs {', '.join(missing[name])}", flush=True)
     problems += unused(part, known, found)
-    changed = table(part, known, found, options.update)
+    changed = table(part, known, [result for result in found if result.subject not in failed], options.update)
     if changed and not options.update:
         problems.append("\n".join([f"the table in {part.PAGE} differs; `--update` writes it:", *changed]))
     return [f"{part.__name__}: {text}" for text in problems]

@@ -15,7 +15,7 @@ async function check(name, run) {
 await check('every action', async () => act(await signIn(browser, base, token), base, 'with-script'));
 await check('every action without script', async () =>
   act(await signIn(browser, base, token, { javaScriptEnabled: false }), base, 'without-script'));
-let protocol;
+let protocol = 'not seen';
 await check('16 tabs, live events', async () => {
   protocol = await follow(await signIn(browser, base, token), base, 'tabs');
 });

@@ -37,7 +37,7 @@ def known_differences():
 
 
 def problem(result, known):
-    """Why a result is none that is known."""
+    """Why a result is not known."""
     entry = known.get(result.subject, {}).get(result.check)
     if entry and result.outcome == WORKS:
         return None if entry.get("sometimes") else f"works, but known.toml has `{entry['outcome']}`: remove the entry"
@@ -60,14 +60,14 @@ def row(results, known):
     notes = []
     for result in results:
         entry = known.get(subject, {}).get(result.check)
-        if entry or result.outcome != WORKS:
-            note = f"{entry['outcome']} ({entry['why']})" if entry else result.outcome.splitlines()[0]
+        if entry:
+            note = f"{entry['outcome']} ({entry['why']})"
             notes.append(note if len(results) == 1 else f"{result.check}: {note}")
     return f"| {subject} | {version} | {'; '.join(notes) or WORKS} |"
 
 
 def table(part, known, results, update):
-    """Lines of the table of a part that differ. A row stays if its subject did not run."""
+    """Lines of the table of a part that differ. A row stays if its subject did not run, or failed."""
     path, mark = ROOT / part.PAGE, f"<!-- .ci/world {part.__name__} -->\n"
     before, _, rest = path.read_text("utf-8").partition(mark)
     old, end, after = rest.partition("<!-- end -->")
