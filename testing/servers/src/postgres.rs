@@ -157,6 +157,7 @@ impl PostgresServer {
             ("listen_addresses", "127.0.0.1".to_owned()),
             ("unix_socket_directories", self.socket().display().to_string()),
             ("max_connections", "300".to_owned()),
+            ("dynamic_shared_memory_type", "mmap".to_owned()), // a killed server leaves it in its directory
         ];
         if !self.options.durable {
             settings.extend(["fsync", "synchronous_commit", "full_page_writes"].map(|name| (name, "off".to_owned())));

@@ -12,8 +12,14 @@ use crate::error::{Doing as _, Error};
 use crate::install::replace_directory;
 
 /// Runs the server and waits for the end of the input, which comes when the test drops the server or ends in any way.
-/// Then kills the process group, including all child processes of the server.
-const GUARD: &str = r#"("$@" </dev/null; kill -9 0) & read -r _; kill -9 0"#;
+/// Then kills the process group, including all child processes of the server. Its System V segments would stay: those of
+/// pgpool-II have 137 MB, and a few hundred starts fill the memory of the machine. A removed segment ends with its last user.
+const GUARD: &str = r#"("$@" </dev/null; kill -9 0) & read -r _
+ipcs -m -p | while read -r segment _ creator _; do
+    case $creator in *[!0-9]*|'') continue ;; esac
+    [ "$(ps -o pgid= -p "$creator" | tr -d ' ')" != $$ ] || ipcrm -m "$segment"
+done
+kill -9 0"#;
 
 /// The timeout for starting a server. It is long enough for busy machines.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -100,15 +106,31 @@ mod tests {
     #[test]
     fn drop_kills_the_server_and_its_children() {
         let mut process = Process::start("sleeper", 1, Path::new("sh"), |command| {
-            command.args(["-c", "sleep 1000 & echo started; wait"]);
+            let segment = "perl -e 'shmget(0, 4096, 01600); print \"started\\n\"; exec qw(sleep 1000)'"; // IPC_CREAT
+            command.args(["-c", &format!("{segment} & wait")]);
         })
         .unwrap();
         let log = process.log.clone();
         process.wait_until(|| fs::read_to_string(&log).unwrap() == "started\n").unwrap();
         let group = process.guard.id();
         assert!(members(group).iter().any(|process| process.contains("sleep 1000")));
+        let creators: Vec<_> = segments().into_iter().filter(|creator| belongs_to(creator, group)).collect();
+        assert_eq!(creators.len(), 1);
         drop(process);
         assert_eq!(members(group), [""; 0]);
+        assert!(!segments().contains(&creators[0]));
+    }
+
+    /// The processes that created the System V segments of the machine.
+    fn segments() -> Vec<String> {
+        let segments = Command::new("ipcs").args(["-m", "-p"]).output().unwrap();
+        let segments = String::from_utf8(segments.stdout).unwrap();
+        segments.lines().filter_map(|line| line.split_whitespace().nth(2)).map(str::to_owned).collect()
+    }
+
+    fn belongs_to(process: &str, group: u32) -> bool {
+        let of_process = Command::new("ps").args(["-o", "pgid=", "-p", process]).output().unwrap();
+        String::from_utf8_lossy(&of_process.stdout).trim() == group.to_string()
     }
 
     fn members(group: u32) -> Vec<String> {
