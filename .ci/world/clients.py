@@ -310,7 +310,7 @@ def run(*commands):
 def order_of(found):
     if not isinstance(found["order"], int):
         return found["order"]
-    return WORKS if found["order"] == TURNS else "none" if found["order"] == 0 else "lost in some turns"
+    return WORKS if found["order"] == TURNS else "lost"
 
 
 def outcomes(found):

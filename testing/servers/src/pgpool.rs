@@ -3,7 +3,6 @@
 use std::fs;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
-use std::process::Command;
 
 use crate::error::{Doing as _, Error};
 use crate::install;
@@ -63,7 +62,8 @@ impl PgPool {
     /// # Errors
     /// If it does not start.
     pub fn restart(&mut self, primary: &PostgresServer) -> Result<(), Error> {
-        self.end();
+        self.process = None;
+        let _ = fs::remove_file(self.settings.with_extension("pid")); // it names an ended process
         let program = install::pgpool()?;
         let mut process = Process::start("pgpool", self.port(), &program, |command| {
             primary.own(command);
@@ -74,28 +74,6 @@ impl PgPool {
         Ok(())
     }
 
-    /// Kills the pooler. The system would keep its 137 MB of shared memory.
-    fn end(&mut self) {
-        let segments = self.segments();
-        self.process = None;
-        for segment in segments {
-            let _ = Command::new("ipcrm").args(["-m", &segment]).status();
-        }
-        let _ = fs::remove_file(self.settings.with_extension("pid")); // it names an ended process
-    }
-
-    /// The ids of its segments of shared memory, as `ipcs` lists them.
-    pub fn segments(&self) -> Vec<String> {
-        let group = self.process.as_ref().map(|process| process.group().to_string());
-        let is_own = |creator: &str| {
-            let status = fs::read_to_string(format!("/proc/{creator}/stat")).unwrap_or_default();
-            status.rsplit(") ").next().and_then(|fields| fields.split(' ').nth(2)) == group.as_deref()
-        };
-        let listed = fs::read_to_string("/proc/sysvipc/shm").unwrap_or_default();
-        let columns = listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-        columns.filter(|segment| is_own(segment[4])).map(|segment| segment[1].to_owned()).collect()
-    }
-
     /// The URL of a database for a role.
     pub fn url(&self, role: &str, database: &str) -> String {
         format!("postgres://{role}@127.0.0.1:{}/{database}", self.port())
@@ -104,11 +82,5 @@ impl PgPool {
     /// The port.
     pub fn port(&self) -> u16 {
         self.port.number()
-    }
-}
-
-impl Drop for PgPool {
-    fn drop(&mut self) {
-        self.end();
     }
 }

@@ -53,11 +53,6 @@ impl Process {
         Ok(Self { name, guard, log })
     }
 
-    /// The id of its process group.
-    pub(crate) fn group(&self) -> u32 {
-        self.guard.id()
-    }
-
     /// The file with the output of the server.
     pub(crate) fn log(&self) -> &Path {
         &self.log
