@@ -12,6 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")).resolve()
 PROGRAM = TARGET / "debug/memory-tool"
 PATIENCE = 60
+NEWEST = "2026-11-28"  # the packages that the pinned ones of PyPI and npm need are older
 
 
 def debian_version(package):
@@ -30,9 +31,9 @@ def install_debian(packages):
 
 
 def installed(name, words, *commands):
-    """A directory with packages of PyPI or npm, which `commands` install once in their present versions."""
-    folder = TARGET / "world" / name.replace("/", "_").replace(":", "_")
-    mark, wanted = folder / "installed", repr(words)
+    """A directory with packages of PyPI or npm, which `commands` install once."""
+    folder = TARGET / "world" / name.replace("/", "_")
+    mark, wanted = folder / "installed", repr([NEWEST, words])
     if not mark.exists() or mark.read_text("utf-8") != wanted:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -44,12 +45,13 @@ def installed(name, words, *commands):
 
 def from_pypi(name, words):
     """The interpreter that has the packages: requirements for pip, or a file of them."""
-    pip = ["{folder}/bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check", *words]
-    return installed(name, words, [sys.executable, "-m", "venv", "{folder}"], pip) / "bin/python"
+    pip = ["{folder}/bin/python", "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    commands = [sys.executable, "-m", "venv", "{folder}"], [*pip, "pip==26.3"], [*pip, "--uploaded-prior-to", NEWEST, *words]
+    return installed(name, words, *commands) / "bin/python"
 
 
 def from_npm(name, words):
-    options = ["--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", "{folder}"]
+    options = ["--silent", "--no-audit", "--no-fund", "--ignore-scripts", "--before", NEWEST, "--prefix", "{folder}"]
     return installed(name, words, ["npm", "install", *options, *words])
 
 

@@ -40,7 +40,7 @@ def problem(result, known):
     """Why a result is not known."""
     entry = known.get(result.subject, {}).get(result.check)
     if entry and result.outcome == WORKS:
-        return None if entry.get("sometimes") else f"works, but known.toml has `{entry['outcome']}`: remove the entry"
+        return f"works, but known.toml has `{entry['outcome']}`: remove the entry"
     if result.outcome not in (WORKS, entry and entry["outcome"]):
         return f"{result.outcome}\nneither works nor is in known.toml"
     return None
@@ -55,7 +55,7 @@ def unused(part, known, results):
 
 
 def row(results, known):
-    """A subject, its version, and what differs, also if it does so only sometimes."""
+    """A subject, its version, and what differs."""
     subject, version = results[0][:2]
     notes = []
     for result in results:
