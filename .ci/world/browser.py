@@ -8,7 +8,7 @@ import tempfile
 import proxies
 from programs import ROOT, from_npm
 
-PAGE, COLUMNS = "docs/proxies.md", "TLS by | Chromium | result"
+PAGE, NOUN = "docs/proxies.md", "TLS by, with Chromium"
 CHROMIUM = ["debian:chromium", "debian:openssl", "program:npm"]
 SUBJECTS = {"serve": CHROMIUM, **{name: [*CHROMIUM, *needs] for name, needs in proxies.SUBJECTS.items() if name != "Varnish"}}
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from programs import PROGRAM, ROOT, Running, free_port, from_npm, from_pypi, new_token, wait_for
 from results import WORKS
 
-PAGE, COLUMNS = "docs/mcp.md", "client | version | result"
+PAGE, NOUN = "docs/mcp.md", "client"
 # The driver of each client, its packages, first its own, and its transports.
 BOTH = ["stdio", "HTTP"]
 CLIENTS = {
@@ -341,12 +341,12 @@ def checks(name):
         if "HTTP" not in transports:
             return
         tokens, port = folder / "tokens.json", free_port()
-        given = [new_token(tokens, "--actor", f"client/{number}", "--memory", "m", "--right", "tool", "--create") for number in range(2)]
+        given = [new_token(tokens, "--actor", f"client/{number}", "--memory", "m", "--right", "tool", "--create") for number in range(3)]
         serve = [PROGRAM, "serve", "--store", folder / "served", "--tokens", tokens, "--listen", f"127.0.0.1:{port}"]
         with Running(serve, folder / "log"):
             wait_for(port)
             connect = [[*words, "http", f"http://127.0.0.1:{port}/mcp", token] for token in given]
-            (found,) = run(connect[0])
+            (found,) = run(connect.pop())
             yield from ((f"HTTP, {check}", outcome) for check, outcome in outcomes(found))
             lost = {order_of(found) for found in run(*connect)} - {WORKS}
             yield "two clients, a token each", "; ".join(lost) or WORKS

@@ -20,7 +20,7 @@ from pathlib import Path
 from programs import PROGRAM, ROOT, Running, free_port, from_pypi, new_token, wait_for
 from results import attempt
 
-PAGE, COLUMNS = "docs/file-systems.md", "file system | version | result"
+PAGE, NOUN = "docs/file-systems.md", "file system"
 WRITERS, LINES, KILLS = 8, 20, 5
 NAMES = ["a: b.md", "what?.md", "con.md", "notes.", ".wh.x", "é ü.md", "\u8a18" * 60, "x" * 200, "\u8a18" * 84]
 UNSUPPORTED = "Error: The memory storage does not support this file name. Nothing was changed."
@@ -312,11 +312,6 @@ def sshfs(place):
     return use(str(place / "mnt/s"))
 
 
-def refused_server(place, command):
-    sh(command)
-    return refused(str(place / "mnt/s"), "may lose acknowledged writes")
-
-
 def sqlite(place):
     (place / "source").mkdir()
     sh(f"bindfs {place}/source {place}/mnt")
@@ -388,8 +383,8 @@ MOUNTS = {
     "bindfs, SQLite": Mount(sqlite, ["bindfs"]),
     "disorderfs": fuse("disorderfs {p}/source {p}/mnt", ["disorderfs"]),
     "unionfs-fuse": fuse("unionfs -o cow {p}/source=RW {p}/mnt", ["unionfs-fuse"]),
-    "mergerfs, two branches": fuse("mergerfs {p}/source:{p}/other {p}/mnt", ["mergerfs"]),
-    "mergerfs, `category.create=rand`": fuse("mergerfs -o category.create=rand {p}/source:{p}/other {p}/mnt", ["mergerfs"]),
+    "mergerfs, two branches": fuse("mergerfs -o minfreespace=0 {p}/source:{p}/other {p}/mnt", ["mergerfs"]),
+    "mergerfs, `category.create=rand`": fuse("mergerfs -o category.create=rand,minfreespace=0 {p}/source:{p}/other {p}/mnt", ["mergerfs"]),
     "gocryptfs": fuse(
         "gocryptfs -q -init -extpass 'echo secret' {p}/source && gocryptfs -q -extpass 'echo secret' {p}/source {p}/mnt",
         ["gocryptfs"],

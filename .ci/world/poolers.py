@@ -8,7 +8,7 @@ import subprocess
 from programs import ROOT
 from results import WORKS
 
-PAGE, COLUMNS = "crates/postgres/README.md", "pooler | version | result"
+PAGE, NOUN = "crates/postgres/README.md", "pooler"
 SUBJECTS = {
     **{f"PgBouncer, {mode} mode": ["debian:pgbouncer", "debian:postgresql", "program:cargo"] for mode in ["session", "transaction", "statement"]},
     **{f"pgpool-II with {kind}": ["debian:pgpool2", "debian:postgresql", "program:cargo"]

@@ -18,7 +18,7 @@ import urllib.parse
 from programs import PATIENCE, PROGRAM, ROOT, Running, free_port, new_token, wait_for
 from results import attempt, unless
 
-PAGE, COLUMNS = "docs/proxies.md", "proxy | version | result"
+PAGE, NOUN = "docs/proxies.md", "proxy"
 HOST = "memory.example"
 MIB = 1024 * 1024
 

@@ -1,6 +1,5 @@
 """Results of checks, the known differences in known.toml, and the tables of the documentation."""
 
-import re
 import tomllib
 import traceback
 import typing
@@ -54,30 +53,29 @@ def unused(part, known, results):
     return [f"{subject}: {check}: in known.toml, but there is no such check" for subject, check in entries if (subject, check) not in found]
 
 
-def row(results, known):
-    """A subject, its version, and what differs."""
-    subject, version = results[0][:2]
-    notes = []
-    for result in results:
-        entry = known.get(subject, {}).get(result.check)
-        if entry:
-            note = f"{entry['outcome']} ({entry['why']})"
-            notes.append(note if len(results) == 1 else f"{result.check}: {note}")
-    return f"| {subject} | {version} | {'; '.join(notes) or WORKS} |"
+def text_of(results, known):
+    """The result of a subject."""
+    entries = [(result, known.get(result.subject, {}).get(result.check)) for result in results]
+    notes = [(result.check, f"{entry['outcome']} ({entry['why']})") for result, entry in entries if entry]
+    return "; ".join(note if len(results) == 1 else f"{check}: {note}" for check, note in notes) or WORKS
 
 
 def table(part, known, results, update):
-    """Lines of the table of a part that differ. A row stays if its subject did not run, or failed."""
+    """The lines of the table of a part that differ. A subject stays in it if it did not run, or failed."""
     path, mark = ROOT / part.PAGE, f"<!-- .ci/world {part.__name__} -->\n"
     before, _, rest = path.read_text("utf-8").partition(mark)
-    old, end, after = rest.partition("<!-- end -->")
+    rows, end, after = rest.partition("<!-- end -->")
     assert end, f"{part.PAGE} has no table between {mark.strip()} and <!-- end -->"
-    kept = {line.split(" | ")[0].removeprefix("| "): line for line in old.splitlines()[2:]}
-    of_subject = {subject: [result for result in results if result.subject == subject] for subject in part.SUBJECTS}
-    new = [row(of_subject[subject], known) if of_subject[subject] else kept.get(subject) for subject in part.SUBJECTS]
-    new = [f"| {part.COLUMNS} |", re.sub(r"[^|]+", "---", f"|{part.COLUMNS}|"), *filter(None, new)]
-    changed = [f"-{line}" for line in old.splitlines() if line not in new]
-    changed += [f"+{line}" for line in new if line not in old.splitlines()]
+    rows = [row.removeprefix("| ").removesuffix(" |").split(" | ") for row in rows.splitlines()[2:]]
+    old = {name.rpartition(" (")[0]: (text, name) for text, names in rows for name in names.split("; ")}
+    new = {subject: old[subject] for subject in part.SUBJECTS if subject in old}
+    for subject in part.SUBJECTS:
+        if of_subject := [result for result in results if result.subject == subject]:
+            new[subject] = text_of(of_subject, known), f"{subject} ({of_subject[0].version})"
     if update:
-        path.write_text(f"{before}{mark}" + "\n".join(new) + f"\n{end}{after}", "utf-8")
-    return changed
+        groups = {WORKS: []}
+        for subject in filter(new.__contains__, part.SUBJECTS):
+            groups.setdefault(new[subject][0], []).append(new[subject][1])
+        lines = [f"| {text} | {'; '.join(names)} |" for text, names in groups.items() if names]
+        path.write_text("\n".join([f"{before}{mark}| result | {part.NOUN} |", "|---|---|", *lines, f"{end}{after}"]), "utf-8")
+    return [f"{sign}{' | '.join(row)}" for sign, one, two in [("-", old, new), ("+", new, old)] for row in one.values() if row not in two.values()]
