@@ -92,8 +92,8 @@ impl Order {
         Self { queue, ids: Mutex::new(ids), advanced: Notify::new() }
     }
 
-    /// The order of a client without a session, of whose first requests this one arrives first. They can be parallel, and
-    /// clients count from 0 or 1.
+    /// The order of a client without a session. Its first requests can be parallel; this one arrives first. Clients
+    /// count from 0 or 1.
     fn of_stranger(id: i64, queue: CommandQueue) -> Self {
         let order = Self::in_queue(if (2..MAX_GAP).contains(&id) { 0 } else { id }, queue);
         lock(&order.ids).late.extend(id.saturating_sub(MAX_GAP).max(0)..id.max(0));
