@@ -65,6 +65,19 @@ impl Failure {
         [clause, step, variant].into_iter().flatten().collect::<Vec<_>>().join(" ")
     }
 
+    /// The message and the difference, which several checks may have in common.
+    pub(crate) fn problem(&self) -> String {
+        let mut lines: Vec<_> = self.message.split('\n').map(visible).collect();
+        if let Some(Difference { line, expected, got }) = &self.difference {
+            lines.push(format!("@@ line {line} @@"));
+            for (sign, text) in [('-', expected), ('+', got)] {
+                let text = text.as_deref().map_or_else(|| "(no such line)".to_owned(), visible);
+                lines.push(format!("{sign} {text}"));
+            }
+        }
+        lines.join("\n")
+    }
+
     pub(crate) fn with_reply(mut self, result: &Value) -> Self {
         let content = &result["content"];
         let reply = content.as_str().map_or_else(|| content.to_string(), str::to_owned);
@@ -90,18 +103,7 @@ impl fmt::Display for Failure {
         if let Some(step) = &self.step {
             writeln!(f, "{}", visible(step))?;
         }
-        let lines: Vec<_> = self.message.split('\n').map(visible).collect();
-        f.write_str(&lines.join("\n"))?;
-        if let Some(Difference { line, expected, got }) = &self.difference {
-            write!(f, "\n@@ line {line} @@")?;
-            for (sign, text) in [('-', expected), ('+', got)] {
-                match text {
-                    Some(text) => write!(f, "\n{sign} {}", visible(text))?,
-                    None => write!(f, "\n{sign} (no such line)")?,
-                }
-            }
-        }
-        Ok(())
+        f.write_str(&self.problem())
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`Report`]: the results of a run of the suite.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::fmt;
 
 use serde::Serialize;
@@ -12,7 +13,8 @@ use crate::failure::{Failure, visible};
 /// The results of a run of the suite.
 ///
 /// Its `Display` output is a table with a line for each clause, followed by the failures and the ignored cases with
-/// their reasons. Its serialized form contains every case with its outcome.
+/// their reasons. A problem is shown once: other checks with it name the first case. Its serialized form contains every
+/// case with its outcome.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Report {
@@ -198,10 +200,17 @@ impl fmt::Display for Report {
             let (verdict, title) = (totals.verdict(), basis.title());
             writeln!(f, "{verdict:<8}{basis:<15}{title:<37}{passed:>7}{failed:>7}{ignored:>8}")?;
         }
+        let mut shown = BTreeMap::new();
         for (case, failures) in self.failed() {
             writeln!(f, "\nFAILED {}: {}", case.id, case.reason)?;
             for failure in failures {
-                writeln!(f, "{}", indented(&failure.to_string()))?;
+                match shown.entry(failure.problem()) {
+                    Entry::Vacant(problem) => {
+                        problem.insert(&case.id);
+                        writeln!(f, "{}", indented(&failure.to_string()))?;
+                    }
+                    Entry::Occupied(problem) => writeln!(f, "    {}: as in {}", failure.check(), problem.get())?,
+                }
             }
         }
         for (reason, ids) in self.ignored() {

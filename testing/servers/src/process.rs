@@ -12,8 +12,8 @@ use crate::error::{Doing as _, Error};
 use crate::install::replace_directory;
 
 /// Runs the server and waits for the end of the input, which comes when the test drops the server or ends in any way.
-/// Then kills the process group, including all child processes of the server. Its System V segments would stay: those of
-/// pgpool-II have 137 MB, and a few hundred starts fill the memory of the machine. A removed segment ends with its last user.
+/// Then kills the process group, including all child processes of the server. Its System V segments would stay: those
+/// of pgpool-II have 137 MB, and a few hundred starts fill the memory. A removed segment ends with its last user.
 const GUARD: &str = r#"("$@" </dev/null; kill -9 0) & read -r _
 ipcs -m -p | while read -r segment _ creator _; do
     case $creator in *[!0-9]*|'') continue ;; esac

@@ -296,6 +296,18 @@ fn a_program_that_prints_garbage_fails_its_cases() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_problem_that_many_checks_have_is_shown_once() {
+    let script = Script::new("while read -r line; do echo '{\"content\":[]}'; done");
+    let output = conformance(&["--command", &script.command(), "--filter", "insert."]);
+    let report = text(&output.stdout);
+    let problems: Vec<_> = report.lines().filter(|line| line.starts_with("    @@ ")).collect();
+    let again: Vec<_> = report.lines().filter(|line| line.contains(": as in insert.")).collect();
+    assert!(!again.is_empty() && again.len() > problems.len(), "{report}");
+    assert!(again.iter().all(|line| line.starts_with("    [I")), "{report}");
+}
+
+#[test]
 fn a_program_that_cannot_be_started_is_reported_in_one_line() {
     for format in ["table", "json", "markdown"] {
         for program in ["nosuchprog", "./no-such-program", "/"] {

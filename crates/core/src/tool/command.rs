@@ -47,8 +47,8 @@ impl Command {
     /// missing, `path` is used, because models sometimes send those.
     ///
     /// # Errors
-    /// [`Error::Input`] for a missing field, a wrong type or an unknown command, and [`Error::Path`] for an invalid
-    /// path.
+    /// [`Error::Input`] for a missing field, a wrong type or an unknown command, [`Error::Path`] for an invalid path, and
+    /// [`Error::NulCharacter`] for a text with U+0000 (`[C4]`), so that no tool needs to check for it.
     pub fn parse(input: Value) -> Result<Self, Error> {
         let Value::Object(fields) = input else {
             return Err(InputError::NotAnObject { found: type_name(&input) }.into());
@@ -59,17 +59,17 @@ impl Command {
                 Self::View(ViewCommand { path: fields.path("path")?, view_range: fields.view_range() })
             }
             CommandName::Create => {
-                Self::Create(CreateCommand { path: fields.path("path")?, file_text: fields.text("file_text")? })
+                Self::Create(CreateCommand { path: fields.path("path")?, file_text: fields.content("file_text")? })
             }
             CommandName::StrReplace => Self::StrReplace(StrReplaceCommand {
                 path: fields.path("path")?,
-                old_str: fields.text("old_str")?,
-                new_str: fields.optional_text("new_str")?.unwrap_or_default(),
+                old_str: fields.content("old_str")?,
+                new_str: fields.optional_content("new_str")?.unwrap_or_default(),
             }),
             CommandName::Insert => Self::Insert(InsertCommand {
                 path: fields.path("path")?,
                 insert_line: fields.insert_line()?,
-                insert_text: fields.text(fields.name_or_alias("insert_text", "new_str"))?,
+                insert_text: fields.content(fields.name_or_alias("insert_text", "new_str"))?,
             }),
             CommandName::Delete => Self::Delete(DeleteCommand { path: fields.path("path")? }),
             CommandName::Rename => Self::Rename(RenameCommand {
@@ -232,6 +232,13 @@ impl FromStr for CommandName {
     }
 }
 
+/// The character that the API does not accept in a reply, and so no text may contain (`[C4]`, `[W2]`).
+pub(super) const NUL: char = '\0';
+
+pub(super) fn refuse_nul(command: CommandName, field: &'static str, text: &str) -> Result<(), Error> {
+    if text.contains(NUL) { Err(Error::NulCharacter { command, field }) } else { Ok(()) }
+}
+
 struct Fields {
     command: CommandName,
     fields: Map<String, Value>,
@@ -249,8 +256,11 @@ impl Fields {
 
     /// Returns `alias` if only `alias` is present, and `field` otherwise.
     fn name_or_alias(&self, field: &'static str, alias: &'static str) -> &'static str {
-        let is_given = |name| self.fields.get(name).is_some_and(|value| !value.is_null());
-        if !is_given(field) && is_given(alias) { alias } else { field }
+        if !self.has(field) && self.has(alias) { alias } else { field }
+    }
+
+    fn has(&self, field: &str) -> bool {
+        self.fields.get(field).is_some_and(|value| !value.is_null())
     }
 
     fn path(&mut self, field: &'static str) -> Result<MemoryPath, Error> {
@@ -262,8 +272,14 @@ impl Fields {
         self.string(field, value)
     }
 
-    fn optional_text(&mut self, field: &'static str) -> Result<Option<String>, InputError> {
-        self.optional(field).map(|value| self.string(field, value)).transpose()
+    fn content(&mut self, field: &'static str) -> Result<String, Error> {
+        let text = self.text(field)?;
+        refuse_nul(self.command, field, &text)?;
+        Ok(text)
+    }
+
+    fn optional_content(&mut self, field: &'static str) -> Result<Option<String>, Error> {
+        self.has(field).then(|| self.content(field)).transpose()
     }
 
     fn string(&self, field: &'static str, value: Value) -> Result<String, InputError> {
@@ -308,6 +324,21 @@ mod tests {
             let command: Command = serde_json::from_value(input.clone()).unwrap();
             assert_eq!(command.name(), name);
             assert_eq!(serde_json::to_value(&command).unwrap(), input);
+        }
+    }
+
+    #[test]
+    fn texts_with_nul_are_refused_for_every_tool() {
+        let inputs = [
+            ("file_text", json!({"command": "create", "path": "/memories/a", "file_text": "a\0"})),
+            ("old_str", json!({"command": "str_replace", "path": "/memories/a", "old_str": "\0", "new_str": ""})),
+            ("new_str", json!({"command": "str_replace", "path": "/memories/a", "old_str": "a", "new_str": "\0"})),
+            ("insert_text", json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "insert_text": "\0"})),
+            ("new_str", json!({"command": "insert", "path": "/memories/a", "insert_line": 0, "new_str": "\0"})),
+        ];
+        for (expected, input) in inputs {
+            let error = Command::parse(input).unwrap_err();
+            assert!(matches!(error, Error::NulCharacter { field, .. } if field == expected), "{error}");
         }
     }
 

@@ -12,7 +12,7 @@ use crate::store::store_path::StorePath;
 use crate::store::{ReadOptions, Store};
 use crate::tool::MemoryTool;
 use crate::tool::command::{
-    CreateCommand, DeleteCommand, InsertCommand, RenameCommand, StrReplaceCommand, ViewCommand,
+    CreateCommand, DeleteCommand, InsertCommand, NUL, RenameCommand, StrReplaceCommand, ViewCommand, refuse_nul,
 };
 use crate::tool::command_name::CommandName;
 use crate::tool::definition::ToolDefinition;
@@ -30,9 +30,6 @@ pub const DEFAULT_MAX_VIEW_CHARACTERS: usize = 16_000;
 /// Each failed attempt means that another command succeeded. With `n` concurrent writers, an attempt fails with a
 /// probability of about `1 - 1/n`. With 100 writers, 1,000 attempts all fail about once in 20,000 commands.
 pub const MAX_ATTEMPTS: usize = 1_000;
-
-/// The character that the API does not accept in a reply, and so no text may contain (`[C4]`).
-const NUL: char = '\0';
 
 /// An implementation of [`MemoryTool`] for any [`Store`], exactly as the contract specifies.
 ///
@@ -147,7 +144,7 @@ impl<S: Store> MemoryTool for Engine<S> {
 
     async fn create(&self, command: &CreateCommand) -> Result<Reply, Error> {
         let path = &command.path;
-        refuse_nul(CommandName::Create, &[("file_text", &command.file_text)])?;
+        refuse_nul(CommandName::Create, "file_text", &command.file_text)?;
         if path.is_root() {
             return Err(Error::AlreadyExists { path: path.clone() });
         }
@@ -164,7 +161,8 @@ impl<S: Store> MemoryTool for Engine<S> {
 
     async fn str_replace(&self, command: &StrReplaceCommand) -> Result<Reply, Error> {
         let StrReplaceCommand { path, old_str, new_str } = command;
-        refuse_nul(CommandName::StrReplace, &[("old_str", old_str), ("new_str", new_str)])?;
+        refuse_nul(CommandName::StrReplace, "old_str", old_str)?;
+        refuse_nul(CommandName::StrReplace, "new_str", new_str)?;
         self.edit(CommandName::StrReplace, path, |text| {
             if old_str.is_empty() {
                 return Err(Error::EmptyOldStr { path: path.clone() });
@@ -180,7 +178,7 @@ impl<S: Store> MemoryTool for Engine<S> {
 
     async fn insert(&self, command: &InsertCommand) -> Result<Reply, Error> {
         let InsertCommand { path, insert_line, insert_text } = command;
-        refuse_nul(CommandName::Insert, &[("insert_text", insert_text)])?;
+        refuse_nul(CommandName::Insert, "insert_text", insert_text)?;
         self.edit(CommandName::Insert, path, |text| {
             let total_lines = text::count_lines(text);
             match insert_line.resolve(total_lines) {
@@ -324,12 +322,4 @@ fn text_of(command: CommandName, path: &MemoryPath, content: Vec<u8>) -> Result<
     let not_text = |reason| Error::NotText { command, path: path.clone(), reason };
     let text = String::from_utf8(content).map_err(|_| not_text(NotTextReason::NotUtf8))?;
     if text.contains(NUL) { Err(not_text(NotTextReason::Nul)) } else { Ok(text) }
-}
-
-/// Refuses texts that no reply can contain (`[C4]`, `[W2]`).
-fn refuse_nul(command: CommandName, fields: &[(&'static str, &str)]) -> Result<(), Error> {
-    match fields.iter().find(|(_, text)| text.contains(NUL)) {
-        Some((field, _)) => Err(Error::NulCharacter { command, field }),
-        None => Ok(()),
-    }
 }
