@@ -38,7 +38,7 @@ fn can_have_several(directory: &Path) -> bool {
 mod tests {
     use super::*;
 
-    /// `.ci/file_systems.py` runs a server on disks that ignore case.
+    /// `.ci/world` runs a server on disks that ignore case.
     #[test]
     fn a_directory_is_found_under_its_own_name() {
         let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Requests as proxies and caches send them. `.ci/proxies.py` runs the real programs.
+//! Requests as proxies and caches send them. `.ci/world` runs the real programs.
 
 use std::time::Duration;
 

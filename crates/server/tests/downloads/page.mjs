@@ -2,109 +2,22 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { act, has, launch, signIn } from './steps.mjs';
 
 const [packages, base, token, chromium] = process.argv.slice(2);
-const require = createRequire(`${packages}/`);
-const { chromium: browsers } = require('playwright-core');
-const axe = readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
-const browser = await browsers.launch({ executablePath: chromium, args: ['--no-sandbox'] });
+const axe = readFileSync(createRequire(`${packages}/`).resolve('axe-core/axe.min.js'), 'utf8');
+const browser = await launch(packages, chromium);
 
 /** A page whose messages and requests are checked. */
-async function open(options) {
-  const context = await browser.newContext(options);
-  const page = await context.newPage();
-  page.setDefaultTimeout(60_000);
-  // A browser reports each refusal by the server. Other messages are faults of the page.
-  const isRefusal = (message) => /responded with a status of (400|403|404|409)/.test(message.text());
-  page.on('console', (message) => isRefusal(message) || assert.fail(`${page.url()}: ${message.text()}`));
-  page.on('pageerror', (error) => assert.fail(`${page.url()}: ${error.message}`));
-  page.on('dialog', (dialog) => assert.fail(`${page.url()}: ${dialog.message()}`));
-  page.on('request', (request) => assert.ok(request.url().startsWith(`${base}/`), request.url()));
-  await page.goto(base);
-  await page.fill('#token', token);
-  await page.click('button.main');
-  await page.waitForURL(`${base}/`);
-  return page;
-}
-
-const has = async (page, text) => assert.ok((await page.textContent('body')).includes(text), `${page.url()}: ${text}`);
-const file = (name) => `${base}/memory/alice?path=/memories/${name}`;
-
-/** Each action, by its links and forms. */
-async function act(page, name) {
-  await page.click('text=alice');
-  await page.click('text=New file');
-  await page.fill('#name', `${name}.md`);
-  await page.fill('#text', '# Tea\n\nGreen tea.');
-  await page.click('text=Save');
-  await has(page, 'Created.');
-  await has(page, 'Green tea.');
-  await page.click('text=With line numbers');
-  await page.click('#L3 a');
-  assert.ok(page.url().endsWith('#L3'), page.url());
-  await page.click('text=Formatted');
-
-  // Somebody else saves first.
-  await page.click('text=Edit');
-  const other = await page.context().newPage();
-  await other.goto(page.url());
-  await other.fill('#text', 'Black tea.');
-  await other.click('text=Save');
-  await other.goto(`${base}/tokens`); // Chromium does not close a page with an open stream
-  await page.fill('#text', 'White tea.');
-  await page.click('text=Save');
-  await has(page, 'your text is not saved yet');
-  await has(page, 'What the others changed');
-  await has(page, 'Black');
-  assert.equal(await page.inputValue('#text'), 'White tea.');
-  await page.click('text=Replace the present text with mine');
-  await has(page, 'Saved.');
-  await has(page, 'White tea.');
-
-  await page.fill('[type=search]', 'white');
-  await page.click('button:has-text("Search")');
-  await page.click('text=Line 1');
-  assert.ok(page.url().endsWith('#L1'), page.url());
-  await page.click('text=Rename');
-  await page.fill('#name', `${name}-2.md`);
-  await page.click('button:has-text("Rename")');
-  await has(page, 'Renamed or moved.');
-  await has(page, `${name}-2.md`);
-  await page.click('main >> text=Delete');
-  await page.click('button:has-text("Delete")');
-  await has(page, 'Deleted.');
-  await page.click('button:has-text("Take back")');
-  await has(page, 'Taken back:');
-  await page.goto(file(`${name}-2.md`));
-  await page.click('main >> text=History');
-  await page.click('.changes li:has-text("created") a');
-  await page.click('text=Erase from the history');
-  await page.click('text=Erase the ticked changes');
-  await has(page, 'Erased from the history.');
-  await page.click('nav >> text=History');
-  await page.fill('#since', '2020-01-01');
-  await page.click('text=Show the changes');
-  await has(page, 'erased #');
-  await page.click('text=Limits and checks');
-  await page.click('text=Check for damage');
-  await has(page, '0 problems');
-  await page.click('text=Delete the memory');
-  await page.fill('#name', 'not alice');
-  await page.click('text=Delete everything');
-  await has(page, 'Nothing was deleted');
-
-  await page.goto(`${base}/tokens`);
-  await page.fill('#actor', name);
-  await page.fill('#memory', 'alice');
-  await page.check('[name=read]');
-  await page.click('button:has-text("Create")');
-  await has(page, 'not shown again');
-  await page.click(`tr:has-text("${name}") >> text=Revoke`);
-  await page.click('button:has-text("Revoke")');
-  await has(page, 'Revoked.');
-  assert.equal(await page.locator(`tr:has-text("${name}")`).count(), 0);
-  await page.goto(`${base}/memory/nobody`);
-  await has(page, 'This is not possible');
+function open(options) {
+  return signIn(browser, base, token, options, (page) => {
+    // A browser reports each refusal by the server. Other messages are faults of the page.
+    const isRefusal = (message) => /responded with a status of (400|403|404|409)/.test(message.text());
+    page.on('console', (message) => isRefusal(message) || assert.fail(`${page.url()}: ${message.text()}`));
+    page.on('pageerror', (error) => assert.fail(`${page.url()}: ${error.message}`));
+    page.on('dialog', (dialog) => assert.fail(`${page.url()}: ${dialog.message()}`));
+    page.on('request', (request) => assert.ok(request.url().startsWith(`${base}/`), request.url()));
+  });
 }
 
 const LONGEST = `/memories${`/${'\u05d0'.repeat(120)}`.repeat(4)}/${'\u05d0'.repeat(25)}`;
@@ -144,8 +57,8 @@ async function findings(page) {
   return (await evaluate(`axe.run().then((found) => JSON.stringify(${found}))`)).result.value;
 }
 
-await act(await open({}), 'with-script');
-await act(await open({ javaScriptEnabled: false }), 'without-script');
+await act(await open({}), base, 'with-script');
+await act(await open({ javaScriptEnabled: false }), base, 'without-script');
 
 for (const colorScheme of ['light', 'dark']) {
   const page = await open({ colorScheme });

@@ -1,15 +1,13 @@
 // Opens more tabs than a browser has connections, signs in with TLS, and restarts the server in the middle of an edit.
 import assert from 'node:assert/strict';
-import { createRequire } from 'node:module';
 import { connect } from 'node:net';
 import process from 'node:process';
 import { createInterface } from 'node:readline/promises';
+import { follow, launch, signIn } from './steps.mjs';
 
 const [packages, plain, tls, token, chromium] = process.argv.slice(2);
-const { chromium: browsers } = createRequire(`${packages}/`)('playwright-core');
-const browser = await browsers.launch({ executablePath: chromium, args: ['--no-sandbox'] });
+const browser = await launch(packages, chromium);
 const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
-const MEMORIES = ['m1', 'm2', 'm3', 'm4', 'm5', 'm6', 'm7', 'm8'];
 
 /** The server restarts before the promise is fulfilled. */
 async function restart() {
@@ -17,53 +15,13 @@ async function restart() {
   await lines.next();
 }
 
-async function signIn(base) {
-  const context = await browser.newContext({ ignoreHTTPSErrors: true });
-  const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
-  await page.goto(base);
-  await page.fill('#token', token);
-  await page.click('button.main');
-  await page.waitForURL(`${base}/`);
-  return page;
-}
-
-async function open(page, address) {
-  const tab = await page.context().newPage();
-  tab.setDefaultTimeout(20_000);
-  await tab.goto(address);
-  return tab;
-}
-
-async function create(page, base, name) {
-  await page.goto(`${base}/memory/m1/new`);
-  await page.fill('#name', name);
-  await page.click('text=Save');
-  await page.waitForSelector('text=Created.');
-}
-
 for (const base of [plain, tls]) {
-  // All tabs of one memory follow its changes.
-  const page = await signIn(base);
-  const same = [];
-  for (const _ of MEMORIES) same.push(await open(page, `${base}/memory/m1`));
-  const name = `${base === tls ? 'tls' : 'plain'}.md`;
-  await create(page, base, name);
-  for (const tab of same) await tab.waitForSelector(`text=${name}`);
-  // Another tab takes over the stream of a tab that ends.
-  await same.shift().close();
-  await create(page, base, `again-${name}`);
-  for (const tab of same) await tab.waitForSelector(`text=again-${name}`);
-  // Tabs of many memories leave a connection for pages.
-  for (const memory of MEMORIES) await open(page, `${base}/memory/${memory}`);
-  await page.goto(`${base}/`);
-  const protocol = await page.evaluate('performance.getEntriesByType("navigation")[0].nextHopProtocol');
-  assert.equal(protocol, base === tls ? 'h2' : 'http/1.1');
-  console.error(`${base}: ${page.context().pages().length} tabs`);
+  const page = await signIn(browser, base, token);
+  assert.equal(await follow(page, base, base === tls ? 'tls' : 'plain'), base === tls ? 'h2' : 'http/1.1');
   await page.context().close();
 }
 
-const page = await signIn(plain);
+const page = await signIn(browser, plain, token);
 const file = `${plain}/memory/m1?path=/memories/a`;
 const edit = async (text) => {
   await page.goto(file);
@@ -80,7 +38,7 @@ await edit('x'.repeat(100_000));
 await page.click('text=Save');
 await page.waitForSelector('text=Send it again');
 assert.equal(await page.inputValue('#text'), 'x'.repeat(100_000));
-const colleague = await signIn(plain);
+const colleague = await signIn(browser, plain, token);
 await colleague.goto(`${file.replace('?', '/edit?')}`);
 await colleague.fill('#text', 'by a colleague');
 await colleague.click('text=Save');
@@ -108,7 +66,7 @@ await isSaved('before the restart');
 
 // A stream continues after a restart, with the change that others made before.
 await restart();
-const other = await signIn(plain);
+const other = await signIn(browser, plain, token);
 await other.goto(`${file.replace('?', '/edit?')}`);
 await other.fill('#text', 'by another');
 await other.click('text=Save');

@@ -82,7 +82,7 @@ async fn each_mode_and_isolation_works_or_is_refused() {
             let (_pooler, database, url) = pooled(3, &format!("pool_mode = {mode}\n"));
             let set = format!("ALTER ROLE {} SET default_transaction_isolation = '{isolation}'", database.role());
             server().sql(&set).unwrap();
-            match open(&url).await {
+            let outcome = match open(&url).await {
                 Ok(store) => {
                     succeed(&store, create("/memories/a", "text")).await;
                     let rename = json!({"command": "rename", "old_path": "/memories/a", "new_path": "/memories/b"});
@@ -92,6 +92,7 @@ async fn each_mode_and_isolation_works_or_is_refused() {
                     store.apply(write("/memories/c")).await.unwrap();
                     assert!(store.apply(write("/memories/d")).await.is_err(), "{mode}, {isolation}");
                     assert!(succeed(&store, view("/memories/b")).await.contains("text"));
+                    "works"
                 }
                 Err(error) => {
                     assert_eq!((mode, error.kind()), ("statement", ErrorKind::Unsupported), "{error:?}");
@@ -99,8 +100,10 @@ async fn each_mode_and_isolation_works_or_is_refused() {
                         isolation != "read committed" && message_of_opening(&error).contains(isolation),
                         "{error:?}"
                     );
+                    "refused"
                 }
-            }
+            };
+            println!("PgBouncer, {mode} mode: default isolation {isolation}: {outcome}"); // for `.ci/world`
         }
     }
 }

@@ -92,6 +92,14 @@ impl Order {
         Self { queue, ids: Mutex::new(ids), advanced: Notify::new() }
     }
 
+    /// The order of a client without a session. Its first requests can be parallel; this one arrives first. Clients
+    /// count from 0 or 1.
+    fn of_stranger(id: i64, queue: CommandQueue) -> Self {
+        let order = Self::in_queue(if (2..MAX_GAP).contains(&id) { 0 } else { id }, queue);
+        lock(&order.ids).late.extend(id.saturating_sub(MAX_GAP).max(0)..id.max(0));
+        order
+    }
+
     /// The order of a client whose first request was this one.
     pub(super) fn after(first: &RequestId) -> Self {
         match first {
@@ -277,7 +285,7 @@ impl Strangers {
             }
         };
         let queue = || own.clone().next().map(|(_, stranger)| stranger.order.queue.clone()).unwrap_or_default();
-        let new = || Order::in_queue(id, queue());
+        let new = || Order::of_stranger(id, queue());
         let new = found.is_none().then(|| Stranger {
             sender: sender.clone(),
             order: Arc::new(new()),
@@ -431,6 +439,23 @@ mod tests {
             arrive(&strangers, &other, 3, id * 100).await;
         }
         assert!(lock(&strangers.0).len() <= MAX_CLIENTS);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn parallel_first_requests_are_of_one_client() {
+        for last in [4, 100] {
+            let (strangers, sender) = (Strangers::default(), Sender(1));
+            let first = strangers.order(&sender, Some(1), &RequestId::Number(last)).await;
+            if last == 4 {
+                assert_eq!(run(&first, [4, 0, 2, 1, 3].map(delete).into()).await, [0, 1, 2, 3, 4]);
+            }
+            for (connection, id) in [(2, last - 4), (3, last - 2), (4, last + 2), (3, last + 1)] {
+                if last == 100 || id > last {
+                    let order = arrive(&strangers, &sender, connection, id).await;
+                    assert!(Arc::ptr_eq(&first, &order), "{id} after {last}");
+                }
+            }
+        }
     }
 
     /// Another client stopped at the id before.

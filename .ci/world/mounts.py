@@ -1,27 +1,28 @@
-#!/usr/bin/env python3
-"""Uses a memory with a history on real file systems, as root on Linux. `.ci/file_systems.py [NAME...]`
+"""A memory with a history on real file systems, as root on Linux.
 
 For each file system: the commands of the tool, names that some file systems refuse, eight writers of one file, and
 writers that are killed. No acknowledged line may be lost, every reply must be a success or a refusal of the name, and
-`verify` must find no problem. File systems that the program must refuse are mounted too. Missing ones are skipped.
+`verify` must find no problem. File systems that the program must refuse are mounted too.
 """
 
 import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
 import time
+import typing
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-PROGRAM = Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve() / "debug/memory-tool"
+from programs import PROGRAM, ROOT, Running, free_port, from_pypi, new_token, wait_for
+from results import attempt
+
+PAGE, NOUN = "docs/file-systems.md", "file system"
 WRITERS, LINES, KILLS = 8, 20, 5
-NAMES = ["a: b.md", "what?.md", "con.md", "notes.", ".wh.x", "é ü.md", "x" * 200, "\u8a18" * 60, "\u8a18" * 84]
+NAMES = ["a: b.md", "what?.md", "con.md", "notes.", ".wh.x", "é ü.md", "\u8a18" * 60, "x" * 200, "\u8a18" * 84]
 UNSUPPORTED = "Error: The memory storage does not support this file name. Nothing was changed."
 
 
@@ -39,6 +40,15 @@ def session(url, commands):
     if done.returncode != 0:
         raise RuntimeError(done.stderr.strip())
     return [json.loads(line)["content"] for line in done.stdout.splitlines()]
+
+
+def check_warning(url):
+    """FUSE has a warning, unless its server uses a device."""
+    path = url.split(":")[-1].split("?")[0]
+    kind = sh(f"findmnt -n -o FSTYPE -T '{path if os.path.exists(path) else os.path.dirname(path)}'").strip()
+    opened = subprocess.run([PROGRAM, "run", "--store", url], stdin=subprocess.DEVNULL, text=True, capture_output=True)
+    is_fuse = kind == "fuse" or kind.startswith("fuse.")
+    assert ("for programs that use this mount" in opened.stderr) == is_fuse, (kind, opened.stderr)
 
 
 def verify(url):
@@ -69,12 +79,11 @@ def use_commands(url):
     commands += [delete("/memories/n"), {"command": "view", "path": "/memories"}]
     replies = session(url, commands)
     assert not [reply for reply in replies if reply.startswith("Error")], replies
-    return len(commands)
 
 
 def use_names(url):
-    """The number of refused names. A refused one must not harm the store."""
-    refused = 0
+    """The refused names. A refused one must not harm the store."""
+    refused = []
     for name in NAMES:
         created, renamed, edited = session(
             url,
@@ -85,12 +94,13 @@ def use_names(url):
         assert "has been edited" in edited, edited
         if renamed != UNSUPPORTED:
             session(url, [rename(f"/memories/{name}2", "/memories/c")])
-        refused += created == UNSUPPORTED
-    return refused
+        if created == UNSUPPORTED:
+            refused.append(f"`{name}`" if len(name) < 50 else f"{len(name.encode())} bytes")
+    return ", ".join(refused)
 
 
 def use_writers(url):
-    """The number of kept lines of concurrent writers."""
+    """Concurrent writers lose no acknowledged line."""
     session(url, [create("/memories/shared", "")])
     command = [PROGRAM, "run", "--history", "--store", url]
     options = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL, "text": True}
@@ -105,11 +115,10 @@ def use_writers(url):
     text = sh(f"'{PROGRAM}' cat --store '{url}' shared")
     kept = len([line for line in text.splitlines() if line])
     assert kept >= acknowledged > 0, f"{kept} of {acknowledged} lines kept"
-    return f"{kept}/{acknowledged}"
 
 
 def use_kills(url):
-    """The number of acknowledged files of killed writers, which must all be there."""
+    """Killed writers lose no acknowledged file."""
     acknowledged = 0
     for round in range(KILLS):
         command = [PROGRAM, "run", "--history", "--store", url]
@@ -121,24 +130,28 @@ def use_kills(url):
             writer.stdin.flush()
         except BlockingIOError:
             pass
-        time.sleep(0.3 + 0.07 * round)
+        first = writer.stdout.readline()
+        time.sleep(0.2 + 0.07 * round)
         writer.send_signal(signal.SIGKILL)
-        done = writer.stdout.read().count(b"File created")
+        done = (first + writer.stdout.read()).count(b"File created")
         writer.wait()
         session(url, [{"command": "view", "path": "/memories"}])  # completes or undoes what the writer left
         files = sh(f"'{PROGRAM}' ls -a --store '{url}' k").split() if done else []
         found = len([file for file in files if file.split("/")[-1].startswith(f"{round}-")])
         assert found >= done, f"{found} of {done} files"
         acknowledged += done
-    return acknowledged
+    assert acknowledged > 0, "no writer created a file"
 
 
 def use(url):
-    result = [use_commands(url)]
+    check_warning(url)
+    use_commands(url)
     session(url, [create("/memories/d/c")])
-    result += [use_names(url), use_writers(url), use_kills(url)]
+    refused_names = use_names(url)
+    use_writers(url)
+    use_kills(url)
     verify(url)
-    return "%s commands, %s names refused, lines kept %s, %s files kept after kills" % tuple(result)
+    return f"refuses the names {refused_names}" if refused_names else None
 
 
 def refused(url, reason):
@@ -146,7 +159,7 @@ def refused(url, reason):
         session(url, [create("/memories/a")])
     except RuntimeError as error:
         assert reason in str(error), error
-        return f"refused: {reason}"
+        return "refused"
     raise AssertionError("it is not refused")
 
 
@@ -154,45 +167,41 @@ def one_name(base):
     """A server on a disk that ignores case: a token for `Alice` gets no memory `alice`."""
     place, url = Path(base), f"file:{base}?trust_other_users=true"
     place.mkdir()
-    with tempfile.TemporaryDirectory() as folder:
-        tokens = {}
-        for name in ["alice", "Alice", "ALICE", "alice.", "bob"]:
-            options = ["--tokens", f"{folder}/tokens", "--actor", "a", "--memory", name, "--right", "tool", "--create"]
-            made = subprocess.run([PROGRAM, "token", "new", *options], check=True, capture_output=True, text=True)
-            tokens[name] = made.stdout.split()[-1]
-        command = [PROGRAM, "serve", "--store", url, "--tokens", f"{folder}/tokens", "--listen", "127.0.0.1:0"]
-        server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-        address = server.stderr.readline().split()[-1]
-        try:
+    with tempfile.TemporaryDirectory() as name:
+        folder, port = Path(name), free_port()
+        options = ["--actor", "a", "--right", "tool", "--create", "--memory"]
+        tokens = {name: new_token(folder / "tokens", *options, name) for name in ["alice", "Alice", "ALICE", "alice.", "bob"]}
+        words = [PROGRAM, "serve", "--store", url, "--tokens", folder / "tokens", "--listen", f"127.0.0.1:{port}"]
+        with Running(words, folder / "log"):
+            wait_for(port)
             statuses = {}
             for name, token in tokens.items():
                 body = json.dumps(create(f"/memories/{name}")).encode()
-                target = f"{address}/v1/memory_stores/{name}/tool"
-                request = urllib.request.Request(target, body, {"x-api-key": token})
+                target = f"http://127.0.0.1:{port}/v1/memory_stores/{name}/tool"
                 try:
-                    statuses[name] = urllib.request.urlopen(request).status
+                    statuses[name] = urllib.request.urlopen(urllib.request.Request(target, body, {"x-api-key": token})).status
                 except urllib.error.HTTPError as error:
                     statuses[name] = error.code
-        finally:
-            server.terminate()
-            server.wait()
     listed = sorted(entry.name for entry in place.iterdir() if not entry.name.startswith("."))
     assert {name for name, status in statuses.items() if status == 200} == set(listed), (statuses, listed)
     assert statuses["alice"] == statuses["bob"] == 200 and statuses["Alice"] == 404, statuses
-    return f"memories {', '.join(listed)}"
 
 
-def image(place, size="300M"):
-    path = place / "image"
-    sh(f"truncate -s {size} {path}")
-    return path
+class Mount(typing.NamedTuple):
+    """What uses it, in a directory with the mount `mnt`; the packages of Debian that it needs, first its own; and the
+    file system of the kernel.
+    """
+
+    run: typing.Callable
+    packages: list = []
+    kernel: str = ""
 
 
-def simple(command, needs=()):
+def fuse(command, packages):
     """A file system of the directory `source`, whose server `command` mounts at `mnt`."""
 
     def run(place):
-        for name in ["source", "other", "upper", "work"]:
+        for name in ["source", "other"]:
             (place / name).mkdir()
         sh(command.format(p=place))
         for _ in range(100):
@@ -201,21 +210,28 @@ def simple(command, needs=()):
             time.sleep(0.1)
         raise RuntimeError("it is not mounted")
 
-    return run, [command.split()[0], *needs]
+    return Mount(run, packages)
 
 
-def block(make, mount, checks=use, needs=(), url="{}/s"):
+def block(make, mount, packages, checks=use, url="{}/s", kernel=""):
     """A file system in an image."""
 
     def run(place):
-        sh(make.format(image(place)))
+        sh(f"truncate -s 300M {place}/image")
+        sh(make.format(f"{place}/image"))
         sh(mount.format(image=place / "image", mnt=place / "mnt"))
         return checks(url.format(place / "mnt"))
 
-    return run, [make.split()[0], mount.split()[0], *needs]
+    return Mount(run, packages, kernel)
 
 
-def overlay(kind):
+def kernel(name, make, package, checks=use):
+    return block(make, f"mount -t {name} -o loop {{image}} {{mnt}}", [package] if package else [], checks, kernel=name)
+
+
+def overlay(kind, packages=()):
+    """Directories of the image are moved and deleted, and then used."""
+
     def run(place):
         for name in ["lower/s/memories/d/e", "lower/s/memories/f", "upper", "work"]:
             (place / name).mkdir(parents=True)
@@ -229,9 +245,9 @@ def overlay(kind):
         files = sh(f"'{PROGRAM}' ls -R --store '{url}'")
         assert "b" in files and "g" not in files.split(), files
         session(url, [delete("/memories/new")])
-        return "directories of the image moved and deleted; " + use(url)
+        return use(url)
 
-    return run, [kind.split()[0]]
+    return Mount(run, packages, "" if packages else "overlay")
 
 
 def mounted_file(place):
@@ -249,14 +265,14 @@ def mounted_file(place):
         verify(url)
     finally:
         sh(f"umount {target}")
-    return "edit and rename of the mount refused; " + use(url)
+    return use(url)
 
 
 def subvolumes(url):
     base = Path(url)
     (base / "memories").parent.mkdir()
     sh(f"btrfs subvolume create {base}/memories")
-    reason = refused(url, "is a separate mount or subvolume")
+    refused(url, "is a separate mount or subvolume")
     sh(f"btrfs subvolume delete {base}/memories")
     session(url, [create("/memories/c")])
     sh(f"btrfs subvolume create {base}/memories/sub")
@@ -264,7 +280,7 @@ def subvolumes(url):
     assert inside.startswith("Error") and "edited" in outside, (inside, outside)
     sh(f"btrfs subvolume delete {base}/memories/sub")
     session(url, [delete("/memories/c")])
-    return f"{reason}; " + use(url)
+    return use(url)
 
 
 def two_views(place):
@@ -285,7 +301,6 @@ def two_views(place):
     kept = len([line for line in sh(f"'{PROGRAM}' cat --store '{view}' c").splitlines() if line])
     assert kept >= acknowledged > 0, f"{kept} of {acknowledged} lines"
     verify(view)
-    return f"writers in turns: {kept}/{acknowledged} lines kept"
 
 
 def sshfs(place):
@@ -297,24 +312,10 @@ def sshfs(place):
     return use(str(place / "mnt/s"))
 
 
-def refused_server(place, command):
-    sh(command)
-    return refused(str(place / "mnt/s"), "may lose acknowledged writes")
-
-
 def sqlite(place):
     (place / "source").mkdir()
     sh(f"bindfs {place}/source {place}/mnt")
-    url = f"sqlite:{place}/mnt/m.db"
-    opened = subprocess.run([PROGRAM, "run", "--store", url], stdin=subprocess.DEVNULL, text=True, capture_output=True)
-    assert "hold at most for programs that use this mount" in opened.stderr, opened.stderr
-    return "warns; " + use(url)
-
-
-def sqlite_on_rclone(place):
-    (place / "source").mkdir()
-    sh(f"rclone mount --daemon --vfs-cache-mode writes --config /dev/null {place}/source {place}/mnt")
-    return refused(f"sqlite:{place}/mnt/m.db", "may lose acknowledged writes")
+    return use(f"sqlite:{place}/mnt/m.db")
 
 
 def sqlite_file(place):
@@ -328,103 +329,104 @@ def sqlite_file(place):
         sh(f"umount --lazy {place}/mnt/m.db")
 
 
-def rclone(mode):
-    def run(place):
-        (place / "source").mkdir()
-        options = f"--daemon --vfs-cache-mode {mode} --config /dev/null"
-        return refused_server(place, f"rclone mount {options} {place}/source {place}/mnt")
-
-    return run, ["rclone"]
+def rclone(place):
+    (place / "source").mkdir()
+    for mode in ["off", "minimal", "writes", "full"]:
+        sh(f"rclone mount --daemon --vfs-cache-mode {mode} --config /dev/null {place}/source {place}/mnt")
+        for url in [f"{place}/mnt/s", f"sqlite:{place}/mnt/m.db"]:
+            outcome = refused(url, "may lose acknowledged writes")
+        sh(f"umount --lazy {place}/mnt")
+    return outcome
 
 
 def s3fs(place):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    server = subprocess.Popen(["moto_server", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    url = f"http://127.0.0.1:{port}"
-    try:
-        sh(f"curl -sS --retry 30 --retry-connrefused --retry-delay 1 -X PUT {url}/bucket")
+    """In front of the server that our tests of S3 use."""
+    requirements = ROOT / "testing/servers/requirements/ministack.txt"
+    python, port = from_pypi("ministack", ["--require-hashes", "-r", str(requirements)]), free_port()
+    settings = {"BIND_HOST": "127.0.0.1", "GATEWAY_PORT": str(port), "SERVICES": "s3"}
+    with Running([python.parent / "ministack"], place / "log", **settings):
+        wait_for(port)
+        url = f"http://127.0.0.1:{port}"
+        urllib.request.urlopen(urllib.request.Request(f"{url}/bucket", method="PUT"))
         (place / "keys").write_text("key:secret\n")
         (place / "keys").chmod(0o600)
-        options = f"url={url},use_path_request_style,passwd_file={place}/keys"
-        return refused_server(place, f"s3fs bucket {place}/mnt -o {options}")
-    finally:
-        sh(f"umount --lazy {place}/mnt || true")
-        server.kill()
-        server.wait()
+        sh(f"s3fs bucket {place}/mnt -o url={url},use_path_request_style,passwd_file={place}/keys")
+        try:
+            return refused(str(place / "mnt/s"), "may lose acknowledged writes")
+        finally:
+            sh(f"umount --lazy {place}/mnt")
 
 
-MODES = "keeps no access rights"
-FILE_SYSTEMS = {
-    "ext4": block("mkfs.ext4 -q {}", "mount -o loop {image} {mnt}"),
-    "xfs": block("mkfs.xfs -q {}", "mount -o loop {image} {mnt}"),
-    "btrfs": block("mkfs.btrfs -q {}", "mount -o loop {image} {mnt}", subvolumes, ["btrfs"]),
-    "tmpfs": simple("mount -t tmpfs tmpfs {p}/mnt"),
-    "mounted file": (mounted_file, []),
+def no_modes(url):
+    return refused(url, "keeps no access rights")
+
+
+def other_spelling(url):
+    return refused(url, "changes the spelling of names")
+
+
+EXFAT = ["mkfs.exfat {}", "mount.exfat-fuse $(losetup -f --show {image}) {mnt}", ["exfat-fuse", "exfatprogs"]]
+MOUNTS = {
+    "ext4": kernel("ext4", "mkfs.ext4 -q {}", ""),
+    "xfs": kernel("xfs", "mkfs.xfs -q {}", "xfsprogs"),
+    "btrfs, with subvolumes": kernel("btrfs", "mkfs.btrfs -q {}", "btrfs-progs", subvolumes),
+    "vfat": kernel("vfat", "mkfs.vfat {}", "dosfstools", no_modes),
+    "exfat": kernel("exfat", "mkfs.exfat {}", "exfatprogs", no_modes),
+    "ntfs3": kernel("ntfs3", "mkfs.ntfs -qF {}", "ntfs-3g", no_modes),
+    "tmpfs": Mount(lambda place: sh(f"mount -t tmpfs tmpfs {place}/mnt") or use(f"{place}/mnt/s"), kernel="tmpfs"),
+    "a mounted file": Mount(mounted_file),
+    "a mounted file, SQLite": Mount(sqlite_file),
     "overlay": overlay("mount -t overlay overlay -o {options},redirect_dir=off {mnt}"),
-    "fuse-overlayfs": overlay("fuse-overlayfs -o {options} {mnt}"),
-    "bindfs": simple("bindfs {p}/source {p}/mnt"),
-    "two views": (two_views, ["bindfs"]),
-    "disorderfs": simple("disorderfs {p}/source {p}/mnt"),
-    "unionfs": simple("unionfs -o cow {p}/source=RW {p}/mnt"),
-    "mergerfs": simple("mergerfs {p}/source:{p}/other {p}/mnt"),
-    "mergerfs rand": simple("mergerfs -o category.create=rand {p}/source:{p}/other {p}/mnt"),
-    "gocryptfs": simple(
-        "gocryptfs -q -init -extpass 'echo secret' {p}/source && gocryptfs -q -extpass 'echo secret' {p}/source {p}/mnt"
+    "fuse-overlayfs": overlay("fuse-overlayfs -o {options} {mnt}", ["fuse-overlayfs"]),
+    "bindfs": fuse("bindfs {p}/source {p}/mnt", ["bindfs"]),
+    "bindfs and its source in turns": Mount(two_views, ["bindfs"]),
+    "bindfs, SQLite": Mount(sqlite, ["bindfs"]),
+    "disorderfs": fuse("disorderfs {p}/source {p}/mnt", ["disorderfs"]),
+    "unionfs-fuse": fuse("unionfs -o cow {p}/source=RW {p}/mnt", ["unionfs-fuse"]),
+    "mergerfs, two branches": fuse("mergerfs -o minfreespace=0 {p}/source:{p}/other {p}/mnt", ["mergerfs"]),
+    "mergerfs, `category.create=rand`": fuse("mergerfs -o category.create=rand,minfreespace=0 {p}/source:{p}/other {p}/mnt", ["mergerfs"]),
+    "gocryptfs": fuse(
+        "gocryptfs -q -init -extpass 'echo secret' {p}/source && gocryptfs -q -extpass 'echo secret' {p}/source {p}/mnt",
+        ["gocryptfs"],
     ),
-    "encfs": simple("encfs --standard --extpass='echo secret' {p}/source {p}/mnt"),
-    "securefs": simple(
-        "securefs create --pass secret {p}/source && securefs mount -b --log /dev/null --pass secret {p}/source {p}/mnt"
+    "encfs": fuse("encfs --standard --extpass='echo secret' {p}/source {p}/mnt", ["encfs"]),
+    "securefs": fuse(
+        "securefs create --pass secret {p}/source && securefs mount -b --log /dev/null --pass secret {p}/source {p}/mnt",
+        ["securefs"],
     ),
-    "cryfs": simple("echo secret | CRYFS_FRONTEND=noninteractive cryfs {p}/source {p}/mnt", ["cryfs"]),
-    "fuse2fs": block("mkfs.ext4 -q {}", "fuse2fs -o fakeroot {image} {mnt}"),
-    "ntfs-3g permissions": block("mkfs.ntfs -qF {}", "ntfs-3g -o permissions {image} {mnt}"),
-    "ntfs-3g windows_names": block("mkfs.ntfs -qF {}", "ntfs-3g -o permissions,windows_names {image} {mnt}"),
-    "ntfs-3g": block("mkfs.ntfs -qF {}", "ntfs-3g {image} {mnt}", lambda url: refused(url, MODES)),
-    "lowntfs-3g ignore_case": block(
-        "mkfs.ntfs -qF {}",
-        "lowntfs-3g -o permissions,ignore_case {image} {mnt}",
-        lambda url: refused(url, "changes the spelling of names"),
+    "cryfs": fuse("echo secret | CRYFS_FRONTEND=noninteractive cryfs {p}/source {p}/mnt", ["cryfs"]),
+    "fuse2fs": block("mkfs.ext4 -q {}", "fuse2fs -o fakeroot {image} {mnt}", ["fuse2fs"]),
+    "ntfs-3g": block("mkfs.ntfs -qF {}", "ntfs-3g {image} {mnt}", ["ntfs-3g"], no_modes),
+    "ntfs-3g, `permissions`": block("mkfs.ntfs -qF {}", "ntfs-3g -o permissions {image} {mnt}", ["ntfs-3g"]),
+    "ntfs-3g, `windows_names`": block("mkfs.ntfs -qF {}", "ntfs-3g -o permissions,windows_names {image} {mnt}", ["ntfs-3g"]),
+    "lowntfs-3g, `ignore_case`": block(
+        "mkfs.ntfs -qF {}", "lowntfs-3g -o permissions,ignore_case {image} {mnt}", ["ntfs-3g"], other_spelling
     ),
-    "exfat-fuse": block("mkfs.exfat {}", "mount.exfat-fuse $(losetup -f --show {image}) {mnt}", lambda url: refused(url, MODES)),
-    "exfat-fuse trusted": block(
-        "mkfs.exfat {}", "mount.exfat-fuse $(losetup -f --show {image}) {mnt}", url="file:{}/s?trust_other_users=true"
-    ),
-    "exfat-fuse server": block(
-        "mkfs.exfat {}", "mount.exfat-fuse $(losetup -f --show {image}) {mnt}", one_name, url="{}/memories"
-    ),
-    "fusefat": block("mkfs.vfat {}", "fusefat -o rw+ {image} {mnt}", lambda url: refused(url, MODES)),
-    "sshfs": (sshfs, ["sshfs", "/usr/lib/openssh/sftp-server"]),
-    **{f"rclone {mode}": rclone(mode) for mode in ["off", "minimal", "writes", "full"]},
-    "sqlite on bindfs": (sqlite, ["bindfs"]),
-    "sqlite on rclone": (sqlite_on_rclone, ["rclone"]),
-    "sqlite, mounted file": (sqlite_file, []),
-    "s3fs": (s3fs, ["s3fs", "moto_server", "curl"]),
+    "exfat-fuse": block(*EXFAT, no_modes),
+    "exfat-fuse, `?trust_other_users=true`": block(*EXFAT, url="file:{}/s?trust_other_users=true"),
+    "exfat-fuse, a server": block(*EXFAT, one_name, "{}/memories"),
+    "fusefat": block("mkfs.vfat {}", "fusefat -o rw+ {image} {mnt}", ["fusefat", "dosfstools"], no_modes),
+    "sshfs": Mount(sshfs, ["sshfs", "openssh-sftp-server"]),
+    "rclone, each cache mode": Mount(rclone, ["rclone"]),
+    "s3fs": Mount(s3fs, ["s3fs"]),
 }
 
 
-def main():
-    names = sys.argv[1:] or FILE_SYSTEMS
-    failed = 0
-    for name in names:
-        run, needs = FILE_SYSTEMS[name]
-        missing = [need for need in needs if not shutil.which(need) and need != "echo"]
-        if missing:
-            print(f"{name}: skipped, needs {' '.join(missing)}", flush=True)
-            continue
-        place = Path(tempfile.mkdtemp(prefix="file-system-"))
-        (place / "mnt").mkdir()
-        start = time.monotonic()
-        try:
-            print(f"{name}: {run(place)} ({time.monotonic() - start:.0f} s)", flush=True)
-        except (AssertionError, RuntimeError, subprocess.CalledProcessError, OSError) as error:
-            failed += 1
-            print(f"{name}: FAILED: {error}", flush=True)
-        finally:
-            subprocess.run(["umount", "--lazy", place / "mnt"], capture_output=True)
-            subprocess.run(f"losetup -j {place}/image -O NAME -n | xargs -r losetup -d", shell=True)
-            shutil.rmtree(place, ignore_errors=True)
-    sys.exit(1 if failed else 0)
+def needs(mount):
+    yield "root"
+    yield from [f"kernel:{mount.kernel}"] if mount.kernel else ["/dev/fuse"] if mount.packages else []
+    yield from [f"debian:{package}" for package in mount.packages]
 
 
-main()
+SUBJECTS = {name: list(needs(mount)) for name, mount in MOUNTS.items()}
+
+
+def checks(name):
+    place = Path(tempfile.mkdtemp(prefix="world-"))
+    (place / "mnt").mkdir()
+    try:
+        yield "a memory", attempt(MOUNTS[name].run, place)
+    finally:
+        subprocess.run(["umount", "--lazy", place / "mnt"], capture_output=True)
+        subprocess.run(f"losetup -j {place}/image -O NAME -n | xargs -r losetup -d", shell=True)
+        shutil.rmtree(place, ignore_errors=True)

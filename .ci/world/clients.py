@@ -1,47 +1,46 @@
-#!/usr/bin/env python3
-"""Runs clients of the Model Context Protocol, each in its pinned version, against `memory-tool mcp` and `serve`.
+"""Clients of the Model Context Protocol, each in its pinned version, with `memory-tool mcp` and `serve`.
 
-Usage: .ci/clients.py PROGRAM [CLIENT...]
-
-Prints a row for each client and transport: turns of five parallel calls that were right, two clients at the same time
-with one token for each and with one for both, a missing file as the program of the client gets it, and the forms of
-fields. Exits with 1 if a client gets other texts than before, or loses the order in docs/mcp/clients.csv.
+Each makes turns of five parallel calls, alone and beside a second client, reads a missing file, and sends 2.0 for a number.
 """
 
 import asyncio
 import contextlib
+import csv
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-# The packages of each client, and the turns of 20 that must be right over stdio and HTTP. `None` is not run.
+from programs import PROGRAM, ROOT, Running, free_port, from_npm, from_pypi, new_token, wait_for
+from results import WORKS
+
+PAGE, NOUN = "docs/mcp.md", "client"
+# The driver of each client, its packages, first its own, and its transports.
+BOTH = ["stdio", "HTTP"]
 CLIENTS = {
-    "mcp": (["mcp==2.3.0"], 20, 20),
-    "mcp-1": (["mcp==1.30.0"], 20, 20),
-    "fastmcp": (["fastmcp==4.1.6"], 20, 20),
-    "langchain": (["langchain-mcp-adapters==0.3.2"], 20, 20),
-    "openai-agents": (["openai-agents==0.24.0"], 20, 20),
-    "pydantic-ai": (["pydantic-ai-slim[mcp]==2.68.0"], 20, 20),
-    "strands": (["strands-agents==1.62.0"], 20, 20),
-    "llama-index": (["llama-index-tools-mcp==0.6.0"], 0, None),  # a process for each call, so without order
-    "autogen": (["autogen-ext[mcp]==0.7.5", "autogen-agentchat==0.7.5", "mcp<2"], 20, None),
-    "dspy": (["dspy==3.4.1", "mcp<2"], 20, None),
-    "mcp-use": (["mcp-use==1.7.1"], 20, 20),
-    "agno": (["agno==3.1.10", "fastmcp==4.1.6"], 20, None),
-    "semantic-kernel": (["semantic-kernel[mcp]==1.45.0"], 20, None),
-    "npm:@modelcontextprotocol/sdk": (["@modelcontextprotocol/sdk@1.32.2"], 20, 20),
-    "npm:@ai-sdk/mcp": (["@ai-sdk/mcp@2.0.99", "ai@7.0.173"], 20, 20),
-    "npm:@langchain/mcp-adapters": (["@langchain/mcp-adapters@1.1.4", "@langchain/core@1"], 20, 20),
-    "npm:@openai/agents": (["@openai/agents@0.20.0", "zod@4"], 20, 20),
+    "Python SDK": ("mcp", ["mcp==2.3.0"], BOTH),
+    "Python SDK, version 1": ("mcp_1", ["mcp==1.30.0"], BOTH),
+    "fastmcp": ("fastmcp", ["fastmcp==4.1.6"], BOTH),
+    "langchain-mcp-adapters": ("langchain", ["langchain-mcp-adapters==0.3.2"], BOTH),
+    "openai-agents": ("openai_agents", ["openai-agents==0.24.0"], BOTH),
+    "pydantic-ai": ("pydantic_ai", ["pydantic-ai-slim[mcp]==2.68.0"], BOTH),
+    "strands-agents": ("strands", ["strands-agents==1.62.0"], BOTH),
+    "llama-index-tools-mcp": ("llama_index", ["llama-index-tools-mcp==0.6.0"], ["stdio"]),
+    "autogen-ext": ("autogen", ["autogen-ext[mcp]==0.7.5", "autogen-agentchat==0.7.5", "mcp==1.30.0"], ["stdio"]),
+    "dspy": ("dspy", ["dspy==3.4.1", "mcp==1.30.0"], ["stdio"]),
+    "mcp-use": ("mcp_use", ["mcp-use==1.7.1"], BOTH),
+    "agno": ("agno", ["agno==3.1.10", "fastmcp==4.1.6"], ["stdio"]),
+    "semantic-kernel": ("semantic_kernel", ["semantic-kernel[mcp]==1.45.0"], ["stdio"]),
+    "TypeScript SDK": ("@modelcontextprotocol/sdk", ["@modelcontextprotocol/sdk@1.32.2"], BOTH),
+    "@ai-sdk/mcp": ("@ai-sdk/mcp", ["@ai-sdk/mcp@2.0.99", "ai@7.0.173"], BOTH),
+    "@langchain/mcp-adapters": ("@langchain/mcp-adapters", ["@langchain/mcp-adapters@1.1.4", "@langchain/core@1.4.0"], BOTH),
+    "@openai/agents": ("@openai/agents", ["@openai/agents@0.20.0", "zod@4.6.7"], BOTH),
 }
+SUBJECTS = {name: [] if "==" in packages[0] else ["program:npm"] for name, (_, packages, _) in CLIENTS.items()}
 TURNS = 20
-
-
-class Text(Exception):
-    """What a client raises for an error."""
 
 
 def text_of(result):
@@ -268,10 +267,9 @@ async def turns(call, name):
     return right
 
 
-async def check(name, server):
+async def drive(function, server):
     """Prints what a client does with the memory, as JSON."""
-    driver = globals()[name.replace("-", "_")]
-    async with driver(server) as call:
+    async with globals()[function](server) as call:
         found = {"order": await turns(call, f"{os.getpid()}-")}
         path = f"/memories/{os.getpid()}.txt"
         text = "a\u2028b\u0085c\r\n😀" + "x" * 100_000
@@ -282,109 +280,77 @@ async def check(name, server):
     print(json.dumps(found))
 
 
-def install(name, packages, place):
-    """Installs a client once. Returns the command of its driver."""
-    here = Path(__file__).resolve()
-    folder = place / name.replace("/", "_").replace(":", "_")
-    if name.startswith("npm:"):
-        if not (folder / "node_modules").exists():
-            options = ["--silent", "--no-audit", "--no-fund", "--ignore-scripts"]
-            subprocess.run(["npm", "install", *options, "--prefix", folder, *packages], check=True)
-        (folder / "clients.mjs").write_bytes(here.with_suffix(".mjs").read_bytes())
-        return ["node", str(folder / "clients.mjs"), name.removeprefix("npm:")]
-    python = folder / "bin/python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", "--disable-pip-version-check", *packages], check=True)
-    return [str(python), str(here), "--drive", name.replace("mcp-1", "mcp_1")]
+def driver(name):
+    """The command of the driver of a client, which is installed once."""
+    here, (function, packages, _) = Path(__file__).resolve(), CLIENTS[name]
+    if "==" in packages[0]:
+        return [from_pypi(name, packages), here, function]
+    copy = from_npm(name, packages) / "clients.mjs"  # which imports packages from its directory
+    copy.write_bytes(here.with_suffix(".mjs").read_bytes())
+    return ["node", copy, function]
 
 
-def run(commands):
+def run(*commands):
     """Runs drivers at the same time. Returns what they print."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    running = [subprocess.Popen(command, **options) for command in commands]
+    running = [subprocess.Popen([str(word) for word in command], **options) for command in commands]
     found = []
     for process in running:
         try:
-            output, errors = process.communicate(timeout=300)
+            output, errors = process.communicate(timeout=600)
         except subprocess.TimeoutExpired:
             process.kill()
             output, errors = process.communicate()
         lines = [line for line in output.splitlines() if line.startswith("{")]
-        found.append(json.loads(lines[-1]) if lines else {"order": 0, "failed": errors[-2_000:]})
+        found.append(json.loads(lines[-1]) if lines else {"order": f"failed: {errors[-2_000:]}"})
     return found
 
 
-@contextlib.contextmanager
-def serving(program, place):
-    """A server, and a function that makes tokens for its memory."""
-    tokens, number = place / "tokens.json", iter(range(10**6))
-
-    def token():
-        options = ["--tokens", tokens, "--actor", f"client/{next(number)}", "--memory", "m", "--right", "tool", "--create"]
-        made = subprocess.run([program, "token", "new", *options], check=True, capture_output=True, text=True)
-        return made.stdout.split()[-1]
-
-    first = token()
-    arguments = ["serve", "--store", place / "served", "--tokens", tokens, "--listen", "127.0.0.1:0"]
-    server = subprocess.Popen([program, *arguments], stderr=subprocess.PIPE, text=True)
-    try:
-        url = server.stderr.readline().split()[-1] + "/mcp"
-        yield url, first, token
-    finally:
-        server.terminate()
-        server.wait()
+def order_of(found):
+    if not isinstance(found["order"], int):
+        return found["order"]
+    return WORKS if found["order"] == TURNS else "lost"
 
 
-def problems(name, row, expected):
-    """What a client must show, apart from the order."""
-    if "failed" in row:
-        return [row["failed"]]
-    found = [] if row["order"] >= expected else [f"{row['order']} of {TURNS} turns are right"]
-    if "File created successfully" not in row["create"]:
-        found.append(row["create"])
-    if "/memories/none does not exist" not in row["missing"]:
-        found.append(row["missing"])
-    return found if row["range"] else [*found, "a range of 1.0 is not read"]
+def outcomes(found):
+    """The checks of one client."""
+    yield "order", order_of(found)
+    for check, wanted in [("create", "File created successfully"), ("missing", "/memories/none does not exist")]:
+        text = found.get(check, "not run")
+        yield {"create": "a text of 100 kB", "missing": "a missing file"}[check], WORKS if wanted in text else f"failed: {text}"
+    yield "a range of 2.0", WORKS if found.get("range") else "is not read"
 
 
-def main():
-    program, *names = sys.argv[1:]
-    program = os.path.abspath(program)
-    place = Path(os.environ.get("CARGO_TARGET_DIR", "target")).resolve() / "clients"
-    place.mkdir(parents=True, exist_ok=True)
-    failed = False
-    print("| client | transport | order of 20 | two clients, a token each | two clients, one token | a missing file |")
-    print("|---|---|---|---|---|---|")
-    for name in names or CLIENTS:
-        packages, over_stdio, over_http = CLIENTS[name]
-        driver = install(name, packages, place)
-        with tempfile.TemporaryDirectory() as folder:
-            folder = Path(folder)
-            (row,) = run([[*driver, "stdio", program, "mcp", "--store", str(folder / "stdio")]])
-            rows = [("stdio", row, ["", ""], over_stdio)]
-            if over_http is not None:
-                with serving(program, folder) as (url, first, token):
-                    (row,) = run([[*driver, "http", url, first]])
-                    tokens = [token(), token()]
-                    subprocess.run(["sleep", "1"], check=True)  # until the server has read them
-                    apart = run([[*driver, "http", url, given] for given in tokens])
-                    together = run([[*driver, "http", url, first]] * 2)
-                    several = [", ".join(str(found["order"]) for found in both) for both in (apart, together)]
-                    rows.append(("HTTP", row, several, over_http))
-                    if any(found["order"] < over_http for found in apart):
-                        failed = True
-            for transport, row, several, expected in rows:
-                missing = row.get("missing", "").replace("|", "\\|").replace("\n", " ")[:90]
-                print(f"| {' '.join(packages)} | {transport} | {row['order']} | {several[0]} | {several[1]} | {missing} |", flush=True)
-                for problem in problems(name, row, expected):
-                    print(f"{name} over {transport}: {problem}", file=sys.stderr)
-                    failed = True
-    sys.exit(failed)
+def version(name):
+    return re.split("==|@", CLIENTS[name][1][0])[-1]
+
+
+def is_recorded(name):
+    """Whether clients.csv, which is made by hand, is about this version."""
+    rows = csv.DictReader((ROOT / "docs/mcp/clients.csv").open(encoding="utf-8"))
+    return any([name.split(",")[0], version(name)] == [row[key].split(",")[0] for key in ["client", "version"]] for row in rows)
+
+
+def checks(name):
+    yield "clients.csv", WORKS if is_recorded(name) else "has another version"
+    words, transports = driver(name), CLIENTS[name][2]
+    with tempfile.TemporaryDirectory() as folder:
+        folder = Path(folder)
+        (found,) = run([*words, "stdio", PROGRAM, "mcp", "--store", folder / "stdio"])
+        yield from ((f"stdio, {check}", outcome) for check, outcome in outcomes(found))
+        if "HTTP" not in transports:
+            return
+        tokens, port = folder / "tokens.json", free_port()
+        given = [new_token(tokens, "--actor", f"client/{number}", "--memory", "m", "--right", "tool", "--create") for number in range(3)]
+        serve = [PROGRAM, "serve", "--store", folder / "served", "--tokens", tokens, "--listen", f"127.0.0.1:{port}"]
+        with Running(serve, folder / "log"):
+            wait_for(port)
+            connect = [[*words, "http", f"http://127.0.0.1:{port}/mcp", token] for token in given]
+            (found,) = run(connect.pop())
+            yield from ((f"HTTP, {check}", outcome) for check, outcome in outcomes(found))
+            lost = {order_of(found) for found in run(*connect)} - {WORKS}
+            yield "two clients, a token each", "; ".join(lost) or WORKS
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--drive"]:
-        asyncio.run(check(sys.argv[2], Server(*sys.argv[3:])))
-    else:
-        main()
+    asyncio.run(drive(sys.argv[1], Server(*sys.argv[2:])))
