@@ -48,7 +48,7 @@ impl Command {
     ///
     /// # Errors
     /// [`Error::Input`] for a missing field, a wrong type or an unknown command, and [`Error::Path`] for an invalid
-    /// path. [`Error::NulCharacter`] for a text with U+0000 (`[C4]`): no tool needs this check.
+    /// path. [`Error::NulCharacter`] for text with U+0000 (`[C4]`): no tool needs this check itself.
     pub fn parse(input: Value) -> Result<Self, Error> {
         let Value::Object(fields) = input else {
             return Err(InputError::NotAnObject { found: type_name(&input) }.into());
