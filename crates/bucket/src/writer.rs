@@ -17,11 +17,10 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures::future::{Either, join, join_all, select};
-use memory_tool_core::{Batch, BoxError, ErrorKind, PathMapEdits, StoreError, lock};
+use memory_tool_core::{Batch, BoxError, ErrorKind, PathMapEdits, StoreError, lock, now};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -439,7 +438,7 @@ impl State {
             }
         }
         self.undo(undo);
-        let time = seconds(SystemTime::now());
+        let time = seconds(now());
         Some(Planned { commit: Commit { store: self.store, number, id, after: self.commit, time, batches }, refused })
     }
 

@@ -1,9 +1,10 @@
 //! [`Attempts`]: an operation on the log tries again while others change it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use memory_tool_core::{ErrorKind, MAX_ATTEMPTS, StoreError};
+use tokio::time::Instant;
 
 use crate::hex::Id;
 use crate::records::{self, READING, damaged};

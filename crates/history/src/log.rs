@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use memory_tool_core::{
-    ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile, Version, lock,
+    ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile, Version, lock, now,
 };
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -53,7 +53,7 @@ impl<S: Store> Log<S> {
         Self {
             store,
             limits,
-            clock: SystemTime::now,
+            clock: now,
             timeout: DEFAULT_TIMEOUT,
             tip: Mutex::default(),
             turn: AsyncMutex::default(),
