@@ -82,14 +82,14 @@ impl Plan {
         let mut plan = Self {
             cloud: one_of(&[Cloud::S3, Cloud::GoogleCloudStorage, Cloud::Azure]),
             page: one_of(&[7, 40, 1_000]),
-            start: one_of(&[
-                Start::Nothing,
-                Start::Files,
-                Start::Files,
-                Start::BeforeCheckpoint,
-                Start::BeforeOverdueCheckpoint,
-                Start::Collected,
-            ]),
+            start: match within(0..20) {
+                0..5 => Start::Nothing,
+                5..12 => Start::Files,
+                12..18 => Start::Collected,
+                // Reading long logs takes most of the time.
+                18 => Start::BeforeCheckpoint,
+                _ => Start::BeforeOverdueCheckpoint,
+            },
             has_history,
             faults: Faults { each: if has_faults { one_of(&[0.002, 0.01, 0.02]) } else { 0.0 } },
             interruptions: if has_faults { one_of(&[0.0, 0.05, 0.2]) } else { 0.0 },
@@ -120,7 +120,8 @@ impl Plan {
             let is_short = matches!(plan.start, Start::Nothing | Start::Files);
             plan.timeout = Duration::from_secs(one_of(&[if is_short { 1 } else { 10 }, 10, 30]));
         }
-        plan.processes = (0..within(2..7)).map(|_| Process::draw(most)).collect();
+        let most_processes = if matches!(plan.start, Start::BeforeCheckpoint | Start::BeforeOverdueCheckpoint) { 4 } else { 7 };
+        plan.processes = (0..within(2..most_processes)).map(|_| Process::draw(most)).collect();
         plan
     }
 }

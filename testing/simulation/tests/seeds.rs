@@ -93,3 +93,12 @@ fn the_same_seed_gives_the_same_run() {
         assert!(differs.is_none() && one.len() == two.len(), "seed {seed}: {:?}", differs.map(|at| (&one[at], &two[at])));
     }
 }
+
+#[test]
+#[ignore = "temporary"]
+fn trace() {
+    let most = std::env::var("MOST").map_or(ALL, |most| most.parse().unwrap());
+    let run = simulate(printed_seed(), most, true);
+    for line in run.requests.unwrap() { println!("{line}"); }
+    println!("{:?}", run.result);
+}
