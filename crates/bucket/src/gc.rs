@@ -110,7 +110,7 @@ impl Inner {
         let in_use = self.keys_in_use(trim.end, latest.clone(), previous.as_ref()).await?;
         let mut unused = remove_used(old, &in_use);
         unused.retain(|object| !rule.is_kept_after_loss(object));
-        let mut unused: Vec<_> = unused.into_iter().cloned().collect();
+        let unused: Vec<_> = unused.into_iter().cloned().collect();
         report.kept_objects -= unused.len() as u64;
         report.trimmed_commits = self.trim(trim).await?;
         let mut pointers = self.pointers(&self.deadline()).await?;
@@ -121,7 +121,8 @@ impl Inner {
         // The pointers first: a pointer without its runs would look like damage.
         for objects in [pointers.into_values().collect(), unused] {
             report.removed_objects += objects.len() as u64;
-            report.removed_bytes = objects.iter().fold(report.removed_bytes, |sum, object| object.size.saturating_add(sum));
+            report.removed_bytes =
+                objects.iter().fold(report.removed_bytes, |sum, object| object.size.saturating_add(sum));
             self.remove(objects.into_iter().map(|object| object.location).collect()).await?;
         }
         Ok(report)
