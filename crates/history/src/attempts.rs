@@ -81,7 +81,8 @@ impl Attempts {
             return Err(error);
         }
         self.count()?;
-        let has_seen = self.has_seen(tip);
+        // The end of the first attempt may be an old one, to which the store was restored since.
+        let has_seen = self.made > 2 && self.has_seen(tip);
         match &error {
             StoreError::NotFound { path } if has_seen => return Err(damaged(format!("{path} is missing"))),
             StoreError::AlreadyExists { path } if has_seen => {
