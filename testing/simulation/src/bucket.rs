@@ -207,7 +207,8 @@ impl Objects {
 
     /// The objects and directories right under a prefix.
     fn directory(&self, prefix: &str) -> ListResult {
-        let mut result = ListResult { common_prefixes: Vec::new(), objects: Vec::new(), extensions: Default::default() };
+        let mut result =
+            ListResult { common_prefixes: Vec::new(), objects: Vec::new(), extensions: Default::default() };
         for (key, object) in self.0.iter().filter(|(key, _)| key.as_ref().starts_with(prefix)) {
             match key.as_ref()[prefix.len()..].split_once('/') {
                 Some((directory, _)) => result.common_prefixes.push(format!("{prefix}{directory}").into()),

@@ -11,9 +11,9 @@ use futures::{FutureExt as _, StreamExt as _};
 use memory_tool_bucket::DEFAULT_GRACE;
 use memory_tool_core::{Batch, Engine, Error, ErrorKind, MemoryTool as _, StoreError, StoreExt as _, StorePath};
 use memory_tool_history::LogFilter;
+use memory_tool_test_fixtures::Objects as CollectedObjects;
 use memory_tool_test_fixtures::linearizability::workload::start as files;
 use memory_tool_test_fixtures::linearizability::{Call, Files, Outcome, batch_of, files_of, line_of};
-use memory_tool_test_fixtures::Objects as CollectedObjects;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -73,7 +73,8 @@ pub fn simulate(seed: u64, most: usize, is_traced: bool) -> Run {
         random::start();
         let bucket = Bucket::new(plan.cloud, plan.page, objects, is_traced);
         let cluster = Cluster::new(plan, &bucket);
-        let result = timeout(LIMIT, cluster.run()).await.unwrap_or_else(|_| Err(format!("it does not end within {LIMIT:?}")));
+        let endless = |_| cluster.defect().and(Err(format!("it does not end within {LIMIT:?}")));
+        let result = timeout(LIMIT, cluster.run()).await.unwrap_or_else(endless);
         (bucket.log(), cluster.stats.get(), cluster.parts.take(), result)
     });
     drop(runtime);
@@ -136,13 +137,20 @@ impl<'a> Cluster<'a> {
     }
 
     /// Damage is a defect, and so is any failure without faults.
-    fn expect<T, E: Debug>(&self, result: Result<T, E>, kind: impl FnOnce(&E) -> Option<ErrorKind>, what: &str) -> Option<T> {
+    fn expect<T, E: Debug>(
+        &self,
+        result: Result<T, E>,
+        kind: impl FnOnce(&E) -> Option<ErrorKind>,
+        what: &str,
+    ) -> Option<T> {
         let error = match result {
             Ok(value) => return Some(value),
             Err(error) => error,
         };
         let kind = kind(&error);
-        if kind == Some(ErrorKind::Damaged) || self.plan.faults.each == 0.0 && kind.is_some_and(|kind| kind != ErrorKind::Busy) {
+        if kind == Some(ErrorKind::Damaged)
+            || self.plan.faults.each == 0.0 && kind.is_some_and(|kind| kind != ErrorKind::Busy)
+        {
             self.report(format!("{what}: {error:?}"));
         }
         None
@@ -177,6 +185,9 @@ impl<'a> Cluster<'a> {
             if let Some(session) = self.expect(opened, |error| Some(error.kind()), "opening") {
                 return session;
             }
+            if self.defect.borrow().is_some() {
+                std::future::pending::<()>().await;
+            }
             sleep(Duration::from_millis(100)).await;
         }
     }
@@ -191,7 +202,8 @@ impl<'a> Cluster<'a> {
             };
             let tasks = tasks.iter_mut().map(|commands| self.commands(number, &opened, commands));
             let is_killed = random::happens(self.plan.interruptions);
-            let life = if is_killed { random::time_up_to(Duration::from_secs(1)) } else { Duration::from_secs(1_000_000) };
+            let life =
+                if is_killed { random::time_up_to(Duration::from_secs(1)) } else { Duration::from_secs(1_000_000) };
             match timeout(life, join_all(tasks)).await {
                 Ok(_) => return *session = Some(opened),
                 Err(_) => opened.client.kill(),
@@ -212,7 +224,8 @@ impl<'a> Cluster<'a> {
     }
 
     async fn call(&self, process: usize, session: &Session, command: Value) {
-        let call = Call { process, command: command.clone(), called: self.tick(), responded: Duration::MAX, reply: None };
+        let call =
+            Call { process, command: command.clone(), called: self.tick(), responded: Duration::MAX, reply: None };
         let number = self.part.borrow().calls.len();
         self.bucket.note(format_args!("process {process} calls {number}: {command:.100}"));
         self.part.borrow_mut().calls.push(call);
@@ -239,7 +252,8 @@ impl<'a> Cluster<'a> {
         while !self.is_over.get() {
             sleep(random::time_up_to(Duration::from_secs(1))).await;
             let is_killed = random::happens(self.plan.interruptions);
-            let life = if is_killed { random::time_up_to(Duration::from_millis(500)) } else { Duration::from_secs(10_000) };
+            let life =
+                if is_killed { random::time_up_to(Duration::from_millis(500)) } else { Duration::from_secs(10_000) };
             if timeout(life, self.work_on(task, &session).boxed_local()).await.is_err() || task == Task::Open {
                 session.client.kill();
                 session = self.open(number, distance).await;
@@ -283,7 +297,8 @@ impl<'a> Cluster<'a> {
             _ => Some(ErrorKind::Other),
         };
         let report = self.expect(history.history().verify().await, kind, "a check of the history");
-        if let Some(report) = report.filter(|report| !report.damage.is_empty() || !report.changed_by_others.is_empty()) {
+        if let Some(report) = report.filter(|report| !report.damage.is_empty() || !report.changed_by_others.is_empty())
+        {
             self.report(format!("the check of the history found {report:?}"));
         }
     }

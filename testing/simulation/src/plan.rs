@@ -120,7 +120,8 @@ impl Plan {
             let is_short = matches!(plan.start, Start::Nothing | Start::Files);
             plan.timeout = Duration::from_secs(one_of(&[if is_short { 1 } else { 10 }, 10, 30]));
         }
-        let most_processes = if matches!(plan.start, Start::BeforeCheckpoint | Start::BeforeOverdueCheckpoint) { 4 } else { 7 };
+        let most_processes =
+            if matches!(plan.start, Start::BeforeCheckpoint | Start::BeforeOverdueCheckpoint) { 4 } else { 7 };
         plan.processes = (0..within(2..most_processes)).map(|_| Process::draw(most)).collect();
         plan
     }

@@ -56,7 +56,10 @@ fn clusters_keep_their_promises() {
     let (calls, unknown, failed) = (sum(|it| it.calls), sum(|it| it.unknown), sum(|it| it.failed));
     let (trimmed, removed) = (sum(|it| it.trimmed), sum(|it| it.removed));
     let runs = stats.len();
-    println!("{runs} runs with {calls} calls in {:.1?}: {unknown} with an unknown outcome, {failed} failed", started.elapsed());
+    println!(
+        "{runs} runs with {calls} calls in {:.1?}: {unknown} with an unknown outcome, {failed} failed",
+        started.elapsed()
+    );
     println!("  {trimmed} commits trimmed, {removed} objects removed");
     let is_enough = calls > 20 * runs && unknown > calls / 100 && trimmed > runs && removed > runs;
     assert!(is_enough || runs < 100, "too little happened");
@@ -64,7 +67,8 @@ fn clusters_keep_their_promises() {
 
 /// Runs a seed. The error is a defect or a panic.
 fn run(seed: u64, most: usize, is_traced: bool) -> Result<Run, (String, Vec<String>)> {
-    let mut run = catch_unwind(|| simulate(seed, most, is_traced)).map_err(|_| ("it panicked".to_owned(), Vec::new()))?;
+    let mut run =
+        catch_unwind(|| simulate(seed, most, is_traced)).map_err(|_| ("it panicked".to_owned(), Vec::new()))?;
     match std::mem::replace(&mut run.result, Ok(())) {
         Ok(()) => Ok(run),
         Err(error) => Err((error, run.requests.unwrap_or_default())),
@@ -90,15 +94,10 @@ fn the_same_seed_gives_the_same_run() {
         let [one, two] = [0, 1].map(|_| simulate(seed, ALL, true));
         let (one, two) = (one.requests.unwrap(), two.requests.unwrap());
         let differs = one.iter().zip(&two).position(|(one, two)| one != two);
-        assert!(differs.is_none() && one.len() == two.len(), "seed {seed}: {:?}", differs.map(|at| (&one[at], &two[at])));
+        assert!(
+            differs.is_none() && one.len() == two.len(),
+            "seed {seed}: {:?}",
+            differs.map(|at| (&one[at], &two[at]))
+        );
     }
-}
-
-#[test]
-#[ignore = "temporary"]
-fn trace() {
-    let most = std::env::var("MOST").map_or(ALL, |most| most.parse().unwrap());
-    let run = simulate(printed_seed(), most, true);
-    for line in run.requests.unwrap() { println!("{line}"); }
-    println!("{:?}", run.result);
 }
