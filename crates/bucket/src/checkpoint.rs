@@ -280,17 +280,21 @@ impl Inner {
         self.bucket.put(&key, bytes.into(), &self.deadline()).await
     }
 
-    /// The state of the latest complete checkpoint in the bucket, and the damage to the latest one. A collection may
-    /// have removed it, and put a later one before.
-    pub(crate) async fn load_latest(&self, deadline: &Deadline) -> Result<(Option<State>, Option<Failure>), Failure> {
-        let mut damage = None;
-        for through in self.pointers(deadline).await?.into_keys().rev() {
+    /// The number of the latest pointer in the bucket, the state of the latest complete checkpoint, and the damage to
+    /// the latest one. A collection may have removed it, and put a later one before.
+    pub(crate) async fn load_latest(
+        &self,
+        deadline: &Deadline,
+    ) -> Result<(Option<u64>, Option<State>, Option<Failure>), Failure> {
+        let pointers = self.pointers(deadline).await?;
+        let (newest, mut damage) = (pointers.keys().next_back().copied(), None);
+        for through in pointers.into_keys().rev() {
             match unless_damaged(self.load_pointer(through, deadline).await)? {
-                Ok(state) => return Ok((Some(state), damage)),
+                Ok(state) => return Ok((newest, Some(state), damage)),
                 Err(failure) => damage = damage.or(Some(failure)),
             }
         }
-        Ok((None, damage))
+        Ok((newest, None, damage))
     }
 
     /// The state of the checkpoint whose pointer has this number.

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use memory_tool_core::lock;
+use memory_tool_core::{lock, random_number};
 use tokio::time::{Instant, sleep};
 
 /// The number of commits in which shares are counted.
@@ -142,5 +142,5 @@ fn is_behind(commits: &BTreeMap<u64, usize>, session: u64) -> bool {
 
 /// A number from 0 to 1. Without randomness it is 1.
 pub(crate) fn random_part() -> f64 {
-    getrandom::u32().map_or(1.0, |number| f64::from(number) / f64::from(u32::MAX))
+    random_number().map_or(1.0, |number| number as f64 / u64::MAX as f64)
 }

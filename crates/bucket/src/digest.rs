@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use memory_tool_core::fill_random;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -20,7 +21,7 @@ impl Digest {
     /// A digest that no object has.
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; BYTES];
-        getrandom::fill(&mut bytes)?;
+        fill_random(&mut bytes)?;
         Ok(Self(bytes))
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::{StreamExt, TryStreamExt, stream};
+use memory_tool_core::now;
 use object_store::path::Path;
 use object_store::{Error as ObjectError, ObjectMeta};
 use serde::Serialize;
@@ -61,7 +62,7 @@ struct Rule {
 
 impl Rule {
     fn new(older_than: Duration, kept_before: i64) -> Self {
-        let horizon = (!older_than.is_zero()).then(|| SystemTime::now().checked_sub(older_than).unwrap_or(UNIX_EPOCH));
+        let horizon = (!older_than.is_zero()).then(|| now().checked_sub(older_than).unwrap_or(UNIX_EPOCH));
         Self { horizon, kept_before }
     }
 
@@ -109,7 +110,7 @@ impl Inner {
         let in_use = self.keys_in_use(trim.end, latest.clone(), previous.as_ref()).await?;
         let mut unused = remove_used(old, &in_use);
         unused.retain(|object| !rule.is_kept_after_loss(object));
-        let mut unused: Vec<_> = unused.into_iter().cloned().collect();
+        let unused: Vec<_> = unused.into_iter().cloned().collect();
         report.kept_objects -= unused.len() as u64;
         report.trimmed_commits = self.trim(trim).await?;
         let mut pointers = self.pointers(&self.deadline()).await?;
@@ -117,10 +118,13 @@ impl Inner {
         pointers.retain(|number, object| {
             *number < latest.through && Some(*number) != previous && !rule.is_kept_after_loss(object)
         });
-        unused.extend(pointers.into_values());
-        report.removed_objects = unused.len() as u64;
-        report.removed_bytes = unused.iter().fold(0, |sum, object| object.size.saturating_add(sum));
-        self.remove(unused.into_iter().map(|object| object.location).collect()).await?;
+        // The pointers first: a pointer without its runs would look like damage.
+        for objects in [pointers.into_values().collect(), unused] {
+            report.removed_objects += objects.len() as u64;
+            report.removed_bytes =
+                objects.iter().fold(report.removed_bytes, |sum, object| object.size.saturating_add(sum));
+            self.remove(objects.into_iter().map(|object| object.location).collect()).await?;
+        }
         Ok(report)
     }
 

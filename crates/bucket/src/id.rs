@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use memory_tool_core::{fill_random, random_number};
 use serde::{Deserialize, Serialize};
 
 const DIGITS: usize = 32;
@@ -14,13 +15,13 @@ pub(crate) struct Id(u128);
 impl Id {
     pub(crate) fn random() -> Result<Self, getrandom::Error> {
         let mut bytes = [0; size_of::<u128>()];
-        getrandom::fill(&mut bytes)?;
+        fill_random(&mut bytes)?;
         Ok(Self(u128::from_be_bytes(bytes)))
     }
 
     /// A random id that begins with a session.
     pub(crate) fn of_session(session: u64) -> Result<Self, getrandom::Error> {
-        Ok(Self(u128::from(session) << 64 | u128::from(getrandom::u64()?)))
+        Ok(Self(u128::from(session) << 64 | u128::from(random_number()?)))
     }
 
     /// The session with which the id begins.

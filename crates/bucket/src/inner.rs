@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use bytes::Bytes;
 use memory_tool_core::{
-    ErrorKind, Node, OpenMode, OpenOptions, PathMapEntry, ReadOptions, StoreError, StorePath, StoredFile,
+    ErrorKind, Node, OpenMode, OpenOptions, PathMapEntry, ReadOptions, StoreError, StorePath, StoredFile, random_number,
 };
 use tokio::sync::Semaphore;
 
@@ -57,7 +57,7 @@ impl Inner {
             state: RwLock::default(),
             queue: Queue::default(),
             // Without randomness there are no ids, so every commit fails.
-            contention: Contention::new(getrandom::u64().unwrap_or_default()),
+            contention: Contention::new(random_number().unwrap_or_default()),
             contact: Contact::default(),
             polls: Polls::default(),
             checkpointing: Semaphore::new(1),

@@ -251,9 +251,9 @@ impl Inner {
                 Some(checkpoint) => self.load(checkpoint, deadline).await?.ok(),
                 None => None,
             };
-            let mut unreadable = None;
+            let (mut newest, mut unreadable) = (loaded.as_ref().map(|state| state.number), None);
             if loaded.is_none() {
-                (loaded, unreadable) = self.load_latest(deadline).await?;
+                (newest, loaded, unreadable) = self.load_latest(deadline).await?;
             }
             let mut state = loaded.unwrap_or_default();
             let through = state.number;
@@ -265,12 +265,13 @@ impl Inner {
             if self.apply_through(&mut state, last, deadline).await? {
                 return Ok(Some(state));
             }
-            // The log was trimmed since, so a later checkpoint must exist. Otherwise this is damage.
-            if before == Some(through) {
+            // The log was trimmed since, so a later checkpoint must exist. Otherwise this is damage. Several
+            // collections may remove the checkpoints that an opening tries to read.
+            if before == Some(newest) {
                 let missing = || Damage::Missing { key: self.bucket.keys.checkpoint(through + 1).to_string() }.into();
                 return Err(unreadable.unwrap_or_else(missing));
             }
-            before = Some(through);
+            before = Some(newest);
         }
     }
 

@@ -112,19 +112,24 @@ impl Inner {
         let mut pointers = self.pointers(&self.deadline()).await?;
         pointers.retain(|number, _| *number >= trimmed);
         let (mut failures, mut runs, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
-        for number in pointers.into_keys() {
+        for number in pointers.into_keys().rev() {
             match unless_damaged(self.manifest(number, &self.deadline()).await)? {
-                Ok(manifest) => runs.extend(manifest.into_iter().flat_map(|manifest| manifest.runs)),
+                Ok(manifest) => runs.extend(manifest.into_iter().flat_map(|it| it.runs).map(|run| (number, run))),
                 Err(damage) => failures.push(damage),
             }
         }
-        runs.retain(|run| seen.insert(run.key.clone()));
-        let read = |run| async move { self.load_run(run, &self.deadline()).await };
+        runs.retain(|(_, run)| seen.insert(run.key.clone()));
+        let read = |(number, run)| async move { (number, self.load_run(run, &self.deadline()).await) };
         let mut reads = stream::iter(runs).map(read).buffer_unordered(CONCURRENCY);
-        while let Some(read) = reads.next().await {
+        while let Some((number, read)) = reads.next().await {
             match unless_damaged(read)? {
                 Ok(Ok(_)) => {}
-                Ok(Err(missing)) => failures.push(Damage::Missing { key: missing }.into()),
+                Ok(Err(missing)) => {
+                    // A collection removes the pointer of an older checkpoint, and then its runs.
+                    let pointer = self.bucket.keys.checkpoint(number);
+                    let is_used = self.bucket.head(&pointer, &self.deadline()).await?.is_some();
+                    failures.extend(is_used.then(|| Damage::Missing { key: missing }.into()));
+                }
                 Err(damage) => failures.push(damage),
             }
         }

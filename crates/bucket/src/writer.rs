@@ -17,11 +17,10 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use bytes::Bytes;
 use futures::future::{Either, join, join_all, select};
-use memory_tool_core::{Batch, BoxError, ErrorKind, PathMapEdits, StoreError, lock};
+use memory_tool_core::{Batch, BoxError, ErrorKind, PathMapEdits, StoreError, lock, now};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -121,6 +120,15 @@ impl Inner {
     }
 }
 
+/// A commit to send, and the submissions of its group that are refused once it is made: they may conflict with others
+/// of the group.
+struct Prepared {
+    commit: Commit,
+    bytes: Bytes,
+    stored: Stored,
+    refused: Vec<(Submission, Failure)>,
+}
+
 /// The task that commits waiting submissions until the queue is empty.
 struct Writer {
     inner: Arc<Inner>,
@@ -158,7 +166,7 @@ impl Writer {
         let mut losses = 0;
         loop {
             group = begin(group);
-            let Some((commit, bytes, stored)) = self.plan(&mut group).await else { return };
+            let Some(Prepared { commit, bytes, stored, refused }) = self.plan(&mut group).await else { return };
             let deadline = latest_deadline(&group);
             let number = commit.number;
             let outcome = {
@@ -167,12 +175,17 @@ impl Writer {
                 match select(sending, abandoned).await {
                     Either::Left((outcome, _)) => outcome,
                     // The next commit has the same number, so at most one of the two is made.
-                    Either::Right(_) => return,
+                    Either::Right(_) => return self.put_back(refused),
                 }
             };
+            let (is_made, key) = (matches!(outcome, Outcome::Made), self.inner.bucket.keys.commit(number));
+            if is_made {
+                refused.into_iter().for_each(|(submission, refusal)| answer(submission, Err(refusal)));
+            } else {
+                self.put_back(refused);
+            }
             match outcome {
                 Outcome::Made => {
-                    let key = self.inner.bucket.keys.commit(number);
                     match self.inner.advance(key.as_ref(), commit, stored) {
                         Ok(next) if next > number => self.succeed(group, number, stored.size),
                         // Another task continues from an older copy of the log, which was put back at the same time.
@@ -194,6 +207,11 @@ impl Writer {
         }
     }
 
+    /// Lets refused submissions wait for the next commit. Their refusals may depend on one that was not made.
+    fn put_back(&self, refused: Vec<(Submission, Failure)>) {
+        lock(&self.inner.queue.0).entries.splice(0..0, refused.into_iter().map(|(submission, _)| submission));
+    }
+
     /// Puts contents again that a collection may have removed.
     async fn stage_again(&self, group: &mut Vec<Submission>) {
         let collections = self.inner.state().collections;
@@ -209,9 +227,9 @@ impl Writer {
         }
     }
 
-    /// The next commit, with all submissions of the group that the latest state allows. The others get their result.
-    /// `None` means that all have one.
-    async fn plan(&self, group: &mut Vec<Submission>) -> Option<(Commit, Bytes, Stored)> {
+    /// The next commit, with all submissions of the group that the latest state allows. `None` means that all have a
+    /// result, or wait again.
+    async fn plan(&self, group: &mut Vec<Submission>) -> Option<Prepared> {
         let mut is_current = false;
         loop {
             self.stage_again(group).await;
@@ -235,11 +253,15 @@ impl Writer {
                 is_current = true;
                 continue;
             }
-            for (index, refusal) in refused.into_iter().rev() {
-                answer(group.swap_remove(index), Err(refusal));
-            }
+            let take = |(index, refusal)| (group.swap_remove(index), refusal);
+            let refused: Vec<_> = refused.into_iter().rev().map(take).collect();
             if group.is_empty() {
+                refused.into_iter().for_each(|(submission, refusal)| answer(submission, Err(refusal)));
                 return None;
+            }
+            // They are not in the commit.
+            for (submission, _) in &refused {
+                submission.phase.change(Phase::SENT, Phase::WAITING);
             }
             let size = group.iter().map(Submission::inline_bytes).sum();
             let encode = move || {
@@ -248,9 +270,10 @@ impl Writer {
             };
             match run_maybe_blocking(size, encode).await {
                 Ok((Ok((stored, bytes)), commit)) if commit.fits(stored.size) => {
-                    return Some((commit, bytes.into(), stored));
+                    return Some(Prepared { commit, bytes: bytes.into(), stored, refused });
                 }
                 Ok((Ok(_), _)) if group.len() > 1 => {
+                    self.put_back(refused);
                     let rest = begin_again(group.split_off(group.len() / 2));
                     lock(&self.inner.queue.0).entries.splice(0..0, rest);
                     continue;
@@ -259,6 +282,7 @@ impl Writer {
                 Ok((Err(error), _)) => fail(std::mem::take(group), Failure::unwritable(error)),
                 Err(failure) => fail(std::mem::take(group), failure),
             }
+            self.put_back(refused);
             return None;
         }
     }
@@ -439,7 +463,7 @@ impl State {
             }
         }
         self.undo(undo);
-        let time = seconds(SystemTime::now());
+        let time = seconds(now());
         Some(Planned { commit: Commit { store: self.store, number, id, after: self.commit, time, batches }, refused })
     }
 

@@ -4,6 +4,7 @@
 mod api;
 #[cfg(feature = "search")]
 mod search;
+mod simulation;
 mod store;
 mod tool;
 
@@ -16,6 +17,8 @@ pub use search::{
     pattern::{LetterCase, MAX_PATTERN_BYTES, SearchError},
     report::{FoundLine, FoundPath, SearchReport, SkipReason, SkippedItem, StopReason},
 };
+#[doc(hidden)]
+pub use simulation::*;
 pub use store::actor::{Actor, ActorError, MAX_ACTOR_BYTES};
 pub use store::batch::Batch;
 pub use store::change::Change;

@@ -81,7 +81,7 @@ mod tests {
     use async_trait::async_trait;
     use memory_tool_core::{Change, ErrorKind, InMemoryStore, Node, ReadOptions, StoreExt as _, StorePath};
 
-    use std::time::Instant;
+    use tokio::time::Instant;
 
     use super::*;
     use crate::attempts::PATIENCE;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use memory_tool_core::{ErrorKind, StoreError};
+use memory_tool_core::{ErrorKind, StoreError, fill_random};
 use serde::{Deserialize, Serialize};
 
 /// Bytes, displayed in lowercase hexadecimal.
@@ -31,7 +31,7 @@ impl<const N: usize> Hex<N> {
     /// [`StoreError::Failure`] if the operating system has no random numbers.
     pub(crate) fn random() -> Result<Self, StoreError> {
         let mut bytes = [0; N];
-        let filled = getrandom::fill(&mut bytes);
+        let filled = fill_random(&mut bytes);
         filled.map_err(|error| StoreError::failure(ErrorKind::Other, "writing the history", error))?;
         Ok(Self(bytes))
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use memory_tool_core::{
-    ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile, Version, lock,
+    ErrorKind, Node, Precondition, ReadOptions, Store, StoreError, StorePath, StoredFile, Version, lock, now,
 };
 use tokio::sync::Mutex as AsyncMutex;
 
@@ -53,7 +53,7 @@ impl<S: Store> Log<S> {
         Self {
             store,
             limits,
-            clock: SystemTime::now,
+            clock: now,
             timeout: DEFAULT_TIMEOUT,
             tip: Mutex::default(),
             turn: AsyncMutex::default(),
@@ -320,7 +320,7 @@ impl<S: Store> Log<S> {
 
 #[cfg(test)]
 mod tests {
-    use memory_tool_core::{InMemoryStore, StoreExt as _};
+    use memory_tool_core::{Batch, InMemoryStore, StoreExt as _};
 
     use super::*;
     use crate::store::HistoryStore;
@@ -337,5 +337,29 @@ mod tests {
         attempts.again(&old, StoreError::AlreadyExists { path: records::single(old.next) }).unwrap();
         *late.log().tip.lock().unwrap() = Some(Arc::clone(&old));
         assert_eq!(late.log().tip_after(&attempts).await.unwrap().next, old.next + 1);
+    }
+
+    /// The end of the restored log is the one that the writer knew, and another writer is first again.
+    #[tokio::test]
+    async fn an_older_state_that_is_restored_between_two_attempts_is_no_damage() {
+        let inner = Arc::new(InMemoryStore::new());
+        let (late, other) = (HistoryStore::new(Arc::clone(&inner)), HistoryStore::new(Arc::clone(&inner)));
+        late.write("/memories/a", "one").await.unwrap();
+        let (log, mut attempts) = (late.log(), late.log().attempts());
+        let known = log.load().await.unwrap();
+        let taken = || StoreError::AlreadyExists { path: records::single(known.next) };
+        other.write("/memories/a", "two").await.unwrap();
+        attempts.again(&known, taken()).unwrap();
+        let restored = Batch::new().remove(records::single(known.next)).write(a(), "one");
+        inner.apply(restored).await.unwrap();
+        let restored = log.load().await.unwrap();
+        assert!(restored.is_same(&known));
+        other.write("/memories/a", "three").await.unwrap();
+        attempts.again(&restored, taken()).unwrap();
+        assert!(attempts.again(&restored, taken()).is_err(), "the end stays the same");
+    }
+
+    fn a() -> StorePath {
+        "/memories/a".parse().unwrap()
     }
 }

@@ -1,12 +1,10 @@
 //! Shared code of the tests on object-store servers: a [client] of a server's bucket, [`session`]s that serve a store
-//! in it, broken stores that make a [`Mistake`], and [`Objects`] of a store.
+//! in it, and broken stores that make a [`Mistake`].
 
 mod mistake;
-mod objects;
 pub mod session;
 
 pub use mistake::Mistake;
-pub use objects::Objects;
 
 use std::sync::Arc;
 

@@ -103,6 +103,48 @@ async fn a_checkpoint_that_is_noted_during_a_collection_changes_nothing() {
     assert!(report.problems.is_empty(), "{report:?}");
 }
 
+/// The pointer of an older checkpoint is removed before its runs.
+#[tokio::test(start_paused = true)]
+async fn a_collection_that_ends_at_any_request_leaves_no_damage() {
+    for requests in 0.. {
+        let (bucket, store) = TestBucket::opened().await;
+        write(&store, "/memories/a", &large("1")).await.unwrap();
+        store.gc(Duration::ZERO).await.unwrap();
+        write(&store, "/memories/a", &large("2")).await.unwrap();
+        bucket.hang_after(Some(requests));
+        let is_whole = tokio::time::timeout(Duration::from_secs(10), store.gc(Duration::ZERO)).await.is_ok();
+        assert_eq!(bucket.other().await.verify(|_| {}).await.unwrap().problems, [], "after {requests} requests");
+        if is_whole {
+            return assert!(requests > 20, "{requests}");
+        }
+    }
+}
+
+/// A session that writes and collects, without hooks.
+async fn collect(bucket: Arc<TestBucket>, text: &'static str) {
+    let store = bucket.other().await;
+    write(&store, "/memories/a", text).await.unwrap();
+    assert!(store.gc(Duration::ZERO).await.unwrap().trimmed_commits > 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_check_beside_a_collection_finds_no_damage() {
+    let (bucket, store) = TestBucket::opened().await;
+    collect(Arc::clone(&bucket), "1").await;
+    bucket.before_next("GET memory/contents/runs", collect(Arc::clone(&bucket), "2").boxed());
+    assert_eq!(store.verify(|_| {}).await.unwrap().problems, []);
+}
+
+/// Each collection removes what the opening is about to read.
+#[tokio::test(start_paused = true)]
+async fn an_opening_beside_two_collections_finds_no_damage() {
+    let (bucket, store) = TestBucket::opened().await;
+    write(&store, "/memories/a", "1").await.unwrap();
+    bucket.before_next(&format!("GET memory/{}", log(2)), collect(Arc::clone(&bucket), "2").boxed());
+    bucket.before_next("GET memory/contents/runs", collect(Arc::clone(&bucket), "3").boxed());
+    assert_eq!(read(&bucket.open().await, "/memories/a").await.unwrap(), "3");
+}
+
 /// Deleted text stays in no object of the bucket.
 #[tokio::test(start_paused = true)]
 async fn a_collection_with_an_age_of_zero_leaves_no_deleted_text() {

@@ -148,6 +148,19 @@ async fn a_group_that_loses_its_number() {
     assert_eq!(read(&other, "/memories/b").await.unwrap(), "b");
 }
 
+/// The second batch conflicts with the first one, which is not made.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_because_of_a_batch_that_is_not_made() {
+    let (bucket, store) = TestBucket::opened().await;
+    let denying = bucket.clone();
+    let meanwhile = async move { denying.answer_next(false, Answer::Denied) };
+    let batches = vec![create("/memories/a", "first"), create("/memories/a", "second")];
+    let outcomes = apply_as_group_after(&bucket, &store, batches, meanwhile).await;
+    let is_denied = matches!(outcomes[0], Err(StoreError::Failure { kind: ErrorKind::AccessDenied, .. }));
+    assert!(is_denied && outcomes[1].is_ok(), "{outcomes:?}");
+    assert_eq!(read(&store, "/memories/a").await.unwrap(), "second");
+}
+
 /// All batches of a group fail for the same reason, and nothing of them is in the store.
 #[tokio::test(start_paused = true)]
 async fn a_group_that_is_denied() {

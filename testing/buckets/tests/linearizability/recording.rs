@@ -20,7 +20,8 @@ use crate::faults;
 use crate::report::puts;
 use crate::workload::{self, Step};
 use memory_tool_test_buckets::session::{COLLECT, Session, program, timeout};
-use memory_tool_test_buckets::{CHECKPOINT, Mistake, Objects, patient_client};
+use memory_tool_test_buckets::{CHECKPOINT, Mistake, patient_client};
+use memory_tool_test_fixtures::Objects;
 
 /// The number of concurrent processes. One more collects garbage.
 pub(crate) const PROCESSES: usize = 4;

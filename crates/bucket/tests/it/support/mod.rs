@@ -383,7 +383,12 @@ impl ObjectStore for TestBucket {
 
     fn delete_stream(&self, keys: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
         self.note("DELETE", &Path::default());
-        self.objects.delete_stream(keys)
+        let (objects, state) = (Arc::clone(&self.objects), Arc::clone(&self.state));
+        let removed = async move {
+            Self::hang(state).await;
+            objects.delete_stream(keys)
+        };
+        stream::once(removed).flatten().boxed()
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
