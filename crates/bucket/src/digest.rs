@@ -19,7 +19,7 @@ impl Digest {
     }
 
     /// A digest that no object has.
-    pub(crate) fn random() -> Result<Self, getrandom::Error> {
+    pub(crate) fn random() -> Result<Self, std::io::Error> {
         let mut bytes = [0; BYTES];
         fill_random(&mut bytes)?;
         Ok(Self(bytes))

@@ -135,8 +135,8 @@ impl From<StoreError> for Failure {
     }
 }
 
-impl From<getrandom::Error> for Failure {
-    fn from(error: getrandom::Error) -> Self {
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
         Self::new(ErrorKind::Other, error)
     }
 }

@@ -13,14 +13,14 @@ const DIGITS: usize = 32;
 pub(crate) struct Id(u128);
 
 impl Id {
-    pub(crate) fn random() -> Result<Self, getrandom::Error> {
+    pub(crate) fn random() -> Result<Self, std::io::Error> {
         let mut bytes = [0; size_of::<u128>()];
         fill_random(&mut bytes)?;
         Ok(Self(u128::from_be_bytes(bytes)))
     }
 
     /// A random id that begins with a session.
-    pub(crate) fn of_session(session: u64) -> Result<Self, getrandom::Error> {
+    pub(crate) fn of_session(session: u64) -> Result<Self, std::io::Error> {
         Ok(Self(u128::from(session) << 64 | u128::from(random_number()?)))
     }
 

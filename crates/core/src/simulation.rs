@@ -1,6 +1,7 @@
 //! The clock and the random numbers of the stores. The feature `simulation` lets a test replace both for its thread, so
 //! that the same seed gives the same run.
 
+use std::io;
 use std::time::SystemTime;
 
 /// The present time.
@@ -16,20 +17,20 @@ pub fn now() -> SystemTime {
 ///
 /// # Errors
 /// The operating system has no random numbers.
-pub fn fill_random(bytes: &mut [u8]) -> Result<(), getrandom::Error> {
+pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     #[cfg(feature = "simulation")]
     if let Some(simulation) = replaced::current() {
         bytes.fill_with(|| (simulation.random)());
         return Ok(());
     }
-    getrandom::fill(bytes)
+    getrandom::fill(bytes).map_err(|error| io::Error::other(error.to_string()))
 }
 
 /// A random number.
 ///
 /// # Errors
 /// The errors of [`fill_random`].
-pub fn random_number() -> Result<u64, getrandom::Error> {
+pub fn random_number() -> io::Result<u64> {
     let mut bytes = [0; size_of::<u64>()];
     fill_random(&mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
