@@ -1,14 +1,16 @@
-//! [`Sequence`]: the number of changes of a store. It tells a reader without a lock whether a change happened, and a
-//! writer whether the last one was completed.
+//! [`Sequence`]: the number of the last change of a store. It tells a reader without a lock whether a change happened,
+//! and a writer whether the last one was completed.
 //!
-//! The number is odd from before a change begins until it is complete and on the disk. A process that ends during a
-//! change leaves it odd, so the next one recovers. The file is not flushed, so the number is useless after a loss of
+//! Numbers are random, because the numbers of a restored copy would come again if they were counted. The number is odd
+//! from before a change begins until it is complete and on the disk. A process that ends during a change leaves it odd,
+//! so the next one recovers. The file is not flushed, so the number is useless after a loss of
 //! power. But then every process opens the store again, and looks for a journal first.
 //!
 //! The file also contains the [`View`] of the last writer. Locks hold only in one view of a directory. Through FUSE or
 //! a network file system, another program may use another view.
 
 use std::fs::File;
+use std::hash::{BuildHasher as _, Hasher as _};
 use std::io;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -160,6 +162,16 @@ impl View {
     pub(crate) const fn test() -> Self {
         Self([7; LENGTH])
     }
+}
+
+/// The number of a change that follows `last`, while it is made.
+pub(crate) fn unfinished(last: u64) -> u64 {
+    last | 1
+}
+
+/// The number of a change that is complete.
+pub(crate) fn finished() -> u64 {
+    std::hash::RandomState::new().build_hasher().finish() & !1
 }
 
 /// Whether a change is unfinished.

@@ -40,7 +40,7 @@ impl<'a> Transaction<'a> {
             let files = LockedFiles::open(layout, lock)?;
             let sequence = files.lock.sequence()?.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
             let last = files.lock.last_change(sequence, deadline)?;
-            sequence.write(unfinished(last))?;
+            sequence.write(sequence::unfinished(last))?;
             let sequence = Arc::clone(sequence);
             Ok(Self { files, sequence, last })
         };
@@ -97,7 +97,7 @@ impl<'a> Transaction<'a> {
         self.files.tree.forget();
         self.files.prune();
         self.files.clear_staging();
-        let next = unfinished(self.last).wrapping_add(1);
+        let next = sequence::finished();
         if self.sequence.write(next).is_ok() {
             self.keep_log_end(next);
             cache.settle(next);
@@ -282,11 +282,6 @@ fn check_name(path: &StorePath) -> Result<(), StoreError> {
     }
     let message = "the operating system reserves a name in the path";
     Err(failed("checking a name", io::Error::new(io::ErrorKind::InvalidFilename, message)))
-}
-
-/// The number of a change that follows `last`, while it is made.
-fn unfinished(last: u64) -> u64 {
-    last | 1
 }
 
 pub(crate) fn is_unknown(result: &Result<(), StoreError>) -> bool {

@@ -59,6 +59,23 @@ async fn records_that_a_loss_of_power_took_are_created_again() {
     assert_eq!(reader.read_to_string("/memories/a").await.unwrap(), "new 2");
 }
 
+/// The session cleared its log, and does not know the one of the copy.
+#[tokio::test]
+async fn a_log_that_is_restored_beside_a_session_is_cleared_too() {
+    let directory = edited().await;
+    let session = LocalStore::open(directory.path()).await.unwrap();
+    let backup = ["log", "sequence"].map(|name| directory.path().join(".memory-tool").join(name));
+    let backup = backup.map(|path| (fs::read(&path).unwrap(), path));
+    session.apply(Batch::new().write(record("other"), "")).await.unwrap();
+    backup.iter().for_each(|(content, path)| fs::write(path, content).unwrap());
+    let other = LocalStore::open(directory.path()).await.unwrap();
+    other.apply(Batch::new().write(path("/memories/a"), "3").write(record("log/3"), "entry 3")).await.unwrap();
+    session.apply(Batch::new().remove(record("log/1"))).await.unwrap();
+    assert!(!log(directory.path()).windows(7).any(|text| text == b"entry 1"));
+    let reopened = LocalStore::open(directory.path()).await.unwrap();
+    assert_eq!(content(&reopened, "log/1").await, None);
+}
+
 #[tokio::test]
 async fn a_change_that_another_program_takes_back_stays_in_the_log() {
     let directory = edited().await;
