@@ -523,7 +523,7 @@ impl MemoryTool for BrokenTool {
         {
             return Err(Error::other(text.clone()));
         }
-        let outcome = match Command::parse(input) {
+        let outcome = match parse(fault, input) {
             Ok(command) => self.execute(&command).await,
             Err(error) => Err(error),
         };
@@ -997,6 +997,17 @@ fn with_fixed_padding(view: &str) -> String {
         _ => line.to_owned(),
     };
     view.split('\n').map(pad).collect::<Vec<_>>().join("\n")
+}
+
+/// Parses a command. A tool with a parser of its own may accept U+0000.
+fn parse(fault: Fault, mut input: Value) -> Result<Command, Error> {
+    let text = input.get_mut("file_text").filter(|text| fault == Fault::StoresNul && text.is_string());
+    let text = text.map(|text| std::mem::replace(text, json!("")));
+    let mut command = Command::parse(input)?;
+    if let (Command::Create(create), Some(Value::String(text))) = (&mut command, text) {
+        create.file_text = text;
+    }
+    Ok(command)
 }
 
 fn misread_fields(fault: Fault, fields: &mut Map<String, Value>) -> Result<(), Error> {
