@@ -1,6 +1,7 @@
 //! The clock and the random numbers of the stores. The feature `simulation` lets a test replace both for its thread, so
 //! that the same seed gives the same run.
 
+#[cfg(feature = "random")]
 use std::io;
 use std::time::SystemTime;
 
@@ -17,6 +18,7 @@ pub fn now() -> SystemTime {
 ///
 /// # Errors
 /// The operating system has no random numbers.
+#[cfg(feature = "random")]
 pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
     #[cfg(feature = "simulation")]
     if let Some(simulation) = replaced::current() {
@@ -30,6 +32,7 @@ pub fn fill_random(bytes: &mut [u8]) -> io::Result<()> {
 ///
 /// # Errors
 /// The errors of [`fill_random`].
+#[cfg(feature = "random")]
 pub fn random_number() -> io::Result<u64> {
     let mut bytes = [0; size_of::<u64>()];
     fill_random(&mut bytes)?;

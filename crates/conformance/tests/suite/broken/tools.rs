@@ -999,7 +999,7 @@ fn with_fixed_padding(view: &str) -> String {
     view.split('\n').map(pad).collect::<Vec<_>>().join("\n")
 }
 
-/// Parses a command. A tool with a parser of its own may accept U+0000.
+/// Parses a command. A tool may have another parser, which accepts U+0000.
 fn parse(fault: Fault, mut input: Value) -> Result<Command, Error> {
     let text = input.get_mut("file_text").filter(|text| fault == Fault::StoresNul && text.is_string());
     let text = text.map(|text| std::mem::replace(text, json!("")));
