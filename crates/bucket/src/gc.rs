@@ -97,7 +97,10 @@ impl Inner {
         let latest = self.state().checkpoint.clone();
         let unused = remove_used(old.clone(), &self.keys_in_use(trim.end, latest, previous.as_ref()).await?);
         report.kept_after_loss = unused.iter().filter(|object| rule.is_kept_after_loss(object)).count() as u64;
-        if trim.is_empty() && report.kept_after_loss == unused.len() as u64 {
+        let kept = previous.as_ref().map(|state| state.number);
+        // A pointer can come again: the network may deliver a request twice, long after.
+        let has_old_pointers = !self.old_pointers(kept.unwrap_or_default(), None, &rule).await?.is_empty();
+        if trim.is_empty() && !has_old_pointers && report.kept_after_loss == unused.len() as u64 {
             return Ok(report);
         }
         self.note(Step::Collection).await?;
@@ -113,19 +116,23 @@ impl Inner {
         let unused: Vec<_> = unused.into_iter().cloned().collect();
         report.kept_objects -= unused.len() as u64;
         report.trimmed_commits = self.trim(trim).await?;
-        let mut pointers = self.pointers(&self.deadline()).await?;
-        let previous = previous.map(|state| state.number);
-        pointers.retain(|number, object| {
-            *number < latest.through && Some(*number) != previous && !rule.is_kept_after_loss(object)
-        });
+        let pointers = self.old_pointers(latest.through, kept, &rule).await?;
         // The pointers first: a pointer without its runs would look like damage.
-        for objects in [pointers.into_values().collect(), unused] {
+        for objects in [pointers, unused] {
             report.removed_objects += objects.len() as u64;
             report.removed_bytes =
                 objects.iter().fold(report.removed_bytes, |sum, object| object.size.saturating_add(sum));
             self.remove(objects.into_iter().map(|object| object.location).collect()).await?;
         }
         Ok(report)
+    }
+
+    /// The pointers to checkpoints before `latest`, except the previous one.
+    async fn old_pointers(&self, latest: u64, previous: Option<u64>, rule: &Rule) -> Result<Vec<ObjectMeta>, Failure> {
+        let mut pointers = self.pointers(&self.deadline()).await?;
+        pointers
+            .retain(|number, object| *number < latest && Some(*number) != previous && !rule.is_kept_after_loss(object));
+        Ok(pointers.into_values().collect())
     }
 
     /// Lets later collections remove what was kept since a repair with losses.
