@@ -107,6 +107,9 @@ async fn a_damaged_file_of_tokens_is_reported_once_and_to_monitors() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let reply = ready().await;
     assert!(reply.starts_with("HTTP/1.1 503") && reply.contains("the file of the tokens"), "{reply}");
+    while log.lines("cannot read").is_empty() {
+        tokio::time::sleep(Duration::from_millis(100)).await; // another task writes it
+    }
     assert_eq!(log.lines("cannot read").len(), 1);
     fs::write(&file, good).unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
