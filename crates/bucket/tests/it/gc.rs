@@ -7,6 +7,7 @@ use crate::support::{Answer, Fault, TestBucket, log, path, read, record, remove,
 use futures::FutureExt;
 use memory_tool_bucket::DEFAULT_GRACE;
 use memory_tool_core::{Batch, ErrorKind, ReadOptions, Store, StoreError};
+use object_store::ObjectStoreExt as _;
 
 fn large(letter: &str) -> String {
     letter.repeat(20_000)
@@ -334,4 +335,26 @@ async fn concurrent_collections() {
     assert_eq!(read(&store, "/memories/0").await.unwrap(), large("27"));
     write(&store, "/memories/0", "next").await.unwrap();
     assert_eq!(read(&opened, "/memories/0").await.unwrap(), "next");
+}
+
+/// The network may deliver the request again that created a pointer, long after a collection removed it.
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_that_comes_again_is_collected() {
+    let (bucket, store) = TestBucket::opened().await;
+    write(&store, "/memories/a", "1").await.unwrap();
+    store.gc(Duration::ZERO).await.unwrap();
+    let late = bucket.keys("checkpoints").await.remove(0);
+    let before = bucket.snapshot().await;
+    let (_, pointer) = before.iter().find(|(key, _)| late.ends_with(key.as_str())).unwrap();
+    for text in ["2", "3", "4"] {
+        write(&store, "/memories/a", text).await.unwrap();
+        store.gc(Duration::ZERO).await.unwrap();
+    }
+    let after = bucket.keys("checkpoints").await;
+    assert!(!after.contains(&late), "{after:?}");
+    let key = format!("memory/{}", late.trim_start_matches("memory/"));
+    bucket.objects.put(&key.into(), pointer.clone().into()).await.unwrap();
+    assert_eq!(bucket.keys("checkpoints").await.len(), after.len() + 1);
+    store.gc(Duration::ZERO).await.unwrap();
+    assert_eq!(bucket.keys("checkpoints").await, after);
 }
