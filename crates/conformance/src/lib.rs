@@ -20,6 +20,7 @@ mod sandbox;
 mod serve;
 mod session;
 mod storage;
+mod store_call;
 #[doc(hidden)]
 pub mod strace;
 mod suite;
@@ -34,5 +35,5 @@ pub use failure::{Difference, Failure};
 pub use faults::Fault;
 pub use fixture::{BackendFixture, FixtureError, ToolOptions};
 pub use report::{CaseResult, Outcome, Report, Totals};
-pub use serve::serve;
+pub use serve::{serve, serve_store};
 pub use suite::{DEFAULT_ANSWER_TIMEOUT, DEFAULT_CASE_TIMEOUT, DEFAULT_RACES, Progress, Suite};

@@ -4,13 +4,14 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use memory_tool_core::{MemoryPath, MemoryTool, ToolResult, ToolUse, lock};
+use memory_tool_core::{MemoryPath, MemoryTool, Store, lock};
 use serde_json::{Value, json};
 
 use crate::case::{Basis, Capability};
 use crate::clause::Clause;
 use crate::failure::{CaseError, Failure, excerpt, expect_all_of, expect_text};
 use crate::read_back::listed;
+use crate::serve::respond;
 
 /// Texts by which raw operating-system errors are recognized (`[W5]`).
 const RAW_ERRORS: [&str; 4] = ["os error", "Errno", "ENOENT", "ENAMETOOLONG"];
@@ -38,7 +39,11 @@ pub(crate) trait Session: Send + Sync {
 }
 
 /// A session with a tool in this process.
-pub(crate) struct InProcess(pub(crate) Arc<dyn MemoryTool>);
+pub(crate) struct InProcess {
+    pub(crate) tool: Arc<dyn MemoryTool>,
+    /// The store of the tool, for the calls that no command can express.
+    pub(crate) store: Option<Arc<dyn Store>>,
+}
 
 #[async_trait]
 impl Session for InProcess {
@@ -46,10 +51,7 @@ impl Session for InProcess {
     async fn exchange(&self, lines: &[&[u8]], _: bool) -> Result<Vec<Value>, CaseError> {
         let mut results = Vec::with_capacity(lines.len());
         for line in lines {
-            results.push(json!(match ToolUse::parse(line) {
-                Ok(call) => ToolResult::new(call.id, &self.0.call(call.input).await),
-                Err(rejected) => ToolResult::from(rejected),
-            }));
+            results.push(json!(respond(&*self.tool, self.store.as_deref(), line).await));
         }
         Ok(results)
     }

@@ -71,7 +71,7 @@ impl Target {
             Opened::Program(_) => (None, None),
         };
         let session: Arc<dyn Session> = match &tool {
-            Some(tool) => Arc::new(InProcess(Arc::clone(tool))),
+            Some(tool) => Arc::new(InProcess { tool: Arc::clone(tool), store: store.clone() }),
             None => session_of(opened, limits)?,
         };
         Ok(Arc::new(Self { session, tool, store, exclusive, limits, first_leak: FirstLeak::default(), access }))
@@ -85,6 +85,12 @@ impl Target {
     /// A client of another session on the same memory.
     pub(crate) async fn another_client(&self) -> Result<Client, CaseError> {
         Ok(self.client_of(session_of(self.reopened().await?, self.limits)?))
+    }
+
+    /// The same, or of the first session if the memory cannot be opened twice.
+    pub(crate) async fn another_client_if_any(&self) -> Result<Client, CaseError> {
+        let other = if self.limits.has_sessions { self.another_client().await } else { Ok(self.client()) };
+        if let Err(CaseError::Unsupported { .. }) = other { Ok(self.client()) } else { other }
     }
 
     /// A client of a separate program on the same memory.
@@ -290,8 +296,10 @@ fn unless_refused<T>(need: Capability, outcome: Result<T, FixtureError>) -> Resu
 
 fn session_of(opened: Opened, limits: RunLimits) -> Result<Arc<dyn Session>, CaseError> {
     Ok(match opened {
-        Opened::Store(store) => Arc::new(InProcess(tool_over(&store, &ToolOptions::default()))),
-        Opened::Tool(tool) => Arc::new(InProcess(tool)),
+        Opened::Store(store) => {
+            Arc::new(InProcess { tool: tool_over(&store, &ToolOptions::default()), store: Some(store) })
+        }
+        Opened::Tool(tool) => Arc::new(InProcess { tool, store: None }),
         Opened::Program(command) => {
             Arc::new(Program::start(command, limits.answer_timeout + limits.stop.unwrap_or_default())?)
         }

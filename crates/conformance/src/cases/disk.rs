@@ -21,6 +21,9 @@ cases! {
     fails_while_editing = |target| fail_each_call(&target, &Interruption::editing());
     fails_while_renaming = |target| fail_each_call(&target, &Interruption::renaming());
     fails_while_deleting = |target| fail_each_call(&target, &Interruption::deleting());
+    fails_during_a_batch = |target| async move {
+        fail_each_call(&target, &Interruption::applying(&target).await?).await
+    };
 }
 
 async fn umask(target: &Target) -> Result<(), CaseError> {

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::disk::on_disk;
 use crate::failure::{CaseError, Failure, excerpt};
 use crate::sandbox::{Call, Sandbox, Trace};
 use crate::session::{Client, create, delete, insert, rename, view, view_range};
+use crate::store_call::{BatchChange, StoreCall};
 use crate::target::Target;
 
 /// About a megabyte of text, in lines so long that a view shows few of them.
@@ -36,10 +37,14 @@ fn create_twenty(directory: &str) -> Vec<Value> {
     (10..30).map(|number| create(format!("{directory}/{number}.txt"), "x".repeat(number))).collect()
 }
 
-/// A command that is interrupted. Afterwards, the memory must be in the state before it or the state after it.
+/// The record that a batch writes.
+const BATCH_RECORD: &str = "/records/suite/batch";
+
+/// A command or batch that is interrupted. Afterwards, the memory must be in the state before it or the state after it.
 pub(super) struct Interruption {
     /// The commands that lead from an empty memory to the state before.
     prepare: Vec<Value>,
+    /// A command of the tool, or a [`StoreCall`].
     pub(super) command: Value,
     /// Views that distinguish the two states from each other and from every partial state.
     pub(super) views: Vec<Value>,
@@ -97,6 +102,42 @@ impl Interruption {
             views: vec![view("/memories"), view(directory), view("/memories/d/29.txt")],
             clear: vec![directory],
         }
+    }
+
+    /// Applies a batch that writes, removes and renames in several directories, and writes a record. Not tested if the
+    /// programs of the target apply no batches.
+    pub(super) async fn applying(target: &Target) -> Result<Self, CaseError> {
+        let read_record = json!(StoreCall::Read(BATCH_RECORD.parse()?));
+        if target.process_client().await?.send(read_record.clone()).await?.is_error() {
+            let reason = "the program applies no batches: it needs `serve_store` instead of `serve`".to_owned();
+            return Err(CaseError::NotTested { reason });
+        }
+        let write = |path: &str, text: &str| Ok::<_, CaseError>(BatchChange::Write(path.parse()?, text.to_owned()));
+        let before = vec![
+            write(BATCH_RECORD, "old")?,
+            write("/memories/edited.txt", "old")?,
+            write("/memories/removed/a.txt", "a")?,
+            write("/memories/removed/e/b.txt", "b")?,
+            write("/memories/from/c.txt", "c")?,
+            write("/memories/from/e/d.txt", "d")?,
+        ];
+        let changes = vec![
+            write(BATCH_RECORD, "new")?,
+            write("/memories/new/large.txt", &large_text())?,
+            BatchChange::Remove("/memories/removed".parse()?),
+            BatchChange::Rename("/memories/from".parse()?, "/memories/to/there".parse()?),
+            write("/memories/edited.txt", "new")?,
+            write("/memories/new/e/small.txt", "new")?,
+        ];
+        let files = ["edited.txt", "removed/e/b.txt", "from/e/d.txt", "to/there/e/d.txt", "new/e/small.txt"];
+        let views = views_of_large("/memories/new/large.txt").into_iter();
+        let views = views.chain(files.map(|file| view(format!("/memories/{file}"))));
+        Ok(Self {
+            prepare: vec![json!(StoreCall::Apply(before))],
+            command: json!(StoreCall::Apply(changes)),
+            views: views.chain([read_record]).collect(),
+            clear: vec!["/memories/edited.txt", "/memories/removed", "/memories/from", "/memories/new", "/memories/to"],
+        })
     }
 
     /// Creates the state before in an empty memory.

@@ -32,6 +32,7 @@ mod quota;
 mod races;
 mod records;
 mod restarts;
+mod restored;
 mod scopes;
 mod sealed;
 mod sessions;
@@ -55,6 +56,7 @@ const GROUPS: &[(&str, &[NamedCode])] = &[
     ("restarts", restarts::CASES),
     ("sessions", sessions::CASES),
     ("plain_files", plain_files::CASES),
+    ("plain_files", restored::CASES),
     ("disk", disk::CASES),
     ("power_loss", power_loss::CASES),
     ("leftovers", leftovers::CASES),

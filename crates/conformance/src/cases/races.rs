@@ -65,12 +65,7 @@ impl Contenders {
     pub(super) async fn clients(self, target: &Target, count: usize) -> Result<Vec<Client>, CaseError> {
         let clients = match self {
             Self::Sessions => {
-                let other =
-                    if target.limits.has_sessions { target.another_client().await } else { Ok(target.client()) };
-                let other = match other {
-                    Err(CaseError::Unsupported { .. }) => target.client(),
-                    other => other?,
-                };
+                let other = target.another_client_if_any().await?;
                 [target.client(), other].into_iter().cycle().take(count).collect()
             }
             Self::Processes => vec![target.process_client().await?, target.process_client().await?],

@@ -35,10 +35,13 @@ cases! {
     killed_while_editing = |target| kill_in_the_middle(&target, &Interruption::editing());
     killed_while_renaming = |target| kill_in_the_middle(&target, &Interruption::renaming());
     killed_while_deleting = |target| kill_in_the_middle(&target, &Interruption::deleting());
+    killed_during_a_batch = |target| async move {
+        kill_in_the_middle(&target, &Interruption::applying(&target).await?).await
+    };
 }
 
 /// Checks that exactly these files exist, with these contents.
-async fn expect_files(client: &Client, expected: &[(&str, &str)]) -> Result<(), CaseError> {
+pub(super) async fn expect_files(client: &Client, expected: &[(&str, &str)]) -> Result<(), CaseError> {
     let paths: Result<Vec<MemoryPath>, _> = expected.iter().map(|(path, _)| path.parse()).collect();
     read_back::expect_files(client, &paths?).await?;
     for (path, text) in expected {

@@ -26,13 +26,13 @@ use tokio::time::sleep;
 use super::SERVE;
 
 faults! {
-    BreaksOldLocks, CachesFiles, DeletesFileByFile, DeletesRegularFilesOnly, EncodesNamesOnDisk, FailsOnForeignNames,
-    FlushesNoDeletedDirectory, FlushesNoEndOfTexts, FlushesNoRelativeNames, FlushesOneDirectory, FollowsLinks,
-    HidesUnlistedItems, KeepsDeletedTexts, LeavesAPartOnAFullDisk, LeavesFilesAround, LeavesStagedFiles, ListsLinks,
-    LogsForEverybody, LosesFilesToAFailingDisk, MovesFileByFile, NeedsItsDirectory, NeverFlushes, OpensSpecialFiles,
-    RemovesBeforeRenaming, ReplaysAtTheStart, SaysDoneOnAFailingDisk, SaysDoneOnAReadOnlyDisk, ShowsEmptyDirectories,
-    SizesOf32Bits, SweepsAllAtTheStart, SweepsTmpAtTheStart, TrustsItsLease, ViewsInPieces, WidensModes,
-    WritesThroughHardLinks,
+    AppliesChangeByChange, BreaksOldLocks, CachesByNumber, CachesFiles, DeletesFileByFile, DeletesRegularFilesOnly,
+    EncodesNamesOnDisk, FailsOnForeignNames, FlushesNoDeletedDirectory, FlushesNoEndOfTexts, FlushesNoRelativeNames,
+    FlushesOneDirectory, FollowsLinks, HidesUnlistedItems, KeepsDeletedTexts, LeavesAPartOnAFullDisk, LeavesFilesAround,
+    LeavesStagedFiles, ListsLinks, LogsForEverybody, LosesFilesToAFailingDisk, MovesFileByFile, NeedsItsDirectory,
+    NeverFlushes, OpensSpecialFiles, RefusesOlderStates, RemovesBeforeRenaming, ReplaysAtTheStart,
+    SaysDoneOnAFailingDisk, SaysDoneOnAReadOnlyDisk, ShowsEmptyDirectories, SizesOf32Bits, SweepsAllAtTheStart,
+    SweepsTmpAtTheStart, TrustsItsLease, ViewsInPieces, WidensModes, WritesRecordsLater, WritesThroughHardLinks,
 }
 
 pub(crate) fn all() -> Vec<(String, Suite)> {
@@ -212,8 +212,10 @@ pub(crate) struct DiskStore {
     checks_its_lease: bool,
     /// The lock while it is open, if only one process can open it.
     only: Option<fs::File>,
-    /// The nodes that were read before, for [`Fault::CachesFiles`].
-    cache: Mutex<BTreeMap<StorePath, Node>>,
+    /// The nodes that were read before, for [`Fault::CachesFiles`], by number of changes for [`Fault::CachesByNumber`].
+    cache: Mutex<BTreeMap<(u64, StorePath), Node>>,
+    /// The most changes that it found, for [`Fault::RefusesOlderStates`].
+    most_changes: Mutex<u64>,
     /// Whether a change was made, for [`Fault::NeedsItsDirectory`].
     is_in_use: AtomicBool,
 }
@@ -234,6 +236,7 @@ impl DiskStore {
             checks_its_lease: false,
             only: None,
             cache: Mutex::default(),
+            most_changes: Mutex::default(),
             is_in_use: AtomicBool::new(false),
         })
     }
@@ -322,6 +325,42 @@ impl DiskStore {
     fn write_private(&self, file: &Path, content: &[u8]) -> std::io::Result<()> {
         let mut options = fs::OpenOptions::new();
         options.create(true).append(true).mode(0o600).open(file)?.write_all(content)
+    }
+
+    /// The file that has one byte for each change.
+    fn changes(&self) -> PathBuf {
+        self.base.join(".changes")
+    }
+
+    /// The number of changes.
+    fn number(&self) -> u64 {
+        fs::metadata(self.changes()).map_or(0, |file| file.len())
+    }
+
+    fn refuse_older_state(&self) -> Result<(), StoreError> {
+        let mut most = self.most_changes.lock().unwrap();
+        let number = self.number();
+        *most = number.max(*most);
+        if number == *most {
+            return Ok(());
+        }
+        Err(StoreError::failure(ErrorKind::Damaged, "reading", "the memory went back to an older state"))
+    }
+
+    /// Applies the changes one after another, or those of records after the others.
+    async fn apply_in_parts(&self, batch: Batch) -> Result<(), StoreError> {
+        batch.validate()?;
+        if self.fault == Some(Fault::WritesRecordsLater) {
+            self.store.apply(batch.clone().retain(|change| !change.is_of_record())).await?;
+            let later = batch.into_changes().into_iter().filter(Change::is_of_record);
+            return self.store.apply(later.fold(Batch::new(), Batch::change)).await;
+        }
+        let mut first = batch.clone().retain(|_| false);
+        for change in batch.into_changes() {
+            self.store.apply(first.change(change)).await?;
+            first = Batch::new();
+        }
+        Ok(())
     }
 
     /// Changes a file like the store, but does not flush all of it. The lock is the only one between such changes.
@@ -468,17 +507,26 @@ impl Store for DiskStore {
         }
         // Only reads without preconditions are cached, because the fault concerns sessions of the tool.
         let is_cached = self.fault == Some(Fault::CachesFiles) && options.preconditions().is_empty();
-        if is_cached && let Some(node) = self.cache.lock().unwrap().get(path) {
+        let key = (self.number(), path.clone());
+        if is_cached && let Some(node) = self.cache.lock().unwrap().get(&key) {
             return Ok(node.clone());
         }
+        self.refuse_older_state()?;
         match self.store.read_opts(path, options).await {
             Ok(Node::File(file)) if has(Fault::ViewsInPieces) && file.content.len() > 100_000 => {
                 let content = self.read_in_pieces(path).await;
                 Ok(Node::File(StoredFile::new(content, file.version)))
             }
-            Ok(node @ Node::File(_)) => {
-                self.cache.lock().unwrap().insert(path.clone(), node.clone());
-                Ok(node)
+            Ok(Node::File(file)) => {
+                let mut cache = self.cache.lock().unwrap();
+                if has(Fault::CachesByNumber)
+                    && let Some(Node::File(known)) = cache.get(&key)
+                    && known.content.len() == file.content.len()
+                {
+                    return Ok(Node::File(known.clone()));
+                }
+                cache.insert(key, Node::File(file.clone()));
+                Ok(Node::File(file))
             }
             Ok(Node::Directory(mut listing)) => {
                 if self.fault == Some(Fault::HidesUnlistedItems) {
@@ -513,7 +561,16 @@ impl Store for DiskStore {
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
         self.cache.lock().unwrap().clear();
         self.is_in_use.store(true, Ordering::SeqCst);
+        self.refuse_older_state()?;
         match (self.fault, batch.changes()) {
+            (Some(Fault::AppliesChangeByChange | Fault::WritesRecordsLater), [_, _, ..]) => {
+                self.apply_in_parts(batch).await
+            }
+            (Some(Fault::CachesByNumber | Fault::RefusesOlderStates), [_, ..]) => {
+                self.store.apply(batch).await?;
+                let _ = self.write_private(&self.changes(), b"x");
+                Ok(())
+            }
             (Some(Fault::EncodesNamesOnDisk), _) => self.store.apply(batch.try_map(encoded)?).await,
             // The faults concern only files.
             (_, changes) if changes.iter().any(Change::is_of_record) => self.store.apply(batch).await,

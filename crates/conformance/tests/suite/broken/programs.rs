@@ -1,14 +1,14 @@
 //! Programs that serve a memory, with one fault each.
 
 use std::fs::{self, File};
-use std::io::{BufRead, stdin};
+use std::io::{BufRead, stdin, stdout};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use memory_tool_conformance::{CommandLine, Suite};
+use memory_tool_conformance::{CommandLine, Suite, serve_store};
 use memory_tool_core::{
     Engine, Error, InMemoryStore, MemoryTool, Node, Reply, Store, StoreError, StoreExt, StorePath, ToolResult, ToolUse,
 };
@@ -207,9 +207,14 @@ pub(crate) fn serve(fault: &str, directory: &Path, options: &[String]) -> ExitCo
         runtime.block_on(copy(on_disk.store(), in_memory.store())).unwrap();
     }
     let tool: &dyn MemoryTool = if saves_at_exit { &in_memory } else { &on_disk };
-    let unchanged: Response = |result, _| result.to_string();
-    let response = FAULTS.into_iter().find(|(name, _)| *name == fault).map_or(unchanged, |(_, response)| response);
+    let response = FAULTS.into_iter().find(|(name, _)| *name == fault).map(|(_, response)| response);
     let request = MISREADINGS.into_iter().find(|(name, _)| *name == fault).map(|(_, request)| request);
+    let is_of_line = response.is_some() || request.is_some() || [FINDS_IDS_ANYWHERE, LANDS_LATE].contains(&fault);
+    if !is_of_line && !saves_at_exit {
+        serve_store(on_disk.store(), &on_disk, stdin().lock(), stdout()).unwrap();
+        return ExitCode::SUCCESS;
+    }
+    let response = response.unwrap_or(|result, _| result.to_string());
     let mut input = stdin().lock();
     loop {
         let mut line = Vec::new();
