@@ -150,7 +150,7 @@ pub trait BackendFixture<T: ?Sized + Send + Sync + 'static = dyn Store>: Send + 
     ///
     /// # Behavior
     /// 1. The program reads one JSON value per line from standard input and writes one `tool_result` block per line to
-    ///    standard output, like `memory-tool run`. [`serve_store`](crate::serve_store) implements this, and so does
+    ///    standard output, like `memory-tool run`. [`serve_store`](crate::serve_store) implements this, and
     ///    [`serve`](crate::serve) for a tool without a store. A test binary may start itself as the program.
     /// 2. Several instances run concurrently, and are killed at any moment. Without
     ///    [`Capability::Concurrency`](crate::Capability), it is only one, and the store has been dropped.

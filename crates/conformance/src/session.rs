@@ -171,8 +171,7 @@ impl Client {
 
     /// Creates a file, which must succeed.
     pub(crate) async fn must_create(&self, path: impl Display, text: impl Into<Value>) -> Result<(), CaseError> {
-        let path = path.to_string();
-        self.create(&path, text).await?.reply(&format!("File created successfully at: {path}"))
+        self.create(path, text).await?.text(false).map(drop)
     }
 
     /// See [`Session::kill`].
@@ -239,12 +238,14 @@ impl Answer {
         self.judge(expect_text(text, self.text(false)?))
     }
 
-    /// The lines of a listing after its header, without sizes and final slashes.
-    pub(crate) fn listing(&self) -> Result<Vec<&str>, CaseError> {
-        let lines = self.text(false)?.split('\n').skip(1);
-        Ok(lines
-            .map(|line| line.split_once('\t').map_or(line, |(_, path)| path.strip_suffix('/').unwrap_or(path)))
-            .collect())
+    /// Checks that it is a listing of these lines, without sizes, final slashes and the directory itself.
+    pub(crate) fn listing(&self, lines: &[String]) -> Result<(), CaseError> {
+        let call: Value = serde_json::from_str(&self.line).unwrap_or_default();
+        let directory = call["path"].as_str().unwrap_or_default();
+        let found = self.body()?.split('\n').map(|line| line.split_once('\t').map_or(line, |(_, path)| path));
+        let found = found.map(|line| line.strip_suffix('/').unwrap_or(line)).filter(|line| *line != directory);
+        let expected = lines.iter().map(String::as_str).filter(|line| *line != directory);
+        self.judge(expect_text(&expected.collect::<Vec<_>>().join("\n"), &found.collect::<Vec<_>>().join("\n")))
     }
 
     /// Checks that it is a listing of these items, which begin with the directory itself, in any order.

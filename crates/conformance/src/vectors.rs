@@ -357,6 +357,7 @@ const STATE_CHECKS: [&str; 3] = ["content", "definition", "files"];
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Check {
+    Body(String),
     Error(String),
     ErrorContaining(Vec<String>),
     ErrorLacking(Vec<String>),
@@ -443,12 +444,13 @@ impl Check {
     fn verify(&self, answer: &Answer) -> Result<(), CaseError> {
         let Answer { result, .. } = answer;
         match self {
+            Self::Body(lines) => answer.judge(expect_text(&unpadded(lines), &unpadded(answer.body()?))),
             Self::Error(text) => answer.error(text),
             Self::ErrorContaining(parts) => answer.judge(expect_all_of(parts, answer.text(true)?)),
             Self::ErrorLacking(parts) => answer.judge(expect_none_of(parts, answer.text(true)?)),
             Self::Image(image) => answer.judge(expect_json(&image.to_content(), &result["content"])),
             Self::Items(items) => answer.items(items),
-            Self::Listing(items) => answer.judge(expect_text(&items.join("\n"), &answer.listing()?.join("\n"))),
+            Self::Listing(lines) => answer.listing(lines),
             Self::Replies(_) => Ok(()), // checked in `verify_all`
             Self::Reply(text) => answer.reply(text),
             Self::ReplyContaining(parts) => answer.judge(expect_all_of(parts, answer.text(false)?)),
@@ -456,6 +458,11 @@ impl Check {
             Self::ToolUseId(id) => answer.judge(expect_json(&json!(id), &result["tool_use_id"])),
         }
     }
+}
+
+/// The lines without the blanks before their numbers.
+fn unpadded(lines: &str) -> String {
+    lines.split('\n').map(|line| line.trim_start_matches(' ')).collect::<Vec<_>>().join("\n")
 }
 
 impl File {

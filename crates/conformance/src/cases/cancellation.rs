@@ -153,7 +153,7 @@ async fn edit(target: &Target) -> Result<(), CaseError> {
             kept.push(line);
         }
     }
-    client.insert(file, 0, "the end").await?.reply(&format!("The file {file} has been edited."))?;
+    client.insert(file, 0, "the end").await?.text(false)?;
     kept.push("the end".to_owned());
     let text = client.text(file).await?;
     let lines: Vec<_> = text.lines().collect();

@@ -35,7 +35,7 @@ async fn last_without_line_feed(target: &Target) -> Result<(), CaseError> {
     let client = target.process_client().await?;
     client.must_create("/memories/a.txt", "one").await?;
     let last = br#"{"command":"create","path":"/memories/b.txt","file_text":"two"}"#;
-    client.send_last(last).await?.reply("File created successfully at: /memories/b.txt")?;
+    client.send_last(last).await?.text(false)?;
     let client = target.process_client().await?;
     client.expect_text("/memories/b.txt", "two").await?;
     let answer = client.send_last(br#"{"command":"delete","path":"/memories/b.txt""#).await?;

@@ -92,7 +92,7 @@ fn copy_of(directory: &Path) -> io::Result<BTreeMap<PathBuf, Copied>> {
 
 /// Puts a copy back as `rsync --archive --checksum --delete` does: each file with other bytes is replaced in one step.
 fn put_back(copy: &BTreeMap<PathBuf, Copied>, directory: &Path) -> io::Result<()> {
-    // A directory comes after what it contains.
+    // Reversed, so that the files of a directory come before it.
     for (path, file_type) in entries_under(directory)?.into_iter().rev().filter(|(path, _)| !copy.contains_key(path)) {
         if file_type.is_dir() { fs::remove_dir(path)? } else { fs::remove_file(path)? }
     }

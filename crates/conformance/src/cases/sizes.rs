@@ -66,9 +66,9 @@ async fn listing_of_thousands(target: &Target) -> Result<(), CaseError> {
 async fn rename_and_delete_of_thousands(target: &Target) -> Result<(), CaseError> {
     let (from, to, client) = ("/memories/d/many", "/memories/e/moved", target.client());
     make_thousands(target, from).await?;
-    client.rename(from, to).await?.reply(&format!("Successfully renamed {from} to {to}"))?;
+    client.rename(from, to).await?.text(false)?;
     expect_thousands(target, to).await?;
-    client.delete("/memories/e").await?.reply("Successfully deleted /memories/e")?;
+    client.delete("/memories/e").await?.text(false)?;
     read_back::expect_files(&client, &[]).await
 }
 
@@ -104,7 +104,7 @@ async fn file_of_4_mib(target: &Target) -> Result<(), CaseError> {
     whole.judge(expect_all_of(&[line(1)], whole.text(false)?))?;
 
     let middle = LINES / 2;
-    client.insert(path, middle, "inserted").await?.reply(&format!("The file {path} has been edited."))?;
+    client.insert(path, middle, "inserted").await?.text(false)?;
     lines.insert(middle, "inserted".to_owned());
     let replaced = client.str_replace(path, &line(LINES), "replaced").await?;
     replaced.judge(expect_all_of(&[format!("{}\treplaced\n", LINES + 1)], replaced.text(false)?))?;
@@ -113,14 +113,14 @@ async fn file_of_4_mib(target: &Target) -> Result<(), CaseError> {
     client.str_replace(path, "y", "x").await?.error_with("did not appear verbatim")?;
     client.create(path, "").await?.error_with("already exists")?;
 
-    client.rename(path, moved).await?.reply(&format!("Successfully renamed {path} to {moved}"))?;
+    client.rename(path, moved).await?.text(false)?;
     client.view(path).await?.error_with("does not exist")?;
     expect_content(target, moved, &text(&lines)).await?;
     let around = [(middle, &*line(middle)), (middle + 1, "inserted"), (middle + 2, &*line(middle + 1))];
     expect_lines(&client, moved, (middle, middle as i64 + 2), &around).await?;
     expect_lines(&client, moved, (LINES, -1), &[(LINES, &line(LINES - 1)), (LINES + 1, "replaced"), (LINES + 2, "")])
         .await?;
-    client.delete(moved).await?.reply(&format!("Successfully deleted {moved}"))?;
+    client.delete(moved).await?.text(false)?;
     read_back::expect_files(&client, &[]).await
 }
 

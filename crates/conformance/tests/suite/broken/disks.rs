@@ -347,7 +347,7 @@ impl DiskStore {
         Err(StoreError::failure(ErrorKind::Damaged, "reading", "the memory went back to an older state"))
     }
 
-    /// Applies the changes one after another, or those of records after the others.
+    /// Applies the changes one after another, or the changes of records after the others.
     async fn apply_in_parts(&self, batch: Batch) -> Result<(), StoreError> {
         batch.validate()?;
         if self.fault == Some(Fault::WritesRecordsLater) {
