@@ -58,8 +58,12 @@ async fn listing_of_thousands(target: &Target) -> Result<(), CaseError> {
     let directory = "/memories/d/many";
     make_thousands(target, directory).await?;
     let answer = target.client().view(directory).await?;
-    let line = answer.text(false)?.split('\n').nth(1).unwrap_or_default();
-    answer.judge(expect_text(&format!("{}\t{directory}", thousands(target).1), line))?;
+    // Other cases test whether listings have sizes.
+    if let Some((size, of)) = answer.text(false)?.lines().nth(1).and_then(|line| line.split_once('\t'))
+        && of == directory
+    {
+        answer.judge(expect_text(thousands(target).1, size))?;
+    }
     expect_thousands(target, directory).await
 }
 
@@ -109,7 +113,7 @@ async fn file_of_4_mib(target: &Target) -> Result<(), CaseError> {
     let replaced = client.str_replace(path, &line(LINES), "replaced").await?;
     replaced.judge(expect_all_of(&[format!("{}\treplaced\n", LINES + 1)], replaced.text(false)?))?;
     lines[LINES] = "replaced".to_owned();
-    client.str_replace(path, "x", "y").await?.error_with("Multiple occurrences of old_str `x` in lines: 1, ")?;
+    client.str_replace(path, "x", "y").await?.error_with("Multiple occurrences")?;
     client.str_replace(path, "y", "x").await?.error_with("did not appear verbatim")?;
     client.create(path, "").await?.error_with("already exists")?;
 
