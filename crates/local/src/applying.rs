@@ -85,7 +85,9 @@ fn write(
         }
         None => {
             let (directory, parent) = open_or_create_parent(files, path)?;
-            let moved = move_to_free(staging, staging, staged.as_name(), &parent, Name::of(path)?);
+            let name = Name::of(path)?;
+            let moved = disk::prove_name(staging, &parent, name)
+                .and_then(|()| move_to_free(staging, staging, staged.as_name(), &parent, name));
             moved.map_err(|error| refused(path, OPERATION, error))?;
             (directory, parent)
         }
@@ -192,7 +194,9 @@ fn rename(files: &LockedFiles<'_>, from: &StorePath, to: &StorePath) -> Result<(
     if let Some(from_directory) = files.tree.open_directory(&parent)? {
         let (directory, to_directory) = open_or_create_parent(files, to)?;
         let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
-        let moved = move_to_free(staging, &from_directory, Name::of(from)?, &to_directory, Name::of(to)?);
+        let (old, new) = (Name::of(from)?, Name::of(to)?);
+        let moved = disk::prove_name(staging, &to_directory, new)
+            .and_then(|()| move_to_free(staging, &from_directory, old, &to_directory, new));
         moved.map_err(|error| {
             if is_mounted(&from_directory, from, &error) { mounted(from) } else { refused(to, OPERATION, error) }
         })?;

@@ -340,13 +340,22 @@ pub(crate) fn keep_file(directory: &Dir, name: Name<'_>, staging: &Dir, kept: Na
     }
 }
 
-/// Checks that the file system takes a new name, without a file that others would see. Most names need no look.
+/// Checks that the file system takes a new name, without a file that others would see. Some take a name and then hide
+/// what has it. Most names need no look.
 pub(crate) fn prove_name(staging: &Dir, directory: &Dir, name: Name<'_>) -> io::Result<()> {
     if name.is_portable() {
         return Ok(());
     }
-    create_directory(staging, directory, name)?;
-    directory.remove_dir(name)
+    clear_empty_directories(staging, directory, name)?;
+    let is_taken =
+        |error: &io::Error| matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty);
+    match create_directory(staging, directory, name) {
+        // An earlier check left a hidden directory.
+        Err(error) if is_taken(&error) && metadata(directory, name)?.is_none() => {
+            Err(io::ErrorKind::InvalidFilename.into())
+        }
+        created => created.and_then(|()| directory.remove_dir(name)),
+    }
 }
 
 /// Whether access is denied or the disk is read-only.
