@@ -13,7 +13,7 @@ use memory_tool_test_fixtures::by_tier;
 use tracing::subscriber::DefaultGuard;
 
 /// A checkpoint is written after this many commits.
-const COMMITS: usize = 256;
+const COMMITS: usize = 64;
 
 /// Lets tasks in the background come to their end.
 async fn settle() {
