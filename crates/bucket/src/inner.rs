@@ -93,10 +93,11 @@ impl Inner {
     /// The file or directory at a path, under the preconditions of the options.
     pub(crate) async fn read(self: &Arc<Self>, path: &StorePath, options: &ReadOptions) -> Result<Node, Failure> {
         let deadline = self.deadline();
+        let mut is_stale = options.allows_stale();
         let mut gone: Option<Slice> = None;
         loop {
-            let is_enough = options.allows_stale() && gone.is_none() && matches!(self.find(path, options), Ok(Ok(_)));
-            if !is_enough {
+            is_stale &= matches!(self.find(path, options), Ok(Ok(_)));
+            if !is_stale {
                 self.poll(&deadline).await?;
             }
             let file = match self.find(path, options)? {
@@ -105,6 +106,9 @@ impl Inner {
             };
             if let Some(bytes) = self.contents_in_turn(&file, &deadline).await? {
                 return Ok(Node::File(StoredFile::new(bytes, file.version())));
+            }
+            if std::mem::take(&mut is_stale) {
+                continue;
             }
             // The file was replaced or removed since, or a checkpoint moved its contents, and a collection removed the
             // old ones. Otherwise they are lost.
@@ -116,7 +120,7 @@ impl Inner {
         }
     }
 
-    /// The file at a path in the known state, or what else is there.
+    /// The file at a path in the known state, or the directory or absence.
     fn find(&self, path: &StorePath, options: &ReadOptions) -> Result<Result<FileRecord, Node>, StoreError> {
         let (state, limit) = (self.state(), self.options.max_file_bytes);
         options.check(&state.files)?;

@@ -1,7 +1,7 @@
 //! Loading: the state of a checkpoint, and the commits after it.
 //!
-//! The name of a pointer tells which commits follow, so the log is listed while the pointer is read, and the commits are
-//! read together with the runs. With the listing of the pointers, these are three round trips.
+//! The key of a pointer has the number of its commit. Therefore the log is listed while the pointer is read, and the
+//! commits are read together with the runs. With the listing of the pointers, this takes three round trips.
 
 use std::ops::Bound;
 
@@ -17,7 +17,7 @@ use crate::log::{CONCURRENCY, End, Entry};
 use crate::manifest::Manifest;
 use crate::state::State;
 
-/// The most commits that an opening reads at once. A checkpoint may be overdue, and the pointer of the one before may be
+/// The most commits that an opening reads at once. A checkpoint may be overdue, and the pointer of the previous one
 /// missing.
 const MAX_TAIL: usize = 3 * COMMITS as usize;
 /// The bytes of these commits, by the listing.
@@ -62,11 +62,14 @@ impl Inner {
             if self.replace_if_newer(&mut loaded)? {
                 return Ok(());
             }
-            let next = loaded.number + 1;
+            let (known, next) = (self.state().number, loaded.number + 1);
             let advance = |key: &str, commit, stored| loaded.apply(key, commit, stored).map(|()| loaded.number + 1);
-            if matches!(self.follow(next, 0, advance, deadline).await?, End::Trimmed) {
+            match self.follow(next, 0, advance, deadline).await? {
                 // A later checkpoint covers more than the loaded state.
-                loaded = self.load_to_end(None, deadline).await?.unwrap_or_default();
+                End::Trimmed => loaded = self.load_to_end(None, deadline).await?.unwrap_or_default(),
+                // A number that the session knows is free: the log was replaced by an older one.
+                End::Free if loaded.number < known => return self.continue_from_log(deadline).await,
+                End::Free => {}
             }
         }
     }
@@ -159,7 +162,7 @@ impl Inner {
         Ok(Tail { last: listed.keys().next_back().copied(), read })
     }
 
-    /// Applies the commits after a state, of which the first were read. Returns `false` at one that was trimmed.
+    /// Applies the commits after a state. The first ones were `read`. Returns `false` at one that was trimmed.
     async fn apply_through(
         &self,
         state: &mut State,

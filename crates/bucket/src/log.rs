@@ -99,8 +99,8 @@ pub(crate) enum End {
     Trimmed,
 }
 
-/// The number of commits to request at once after `read` were read: 1, 2, 10, and then 32. Usually there is at most one.
-/// Three groups find the end of ten, and of a checkpoint that their author noted.
+/// The number of commits to request at once after `read` were read: 1, 2, 10, and then 32. Usually there is at most
+/// one. Three groups find the end of ten, with the note of a checkpoint.
 fn next_group(read: u64) -> u64 {
     read.saturating_mul(4).saturating_sub(2).clamp(1, CONCURRENCY as u64)
 }

@@ -73,7 +73,7 @@ impl Inner {
         loop {
             let created = deadline.limit_to_half(self.create_first(&birth)).await;
             if let Entry::Commit(first, stored) = self.entry(1, deadline).await? {
-                // It is nobody's turn, unlike a commit that this session sees later.
+                // Its author has no turn, unlike those of commits that this session sees later.
                 let applied = self.state_mut().apply(self.bucket.keys.commit(1).as_ref(), *first, stored);
                 applied.map_err(Failure::from)?;
                 return Ok(self.poll(deadline).await?);

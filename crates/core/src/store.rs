@@ -201,12 +201,12 @@ impl ReadOptions {
         self.command
     }
 
-    /// Allows the store to return a file as it was before the call, without a request for a newer one. The file is as
+    /// Allows the store to return an earlier state of a file, if it would have to request a newer one. The state is as
     /// new as each earlier result of this store, such as a listing or the refusal of a batch. Directories, absent paths
     /// and errors are never stale.
     ///
-    /// If a later batch [requires](Batch::require) the version of the file, the batch proves that it was current. Before
-    /// you refuse an operation because of a file, read it again without this option.
+    /// A later batch that [requires](Batch::require) the version of the file proves that it was current. Before you
+    /// refuse an operation because of the contents, read the file again without this option.
     pub fn allow_stale(mut self) -> Self {
         self.allows_stale = true;
         self

@@ -1,4 +1,4 @@
-//! Edits of a file that is known from before: the commit proves that it has not changed, and a refusal is of the present
+//! Edits of a known file: the commit proves that it has not changed. A refused edit was checked against the present
 //! file.
 
 use std::sync::Arc;

@@ -10,7 +10,7 @@ use crate::support::{
 };
 use bytes::Bytes;
 use memory_tool_bucket::{BucketStore, OpenFailure};
-use memory_tool_core::{Batch, ErrorKind, Node, Store, StoreExt, StorePath};
+use memory_tool_core::{Batch, ErrorKind, Node, ReadOptions, Store, StoreExt, StorePath};
 use serde_json::json;
 
 /// The time after which a session checks that the log is still the one that it knows.
@@ -263,6 +263,26 @@ async fn insert_into_first_of(session: &BucketStore, files: &[(StorePath, Vec<u8
     assert_eq!(call(session, insert).await, format!("The file {path} has been edited."));
     let text = read(session, path.as_str()).await.unwrap();
     assert_eq!(text, format!("new\n{}", String::from_utf8_lossy(before)));
+}
+
+/// Contents that the session knows are not in the restored bucket. It learns of the restoration without a check.
+#[tokio::test(start_paused = true)]
+async fn an_older_log_is_put_back_without_the_contents_of_a_file() {
+    let large = "x".repeat(20_000);
+    for (allows_stale, rests) in [(false, false), (true, false), (true, true)] {
+        let (bucket, session) = TestBucket::opened().await;
+        write(&session, "/memories/large", &format!("{large} old")).await.unwrap();
+        let backup = bucket.snapshot().await;
+        write(&session, "/memories/large", &format!("{large} new")).await.unwrap();
+        put_back(&bucket, &backup).await;
+        if rests {
+            tokio::time::sleep(CHECK_AFTER).await;
+        }
+        let options = if allows_stale { ReadOptions::new().allow_stale() } else { ReadOptions::new() };
+        let file = session.read_opts(&path("/memories/large"), options).await.unwrap().into_file().unwrap();
+        assert!(file.content.ends_with(b"old"));
+        expect_present(&bucket, &session, "after the read").await;
+    }
 }
 
 /// The restored store has more commits than the session knows, and other ones.

@@ -95,8 +95,8 @@ async fn a_command_makes_few_requests() {
     }
 }
 
-/// A command reads the commits of others several at a time, in three groups. One that changes something does so after it
-/// lost a number to others.
+/// A command reads the commits of others several at a time, in three groups. An edit does so after it lost a number to
+/// others.
 #[tokio::test(start_paused = true)]
 async fn commits_of_another_machine_add_few_requests() {
     for (commits, added_to_reads, added_to_writes) in [(1, 2, 4), (10, 12, 14)] {
