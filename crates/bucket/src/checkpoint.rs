@@ -20,7 +20,7 @@ use crate::blocking::run_maybe_blocking;
 use crate::content::{Content, FileRecord, Slice};
 use crate::deadline::Deadline;
 use crate::digest::Digest;
-use crate::failure::{Failure, unless_damaged};
+use crate::failure::Failure;
 use crate::format::{self, Damage, Format};
 use crate::id::Id;
 use crate::inner::Inner;
@@ -29,7 +29,7 @@ use crate::manifest::{Manifest, RunName};
 use crate::state::State;
 
 /// The number of commits after which a checkpoint is written.
-const COMMITS: u64 = 256;
+pub(crate) const COMMITS: u64 = 64;
 /// The bytes of commits after which a checkpoint is written.
 const BYTES: u64 = 4 * 1024 * 1024;
 /// The most bytes of contents in a checkpoint. If there are more, the oldest contents move into packs.
@@ -42,7 +42,10 @@ const ENTRY_BYTES: usize = 256;
 const MAX_RUN_BYTES: usize = 64 * 1024 * 1024;
 /// The largest checkpoint in bytes that is read, without its runs.
 const MAX_MANIFEST_BYTES: usize = 16 * 1024 * 1024;
-const CONCURRENCY: usize = 8;
+/// The number of packs and runs that are written at a time.
+const WRITES: usize = 8;
+/// The number of runs that are read at a time, which have no more bytes together than twice the state.
+const READS: usize = 64;
 
 /// A run, or a part of a large one.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -270,7 +273,7 @@ impl Inner {
             self.bucket.put_content(&name, bytes, &self.deadline()).await
         };
         let objects: Vec<_> = objects.collect();
-        stream::iter(objects).map(put).buffer_unordered(CONCURRENCY).try_collect().await
+        stream::iter(objects).map(put).buffer_unordered(WRITES).try_collect().await
     }
 
     /// Puts the object by which a checkpoint is found. Everyone puts the same bytes.
@@ -278,23 +281,6 @@ impl Inner {
         let bytes = format::encode(Format::Checkpoint, manifest).map_err(Failure::unwritable)?;
         let key = self.bucket.keys.checkpoint(manifest.through);
         self.bucket.put(&key, bytes.into(), &self.deadline()).await
-    }
-
-    /// The number of the latest pointer in the bucket, the state of the latest complete checkpoint, and the damage to
-    /// the latest one. A collection may have removed it, and put a later one before.
-    pub(crate) async fn load_latest(
-        &self,
-        deadline: &Deadline,
-    ) -> Result<(Option<u64>, Option<State>, Option<Failure>), Failure> {
-        let pointers = self.pointers(deadline).await?;
-        let (newest, mut damage) = (pointers.keys().next_back().copied(), None);
-        for through in pointers.into_keys().rev() {
-            match unless_damaged(self.load_pointer(through, deadline).await)? {
-                Ok(state) => return Ok((newest, Some(state), damage)),
-                Err(failure) => damage = damage.or(Some(failure)),
-            }
-        }
-        Ok((newest, None, damage))
     }
 
     /// The state of the checkpoint whose pointer has this number.
@@ -330,7 +316,7 @@ impl Inner {
     /// The state of a checkpoint, or the key of an object of it that is missing.
     pub(crate) async fn load(&self, manifest: Manifest, deadline: &Deadline) -> Result<Result<State, String>, Failure> {
         let runs = manifest.runs.clone();
-        let mut loaded = stream::iter(runs).map(|run| self.load_run(run, deadline)).buffered(CONCURRENCY);
+        let mut loaded = stream::iter(runs).map(|run| self.load_run(run, deadline)).buffered(READS);
         let base = manifest.base();
         let (mut files, mut changed_files) = (BTreeMap::new(), BTreeMap::new());
         while let Some(run) = loaded.try_next().await? {

@@ -24,6 +24,8 @@ const RECENT: usize = 64;
 const OFTEN: u64 = 8;
 /// The same at other times, because a writer that never wins is not in the log.
 const RARELY: u64 = 128;
+/// The commits that a writer reads at once after it lost a number: its pause may have been long.
+pub(crate) const AHEAD: u64 = 3;
 /// How long the log stands still before a rest ends, unless two round trips take longer. In this time, a writer with a
 /// round trip of 50 ms can read the log and commit.
 const REST: Duration = Duration::from_millis(200);
@@ -84,10 +86,8 @@ impl Contention {
     /// make one in the time of a request.
     pub(crate) fn read_ahead(&self, losses: u32) -> u64 {
         match losses {
-            0..2 => 1,
-            _ if is_behind(&lock(&self.seen).commits(), self.session) => OFTEN,
-            2 => 1,
-            _ => 2,
+            2.. if is_behind(&lock(&self.seen).commits(), self.session) => OFTEN,
+            _ => AHEAD,
         }
     }
 

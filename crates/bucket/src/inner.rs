@@ -92,28 +92,23 @@ impl Inner {
 
     /// The file or directory at a path, under the preconditions of the options.
     pub(crate) async fn read(self: &Arc<Self>, path: &StorePath, options: &ReadOptions) -> Result<Node, Failure> {
-        let (deadline, limit) = (self.deadline(), self.options.max_file_bytes);
+        let deadline = self.deadline();
+        let mut is_stale = options.allows_stale();
         let mut gone: Option<Slice> = None;
         loop {
-            if options.command() != Some(ReadOptions::SEARCH) || gone.is_some() {
+            is_stale &= matches!(self.find(path, options), Ok(Ok(_)));
+            if !is_stale {
                 self.poll(&deadline).await?;
             }
-            let file = {
-                let state = self.state();
-                options.check(&state.files)?;
-                match state.files.files().get(path) {
-                    Some(file) if file.size > limit => {
-                        return Err(StoreError::too_large_to_read(path, file.size, limit).into());
-                    }
-                    Some(file) => file.clone(),
-                    None if state.files.is_directory(path) => {
-                        return Ok(Node::Directory(state.files.entries(path).into()));
-                    }
-                    None => return Ok(Node::Absent),
-                }
+            let file = match self.find(path, options)? {
+                Ok(file) => file,
+                Err(other) => return Ok(other),
             };
             if let Some(bytes) = self.contents_in_turn(&file, &deadline).await? {
                 return Ok(Node::File(StoredFile::new(bytes, file.version())));
+            }
+            if std::mem::take(&mut is_stale) {
+                continue;
             }
             // The file was replaced or removed since, or a checkpoint moved its contents, and a collection removed the
             // old ones. Otherwise they are lost.
@@ -122,6 +117,18 @@ impl Inner {
             }
             gone = file.slice().cloned();
             self.reload(&deadline).await?;
+        }
+    }
+
+    /// The file at a path in the known state, or the directory or absence.
+    fn find(&self, path: &StorePath, options: &ReadOptions) -> Result<Result<FileRecord, Node>, StoreError> {
+        let (state, limit) = (self.state(), self.options.max_file_bytes);
+        options.check(&state.files)?;
+        match state.files.files().get(path) {
+            Some(file) if file.size > limit => Err(StoreError::too_large_to_read(path, file.size, limit)),
+            Some(file) => Ok(Ok(file.clone())),
+            None if state.files.is_directory(path) => Ok(Err(Node::Directory(state.files.entries(path).into()))),
+            None => Ok(Err(Node::Absent)),
         }
     }
 

@@ -27,6 +27,7 @@ mod gc;
 mod id;
 mod inner;
 mod keys;
+mod loading;
 mod log;
 mod machine;
 mod manifest;

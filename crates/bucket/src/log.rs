@@ -20,12 +20,10 @@ use crate::failure::{Failure, SharedFailure};
 use crate::format::{Damage, MAX_COMMIT_BYTES};
 use crate::id::Id;
 use crate::inner::Inner;
-use crate::manifest::Manifest;
 use crate::polls::Sharing;
-use crate::state::State;
 
-/// The most commits that are read at a time.
-const CONCURRENCY: usize = 16;
+/// The most commits that are read at a time without knowing their sizes.
+pub(crate) const CONCURRENCY: usize = 32;
 /// The bytes of contents in a state above which it is loaded again from a checkpoint, which holds less.
 const MAX_HELD_BYTES: usize = 16 * 1024 * 1024;
 
@@ -96,9 +94,15 @@ pub(crate) struct Listed {
     pub(crate) foreign: Vec<String>,
 }
 
-enum End {
+pub(crate) enum End {
     Free,
     Trimmed,
+}
+
+/// The number of commits to request at once after `read` were read: 1, 2, 10, and then 32. Usually there is at most
+/// one. Three groups find the end of ten, with the note of a checkpoint.
+fn next_group(read: u64) -> u64 {
+    read.saturating_mul(4).saturating_sub(2).clamp(1, CONCURRENCY as u64)
 }
 
 impl Inner {
@@ -125,8 +129,8 @@ impl Inner {
         }
     }
 
-    /// The same, without sharing. The number of requests at once grows with the commits that were read, as if there had
-    /// already been `read` of them.
+    /// The same, without sharing. The number of requests at once grows with the commits that were read, as if `read` of
+    /// them had been.
     pub(crate) async fn catch_up(&self, read: u64, deadline: &Deadline) -> Result<(), Failure> {
         let next = self.state().number + 1;
         let advance = |key: &str, commit, stored| self.advance(key, commit, stored);
@@ -153,7 +157,7 @@ impl Inner {
 
     /// Reads commits from a number on, until the next one is free or was trimmed. `advance` takes the commits in order,
     /// and returns the number to read next. `read` commits were read before.
-    async fn follow(
+    pub(crate) async fn follow(
         &self,
         mut next: u64,
         mut read: u64,
@@ -161,7 +165,7 @@ impl Inner {
         deadline: &Deadline,
     ) -> Result<End, Failure> {
         loop {
-            let window = next..next.saturating_add(u64::clamp(read, 1, CONCURRENCY as u64));
+            let window = next..next.saturating_add(next_group(read));
             let entries = stream::iter(window.clone()).map(|number| self.entry(number, deadline));
             let entries: Vec<_> = entries.buffered(CONCURRENCY).try_collect().await?;
             let taken = entries.iter().rposition(|entry| !matches!(entry, Entry::Free)).unwrap_or(0);
@@ -198,92 +202,6 @@ impl Inner {
         Ok(run_maybe_blocking(size, decode).await??)
     }
 
-    /// Loads the state again from the latest checkpoint and the commits after it.
-    pub(crate) async fn reload(&self, deadline: &Deadline) -> Result<(), Failure> {
-        self.replace_by(self.load_to_end(None, deadline).await?, deadline).await
-    }
-
-    /// Loads the state again from the latest checkpoint that the log notes, even if it has no pointer yet.
-    pub(crate) async fn reload_from_noted(&self, deadline: &Deadline) -> Result<(), Failure> {
-        let noted = self.state().checkpoint.clone();
-        self.replace_by(self.load_to_end(Some(noted), deadline).await?, deadline).await
-    }
-
-    /// Replaces the state by a loaded one, brought up to the commits that the session has read during the load.
-    async fn replace_by(&self, loaded: Option<State>, deadline: &Deadline) -> Result<(), Failure> {
-        let Some(mut loaded) = loaded else {
-            return Err(Damage::Missing { key: self.bucket.keys.checkpoints().to_string() }.into());
-        };
-        loop {
-            if self.replace_if_newer(&mut loaded)? {
-                return Ok(());
-            }
-            let next = loaded.number + 1;
-            let advance = |key: &str, commit, stored| loaded.apply(key, commit, stored).map(|()| loaded.number + 1);
-            if matches!(self.follow(next, 0, advance, deadline).await?, End::Trimmed) {
-                // A later checkpoint covers more than the loaded state.
-                loaded = self.load_to_end(None, deadline).await?.unwrap_or_default();
-            }
-        }
-    }
-
-    /// Swaps the state with a loaded one, unless the current state has later commits.
-    fn replace_if_newer(&self, loaded: &mut State) -> Result<bool, Damage> {
-        let mut state = self.state_mut();
-        state.refuse_other(loaded, &self.bucket.keys)?;
-        let is_newer = loaded.number >= state.number;
-        if is_newer {
-            std::mem::swap(&mut *state, loaded);
-        }
-        Ok(is_newer)
-    }
-
-    /// The latest state, read from a checkpoint and the commits after it, or `None` if there is no store. The default
-    /// is the latest checkpoint in the bucket.
-    pub(crate) async fn load_to_end(
-        &self,
-        mut checkpoint: Option<Manifest>,
-        deadline: &Deadline,
-    ) -> Result<Option<State>, Failure> {
-        let mut before = None;
-        loop {
-            let mut loaded = match checkpoint.take().filter(|checkpoint| checkpoint.through > 0) {
-                Some(checkpoint) => self.load(checkpoint, deadline).await?.ok(),
-                None => None,
-            };
-            let (mut newest, mut unreadable) = (loaded.as_ref().map(|state| state.number), None);
-            if loaded.is_none() {
-                (newest, loaded, unreadable) = self.load_latest(deadline).await?;
-            }
-            let mut state = loaded.unwrap_or_default();
-            let through = state.number;
-            let last = match self.end_of_log(through, deadline).await? {
-                Some(last) => last,
-                None if through == 0 => return unreadable.map_or(Ok(None), Err),
-                None => return Err(Damage::Missing { key: self.bucket.keys.commit(through).to_string() }.into()),
-            };
-            if self.apply_through(&mut state, last, deadline).await? {
-                return Ok(Some(state));
-            }
-            // The log was trimmed since, so a later checkpoint must exist. Otherwise this is damage. Several
-            // collections may remove the checkpoints that an opening tries to read.
-            if before == Some(newest) {
-                let missing = || Damage::Missing { key: self.bucket.keys.checkpoint(through + 1).to_string() }.into();
-                return Err(unreadable.unwrap_or_else(missing));
-            }
-            before = Some(newest);
-        }
-    }
-
-    /// The number of the last commit, if the one of `through` exists. A listing shows gaps, and is current: no number
-    /// is taken before the one before it.
-    async fn end_of_log(&self, through: u64, deadline: &Deadline) -> Result<Option<u64>, Failure> {
-        let first = through.max(1);
-        let numbers = self.log_after(first - 1, deadline).await?.numbered;
-        self.refuse_gaps(first, &numbers, deadline).await?;
-        Ok(numbers.keys().next_back().copied())
-    }
-
     /// Refuses a listing of the log from a number on in which a number is missing before others.
     pub(crate) async fn refuse_gaps(
         &self,
@@ -291,7 +209,7 @@ impl Inner {
         numbers: &BTreeMap<u64, ObjectMeta>,
         deadline: &Deadline,
     ) -> Result<(), Failure> {
-        match (first..).zip(numbers.keys()).find(|(expected, number)| expected != *number) {
+        match (first..=u64::MAX).zip(numbers.keys()).find(|(expected, number)| expected != *number) {
             Some((missing, _)) => self.refuse_hole(missing, deadline).await,
             None => Ok(()),
         }
@@ -309,21 +227,6 @@ impl Inner {
             }
         }
         Ok(log)
-    }
-
-    /// Applies the commits after a state. Returns `false` at one that was trimmed.
-    async fn apply_through(&self, state: &mut State, last: u64, deadline: &Deadline) -> Result<bool, Failure> {
-        let entries = stream::iter(state.number + 1..=last).map(|number| self.entry(number, deadline));
-        let mut entries = entries.buffered(CONCURRENCY);
-        while let Some(entry) = entries.try_next().await? {
-            let key = self.bucket.keys.commit(state.number + 1);
-            match entry {
-                Entry::Commit(commit, stored) => state.apply(key.as_ref(), *commit, stored)?,
-                Entry::Trimmed(_) => return Ok(false),
-                Entry::Free => return Err(Damage::Missing { key: key.to_string() }.into()),
-            }
-        }
-        Ok(true)
     }
 
     /// Refuses a log in which a number is free although later ones are taken.

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::try_join;
 use memory_tool_core::{ErrorKind, OpenMode};
 use object_store::path::Path;
 use object_store::{Error as ObjectError, PutMode, PutOptions, PutPayload};
@@ -23,7 +25,8 @@ impl Inner {
     /// Reads the store, or creates it if the mode allows that.
     pub(crate) async fn open(self: &Arc<Self>) -> Result<(), OpenFailure> {
         let deadline = Deadline::of_opening(self.options.timeout);
-        let mut loaded = self.load_to_end(None, &deadline).await?;
+        let (load, check) = (self.load_to_end(None, &deadline), self.check_condition_early(&deadline));
+        let (mut loaded, checked) = try_join(load, check.map(Ok)).await?;
         if loaded.is_none()
             && let Some(directory) = self.remains(&deadline).await?
         {
@@ -39,10 +42,11 @@ impl Inner {
             None => return Err(OpenFailure::NotFound),
         }
         self.contact.now(&self.state());
-        if self.options.mode != OpenMode::ReadOnly {
-            self.check_condition(&deadline).await?;
+        let store = self.state().store;
+        match checked {
+            Some(checked) => checked,
+            None => self.check_condition(store, &deadline).await,
         }
-        Ok(())
     }
 
     /// Refuses a prefix without objects of a store.
@@ -69,7 +73,9 @@ impl Inner {
         loop {
             let created = deadline.limit_to_half(self.create_first(&birth)).await;
             if let Entry::Commit(first, stored) = self.entry(1, deadline).await? {
-                self.advance(self.bucket.keys.commit(1).as_ref(), *first, stored).map_err(Failure::from)?;
+                // Its author has no turn, unlike those of commits that this session sees later.
+                let applied = self.state_mut().apply(self.bucket.keys.commit(1).as_ref(), *first, stored);
+                applied.map_err(Failure::from)?;
                 return Ok(self.poll(deadline).await?);
             }
             match created {
@@ -85,10 +91,22 @@ impl Inner {
         }
     }
 
+    /// Checks the bucket while the store is read, unless the first commit cannot be read yet. Read-only mode needs no
+    /// check.
+    async fn check_condition_early(&self, deadline: &Deadline) -> Option<Result<(), OpenFailure>> {
+        if self.options.mode == OpenMode::ReadOnly {
+            return Some(Ok(()));
+        }
+        match self.entry(1, deadline).await {
+            Ok(Entry::Commit(first, _)) => Some(self.check_condition(first.store, deadline).await),
+            _ => None,
+        }
+    }
+
     /// Checks that the bucket refuses to create an object that exists. This changes nothing: a bucket that ignores the
     /// condition replaces the object by the same bytes.
-    async fn check_condition(&self, deadline: &Deadline) -> Result<(), OpenFailure> {
-        let birth = Commit::birth(self.state().store);
+    async fn check_condition(&self, store: Id, deadline: &Deadline) -> Result<(), OpenFailure> {
+        let birth = Commit::birth(store);
         let is_created = || async {
             match self.create_first(&birth).await {
                 Err(ObjectError::AlreadyExists { .. } | ObjectError::Precondition { .. }) => Ok(false),

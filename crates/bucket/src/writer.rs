@@ -28,6 +28,7 @@ use crate::blocking::run_maybe_blocking;
 use crate::bucket::Put;
 use crate::commit::{Commit, Step, Stored, steps_of};
 use crate::content::{FileRecord, seconds};
+use crate::contention::AHEAD;
 use crate::deadline::{Backoff, Deadline};
 use crate::failure::Failure;
 use crate::format::MAX_STEPS;
@@ -309,10 +310,6 @@ impl Writer {
 
     /// Applies commits that follow this writer's void one. If all numbers were taken, it reads the log to its end.
     async fn read_on(&self, later: Vec<Result<Entry, Failure>>, deadline: &Deadline) -> Outcome {
-        let read = later.len() as u64;
-        if read == 0 {
-            return Outcome::Void;
-        }
         for entry in later {
             // The next attempt reports failures and damage.
             let Ok(Entry::Commit(next, stored)) = entry else { return Outcome::Void };
@@ -321,7 +318,7 @@ impl Writer {
                 return Outcome::Failed(damage.into());
             }
         }
-        self.inner.catch_up(read / 2, deadline).await.map_or_else(Outcome::Failed, |()| Outcome::Void)
+        self.inner.catch_up(AHEAD, deadline).await.map_or_else(Outcome::Failed, |()| Outcome::Void)
     }
 
     /// Determines the outcome of a commit whose create got no clear response or was refused.

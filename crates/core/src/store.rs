@@ -161,6 +161,7 @@ forward_store!(Box);
 pub struct ReadOptions {
     preconditions: Vec<(StorePath, Precondition)>,
     command: Option<&'static str>,
+    allows_stale: bool,
 }
 
 impl ReadOptions {
@@ -181,9 +182,13 @@ impl ReadOptions {
         self
     }
 
-    /// The [command](Self::for_command) of the reads of files by a search, which is not a use of a file. A read may
-    /// return any state since the search listed the files in the same store.
+    /// The [command](Self::for_command) of the reads of files by a search, which is not a use of a file.
     pub const SEARCH: &'static str = "search";
+
+    /// Removes the preconditions, for a wrapper that checks them itself.
+    pub fn without_preconditions(self) -> Self {
+        Self { preconditions: Vec::new(), ..self }
+    }
 
     /// Names the command of the tool that reads, such as `view`, for wrappers.
     pub fn for_command(mut self, command: &'static str) -> Self {
@@ -194,6 +199,22 @@ impl ReadOptions {
     /// The command of the tool that reads. `None` if a program reads.
     pub fn command(&self) -> Option<&'static str> {
         self.command
+    }
+
+    /// Allows the store to return an earlier state of a file, if it would have to request a newer one. The state is as
+    /// new as each earlier result of this store, such as a listing or the refusal of a batch. Directories, absent paths
+    /// and errors are never stale.
+    ///
+    /// A later batch that [requires](Batch::require) the version of the file proves that it was current. Before you
+    /// refuse an operation because of the contents, read the file again without this option.
+    pub fn allow_stale(mut self) -> Self {
+        self.allows_stale = true;
+        self
+    }
+
+    /// Whether the file may be [stale](Self::allow_stale). Default: `false`.
+    pub fn allows_stale(&self) -> bool {
+        self.allows_stale
     }
 
     /// The preconditions, in insertion order.
@@ -208,7 +229,7 @@ impl ReadOptions {
     pub fn try_map(self, path: impl Fn(&StorePath) -> Result<StorePath, StoreError>) -> Result<Self, StoreError> {
         let map = |(required, precondition)| Ok((path(&required)?, precondition));
         let preconditions = self.preconditions.into_iter().map(map).collect::<Result<_, StoreError>>()?;
-        Ok(Self { preconditions, command: self.command })
+        Ok(Self { preconditions, ..self })
     }
 
     /// The inputs of [`check`](Self::check).

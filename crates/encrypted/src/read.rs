@@ -111,8 +111,11 @@ impl Inner {
             let check = |state: &State<'_>| options.check(state);
             return Err(self.first_failure(index, &ciphertexts, &conditions, check, refusal).await);
         }
-        let read = InnerRead::new(snapshot, conditions);
+        let mut read = InnerRead::new(snapshot, conditions);
         if let Some(file) = index.files.files().get(path) {
+            if options.allows_stale() {
+                read.options = read.options.allow_stale();
+            }
             return self.read_content(index, path, file, read).await;
         }
         if index.files.under(path).next().is_some() {

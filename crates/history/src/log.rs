@@ -108,7 +108,7 @@ impl<S: Store> Log<S> {
         if tip.recent.is_empty() || tip.last.is_some() {
             return Ok(tip);
         }
-        let (_, version) = match self.read_versioned(tip.newest()).await {
+        let (_, version) = match self.read_versioned(tip.newest(), ReadOptions::new().allow_stale()).await {
             Err(error) if error.kind() == ErrorKind::Damaged => return Ok(tip),
             Ok(Some(found)) if found.0.entry.id == tip.last_id() => found,
             Ok(_) => return self.load().await,
@@ -171,7 +171,7 @@ impl<S: Store> Log<S> {
         }
         let mut tip = Tip { head, required, claim, next, recent: vec![None; numbers.len()], last: None };
         if let Some(newest) = tip.recent.last_mut() {
-            match self.read_versioned(next - 1).await {
+            match self.read_versioned(next - 1, ReadOptions::new()).await {
                 Ok(Some((stored, version))) => (*newest, tip.last) = (Some(Arc::new(stored)), Some(version)),
                 Ok(None) => return Err(StoreError::NotFound { path: records::single(next - 1) }),
                 // It stops no change of other files.
@@ -271,13 +271,13 @@ impl<S: Store> Log<S> {
     }
 
     pub(crate) async fn read_single(&self, number: u64) -> Result<Stored, StoreError> {
-        let found = self.read_versioned(number).await?;
+        let found = self.read_versioned(number, ReadOptions::new()).await?;
         found.map(|(stored, _)| stored).ok_or_else(|| StoreError::NotFound { path: records::single(number) })
     }
 
     /// A recent entry, and the version of its record.
-    async fn read_versioned(&self, number: u64) -> Result<Option<(Stored, Version)>, StoreError> {
-        let Some(file) = self.read(&records::single(number)).await? else { return Ok(None) };
+    async fn read_versioned(&self, number: u64, options: ReadOptions) -> Result<Option<(Stored, Version)>, StoreError> {
+        let Some(file) = self.read_opts(&records::single(number), options).await? else { return Ok(None) };
         let stored = Stored::parse(file.content)?;
         let is_named = stored.entry.number == number;
         is_named
@@ -308,7 +308,11 @@ impl<S: Store> Log<S> {
     }
 
     async fn read(&self, path: &StorePath) -> Result<Option<StoredFile>, StoreError> {
-        match self.store.read_opts(path, ReadOptions::new()).await? {
+        self.read_opts(path, ReadOptions::new()).await
+    }
+
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Option<StoredFile>, StoreError> {
+        match self.store.read_opts(path, options).await? {
             Node::File(file) => Ok(Some(file)),
             Node::Absent => Ok(None),
             Node::Directory(_) => {

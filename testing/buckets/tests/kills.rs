@@ -136,7 +136,7 @@ const MEDIUM: usize = 14_000;
 const PACKED: usize = 16_000;
 
 /// A process writes a checkpoint after this many commits.
-const COMMITS_PER_CHECKPOINT: u64 = 256;
+const COMMITS_PER_CHECKPOINT: u64 = 64;
 
 /// Parts of object keys.
 const CONTENTS: &str = "/contents/files/";

@@ -18,7 +18,7 @@ use crate::session::Session;
 static PREPARED: Mutex<BTreeMap<(Start, bool), Objects>> = Mutex::new(BTreeMap::new());
 
 /// The number of commits per checkpoint.
-const COMMITS: usize = 256;
+const COMMITS: usize = 64;
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 

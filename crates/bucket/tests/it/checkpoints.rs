@@ -10,7 +10,7 @@ use memory_tool_core::{Batch, OpenOptions, ReadOptions, Store, StoreExt, StorePa
 use memory_tool_test_fixtures::{Log, by_tier};
 
 /// A checkpoint is written after this many commits.
-const COMMITS: usize = 256;
+const COMMITS: usize = 64;
 
 /// Lets tasks in the background come to their end.
 async fn settle() {

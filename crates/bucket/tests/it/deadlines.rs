@@ -53,7 +53,7 @@ async fn session_in(situation: &str) -> (Arc<TestBucket>, BucketStore) {
         }
         "overdue" => {
             bucket.deny_puts(Some("contents/runs"));
-            for number in 0..512 {
+            for number in 0..128 {
                 write(&store, "/memories/other", &number.to_string()).await.unwrap();
             }
             bucket.deny_puts(None);

@@ -4,23 +4,26 @@
 use std::time::Duration;
 
 use memory_tool_bucket::BucketStore;
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::support::{TestBucket, read, write};
+use crate::support::{TestBucket, call, read, write};
 
 #[derive(Clone, Copy, Debug)]
 enum Work {
     Write,
     ReadAndWrite,
+    /// A command.
+    Insert,
 }
 
 impl Work {
-    const ALL: [Self; 2] = [Self::Write, Self::ReadAndWrite];
+    const ALL: [Self; 3] = [Self::Write, Self::ReadAndWrite, Self::Insert];
 
     /// The round trips of an edit without competitors.
     fn round_trips(self) -> u32 {
         match self {
-            Self::Write => 1,
+            Self::Write | Self::Insert => 1,
             Self::ReadAndWrite => 2,
         }
     }
@@ -51,9 +54,10 @@ impl Measured {
 /// Writers with these round trips in milliseconds edit different files of one store. No edit may fail.
 async fn measure(round_trips: &[u64], work: Work, length: Duration) -> Measured {
     let bucket = TestBucket::new();
-    let mut stores = Vec::new();
+    let (mut stores, mut buckets) = (Vec::new(), Vec::new());
     for round_trip in round_trips {
-        stores.push(bucket.at(Duration::from_millis(*round_trip) / 2).open().await);
+        buckets.push(bucket.at(Duration::from_millis(*round_trip) / 2));
+        stores.push(buckets[stores.len()].open().await);
     }
     let end = Instant::now() + length;
     let start = |(number, store)| tokio::spawn(run(store, format!("/memories/{number}"), work, end));
@@ -63,7 +67,12 @@ async fn measure(round_trips: &[u64], work: Work, length: Duration) -> Measured 
         edits.push(writer.await.unwrap());
     }
     let measured = Measured { length, edits };
-    println!("{work:?} {round_trips:?}: {:.1} edits a second", measured.per_second());
+    let requests: Vec<_> = buckets.iter().flat_map(|bucket| bucket.take_requests()).collect();
+    let per_edit = |method: &str| {
+        requests.iter().filter(|request| request.starts_with(method)).count() as f64 / measured.total() as f64
+    };
+    let (puts, gets) = (per_edit("PUT"), per_edit("GET"));
+    println!("{work:?} {round_trips:?}: {:.1} edits/s, {puts:.2} PUT and {gets:.2} GET each", measured.per_second());
     for (round_trip, edits) in round_trips.iter().zip(&measured.edits) {
         let part = edits.len() as f64 / measured.total() as f64;
         let at = |percent: usize| edits[edits.len() * percent / 101].as_millis();
@@ -74,16 +83,25 @@ async fn measure(round_trips: &[u64], work: Work, length: Duration) -> Measured 
 
 async fn run(store: BucketStore, file: String, work: Work, end: Instant) -> Vec<Duration> {
     let mut edits = Vec::new();
+    write(&store, &file, "text").await.unwrap();
     while Instant::now() < end {
         let started = Instant::now();
-        if matches!(work, Work::ReadAndWrite) {
-            read(&store, &file).await;
+        match work {
+            Work::Write => write(&store, &file, "text").await.unwrap(),
+            Work::ReadAndWrite => {
+                read(&store, &file).await;
+                write(&store, &file, "text").await.unwrap();
+            }
+            Work::Insert => assert!(call(&store, insert(&file)).await.contains("has been edited")),
         }
-        write(&store, &file, "text").await.unwrap();
         edits.push(started.elapsed());
     }
     edits.sort();
     edits
+}
+
+fn insert(file: &str) -> Value {
+    json!({"command": "insert", "path": file, "insert_line": 0, "insert_text": ""})
 }
 
 #[tokio::test(start_paused = true)]
@@ -98,7 +116,7 @@ async fn a_distant_writer_gets_a_fifth_of_its_share_or_more() {
 
 #[tokio::test(start_paused = true)]
 async fn writers_at_the_same_distance_share_evenly() {
-    for (work, least) in [(Work::Write, 33.0), (Work::ReadAndWrite, 23.0)] {
+    for (work, least) in [(Work::Write, 33.0), (Work::ReadAndWrite, 23.0), (Work::Insert, 33.0)] {
         let measured = measure(&[20; 8], work, Duration::from_secs(40)).await;
         assert!(measured.smallest_share() >= 0.5, "{work:?}");
         assert!(measured.per_second() >= least, "{work:?}");
@@ -114,6 +132,19 @@ async fn a_writer_without_competitors_barely_waits() {
             assert!(measured.per_second() * least.as_secs_f64() > 0.8, "{work:?} {round_trip}");
         }
     }
+}
+
+/// The first commit is not one of another writer, for which this one would rest.
+#[tokio::test(start_paused = true)]
+async fn the_session_that_created_a_store_does_not_wait() {
+    let round_trip = Duration::from_millis(20);
+    let store = TestBucket::new().at(round_trip / 2).open().await;
+    let started = Instant::now();
+    for number in 0..60 {
+        write(&store, "/memories/a", &number.to_string()).await.unwrap();
+    }
+    let taken = started.elapsed();
+    assert!(taken <= 61 * round_trip, "{taken:?}"); // the log is checked once
 }
 
 /// The other writer is not expected back for long.

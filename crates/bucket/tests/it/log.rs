@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::support::{
-    PREFIX, TestBucket, checkpoint, everything, failure, log, messages, open_failure, path, read, remove, rename, write,
+    PREFIX, TestBucket, call, checkpoint, everything, failure, log, messages, open_failure, path, read, remove, rename,
+    write,
 };
 use bytes::Bytes;
 use memory_tool_bucket::{BucketStore, OpenFailure};
-use memory_tool_core::{Batch, ErrorKind, Node, Store, StoreExt};
+use memory_tool_core::{Batch, ErrorKind, Node, ReadOptions, Store, StoreExt, StorePath};
+use serde_json::json;
 
 /// The time after which a session checks that the log is still the one that it knows.
 const CHECK_AFTER: Duration = Duration::from_millis(100);
@@ -231,7 +233,7 @@ async fn a_log_that_disappears_during_a_session() {
 #[tokio::test(start_paused = true)]
 async fn an_older_log_is_put_back_during_a_session() {
     for (before, after) in [(5, 1), (5, 5), (5, 600), (300, 20)] {
-        for first in ["read", "write", "verify", "gc"] {
+        for first in ["read", "write", "edit", "verify", "gc"] {
             let what = format!("{after} commits after {before}, then {first}");
             let (bucket, session) = TestBucket::opened().await;
             write_many(&session, before).await;
@@ -243,6 +245,7 @@ async fn an_older_log_is_put_back_during_a_session() {
             match first {
                 "read" => assert_eq!(everything(&session).await, files, "{what}"),
                 "write" => write(&session, "/memories/9", "new").await.unwrap(),
+                "edit" => insert_into_first_of(&session, &files).await,
                 "verify" => assert_eq!(session.verify(|_| {}).await.unwrap().problems, [], "{what}"),
                 _ => drop(session.gc(Duration::ZERO).await.unwrap()),
             }
@@ -250,6 +253,35 @@ async fn an_older_log_is_put_back_during_a_session() {
             let late = session.read(&path("/memories/later")).await.unwrap();
             assert!(matches!(late, Node::Absent), "{what}");
         }
+    }
+}
+
+/// Edits a file, which must have its restored text. The session knows a later one.
+async fn insert_into_first_of(session: &BucketStore, files: &[(StorePath, Vec<u8>)]) {
+    let (path, before) = &files[0];
+    let insert = json!({"command": "insert", "path": path.to_string(), "insert_line": 0, "insert_text": "new"});
+    assert_eq!(call(session, insert).await, format!("The file {path} has been edited."));
+    let text = read(session, path.as_str()).await.unwrap();
+    assert_eq!(text, format!("new\n{}", String::from_utf8_lossy(before)));
+}
+
+/// Contents that the session knows are not in the restored bucket. It learns of the restoration without a check.
+#[tokio::test(start_paused = true)]
+async fn an_older_log_is_put_back_without_the_contents_of_a_file() {
+    let large = "x".repeat(20_000);
+    for (allows_stale, rests) in [(false, false), (true, false), (true, true)] {
+        let (bucket, session) = TestBucket::opened().await;
+        write(&session, "/memories/large", &format!("{large} old")).await.unwrap();
+        let backup = bucket.snapshot().await;
+        write(&session, "/memories/large", &format!("{large} new")).await.unwrap();
+        put_back(&bucket, &backup).await;
+        if rests {
+            tokio::time::sleep(CHECK_AFTER).await;
+        }
+        let options = if allows_stale { ReadOptions::new().allow_stale() } else { ReadOptions::new() };
+        let file = session.read_opts(&path("/memories/large"), options).await.unwrap().into_file().unwrap();
+        assert!(file.content.ends_with(b"old"));
+        expect_present(&bucket, &session, "after the read").await;
     }
 }
 

@@ -323,7 +323,9 @@ fn read_all<'a>(
 }
 
 async fn read(store: &(impl Store + ?Sized), path: &StorePath) -> Result<ReadOutcome, SearchError> {
-    let error = match store.read_opts(path, ReadOptions::new().for_command(ReadOptions::SEARCH)).await {
+    // The listing was current.
+    let options = ReadOptions::new().for_command(ReadOptions::SEARCH).allow_stale();
+    let error = match store.read_opts(path, options).await {
         Ok(Node::File(file)) => return Ok(ReadOutcome::Content(file.content)),
         Ok(Node::Absent | Node::Directory(_)) => return Ok(ReadOutcome::Removed),
         Err(error) => error,

@@ -245,7 +245,11 @@ impl<S: Store> Engine<S> {
     }
 
     async fn read(&self, command: CommandName, path: &MemoryPath) -> Result<Node, Error> {
-        let node = self.store.read_opts(path, ReadOptions::new().for_command(command.as_str())).await;
+        self.read_opts(command, path, ReadOptions::new()).await
+    }
+
+    async fn read_opts(&self, command: CommandName, path: &MemoryPath, options: ReadOptions) -> Result<Node, Error> {
+        let node = self.store.read_opts(path, options.for_command(command.as_str())).await;
         node.map_err(|error| store_error(command, path, error))
     }
 
@@ -259,18 +263,25 @@ impl<S: Store> Engine<S> {
         FileView::of_text(path.clone(), text, range, self.options.max_view_characters).map(Reply::File)
     }
 
-    /// Reads a file, edits its text, and writes it if the file has not changed. Otherwise, retries.
+    /// Reads a file, edits its text, and writes it if the file has not changed. Otherwise, retries. An edit of a stale
+    /// file does no harm, because the batch requires its version. A refusal is of the present file.
     async fn edit(
         &self,
         command: CommandName,
         path: &MemoryPath,
         edit: impl Fn(&str) -> Result<(String, Reply), Error> + Send + Sync,
     ) -> Result<Reply, Error> {
+        let mut options = ReadOptions::new().allow_stale();
         for _ in 0..MAX_ATTEMPTS {
-            let Node::File(file) = self.read(command, path).await? else {
+            let Node::File(file) = self.read_opts(command, path, options.clone()).await? else {
                 return Err(not_found(command, path));
             };
-            let (edited, reply) = edit(&text_of(command, path, file.content)?)?;
+            let edited = text_of(command, path, file.content).and_then(|text| edit(&text));
+            if edited.is_err() && options.allows_stale() {
+                options = ReadOptions::new();
+                continue;
+            }
+            let (edited, reply) = edited?;
             let batch = self.batch(command.as_str()).require(path, Precondition::Version(file.version));
             match self.store.apply(batch.write(path, edited)).await {
                 Ok(()) => return Ok(reply),

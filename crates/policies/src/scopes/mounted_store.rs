@@ -269,10 +269,7 @@ fn refused<T>(path: &StorePath, reason: String) -> Result<T, StoreError> {
 impl Store for MountedStore {
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         let node = match self.first_mount_under(path) {
-            None => {
-                let command = options.command().into_iter().fold(ReadOptions::new(), ReadOptions::for_command);
-                self.owner(path).store.read(path, command).await?
-            }
+            None => self.owner(path).store.read(path, options.clone().without_preconditions()).await?,
             Some(_) => self.read_across_mounts(path).await?,
         };
         check_after_read(self, &options).await?;

@@ -29,8 +29,8 @@ pub(crate) const PROCESSES: usize = 4;
 /// The maximum number of attempts to open the store, which takes more requests than any command.
 const MAX_OPENS: usize = 1_000;
 
-/// The number of commits before the first step. A process writes a checkpoint after 256.
-const EARLIER_COMMITS: usize = 240;
+/// The number of commits before the first step. A process writes a checkpoint after 64.
+const EARLIER_COMMITS: usize = 48;
 
 /// The file of these commits.
 const EARLIER: &str = "/memories/earlier";

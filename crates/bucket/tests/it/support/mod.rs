@@ -264,10 +264,7 @@ impl TestBucket {
     }
 
     async fn travel(&self) {
-        let distance = self.state.lock().unwrap().distance;
-        if !distance.is_zero() {
-            tokio::time::sleep(distance).await;
-        }
+        travel(&self.state).await;
     }
 
     fn note(&self, method: &str, key: &Path) {
@@ -283,6 +280,13 @@ impl TestBucket {
         if let Some((key, payload, options)) = late {
             let _ = self.objects.put_opts(&key, payload, options).await;
         }
+    }
+}
+
+async fn travel(state: &Mutex<State>) {
+    let distance = state.lock().unwrap().distance;
+    if !distance.is_zero() {
+        tokio::time::sleep(distance).await;
     }
 }
 
@@ -395,8 +399,11 @@ impl ObjectStore for TestBucket {
         self.note("LIST", prefix.unwrap_or(&Path::default()));
         let (objects, prefix, state) = (Arc::clone(&self.objects), prefix.cloned(), Arc::clone(&self.state));
         let listed = async move {
-            Self::hang(state).await;
-            objects.list(prefix.as_ref())
+            Self::hang(Arc::clone(&state)).await;
+            travel(&state).await;
+            let listed: Vec<_> = objects.list(prefix.as_ref()).collect().await;
+            travel(&state).await;
+            stream::iter(listed)
         };
         stream::once(listed).flatten().boxed()
     }
@@ -404,7 +411,10 @@ impl ObjectStore for TestBucket {
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         self.note("LIST", prefix.unwrap_or(&Path::default()));
         Self::hang(Arc::clone(&self.state)).await;
-        self.objects.list_with_delimiter(prefix).await
+        self.travel().await;
+        let listed = self.objects.list_with_delimiter(prefix).await;
+        self.travel().await;
+        listed
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
