@@ -159,8 +159,11 @@ def erased(world):
         if world.model.memories[name].base is None:
             left = world.place.records(name)
             require(not left, f"{name} has no history, but {left}")
-    if world.place.kind == "local":
-        for path in Path(world.place.root).rglob("*"):
+    place = world.place
+    if place.keys:  # no text at all, nor in backups
+        hidden += [line.encode() for name in MEMORIES for line in world.model.pieces(name)]
+    if place.keys or place.kind == "local":
+        for path in (place.path if place.keys else Path(place.root)).rglob("*"):
             if path.is_file():
                 require_without(hidden, path.read_bytes(), path)
 

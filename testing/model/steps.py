@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -60,10 +61,14 @@ KINDS = {
     "kill": 2,
     "kill_during": 4,
     "verify": 1,
+    "rekey": 2,
 }
 
 # The commands of changes that are no renames and take nothing back.
 EDITING = {"create", "str_replace", "insert", "delete", "append", "rm", "api_create", "api_update", "api_delete", None}
+
+# The commands that bring past texts back, whatever the limits are now.
+PAST = {"undo", "revert", "restore"}
 
 # The kinds that a full disk may refuse.
 TOOL = {"create", "replace", "insert", "delete", "rename", "swap", "fill", "empty"}
@@ -175,6 +180,8 @@ class World:
         texts = memory.texts()
         try:
             change(memory)
+            if command not in PAST:
+                memory.refuse_beyond(self.place.limits, before.memories[name])
             memory.record(actor, command, texts, starts_history)
         except Refused:
             outcome.is_allowed = False
@@ -289,6 +296,21 @@ class World:
     def verify(self, step, memory):
         made = self.place.command("verify", "--store", self.place.of(step["memory"]))
         require(made.returncode == 0 or not memory.exists, made.stdout.decode() + made.stderr.decode())
+
+    def rekey(self, step, memory):
+        """Gives a memory one of the keys, by a process that is killed and by another one. Only this key is needed then."""
+        if not self.place.keys or not memory.exists or self.held:
+            return
+        store, first = ["--store", self.place.of(step["memory"])], step["pick"] % 2
+        rekey = ["rekey", *store, *self.place.encryption(first)]
+        with subprocess.Popen([self.place.program, *rekey], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            time.sleep(step["pick"] / 10_000)
+            process.kill()
+        for words in (rekey, ["verify", *store, *self.place.encryption(first, both=False)]):
+            made = self.place.command(*words)
+            require(made.returncode == 0, made.stdout.decode() + made.stderr.decode())
+        made = self.place.command("verify", *store, *self.place.encryption(1 - first, both=False))
+        require(made.returncode, f"the former key still reads {step['memory']}: {made}")
 
     # A memory ends, and another one begins under its name.
 
@@ -490,6 +512,8 @@ class World:
             self.save(step, memory)
         elif not self.held:
             self.place.restore(replaces=step["pick"] % 2 == 0)
+            for process in self.processes() if self.place.keys else []:
+                process.kill()  # it would refuse the older index
             erased = self.model.erased
             for name in MEMORIES:
                 erased = erased | self.model.pieces(name)
@@ -568,6 +592,7 @@ class World:
             if front in AGENTS and not memory.exists:
                 raise Refused
             memory.replace(path, old, step["line"]) if existing else memory.create(path, step["line"])
+            memory.refuse_beyond(self.place.limits, before.memories[name])
             memory.record(self.actor(front), command["command"], texts)
         except Refused:
             self.model = before
@@ -589,14 +614,16 @@ class World:
 
 def sessions(place, name):
     """The sessions of a memory by their fronts. Each names itself as the actor."""
-    options = lambda actor: ["--store", place.of(name), "--history", "--actor", actor]  # noqa: E731
+    added = [*place.limiting(), *place.encryption()]
+    options = lambda actor: ["--store", place.of(name), "--history", "--actor", actor, *added]  # noqa: E731
     found = {front: Lines(place.program, "run", *options(front)) for front in ("run0", "run1")}
     found["mcp"] = Mcp(place.program, "mcp", *options("mcp"))
     here = Path(__file__).parent
     if place.programs.python:
-        found["python"] = Lines(place.programs.python, here / "package.py", place.of(name), "python")
+        found["python"] = Lines(place.programs.python, here / "package.py", place.of(name), "python", place.of_package())
     if place.programs.node:
-        found["node"] = Lines("node", here / "package.mjs", os.path.abspath(place.programs.node), place.of(name), "node")
+        module = os.path.abspath(place.programs.node)
+        found["node"] = Lines("node", here / "package.mjs", module, place.of(name), "node", place.of_package())
     return found
 
 
