@@ -21,6 +21,8 @@ def check(world):
             api(world, server, name, memory)
         if not world.held:
             world.verify({"memory": name}, memory)
+        if memory.key is not None and memory.exists:
+            needs_only(world.place, name, memory.key)
     listed(world)
     erased(world)
 
@@ -36,6 +38,13 @@ def exported(place, name):
     with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
         files = [member for member in archive.getmembers() if member.isfile()]
         return {"/" + file.name.removeprefix("./"): archive.extractfile(file).read().decode() for file in files}
+
+
+def needs_only(place, name, key):
+    """A memory after `rekey`, which sessions with both keys may have changed since."""
+    for one in range(2):
+        made = place.command("verify", "--store", place.of(name), *place.encryption(one, both=False))
+        require((made.returncode == 0) == (one == key), f"{name} has key {key}, but with {one}: {made}")
 
 
 def views(world, name, memory):

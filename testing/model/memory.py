@@ -40,6 +40,8 @@ class Memory:
         self.log = []
         # The newest redacted entry: the past before it cannot be read.
         self.redacted = 0
+        # The number of the only key that it needs, if that is known.
+        self.key = None
         # The old and the new path of a rename that is not in the log yet.
         self.moved = None
 
