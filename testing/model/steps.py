@@ -61,7 +61,7 @@ KINDS = {
     "kill": 2,
     "kill_during": 4,
     "verify": 1,
-    "rekey": 2,
+    "rekey": 5,
 }
 
 # The commands of changes that are no renames and take nothing back.
@@ -298,17 +298,22 @@ class World:
         require(made.returncode == 0 or not memory.exists, made.stdout.decode() + made.stderr.decode())
 
     def rekey(self, step, memory):
-        """Gives a memory one of the keys, by a process that is killed and by another one."""
-        if not self.place.keys or not memory.exists or self.held:
+        """Gives a memory the other key, by a process that is killed and by another one, while a session changes it."""
+        if not self.place.keys or self.held:
             return
-        store, first = ["--store", self.place.of(step["memory"])], step["pick"] % 2
-        rekey = ["rekey", *store, *self.place.encryption(first)]
-        with subprocess.Popen([self.place.program, *rekey], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        self.many(step, memory, 1)
+        memory = self.model.memories[step["memory"]]
+        if not memory.exists:
+            return
+        first = 0 if memory.key else 1
+        words = ["rekey", "--store", self.place.of(step["memory"]), *self.place.encryption(first)]
+        with subprocess.Popen([self.place.program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
             time.sleep(step["pick"] / 10_000)
             process.kill()
-        made = self.place.command(*rekey)
+        made = self.place.command(*words)
         require(made.returncode == 0, made.stdout.decode() + made.stderr.decode())
         memory.key = first
+        self.many({**step, "line": step["line"].replace("line", "after")}, memory, 1)
 
     # A memory ends, and another one begins under its name.
 
