@@ -256,7 +256,10 @@ impl Inner {
     }
 
     /// The state of the newest complete checkpoint that is old enough and shares no run with the latest one.
-    async fn previous_checkpoint(&self, is_old: impl Fn(&ObjectMeta) -> bool) -> Result<Option<State>, Failure> {
+    pub(crate) async fn previous_checkpoint(
+        &self,
+        is_old: impl Fn(&ObjectMeta) -> bool,
+    ) -> Result<Option<State>, Failure> {
         let (latest, trimmed) = {
             let state = self.state();
             (state.checkpoint.clone(), state.trimmed)

@@ -123,17 +123,24 @@ impl Inner {
         let mut reads = stream::iter(runs).map(read).buffer_unordered(CONCURRENCY);
         while let Some((number, read)) = reads.next().await {
             match unless_damaged(read)? {
-                Ok(Ok(_)) => {}
-                Ok(Err(missing)) => {
-                    // A collection removes the pointer of an older checkpoint, and then its runs.
-                    let pointer = self.bucket.keys.checkpoint(number);
-                    let is_used = self.bucket.head(&pointer, &self.deadline()).await?.is_some();
-                    failures.extend(is_used.then(|| Damage::Missing { key: missing }.into()));
+                Ok(Err(missing)) if self.may_need(number).await? => {
+                    failures.push(Damage::Missing { key: missing }.into());
                 }
+                Ok(_) => {}
                 Err(damage) => failures.push(damage),
             }
         }
         Ok(failures)
+    }
+
+    /// Whether a checkpoint whose run is missing is one that an opening or a repair may need. A collection removes the
+    /// pointers between the latest checkpoint and the previous one, and then their runs. The network may deliver the
+    /// request again that created such a pointer.
+    async fn may_need(&self, number: u64) -> Result<bool, Failure> {
+        let pointer = self.bucket.keys.checkpoint(number);
+        let is_removed = self.bucket.head(&pointer, &self.deadline()).await?.is_none();
+        let is_latest = number >= self.state().checkpoint.through;
+        Ok(!is_removed && (is_latest || self.previous_checkpoint(|_| true).await?.is_none()))
     }
 
     /// The missing and unreadable commits of a loaded log that were not trimmed. Loading has read those after the

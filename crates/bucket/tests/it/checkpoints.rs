@@ -1,7 +1,5 @@
 //! Checkpoints: a fresh opening finds everything with few requests, and a checkpoint names only objects that exist.
 
-use std::fs::File;
-use std::io::Seek;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +7,7 @@ use crate::support::{PREFIX, TestBucket, everything, path, read, record, remove,
 use futures::FutureExt;
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::{Batch, OpenOptions, ReadOptions, Store, StoreExt, StorePath};
-use memory_tool_test_fixtures::by_tier;
-use tracing::subscriber::DefaultGuard;
+use memory_tool_test_fixtures::{Log, by_tier};
 
 /// A checkpoint is written after this many commits.
 const COMMITS: usize = 256;
@@ -331,55 +328,39 @@ async fn a_checkpoint_without_its_pointer() {
     assert!(expect_same(&bucket, &[&store, &other]).await == all);
 }
 
-/// The file of the events of this thread, until the guard is dropped.
-fn record_events() -> (File, DefaultGuard) {
-    let events = tempfile::tempfile().unwrap();
-    let writer = Arc::new(events.try_clone().unwrap());
-    let subscriber = tracing_subscriber::fmt().with_writer(writer).without_time().finish();
-    (events, tracing::subscriber::set_default(subscriber))
-}
-
-fn take(mut events: &File) -> Vec<String> {
-    events.rewind().unwrap();
-    let text = std::io::read_to_string(events).unwrap();
-    events.set_len(0).unwrap();
-    events.rewind().unwrap();
-    text.lines().map(str::to_owned).collect()
-}
-
 /// Otherwise the log grows, and openings become slower and slower, without a sign of it.
 #[tokio::test(start_paused = true)]
 async fn a_checkpoint_that_is_refused_is_reported_once_an_hour() {
-    let (events, _recording) = record_events();
+    let log = Log::of_this_thread();
     for denied in ["contents/runs", "checkpoints/"] {
         let (bucket, store) = TestBucket::opened().await;
         bucket.deny_puts(Some(denied));
         write_many(&store, "d", COMMITS).await;
         settle().await;
-        let reported = take(&events);
+        let reported = log.take();
         assert_eq!(reported.len(), 1, "{denied}: {reported:?}");
         for part in [" WARN memory_tool_bucket", "checkpoint not written", "TestBucket/memory", "a fault of the test"] {
             assert!(reported[0].contains(part), "{reported:?}");
         }
         write_many(&store, "d", 2 * COMMITS).await;
         settle().await;
-        assert_eq!(take(&events), Vec::<String>::new(), "{denied}");
+        assert_eq!(log.take(), Vec::<String>::new(), "{denied}");
         tokio::time::advance(Duration::from_secs(60 * 60)).await;
         write_many(&store, "d", 2 * COMMITS).await;
         settle().await;
-        assert_eq!(take(&events).len(), 1, "{denied}");
+        assert_eq!(log.take().len(), 1, "{denied}");
         bucket.deny_puts(None);
         tokio::time::advance(Duration::from_secs(60 * 60)).await;
         write_many(&store, "d", 2 * COMMITS).await;
         settle().await;
-        assert_eq!(take(&events), Vec::<String>::new(), "{denied}");
+        assert_eq!(log.take(), Vec::<String>::new(), "{denied}");
     }
 }
 
 /// That is no failure: the other checkpoint serves as well.
 #[tokio::test(start_paused = true)]
 async fn a_checkpoint_after_that_of_another_is_not_reported() {
-    let (events, _recording) = record_events();
+    let log = Log::of_this_thread();
     let bucket = TestBucket::new();
     let (store, other) = (bucket.open().await, bucket.other().await);
     let collect = async move { assert!(other.gc(Duration::ZERO).await.unwrap().trimmed_commits > 0) };
@@ -389,5 +370,5 @@ async fn a_checkpoint_after_that_of_another_is_not_reported() {
     let requests = bucket.take_requests(); // without those of the other session
     let puts = |what: &str| requests.iter().filter(|request| request.starts_with(what)).count();
     assert_eq!((puts("PUT memory/contents/runs"), puts("PUT memory/checkpoints")), (1, 0));
-    assert_eq!(take(&events), Vec::<String>::new());
+    assert_eq!(log.take(), Vec::<String>::new());
 }

@@ -358,3 +358,37 @@ async fn a_checkpoint_that_comes_again_is_collected() {
     store.gc(Duration::ZERO).await.unwrap();
     assert_eq!(bucket.keys("checkpoints").await, after);
 }
+
+/// Such a pointer may be newer than the trimmed commits, and its runs are gone.
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_that_comes_again_is_no_damage() {
+    let (bucket, store) = TestBucket::opened().await;
+    write(&store, "/memories/a", "1").await.unwrap();
+    store.gc(Duration::ZERO).await.unwrap();
+    for number in 0..300 {
+        write(&store, &format!("/memories/{number}"), "2").await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await; // a task in the background writes the third one
+    let pointers = bucket.keys("checkpoints").await;
+    let [previous, full, latest] = &pointers[..] else { panic!("{pointers:?}") };
+    let number_of = |key: &String| key.rsplit('/').next().unwrap().parse::<u64>().unwrap();
+    assert!(number_of(latest) > number_of(full) + 1, "{pointers:?}");
+    let late = number_of(latest) - 1;
+    let objects = bucket.snapshot().await;
+    let mut pointer: serde_json::Value = serde_json::from_slice(&objects[latest]).unwrap();
+    pointer["through"] = late.into();
+    for run in pointer["runs"].as_array_mut().unwrap() {
+        run["key"] = "runs/removed-0".into();
+        run["through"] = late.into();
+    }
+    let (directory, name) = latest.rsplit_once('/').unwrap();
+    let key = format!("{directory}/{late:0digits$}", digits = name.len());
+    bucket.put_object(&key, pointer.to_string()).await;
+    assert_eq!(bucket.other().await.verify(|_| {}).await.unwrap().problems, []);
+
+    // Without an older checkpoint, a repair may need it.
+    bucket.remove_object(previous).await;
+    bucket.remove_object(full).await;
+    let problems = bucket.other().await.verify(|_| {}).await.unwrap().problems;
+    assert_eq!(problems.len(), 1, "{problems:?}");
+}

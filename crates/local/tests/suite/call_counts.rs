@@ -2,10 +2,13 @@
 //!
 //! The test runs this program again under `strace`.
 
+use std::fs::File;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 
+use futures::future::join_all;
+use futures::poll;
 use libtest_mimic::Trial;
 use memory_tool_core::{Batch, Engine, MemoryTool, Store, StorePath};
 use memory_tool_local::LocalStore;
@@ -36,7 +39,7 @@ pub(crate) fn run_child() -> Option<ExitCode> {
     block_on(async {
         let store = LocalStore::open(Path::new(&base)).await.unwrap();
         match work.as_str() {
-            "group" => return write_at_once(&store).await,
+            "group" => return write_at_once(&store, Path::new(&base)).await,
             "large" => return write_with_few_descriptors(&store).await,
             _ => {}
         }
@@ -76,18 +79,18 @@ fn command(name: &str, number: usize) -> Value {
     }
 }
 
-async fn write_at_once(store: &LocalStore) {
+/// The batches wait together, because the store is locked.
+async fn write_at_once(store: &LocalStore, base: &Path) {
     let write = |number| Batch::new().write(path(number).parse::<StorePath>().unwrap(), "text");
     store.apply(write(0)).await.unwrap();
-    let writes: Vec<_> = (1..=BATCHES)
-        .map(|number| {
-            let (store, batch) = (store.clone(), write(number));
-            tokio::spawn(async move { store.apply(batch).await })
-        })
-        .collect();
+    let lock = File::open(base.join(".memory-tool/lock")).unwrap();
+    lock.lock().unwrap();
     eprint!("{}", MARKS[0]);
-    for write in writes {
-        write.await.unwrap().unwrap();
+    let mut writes = join_all((1..=BATCHES).map(|number| store.apply(write(number))));
+    assert!(poll!(&mut writes).is_pending());
+    lock.unlock().unwrap();
+    for written in writes.await {
+        written.unwrap();
     }
     eprint!("{}", MARKS[1]);
 }

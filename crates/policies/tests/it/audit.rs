@@ -5,9 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use crate::support::{
-    CapturedEvents, block_on, contents, memory_path, path, read_record, remove, rename, run, steps, write,
-};
+use crate::support::{Log, block_on, contents, memory_path, path, read_record, remove, rename, run, steps, write};
 use async_trait::async_trait;
 use futures::future::{FutureExt as _, join, poll_fn};
 use memory_tool_core::{
@@ -407,7 +405,7 @@ fn a_change_is_not_made_if_its_intent_cannot_be_recorded() {
 #[test]
 fn a_missing_outcome_record_is_reported_and_the_change_succeeds() {
     block_on(async {
-        let events = CapturedEvents::new();
+        let events = Log::of_this_thread_as_json();
         let log = TestLog::failing_at(1);
         let (tool, store) = audited(Scripted::default(), &log);
         tool.call(create("/memories/a", TEA)).await.unwrap();

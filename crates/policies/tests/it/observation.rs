@@ -7,7 +7,7 @@ use std::time::Duration;
 
 #[cfg(feature = "metrics")]
 use crate::support::block_on;
-use crate::support::{CapturedEvents, record};
+use crate::support::{Log, record};
 use async_trait::async_trait;
 use memory_tool_core::{
     Batch, Engine, ErrorKind, InMemoryStore, MemoryTool, Node, Quota, ReadOnlyStore, ReadOptions, Store, StoreError,
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 const SECRET: &str = "the customer called about her divorce";
 
 /// Returns the events in spans with this name, each with its span.
-fn events_in(captured: &CapturedEvents, span: &str) -> Vec<(Value, Value)> {
+fn events_in(captured: &Log, span: &str) -> Vec<(Value, Value)> {
     let events = captured.text();
     let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     events.filter(|event| event["span"]["name"] == span).map(|event| (event["span"].clone(), event)).collect()
@@ -66,7 +66,7 @@ fn commands() -> [(Value, &'static str, Option<&'static str>); 9] {
 
 #[tokio::test]
 async fn each_command_is_reported_once_without_contents() {
-    let captured = CapturedEvents::new();
+    let captured = Log::of_this_thread_as_json();
     let tool = ObservedTool::new(Engine::new(ObservedStore::new(InMemoryStore::new(), "alice")), "alice");
     for (command, outcome, error) in commands() {
         let before = events_in(&captured, "memory_command").len();
@@ -96,7 +96,7 @@ async fn each_command_is_reported_once_without_contents() {
 
 #[tokio::test]
 async fn paths_are_reported_if_enabled() {
-    let captured = CapturedEvents::new();
+    let captured = Log::of_this_thread_as_json();
     let store = ObservedStore::new(InMemoryStore::new(), "alice").with_paths();
     let tool = ObservedTool::new(Engine::new(store), "alice").with_paths();
     for (command, ..) in commands() {
@@ -111,7 +111,7 @@ async fn paths_are_reported_if_enabled() {
 
 #[tokio::test]
 async fn each_store_operation_is_reported_by_name() {
-    let captured = CapturedEvents::new();
+    let captured = Log::of_this_thread_as_json();
     let store = ObservedStore::new(InMemoryStore::new(), "alice");
     store.write("/memories/a", SECRET).await.unwrap();
     store.list("/memories").await.unwrap();
@@ -158,7 +158,7 @@ async fn a_retried_edit_reports_each_version_mismatch() {
         }
     }
 
-    let captured = CapturedEvents::new();
+    let captured = Log::of_this_thread_as_json();
     let inner = InMemoryStore::new();
     inner.write("/memories/a", "x").await.unwrap();
     let store = ObservedStore::new(Overtaken(inner, Mutex::new(3)), "alice");
@@ -172,7 +172,7 @@ async fn a_retried_edit_reports_each_version_mismatch() {
 #[tokio::test]
 async fn a_failure_is_reported_as_an_error_without_its_cause() {
     for (kind, name) in [(ErrorKind::Busy, "busy"), (ErrorKind::OutcomeUnknown, "outcome_unknown")] {
-        let captured = CapturedEvents::new();
+        let captured = Log::of_this_thread_as_json();
         let tool = ObservedTool::new(Engine::new(ObservedStore::new(Failing(Some(kind)), "alice")), "alice");
         tool.call(json!({"command": "view", "path": "/memories/a"})).await.unwrap_err();
         for span in ["memory_command", "memory_store"] {
@@ -186,7 +186,7 @@ async fn a_failure_is_reported_as_an_error_without_its_cause() {
 
 #[tokio::test]
 async fn a_dropped_command_is_reported() {
-    let captured = CapturedEvents::new();
+    let captured = Log::of_this_thread_as_json();
     let tool = ObservedTool::new(Engine::new(ObservedStore::new(Failing(None), "alice")), "alice");
     let command = tool.call(json!({"command": "view", "path": "/memories/a"}));
     tokio::time::timeout(Duration::ZERO, command).await.unwrap_err(); // it is polled once
@@ -215,7 +215,7 @@ const PASSWORD: &str = "vT9#mLq2xR";
 
 #[tokio::test]
 async fn the_policy_that_refused_is_reported() {
-    let captured = CapturedEvents::new();
+    let captured = Log::of_this_thread_as_json();
     let (tool, commands) = refusing();
     for (command, policy) in commands {
         tool.call(command.clone()).await.unwrap_err();

@@ -175,13 +175,10 @@ mod tests {
 
     #[test]
     fn the_log_has_the_reason() {
-        let lines = tempfile::NamedTempFile::new().unwrap();
-        let file = lines.reopen().unwrap();
-        let log = tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(file)).finish();
+        let log = memory_tool_test_fixtures::Log::of_this_thread();
         let request = axum::http::Request::builder().header("host", "memory.internal").body(()).unwrap().into_parts().0;
-        let error = tracing::subscriber::with_default(log, || hosts(false).check(&request).unwrap_err());
-        let log = std::fs::read_to_string(lines.path()).unwrap();
-        for text in [log, error.to_string()] {
+        let error = hosts(false).check(&request).unwrap_err();
+        for text in [log.text(), error.to_string()] {
             assert!(text.contains("memory.internal") && text.contains("--allow-host"), "{text}");
         }
     }

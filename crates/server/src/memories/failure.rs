@@ -64,33 +64,16 @@ pub(crate) fn outcome_name(outcome: &Result<Reply, memory_tool::Error>) -> &'sta
 
 #[cfg(test)]
 mod tests {
-    use std::io::{Error, ErrorKind, Write};
-    use std::sync::{Arc, Mutex};
+    use std::io::Error;
 
     use memory_tool::store::{Batch, StorePath};
+    use memory_tool_test_fixtures::Log;
 
     use super::*;
 
-    #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Lines {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().map_err(|_| Error::from(ErrorKind::Other))?.write(bytes)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
     fn logged(reply: impl FnOnce() -> ApiError) -> (u16, String) {
-        let lines = Lines::default();
-        let writer = lines.clone();
-        let log = tracing_subscriber::fmt().with_writer(move || writer.clone()).finish();
-        let status = tracing::subscriber::with_default(log, reply).status().as_u16();
-        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
-        (status, text)
+        let log = Log::of_this_thread();
+        (reply().status().as_u16(), log.text())
     }
 
     #[test]

@@ -1,53 +1,24 @@
 //! The log, the audit log and `/readyz`, and refusals of unknown conditions.
 
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use memory_tool::LogDetail;
 use memory_tool::store::StorePath;
 use memory_tool_server::{Grant, Right, TokenFile};
+use memory_tool_test_fixtures::Log;
 use serde_json::{Value, json};
 
 use crate::page::Browser;
 use crate::security::{Needs, ROUTES};
 use crate::server::{Server, places};
 
-/// The log of this thread, on which the server of a test runs.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl Log {
-    fn start(&self) -> tracing::subscriber::DefaultGuard {
-        let writer = self.clone();
-        let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone());
-        tracing::subscriber::set_default(log.finish())
-    }
-
-    fn lines(&self, with: &str) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
-        text.lines().filter(|line| line.contains(with)).map(str::to_owned).collect()
-    }
-}
-
 #[tokio::test]
 async fn a_request_is_followed_from_its_id_to_its_outcome() {
     let (directory, [place, _]) = places();
-    let log = Log::default();
-    let _started = log.start();
+    let log = Log::of_this_thread();
     let audit = directory.path().join("audit");
     let server = Server::start_with(&place, |options| {
         (options.memory.log, options.memory.audit_log) = (Some(LogDetail::Commands), Some(audit.clone()));
@@ -86,8 +57,7 @@ async fn a_request_is_followed_from_its_id_to_its_outcome() {
 #[tokio::test]
 async fn a_damaged_file_of_tokens_is_reported_once_and_to_monitors() {
     let (directory, [place, _]) = places();
-    let log = Log::default();
-    let _started = log.start();
+    let log = Log::of_this_thread();
     let file = directory.path().join("tokens.json");
     let secret = {
         let actor = memory_tool::Actor::from_trusted_name("ops").unwrap();
@@ -107,9 +77,6 @@ async fn a_damaged_file_of_tokens_is_reported_once_and_to_monitors() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let reply = ready().await;
     assert!(reply.starts_with("HTTP/1.1 503") && reply.contains("the file of the tokens"), "{reply}");
-    while log.lines("cannot read").is_empty() {
-        tokio::time::sleep(Duration::from_millis(100)).await; // another task writes it
-    }
     assert_eq!(log.lines("cannot read").len(), 1);
     fs::write(&file, good).unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -184,8 +151,7 @@ async fn each_failure_of_the_storage_has_its_status_and_its_cause_in_the_log() {
         parts.into_iter().zip(["reading the record of the memory failed", "reading the history failed"])
     {
         let (directory, [place, _]) = places();
-        let log = Log::default();
-        let _started = log.start();
+        let log = Log::of_this_thread();
         let server = Server::start(&place).await;
         let memory = crate::page::memory(&place).await;
         memory.write("/memories/a", "text").await.unwrap();

@@ -39,14 +39,15 @@ impl Client {
         Self { session, last_id: 0 }
     }
 
-    /// Sends a request and waits for the response. Notifications before it are dropped.
+    /// Sends a request and waits for the response. Notifications and responses to earlier requests are dropped.
     pub(super) fn request(&mut self, method: &str, params: Value) -> Value {
         self.last_id += 1;
         self.session.send(request(self.last_id, method, params).to_string());
         loop {
             let message = self.session.receive();
-            if message.get("id").is_some() {
-                assert_eq!(message["id"], self.last_id, "{message}");
+            let Some(id) = message.get("id") else { continue };
+            assert!(id.as_u64().is_some_and(|id| id <= self.last_id), "{message}");
+            if *id == self.last_id {
                 return message;
             }
         }

@@ -1,14 +1,8 @@
 //! Helpers for the tests of this crate.
 
-use std::fs::File;
-use std::io::Seek as _;
-use std::sync::Arc;
-
 use memory_tool_core::{MemoryPath, Node, ReadOptions, Store, StoreError, StoreExt as _, StoredFile};
 pub(crate) use memory_tool_test_fixtures::steps::{Part, Step, if_valid, run, steps};
-pub(crate) use memory_tool_test_fixtures::{contents, path, record};
-use tracing::Level;
-use tracing::subscriber::DefaultGuard;
+pub(crate) use memory_tool_test_fixtures::{Log, contents, path, record};
 
 pub(crate) fn memory_path(text: &str) -> MemoryPath {
     text.parse().unwrap()
@@ -45,25 +39,4 @@ pub(crate) fn reason(outcome: Result<(), StoreError>) -> String {
 
 pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(future)
-}
-
-/// The events of this thread, as JSON lines.
-pub(crate) struct CapturedEvents {
-    file: File,
-    _guard: DefaultGuard,
-}
-
-impl CapturedEvents {
-    pub(crate) fn new() -> Self {
-        let file = tempfile::tempfile().unwrap();
-        let writer = Arc::new(file.try_clone().unwrap());
-        let subscriber = tracing_subscriber::fmt().json().with_max_level(Level::DEBUG).with_writer(writer);
-        Self { file, _guard: tracing::subscriber::set_default(subscriber.finish()) }
-    }
-
-    pub(crate) fn text(&self) -> String {
-        let mut file = &self.file;
-        file.rewind().unwrap();
-        std::io::read_to_string(file).unwrap()
-    }
 }
