@@ -384,6 +384,8 @@ class World:
             return None, None
         of, item, birth = self.ids[step["pick"] % len(self.ids)]
         paths = [path for path, file in memory.files.items() if file.birth == birth and memory.birth == of]
+        if not paths and memory.base is None:
+            return None, None  # the id can be one of a path
         return item, paths[0] if paths else None
 
     def api(self, step, method, path, body, command, change):
