@@ -4,7 +4,8 @@
 Usage: testing/model PROGRAM [--python PYTHON] [--node MODULE] [--store STORE]... [--seconds N] [--seed N] [--steps N]
 
 STORE is `local`, `sqlite`, or a URL with `{run}` and `{memory}`. The default is the first two, and the servers of
-`memory-tool-test-servers` if it runs this. Each round takes a new storage, starts two servers and
+`memory-tool-test-servers` if it runs this. The words `limited` and `encrypted` after it, as in `'sqlite encrypted'`, add
+small limits and two keys, which the default has in some rounds. Each round takes a new storage, starts two servers and
 sessions, makes random steps, and then compares files, listings, logs, past states, ids, versions and raw bytes with the
 model. A seed makes the same rounds again. After a mismatch, it prints the shortest sequence of steps that still fails, as
 JSON, and exits with 1. `--replay FILE` makes the steps in a file. PYTHON has the Python package, and MODULE is that of
@@ -28,6 +29,9 @@ from steps import World, make
 
 
 counts = {"made": 0, "refused": 0}
+
+# What the stores of a seed are in addition.
+VARIANTS = ["", " limited", " encrypted", " limited encrypted"]
 
 
 def failure(options, store, steps):
@@ -81,7 +85,7 @@ def main():
     parser.add_argument("--shrink", type=float, default=60, help="look for a shorter sequence for this many seconds")
     parser.add_argument("--replay")
     options = parser.parse_args()
-    stores = options.store or ["local", "sqlite", *of_servers()]
+    stores = ["local", "sqlite", *of_servers()]
     end, rounds = time.monotonic() + options.seconds, 0
     if options.replay:
         with open(options.replay) as file:
@@ -89,7 +93,8 @@ def main():
     else:
         sequences = drawn(options.seed, options.steps, end)
     for seed, steps in enumerate(sequences, options.seed):
-        for store in stores:
+        variant = VARIANTS[seed % len(VARIANTS)]
+        for store in options.store or [store + variant for store in stores]:
             found = failure(options, store, steps)
             rounds += 1
             if found:
@@ -98,14 +103,14 @@ def main():
                 print(failure(options, store, steps))
                 print(json.dumps(steps, indent=None).replace("}, {", "},\n {"))
                 sys.exit(1)
-    print(f"{rounds} rounds of {options.steps} steps on {', '.join(stores)}: as the model, {counts}")
+    print(f"{rounds} rounds of {options.steps} steps on {', '.join(options.store or stores)}: as the model, {counts}")
 
 
 def of_servers():
     """The storages of `memory-tool-test-servers`, if it runs this."""
-    postgres, buckets = os.environ.get("MEMORY_TOOL_POSTGRES"), os.environ.get("MEMORY_TOOL_BUCKETS", "")
-    databases = [postgres + "?schema={run}&memory={memory}"] if postgres else []
-    return databases + [bucket + "/{run}/{memory}" for bucket in buckets.split()]
+    databases = [os.environ[name] for name in ("MEMORY_TOOL_POSTGRES", "MEMORY_TOOL_PGBOUNCER") if name in os.environ]
+    databases = [database + "?schema={run}&memory={memory}" for database in databases]
+    return databases + [bucket + "/{run}/{memory}" for bucket in os.environ.get("MEMORY_TOOL_BUCKETS", "").split()]
 
 
 def drawn(seed, count, end):

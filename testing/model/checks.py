@@ -21,6 +21,8 @@ def check(world):
             api(world, server, name, memory)
         if not world.held:
             world.verify({"memory": name}, memory)
+        if memory.key is not None and memory.exists:
+            needs_only(world.place, name, memory.key)
     listed(world)
     erased(world)
 
@@ -36,6 +38,13 @@ def exported(place, name):
     with tarfile.open(fileobj=io.BytesIO(made.stdout)) as archive:
         files = [member for member in archive.getmembers() if member.isfile()]
         return {"/" + file.name.removeprefix("./"): archive.extractfile(file).read().decode() for file in files}
+
+
+def needs_only(place, name, key):
+    """A memory after `rekey`, which sessions with both keys may have changed since."""
+    for one in range(2):
+        made = place.command("verify", "--store", place.of(name), *place.encryption(one, both=False))
+        require((made.returncode == 0) == (one == key), f"{name} has key {key}, but with {one}: {made}")
 
 
 def views(world, name, memory):
@@ -120,7 +129,8 @@ def api(world, server, name, memory):
     for of, item, birth in world.ids:
         paths = [path for path, file in memory.files.items() if file.birth == birth and of == memory.birth]
         listed = [path for path, file in files.items() if file["id"] == item]
-        require(listed == paths, f"{item} is {listed} in {name}, expected {paths}")
+        # Without a history, an id is one of a path, in any memory.
+        require(listed == paths or not paths and memory.base is None, f"{item} is {listed} in {name}, expected {paths}")
     versions = server.list(f"/{name}/memory_versions?view=full") or []
     ids = [version["id"] for version in versions]
     require(len(ids) == len(set(ids)), f"versions of {name} twice: {ids}")
@@ -159,8 +169,11 @@ def erased(world):
         if world.model.memories[name].base is None:
             left = world.place.records(name)
             require(not left, f"{name} has no history, but {left}")
-    if world.place.kind == "local":
-        for path in Path(world.place.root).rglob("*"):
+    place = world.place
+    if place.keys:  # no text at all, nor in backups
+        hidden += [line.encode() for name in MEMORIES for line in world.model.pieces(name)]
+    if place.keys or place.kind == "local":
+        for path in (place.path if place.keys else Path(place.root)).rglob("*"):
             if path.is_file():
                 require_without(hidden, path.read_bytes(), path)
 

@@ -19,12 +19,14 @@ from pathlib import Path
 TIMEOUT = 30
 DISK_MIB = 32
 runs = itertools.count()
+# Limits that a few files reach.
+LIMITS = {"max_files": 4, "max_bytes": 110, "max_file_bytes": 50, "max_depth": 2}
 # The library of Debian's package `faketime`, which moves the clock of a process.
 FAKETIME = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
 
 
 class Place:
-    """The storage of all memories of a run. `url` has `{memory}`."""
+    """The storage of all memories of a run. `url` has `{memory}`, `limits` and `keys` are empty in most."""
 
     def __init__(self, programs, store):
         self.program, self.programs = os.path.abspath(programs.program), programs
@@ -34,6 +36,11 @@ class Place:
         mounting = ["mount", "-t", "tmpfs", "-o", f"size={DISK_MIB}m", "tmpfs", self.path]
         self.has_disk = subprocess.run(mounting, capture_output=True).returncode == 0
         self.tokens = self.path / "tokens.json"
+        store, *added = store.split(" ")
+        self.limits = LIMITS if "limited" in added else {}
+        self.keys = [str(self.path / f"{name}.key") for name in ("first", "second")] if "encrypted" in added else []
+        for key in self.keys:
+            self.command("keygen", "--output", key)
         self.kind = store.split(":")[0]
         if store == "local":
             self.root = str(self.path / "store")
@@ -49,7 +56,21 @@ class Place:
     def of(self, memory):
         return self.url.format(memory=memory)
 
+    def encryption(self, first=0, both=True):
+        """The options of a command with one of the keys, or with both."""
+        old = ["--old-key-file", self.keys[1 - first]] if self.keys and both else []
+        return ["--key-file", self.keys[first], *old] if self.keys else []
+
+    def limiting(self):
+        return [f"--{name.replace('_', '-')}={limit}" for name, limit in self.limits.items()]
+
+    def of_package(self):
+        keys = {"key_file": self.keys[0], "old_key_files": self.keys[1:]} if self.keys else {}
+        return json.dumps({**self.limits, **keys})
+
     def close(self):
+        if self.kind.startswith("postgres"):
+            self.sql(f"DROP SCHEMA IF EXISTS {self.root.partition('schema=')[2]} CASCADE")
         if self.has_disk:
             subprocess.run(["umount", "--lazy", self.path], check=True)
         self.folder.cleanup()
@@ -121,13 +142,16 @@ class Place:
     def disconnect(self):
         """Ends all connections to the database."""
         if self.kind.startswith("postgres"):
-            ending = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = user"
-            subprocess.run(["psql", self.root.partition("?")[0], "-qc", ending], check=True, capture_output=True)
+            self.sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = user")
+
+    def sql(self, statement):
+        subprocess.run(["psql", self.root.partition("?")[0], "-qc", statement], check=True, capture_output=True)
 
     # Commands for people.
 
     def command(self, *arguments, stdin=b""):
-        words = [self.program, *arguments]
+        words = [self.program, *arguments, *(self.limiting() if arguments[0] in ("append", "mv", "rm") else [])]
+        words += self.encryption() if "--store" in words and "--key-file" not in words else []
         return subprocess.run(words, input=stdin, capture_output=True, timeout=TIMEOUT)
 
     def token(self, *arguments):
@@ -215,8 +239,8 @@ class Server(Process):
     """`memory-tool serve`, with the tool, MCP, the Memory Stores API and the page."""
 
     def __init__(self, place, token, tokens, agent):
-        words = ["serve", "--store", place.root, "--tokens", str(place.tokens), "--listen", "127.0.0.1:0"]
-        super().__init__(place.program, *words)
+        words = ["serve", *place.limiting(), *place.encryption(), "--store", place.root, "--tokens", str(place.tokens)]
+        super().__init__(place.program, *words, "--listen", "127.0.0.1:0")
         self.token, self.tokens = token, tokens
         # A token that creates no memory.
         self.agent = agent

@@ -40,6 +40,8 @@ class Memory:
         self.log = []
         # The newest redacted entry: the past before it cannot be read.
         self.redacted = 0
+        # The number of the only key that it needs, if that is known.
+        self.key = None
         # The old and the new path of a rename that is not in the log yet.
         self.moved = None
 
@@ -79,6 +81,21 @@ class Memory:
         if self.base is not None:
             self.log.append(Entry(actor, command, self.files, self.moved))
         self.moved = None
+
+    def amounts(self):
+        """The size and depth of each file by its birth, and the number and size of all."""
+        files = {file.birth: (len(file.text), path.count("/")) for path, file in self.files.items()}
+        return files | {None: (len(files), sum(size for size, _ in files.values()))}
+
+    def refuse_beyond(self, limits, before):
+        """Refuses a change that takes an amount beyond its limit, or farther than it was before."""
+        if limits:
+            former, of_file, of_all = before.amounts(), ("max_file_bytes", "max_depth"), ("max_files", "max_bytes")
+            for birth, amounts in self.amounts().items():
+                kinds = of_all if birth is None else of_file
+                for kind, amount, was in zip(kinds, amounts, former.get(birth, (0, 0))):
+                    if amount > max(limits[kind], was):
+                        raise Refused
 
     # The changes, as the contract has them.
 

@@ -1,10 +1,12 @@
-// The tool of the package for Node.js, over lines of JSON. Arguments: the package's module, the store and the actor.
+// The tool of the package for Node.js, over lines of JSON. Arguments: the package's module, the store, the actor and more
+// options with the names of Python.
 
 import { createInterface } from 'node:readline';
 
-const [module, store, actor] = process.argv.slice(2);
+const [module, store, actor, options] = process.argv.slice(2);
 const { MemoryTool, ToolError } = await import(module);
-const tool = new MemoryTool(store, { history: true, actor });
+const inCamelCase = options.replace(/_(.)(?=\w*":)/g, (_, letter) => letter.toUpperCase());
+const tool = new MemoryTool(store, { history: true, actor, ...JSON.parse(inCamelCase) });
 for await (const line of createInterface({ input: process.stdin })) {
   let result;
   try {

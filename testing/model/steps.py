@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import subprocess
 import threading
 import time
 from pathlib import Path
@@ -60,10 +61,14 @@ KINDS = {
     "kill": 2,
     "kill_during": 4,
     "verify": 1,
+    "rekey": 5,
 }
 
 # The commands of changes that are no renames and take nothing back.
 EDITING = {"create", "str_replace", "insert", "delete", "append", "rm", "api_create", "api_update", "api_delete", None}
+
+# The commands that bring past texts back, whatever the limits are now.
+PAST = {"undo", "revert", "restore"}
 
 # The kinds that a full disk may refuse.
 TOOL = {"create", "replace", "insert", "delete", "rename", "swap", "fill", "empty"}
@@ -175,6 +180,8 @@ class World:
         texts = memory.texts()
         try:
             change(memory)
+            if command not in PAST:
+                memory.refuse_beyond(self.place.limits, before.memories[name])
             memory.record(actor, command, texts, starts_history)
         except Refused:
             outcome.is_allowed = False
@@ -290,6 +297,24 @@ class World:
         made = self.place.command("verify", "--store", self.place.of(step["memory"]))
         require(made.returncode == 0 or not memory.exists, made.stdout.decode() + made.stderr.decode())
 
+    def rekey(self, step, memory):
+        """Gives a memory the other key, by a process that is killed and by another one, while a session changes it."""
+        if not self.place.keys or self.held:
+            return
+        self.many(step, memory, 1)
+        memory = self.model.memories[step["memory"]]
+        if not memory.exists:
+            return
+        first = 0 if memory.key else 1
+        words = ["rekey", "--store", self.place.of(step["memory"]), *self.place.encryption(first)]
+        with subprocess.Popen([self.place.program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+            time.sleep(step["pick"] / 10_000)
+            process.kill()
+        made = self.place.command(*words)
+        require(made.returncode == 0, made.stdout.decode() + made.stderr.decode())
+        memory.key = first
+        self.many({**step, "line": step["line"].replace("line", "after")}, memory, 1)
+
     # A memory ends, and another one begins under its name.
 
     def forget(self, step, memory):
@@ -359,6 +384,8 @@ class World:
             return None, None
         of, item, birth = self.ids[step["pick"] % len(self.ids)]
         paths = [path for path, file in memory.files.items() if file.birth == birth and memory.birth == of]
+        if not paths and memory.base is None:
+            return None, None  # the id can be one of a path
         return item, paths[0] if paths else None
 
     def api(self, step, method, path, body, command, change):
@@ -490,6 +517,8 @@ class World:
             self.save(step, memory)
         elif not self.held:
             self.place.restore(replaces=step["pick"] % 2 == 0)
+            for process in self.processes() if self.place.keys else []:
+                process.kill()  # it would refuse the older index
             erased = self.model.erased
             for name in MEMORIES:
                 erased = erased | self.model.pieces(name)
@@ -568,6 +597,7 @@ class World:
             if front in AGENTS and not memory.exists:
                 raise Refused
             memory.replace(path, old, step["line"]) if existing else memory.create(path, step["line"])
+            memory.refuse_beyond(self.place.limits, before.memories[name])
             memory.record(self.actor(front), command["command"], texts)
         except Refused:
             self.model = before
@@ -589,14 +619,16 @@ class World:
 
 def sessions(place, name):
     """The sessions of a memory by their fronts. Each names itself as the actor."""
-    options = lambda actor: ["--store", place.of(name), "--history", "--actor", actor]  # noqa: E731
+    added = [*place.limiting(), *place.encryption()]
+    options = lambda actor: ["--store", place.of(name), "--history", "--actor", actor, *added]  # noqa: E731
     found = {front: Lines(place.program, "run", *options(front)) for front in ("run0", "run1")}
     found["mcp"] = Mcp(place.program, "mcp", *options("mcp"))
     here = Path(__file__).parent
     if place.programs.python:
-        found["python"] = Lines(place.programs.python, here / "package.py", place.of(name), "python")
+        found["python"] = Lines(place.programs.python, here / "package.py", place.of(name), "python", place.of_package())
     if place.programs.node:
-        found["node"] = Lines("node", here / "package.mjs", os.path.abspath(place.programs.node), place.of(name), "node")
+        module = os.path.abspath(place.programs.node)
+        found["node"] = Lines("node", here / "package.mjs", module, place.of(name), "node", place.of_package())
     return found
 
 

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Makes the archives of this folder: stores that are sound, half written, damaged, cut, mixed or changed by others.
 
-Usage: tests/stores/make.py PROGRAM [NAME...]
+Usage: [memory-tool-test-servers] tests/stores/make.py PROGRAM [NAME...]
 
 The archives are kept as they were made, so that a later version meets the stores of an earlier one. Make one again only if
 its format changes on purpose. The test `damaged_stores` of the program writes beside each what `verify` and its repair
 report, if `MEMORY_TOOL_UPDATE` is set: review the difference. `crates/bucket/tests/it/archives.rs` has those of buckets.
+
+Those of PostgreSQL, for `testing/postgres/tests/operations/archives.rs`, are a dump of a sound database, which this program
+makes if `memory-tool-test-servers` runs it, and the statements of other programs, which the test makes on the dump.
 """
 
 import contextlib
@@ -184,6 +187,17 @@ def encrypted_other_key(make):
     subprocess.run([make.program, "keygen", "--output", "memory.key"], cwd=make.folder, check=True, capture_output=True)
 
 
+def dump_postgres(make):
+    """A dump of two memories, without what differs between versions of PostgreSQL."""
+    url = os.environ["MEMORY_TOOL_POSTGRES"]
+    for memory in ("default", "alice"):
+        make.with_history(f"{url}?memory={memory}")
+    words = ["pg_dump", "--schema=memory_tool", "--inserts", "--no-owner", "--no-privileges", url]
+    lines = subprocess.run(words, check=True, capture_output=True, text=True).stdout.splitlines()
+    of_version = ("--", "SET ", "SELECT pg_catalog.set_config", "\\")
+    (HERE / "postgres-sound.sql").write_text("".join(f"{line}\n" for line in lines if line and not line.startswith(of_version)))
+
+
 MAKERS = [value for name, value in list(globals().items()) if name.startswith(("local_", "sqlite_", "encrypted_"))]
 
 
@@ -197,6 +211,8 @@ def normal(member):
 
 def main():
     program, *names = sys.argv[1:]
+    if "MEMORY_TOOL_POSTGRES" in os.environ and (not names or "postgres-sound" in names):
+        dump_postgres(Maker(program, HERE))
     for maker in MAKERS:
         name = maker.__name__.replace("_", "-")
         if maker is encrypted_store or (names and name not in names):

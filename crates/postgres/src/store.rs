@@ -109,7 +109,7 @@ impl PostgresStore {
     }
 
     /// Reads every file of this memory, and checks the paths of all memories that the role may read. Others may use the
-    /// database.
+    /// database. If a dump of it was not restored completely, reports only that.
     ///
     /// The server checks its own files with checksums, `pg_amcheck` and backups. `progress` is called after each file
     /// of this memory.
@@ -120,10 +120,17 @@ impl PostgresStore {
         let client = self.connections.take(&Deadline::after(self.timeout)).await;
         let held = Held::new(client.map_err(|failure| failure.during(VERIFYING))?);
         let mut report = VerifyReport::default();
-        let problems = async { verify::problems(held.client()?, &self.statements, self.name()).await };
-        report.problems = problems.await.map_err(|failure: Failure| failure.during(VERIFYING))?;
+        let check = async {
+            report.problems = verify::half_restored(held.client()?, &self.schema).await?;
+            let can_be_read = report.problems.is_empty();
+            if can_be_read {
+                report.problems = verify::problems(held.client()?, &self.statements, self.name()).await?;
+            }
+            Ok(can_be_read)
+        };
+        let can_be_read = check.await.map_err(|failure: Failure| failure.during(VERIFYING))?;
         held.release();
-        report.read_files(self, progress).await
+        if can_be_read { report.read_files(self, progress).await } else { Ok(report) }
     }
 
     /// Repeats a read after temporary failures.

@@ -1,7 +1,8 @@
 //! Runs a command while an S3, a Google Cloud Storage, an Azure and a PostgreSQL server run.
 //!
 //! The command gets the variables that the programs of these clouds read, `MEMORY_TOOL_BUCKETS` with the URLs of three
-//! empty buckets, separated by blanks, and `MEMORY_TOOL_POSTGRES` with the URL of an empty database.
+//! empty buckets, separated by blanks, and `MEMORY_TOOL_POSTGRES` and `MEMORY_TOOL_PGBOUNCER` with the URLs of an empty
+//! database, directly and through a pooler.
 #![allow(clippy::print_stderr, reason = "a program for the terminal")]
 
 #[cfg(target_os = "linux")]
@@ -28,10 +29,13 @@ mod linux {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::{Command, ExitCode};
 
-    use memory_tool_test_servers::{AzureServer, GcsServer, PostgresServer, S3Server, Server};
+    use memory_tool_test_servers::{AzureServer, GcsServer, PgBouncer, PostgresServer, S3Server, Server};
 
     /// The role and the database.
     const ROLE: &str = "test";
+
+    /// The connections of the pooler, fewer than its clients have.
+    const POOLED: usize = 3;
 
     /// Returns the status of the command, as a shell does.
     pub(super) fn run(mut words: impl Iterator<Item = OsString>) -> Result<ExitCode, Box<dyn Error>> {
@@ -41,10 +45,12 @@ mod linux {
         let postgres = PostgresServer::start()?;
         postgres.sql(&format!("CREATE ROLE {ROLE} LOGIN"))?;
         postgres.sql(&format!("CREATE DATABASE {ROLE} OWNER {ROLE}"))?;
+        let pooler = PgBouncer::start(&postgres, &[ROLE], POOLED)?;
         let mut command = Command::new(&program);
         command
             .args(words)
             .env("MEMORY_TOOL_POSTGRES", postgres.url(ROLE, ROLE))
+            .env("MEMORY_TOOL_PGBOUNCER", pooler.url(ROLE, ROLE))
             .env("MEMORY_TOOL_BUCKETS", servers.each_ref().map(|server| server.bucket_url()).join(" "));
         for server in &servers {
             command.envs(server.environment(server.url()));

@@ -1,6 +1,6 @@
 //! Sound, damaged and mixed buckets in `tests/stores`, and beside each what a check and a repair report.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
@@ -11,14 +11,12 @@ use flate2::write::GzEncoder;
 use futures::TryStreamExt as _;
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::{StoreExt as _, StorePath};
+use memory_tool_test_fixtures::archives::{are_updated, expect_report, folder};
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore as _, ObjectStoreExt as _};
 
 use crate::support::{PREFIX, TestBucket, write};
-
-/// Set it to make missing archives, and to write the reports again. Review the difference.
-const UPDATE: &str = "MEMORY_TOOL_UPDATE";
 
 const DAMAGES: [Damage; 6] =
     [Damage::None, Damage::LostCommit, Damage::CutCommit, Damage::LostContents, Damage::LostStart, Damage::OtherBirth];
@@ -44,7 +42,7 @@ impl Damage {
             Self::LostStart => "lost-start",
             Self::OtherBirth => "of-two-births",
         };
-        FilePath::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../tests/stores/bucket-{name}.tar.gz"))
+        folder().join(format!("bucket-{name}.tar.gz"))
     }
 
     async fn of(self, bucket: &InMemory) {
@@ -134,8 +132,8 @@ async fn check(bucket: &Arc<InMemory>) -> String {
 #[tokio::test(start_paused = true)]
 async fn damaged_buckets_are_reported_and_repaired() {
     for damage in DAMAGES {
-        let (archive, updates) = (damage.archive(), std::env::var_os(UPDATE).is_some());
-        if updates && !archive.exists() {
+        let archive = damage.archive();
+        if are_updated() && !archive.exists() {
             let bucket = filled().await;
             damage.of(&bucket).await;
             pack(&bucket, &archive).await;
@@ -150,10 +148,6 @@ async fn damaged_buckets_are_reported_and_repaired() {
         );
         report.extend(repair.lost.iter().map(|lost| format!("lost: {}\n", lost.message)));
         report += &check(&bucket).await;
-        let expected = archive.with_extension("").with_extension("txt");
-        if updates {
-            fs::write(&expected, &report).unwrap();
-        }
-        assert_eq!(report, fs::read_to_string(&expected).unwrap(), "{}: see {UPDATE}", archive.display());
+        expect_report(&archive, &report);
     }
 }

@@ -104,14 +104,14 @@ impl Memory {
     }
 
     async fn with_history_problems(&self, mut report: VerifyReport) -> Result<VerifyReport, StoreError> {
-        let store = self.whole_store();
+        let (store, is_sound) = (self.whole_store(), report.problems.is_empty());
         for scope in self.scopes().await? {
             let scoped = ScopedStore::new(Arc::clone(&store), scope.clone());
-            for problem in history_problems(scoped).await? {
+            for problem in history_problems(scoped, is_sound).await? {
                 report.problems.push(Problem::new(format!("scope {scope}: {problem}")));
             }
         }
-        report.problems.extend(history_problems(store).await?);
+        report.problems.extend(history_problems(store, is_sound).await?);
         Ok(report)
     }
 
@@ -158,10 +158,11 @@ impl Memory {
     }
 }
 
-async fn history_problems(store: impl Store) -> Result<Vec<Problem>, StoreError> {
+/// A failure to read the history of a store with problems is another problem.
+async fn history_problems(store: impl Store, is_sound: bool) -> Result<Vec<Problem>, StoreError> {
     match HistoryStore::if_present(store).history().verify().await {
         Ok(found) => Ok(found.damage.into_iter().map(Problem::new).collect()),
-        Err(HistoryError::Store(error)) if error.kind() != ErrorKind::Damaged => Err(error),
+        Err(HistoryError::Store(error)) if is_sound && error.kind() != ErrorKind::Damaged => Err(error),
         Err(error) => Ok(vec![Problem::of(&error)]),
     }
 }

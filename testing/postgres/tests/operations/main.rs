@@ -3,6 +3,7 @@
 #![cfg(test)]
 #![cfg(target_os = "linux")]
 
+mod archives;
 mod connections;
 mod failures;
 mod layer_cases;

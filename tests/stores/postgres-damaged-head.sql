@@ -1,0 +1,1 @@
+UPDATE memory_tool.file SET content = '{' WHERE memory = 'default' AND path = '/records/history/head';

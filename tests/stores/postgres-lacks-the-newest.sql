@@ -1,0 +1,1 @@
+DELETE FROM memory_tool.file WHERE memory = 'default' AND path LIKE '%/history/log/%6';

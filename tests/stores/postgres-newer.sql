@@ -1,0 +1,1 @@
+UPDATE memory_tool.schema_version SET number = 99;

@@ -1,0 +1,1 @@
+DROP FUNCTION memory_tool.all_paths, memory_tool.read_path;
