@@ -133,9 +133,9 @@ impl Inner {
         Ok(failures)
     }
 
-    /// Whether a checkpoint whose run is missing is one that an opening or a repair may need. A collection removes the
-    /// pointers between the latest checkpoint and the previous one, and then their runs. The network may deliver the
-    /// request again that created such a pointer.
+    /// Whether an opening or a repair may need a checkpoint whose run is missing. A collection removes the pointers
+    /// between the latest checkpoint and the previous one, and then their runs. The network may deliver the request
+    /// that created such a pointer again.
     async fn may_need(&self, number: u64) -> Result<bool, Failure> {
         let pointer = self.bucket.keys.checkpoint(number);
         let is_removed = self.bucket.head(&pointer, &self.deadline()).await?.is_none();

@@ -89,7 +89,7 @@ async fn a_checkpoint_that_is_noted_during_a_collection_changes_nothing() {
     let note_another = async move {
         refused.take_requests();
         refused.deny_puts(Some("checkpoints/"));
-        for number in 0..300 {
+        for number in 0..80 {
             write(&task, &format!("/memories/{number}"), &"x".repeat(15_000)).await.unwrap();
         }
         while !refused.take_requests().iter().any(|request| request.starts_with("PUT memory/checkpoints")) {
@@ -359,13 +359,13 @@ async fn a_checkpoint_that_comes_again_is_collected() {
     assert_eq!(bucket.keys("checkpoints").await, after);
 }
 
-/// Such a pointer may be newer than the trimmed commits, and its runs are gone.
+/// The pointer may be newer than the trimmed commits, and its runs are missing.
 #[tokio::test(start_paused = true)]
 async fn a_checkpoint_that_comes_again_is_no_damage() {
     let (bucket, store) = TestBucket::opened().await;
     write(&store, "/memories/a", "1").await.unwrap();
     store.gc(Duration::ZERO).await.unwrap();
-    for number in 0..300 {
+    for number in 0..80 {
         write(&store, &format!("/memories/{number}"), "2").await.unwrap();
     }
     tokio::time::sleep(Duration::from_secs(1)).await; // a task in the background writes the third one
