@@ -89,7 +89,7 @@ async fn a_checkpoint_that_is_noted_during_a_collection_changes_nothing() {
     let note_another = async move {
         refused.take_requests();
         refused.deny_puts(Some("checkpoints/"));
-        for number in 0..80 {
+        for number in 0..300 {
             write(&task, &format!("/memories/{number}"), &"x".repeat(15_000)).await.unwrap();
         }
         while !refused.take_requests().iter().any(|request| request.starts_with("PUT memory/checkpoints")) {
