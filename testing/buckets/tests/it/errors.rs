@@ -46,8 +46,15 @@ fn refuse_everything(proxy: &Proxy, refusal: Refusal) {
     proxy.fault_at_random(Faults { seed: 0, requests: Requests::all(), chances });
 }
 
+/// An opening sends up to two requests at once.
+fn expect_no_repetition(proxy: &Proxy) {
+    let records = proxy.records();
+    assert!((1..=2).contains(&records.len()), "{records:?}");
+    assert!(records.iter().skip(1).all(|record| record.target != records[0].target), "{records:?}");
+}
+
 #[test]
-fn a_missing_bucket_is_reported_by_every_command_after_one_request() {
+fn a_missing_bucket_is_reported_by_every_command_without_repetitions() {
     for cloud in [Cloud::s3(), Cloud::gcs(), Cloud::azure()] {
         let proxy = Proxy::start(cloud.0.url()).unwrap();
         let scheme = cloud.0.bucket_url().replace(BUCKET, "");
@@ -55,13 +62,13 @@ fn a_missing_bucket_is_reported_by_every_command_after_one_request() {
         for arguments in [&VIEW[..], &CREATE, &["run"], &["verify"], &["gc"], &["run", "--read-only"]] {
             proxy.take_records();
             assert_reports(arguments, &store, &behind(&proxy, &cloud), "the bucket does not exist: create it");
-            assert_eq!(proxy.records().len(), 1, "{store} {arguments:?}: {:?}", proxy.records());
+            expect_no_repetition(&proxy);
         }
     }
 }
 
 #[test]
-fn refusals_of_s3_are_reported_after_one_request() {
+fn refusals_of_s3_are_reported_without_repetitions() {
     let (cloud, proxy) = s3_behind_a_proxy();
     for (refusal, reason) in [
         (Refusal::ExpiredToken, "the AWS credentials have expired: set AWS_ACCESS_KEY_ID"),
@@ -72,7 +79,7 @@ fn refusals_of_s3_are_reported_after_one_request() {
         for arguments in [&VIEW[..], &CREATE] {
             proxy.take_records();
             assert_reports(arguments, &cloud.store(), &behind(&proxy, &cloud), reason);
-            assert_eq!(proxy.records().len(), 1, "{:?}", proxy.records());
+            expect_no_repetition(&proxy);
         }
     }
 }
