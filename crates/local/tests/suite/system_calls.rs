@@ -19,12 +19,13 @@ use memory_tool_test_fixtures::{by_tier, path, record};
 const CHANGE: &str = "MEMORY_TOOL_TEST_CHANGE";
 const BASE: &str = "MEMORY_TOOL_TEST_BASE";
 
-const CHANGES: [&str; 13] = [
+const CHANGES: [&str; 14] = [
     "create",
     "edit",
     "remove-file",
     "remove-directory",
     "rename",
+    ODD_RENAME,
     "clear",
     "batch",
     "record",
@@ -34,6 +35,9 @@ const CHANGES: [&str; 13] = [
     "rename-with-entry",
     "records-after-entry",
 ];
+
+/// The new name begins with a dot, so the store tries it first.
+const ODD_RENAME: &str = "rename-to-an-odd-name";
 
 const RECORDS: [&str; 5] = ["written", "removed", "made", "log/0", "log/1"];
 
@@ -86,7 +90,9 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let refusals = BATCHES.map(|change| trial("a_refused_move_undoes_the_batch", change, refuse_each_move));
     let lasting = BATCHES.map(|change| trial("a_disk_that_refuses_all_moves_loses_nothing", change, refuse_all_moves));
     let undone = BATCHES.map(|change| trial("a_kill_during_the_undo_leaves_the_old_state", change, kill_each_undo));
-    failures.into_iter().chain(kills).chain(old_systems).chain(refusals).chain(lasting).chain(undone)
+    let hidden = trial("a_hidden_name_is_refused", ODD_RENAME, hide_the_new_name);
+    let others = refusals.into_iter().chain(lasting).chain(undone).chain([hidden]);
+    failures.into_iter().chain(kills).chain(old_systems).chain(others)
 }
 
 fn make_change(change: &str, base: &Path) -> ExitCode {
@@ -119,6 +125,7 @@ async fn batch(change: &str, store: &LocalStore) -> Result<Batch, StoreError> {
         "remove-file" => batch.remove(path("/memories/d/e/x")),
         "remove-directory" => batch.remove(path("/memories/d")),
         "rename" => batch.rename(path("/memories/d/e"), path("/memories/g/f")),
+        ODD_RENAME => batch.rename(path("/memories/d/e/x"), path("/memories/.wh.x")),
         "clear" => batch.remove(StorePath::memories()),
         "batch" => {
             let batch = batch.remove(path("/memories/r")).write(path("/memories/k"), "new");
@@ -227,6 +234,15 @@ pub(crate) fn writes_with_few_rights(base: &Path, copy: &Path) -> bool {
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -n 200 && exec $0"]).arg(copy).uid(crate::permissions::USER);
     limited.env(CHANGE, "record").env(BASE, base).status().unwrap().code() == Some(DONE)
+}
+
+/// As on fuse-overlayfs 1.10, which hides names that begin with `.wh.`.
+fn hide_the_new_name(change: &str) {
+    let (before, _) = before_and_after(change);
+    let target = Target::new(change);
+    let status = target.strike("unlinkat", "error=ENOENT", 1).unwrap();
+    assert_eq!(status.code(), Some(UNCHANGED));
+    assert_eq!(target.contents(), before);
 }
 
 fn before_and_after(change: &str) -> (Contents, Contents) {
