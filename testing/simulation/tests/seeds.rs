@@ -22,7 +22,7 @@ const LAST_REQUESTS: usize = 200;
 fn extent() -> (u64, Duration) {
     match Tier::current() {
         Tier::Default => (100, Duration::MAX),
-        Tier::Full => (150, Duration::MAX),
+        Tier::Full => (2_000, Duration::MAX),
         _ => (u64::MAX, Duration::from_secs(5 * 60)),
     }
 }
