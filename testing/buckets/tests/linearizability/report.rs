@@ -64,7 +64,7 @@ impl Report {
             ("objects", *objects, calls / 100),
             ("checkpoints of the processes", *checkpoints, calls / 2_000),
             ("collected objects", *collected, calls / 2_000),
-            ("trimmed commits", *trimmed, calls / 20),
+            ("trimmed commits", *trimmed, calls / 100),
         ];
         if let Some((what, count, least)) = least.into_iter().find(|(_, count, least)| count < least) {
             return Err(format!("only {count} {what}, expected at least {least}"));
