@@ -16,15 +16,18 @@ BEGIN
     JOIN "memory_tool".file AS lower ON lower.memory = upper.memory
         AND lower.path > upper.path || '/' AND lower.path < upper.path || '0';
 END $$;
-CREATE FUNCTION memory_tool.apply_batch(of_memory text, lock bigint, lock_timeout integer, writer bytea, first bigint, number bigint, checked text[], allowed integer[], required bytea[], measured text[], files_before bigint[], bytes_before bigint[], depths_before integer[], removed text[], renamed text[], targets text[], longest integer[], written text[], versions bytea[], created bigint[], modified bigint[], contents bytea[]) RETURNS TABLE(path text, version bytea, is_directory boolean, files bigint, bytes bigint, depth integer)
+CREATE FUNCTION memory_tool.apply_batch(of_memory text, lock bigint, lock_timeout integer, writer bytea, first bigint, number bigint, checked text[], no_file text[], no_directory text[], something text[], versioned text[], required bytea[], measured text[], files_before bigint[], bytes_before bigint[], depths_before integer[], removed text[], renamed text[], targets text[], longest integer[], written text[], versions bytea[], created bigint[], modified bigint[], contents bytea[]) RETURNS TABLE(path text, version bytea, is_directory boolean, files bigint, bytes bigint, depth integer)
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
+    SET jit TO 'off'
     AS $$
 #variable_conflict use_column
 DECLARE
     is_repeated CONSTANT boolean = first < number;
-    holds boolean;
+    holds boolean = true;
+    top text;
 BEGIN
     IF pg_is_in_recovery() THEN
         RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
@@ -39,51 +42,55 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    holds = NOT EXISTS (
-        SELECT FROM unnest(checked, apply_batch.allowed, required) AS node (top, allowed, version)
-        WHERE node.allowed & 4 = 0
-                AND (SELECT true FROM "memory_tool".file WHERE memory = of_memory AND path = top) IS NOT NULL
-            OR node.allowed & 2 = 0 AND (SELECT true FROM "memory_tool".file
-                WHERE memory = of_memory AND path > top || '/' AND path < top || '0' LIMIT 1) IS NOT NULL
-            OR node.allowed & 1 = 0 AND (SELECT true FROM "memory_tool".file
-                WHERE memory = of_memory AND path >= top AND path < top || '0' AND (path = top OR path > top || '/')
-                LIMIT 1) IS NULL
-            OR node.version IS NOT NULL AND node.version IS DISTINCT FROM
-                (SELECT file.version FROM "memory_tool".file WHERE memory = of_memory AND path = top)
-    );
-    IF holds AND cardinality(measured) > 0 THEN
+    IF no_file IS NOT NULL THEN
+        holds = NOT EXISTS (SELECT FROM "memory_tool".file WHERE memory = of_memory AND path = ANY (no_file));
+    END IF;
+    FOR i IN 1 .. coalesce(cardinality(no_directory), 0) LOOP
+        EXIT WHEN NOT holds;
+        top = no_directory[i];
+        holds = NOT EXISTS (SELECT FROM "memory_tool".file
+            WHERE memory = of_memory AND path > top || '/' AND path < top || '0');
+    END LOOP;
+    FOR i IN 1 .. coalesce(cardinality(something), 0) LOOP
+        EXIT WHEN NOT holds;
+        top = something[i];
+        holds = EXISTS (SELECT FROM "memory_tool".file
+            WHERE memory = of_memory AND path >= top AND path < top || '0' AND (path = top OR path > top || '/'));
+    END LOOP;
+    FOR i IN 1 .. coalesce(cardinality(versioned), 0) LOOP
+        EXIT WHEN NOT holds;
+        holds = EXISTS (SELECT FROM "memory_tool".file
+            WHERE memory = of_memory AND path = versioned[i] AND version = required[i]);
+    END LOOP;
+    IF holds AND measured IS NOT NULL THEN
         holds = NOT EXISTS (
             SELECT FROM unnest(measured, files_before, bytes_before, depths_before) AS before (top, files, bytes, depth)
-            JOIN "memory_tool".state(of_memory, '{}'::text[], measured, false) AS found ON found.path = top
+            JOIN "memory_tool".state(of_memory, NULL, measured, false) AS found ON found.path = before.top
             WHERE (found.files, found.bytes, found.depth) IS DISTINCT FROM (before.files, before.bytes, before.depth));
     END IF;
-    IF holds AND cardinality(renamed) > 0 THEN
-        holds = NOT EXISTS (
-            SELECT FROM "memory_tool".file, unnest(renamed, apply_batch.longest) AS moved (old, longest)
-            WHERE memory = of_memory AND path >= old AND path < old || '0' AND (path = old OR path > old || '/')
-                AND octet_length(path) > moved.longest);
-    END IF;
+    FOR i IN 1 .. coalesce(cardinality(renamed), 0) LOOP
+        EXIT WHEN NOT holds;
+        top = renamed[i];
+        holds = NOT EXISTS (SELECT FROM "memory_tool".file WHERE memory = of_memory
+            AND path > top || '/' AND path < top || '0' AND octet_length(path) > longest[i]);
+    END LOOP;
     IF holds THEN
-        IF cardinality(removed) > 0 THEN
-            DELETE FROM "memory_tool".file USING unnest(removed) AS top
+        FOR i IN 1 .. coalesce(cardinality(removed), 0) LOOP
+            top = removed[i];
+            DELETE FROM "memory_tool".file
             WHERE memory = of_memory AND path >= top AND path < top || '0' AND (path = top OR path > top || '/');
-        END IF;
-        IF cardinality(renamed) > 0 THEN
-            UPDATE "memory_tool".file SET path = new || substr(path, length(old) + 1)
-            FROM unnest(renamed, targets) AS moved (old, new)
-            WHERE memory = of_memory AND path >= old AND path < old || '0' AND (path = old OR path > old || '/');
-        END IF;
-        IF cardinality(written) > 0 THEN
-            INSERT INTO "memory_tool".file (memory, path, version, created_at, modified_at, content)
-            SELECT of_memory, new.path, new.version,
-                least(coalesce(new.created_at, old.created_at, new.modified_at), new.modified_at), new.modified_at,
-                new.content
-            FROM unnest(written, versions, apply_batch.created, apply_batch.modified, contents)
-                AS new (path, version, created_at, modified_at, content)
-            LEFT JOIN "memory_tool".file AS old ON old.memory = of_memory AND old.path = new.path
-            ON CONFLICT (memory, path) DO UPDATE SET version = excluded.version, created_at = excluded.created_at,
-                modified_at = excluded.modified_at, content = excluded.content;
-        END IF;
+        END LOOP;
+        FOR i IN 1 .. coalesce(cardinality(renamed), 0) LOOP
+            top = renamed[i];
+            UPDATE "memory_tool".file SET path = targets[i] || substr(path, length(top) + 1)
+            WHERE memory = of_memory AND path >= top AND path < top || '0' AND (path = top OR path > top || '/');
+        END LOOP;
+        FOR i IN 1 .. coalesce(cardinality(written), 0) LOOP
+            INSERT INTO "memory_tool".file AS old VALUES (of_memory, written[i], versions[i],
+                least(coalesce(created[i], modified[i]), modified[i]), modified[i], contents[i])
+            ON CONFLICT (memory, path) DO UPDATE SET version = excluded.version, modified_at = excluded.modified_at,
+                content = excluded.content, created_at = least(coalesce(created[i], old.created_at), modified[i]);
+        END LOOP;
     END IF;
     IF holds OR is_repeated THEN
         INSERT INTO "memory_tool".writer AS known (id, decided, applied)
@@ -114,6 +121,7 @@ CREATE FUNCTION memory_tool.memory_names(may_lag boolean) RETURNS SETOF text
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
     AS $$
 BEGIN
     IF NOT may_lag AND pg_is_in_recovery() THEN
@@ -129,6 +137,7 @@ CREATE FUNCTION memory_tool.read_path(of_memory text, wanted text, longest bigin
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
     AS $$
 #variable_conflict use_column
 BEGIN
@@ -147,6 +156,7 @@ CREATE FUNCTION memory_tool.state(of_memory text, paths text[], measured text[],
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     SET plan_cache_mode TO 'force_generic_plan'
+    SET enable_seqscan TO 'off'
     AS $$
 #variable_conflict use_column
 BEGIN

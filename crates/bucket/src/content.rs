@@ -1,5 +1,6 @@
 //! [`FileRecord`]: the version, size and location of the contents of a file or record.
 
+use std::ops::Range;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::prelude::BASE64_STANDARD;
@@ -51,6 +52,19 @@ pub(crate) struct Slice {
     pub(crate) key: String,
     pub(crate) offset: u64,
     pub(crate) sha256: Digest,
+}
+
+impl Slice {
+    /// The place of contents of this size in the object.
+    pub(crate) fn range(&self, size: u64) -> Range<u64> {
+        self.offset..self.offset.saturating_add(size)
+    }
+
+    /// Checks that bytes are contents of this size.
+    pub(crate) fn check(&self, size: u64, bytes: Bytes) -> Result<Vec<u8>, ContentError> {
+        let is_intact = bytes.len() as u64 == size && Digest::of(&bytes) == self.sha256;
+        if is_intact { Ok(bytes.into()) } else { Err(ContentError::Changed { key: self.key.clone() }) }
+    }
 }
 
 /// Damage to the contents of a file.

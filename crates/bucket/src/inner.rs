@@ -8,6 +8,7 @@ use memory_tool_core::{
     ErrorKind, Node, OpenMode, OpenOptions, PathMapEntry, ReadOptions, StoreError, StorePath, StoredFile, random_number,
 };
 use tokio::sync::Semaphore;
+use tokio::task::yield_now;
 
 use crate::background::{Collector, Warnings};
 use crate::bucket::Bucket;
@@ -15,8 +16,8 @@ use crate::contact::Contact;
 use crate::content::{Content, ContentError, FileRecord, Slice};
 use crate::contention::Contention;
 use crate::deadline::Deadline;
-use crate::digest::Digest;
 use crate::failure::Failure;
+use crate::parts::WaitingParts;
 use crate::polls::Polls;
 use crate::queue::Queue;
 use crate::state::State;
@@ -37,6 +38,7 @@ pub(crate) struct Inner {
     /// Held by the task that writes a checkpoint.
     pub(crate) checkpointing: Semaphore,
     content_reads: Semaphore,
+    waiting_parts: WaitingParts,
     pub(crate) collector: Collector,
     pub(crate) warnings: Warnings,
 }
@@ -62,6 +64,7 @@ impl Inner {
             polls: Polls::default(),
             checkpointing: Semaphore::new(1),
             content_reads: Semaphore::new(CONTENT_READS),
+            waiting_parts: WaitingParts::default(),
             collector: Collector::default(),
             warnings: Warnings::default(),
         }
@@ -150,11 +153,15 @@ impl Inner {
 
     /// The same as [`contents`](Self::contents), after earlier reads. The time until then does not count.
     async fn contents_in_turn(&self, file: &FileRecord, deadline: &Deadline) -> Result<Option<Vec<u8>>, Failure> {
-        if file.slice().is_none() {
-            return self.contents(file, deadline).await;
-        }
+        let Some(slice) = file.slice() else { return self.contents(file, deadline).await };
+        let part = self.waiting_parts.add(&slice.key, slice.range(file.size));
+        yield_now().await; // lets reads that began at the same time add their parts
         let _permit = self.content_reads.acquire().await; // it is never closed
-        self.contents(file, &self.deadline()).await
+        let deadline = self.deadline();
+        match part.read(&self.bucket, &self.bucket.keys.content(&slice.key)?, &deadline).await {
+            Some(bytes) => Ok(Some(slice.check(file.size, bytes)?)),
+            None => self.contents(file, &deadline).await,
+        }
     }
 
     /// The bytes of a file, or `None` if the object that should hold them is missing.
@@ -165,13 +172,9 @@ impl Inner {
             Content::Object(slice) => slice,
         };
         let key = self.bucket.keys.content(&slice.key)?;
-        let range = slice.offset..slice.offset.saturating_add(file.size);
-        match self.bucket.get_range(&key, range, deadline).await? {
+        match self.bucket.get_range(&key, slice.range(file.size), deadline).await? {
             None => Ok(None),
-            Some(bytes) if bytes.len() as u64 == file.size && Digest::of(&bytes) == slice.sha256 => {
-                Ok(Some(bytes.into()))
-            }
-            Some(_) => Err(ContentError::Changed { key: slice.key.clone() }.into()),
+            Some(bytes) => Ok(Some(slice.check(file.size, bytes)?)),
         }
     }
 }

@@ -34,6 +34,7 @@ mod manifest;
 mod open_failure;
 mod opening;
 mod other_prefixes;
+mod parts;
 mod polls;
 mod queue;
 mod repair;

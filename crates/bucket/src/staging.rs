@@ -1,7 +1,10 @@
 //! [`Staging`]: uploads the contents of one batch. Small contents go into the commit, others into objects that are put
 //! before it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use memory_tool_core::{Batch, Change};
 
 use crate::bucket::Bucket;
@@ -18,6 +21,18 @@ const MAX_INLINE_BYTES: usize = 16 * 1024;
 const MAX_BATCH_BYTES: usize = 1024 * 1024;
 /// The approximate bytes of a pack.
 const PACK_BYTES: usize = 4 * 1024 * 1024;
+
+/// The objects of a batch that are put at a time. Each may need a connection.
+const PARALLEL_PUTS: usize = 8;
+
+/// The contents of a change, which a request sends without a copy.
+struct SharedContent(Arc<Vec<u8>>);
+
+impl AsRef<[u8]> for SharedContent {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
 
 /// The contents of a batch.
 #[derive(Debug)]
@@ -49,7 +64,7 @@ impl Staging {
         self.generation += 1;
         let sizes = (0..batch.changes().len()).map(|number| batch.content(number).len());
         let small: usize = sizes.filter(|size| *size <= MAX_INLINE_BYTES).sum();
-        let (mut packs, mut pack) = (0, Vec::new());
+        let (mut packs, mut pack, mut puts) = (0, Vec::new(), Vec::new());
         for (number, change) in batch.changes().iter().enumerate() {
             let Change::Write { path, content, .. } = change else {
                 self.contents.push(Content::Inline(Bytes::new()));
@@ -57,14 +72,14 @@ impl Staging {
             };
             let place = if content.len() > MAX_INLINE_BYTES {
                 let key = bucket.keys.name_for(path, &self.unique(number));
-                bucket.put_content(&key, Bytes::copy_from_slice(content), deadline).await?;
+                puts.push((key.clone(), Bytes::from_owner(SharedContent(Arc::clone(content)))));
                 Content::Object(Slice { key, offset: 0, sha256: Digest::of(content) })
             } else if small > MAX_BATCH_BYTES && !content.is_empty() {
                 let key = Keys::name_for_pack(&self.unique(packs));
                 let slice = Slice { key: key.clone(), offset: pack.len() as u64, sha256: Digest::of(content) };
                 pack.extend_from_slice(content);
                 if pack.len() >= PACK_BYTES {
-                    bucket.put_content(&key, std::mem::take(&mut pack).into(), deadline).await?;
+                    puts.push((key, std::mem::take(&mut pack).into()));
                     packs += 1;
                 }
                 Content::Object(slice)
@@ -74,9 +89,10 @@ impl Staging {
             self.contents.push(place);
         }
         if !pack.is_empty() {
-            bucket.put_content(&Keys::name_for_pack(&self.unique(packs)), pack.into(), deadline).await?;
+            puts.push((Keys::name_for_pack(&self.unique(packs)), pack.into()));
         }
-        Ok(())
+        let put = |(key, content): (String, Bytes)| async move { bucket.put_content(&key, content, deadline).await };
+        stream::iter(puts).map(put).buffer_unordered(PARALLEL_PUTS).try_collect().await
     }
 
     /// Whether objects were put before a collection that the log notes.

@@ -11,6 +11,7 @@ use object_store::ObjectStore;
 use object_store::path::Path;
 
 use crate::config::BucketStoreBuilder;
+use crate::failure::Failure;
 use crate::gc::GcReport;
 use crate::inner::Inner;
 use crate::other_prefixes::OtherPrefixes;
@@ -92,10 +93,12 @@ impl BucketStore {
     /// use the store at the same time.
     ///
     /// # Errors
-    /// [`StoreError::Failure`] if the bucket fails. Damage is a problem in the report. A store with an unreadable log
-    /// cannot be opened; [`BucketStoreBuilder::repair`] repairs it.
+    /// [`StoreError::Failure`] if the bucket fails before anything was found. Damage is a problem in the report.
+    /// A store with an unreadable log cannot be opened; [`BucketStoreBuilder::repair`] repairs it.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
-        self.inner.verify(progress).await.map_err(|failure| failure.during("verifying"))
+        let during = |failure: Failure| failure.during("verifying");
+        let problems = self.inner.verify_log().await.map_err(during)?;
+        VerifyReport::from(problems).and(self.inner.verify_contents(progress).await.map_err(during))
     }
 
     /// Finds other stores near this one: prefixes of stores right under the same parent or right under the prefix of

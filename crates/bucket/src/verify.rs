@@ -19,19 +19,23 @@ const CONCURRENCY: usize = 8;
 type Checked = (StorePath, FileRecord, Option<Failure>);
 
 impl Inner {
-    pub(crate) async fn verify(
-        self: &Arc<Self>,
-        mut progress: impl FnMut(VerifyProgress) + Send,
-    ) -> Result<VerifyReport, Failure> {
-        let mut report = VerifyReport::default();
+    /// The problems of the log.
+    pub(crate) async fn verify_log(self: &Arc<Self>) -> Result<Vec<Problem>, Failure> {
         self.poll(&self.deadline()).await?;
         let mut failures = self.damaged_checkpoints().await?;
         match unless_damaged(self.load_to_end(None, &self.deadline()).await)? {
             Ok(loaded) => failures.extend(self.damaged_commits(&loaded.unwrap_or_default()).await?.into_values()),
             Err(damage) => failures.push(damage),
         }
-        report.problems.extend(problems("reading the log", failures));
+        Ok(problems("reading the log", failures))
+    }
 
+    /// Reads the contents of all files.
+    pub(crate) async fn verify_contents(
+        &self,
+        mut progress: impl FnMut(VerifyProgress) + Send,
+    ) -> Result<VerifyReport, Failure> {
+        let mut report = VerifyReport::default();
         let mut unchecked: Vec<_> = self.state().files.files().clone().into_iter().collect();
         let of = unchecked.iter().filter(|(path, _)| !path.is_record()).count() as u64;
         let mut known: BTreeMap<StorePath, FileRecord> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! `Arguments`: the command line, and its help.
+//! The command line, and its help.
 //!
 //! `-h` prints the first paragraph of a doc comment, in one line. `--help` prints all paragraphs.
 
@@ -9,22 +9,14 @@ mod usage_error;
 
 use std::ffi::OsString;
 
-use clap::{Command, CommandFactory as _, FromArgMatches, Parser};
+use clap::{Command, FromArgMatches};
 
-use crate::commands::{self, Action};
+use crate::commands;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Failure, eprint_error_of};
 
 /// The name of the program.
 pub(crate) const NAME: &str = "memory-tool";
-
-/// The command line.
-#[derive(Debug, Parser)]
-#[command(name = NAME, version, max_term_width = 100)]
-pub(crate) struct Arguments {
-    #[command(subcommand)]
-    pub(crate) action: Action,
-}
 
 /// Parses a command line and runs the program. Prints what is wrong, or the help. Returns the exit status.
 pub fn run<A: FromArgMatches>(
@@ -48,17 +40,25 @@ pub fn run<A: FromArgMatches>(
     }
 }
 
-/// The definition of the command line, with its pages.
+/// The definition of the command line. Arguments and pages of a command are added when clap needs them.
 pub(crate) fn command() -> Command {
-    let program = Arguments::command();
+    let program = pages::with_page(Command::new(NAME), pages::PROGRAM).version(env!("CARGO_PKG_VERSION"));
+    let program = program.max_term_width(100).subcommand_required(true).arg_required_else_help(true);
+    let commands = commands::definitions().map(|command| {
+        let purpose = pages::purpose(command.get_name());
+        command.about(purpose)
+    });
+    program.subcommands(commands).mut_subcommand("str_replace", |command| command.visible_alias("str-replace"))
+}
+
+/// Completes a command that has its arguments.
+pub(crate) fn complete(command: Command) -> Command {
     #[cfg(feature = "server")]
-    let program = program.mut_subcommand("serve", commands::serve::configured_by_file);
-    pages::with_pages(program).mut_subcommands(|command| {
-        let is_for_operators = commands::is_for_operators(command.get_name());
-        command.mut_args(|argument| {
-            let is_of_store = matches!(argument.get_help_heading(), Some("Encryption" | "Policies"));
-            argument.hide_short_help(is_of_store && !is_for_operators)
-        })
+    let command = if command.get_name() == "serve" { commands::serve::configured_by_file(command) } else { command };
+    let is_for_operators = commands::is_for_operators(command.get_name());
+    pages::with_page_of_command(command).mut_args(|argument| {
+        let is_of_store = matches!(argument.get_help_heading(), Some("Encryption" | "Policies"));
+        argument.hide_short_help(is_of_store && !is_for_operators)
     })
 }
 
@@ -71,8 +71,13 @@ mod tests {
     use clap::{Arg, Args as _};
 
     use super::*;
+    use crate::commands::Action;
     use crate::options::encryption::{Encryption, SourceEncryption};
     use crate::options::policies::Policies;
+
+    fn parse(words: impl IntoIterator<Item: Into<OsString> + Clone>) -> Result<Action, clap::Error> {
+        Action::from_arg_matches_mut(&mut command().try_get_matches_from(words)?)
+    }
 
     /// The subcommands after `build`.
     fn subcommands() -> Vec<Command> {
@@ -82,12 +87,15 @@ mod tests {
     }
 
     #[test]
+    fn an_alias_is_known_before_the_command_has_its_arguments() {
+        assert_eq!(parse(["memory-tool", "str-replace", "--help"]).unwrap_err().kind(), ErrorKind::DisplayHelp);
+    }
+
+    #[test]
     fn the_interval_of_collections_is_an_option_of_the_store() {
         let parse = |given: &[&str]| {
             let words = ["memory-tool", "run", "--store", "in-process:"].into_iter().chain(given.iter().copied());
-            let Action::RunArguments(arguments) = Arguments::try_parse_from(words)?.action else {
-                panic!("it is `run`")
-            };
+            let Action::RunArguments(arguments) = parse(words)? else { panic!("it is `run`") };
             Ok::<_, clap::Error>(arguments.options().gc_every)
         };
         assert_eq!(parse(&["--gc-every", "24h"]).unwrap(), Some(Duration::from_secs(24 * 60 * 60)));
@@ -169,7 +177,7 @@ mod tests {
                     continue;
                 }
                 of_this_command += usize::from(command.get_name() == NAME || words[1] == command.get_name());
-                if let Err(error) = Arguments::try_parse_from(&words) {
+                if let Err(error) = parse(&words) {
                     assert_eq!(error.kind(), ErrorKind::DisplayHelp, "{words:?}: {error}");
                 }
             }

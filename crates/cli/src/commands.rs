@@ -41,6 +41,9 @@ pub(crate) mod undo;
 pub(crate) mod verify;
 pub(crate) mod view;
 
+use clap::{Args as _, Command};
+
+use crate::command_line::complete;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 
@@ -53,6 +56,13 @@ macro_rules! commands {
         #[allow(clippy::enum_variant_names, reason = "the variants have the names of their arguments")]
         pub(crate) enum Action {
             $($(#[cfg($condition)])? #[command(name = stringify!($name))] $arguments(Box<$name::$arguments>),)+
+        }
+
+        /// The commands without their arguments, which clap adds to the one that it parses.
+        pub(crate) fn definitions() -> impl Iterator<Item = Command> {
+            [$($(#[cfg($condition)])?
+            Command::new(stringify!($name)).defer(|command| complete($name::$arguments::augment_args(command)))),+]
+            .into_iter()
         }
 
         impl Action {

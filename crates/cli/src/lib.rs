@@ -29,11 +29,11 @@ mod warnings;
 
 use std::ffi::OsString;
 
-use crate::command_line::Arguments;
+use crate::commands::Action;
 
 pub use crate::log::start_log_of_package;
 
 /// Runs the program with these arguments, the name of the program included. Returns its exit status.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> u8 {
-    command_line::run(command_line::command(), arguments, |Arguments { action }| action.run())
+    command_line::run(command_line::command(), arguments, |action: Action| action.run())
 }

@@ -32,7 +32,7 @@ pub const DEFAULT_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 pub const DEFAULT_RACES: usize = 100;
 
 /// The default timeout for a case.
-pub const DEFAULT_CASE_TIMEOUT: Duration = Duration::from_secs(120);
+pub const DEFAULT_CASE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Most of the time of a case is waiting for the program.
 const JOBS_PER_PROCESSOR_OF_PROGRAMS: usize = 4;

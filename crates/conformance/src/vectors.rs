@@ -51,6 +51,8 @@ pub(crate) struct Vector {
     #[serde(default)]
     options: ToolOptions,
     name: Option<String>,
+    /// The case that judges the form of the replies.
+    form_of: Option<String>,
     reason: String,
     #[serde(default)]
     for_each: Vec<Map<String, Value>>,
@@ -98,6 +100,12 @@ pub(crate) fn all() -> Vec<Vector> {
     parsed.into_iter().flatten().collect()
 }
 
+/// A case that judges a form.
+#[expect(clippy::expect_used, reason = "the files are part of the crate, and its tests look up each of these cases")]
+fn form_case(id: &str) -> Vector {
+    all().into_iter().find(|vector| vector.id == id).expect("the case exists")
+}
+
 impl Vector {
     pub(crate) fn case(&self) -> Case {
         let of_checks = self.steps.iter().flat_map(|step| step.checks().map(|check| self.basis_of(step, check)));
@@ -134,7 +142,19 @@ impl Vector {
 
     /// Runs the case. Returns its failures.
     pub(crate) async fn run(&self, factory: &dyn Factory, limits: RunLimits) -> Vec<CaseError> {
-        if self.has_steps() { self.run_variants(factory, limits).await } else { self.run_code(factory, limits).await }
+        if !self.has_steps() {
+            return self.run_code(factory, limits).await;
+        }
+        let mut failures = self.run_variants(factory, limits).await;
+        if failures.iter().any(CaseError::is_of_reply)
+            && let Some(form) = self.form_of.as_ref()
+            && !form_case(form).run_variants(factory, limits).await.is_empty()
+        {
+            failures.retain(|failure| !failure.is_of_reply());
+            let reason = format!("{form} fails, which judges the form of these replies");
+            failures.push(CaseError::NotTested { reason });
+        }
+        failures
     }
 
     async fn run_code(&self, factory: &dyn Factory, limits: RunLimits) -> Vec<CaseError> {
@@ -247,8 +267,9 @@ impl RawStep {
 fn limit(failures: &mut Vec<CaseError>) {
     let mut kept: BTreeMap<(Option<Basis>, bool), usize> = BTreeMap::new();
     failures.retain(|failure| {
+        let is_of_reply = failure.is_of_reply();
         let CaseError::Failed(failure) = failure else { return true };
-        let kept = kept.entry((failure.basis, failure.reply.is_some())).or_default();
+        let kept = kept.entry((failure.basis, is_of_reply)).or_default();
         *kept += 1;
         *kept <= MAX_FAILURES
     });
@@ -267,6 +288,11 @@ fn name_variant(stop: CaseError, variables: &Map<String, Value>) -> CaseError {
 }
 
 impl CaseError {
+    /// Whether a check of a reply failed, and not one of a stored file.
+    fn is_of_reply(&self) -> bool {
+        matches!(self, Self::Failed(failure) if failure.reply.is_some())
+    }
+
     fn of_check(self, clause: Option<Clause>, basis: Option<Basis>) -> Self {
         self.map(|failure| failure.of_check(clause, basis))
     }
@@ -364,11 +390,10 @@ enum Check {
     Image(Image),
     Items(Vec<String>),
     Listing(Vec<String>),
-    Replies(Vec<String>),
     Reply(String),
     ReplyContaining(Vec<String>),
     Result(Value),
-    ToolUseId(String),
+    ToolUseId(Option<String>),
 }
 
 #[derive(Deserialize)]
@@ -435,10 +460,7 @@ impl Step {
 impl Check {
     /// Checks the results of a call. Only a turn has several.
     fn verify_all(&self, answers: &[Answer]) -> Result<(), CaseError> {
-        match self {
-            Self::Replies(texts) => texts.iter().zip(answers).try_for_each(|(text, answer)| answer.reply(text)),
-            check => answers.iter().try_for_each(|answer| check.verify(answer)),
-        }
+        answers.iter().try_for_each(|answer| self.verify(answer))
     }
 
     fn verify(&self, answer: &Answer) -> Result<(), CaseError> {
@@ -451,7 +473,6 @@ impl Check {
             Self::Image(image) => answer.judge(expect_json(&image.to_content(), &result["content"])),
             Self::Items(items) => answer.items(items),
             Self::Listing(lines) => answer.listing(lines),
-            Self::Replies(_) => Ok(()), // checked in `verify_all`
             Self::Reply(text) => answer.reply(text),
             Self::ReplyContaining(parts) => answer.judge(expect_all_of(parts, answer.text(false)?)),
             Self::Result(expected) => answer.judge(expect_json(expected, result)),
@@ -479,5 +500,17 @@ impl Image {
     fn to_content(&self) -> Value {
         let Self { media_type, base64 } = self;
         json!([{"type": "image", "source": {"type": "base64", "media_type": media_type, "data": base64}}])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_form_has_its_case() {
+        let forms: BTreeSet<_> = all().into_iter().filter_map(|vector| vector.form_of).collect();
+        assert!(forms.iter().all(|form| form_case(form).form_of.is_none()), "{forms:?}");
+        assert!(!forms.is_empty());
     }
 }

@@ -66,7 +66,10 @@ impl Deref for PlaintextBatch {
 impl Drop for PlaintextBatch {
     fn drop(&mut self) {
         for change in std::mem::take(&mut self.0).into_changes() {
-            if let Change::Write { content, .. } = change {
+            // A wrapper that shares the content keeps it.
+            if let Change::Write { content, .. } = change
+                && let Some(content) = Arc::into_inner(content)
+            {
                 drop(Plaintext(content));
             }
         }

@@ -88,18 +88,17 @@ impl EncryptedStore {
     /// A problem names the damaged [object](memory_tool_core::Problem::object) of the inner store.
     ///
     /// # Errors
-    /// [`StoreError::Failure`] if no copy of the index can be read, or if the inner store fails. The report lists any
-    /// other damage.
+    /// [`StoreError::Failure`] if no copy of the index can be read, or if the inner store fails and nothing was found
+    /// until then. The report lists any other damage.
     pub async fn verify(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         let during = |failure: Failure| failure.during("verifying");
         let (problems, snapshot) = self.inner.verify_objects().await.map_err(during)?;
-        let mut report = VerifyReport::default().read_files(self, progress).await?;
-        for problem in &mut report.problems {
+        let mut read = VerifyReport::default().read_files(self, progress).await;
+        for problem in read.iter_mut().flat_map(|read| &mut read.problems) {
             let file = problem.path.as_ref().and_then(|path| snapshot.index.files.files().get(path));
             problem.object = file.map(|file| ObjectName::Content(file.id).path());
         }
-        report.problems.splice(..0, problems);
-        Ok(report)
+        VerifyReport::from(problems).and(read)
     }
 
     pub(crate) fn of(inner: Inner) -> Self {

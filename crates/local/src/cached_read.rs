@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{StorePath, StoredFile};
+use memory_tool_core::{StorePath, StoredFile, Version};
 
 use crate::open_files::OpenFiles;
 use crate::version_cache::VersionCache;
@@ -22,12 +22,14 @@ pub(crate) struct CachedReader {
 }
 
 impl CachedReader {
-    /// Reads the file at `path`, if the store allows reads without a lock.
+    /// Reads the file at `path` while others have the versions that are `required`, if the store allows reads without a
+    /// lock.
     #[cfg(target_os = "linux")]
     pub(crate) fn read(
         &self,
         files: &Arc<OpenFiles>,
         path: &StorePath,
+        required: &[(&StorePath, &Version)],
         max_bytes: u64,
         versions: &VersionCache,
     ) -> Option<StoredFile> {
@@ -37,7 +39,8 @@ impl CachedReader {
             return None;
         }
         let (base, sequence) = files.readable()?;
-        match linux::read(&sequence, &base, path, max_bytes, versions) {
+        let place = linux::Place { base: &base, max_bytes, versions };
+        match linux::read(&sequence, &place, path, required) {
             Ok(file) => file,
             Err(error) => {
                 if linux::is_unsupported(error) {
@@ -50,7 +53,14 @@ impl CachedReader {
 
     /// Reads nothing on this system.
     #[cfg(not(target_os = "linux"))]
-    pub(crate) fn read(&self, _: &Arc<OpenFiles>, _: &StorePath, _: u64, _: &VersionCache) -> Option<StoredFile> {
+    pub(crate) fn read(
+        &self,
+        _: &Arc<OpenFiles>,
+        _: &StorePath,
+        _: &[(&StorePath, &Version)],
+        _: u64,
+        _: &VersionCache,
+    ) -> Option<StoredFile> {
         None
     }
 }
@@ -62,7 +72,7 @@ mod linux {
     use std::time::SystemTime;
 
     use cap_std::fs::Dir;
-    use memory_tool_core::{StorePath, StoredFile};
+    use memory_tool_core::{StorePath, StoredFile, Version};
     use rustix::fd::OwnedFd;
     use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -76,14 +86,29 @@ mod linux {
     /// The largest file in bytes that is copied and digested on the calling thread.
     const MAX_BYTES: u64 = 64 * 1024;
 
+    /// A store, and the known versions of its files.
+    pub(super) struct Place<'a> {
+        pub(super) base: &'a Dir,
+        pub(super) max_bytes: u64,
+        pub(super) versions: &'a VersionCache,
+    }
+
     pub(super) fn read(
         sequence: &Sequence,
-        base: &Dir,
+        place: &Place<'_>,
         path: &StorePath,
-        max_bytes: u64,
-        versions: &VersionCache,
+        required: &[(&StorePath, &Version)],
     ) -> Result<Option<StoredFile>, Errno> {
-        undisturbed(sequence, || read_file(base, path, max_bytes, versions))
+        undisturbed(sequence, || {
+            // Read first: other programs take no lock, and a version must hold after the read.
+            let file = read_file(place, path)?;
+            for (path, version) in required {
+                if read_version(place, path)?.as_ref() != Some(version) {
+                    return Ok(None);
+                }
+            }
+            Ok(file)
+        })
     }
 
     /// Returns the result of `read`, unless a change is made during it. Reads again once, because the number that was
@@ -108,18 +133,25 @@ mod linux {
         Ok(None)
     }
 
-    fn read_file(
-        base: &Dir,
-        path: &StorePath,
-        max_bytes: u64,
-        versions: &VersionCache,
-    ) -> Result<Option<StoredFile>, Errno> {
+    /// The version of a file, which is read unless its version is known.
+    fn read_version(place: &Place<'_>, path: &StorePath) -> Result<Option<Version>, Errno> {
+        let found = fstat(open(place.base, &directories::relative_path(path), OFlags::PATH)?)?;
+        if is_regular(&found)
+            && let Some(version) = place.versions.get(path, &FileStamp::of_stat(&found))
+        {
+            return Ok(Some(version));
+        }
+        Ok(read_file(place, path)?.map(|file| file.version))
+    }
+
+    fn read_file(place: &Place<'_>, path: &StorePath) -> Result<Option<StoredFile>, Errno> {
+        let Place { base, max_bytes, versions } = place;
         let path_in_base = directories::relative_path(path);
         let now = SystemTime::now();
         // Opening a pipe or a device for reading has effects, so the entry is looked at first.
         let found = fstat(open(base, &path_in_base, OFlags::PATH)?)?;
         let size = u64::try_from(found.st_size).unwrap_or(u64::MAX);
-        if !is_regular(&found) || size > max_bytes.min(MAX_BYTES) {
+        if !is_regular(&found) || size > MAX_BYTES.min(*max_bytes) {
             return Ok(None);
         }
         let file = open(base, &path_in_base, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;

@@ -207,9 +207,7 @@ impl Store for LocalStore {
         let deadline = self.inner.deadline();
         // A change of this process is complete before later reads, even if its future was dropped.
         let turn = Arc::clone(&self.queue.order).read_owned().await;
-        if options.preconditions().is_empty()
-            && let Some(file) = self.inner.layout.read_cached(path)
-        {
+        if let Some(file) = self.inner.layout.read_cached(path, options.preconditions()) {
             return Ok(Node::File(file));
         }
         let path = path.clone();

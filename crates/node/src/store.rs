@@ -267,7 +267,7 @@ impl Conditions {
     pub fn changes(&self) -> Vec<PathChange> {
         let change = |change: &Change| match change {
             Change::Write { path, content, .. } => {
-                let content = Some(Uint8Array::new(content.clone()));
+                let content = Some(Uint8Array::new(content.to_vec()));
                 PathChange { path: path.to_string(), content, new_path: None }
             }
             Change::Remove { path } => PathChange { path: path.to_string(), content: None, new_path: None },

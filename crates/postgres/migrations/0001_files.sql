@@ -3,7 +3,8 @@
 -- Each statement of a store is one call of a function, and each change one transaction. All functions are volatile,
 -- although some only read: proxies send calls of other functions to replicas. A proxy that sends one there anyway gets
 -- the error MT001. The search path is fixed, so that no function or operator of another role can take part. Plans are
--- generic, because the server would otherwise plan statements with arrays at each call.
+-- generic, because the server would otherwise plan statements with arrays at each call. They find files by the primary
+-- key, because a plan made for a small table would otherwise scan the grown one.
 
 CREATE TABLE {schema}.file (
     memory text COLLATE "C" NOT NULL,
@@ -36,7 +37,8 @@ CREATE POLICY own_rows ON {schema}.writer USING (role = current_user);
 -- range of the primary key, because `0` is the character after `/`. One statement reads one snapshot.
 CREATE FUNCTION {schema}.read_path(of_memory text, wanted text, longest bigint, may_lag boolean)
 RETURNS TABLE (path text, version bytea, size integer, created_at bigint, modified_at bigint, content bytea)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+AS $$
 #variable_conflict use_column
 BEGIN
     IF NOT may_lag AND pg_is_in_recovery() THEN
@@ -54,7 +56,8 @@ END $$;
 -- What is at each path, and the usage of each measured path.
 CREATE FUNCTION {schema}.state(of_memory text, paths text[], measured text[], may_lag boolean)
 RETURNS TABLE (path text, version bytea, is_directory boolean, files bigint, bytes bigint, depth integer)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+AS $$
 #variable_conflict use_column
 BEGIN
     IF NOT may_lag AND pg_is_in_recovery() THEN
@@ -77,24 +80,29 @@ BEGIN
     ) AS usage;
 END $$;
 
--- Applies a batch if what it was checked against holds: each path may be absent (1), a directory (2) or a file (4), or
--- must have the required version; each usage is as measured; and no renamed path gets longer than allowed. Returns a
--- row of nulls, or otherwise the state, with the paths that are too long.
+-- Applies a batch if its condition holds: no file is at the first paths and no directory at the second, something is at
+-- the third, files have the required versions, each usage is as measured, and no renamed path gets longer than allowed.
+-- Returns a row of nulls, or otherwise the state of the checked paths, with the paths that are too long. An empty array
+-- is null.
 --
 -- The lock of the memory comes first, so the later statements read what was committed before. `number` is the number of
 -- this call, and `first` that of the first call with this batch.
+--
+-- Without `jit = off`, the server would compile the only scan, of writers, because of its cost.
 CREATE FUNCTION {schema}.apply_batch(
     of_memory text, lock bigint, lock_timeout integer, writer bytea, first bigint, number bigint,
-    checked text[], allowed integer[], required bytea[],
+    checked text[], no_file text[], no_directory text[], something text[], versioned text[], required bytea[],
     measured text[], files_before bigint[], bytes_before bigint[], depths_before integer[],
     removed text[], renamed text[], targets text[], longest integer[],
     written text[], versions bytea[], created bigint[], modified bigint[], contents bytea[])
 RETURNS TABLE (path text, version bytea, is_directory boolean, files bigint, bytes bigint, depth integer)
-LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+SET jit = off AS $$
 #variable_conflict use_column
 DECLARE
     is_repeated CONSTANT boolean = first < number;
-    holds boolean;
+    holds boolean = true;
+    top text;
 BEGIN
     IF pg_is_in_recovery() THEN
         RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';
@@ -109,51 +117,55 @@ BEGIN
         RETURN NEXT;
         RETURN;
     END IF;
-    holds = NOT EXISTS (
-        SELECT FROM unnest(checked, apply_batch.allowed, required) AS node (top, allowed, version)
-        WHERE node.allowed & 4 = 0
-                AND (SELECT true FROM {schema}.file WHERE memory = of_memory AND path = top) IS NOT NULL
-            OR node.allowed & 2 = 0 AND (SELECT true FROM {schema}.file
-                WHERE memory = of_memory AND path > top || '/' AND path < top || '0' LIMIT 1) IS NOT NULL
-            OR node.allowed & 1 = 0 AND (SELECT true FROM {schema}.file
-                WHERE memory = of_memory AND path >= top AND path < top || '0' AND (path = top OR path > top || '/')
-                LIMIT 1) IS NULL
-            OR node.version IS NOT NULL AND node.version IS DISTINCT FROM
-                (SELECT file.version FROM {schema}.file WHERE memory = of_memory AND path = top)
-    );
-    IF holds AND cardinality(measured) > 0 THEN
+    IF no_file IS NOT NULL THEN
+        holds = NOT EXISTS (SELECT FROM {schema}.file WHERE memory = of_memory AND path = ANY (no_file));
+    END IF;
+    FOR i IN 1 .. coalesce(cardinality(no_directory), 0) LOOP
+        EXIT WHEN NOT holds;
+        top = no_directory[i];
+        holds = NOT EXISTS (SELECT FROM {schema}.file
+            WHERE memory = of_memory AND path > top || '/' AND path < top || '0');
+    END LOOP;
+    FOR i IN 1 .. coalesce(cardinality(something), 0) LOOP
+        EXIT WHEN NOT holds;
+        top = something[i];
+        holds = EXISTS (SELECT FROM {schema}.file
+            WHERE memory = of_memory AND path >= top AND path < top || '0' AND (path = top OR path > top || '/'));
+    END LOOP;
+    FOR i IN 1 .. coalesce(cardinality(versioned), 0) LOOP
+        EXIT WHEN NOT holds;
+        holds = EXISTS (SELECT FROM {schema}.file
+            WHERE memory = of_memory AND path = versioned[i] AND version = required[i]);
+    END LOOP;
+    IF holds AND measured IS NOT NULL THEN
         holds = NOT EXISTS (
             SELECT FROM unnest(measured, files_before, bytes_before, depths_before) AS before (top, files, bytes, depth)
-            JOIN {schema}.state(of_memory, '{}'::text[], measured, false) AS found ON found.path = top
+            JOIN {schema}.state(of_memory, NULL, measured, false) AS found ON found.path = before.top
             WHERE (found.files, found.bytes, found.depth) IS DISTINCT FROM (before.files, before.bytes, before.depth));
     END IF;
-    IF holds AND cardinality(renamed) > 0 THEN
-        holds = NOT EXISTS (
-            SELECT FROM {schema}.file, unnest(renamed, apply_batch.longest) AS moved (old, longest)
-            WHERE memory = of_memory AND path >= old AND path < old || '0' AND (path = old OR path > old || '/')
-                AND octet_length(path) > moved.longest);
-    END IF;
+    FOR i IN 1 .. coalesce(cardinality(renamed), 0) LOOP
+        EXIT WHEN NOT holds;
+        top = renamed[i];
+        holds = NOT EXISTS (SELECT FROM {schema}.file WHERE memory = of_memory
+            AND path > top || '/' AND path < top || '0' AND octet_length(path) > longest[i]);
+    END LOOP;
     IF holds THEN
-        IF cardinality(removed) > 0 THEN
-            DELETE FROM {schema}.file USING unnest(removed) AS top
+        FOR i IN 1 .. coalesce(cardinality(removed), 0) LOOP
+            top = removed[i];
+            DELETE FROM {schema}.file
             WHERE memory = of_memory AND path >= top AND path < top || '0' AND (path = top OR path > top || '/');
-        END IF;
-        IF cardinality(renamed) > 0 THEN
-            UPDATE {schema}.file SET path = new || substr(path, length(old) + 1)
-            FROM unnest(renamed, targets) AS moved (old, new)
-            WHERE memory = of_memory AND path >= old AND path < old || '0' AND (path = old OR path > old || '/');
-        END IF;
-        IF cardinality(written) > 0 THEN
-            INSERT INTO {schema}.file (memory, path, version, created_at, modified_at, content)
-            SELECT of_memory, new.path, new.version,
-                least(coalesce(new.created_at, old.created_at, new.modified_at), new.modified_at), new.modified_at,
-                new.content
-            FROM unnest(written, versions, apply_batch.created, apply_batch.modified, contents)
-                AS new (path, version, created_at, modified_at, content)
-            LEFT JOIN {schema}.file AS old ON old.memory = of_memory AND old.path = new.path
-            ON CONFLICT (memory, path) DO UPDATE SET version = excluded.version, created_at = excluded.created_at,
-                modified_at = excluded.modified_at, content = excluded.content;
-        END IF;
+        END LOOP;
+        FOR i IN 1 .. coalesce(cardinality(renamed), 0) LOOP
+            top = renamed[i];
+            UPDATE {schema}.file SET path = targets[i] || substr(path, length(top) + 1)
+            WHERE memory = of_memory AND path >= top AND path < top || '0' AND (path = top OR path > top || '/');
+        END LOOP;
+        FOR i IN 1 .. coalesce(cardinality(written), 0) LOOP
+            INSERT INTO {schema}.file AS old VALUES (of_memory, written[i], versions[i],
+                least(coalesce(created[i], modified[i]), modified[i]), modified[i], contents[i])
+            ON CONFLICT (memory, path) DO UPDATE SET version = excluded.version, modified_at = excluded.modified_at,
+                content = excluded.content, created_at = least(coalesce(created[i], old.created_at), modified[i]);
+        END LOOP;
     END IF;
     IF holds OR is_repeated THEN
         INSERT INTO {schema}.writer AS known (id, decided, applied)
@@ -184,7 +196,9 @@ END $$;
 -- The names of all memories with a file or record. Jumps from one name to the next in the primary key: `DISTINCT`
 -- would read the row of every file.
 CREATE FUNCTION {schema}.memory_names(may_lag boolean)
-RETURNS SETOF text LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan AS $$
+RETURNS SETOF text
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET plan_cache_mode = force_generic_plan SET enable_seqscan = off
+AS $$
 BEGIN
     IF NOT may_lag AND pg_is_in_recovery() THEN
         RAISE 'the server is a read-only replica' USING ERRCODE = 'MT001';

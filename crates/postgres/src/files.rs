@@ -21,7 +21,7 @@ use crate::schema::SchemaName;
 const READ: &str = "SELECT * FROM {schema}.read_path($1, $2, $3, $4)";
 const STATE: &str = "SELECT * FROM {schema}.state($1, $2, $3, $4)";
 const APPLY: &str = "SELECT * FROM {schema}.apply_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, \
-     $15, $16, $17, $18, $19, $20, $21, $22)";
+     $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25)";
 const MEMORY_NAMES: &str = "SELECT {schema}.memory_names($1)";
 const ALL_PATHS: &str = "SELECT * FROM {schema}.all_paths($1)";
 
@@ -141,31 +141,35 @@ impl Statements {
         condition: &Condition,
         changes: &Changes<'_>,
     ) -> Result<Option<State>, Failure> {
-        let Condition { paths, allowed, versions, measured, files, bytes, depths } = condition;
+        let Condition { paths, no_file, no_directory, something, versioned, versions, .. } = condition;
+        let Condition { measured, files, bytes, depths, .. } = condition;
         let Changes { removed, renamed, targets, longest, written } = changes;
-        let parameters: [Parameter<'_>; 22] = [
+        let parameters: [Parameter<'_>; 25] = [
             (&memory.name(), Type::TEXT),
             (&memory.lock, Type::INT8),
             (&call.lock_timeout, Type::INT4),
             (&&call.writer[..], Type::BYTEA),
             (&call.first, Type::INT8),
             (&call.number, Type::INT8),
-            (paths, Type::TEXT_ARRAY),
-            (allowed, Type::INT4_ARRAY),
-            (versions, Type::BYTEA_ARRAY),
-            (measured, Type::TEXT_ARRAY),
-            (files, Type::INT8_ARRAY),
-            (bytes, Type::INT8_ARRAY),
-            (depths, Type::INT4_ARRAY),
-            (removed, Type::TEXT_ARRAY),
-            (renamed, Type::TEXT_ARRAY),
-            (targets, Type::TEXT_ARRAY),
-            (longest, Type::INT4_ARRAY),
-            (&written.paths, Type::TEXT_ARRAY),
-            (&written.versions, Type::BYTEA_ARRAY),
-            (&written.created, Type::INT8_ARRAY),
-            (&written.modified, Type::INT8_ARRAY),
-            (&written.contents, Type::BYTEA_ARRAY),
+            (&array(paths), Type::TEXT_ARRAY),
+            (&array(no_file), Type::TEXT_ARRAY),
+            (&array(no_directory), Type::TEXT_ARRAY),
+            (&array(something), Type::TEXT_ARRAY),
+            (&array(versioned), Type::TEXT_ARRAY),
+            (&array(versions), Type::BYTEA_ARRAY),
+            (&array(measured), Type::TEXT_ARRAY),
+            (&array(files), Type::INT8_ARRAY),
+            (&array(bytes), Type::INT8_ARRAY),
+            (&array(depths), Type::INT4_ARRAY),
+            (&array(removed), Type::TEXT_ARRAY),
+            (&array(renamed), Type::TEXT_ARRAY),
+            (&array(targets), Type::TEXT_ARRAY),
+            (&array(longest), Type::INT4_ARRAY),
+            (&array(&written.paths), Type::TEXT_ARRAY),
+            (&array(&written.versions), Type::BYTEA_ARRAY),
+            (&array(&written.created), Type::INT8_ARRAY),
+            (&array(&written.modified), Type::INT8_ARRAY),
+            (&array(&written.contents), Type::BYTEA_ARRAY),
         ];
         let rows = self.rows(client, &self.apply, &parameters).await.map_err(Failure::of_change)?;
         let is_applied = matches!(rows.as_slice(), [row] if row.try_get::<_, Option<&str>>(0)?.is_none());
@@ -196,6 +200,11 @@ impl Statements {
     ) -> Result<(), Failure> {
         Ok(self.call(client, &self.all_paths, &[(&self.may_lag, Type::BOOL)], &mut take).await?)
     }
+}
+
+/// An array, which is null if it is empty, because the server converts each other one.
+fn array<T>(values: &[T]) -> Option<&[T]> {
+    (!values.is_empty()).then_some(values)
 }
 
 /// Takes each row of a call.
@@ -280,10 +289,10 @@ impl<'a> Changes<'a> {
                 }
                 Change::Write { path, content, times } => {
                     let written = &mut changes.written;
-                    let version = first_version.wrapping_add(written.paths.len() as u128);
+                    let version = version(first_version, written.paths.len());
                     let (created, modified) = times.to_millis();
                     written.paths.push(path.as_str());
-                    written.versions.push(version.to_be_bytes().to_vec());
+                    written.versions.push(version.as_bytes().to_vec());
                     written.created.push(created);
                     written.modified.push(modified);
                     written.contents.push(content);
@@ -292,6 +301,11 @@ impl<'a> Changes<'a> {
         }
         changes
     }
+}
+
+/// The version of a written file of a batch.
+pub(crate) fn version(first_version: u128, number: usize) -> Version {
+    Version::new(first_version.wrapping_add(number as u128).to_be_bytes())
 }
 
 /// The possible states of a path, as bits.
@@ -303,10 +317,15 @@ const ANYTHING: i32 = ABSENT | DIRECTORY | FILE;
 /// The condition under which the server applies a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Condition {
-    /// The inputs of the checks: paths, their allowed states, and the required versions of files.
+    /// The inputs of the checks.
     paths: Vec<String>,
-    allowed: Vec<i32>,
-    versions: Vec<Option<Vec<u8>>>,
+    /// The paths at which no file may be, at which no directory may be, and at which one of them must be.
+    no_file: Vec<String>,
+    no_directory: Vec<String>,
+    something: Vec<String>,
+    /// The files with a required version.
+    versioned: Vec<String>,
+    versions: Vec<Vec<u8>>,
     /// The paths whose usage the checks depend on. An unknown usage makes the server return the state.
     measured: Vec<String>,
     files: Vec<Option<i64>>,
@@ -347,9 +366,17 @@ impl Condition {
     }
 
     fn add_node(&mut self, path: &StorePath, node: Required) {
+        let forbidden = [(FILE, &mut self.no_file), (DIRECTORY, &mut self.no_directory), (ABSENT, &mut self.something)];
+        for (state, paths) in forbidden {
+            if node.allowed & state == 0 {
+                paths.push(path.as_str().to_owned());
+            }
+        }
+        if let Some(version) = node.version {
+            self.versioned.push(path.as_str().to_owned());
+            self.versions.push(version);
+        }
         self.paths.push(path.as_str().to_owned());
-        self.allowed.push(node.allowed);
-        self.versions.push(node.version);
     }
 
     fn add_usage(&mut self, path: &str, [files, bytes]: [Option<i64>; 2], depth: Option<i32>) {

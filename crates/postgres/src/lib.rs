@@ -6,6 +6,7 @@ mod environment;
 mod failure;
 mod files;
 mod pool;
+mod recent;
 mod schema;
 mod store;
 mod tls;

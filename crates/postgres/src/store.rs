@@ -14,6 +14,7 @@ use crate::config::PostgresStoreBuilder;
 use crate::failure::{Failure, OpenFailure};
 use crate::files::{Memory, Statements};
 use crate::pool::{Connections, Deadline, Held};
+use crate::recent::RecentFiles;
 use crate::schema::{self, SchemaName, lock_number};
 use crate::transaction::Writer;
 use crate::verify;
@@ -43,6 +44,7 @@ pub struct PostgresStore {
     statements: Arc<Statements>,
     schema: SchemaName,
     memory: Memory,
+    recent: Arc<RecentFiles>,
     mode: OpenMode,
     timeout: Duration,
 }
@@ -70,7 +72,8 @@ impl PostgresStore {
         schema::prepare(&connections, &schema, builder.owner.as_deref(), options.mode, &mut deadline).await?;
         let memory = memory(&schema, builder.memory, options.max_file_bytes);
         let statements = Arc::new(Statements::new(&schema, options.mode == OpenMode::ReadOnly));
-        let store = Self { connections, statements, schema, memory, mode: options.mode, timeout: options.timeout };
+        let (recent, mode, timeout) = (Arc::default(), options.mode, options.timeout);
+        let store = Self { connections, statements, schema, memory, recent, mode, timeout };
         let exists = |held: Held| async {
             let exists = store.statements.memory_exists(held.client()?, store.name()).await;
             held.give_back(exists)
@@ -86,7 +89,8 @@ impl PostgresStore {
 
     /// Returns another memory in the same schema, which shares the connections.
     pub fn memory(&self, name: MemoryName) -> Self {
-        Self { memory: memory(&self.schema, name, self.memory.max_file_bytes), ..self.clone() }
+        let memory = memory(&self.schema, name, self.memory.max_file_bytes);
+        Self { memory, recent: Arc::default(), ..self.clone() }
     }
 
     /// The name of this memory.
@@ -179,12 +183,21 @@ const VERIFYING: &str = "verifying the database";
 #[async_trait]
 impl Store for PostgresStore {
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        if options.allows_stale()
+            && options.preconditions().is_empty()
+            && let Some(file) = self.recent.get(path)
+        {
+            return Ok(Node::File(file));
+        }
+        let results = self.recent.results();
         let read = |held: Held| async {
             let node = self.read(held.client()?, path, &options).await;
             held.give_back(node)
         };
         let read = self.reading(&mut Deadline::after(self.timeout), read).await;
-        read.map_err(|failure| failure.during("reading"))
+        let node = read.inspect_err(|_| self.recent.clear()).map_err(|failure| failure.during("reading"))?;
+        self.recent.add_read(results, path, &node);
+        Ok(node)
     }
 
     async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
@@ -195,14 +208,15 @@ impl Store for PostgresStore {
                 held.give_back(checked)
             };
             let checked = self.reading(&mut Deadline::after(self.timeout), check).await;
+            self.recent.clear();
             return checked.map_err(|failure| failure.during(APPLYING));
         }
         if self.mode == OpenMode::ReadOnly {
             let failure = Failure::new(ErrorKind::AccessDenied, "the store was opened in read-only mode");
             return Err(failure.during(APPLYING));
         }
-        let Self { connections, statements, memory, .. } = self;
-        let applying = Writer { connections, statements, memory }.apply(&batch, self.timeout).await;
+        let Self { connections, statements, memory, recent, .. } = self;
+        let applying = Writer { connections, statements, memory, recent }.apply(batch, self.timeout).await;
         applying.map_err(|failure| failure.during(APPLYING))
     }
 }

@@ -17,6 +17,7 @@ use memory_tool_core::Batch;
 use crate::failure::Failure;
 use crate::files::{Call, Changes, Condition, Memory, State, Statements};
 use crate::pool::{Connections, Deadline, Held, Turn, random_number};
+use crate::recent::RecentFiles;
 
 /// The time after the deadline within which the outcome of a lost connection is determined.
 const GRACE: Duration = Duration::from_secs(10);
@@ -27,17 +28,32 @@ pub(crate) struct Writer<'a> {
     pub(crate) connections: &'a Connections,
     pub(crate) statements: &'a Statements,
     pub(crate) memory: &'a Memory,
+    pub(crate) recent: &'a RecentFiles,
 }
 
 impl Writer<'_> {
-    pub(crate) async fn apply(&self, batch: &Batch, limit: Duration) -> Result<(), Failure> {
+    pub(crate) async fn apply(&self, batch: Batch, limit: Duration) -> Result<(), Failure> {
         let mut deadline = Deadline::after(limit);
         let turn = self.connections.turn(self.memory.lock.cast_unsigned(), &deadline).await?;
-        let changes = Changes::of(batch, random_number()?);
+        let first_version = random_number()?;
+        let applied = self.try_apply(&batch, first_version, &turn, &mut deadline).await;
+        applied.inspect_err(|_| self.recent.clear())?;
+        self.recent.add_applied(batch, first_version);
+        Ok(())
+    }
+
+    async fn try_apply(
+        &self,
+        batch: &Batch,
+        first_version: u128,
+        turn: &Turn<'_>,
+        deadline: &mut Deadline,
+    ) -> Result<(), Failure> {
+        let changes = Changes::of(batch, first_version);
         let mut condition = Condition::of(batch);
         let (mut first, mut lost) = (None, None);
         loop {
-            match self.call(&turn, &mut first, &condition, &changes, &deadline).await {
+            match self.call(turn, &mut first, &condition, &changes, deadline).await {
                 Ok(None) => return Ok(()),
                 Ok(Some(state)) => {
                     lost = None; // the server has not applied the batch, and refuses earlier calls that arrive later

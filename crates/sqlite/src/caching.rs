@@ -17,7 +17,7 @@ use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_core::{Batch, Change, MemoryName, Node, StorePath};
+use memory_tool_core::{Batch, Change, MemoryName, Node, Precondition, ReadOptions, Stat, StorePath, StoreState as _};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -32,6 +32,9 @@ const MAX_NODE: usize = 64 << 10;
 
 /// The size of all remembered nodes of a connection in bytes.
 const MAX_NODES: usize = 512 << 10;
+
+/// The number of paths whose states are remembered because reads required them.
+const MAX_REQUIRED: usize = 100;
 
 /// The estimated size of a node without contents in bytes, which also limits the number of nodes.
 const NODE_OVERHEAD: usize = 1 << 10;
@@ -49,6 +52,8 @@ pub(crate) type Key = (MemoryName, StorePath);
 pub(crate) struct CachingConnection {
     nodes: HashMap<Key, Arc<Node>>,
     size: usize,
+    /// The states of paths that reads required, at the same version.
+    required: HashMap<Key, Stat>,
     /// The version of the database at which the nodes were read. Only changes of other connections alter it.
     data_version: i64,
     /// The status of the log before the version was last checked.
@@ -74,7 +79,17 @@ impl CachingConnection {
     /// Wraps a connection to these files.
     pub(crate) fn new(connection: Connection, files: Arc<OpenFiles>) -> Self {
         let schema = CheckedSchema::default();
-        Self { nodes: HashMap::new(), size: 0, data_version: 0, checked: None, log: None, schema, connection, files }
+        Self {
+            nodes: HashMap::new(),
+            size: 0,
+            required: HashMap::new(),
+            data_version: 0,
+            checked: None,
+            log: None,
+            schema,
+            connection,
+            files,
+        }
     }
 
     /// Whether the open files are still at their paths. Blocks.
@@ -95,9 +110,13 @@ impl CachingConnection {
         in_snapshot(&mut self.connection, &mut self.schema, work)
     }
 
-    /// A remembered node, which may be outdated.
-    pub(crate) fn remembered(&self, key: &Key) -> Option<Arc<Node>> {
-        self.nodes.get(key).cloned()
+    /// A remembered node, if the preconditions are known to have held when it was read. It may be outdated.
+    pub(crate) fn remembered(&self, memory: &Memory, path: &StorePath, options: &ReadOptions) -> Option<Arc<Node>> {
+        let node = self.nodes.get(&key(memory, path))?;
+        let holds = |(path, required): &(StorePath, Precondition)| {
+            self.required.get(&key(memory, path)).is_some_and(|found| required.check(path, found).is_ok())
+        };
+        options.preconditions().iter().all(holds).then(|| Arc::clone(node))
     }
 
     /// Whether the remembered nodes are known to be current. Never waits; see the documentation of the module.
@@ -113,8 +132,8 @@ impl CachingConnection {
         self.connection.prepare_cached(DATA_VERSION)?.query_row((), |row| row.get(0))
     }
 
-    /// Reads a path in one snapshot, and remembers the node unless it is large. Blocks.
-    pub(crate) fn read(&mut self, memory: &Memory, path: &StorePath) -> Result<Node, Failure> {
+    /// Reads a path under the preconditions in one snapshot, and remembers the node unless it is large. Blocks.
+    pub(crate) fn read(&mut self, memory: &Memory, path: &StorePath, options: &ReadOptions) -> Result<Node, Failure> {
         let log = self.open_log(); // before the snapshot, so that a later commit alters the status
         let mut statement = self.connection.prepare_cached(DATA_VERSION)?;
         let mut version = statement.query(())?;
@@ -125,10 +144,20 @@ impl CachingConnection {
             self.schema.check(&self.connection)?; // only another connection can have changed it
             self.nodes.clear();
             self.size = 0;
+            self.required.clear();
             self.data_version = current;
         }
         self.checked = log;
-        let node = Files { connection: &self.connection, memory }.read(path)?;
+        let files = Files { connection: &self.connection, memory };
+        for (path, precondition) in options.preconditions() {
+            let found = files.stat(path)?;
+            precondition.check(path, &found)?;
+            if self.required.len() >= MAX_REQUIRED {
+                self.required.clear();
+            }
+            self.required.insert(key(memory, path), found);
+        }
+        let node = files.read(path)?;
         drop(version);
         drop(statement);
         self.remember(key(memory, path), &node);
@@ -172,7 +201,8 @@ impl CachingConnection {
             return Err(Failure::displaced());
         }
         if let Some(path) = written {
-            let _ = self.read(memory, &path); // the batch is applied; if this failed, the next read fails, too
+            // The batch is applied; if this failed, the next read fails, too.
+            let _ = self.read(memory, &path, &ReadOptions::new());
         }
         Ok(())
     }
@@ -182,7 +212,9 @@ impl CachingConnection {
             changes.len() > MAX_COMPARED_CHANGES
                 || changes.iter().flat_map(Change::paths).any(|changed| changed.overlaps(path))
         };
-        self.nodes.retain(|(name, path), _| *name != memory.name || !is_affected(path));
+        let is_kept = |(name, path): &Key| *name != memory.name || !is_affected(path);
+        self.nodes.retain(|key, _| is_kept(key));
+        self.required.retain(|key, _| is_kept(key));
         self.size = self.nodes.values().map(|node| size(node)).sum();
     }
 

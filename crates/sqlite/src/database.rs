@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use memory_tool_core::{ErrorKind, MemoryName, Node, OpenMode, StorePath};
+use memory_tool_core::{ErrorKind, MemoryName, Node, OpenMode, ReadOptions, StorePath};
 use rusqlite::config::DbConfig;
 use rusqlite::limits::Limit;
 use rusqlite::{Connection, OpenFlags};
@@ -121,27 +121,31 @@ impl Database {
         Err(OpenFailure::NoSuchMemory { name: memory.name.clone() }.into())
     }
 
-    /// Reads a path without preconditions. A node that was read before and is current is returned without leaving the
-    /// thread. Not in the mode [`ReadOnly`](OpenMode::ReadOnly), where a connection may change the access method.
-    pub(crate) async fn read_node(self: Arc<Self>, memory: &Memory, path: &StorePath) -> Result<Node, Failure> {
+    /// Reads a path. A node that was read before and is current is returned without leaving the thread. Not in the mode
+    /// [`ReadOnly`](OpenMode::ReadOnly), where a connection may change the access method.
+    pub(crate) async fn read_node(
+        self: Arc<Self>,
+        memory: &Memory,
+        path: &StorePath,
+        options: ReadOptions,
+    ) -> Result<Node, Failure> {
         for _ in 0..BUDGET_OF_A_READ {
             consume_budget().await;
         }
-        if let Some(node) = self.recall(memory, path) {
+        if let Some(node) = self.recall(memory, path, &options) {
             return Ok(node);
         }
         let (memory, path) = (memory.clone(), path.clone());
         let turns = Arc::clone(&self.readers);
         self.run(turns, ErrorKind::Other, move |database, deadline| {
-            database.use_connection(deadline, |connection| connection.read(&memory, &path))
+            database.use_connection(deadline, |connection| connection.read(&memory, &path, &options))
         })
         .await
     }
 
     /// Returns a current node that an idle connection remembers. Does not wait.
-    fn recall(&self, memory: &Memory, path: &StorePath) -> Option<Node> {
-        let key = caching::key(memory, path);
-        let (connection, node) = self.pool.take_if(|connection| connection.remembered(&key))?;
+    fn recall(&self, memory: &Memory, path: &StorePath, options: &ReadOptions) -> Option<Node> {
+        let (connection, node) = self.pool.take_if(|connection| connection.remembered(memory, path, options))?;
         let is_current = connection.is_current();
         self.pool.put_back(connection);
         is_current.then(|| Arc::unwrap_or_clone(node))

@@ -153,8 +153,8 @@ impl SqliteStore {
 #[async_trait]
 impl Store for SqliteStore {
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
-        if options.preconditions().is_empty() && self.database.mode() != OpenMode::ReadOnly {
-            let reading = Arc::clone(&self.database).read_node(&self.memory, path);
+        if self.database.mode() != OpenMode::ReadOnly {
+            let reading = Arc::clone(&self.database).read_node(&self.memory, path, options);
             return reading.await.map_err(|failure| failure.during(READING));
         }
         let path = path.clone();

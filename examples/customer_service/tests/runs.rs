@@ -2,10 +2,12 @@
 
 #![cfg(test)]
 
+use std::env;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use anstyle_svg::{Term, WIN10_CONSOLE};
 use tempfile::TempDir;
 
 /// The program must have fewer lines.
@@ -81,4 +83,25 @@ fn the_program_is_short_and_documents_its_command() {
     for page in [include_str!("../../README.md"), include_str!("../../../README.md")] {
         assert!(page.contains(command.trim_matches('`')), "{page}");
     }
+}
+
+/// The output of the second run of the README's first command, and a file that Claude wrote. `UPDATE_PICTURE=1` draws
+/// them.
+#[test]
+fn the_picture_of_the_readme_is_current() {
+    const PROMPT: &str = "\u{1b}[1m$\u{1b}[0m";
+    let directory = TempDir::new().unwrap();
+    let run = || run(program(directory.path()).env("CLICOLOR_FORCE", "1"));
+    run(); // fills the memory
+    let (second, log) = (run(), "customer-service-memory/memories/ticket_log.txt");
+    let text = fs::read_to_string(directory.path().join(log)).unwrap();
+    let session = format!("{PROMPT} cargo run -p customer-service\n{second}\n{PROMPT} cat {log}\n{}", text.trim_end());
+    let without_tabs = session.replace('\t', "    "); // SVG has no tab stops
+    let drawn = Term::new().palette(WIN10_CONSOLE).render_svg(&without_tabs);
+
+    let picture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/terminal.svg");
+    if env::var_os("UPDATE_PICTURE").is_some() {
+        fs::write(&picture, &drawn).unwrap();
+    }
+    assert!(fs::read_to_string(picture).unwrap() == drawn, "set UPDATE_PICTURE=1 to draw docs/terminal.svg again");
 }

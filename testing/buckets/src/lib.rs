@@ -1,10 +1,7 @@
-//! Shared code of the tests on object-store servers: a [client] of a server's bucket, [`session`]s that serve a store
-//! in it, and broken stores that make a [`Mistake`].
+//! Shared code of the tests on object-store servers: a [client] of a server's bucket, and [`session`]s that serve a
+//! store in it.
 
-mod mistake;
 pub mod session;
-
-pub use mistake::Mistake;
 
 use std::sync::Arc;
 

@@ -19,11 +19,11 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::{BoxError, Engine, MemoryTool as _, Store as _, StoreExt as _};
 use memory_tool_test_buckets::session::{COLLECT, Session, program, serve_if_requested};
-use memory_tool_test_buckets::{CHECKPOINT, COMMIT, Mistake, patient_client};
+use memory_tool_test_buckets::{CHECKPOINT, COMMIT, patient_client};
 use memory_tool_test_checker::Model as _;
 use memory_tool_test_fixtures::Objects;
 use memory_tool_test_fixtures::by_tier;
-use memory_tool_test_fixtures::linearizability::{Files, Reference, batch_of, files_of};
+use memory_tool_test_fixtures::linearizability::{Files, Mistake, Reference, batch_of, files_of};
 use memory_tool_test_servers::{AzureServer, Fault, GcsServer, Proxy, Record, Requests, S3Server, Server};
 use object_store::ObjectStore;
 use object_store::memory::InMemory;
@@ -40,7 +40,7 @@ const CHECK_AFTER: Duration = Duration::from_millis(150);
 const TIMEOUT_OF_OTHERS: Duration = Duration::from_millis(200);
 
 fn main() -> Result<ExitCode, BoxError> {
-    if serve_if_requested(Mistake::wrap)? {
+    if serve_if_requested(Mistake::wrap_if_selected)? {
         return Ok(ExitCode::SUCCESS);
     }
     let trials = vec![

@@ -13,13 +13,12 @@ mod search;
 mod states;
 
 use std::fmt;
-use std::hash::Hash;
 use std::time::Duration;
 
 /// The sequential specification.
 pub trait Model {
     /// The state on which replies depend.
-    type State: Clone + Eq + Hash;
+    type State: Clone + Ord;
     /// A request of a client.
     type Command;
     /// The reply to a command.

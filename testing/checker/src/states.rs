@@ -1,7 +1,6 @@
 //! [`States`]: the distinct states that a search visits.
 
-use std::collections::HashMap;
-use std::hash::Hash;
+use std::collections::BTreeMap;
 
 /// Identifies a state: equal ids mean equal states.
 pub(crate) type StateId = usize;
@@ -10,12 +9,13 @@ pub(crate) type StateId = usize;
 #[derive(Debug)]
 pub(crate) struct States<S> {
     by_id: Vec<S>,
-    ids: HashMap<S, StateId>,
+    /// Comparisons of large states end early, while hashes read them whole.
+    ids: BTreeMap<S, StateId>,
 }
 
-impl<S: Clone + Eq + Hash> States<S> {
+impl<S: Clone + Ord> States<S> {
     pub(crate) fn new() -> Self {
-        Self { by_id: Vec::new(), ids: HashMap::new() }
+        Self { by_id: Vec::new(), ids: BTreeMap::new() }
     }
 
     pub(crate) fn id(&mut self, state: S) -> StateId {

@@ -1,4 +1,4 @@
-//! Checks known histories of registers and lists, and compares those of four operations with a brute-force search.
+//! Checks known histories of registers and lists, and compares those of five operations with a brute-force search.
 
 #![cfg(test)]
 
@@ -15,10 +15,12 @@ enum Command {
     Write(u32),
     /// Compare-and-swap of the last number.
     Swap(u32, u32),
+    /// Adds to the last number.
+    Add(u32),
     List,
     Push(u32),
 }
-use Command::{List, Push, Read, Swap, Write};
+use Command::{Add, List, Push, Read, Swap, Write};
 
 #[derive(Clone, Debug, PartialEq)]
 enum Reply {
@@ -41,6 +43,10 @@ impl Model for Numbers {
             Write(number) => (Done, vec![number]),
             Swap(old, new) if old == last => (Done, vec![new]),
             Swap(..) => (Refused, state.clone()),
+            Add(number) => {
+                let rest = &state[..state.len().saturating_sub(1)];
+                (Done, [rest, &[last + number]].concat())
+            }
             List => (Reply::Numbers(state.clone()), state.clone()),
             Push(number) => (Done, [state.as_slice(), &[number]].concat()),
         }
@@ -161,7 +167,7 @@ fn error_describes_the_longest_prefix() {
 #[test]
 fn small_histories_match_a_brute_force_search() {
     let (mut linearizable, mut others) = (0, 0);
-    for number in 0..20_000 {
+    for number in 0..60_000 {
         let history = random_history(number);
         let expected = has_valid_order(&history, &mut Vec::new(), &[]);
         assert_eq!(is_linearizable(&history), expected, "{history:?}");
@@ -170,7 +176,7 @@ fn small_histories_match_a_brute_force_search() {
     assert!(linearizable > 2_000 && others > 2_000, "{linearizable} {others}");
 }
 
-/// Four pseudorandom operations.
+/// Five pseudorandom operations. Some have no response.
 fn random_history(number: u64) -> Operations {
     let mut random = number;
     let mut below = |end: u64| {
@@ -179,15 +185,17 @@ fn random_history(number: u64) -> Operations {
     };
     let mut operation = || {
         let called = below(6);
-        let (command, reply) = match below(4) {
-            0 => (Read, Number(below(3) as u32)),
+        let (command, reply) = match below(6) {
+            0 => (Read, Number(below(5) as u32)),
             1 => (Write(below(3) as u32), Done),
             2 => (Swap(below(3) as u32, below(3) as u32), if below(3) == 0 { Refused } else { Done }),
-            _ => (Write(below(3) as u32), Done),
+            3 => (Add(below(3) as u32), Done),
+            4 => (Push(below(3) as u32), Done),
+            _ => (List, Reply::Numbers((0..below(4)).map(|_| below(3) as u32).collect())),
         };
-        if below(5) == 0 { pending(called, command) } else { completed(called, called + below(5), command, reply) }
+        if below(3) == 0 { pending(called, command) } else { completed(called, called + below(5), command, reply) }
     };
-    (0..4).map(|_| operation()).collect()
+    (0..5).map(|_| operation()).collect()
 }
 
 /// Whether `order`, which ends in `state`, can be extended to a valid order of all completed operations.

@@ -110,7 +110,8 @@ impl Bucket {
 
     /// A connection of a new process.
     pub(crate) fn client(self: &Arc<Self>, process: usize, distance: Duration) -> Arc<Client> {
-        Arc::new(Client { bucket: Arc::clone(self), process, distance, is_dead: AtomicBool::new(false) })
+        let (is_dead, connected_from) = (AtomicBool::new(false), Mutex::new(Instant::now()));
+        Arc::new(Client { bucket: Arc::clone(self), process, distance, is_dead, connected_from })
     }
 
     pub(crate) fn set_faults(&self, faults: Faults) {
@@ -274,6 +275,10 @@ impl Fate {
     }
 }
 
+/// How often a client is without a connection after a lost answer, and how long.
+const OUTAGES_PER_LOST_ANSWER: f64 = 0.2;
+const OUTAGES: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(40)];
+
 /// A connection of a process.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -282,6 +287,8 @@ pub(crate) struct Client {
     /// The usual time of a request in each direction.
     distance: Duration,
     is_dead: AtomicBool,
+    /// The end of its last outage.
+    connected_from: Mutex<Instant>,
 }
 
 impl Client {
@@ -301,7 +308,7 @@ impl Client {
         self.bucket.requests.fetch_add(1, Ordering::Relaxed);
         // A listing begins again after a fault, so one with many pages would never end.
         let rarely = if what.starts_with("LIST") { 0.2 } else { 1.0 };
-        let fate = Fate::draw(lock(&self.bucket.faults).each * rarely);
+        let fate = self.draw_fate(lock(&self.bucket.faults).each * rarely);
         let (answer, answered) = oneshot::channel();
         if fate != Fate::Lost {
             self.bucket.on_their_way.fetch_add(1, Ordering::Relaxed);
@@ -320,6 +327,19 @@ impl Client {
         };
         self.hang_if_dead().await;
         answer
+    }
+
+    /// An outage begins with a lost response, whose outcome then stays unknown.
+    fn draw_fate(&self, each: f64) -> Fate {
+        let mut connected_from = lock(&self.connected_from);
+        if each > 0.0 && *connected_from > Instant::now() {
+            return Fate::Lost;
+        }
+        let fate = Fate::draw(each);
+        if matches!(fate, Fate::Unanswered | Fate::Late) && random::happens(OUTAGES_PER_LOST_ANSWER) {
+            *connected_from = Instant::now() + random::one_of(&OUTAGES);
+        }
+        fate
     }
 
     /// The arrival of a request, which the end of its process does not stop.

@@ -13,7 +13,7 @@ use memory_tool_core::{Batch, Engine, Error, ErrorKind, MemoryTool as _, StoreEr
 use memory_tool_history::LogFilter;
 use memory_tool_test_fixtures::Objects as CollectedObjects;
 use memory_tool_test_fixtures::linearizability::workload::start as files;
-use memory_tool_test_fixtures::linearizability::{Call, Files, Outcome, batch_of, files_of, line_of};
+use memory_tool_test_fixtures::linearizability::{Call, Files, Mistake, Outcome, batch_of, files_of, line_of};
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
@@ -62,8 +62,8 @@ pub struct Stats {
     pub removed: usize,
 }
 
-/// Runs the cluster of a seed, whose tasks have at most `most` commands in each part.
-pub fn simulate(seed: u64, most: usize, is_traced: bool) -> Run {
+/// Runs the cluster of a seed, whose tasks have at most `most` commands in each part. The sessions may make a mistake.
+pub fn simulate(seed: u64, most: usize, is_traced: bool, mistake: Option<Mistake>) -> Run {
     random::seed(seed);
     let plan = Plan::draw(most);
     let objects = objects(plan.start, plan.has_history);
@@ -72,7 +72,7 @@ pub fn simulate(seed: u64, most: usize, is_traced: bool) -> Run {
     let (log, stats, parts, result) = runtime.block_on(async {
         random::start();
         let bucket = Bucket::new(plan.cloud, plan.page, objects, is_traced);
-        let cluster = Cluster::new(plan, &bucket);
+        let cluster = Cluster::new(plan, &bucket, mistake);
         let endless = |_| cluster.defect().and(Err(format!("it does not end within {LIMIT:?}")));
         let result = timeout(LIMIT, cluster.run()).await.unwrap_or_else(endless);
         (bucket.log(), cluster.stats.get(), cluster.parts.take(), result)
@@ -86,6 +86,7 @@ pub fn simulate(seed: u64, most: usize, is_traced: bool) -> Run {
 struct Cluster<'a> {
     plan: Plan,
     bucket: &'a std::sync::Arc<Bucket>,
+    mistake: Option<Mistake>,
     part: RefCell<Part>,
     parts: RefCell<Vec<Part>>,
     /// Counts calls and replies, for their order.
@@ -97,10 +98,11 @@ struct Cluster<'a> {
 }
 
 impl<'a> Cluster<'a> {
-    fn new(plan: Plan, bucket: &'a std::sync::Arc<Bucket>) -> Self {
+    fn new(plan: Plan, bucket: &'a std::sync::Arc<Bucket>, mistake: Option<Mistake>) -> Self {
         Self {
             plan,
             bucket,
+            mistake,
             part: RefCell::default(),
             parts: RefCell::default(),
             time: Cell::default(),
@@ -181,7 +183,7 @@ impl<'a> Cluster<'a> {
     async fn open(&self, number: usize, distance: Duration) -> Session {
         loop {
             let client = self.bucket.client(number, distance);
-            let opened = Session::open(client, self.plan.timeout, self.plan.has_history).await;
+            let opened = Session::open(client, self.plan.timeout, self.plan.has_history, self.mistake).await;
             if let Some(session) = self.expect(opened, |error| Some(error.kind()), "opening") {
                 return session;
             }
@@ -306,7 +308,7 @@ impl<'a> Cluster<'a> {
     /// A new session without faults.
     async fn observer(&self) -> Result<Session, String> {
         let client = self.bucket.client(OBSERVER, Duration::ZERO);
-        let opened = Session::open(client, PATIENCE, self.plan.has_history).await;
+        let opened = Session::open(client, PATIENCE, self.plan.has_history, None).await;
         opened.map_err(|error| format!("the store cannot be opened: {error:?}"))
     }
 

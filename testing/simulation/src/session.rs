@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use memory_tool_bucket::{BucketStore, BucketStoreBuilder};
 use memory_tool_core::{Actor, Batch, Node, OpenError, OpenOptions, ReadOptions, Store, StoreError, StorePath};
 use memory_tool_history::HistoryStore;
+use memory_tool_test_fixtures::linearizability::Mistake;
 
 use crate::bucket::{Client, Connection};
 
@@ -19,6 +20,8 @@ pub(crate) struct Session {
     pub(crate) client: Arc<Client>,
     pub(crate) bucket: BucketStore,
     pub(crate) history: Option<HistoryStore<BucketStore>>,
+    /// The store with all layers, and with a mistake if there is one.
+    store: Arc<dyn Store>,
 }
 
 /// The options of a session of a client.
@@ -28,18 +31,25 @@ pub(crate) fn builder(client: &Arc<Client>, timeout: Duration) -> BucketStoreBui
 }
 
 impl Session {
-    pub(crate) async fn open(client: Arc<Client>, timeout: Duration, has_history: bool) -> Result<Self, OpenError> {
+    pub(crate) async fn open(
+        client: Arc<Client>,
+        timeout: Duration,
+        has_history: bool,
+        mistake: Option<Mistake>,
+    ) -> Result<Self, OpenError> {
         let bucket = builder(&client, timeout).open().await?;
         let history = has_history.then(|| HistoryStore::new(bucket.clone()).timeout(timeout));
-        Ok(Self { client, bucket, history })
+        let store: Arc<dyn Store> = match &history {
+            Some(history) => Arc::new(history.clone()),
+            None => Arc::new(bucket.clone()),
+        };
+        let store = mistake.map_or(Arc::clone(&store), |mistake| mistake.wrap(store).into());
+        Ok(Self { client, bucket, history, store })
     }
 
     /// The store with all layers.
     pub(crate) fn store(&self) -> &dyn Store {
-        match &self.history {
-            Some(history) => history,
-            None => &self.bucket,
-        }
+        &*self.store
     }
 
     /// The store, with the number of a call as the actor of its changes.

@@ -79,7 +79,7 @@ fn in_session(objects: &mut Objects, has_history: bool, work: impl AsyncFnOnce(&
     runtime().block_on(async {
         random::start();
         let bucket = Bucket::new(Cloud::Azure, 1_000, std::mem::take(objects), false);
-        let session = Session::open(bucket.client(0, Duration::ZERO), TIMEOUT, has_history).await.unwrap();
+        let session = Session::open(bucket.client(0, Duration::ZERO), TIMEOUT, has_history, None).await.unwrap();
         work(&session).await;
         *objects = bucket.objects().clone();
         random::stop();

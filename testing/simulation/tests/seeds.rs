@@ -9,11 +9,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{available_parallelism, scope};
 use std::time::{Duration, Instant};
 
+use memory_tool_test_fixtures::linearizability::Mistake;
 use memory_tool_test_fixtures::{Tier, printed_seed};
 use memory_tool_test_simulation::{Run, Stats, simulate};
 
 /// The commands of each task in a part of a run, which are fewer.
 const ALL: usize = usize::MAX;
+
+/// A mistake must be detected within this number of seeds.
+const MOST_SEEDS_OF_MISTAKE: u64 = 100;
 
 /// The requests at the end of a failed run that are printed.
 const LAST_REQUESTS: usize = 200;
@@ -38,7 +42,7 @@ fn clusters_keep_their_promises() {
                 return stats;
             }
             let seed = first.wrapping_add(number);
-            match run(seed, ALL, false) {
+            match run(seed, ALL, false, None) {
                 Ok(run) => stats.push(run.stats),
                 Err(error) => {
                     next.store(count, Ordering::Relaxed);
@@ -66,9 +70,9 @@ fn clusters_keep_their_promises() {
 }
 
 /// Runs a seed. The error is a defect or a panic.
-fn run(seed: u64, most: usize, is_traced: bool) -> Result<Run, (String, Vec<String>)> {
-    let mut run =
-        catch_unwind(|| simulate(seed, most, is_traced)).map_err(|_| ("it panicked".to_owned(), Vec::new()))?;
+fn run(seed: u64, most: usize, is_traced: bool, mistake: Option<Mistake>) -> Result<Run, (String, Vec<String>)> {
+    let mut run = catch_unwind(|| simulate(seed, most, is_traced, mistake))
+        .map_err(|_| ("it panicked".to_owned(), Vec::new()))?;
     match std::mem::replace(&mut run.result, Ok(())) {
         Ok(()) => Ok(run),
         Err(error) => Err((error, run.requests.unwrap_or_default())),
@@ -77,8 +81,8 @@ fn run(seed: u64, most: usize, is_traced: bool) -> Result<Run, (String, Vec<Stri
 
 /// Describes a failure, with the fewest commands with which it happens.
 fn describe(seed: u64, (error, _): (String, Vec<String>)) -> String {
-    let shorter = (1..8).find_map(|most| run(seed, most, true).err());
-    let (error, requests) = shorter.or_else(|| run(seed, ALL, true).err()).unwrap_or((error, Vec::new()));
+    let shorter = (1..8).find_map(|most| run(seed, most, true, None).err());
+    let (error, requests) = shorter.or_else(|| run(seed, ALL, true, None).err()).unwrap_or((error, Vec::new()));
     let last = requests.len().saturating_sub(LAST_REQUESTS);
     format!(
         "seed {seed}: {error}\nset MEMORY_TOOL_TEST_SEED={seed} to repeat it; the last of {} requests:\n{}",
@@ -91,7 +95,7 @@ fn describe(seed: u64, (error, _): (String, Vec<String>)) -> String {
 fn the_same_seed_gives_the_same_run() {
     let first = printed_seed();
     for seed in first..first + 40 {
-        let [one, two] = [0, 1].map(|_| simulate(seed, ALL, true));
+        let [one, two] = [0, 1].map(|_| simulate(seed, ALL, true, None));
         let (one, two) = (one.requests.unwrap(), two.requests.unwrap());
         let differs = one.iter().zip(&two).position(|(one, two)| one != two);
         assert!(
@@ -99,5 +103,17 @@ fn the_same_seed_gives_the_same_run() {
             "seed {seed}: {:?}",
             differs.map(|at| (&one[at], &two[at]))
         );
+    }
+}
+
+/// A store that breaks a promise is detected, so the other seeds mean something.
+#[test]
+fn mistakes_are_detected() {
+    let first = printed_seed();
+    for mistake in Mistake::ALL {
+        let mut seeds = first..first + MOST_SEEDS_OF_MISTAKE;
+        let found = seeds.find_map(|seed| Some((seed, run(seed, ALL, false, Some(mistake)).err()?.0)));
+        let (seed, error) = found.unwrap_or_else(|| panic!("{mistake:?} was not detected"));
+        println!("{mistake:?} in seed {}: {error:.200}", seed - first);
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::support::{PREFIX, TestBucket, failure, log, messages, open_failure, path, read, record, write};
 use memory_tool_bucket::{BucketStore, OpenFailure};
 use memory_tool_core::{Batch, ErrorKind, Node, OpenOptions, ReadOptions, Store, StoreError, StoreExt, StorePath};
+use memory_tool_test_fixtures::by_tier;
 
 /// The largest object that is read, in bytes.
 const LIMIT: u64 = 16 * 1024 * 1024;
@@ -44,7 +45,7 @@ async fn a_batch_with_too_many_changes_is_refused_as_full_before_anything_is_put
     let (kind, message) = failure(store.apply(changes("a", STEPS + 1)).await);
     assert_eq!((kind, &*message), (ErrorKind::Full, "the batch has 50001 changes, and the limit is 50000"));
     assert_eq!(bucket.snapshot().await, before);
-    let (one, two) = tokio::join!(store.apply(changes("a", STEPS)), store.apply(changes("b", STEPS)));
+    let (one, two) = tokio::join!(store.apply(changes("a", STEPS)), store.apply(changes("b", by_tier(1, STEPS))));
     one.unwrap();
     two.unwrap();
     assert_eq!(read(&bucket.other().await, "/memories/large").await.unwrap().len(), 20_000);

@@ -175,12 +175,33 @@ async fn an_opening_makes_few_requests() {
 /// Packs are read whole.
 #[tokio::test(start_paused = true)]
 async fn a_check_of_many_small_files_makes_few_requests() {
-    let (bucket, store) = filled_with(10_000).await;
+    let files = by_tier(2_000, 10_000);
+    let (bucket, store) = filled_with(files).await;
     let report = store.verify(|_| {}).await.unwrap();
     let made = bucket.take_requests().len();
     println!("{made} requests to check {} files", report.files);
-    assert!(report.problems.is_empty() && report.files == 10_000, "{report:?}");
-    assert!(made <= 1_000, "{made}");
+    assert!(report.problems.is_empty() && report.files == files as u64, "{report:?}");
+    assert!(made <= files / 10, "{made}");
+}
+
+/// A search reads its files at the same time.
+#[tokio::test(start_paused = true)]
+async fn reads_that_wait_together_share_the_requests_of_a_pack() {
+    let (bucket, store) = TestBucket::opened().await;
+    let file = |number: usize| path(&format!("/memories/{number}"));
+    let content = |number: usize| vec![number as u8; 10_000 + number];
+    let batch = (0..FILES).fold(Batch::new(), |batch, number| batch.write(file(number), content(number)));
+    store.apply(batch).await.unwrap();
+    let other = bucket.open().await;
+    bucket.take_requests();
+
+    let paths: Vec<_> = (0..FILES).map(file).collect();
+    let reads = paths.iter().map(|path| other.read_opts(path, ReadOptions::new()));
+    for (number, read) in futures::future::join_all(reads).await.into_iter().enumerate() {
+        assert_eq!(read.unwrap().into_file().unwrap().content, content(number), "{number}");
+    }
+    let requests = bucket.take_requests();
+    assert_eq!(requests.iter().filter(|request| !request.contains("/log/")).count(), 1, "{requests:?}");
 }
 
 /// Requests and PUTs of the opening of a new store.

@@ -6,16 +6,13 @@
 
 use clap::Command;
 
-use crate::command_line::NAME;
 use crate::commands::PAGES;
 
 /// The heading of the exit statuses.
 const EXIT_STATUS: &str = "Exit status";
 
-/// The pages by the names of the commands.
-fn pages() -> impl Iterator<Item = (&'static str, &'static str)> {
-    PAGES.iter().copied().chain([(NAME, include_str!("../../pages/memory-tool.md"))])
-}
+/// The page of the program.
+pub(super) const PROGRAM: &str = include_str!("../../pages/memory-tool.md");
 
 /// A page in the parts that clap prints.
 #[derive(Default)]
@@ -29,11 +26,6 @@ struct Page {
 }
 
 impl Page {
-    /// The page of a command, or an empty one.
-    fn of(command: &str) -> Self {
-        pages().find(|(name, _)| *name == command).map(|(_, text)| Self::parse(text)).unwrap_or_default()
-    }
-
     fn parse(text: &str) -> Self {
         let mut parts = text.trim_end().split("\n## ");
         let introduction = parts.next().unwrap_or_default();
@@ -59,18 +51,26 @@ impl Page {
     }
 }
 
-/// Adds the pages to the program and its commands.
-pub(super) fn with_pages(program: Command) -> Command {
-    let Page { exit_status: default, .. } = Page::of(NAME);
-    let with_page = |command: Command| {
-        let page = Page::of(command.get_name());
-        let exit_status = if page.exit_status.is_empty() { default.clone() } else { page.exit_status };
-        Page { exit_status, ..page }.added_to(command)
-    };
-    with_page(program).mut_subcommands(with_page)
+/// The page of a command.
+fn of_command(name: &str) -> &'static str {
+    PAGES.iter().find(|(command, _)| *command == name).map_or("", |(_, text)| text)
 }
 
-/// Adds the page of another program.
+/// The purpose of a command.
+pub(super) fn purpose(name: &str) -> &'static str {
+    of_command(name).split("\n\n").nth(1).unwrap_or_default().trim_end_matches('.')
+}
+
+/// Adds the page of a command.
+pub(super) fn with_page_of_command(command: Command) -> Command {
+    let mut page = Page::parse(of_command(command.get_name()));
+    if page.exit_status.is_empty() {
+        page.exit_status = Page::parse(PROGRAM).exit_status;
+    }
+    page.added_to(command)
+}
+
+/// Adds the page of a program.
 pub fn with_page(program: Command, text: &str) -> Command {
     Page::parse(text).added_to(program)
 }
@@ -97,6 +97,7 @@ fn plain(block: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::command_line::NAME;
 
     #[test]
     fn a_page_has_its_parts() {
@@ -112,9 +113,9 @@ mod tests {
 
     #[test]
     fn each_page_has_the_name_of_its_command_as_title() {
-        for (name, text) in pages() {
-            let title = if name == NAME { name.to_owned() } else { format!("{NAME} {name}") };
-            assert!(text.starts_with(&format!("# {title}\n\n")), "{name}");
+        assert!(PROGRAM.starts_with(&format!("# {NAME}\n\n")));
+        for (name, text) in PAGES {
+            assert!(text.starts_with(&format!("# {NAME} {name}\n\n")), "{name}");
         }
     }
 }

@@ -51,7 +51,8 @@ fn script(shell: Shell) -> String {
             script.replace("memory__subcmd__tool", "memory__tool") + include_str!("completions/paths.bash")
         }
         Shell::Fish => {
-            let commands = command_line::command();
+            let mut commands = command_line::command();
+            commands.build();
             let with_paths = commands.get_subcommands().filter(|command| {
                 command.get_positionals().any(|argument| argument.get_value_hint() == ValueHint::Other)
             });

@@ -8,7 +8,6 @@ pub(crate) use crate::tool_command::run;
 use crate::tool_command::{SharedArguments, ToolCommand, full};
 
 #[derive(Args, Debug)]
-#[command(visible_alias = "str-replace")]
 pub(crate) struct StrReplaceArguments {
     /// The file to edit
     #[arg(value_hint = ValueHint::Other)]

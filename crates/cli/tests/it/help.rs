@@ -51,6 +51,13 @@ fn all_commands_are_listed_and_those_for_packages_last() {
 }
 
 #[test]
+fn the_readme_of_the_program_names_all_commands() {
+    const README: &str = include_str!("../../README.md");
+    let named = README.split("](pages/").skip(1).map(|link| link.split_once(".md)").unwrap().0);
+    assert_eq!(named.filter(|name| *name != "memory-tool").collect::<BTreeSet<_>>(), commands().collect());
+}
+
+#[test]
 fn sections_are_in_order_and_examples_at_the_end() {
     for (command, option) in commands().chain([""]).flat_map(|command| [(command, "-h"), (command, "--help")]) {
         let help = help(command, option, 100);

@@ -68,11 +68,11 @@ async fn listing_of_thousands(target: &Target) -> Result<(), CaseError> {
 }
 
 async fn rename_and_delete_of_thousands(target: &Target) -> Result<(), CaseError> {
-    let (from, to, client) = ("/memories/d/many", "/memories/e/moved", target.client());
+    let (from, to, client) = ("/memories/d/many", "/memories/d/moved", target.client());
     make_thousands(target, from).await?;
     client.rename(from, to).await?.text(false)?;
     expect_thousands(target, to).await?;
-    client.delete("/memories/e").await?.text(false)?;
+    client.delete("/memories/d").await?.text(false)?;
     read_back::expect_files(&client, &[]).await
 }
 

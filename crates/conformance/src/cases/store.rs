@@ -1,6 +1,7 @@
 //! The `Store` trait: versions, preconditions, batches and listings.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use memory_tool_core::{
     Batch, Change, FileTimes, InvalidBatch, MAX_PATH_BYTES, Node, Precondition, ReadOptions, Stat, Store, StoreError,
@@ -386,7 +387,7 @@ async fn expect_all_undone(store: &dyn Store, failing: &Change, error: &StoreErr
 }
 
 async fn failed_write_undoes_all(store: &dyn Store) -> Result<(), CaseError> {
-    let over_directory = Change::Write { path: path("/memories/d")?, content: Vec::new(), times: FileTimes::new() };
+    let over_directory = Change::Write { path: path("/memories/d")?, content: Arc::default(), times: FileTimes::new() };
     expect_all_undone(store, &over_directory, &StoreError::AlreadyExists { path: path("/memories/d")? }).await
 }
 

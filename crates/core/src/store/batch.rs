@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::iter;
+use std::sync::Arc;
 
 use crate::store::actor::Actor;
 use crate::store::change::Change;
@@ -73,17 +74,8 @@ impl Batch {
     }
 
     /// Like [`write`](Self::write), but the file gets these times.
-    pub fn write_with_times(
-        mut self,
-        path: impl Into<StorePath>,
-        content: impl Into<Vec<u8>>,
-        times: FileTimes,
-    ) -> Self {
-        let path = path.into();
-        self.refuse_root(&path);
-        self.claim(&path);
-        self.changes.push(Change::Write { path, content: content.into(), times });
-        self
+    pub fn write_with_times(self, path: impl Into<StorePath>, content: impl Into<Vec<u8>>, times: FileTimes) -> Self {
+        self.change(Change::Write { path: path.into(), content: Arc::new(content.into()), times })
     }
 
     /// Adds a [`Change::Remove`]. The batch is invalid if the path overlaps another change.
@@ -110,9 +102,14 @@ impl Batch {
     }
 
     /// Adds a change.
-    pub fn change(self, change: Change) -> Self {
+    pub fn change(mut self, change: Change) -> Self {
         match change {
-            Change::Write { path, content, times } => self.write_with_times(path, content, times),
+            Change::Write { ref path, .. } => {
+                self.refuse_root(path);
+                self.claim(path);
+                self.changes.push(change);
+                self
+            }
             Change::Remove { path } => self.remove(path),
             Change::Rename { from, to } => self.rename(from, to),
         }
@@ -192,7 +189,7 @@ impl Batch {
     /// The contents that the batch writes to files of the memory, for a wrapper that transforms them.
     pub fn contents_mut(&mut self) -> impl Iterator<Item = (&StorePath, &mut Vec<u8>)> {
         self.changes.iter_mut().filter_map(|change| match change {
-            Change::Write { path, content, .. } if !path.is_record() => Some((&*path, content)),
+            Change::Write { path, content, .. } if !path.is_record() => Some((&*path, Arc::make_mut(content))),
             _ => None,
         })
     }
@@ -212,7 +209,7 @@ impl Batch {
         for change in self.changes {
             mapped = match change {
                 Change::Write { path: written, content, times } => {
-                    mapped.write_with_times(path(&written)?, content, times)
+                    mapped.change(Change::Write { path: path(&written)?, content, times })
                 }
                 Change::Remove { path: removed } => mapped.remove(path(&removed)?),
                 Change::Rename { from, to } => mapped.rename(path(&from)?, path(&to)?),

@@ -1,5 +1,7 @@
 //! [`Change`]: a change of a batch.
 
+use std::sync::Arc;
+
 use crate::store::error::StoreError;
 use crate::store::node::{FileTimes, NodeKind};
 use crate::store::state::StoreState;
@@ -13,8 +15,8 @@ pub enum Change {
     Write {
         /// The path of the file, which cannot be a root.
         path: StorePath,
-        /// The bytes to store.
-        content: Vec<u8>,
+        /// The bytes to store. They are shared, because wrappers keep a batch to try it again.
+        content: Arc<Vec<u8>>,
         /// The times of the file.
         times: FileTimes,
     },

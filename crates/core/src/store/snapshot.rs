@@ -123,7 +123,7 @@ mod tests {
     fn changes() -> Vec<Change> {
         let mut changes = vec![Change::Remove { path: StorePath::memories() }];
         for from in PATHS.map(path) {
-            changes.push(Change::Write { path: from.clone(), content: vec![0; 9], times: Default::default() });
+            changes.push(Change::Write { path: from.clone(), content: vec![0; 9].into(), times: Default::default() });
             changes.push(Change::Remove { path: from.clone() });
             let targets = PATHS.map(path).into_iter().filter(|to| *to != from);
             changes.extend(targets.map(|to| Change::Rename { from: from.clone(), to }));

@@ -8,7 +8,7 @@ use crate::store::store_path::StorePath;
 use crate::store::{ReadOptions, Store};
 
 /// Attempts to read and list a file without a concurrent change before reporting a difference.
-const MAX_ATTEMPTS: usize = 10;
+const MAX_ATTEMPTS: usize = 6;
 
 /// The result of checking a store for damage.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -92,23 +92,57 @@ impl VerifyProgress {
     }
 }
 
+impl From<Vec<Problem>> for VerifyReport {
+    fn from(problems: Vec<Problem>) -> Self {
+        Self { problems, ..Self::default() }
+    }
+}
+
 impl VerifyReport {
     /// Reads every file of a store and adds the results to this report. The store can be in use at the same time.
     ///
     /// Files that already have a problem in this report get no second one. `progress` is called after each file.
     ///
     /// # Errors
-    /// [`StoreError::Failure`] if the check cannot be completed. Damage is reported as a problem, not as an error.
+    /// [`StoreError::Failure`] if the check cannot be completed, and nothing was found until then. Damage is a problem
+    /// in the report, not an error.
     pub async fn read_files(
         mut self,
         store: &(impl Store + ?Sized),
-        mut progress: impl FnMut(VerifyProgress) + Send,
+        progress: impl FnMut(VerifyProgress) + Send,
     ) -> Result<Self, StoreError> {
+        let read = self.add_files(store, progress).await;
+        self.and(read.map(|()| Self::default()))
+    }
+
+    /// Adds what a further check found. If that check failed, and this report has problems, its failure is another one,
+    /// so that the report is not lost.
+    ///
+    /// # Errors
+    /// The failure of the further check, if this report has no problems.
+    pub fn and(mut self, further: Result<Self, StoreError>) -> Result<Self, StoreError> {
+        match further {
+            Ok(further) => {
+                self.files += further.files;
+                self.bytes += further.bytes;
+                self.problems.extend(further.problems);
+            }
+            Err(error) if self.problems.is_empty() => return Err(error),
+            Err(error) => self.problems.push(Problem::of(&error)),
+        }
+        Ok(self)
+    }
+
+    async fn add_files(
+        &mut self,
+        store: &(impl Store + ?Sized),
+        mut progress: impl FnMut(VerifyProgress) + Send,
+    ) -> Result<(), StoreError> {
         let listed = match list_all(store).await {
             Ok(listed) => listed,
             Err(error @ StoreError::Failure { kind: ErrorKind::Damaged, .. }) => {
                 self.problems.push(Problem::of(&error));
-                return Ok(self);
+                return Ok(());
             }
             Err(error) => return Err(error),
         };
@@ -126,7 +160,7 @@ impl VerifyReport {
             }
             progress(VerifyProgress { files, of });
         }
-        Ok(self)
+        Ok(())
     }
 }
 
@@ -150,19 +184,23 @@ enum State {
 
 /// Reads a listed file and compares it with its listing. A concurrent change can also cause a difference, so the
 /// comparison is repeated. A difference is reported only if it remains and the file did not change during the last
-/// attempt.
+/// attempt. Each attempt reads once more, because a session that repeats its changes can keep in step with attempts of
+/// the same length, and each would then see the same mix of states.
 async fn examine(store: &(impl Store + ?Sized), listed: &FileEntry) -> Result<State, StoreError> {
     let path = &listed.path;
     let directory = path.parent().unwrap_or_else(StorePath::memories);
     let mut state = compare(path, Some(listed.size), &read(store, path).await?);
-    for _ in 0..MAX_ATTEMPTS {
+    for reads in 1..=MAX_ATTEMPTS {
         if !matches!(state, State::Broken { .. }) {
             break;
         }
         let before = read(store, path).await?;
         let listing = store.read_opts(&directory, ReadOptions::new()).await?.into_listing();
         let size = listing.files.iter().find(|entry| entry.path == *path).map(|entry| entry.size);
-        let is_in_use = before != read(store, path).await?;
+        let mut is_in_use = false;
+        for _ in 0..reads {
+            is_in_use |= before != read(store, path).await?;
+        }
         state = if is_in_use { State::Intact { bytes: listed.size } } else { compare(path, size, &before) };
     }
     Ok(state)
@@ -198,6 +236,7 @@ fn compare(path: &StorePath, listed: Option<u64>, read: &Result<Node, String>) -
 mod tests {
     use std::collections::VecDeque;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use async_trait::async_trait;
 
@@ -207,6 +246,7 @@ mod tests {
 
     const DAMAGED: usize = usize::MAX;
     const ABSENT: usize = usize::MAX - 1;
+    const BUSY: usize = usize::MAX - 2;
 
     /// A store with one file, and a script of lengths to report for each read and each listing.
     #[derive(Debug)]
@@ -241,6 +281,7 @@ mod tests {
             }
             match next(&self.read) {
                 DAMAGED => Err(StoreError::failure(ErrorKind::Damaged, "reading", "torn")),
+                BUSY => Err(StoreError::failure(ErrorKind::Busy, "reading", "locked")),
                 ABSENT => Ok(Node::Absent),
                 length => Ok(Node::File(StoredFile::new(vec![b'x'; length], Version::new(*b"")))),
             }
@@ -283,6 +324,48 @@ mod tests {
             "/memories/locked\\n cannot be listed: it cannot be read",
         ];
         assert_eq!(messages, expected);
+    }
+
+    /// A store in which another session creates and removes the file, in step with the calls.
+    #[derive(Debug, Default)]
+    struct StoreInStep {
+        calls: AtomicUsize,
+    }
+
+    #[async_trait]
+    impl Store for StoreInStep {
+        async fn read_opts(&self, path: &StorePath, _: ReadOptions) -> Result<Node, StoreError> {
+            let call = self.calls.fetch_add(1, Ordering::Relaxed);
+            let files = if call == 0 || call % 3 == 1 { vec![FileEntry::new(file(), 1)] } else { Vec::new() };
+            Ok(match (path.is_root(), files.is_empty()) {
+                _ if path.is_record() => Node::Directory(Listing::default()),
+                (true, _) => Node::Directory(Listing::from(files)),
+                (false, true) => Node::Absent,
+                (false, false) => Node::File(StoredFile::new(vec![b'x'], Version::new(*b""))),
+            })
+        }
+
+        async fn apply(&self, _: Batch) -> Result<(), StoreError> {
+            unreachable!("verifying changes nothing")
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_created_and_removed_in_step_is_not_a_problem() {
+        let report = VerifyReport::default().read_files(&StoreInStep::default(), |_| {}).await.unwrap();
+        assert_eq!(report.problems, []);
+    }
+
+    /// The report with the first problem is not lost.
+    #[tokio::test]
+    async fn a_failure_after_a_problem_is_another_problem() {
+        let store =
+            ScriptedStore { read: Mutex::new([BUSY].into()), listed: Mutex::new([3].into()), unlisted: Vec::new() };
+        let before = VerifyReport::from(vec![Problem::new("found before")]);
+        let messages = ["found before", "reading failed: locked"].map(Problem::new);
+        assert_eq!(before.read_files(&store, |_| {}).await.unwrap().problems, messages);
+        let failed = VerifyReport::default().read_files(&store, |_| {}).await;
+        assert_eq!(failed.unwrap_err().kind(), ErrorKind::Busy);
     }
 
     #[tokio::test]

@@ -1,6 +1,6 @@
 //! Damage that the inner store reports affects only that file or that copy of the index.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::support::{content, contents, key, path, problems, record, ring, write};
@@ -11,22 +11,28 @@ use memory_tool_core::{
 use memory_tool_encrypted::{EncryptedStore, KeyRing, RekeyProgress};
 use memory_tool_local::LocalStore;
 
-/// A store with unreadable files, like a database or a bucket that has lost their contents. The files can be removed
-/// and rewritten.
+/// A store with unreadable files, like a database or a bucket that has lost their contents, or that is busy. The files
+/// can be removed and rewritten.
 #[derive(Debug, Default)]
 struct LossyStore {
     inner: InMemoryStore,
-    lost: Mutex<BTreeSet<StorePath>>,
+    lost: Mutex<BTreeMap<StorePath, ErrorKind>>,
 }
 
 impl LossyStore {
     fn lose(&self, file: &StorePath) {
-        self.lost.lock().unwrap().insert(file.clone());
+        self.fail(file, ErrorKind::Damaged);
+    }
+
+    fn fail(&self, file: &StorePath, kind: ErrorKind) {
+        self.lost.lock().unwrap().insert(file.clone(), kind);
     }
 
     fn check(&self, file: &StorePath) -> Result<(), StoreError> {
-        let is_lost = self.lost.lock().unwrap().contains(file);
-        if is_lost { Err(StoreError::failure(ErrorKind::Damaged, "reading", "content lost")) } else { Ok(()) }
+        match self.lost.lock().unwrap().get(file) {
+            Some(kind) => Err(StoreError::failure(*kind, "reading", "content lost")),
+            None => Ok(()),
+        }
     }
 
     /// The ciphertexts.
@@ -56,7 +62,7 @@ impl Store for LossyStore {
         });
         let written: Vec<_> = written.collect();
         self.inner.apply(batch).await?;
-        self.lost.lock().unwrap().retain(|lost| !written.iter().any(|path| path == lost || lost.is_under(path)));
+        self.lost.lock().unwrap().retain(|lost, _| !written.iter().any(|path| path == lost || lost.is_under(path)));
         Ok(())
     }
 }
@@ -111,6 +117,21 @@ async fn no_write_is_lost_while_a_copy_of_the_index_is_unreadable() {
     }
     assert_eq!(contents(&store).await.len(), 3 + 40);
     assert_eq!(contents(&open(&inner, ring(1)).await).await.len(), 3 + 40);
+}
+
+/// The check reads the objects first, and then the files.
+#[tokio::test]
+async fn what_was_found_before_a_failure_is_reported() {
+    let (inner, store) = three_files().await;
+    let one = &inner.files().await[0];
+    inner.fail(one, ErrorKind::Busy);
+    assert_eq!(store.verify(|_| {}).await.unwrap_err().kind(), ErrorKind::Busy);
+
+    inner.inner.write(path("/memories/foreign"), "x").await.unwrap();
+    let messages: Vec<_> = problems(&store).await.into_iter().map(|problem| problem.message).collect();
+    let [foreign, failure] = &messages[..] else { panic!("{messages:?}") };
+    assert_eq!(foreign, "/memories/foreign is not a part of the encrypted memory");
+    assert!(failure.contains("content lost"), "{failure}");
 }
 
 #[tokio::test]

@@ -4,12 +4,14 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::support::{TestMemory, leave_unfinished, make_pipe};
 use memory_tool_core::{Batch, Node, Precondition, ReadOptions, Store, StoreError, StorePath};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::path;
+use tokio::task::spawn_blocking;
 
 /// A read under the lock: a precondition that always holds.
 async fn read_locked(store: &LocalStore, read: &StorePath) -> Result<Node, StoreError> {
@@ -53,6 +55,37 @@ async fn cached_reads_agree_with_locked_reads() {
             assert_eq!(format!("{cached:?}"), format!("{locked:?}"), "{name}");
         }
     }
+}
+
+/// An encrypted memory reads each file under the version of its index.
+#[test]
+fn a_read_under_versions_needs_no_thread() {
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let memory = TestMemory::new().await;
+        let store = memory.tool.store();
+        let other = LocalStore::open(memory.base()).await.unwrap();
+        let (file, index) = (path("/memories/a"), path("/memories/index"));
+        for change in [store, &other] {
+            let batch = Batch::new().write(file.clone(), "text").write(index.clone(), "index");
+            store.apply(batch).await.unwrap();
+            let found = store.read_opts(&index, ReadOptions::new()).await.unwrap().into_file().unwrap();
+            let options = || ReadOptions::new().require(index.clone(), Precondition::Version(found.version.clone()));
+            read_locked(store, &file).await.unwrap(); // allows reads without a lock
+
+            let (release, released) = mpsc::channel::<()>();
+            let occupied = spawn_blocking(move || released.recv());
+            let reading = tokio::time::timeout(Duration::from_millis(20), store.read_opts(&file, options())).await;
+            drop(release);
+            let _ = occupied.await.unwrap();
+            let content = reading.expect("a read in place").unwrap().into_file().unwrap().content;
+            assert_eq!(content, b"text");
+
+            change.apply(Batch::new().write(index.clone(), "other")).await.unwrap(); // as long, at the same time
+            let refused = store.read_opts(&file, options()).await;
+            assert!(matches!(&refused, Err(StoreError::VersionMismatch { path }) if *path == index), "{refused:?}");
+        }
+    });
 }
 
 /// `[X3]`: the file contains `a` whenever its directory is named `a`. A lookup that is interrupted by a rename must not

@@ -105,7 +105,11 @@ impl Memory {
 
     async fn with_history_problems(&self, mut report: VerifyReport) -> Result<VerifyReport, StoreError> {
         let (store, is_sound) = (self.whole_store(), report.problems.is_empty());
-        for scope in self.scopes().await? {
+        let scopes = match self.scopes().await {
+            Ok(scopes) => scopes,
+            Err(error) => return report.and(Err(error)),
+        };
+        for scope in scopes {
             let scoped = ScopedStore::new(Arc::clone(&store), scope.clone());
             for problem in history_problems(scoped, is_sound).await? {
                 report.problems.push(Problem::new(format!("scope {scope}: {problem}")));
@@ -143,16 +147,14 @@ impl Memory {
 
     async fn verify_files(&self, progress: impl FnMut(VerifyProgress) + Send) -> Result<VerifyReport, StoreError> {
         if let Some(encrypted) = &self.inner.layers.encrypted {
-            let stored = self.inner.backend.verify_structure().await?;
-            let mut report = encrypted.verify(progress).await?;
+            let mut stored = self.inner.backend.verify_structure().await?.problems;
+            let read = encrypted.verify(progress).await;
             // Both reports can contain the same problem. Only the report of the encrypted store names the affected
             // file.
-            let is_known =
-                |object: &StorePath| report.problems.iter().any(|known| known.object.as_ref() == Some(object));
-            let unknown: Vec<_> =
-                stored.problems.into_iter().filter(|problem| !problem.path.as_ref().is_some_and(is_known)).collect();
-            report.problems.splice(0..0, unknown);
-            return Ok(report);
+            let of_files = read.iter().flat_map(|read| &read.problems);
+            let is_known = |object: &StorePath| of_files.clone().any(|known| known.object.as_ref() == Some(object));
+            stored.retain(|problem| !problem.path.as_ref().is_some_and(is_known));
+            return VerifyReport::from(stored).and(read);
         }
         self.inner.backend.verify(progress).await
     }

@@ -1,9 +1,9 @@
 //! [`Destination`]: the destination of a copy or import.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 
-use futures::future::{BoxFuture, FutureExt as _};
-use futures::stream::{FuturesOrdered, StreamExt as _};
+use futures::future::join_all;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use memory_tool_core::{
     Batch, ErrorKind, FileTimes, Node, Precondition, Problem, StoreError, StoreExt as _, StorePath, Version,
 };
@@ -17,9 +17,10 @@ use crate::transfer::source::is_about_one_file;
 /// Attempts to write a file while other programs change it.
 const MAX_ATTEMPTS: usize = 10;
 
-const MAX_CONCURRENT_FILES: usize = 64;
+/// The most files that are written at a time.
+const MAX_FILES: usize = 64;
 /// The most bytes of several files that are written at a time.
-const MAX_CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
+const MAX_BYTES: usize = 8 * 1024 * 1024;
 
 /// The destination of a copy or import.
 ///
@@ -30,8 +31,8 @@ const MAX_CONCURRENT_BYTES: usize = 8 * 1024 * 1024;
 /// 3. Each written file is read back and compared.
 /// 4. Contents are redacted before they are compared and written, so the next run finds them to be identical.
 /// 5. A written file keeps the times that the source gives.
-/// 6. Several files are written at a time, because they share the requests of a bucket. On a disk, new files are
-///    written in one batch, because they share its flushes. If that fails, each is written separately.
+/// 6. Several files are written at a time, and new ones in one batch, because they share requests and flushes. If the
+///    batch fails, each is written separately.
 pub(super) struct Destination {
     memory: Memory,
     /// The command, for logs and the history.
@@ -42,12 +43,8 @@ pub(super) struct Destination {
     outcomes: BTreeMap<StorePath, Recorded>,
     /// The number of problems of each kind whose reasons are kept.
     kept_reasons: [usize; PROBLEMS],
-    /// The files of the next batch.
+    /// The files that are written next. Their paths do not overlap.
     group: Vec<Writing>,
-    /// The files in progress, in insertion order.
-    writing: FuturesOrdered<BoxFuture<'static, Result<Written, TransferError>>>,
-    /// Their paths and sizes.
-    written_paths: VecDeque<(StorePath, usize)>,
 }
 
 struct Writing {
@@ -63,9 +60,6 @@ struct Writing {
     /// The result of a write with an unknown outcome, if the file has the contents.
     attempted: Option<Outcome>,
 }
-
-/// The results of a batch, in the order of its files.
-type Written = Vec<(Writing, Outcome)>;
 
 struct Recorded {
     outcome: Outcome,
@@ -101,12 +95,10 @@ impl Destination {
             outcomes: BTreeMap::new(),
             kept_reasons: [0; PROBLEMS],
             group: Vec::new(),
-            writing: FuturesOrdered::new(),
-            written_paths: VecDeque::new(),
         }
     }
 
-    /// Starts to write a file. It waits for files in progress whose paths overlap, and for room.
+    /// Adds a file to the next group. If the group has no room, it is written first.
     ///
     /// # Errors
     /// The error of an earlier file.
@@ -116,8 +108,8 @@ impl Destination {
         content: Vec<u8>,
         times: FileTimes,
     ) -> Result<(), TransferError> {
-        while !self.has_room(path, content.len()) {
-            self.record_next().await?;
+        if !self.has_room(path, content.len()) {
+            self.finish().await?;
         }
         let redacted = self.redacted(&content);
         let writing = Writing {
@@ -131,54 +123,21 @@ impl Destination {
             known_version: self.known_versions.get(path).cloned(),
             attempted: None,
         };
-        self.written_paths.push_back((path.clone(), writing.content.len()));
         self.group.push(writing);
-        if !self.writes_together() {
-            self.start();
-        }
-        Ok(())
-    }
-
-    /// Starts to write the files of a batch.
-    fn start(&mut self) {
-        if !self.group.is_empty() {
-            self.writing.push_back(write_all(std::mem::take(&mut self.group)).boxed());
-        }
-    }
-
-    /// Waits until all files are written.
-    pub(super) async fn finish(&mut self) -> Result<(), TransferError> {
-        while !self.written_paths.is_empty() {
-            self.record_next().await?;
-        }
         Ok(())
     }
 
     fn has_room(&self, path: &StorePath, size: usize) -> bool {
-        let bytes: usize = self.written_paths.iter().map(|(_, size)| size).sum();
-        let overlaps = |(other, _): &(StorePath, usize)| other == path || other.is_under(path) || path.is_under(other);
-        self.written_paths.is_empty()
-            || (self.written_paths.len() < MAX_CONCURRENT_FILES
-                && bytes.saturating_add(size) <= MAX_CONCURRENT_BYTES
-                && !self.written_paths.iter().any(overlaps))
+        let bytes: usize = self.group.iter().map(|file| file.content.len()).sum();
+        self.group.is_empty()
+            || (self.group.len() < MAX_FILES
+                && bytes.saturating_add(size) <= MAX_BYTES
+                && !self.group.iter().any(|file| file.path.overlaps(path)))
     }
 
-    fn writes_together(&self) -> bool {
-        match self.memory.backend() {
-            #[cfg(feature = "local")]
-            crate::backend::Backend::Local(_) => true,
-            #[cfg(feature = "sqlite")]
-            crate::backend::Backend::Sqlite(_) => true,
-            _ => false,
-        }
-    }
-
-    /// Waits for the batch that was started first, and records the results.
-    async fn record_next(&mut self) -> Result<(), TransferError> {
-        self.start();
-        let written = self.writing.next().await;
-        for (Writing { path, is_redacted, known_version, .. }, outcome) in written.transpose()?.unwrap_or_default() {
-            self.written_paths.pop_front();
+    /// Writes the files that were added.
+    pub(super) async fn finish(&mut self) -> Result<(), TransferError> {
+        for (Writing { path, is_redacted, known_version, .. }, outcome) in write_all(&mut self.group).await? {
             if let Some(version) = known_version {
                 self.known_versions.insert(path.clone(), version);
             }
@@ -242,15 +201,14 @@ impl Destination {
     }
 }
 
-/// Writes files whose paths do not overlap.
-async fn write_all(mut files: Vec<Writing>) -> Result<Written, TransferError> {
-    let is_written = write_new(&mut files).await;
-    let mut written = Vec::with_capacity(files.len());
-    for (mut file, is_written) in files.into_iter().zip(is_written) {
+/// Takes and writes files whose paths do not overlap. Returns their outcomes in the same order.
+async fn write_all(group: &mut Vec<Writing>) -> Result<Vec<(Writing, Outcome)>, TransferError> {
+    let is_written = write_new(group).await;
+    let write = |(mut file, is_written): (Writing, bool)| async move {
         let outcome = if is_written { file.read_back(file.copied()).await? } else { file.write().await? };
-        written.push((file, outcome));
-    }
-    Ok(written)
+        Ok((file, outcome))
+    };
+    stream::iter(std::mem::take(group).into_iter().zip(is_written)).map(write).buffered(MAX_FILES).try_collect().await
 }
 
 /// Writes the files that do not exist in one batch, if there are several. Returns which files were written.
@@ -258,8 +216,9 @@ async fn write_new(files: &mut [Writing]) -> Vec<bool> {
     let mut is_new = vec![false; files.len()];
     let [first, _, ..] = &*files else { return is_new };
     let (store, mut batch) = (first.memory.store.clone(), Batch::new().for_command(first.command));
-    for (file, is_new) in files.iter().zip(&mut is_new) {
-        *is_new = matches!(store.read(&file.path).await, Ok(Node::Absent));
+    let found = join_all(files.iter().map(|file| store.read(&file.path))).await;
+    for ((file, found), is_new) in files.iter().zip(found).zip(&mut is_new) {
+        *is_new = matches!(found, Ok(Node::Absent));
         if *is_new {
             batch = batch.require(file.path.clone(), Precondition::Absent);
             batch = batch.write_with_times(file.path.clone(), file.content.clone(), file.times);

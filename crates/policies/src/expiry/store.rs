@@ -192,11 +192,11 @@ impl<S: Store> ExpiringStore<S> {
         }))
     }
 
-    async fn read_unexpired(&self, path: &StorePath, used: Use) -> Result<Node, StoreError> {
+    async fn read_unexpired(&self, path: &StorePath, options: &ReadOptions, used: Use) -> Result<Node, StoreError> {
         for _ in 0..MAX_ATTEMPTS {
             let now = self.rules.now();
             let cached = self.times_for_read(path, used, now).await?;
-            match self.inner().read_opts(path, ReadOptions::new()).await? {
+            match self.inner().read_opts(path, options.clone().without_preconditions()).await? {
                 Node::Absent => return Ok(Node::Absent),
                 Node::File(file) => {
                     if let Some(expired) = self.find_expired(&cached, std::iter::once(path), used, now).await? {
@@ -410,7 +410,7 @@ impl<S: Store> Store for ExpiringStore<S> {
             return self.inner().read_opts(path, options).await;
         }
         let used = if options.command() == Some(ReadOptions::SEARCH) { Use::Listing } else { Use::Access };
-        let node = self.read_unexpired(path, used).await?;
+        let node = self.read_unexpired(path, &options, used).await?;
         check_after_read(self, &options).await?;
         Ok(node)
     }

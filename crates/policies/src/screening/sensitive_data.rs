@@ -42,7 +42,7 @@ const MAX_NAMED_FINDINGS: usize = 5;
 ///
 /// # Limits
 /// It prevents accidents. It does not detect values that are reversed, encoded, written in words or split over two
-/// files. [How well it finds](crate#how-well-it-finds) gives its precision and recall.
+/// files. [How well it finds](crate#screening) gives its precision and recall.
 #[derive(Clone, Debug)]
 pub struct SensitiveData {
     rules: Arc<[CompiledRule]>,

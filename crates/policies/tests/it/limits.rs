@@ -78,7 +78,7 @@ fn any_path() -> impl Strategy<Value = StorePath> {
 fn any_change() -> impl Strategy<Value = Change> {
     prop_oneof![
         5 => (any_path(), 0..7_usize).prop_map(|(path, size)| {
-            Change::Write { path, content: vec![b'x'; size], times: FileTimes::new() }
+            Change::Write { path, content: vec![b'x'; size].into(), times: FileTimes::new() }
         }),
         1 => any_path().prop_map(|path| Change::Remove { path }),
         1 => Just(Change::Remove { path: StorePath::memories() }),

@@ -152,8 +152,9 @@ mod tests {
 
     #[test]
     fn the_sessions_are_bounded_and_end() {
+        let latest = now() + LIFETIME.as_millis() as u64;
         let session = |token: &str, age: u64| {
-            let end = now() + LIFETIME.as_millis() as u64 - age;
+            let end = latest - age;
             Session { token: token.to_owned(), end, is_signed_out: false }
         };
         let mut known = Known::from([("first".to_owned(), session("a", 1_000_000))]);

@@ -255,7 +255,7 @@ mod tests {
             entry.id = format!("{number}");
             (entry, secret)
         };
-        let (entries, secrets): (Vec<_>, Vec<_>) = (0..100_000).map(entry).unzip();
+        let (entries, secrets): (Vec<_>, Vec<_>) = (0..10_000).map(entry).unzip();
         let read = |_: &[PathBuf]| Ok(Index::default());
         let tokens = Tokens(Arc::new(Followed::load(Vec::new(), read).unwrap()));
         tokens.0.value.send_replace(Arc::new(Index::new(entries)));

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use memory_tool::{Memory, history::LogFilter};
 use memory_tool_server::{Grant, Right};
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use crate::server::{Server, places};
 use crate::{id, new_memory};
@@ -128,7 +130,7 @@ async fn an_id_never_reaches_another_memory_while_others_rename() {
                         let path = |name: &str| format!("/memories/{name}.md");
                         memory.rename(path(from).as_str(), path(to).as_str()).await.unwrap();
                     }
-                    tokio::task::yield_now().await;
+                    sleep(Duration::from_millis(20)).await; // or a slow machine makes more changes than it can read
                 }
             }
         });

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::support::{TestDirectory, name, path, read, write};
-use memory_tool_core::{Batch, InMemoryStore, Node, Precondition, ReadOptions, Store, StoreExt};
+use memory_tool_core::{Batch, InMemoryStore, Node, Precondition, ReadOptions, Store, StoreError, StoreExt};
 use memory_tool_sqlite::SqliteStore;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::spawn_blocking;
@@ -23,13 +23,17 @@ fn runtime() -> Runtime {
 
 /// Reads a file while the only thread for blocking work is occupied. Returns `None` if the read needs that thread.
 async fn read_in_place(store: &SqliteStore, at: &str) -> Option<Node> {
+    in_place(store, at, ReadOptions::new()).await.map(Result::unwrap)
+}
+
+async fn in_place(store: &SqliteStore, at: &str, options: ReadOptions) -> Option<Result<Node, StoreError>> {
     let (release, released) = mpsc::channel::<()>();
     let occupied = spawn_blocking(move || released.recv());
-    let reading = tokio::time::timeout(Duration::from_millis(20), store.read(at)).await;
+    let reading = tokio::time::timeout(Duration::from_millis(20), store.read_opts(&path(at), options)).await;
     drop(release);
     let _ = occupied.await.unwrap();
     spawn_blocking(|| ()).await.unwrap(); // after the abandoned read
-    reading.ok().map(Result::unwrap)
+    reading.ok()
 }
 
 async fn is_read_in_place(store: &SqliteStore, at: &str) -> bool {
@@ -52,6 +56,35 @@ fn a_repeated_read_needs_no_thread() {
         let other = store.memory(name("other"));
         assert!(!is_read_in_place(&other, FILE).await, "a path of another memory");
         assert_eq!(read_in_place(&other, FILE).await.unwrap(), Node::Absent);
+    });
+}
+
+/// An encrypted memory reads each file under the version of its index, which can be large.
+#[test]
+fn a_repeated_read_under_preconditions_needs_no_thread() {
+    const INDEX: &str = "/memories/index";
+    runtime().block_on(async {
+        let directory = TestDirectory::new();
+        let (store, other) = (directory.open().await, directory.open().await);
+        write(&store, FILE, "text").await.unwrap();
+        for change in [&store, &other] {
+            write(&store, INDEX, &"x".repeat(LARGE)).await.unwrap();
+            let version = store.read(INDEX).await.unwrap().into_file().unwrap().version;
+            let options = || {
+                let unless_moved = ReadOptions::new().require(path("/memories/moved"), Precondition::Absent);
+                unless_moved.require(path(INDEX), Precondition::Version(version.clone()))
+            };
+            store.read(FILE).await.unwrap();
+            assert!(in_place(&store, FILE, options()).await.is_none(), "the preconditions were never checked");
+            let found = in_place(&store, FILE, options()).await.expect("a read in place").unwrap();
+            assert_eq!(text(Some(found)).unwrap(), "text");
+            write(change, INDEX, "new").await.unwrap();
+            let refused = store.read_opts(&path(FILE), options()).await;
+            assert!(
+                matches!(&refused, Err(StoreError::VersionMismatch { path }) if path.as_str() == INDEX),
+                "{refused:?}"
+            );
+        }
     });
 }
 

@@ -1,5 +1,6 @@
 //! The program reports errors that no retry cures at once, with the cure, and without it to the model.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 
 use memory_tool_test_fixtures::session::{Session, outcome};
@@ -109,7 +110,7 @@ fn other_memories_that_cannot_be_listed_are_unknown() {
 
 /// An open store reports the same errors for each command. It works again without them.
 #[test]
-fn refusals_of_commands_are_reported_after_one_request_and_pass() {
+fn refusals_of_commands_are_reported_without_repetitions_and_pass() {
     let (cloud, proxy) = s3_behind_a_proxy();
     let mut session = Session::start_as(&mut patient(&["run"], &cloud.store(), &behind(&proxy, &cloud)));
     let create = json!({"command": "create", "path": "/memories/a", "file_text": ""});
@@ -129,7 +130,10 @@ fn refusals_of_commands_are_reported_after_one_request_and_pass() {
         for command in &commands {
             proxy.take_records();
             assert_eq!(session.fail(command), format!("Error: {reply}"), "{command}");
-            assert_eq!(proxy.records().len(), 1, "{command}: {:?}", proxy.records());
+            // After a pause, a check of the log makes up to two other requests at the same time.
+            let records = proxy.records();
+            let requests: BTreeSet<_> = records.iter().map(|record| (&record.method, &record.target)).collect();
+            assert!((1..=3).contains(&records.len()) && requests.len() == records.len(), "{command}: {records:?}");
         }
     }
     proxy.heal();

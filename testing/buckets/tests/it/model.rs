@@ -767,12 +767,12 @@ fn assert_correct(protocol: Protocol) {
 
 #[test]
 fn three_writers_and_a_collection() {
-    assert_correct(Protocol { writers: 3, checkpoints: 0, ..SMALL });
+    assert_correct(Protocol { writers: 3, attempts: by_tier(1, 2), checkpoints: 0, ..SMALL });
 }
 
 #[test]
 fn two_writers_of_two_edits_and_a_trim() {
-    assert_correct(Protocol { writers: 2, edits: 2, collections: 0, ..SMALL });
+    assert_correct(Protocol { writers: 2, edits: 2, attempts: by_tier(1, 2), collections: 0, ..SMALL });
 }
 
 #[test]
@@ -782,8 +782,8 @@ fn two_writers_and_a_reader_that_sleeps_during_a_trim() {
 
 #[test]
 fn two_checkpoints_and_a_reader_that_sleeps_during_a_collection() {
-    let reads = by_tier(1, 2);
-    assert_correct(Protocol { checkpoints: 2, extends: true, reads, ..SMALL });
+    let (extends, reads) = by_tier((false, 1), (true, 2));
+    assert_correct(Protocol { checkpoints: 2, extends, reads, ..SMALL });
 }
 
 #[test]
@@ -793,7 +793,7 @@ fn three_checkpoints_and_a_collection() {
 
 #[test]
 fn two_collections_and_repeated_uploads() {
-    assert_correct(Protocol { collections: 2, reads: 1, repeats: true, ..SMALL });
+    assert_correct(Protocol { collections: 2, reads: by_tier(0, 1), repeats: true, ..SMALL });
 }
 
 /// The long tier combines everything. The others leave out the reads.

@@ -6,11 +6,19 @@ use memory_tool_test_servers::{Fault, Faults, Proxy, Refusal, Requests};
 
 use memory_tool_test_buckets::COMMIT;
 
-/// The timeout of a command: short, so that commands on a silent bucket fail soon, but enough for a busy machine.
-pub(crate) const TIMEOUT: Duration = Duration::from_millis(600);
+/// The least timeout of a command: short, so that commands on a silent bucket fail soon.
+const TIMEOUT: Duration = Duration::from_millis(600);
 
-/// The timeout of the collector, which makes many requests in competition with the others.
-pub(crate) const TIMEOUT_OF_COLLECTOR: Duration = Duration::from_secs(3);
+/// The timeout of a command in times that a process takes to start, so that it is enough for a busy machine.
+const PATIENCE: u32 = 2;
+
+/// The timeout of the collector, which makes many requests in competition with the others, in timeouts of a command.
+pub(crate) const PATIENCE_OF_COLLECTOR: u32 = 5;
+
+/// Returns the timeout of a command where a process takes this time to start.
+pub(crate) fn timeout(start: Duration) -> Duration {
+    TIMEOUT.max(start * PATIENCE)
+}
 
 /// Long compared with a request, but short compared with the timeout.
 const SHORT: Duration = Duration::from_millis(10);
@@ -18,19 +26,21 @@ const SHORT: Duration = Duration::from_millis(10);
 /// The probability that a changing command meets a [loss](lose_change).
 pub(crate) const CHANCE_OF_LOSS: f64 = 0.03;
 
-/// The faults of a lost change. The change is applied, or not, or arrives around the time at which its author gives up.
-pub(crate) const LOSSES: &[Fault] = &[
-    Fault::CloseUnanswered,
-    Fault::CutAnswer,
-    Fault::RefuseAfter(Refusal::PreconditionFailed),
-    Fault::CutRequest,
-    Fault::RefuseBefore(Refusal::Unavailable),
-    Fault::Swallow,
-    Fault::DelayRequest(TIMEOUT.saturating_sub(SHORT)),
-    Fault::DelayRequest(TIMEOUT.saturating_add(SHORT)),
-    Fault::DelayRequest(LATE[0]),
-    Fault::DelayRequest(LATE[1]),
-];
+/// Returns the faults of a lost change. The change is applied, or not, or arrives around the timeout of its author.
+pub(crate) fn losses(timeout: Duration) -> Vec<Fault> {
+    vec![
+        Fault::CloseUnanswered,
+        Fault::CutAnswer,
+        Fault::RefuseAfter(Refusal::PreconditionFailed),
+        Fault::CutRequest,
+        Fault::RefuseBefore(Refusal::Unavailable),
+        Fault::Swallow,
+        Fault::DelayRequest(timeout.saturating_sub(SHORT)),
+        Fault::DelayRequest(timeout.saturating_add(SHORT)),
+        Fault::DelayRequest(LATE[0]),
+        Fault::DelayRequest(LATE[1]),
+    ]
+}
 
 /// How late requests arrive, some of them after all commands.
 const LATE: [Duration; 4] =

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use memory_tool_bucket::BucketStore;
 use memory_tool_core::{Engine, MemoryTool, Store, StoreExt as _, StorePath};
 use memory_tool_test_fixtures::linearizability::workload::start;
-use memory_tool_test_fixtures::linearizability::{Call, Files, batch_of, files_of, line_of};
+use memory_tool_test_fixtures::linearizability::{Call, Files, Mistake, batch_of, files_of, line_of};
 use memory_tool_test_servers::{Proxy, Record, Server};
 use object_store::ObjectStore;
 use object_store::path::Path;
@@ -19,8 +19,8 @@ use tokio::runtime::{Builder, Runtime};
 use crate::faults;
 use crate::report::puts;
 use crate::workload::{self, Step};
-use memory_tool_test_buckets::session::{COLLECT, Session, program, timeout};
-use memory_tool_test_buckets::{CHECKPOINT, Mistake, patient_client};
+use memory_tool_test_buckets::session::{COLLECT, Session, program};
+use memory_tool_test_buckets::{CHECKPOINT, patient_client, session};
 use memory_tool_test_fixtures::Objects;
 
 /// The number of concurrent processes. One more collects garbage.
@@ -110,9 +110,10 @@ impl Recording {
         let start = start();
         runtime.block_on(store.apply(batch_of(&start))).unwrap();
         runtime.block_on(add_commits(&store));
+        let timeout = faults::timeout(time_of_process(server, prefix));
 
         let clock = Instant::now();
-        let start_worker = |process| Worker::start(server, prefix, plan, process);
+        let start_worker = |process| Worker::start(server, prefix, plan, process, timeout);
         let mut workers: Vec<_> = (0..PROCESSES).map(start_worker).collect();
         let mut collector = start_worker(PROCESSES);
         collector.proxy.fault_at_random(faults::at_random_and_late(collector.seed));
@@ -168,27 +169,31 @@ async fn call(tool: &dyn MemoryTool, command: Value, clock: Instant) -> Call {
 struct Worker {
     process: usize,
     seed: u64,
+    /// The timeout of its commands.
+    timeout: Duration,
     proxy: Proxy,
     session: Session,
 }
 
 impl Worker {
     /// Starts a process. Faults begin after it has opened the store.
-    fn start(server: &dyn Server, prefix: &Path, plan: &Plan, process: usize) -> Self {
+    fn start(server: &dyn Server, prefix: &Path, plan: &Plan, process: usize, mut timeout: Duration) -> Self {
         let seed = plan.seed.wrapping_mul(PROCESSES as u64 + 1).wrapping_add(process as u64);
         let proxy = Proxy::start(server.url()).unwrap();
         let mut program = program(server, proxy.url(), prefix).unwrap();
-        let patience = if process == PROCESSES { faults::TIMEOUT_OF_COLLECTOR } else { faults::TIMEOUT };
-        program.envs([timeout(patience)]).envs(plan.mistake.map(Mistake::variable));
+        if process == PROCESSES {
+            timeout *= faults::PATIENCE_OF_COLLECTOR;
+        }
+        program.envs([session::timeout(timeout)]).envs(plan.mistake.map(Mistake::variable));
         let session = (0..MAX_OPENS).find_map(|_| open(&mut program)).unwrap();
         proxy.take_records();
         proxy.fault_at_random(faults::at_random(seed));
-        Self { process, seed, proxy, session }
+        Self { process, seed, timeout, proxy, session }
     }
 
     fn work(&mut self, commands: usize, clock: Instant) -> Vec<Call> {
         let mut calls = Vec::new();
-        for Step { command, lost } in workload::steps(self.seed, commands) {
+        for Step { command, lost } in workload::steps(self.seed, commands, self.timeout) {
             if let Some(fault) = lost {
                 faults::lose_change(&self.proxy, fault);
             }
@@ -214,6 +219,16 @@ impl Worker {
         }
         collected
     }
+}
+
+/// Returns how long a process without faults takes to start and to open its store.
+fn time_of_process(server: &dyn Server, prefix: &Path) -> Duration {
+    let mut program = program(server, server.url(), prefix).unwrap();
+    let attempt = |_| {
+        let start = Instant::now();
+        open(&mut program).map(|_| start.elapsed())
+    };
+    (0..MAX_OPENS).find_map(attempt).unwrap()
 }
 
 /// Starts a process and opens its store. Returns `None` after a timeout.

@@ -1,5 +1,7 @@
 //! The steps of the processes: random commands with faults.
 
+use std::time::Duration;
+
 use memory_tool_test_fixtures::linearizability::workload::{change, generate, view};
 use memory_tool_test_servers::Fault;
 use proptest::prelude::*;
@@ -16,9 +18,9 @@ pub(crate) struct Step {
     pub(crate) lost: Option<Fault>,
 }
 
-/// The steps of one process.
-pub(crate) fn steps(seed: u64, count: usize) -> Vec<Step> {
-    let lost = prop::option::weighted(faults::CHANCE_OF_LOSS, select(faults::LOSSES));
+/// The steps of one process, whose commands have this timeout.
+pub(crate) fn steps(seed: u64, count: usize, timeout: Duration) -> Vec<Step> {
+    let lost = prop::option::weighted(faults::CHANCE_OF_LOSS, select(faults::losses(timeout)));
     let step = prop_oneof![
         3 => view().prop_map(|command| Step { command, lost: None }),
         7 => (change(), lost).prop_map(|(command, lost)| Step { command, lost }),

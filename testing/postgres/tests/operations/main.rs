@@ -9,6 +9,7 @@ mod failures;
 mod layer_cases;
 mod opening;
 mod poolers;
+mod recent;
 mod roles;
 mod round_trips;
 

@@ -1,4 +1,4 @@
-//! The round trips of each command, counted by a proxy.
+//! The round trips of each command, counted by a proxy, and the scans, counted by the server.
 
 use std::time::Duration;
 
@@ -43,17 +43,41 @@ async fn round_trips(proxy: &SqlProxy, store: &PostgresStore, command: Value) ->
     proxy.round_trips() - before
 }
 
-/// Commands with the most round trips that they may have, including `BEGIN` and `COMMIT`.
+/// The plans are made while the table is empty.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_command_scans_the_table() {
+    let database = Database::new(server());
+    let sql = |statement: &str| server().sql_in("postgres", database.name(), statement).unwrap();
+    drop(open(&database.url(server())).await.unwrap());
+    sql("VACUUM ANALYZE memory_tool.file");
+    let store = open(&format!("{}?application_name=planned", database.url(server()))).await.unwrap();
+    for run in 0..RUNS {
+        for command in commands(run) {
+            succeed(&store, command.1).await;
+        }
+    }
+    store.memory_names().await.unwrap();
+    drop(store);
+    // A session counts its scans before it ends.
+    while sql("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'planned'") != "0" {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // The creation of the key took one.
+    let scans = sql("SELECT idx_scan > 20, seq_scan <= 1 FROM pg_stat_user_tables WHERE relname = 'file'");
+    assert_eq!(scans, "t|t");
+}
+
+/// Commands with the most round trips that they may have. An edit reads the file, unless it is the last result.
 fn commands(run: usize) -> [(&'static str, Value, usize); 7] {
     let path = format!("/memories/d{run}/file");
     let other = format!("/memories/e{run}/file");
     [
-        ("create", create(&path, "a\n"), 2),
+        ("create", create(&path, "a\n"), 1),
         ("view of a file", view(&path), 1),
         ("view of a directory", view("/memories"), 1),
         ("str_replace", json!({"command": "str_replace", "path": path, "old_str": "a", "new_str": "b"}), 2),
-        ("insert", json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": "c"}), 2),
-        ("rename", json!({"command": "rename", "old_path": path, "new_path": other}), 2),
-        ("delete", json!({"command": "delete", "path": other}), 2),
+        ("insert", json!({"command": "insert", "path": path, "insert_line": 0, "insert_text": "c"}), 1),
+        ("rename", json!({"command": "rename", "old_path": path, "new_path": other}), 1),
+        ("delete", json!({"command": "delete", "path": other}), 1),
     ]
 }

@@ -49,7 +49,8 @@ impl Bucket {
 /// Lists with several pages are complete.
 pub(crate) async fn lists_more_than_a_page(bucket: Bucket) {
     let keys: Vec<_> = (0..1_050).map(|number| format!("many/{:02}/{number:04}", number % 100)).collect();
-    for keys in keys.chunks(50) {
+    // With 50 requests at a time on a busy machine, Azurite did not list 4 objects that it had accepted.
+    for keys in keys.chunks(8) {
         join_all(keys.iter().map(|key| bucket.put(key, "", PutMode::Overwrite))).await;
     }
     let mut sorted = keys.clone();

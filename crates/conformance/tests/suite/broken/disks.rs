@@ -627,7 +627,7 @@ impl Store for DiskStore {
                 self.change_by_hand(batch, &change, self.flushes.unwrap()).await
             }
             (Some(Fault::FollowsLinks), [Change::Write { path, content, .. }]) if self.is_behind_a_link(path) => {
-                let _ = fs::write(self.on_disk(path), content);
+                let _ = fs::write(self.on_disk(path), &**content);
                 Ok(())
             }
             (Some(Fault::MovesFileByFile), [Change::Rename { from, to }])
@@ -639,7 +639,7 @@ impl Store for DiskStore {
             (Some(Fault::WritesThroughHardLinks), [Change::Write { path, content, .. }])
                 if self.has_other_names(path) =>
             {
-                let _ = fs::write(self.on_disk(path), content);
+                let _ = fs::write(self.on_disk(path), &**content);
                 Ok(())
             }
             (Some(Fault::LeavesFilesAround), [Change::Write { path, .. }]) if self.on_disk(path).is_file() => {

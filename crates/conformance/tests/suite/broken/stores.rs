@@ -275,7 +275,7 @@ impl MapStore {
         let limited = Batch::new().limit(directory.clone(), quota);
         let kept = batch.changes().iter().cloned().map(|change| match change {
             Change::Write { path, content, times } => {
-                Change::Write { path, content: vec![0; self.size(&content) as usize], times }
+                Change::Write { path, content: vec![0; self.size(&content) as usize].into(), times }
             }
             other => other,
         });
@@ -291,7 +291,7 @@ impl MapStore {
 
     fn change(&self, files: &mut Files, change: Change) -> Result<(), StoreError> {
         match change {
-            Change::Write { path, content, times } => self.write(files, self.key(&path), content, times),
+            Change::Write { path, content, times } => self.write(files, self.key(&path), content.to_vec(), times),
             Change::Remove { path } => self.remove(files, &self.key(&path)),
             Change::Rename { from, to } => self.rename(files, &self.key(&from), &self.key(&to)),
         }
@@ -421,7 +421,7 @@ impl MapStore {
         for change in batch.changes() {
             if let (Some(Fault::TearsWrites), Change::Write { path, content, times }) = (self.fault, change) {
                 let (path, times) = (path.clone(), *times);
-                steps.push(Change::Write { path, content: content[..content.len() / 2].to_vec(), times });
+                steps.push(Change::Write { path, content: content[..content.len() / 2].to_vec().into(), times });
             }
             steps.push(change.clone());
         }

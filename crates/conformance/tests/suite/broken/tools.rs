@@ -48,10 +48,10 @@ faults! {
     RenameMakesOneParent, RenamesIntoItself, RenamesOntoItself, RenamesRoot, ReplacesDirectories, ReplacesFirst,
     ResolvesEscapes, ReversedRangesSwapped, RewritesMarkdownLists, RoundsFractions, SameTextRefused,
     SameWordsForNothingThere, ShallowSizes, ShortSnippet, ShowsHidden, ShowsNothingUnderTinyCap, ShowsNul,
-    SiblingPrefix, SilentTruncation, SnippetFromOne, SnippetFromTheFirstDifference, SnippetOfWholeChange,
-    SnippetWithoutCap, SortsByUtf16, SortsWholePaths, SortsWithoutCase, StaleListings, StoresNul, StripsInsertText,
-    TakesTemporaryNames, TextImages, TextModeEdits, TidiesText, TrailingSlashRefused, TrimsOldStr, TrimsPaths,
-    UnfitRangeOfDirectoryRefused, UnicodeLineEnds, UnknownFieldsRefused, WrongNumbers,
+    SiblingPrefix, SilentTruncation, SnippetFromOne, SnippetFromTheFirstDifference, SnippetOfOldLines,
+    SnippetOfWholeChange, SnippetWithoutCap, SortsByUtf16, SortsWholePaths, SortsWithoutCase, StaleListings, StoresNul,
+    StripsInsertText, TakesTemporaryNames, TextImages, TextModeEdits, TidiesText, TrailingSlashRefused, TrimsOldStr,
+    TrimsPaths, UnfitRangeOfDirectoryRefused, UnicodeLineEnds, UnknownFieldsRefused, WrongNumbers,
 }
 
 pub(crate) fn all() -> Vec<(String, Suite)> {
@@ -372,6 +372,9 @@ impl MemoryTool for BrokenTool {
                         if shared > 0 && command.old_str != command.new_str {
                             snippet = lines_around(&after, line + shared, 2, 2);
                         }
+                    }
+                    Fault::SnippetOfOldLines => {
+                        snippet = lines_around(&after, line, 2, 2 + old_str.matches('\n').count());
                     }
                     Fault::SnippetOfWholeChange => {
                         snippet = lines_around(&after, line, 2, 2 + new_str.matches('\n').count());

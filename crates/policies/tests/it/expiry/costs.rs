@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Batch, Change, Engine, InMemoryStore, MemoryTool, Precondition, ReadOnlyStore, Search, Store, Version,
+    Batch, Change, Engine, InMemoryStore, MemoryTool, Precondition, ReadOnlyStore, ReadOptions, Search, Store, Version,
 };
 use memory_tool_policies::{ExpiringStore, LimitedStore, MountedStore, default_quota};
 use serde_json::json;
@@ -36,6 +36,16 @@ async fn within_the_resolution_there_are_no_extra_operations() {
         call(&tool, edit).await;
         assert_eq!(probe.take_counts(), (1, 1), "an edit reads the file and writes it");
     }
+}
+
+/// A bucket answers a read that may be stale without a request, and a history needs the command.
+#[tokio::test]
+async fn a_read_keeps_its_options() {
+    let (_, probe, tool) = probed();
+    create(&tool, "/memories/a").await;
+    let options = ReadOptions::new().for_command("insert").allow_stale();
+    tool.store().read_opts(&path("/memories/a"), options.clone()).await.unwrap();
+    assert_eq!(*probe.last_read.lock().unwrap(), options);
 }
 
 #[tokio::test]

@@ -129,6 +129,7 @@ pub(crate) struct Probe {
     operations: AtomicUsize,
     fault: Mutex<Option<(usize, Fault)>>,
     pub(crate) last_batch: Mutex<Batch>,
+    pub(crate) last_read: Mutex<ReadOptions>,
     pub(crate) damaged: Mutex<Option<StorePath>>,
 }
 
@@ -194,6 +195,7 @@ async fn stop_once() {
 impl Store for Probe {
     async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
         self.reads.fetch_add(1, Ordering::Relaxed);
+        *self.last_read.lock().unwrap() = options.clone();
         self.fail_if_damaged(path)?;
         self.run(self.inner.read_opts(path, options)).await
     }

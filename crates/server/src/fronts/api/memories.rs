@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::body::Bytes;
+use futures::stream::{self, StreamExt as _};
 use memory_tool::StoreError;
 use memory_tool::history::{Entry, FileVersion, Id, LogEnd, Operation, TrackedFile, VersionId, Versions};
 use memory_tool::store::{Batch, Precondition, StorePath, StoredFile};
@@ -25,6 +26,9 @@ const CREATE: &str = "api_create";
 /// Moves a memory with new contents, if it writes one file and removes another one.
 const UPDATE: &str = Entry::MOVE;
 const DELETE: &str = "api_delete";
+
+/// The files that a list reads at a time, also in a bucket far away.
+const PARALLEL_READS: usize = 16;
 
 fn no_such_memory(id: &str) -> ApiError {
     ApiError::not_found(format!("there is no memory {id:?} in this store"))
@@ -154,6 +158,15 @@ impl MemoryStore {
             }
         }
         Ok(self.show(id, view).await?.and_then(|(_, object)| object.ok()))
+    }
+
+    /// An item of a list. `None` for a file that the API cannot carry in this view.
+    async fn show_item(&self, end: &LogEnd, item: Item, view: View) -> Result<(Item, Option<Value>), ApiError> {
+        let object = match &item {
+            Item::Prefix(path) => Some(json!({"type": "memory_prefix", "path": format!("{}/", api_path(path))})),
+            Item::Memory(_, id) => self.show_at(end, *id, view).await.or_else(ApiError::skip_invalid)?,
+        };
+        Ok((item, object))
     }
 
     /// A memory now. `None` if it does not exist.
@@ -383,23 +396,18 @@ pub(super) async fn list(call: ApiCall) -> Reply {
         let cursor = Cursor { history: end.history(), number, after: after.clone() };
         serde_json::to_string(&cursor).map(|cursor| page_after(&list, &cursor)).map_err(ApiError::internal)
     };
+    let is_next = |item: &Item| cursor.as_ref().is_none_or(|cursor| *item.path() > cursor.after);
+    let items = items(files, &directory, depth == "1").into_iter().filter(is_next);
+    let mut shown = stream::iter(items).map(|item| store.show_item(&end, item, view)).buffered(PARALLEL_READS);
     let (mut data, mut next_page, mut last) = (Vec::new(), None, None);
-    for item in items(files, &directory, depth == "1") {
-        if cursor.as_ref().is_some_and(|cursor| *item.path() <= cursor.after) {
-            continue;
-        }
+    while let Some(shown) = shown.next().await {
         if data.len() == limit {
-            next_page = last.map(|last: StorePath| page_of(&last)).transpose()?;
+            next_page = last.map(|last: Item| page_of(last.path())).transpose()?;
             break;
         }
-        match &item {
-            Item::Prefix(path) => data.push(json!({"type": "memory_prefix", "path": format!("{}/", api_path(path))})),
-            Item::Memory(_, id) => {
-                // A full list leaves out files that the API cannot carry.
-                data.extend(store.show_at(&end, *id, view).await.or_else(ApiError::skip_invalid)?);
-            }
-        }
-        last = Some(item.path().clone());
+        let (item, object) = shown?;
+        data.extend(object);
+        last = Some(item);
     }
     Ok(Json(json!({"data": data, "next_page": next_page})))
 }

@@ -409,7 +409,7 @@ mod tests {
     #[tokio::test]
     async fn ids_that_are_far_ahead_are_not_kept() {
         let order = Arc::new(Order::new(0));
-        for id in 0..10_000 {
+        for id in 0..MAX_AHEAD as i64 + 10 {
             order.enter_by_id(&request(2 * id + 1, "ping", json!({}))).await;
         }
         assert!(lock(&order.ids).ahead.len() <= MAX_AHEAD);
@@ -435,7 +435,7 @@ mod tests {
         assert!(!Arc::ptr_eq(&first, &arrive(&strangers, &other, 3, 4).await));
         // A request overtook the one before it.
         assert!(Arc::ptr_eq(&first, &arrive(&strangers, &sender, 1, 5).await));
-        for id in 0..10_000 {
+        for id in 0..MAX_CLIENTS as i64 + 10 {
             arrive(&strangers, &other, 3, id * 100).await;
         }
         assert!(lock(&strangers.0).len() <= MAX_CLIENTS);
