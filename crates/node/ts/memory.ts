@@ -41,6 +41,12 @@ export interface TransferOptions extends CallOptions {
   overwrite?: boolean;
 }
 
+/** The options of an export. */
+export interface ExportOptions extends TransferOptions {
+  /** The files and directories to export. Default: all. */
+  within?: readonly string[];
+}
+
 /**
  * A memory, with the methods for a program. `new MemoryTool(memory)` is the tool for Claude.
  *
@@ -185,11 +191,12 @@ export class Memory {
   }
 
   /**
-   * Writes all files to a directory, or to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`.
+   * Writes the files to a directory, or to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`.
    * Throws `TransferError` if that fails, or if the target exists and `overwrite` is not set.
    */
-  async export(path: string | URL, { overwrite = false, ...options }: TransferOptions = {}): Promise<ExportReport> {
-    return fromJson((await this.#perform('transfer', 'export', { path: file(path), overwrite }, options)).json) as ExportReport;
+  async export(path: string | URL, { overwrite = false, within = [], ...options }: ExportOptions = {}): Promise<ExportReport> {
+    const given = { path: file(path), overwrite, within };
+    return fromJson((await this.#perform('transfer', 'export', given, options)).json) as ExportReport;
   }
 
   /**

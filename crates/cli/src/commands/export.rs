@@ -4,13 +4,14 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 use memory_tool::policies::Scope;
 use memory_tool::transfer::{Export, ExportReport, TransferError};
+use memory_tool::{MemoryPath, StoreError};
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Failure, eprint_line};
-use crate::options::values::{Point, host_path};
+use crate::options::values::{Point, host_path, memory_path};
 use crate::options::{AllArgument, StoreArgument};
 use crate::others::WithOthers;
 use crate::places::{self, Named, Place};
@@ -29,6 +30,12 @@ pub(crate) struct ExportArguments {
     /// directory that gets a directory for each memory.
     #[arg(value_parser = host_path())]
     pub(crate) target: PathBuf,
+
+    /// Export only these files and directories
+    ///
+    /// They keep their names below /memories.
+    #[arg(value_parser = memory_path, value_hint = ValueHint::Other)]
+    pub(crate) path: Vec<MemoryPath>,
 
     /// Export only the part of the store that belongs to tenant NAME
     #[arg(long, value_name = "NAME", value_parser = Scope::from_trusted_name, conflicts_with = "all")]
@@ -60,6 +67,9 @@ pub(crate) struct ExportArguments {
     #[command(flatten)]
     pub(crate) store: StoreArgument,
 }
+
+/// The status with which a shell reports that SIGPIPE ended a program.
+const STATUS_OF_SIGPIPE: u8 = 128 + 13;
 
 /// Exports, and prints the report: to standard error if the archive goes to standard output.
 pub(crate) fn run(arguments: &ExportArguments) -> Result<ExitStatus, Failure> {
@@ -93,7 +103,13 @@ fn export_one(
     let is_stream = target == Path::new(STANDARD_STREAM);
     // A write to standard output may never return.
     let cleanup_time = if is_stream { Duration::ZERO } else { CLEANUP_TIME };
-    let exported = run_until_interrupted(cleanup_time, export(arguments, place, target))?;
+    let exported = match run_until_interrupted(cleanup_time, export(arguments, place, target)) {
+        // As if SIGPIPE had ended it, like other programs that write archives.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            return Ok(ExitStatus::Interrupted { status: STATUS_OF_SIGPIPE });
+        }
+        exported => exported?,
+    };
     let exported = Named { memory, report: exported };
     let text = || to_text(&exported.report.report);
     if is_stream {
@@ -114,11 +130,12 @@ async fn export(
     place: &Place,
     target: &Path,
 ) -> Result<WithOthers<ExportReport>, Failure> {
-    let ExportArguments { store, all, overwrite, .. } = arguments;
+    let ExportArguments { store, path, all, overwrite, .. } = arguments;
     let (memory, others) = open_source(place, arguments.at, all.all, store.options()).await?;
     let export =
         if target == Path::new(STANDARD_STREAM) { Export::to_writer(io::stdout()) } else { Export::to_path(target) };
     let export = if *overwrite { export.overwrite() } else { export };
+    let export = path.iter().cloned().fold(export, Export::within);
     let mut line = ProgressLine::of_standard_error();
     let exported = memory.export(export, |progress| show_progress(&mut line, progress)).await;
     let report = exported.map_err(|error| match error {
@@ -127,6 +144,7 @@ async fn export(
             path.display()
         )),
         TransferError::Writer(error) => Failure::Output(error),
+        TransferError::Reading(StoreError::NotFound { path }) => Failure::new(format!("{path} does not exist")),
         error => Failure::other(error),
     })?;
     Ok(WithOthers { report, others })

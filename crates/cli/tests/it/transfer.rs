@@ -536,6 +536,31 @@ fn archives_are_reproducible_and_readable_by_tar() {
     assert_eq!(memories(&place.outside("e")).into_keys().collect::<Vec<_>>(), ["100% [...slug] \"q\".md"]);
 }
 
+#[test]
+fn some_files_and_directories_are_exported() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a/b", b"one"), ("a/c", b"two"), ("ab", b"three"), ("d", b"four")]);
+    let target = place.outside("part");
+    let (status, part) = report(&[&"export", &"--store", &place.store(), &target, &"a", &"/memories/d"]);
+    assert_eq!((status, &part["exported"], &part["bytes"]), (Some(0), &json!(3), &json!(10)));
+    assert_eq!(files(&target).into_keys().collect::<Vec<_>>(), ["a/b", "a/c", "d"]);
+    let missing = run(&[&"export", &"--store", &place.store(), &place.outside("none"), &"a", &"e"]);
+    assert_eq!(missing, (Some(2), String::new(), "memory-tool: /memories/e does not exist\n".to_owned()));
+    assert!(!place.outside("none").exists());
+}
+
+#[test]
+fn an_export_that_nobody_reads_ends_quietly() {
+    let place = Place::in_memory();
+    fill(&place.store(), &[("a", &[b'x'; 1_000_000])]);
+    let mut export = program();
+    export.args(["export", "-", "--store"]).arg(place.store()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut export = export.spawn().unwrap();
+    drop(export.stdout.take());
+    let output = export.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap().as_str()), (Some(141), ""));
+}
+
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use memory_tool_core::{MemoryPath, StoreError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -23,7 +24,13 @@ pub enum TransferRequest {
         overwrite: bool,
     },
     /// [`Memory::export`].
-    Export { path: PathBuf, overwrite: bool },
+    Export {
+        path: PathBuf,
+        overwrite: bool,
+        /// The files and directories. None stands for all.
+        #[serde(default)]
+        within: Vec<String>,
+    },
     /// [`Memory::import`].
     Import { path: PathBuf, overwrite: bool },
 }
@@ -39,8 +46,10 @@ impl TransferRequest {
                 let report = memory.copy_to(&to, if overwrite { options.overwrite() } else { options }, |_| {}).await?;
                 Ok(transferred(report.is_complete(), &report))
             }
-            Self::Export { path, overwrite } => {
-                let export = Export::to_path(path);
+            Self::Export { path, overwrite, within } => {
+                let within = within.iter().map(|path| MemoryPath::parse(path)).collect::<Result<Vec<_>, _>>();
+                let within = within.map_err(StoreError::from)?;
+                let export = within.into_iter().fold(Export::to_path(path), Export::within);
                 let report = memory.export(if overwrite { export.overwrite() } else { export }, |_| {}).await?;
                 Ok(transferred(report.is_complete(), &report))
             }

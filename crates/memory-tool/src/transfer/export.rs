@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::pin::pin;
 
 use futures::stream::StreamExt as _;
-use memory_tool_core::UnlistedReason;
+use memory_tool_core::{MemoryPath, StorePath, UnlistedReason};
 
 use crate::transfer::blocking::{self, Blocking};
 use crate::transfer::error::TransferError;
@@ -38,6 +38,7 @@ const OTHER_FORMATS: &[&str] = &[
 pub struct Export {
     to: ExportTarget,
     existing: Existing,
+    within: Vec<StorePath>,
 }
 
 enum ExportTarget {
@@ -49,13 +50,24 @@ impl Export {
     /// Exports to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`, and to a new or empty directory
     /// otherwise.
     pub fn to_path(path: impl Into<PathBuf>) -> Self {
-        Self { to: ExportTarget::Path(path.into()), existing: Existing::Keep }
+        Self::to(ExportTarget::Path(path.into()))
     }
 
     /// Exports an uncompressed tar archive to a writer, such as standard output. If the export fails, the archive is
     /// truncated.
     pub fn to_writer(writer: impl Write + Send + 'static) -> Self {
-        Self { to: ExportTarget::Writer(Box::new(writer)), existing: Existing::Keep }
+        Self::to(ExportTarget::Writer(Box::new(writer)))
+    }
+
+    fn to(to: ExportTarget) -> Self {
+        Self { to, existing: Existing::Keep, within: Vec::new() }
+    }
+
+    /// Exports only this file, or the files in this directory. Each call adds one. Files keep their names below
+    /// `/memories`.
+    pub fn within(mut self, path: MemoryPath) -> Self {
+        self.within.push(path.into());
+        self
     }
 
     /// Replaces an existing archive, or files with the same names in an existing directory.
@@ -71,17 +83,17 @@ impl fmt::Debug for Export {
         if let ExportTarget::Path(path) = &self.to {
             export.field("path", path);
         }
-        export.field("existing", &self.existing).finish_non_exhaustive()
+        export.field("existing", &self.existing).field("within", &self.within).finish_non_exhaustive()
     }
 }
 
 pub(super) async fn run(
     source: Source,
-    Export { to, existing }: Export,
+    Export { to, existing, within }: Export,
     mut progress: impl FnMut(TransferProgress) + Send,
 ) -> Result<ExportReport, TransferError> {
     let (path, open) = opener(to, existing)?;
-    let (listed, unlisted) = source.list().await?;
+    let (listed, unlisted) = source.list_within(&within).await?;
     let of = listed.len() as u64;
     let failed = |source| TransferError::Target { path: path.clone(), source };
     let mut target = blocking::run(|| open().map(Blocking::new)).await.map_err(failed)??;

@@ -41,6 +41,25 @@ impl Source {
         Ok((files, unlisted))
     }
 
+    /// Lists the files and items at or under these paths, which have to exist. Without a path, it lists all.
+    pub(super) async fn list_within(
+        &self,
+        within: &[StorePath],
+    ) -> Result<(Vec<FileEntry>, Vec<UnlistedItem>), TransferError> {
+        let (mut files, mut unlisted) = self.list().await?;
+        if within.is_empty() {
+            return Ok((files, unlisted));
+        }
+        let is_at_or_under = |path: &StorePath, place: &StorePath| path == place || path.is_under(place);
+        let exists = |place: &StorePath| place.is_root() || files.iter().any(|file| is_at_or_under(&file.path, place));
+        if let Some(place) = within.iter().find(|place| !exists(place)) {
+            return Err(TransferError::Reading(StoreError::NotFound { path: place.clone() }));
+        }
+        files.retain(|file| within.iter().any(|place| is_at_or_under(&file.path, place)));
+        unlisted.retain(|item| within.iter().any(|place| is_at_or_under(&item.directory, place)));
+        Ok((files, unlisted))
+    }
+
     /// Reads files. A failure that affects only one file is not an error. Several files are read at a time, because
     /// they share the requests of a bucket, and returned in their order.
     pub(super) fn read_all<'a>(

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import asyncio
     import os
     from types import TracebackType
-    from typing import Any, Callable, List
+    from typing import Any, Callable, List, Sequence
 
     from typing_extensions import Self, Unpack
 
@@ -144,14 +144,17 @@ class Memory:
 
         return to_report(CopyReport, self._native.perform({"transfer": {"copy": {"overwrite": overwrite}}}, destination._native))
 
-    def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> ExportReport:
-        """Writes all files to a directory, or to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`.
+    def export(
+        self, path: str | os.PathLike[str], *, within: Sequence[str] = (), overwrite: bool = False
+    ) -> ExportReport:
+        """Writes all files, or those within some files and directories, to a directory, or to an archive if the name
+        ends in `.tar`, `.tar.gz` or `.tgz`.
 
         Raises `TransferError` if that fails, or if the target exists and `overwrite` is not set.
         """
         from .reports import ExportReport, to_report
 
-        return to_report(ExportReport, self._native.perform({"transfer": {"export": {"path": _path(path), "overwrite": overwrite}}}))
+        return to_report(ExportReport, self._native.perform(_export(path, within, overwrite)))
 
     def import_(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> ImportReport:
         """Writes the files of a directory or of a tar archive, which can be untrusted, to this memory.
@@ -310,14 +313,17 @@ class AsyncMemory:
 
         return to_report(CopyReport, await _perform(self._native, {"transfer": {"copy": {"overwrite": overwrite}}}, destination._native))
 
-    async def export(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> ExportReport:
-        """Writes all files to a directory, or to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`.
+    async def export(
+        self, path: str | os.PathLike[str], *, within: Sequence[str] = (), overwrite: bool = False
+    ) -> ExportReport:
+        """Writes all files, or those within some files and directories, to a directory, or to an archive if the name
+        ends in `.tar`, `.tar.gz` or `.tgz`.
 
         Raises `TransferError` if that fails, or if the target exists and `overwrite` is not set.
         """
         from .reports import ExportReport, to_report
 
-        return to_report(ExportReport, await _perform(self._native, {"transfer": {"export": {"path": _path(path), "overwrite": overwrite}}}))
+        return to_report(ExportReport, await _perform(self._native, _export(path, within, overwrite)))
 
     async def import_(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> ImportReport:
         """Writes the files of a directory or of a tar archive, which can be untrusted, to this memory.
@@ -377,6 +383,10 @@ def _path(path: str | os.PathLike[str]) -> str:
     from os import fspath
 
     return fspath(path)
+
+
+def _export(path: str | os.PathLike[str], within: Sequence[str], overwrite: bool) -> object:
+    return {"transfer": {"export": {"path": _path(path), "within": list(within), "overwrite": overwrite}}}
 
 
 async def _open(location: object, options: Options) -> _native.NativeMemory:
