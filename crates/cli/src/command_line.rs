@@ -7,6 +7,7 @@ mod documented;
 pub mod pages;
 mod usage_error;
 
+use std::env;
 use std::ffi::OsString;
 
 use clap::{Command, FromArgMatches};
@@ -14,6 +15,7 @@ use clap::{Command, FromArgMatches};
 use crate::commands;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Failure, eprint_error_of};
+use crate::options::ACTOR_VARIABLE;
 
 /// The name of the program.
 pub(crate) const NAME: &str = "memory-tool";
@@ -58,7 +60,10 @@ pub(crate) fn complete(command: Command) -> Command {
     let is_for_operators = commands::is_for_operators(command.get_name());
     pages::with_page_of_command(command).mut_args(|argument| {
         let is_of_store = matches!(argument.get_help_heading(), Some("Encryption" | "Policies"));
-        argument.hide_short_help(is_of_store && !is_for_operators)
+        let argument = argument.hide_short_help(is_of_store && !is_for_operators);
+        let is_actor = argument.get_env() == Some(ACTOR_VARIABLE.as_ref());
+        let is_unset = is_actor && env::var_os(ACTOR_VARIABLE).is_some_and(|name| name.is_empty());
+        if is_unset { argument.env(None::<&str>) } else { argument }
     })
 }
 

@@ -4,17 +4,17 @@ use std::io;
 use std::sync::Arc;
 
 use clap::Args;
-use memory_tool::history::{Entry, FileChange, FileDiff, History, HistoryError, Origin, TakenBack};
+use memory_tool::history::{Entry, FileChange, FileDiff, History, HistoryError, LogFilter, Origin, TakenBack};
 use memory_tool::policies::Scope;
 use memory_tool::store::StorePath;
-use memory_tool::{Actor, Memory, Store};
+use memory_tool::{Memory, MemoryOptions, Store};
 use serde::Serialize;
 
 use crate::differences::{PrintedDiff, diff_text};
 use crate::failure::{Context as _, Failure, eprint_line};
 use crate::memory::{Access, open_existing};
-use crate::options::StoreArgument;
 use crate::options::values::Point;
+use crate::options::{ActorArgument, StoreArgument};
 use crate::terminal::escapes::on_one_line;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, to_json, write_line};
@@ -50,9 +50,8 @@ pub(crate) struct HistoryArgument {
 /// The arguments of the commands that change something with the history.
 #[derive(Args, Debug)]
 pub(crate) struct HistoryChangeArgument {
-    /// The name of the person who makes this change
-    #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name)]
-    pub(crate) actor: Option<Actor>,
+    #[command(flatten)]
+    pub(crate) actor: ActorArgument,
 
     #[command(flatten)]
     pub(crate) history: HistoryArgument,
@@ -77,8 +76,29 @@ pub(crate) async fn past(point: Point, history: &StoreHistory) -> Result<impl St
     history.at(number).await.context(READING)
 }
 
-pub(crate) fn required(history: Option<&StoreHistory>) -> Result<&StoreHistory, Failure> {
-    history.ok_or_else(|| Failure::new("the memory has no history"))
+const NO_HISTORY: &str =
+    "the memory has no history: `memory-tool mcp` starts one, and other commands do with --history";
+
+/// The history of a memory that has one.
+async fn started(memory: &Memory) -> Option<StoreHistory> {
+    let history = memory.history()?;
+    // The command reports the damage of a damaged history, or removes it.
+    history.is_started().await.unwrap_or(true).then_some(history)
+}
+
+/// The history of a memory. Without one, this is an error.
+pub(crate) async fn required(memory: &Memory) -> Result<StoreHistory, Failure> {
+    started(memory).await.ok_or_else(|| Failure::new(NO_HISTORY))
+}
+
+/// Lists entries. Without a history, there are none, and a note says so.
+pub(crate) async fn entries(arguments: &HistoryArgument, filter: &LogFilter) -> Result<Vec<Entry>, Failure> {
+    let memory = open_existing(&arguments.store.url, arguments.options(), Access::Read).await?;
+    let Some(history) = started(&memory).await else {
+        eprint_line(&format!("memory-tool: {NO_HISTORY}"));
+        return Ok(Vec::new());
+    };
+    history.entries(filter).await.context(READING)
 }
 
 /// Makes a change, and prints its entry.
@@ -107,21 +127,32 @@ pub(crate) fn failure(error: HistoryError) -> Failure {
         HistoryError::Changed { .. } => {
             Failure::new(format!("{error}; --force replaces them, and keeps their contents"))
         }
+        HistoryError::Exists { .. } => Failure::new(format!("{error} with --to, such as --to 24h")),
         error => Failure::other(error),
     }
 }
 
 pub(crate) async fn open_to_change(arguments: &HistoryChangeArgument) -> Result<(Memory, StoreHistory), Failure> {
     let (memory, history) = open(&arguments.history, Access::Change).await?;
-    Ok((memory, arguments.actor.iter().fold(history, |history, actor| history.by(actor.clone()))))
+    Ok((memory, by_actor(history, arguments)))
+}
+
+pub(crate) fn by_actor(history: StoreHistory, arguments: &HistoryChangeArgument) -> StoreHistory {
+    arguments.actor.actor().into_iter().fold(history, History::by)
+}
+
+impl HistoryArgument {
+    pub(crate) fn options(&self) -> MemoryOptions {
+        let mut options = self.store.options();
+        options.scope.clone_from(&self.scope);
+        options
+    }
 }
 
 /// Opens a memory that exists.
 pub(crate) async fn open(arguments: &HistoryArgument, access: Access) -> Result<(Memory, StoreHistory), Failure> {
-    let mut options = arguments.store.options();
-    options.scope.clone_from(&arguments.scope);
-    let memory = open_existing(&arguments.store.url, options, access).await?;
-    let history = required(memory.history().as_ref())?.clone();
+    let memory = open_existing(&arguments.store.url, arguments.options(), access).await?;
+    let history = required(&memory).await?;
     Ok((memory, history))
 }
 
@@ -163,6 +194,7 @@ fn entry_text(colors: Colors, entry: &Entry) -> String {
         (Origin::Redo(entry), _) => format!("redo of entry {entry}"),
         (Origin::Revert(entries), _) => format!("undo of {}", numbers(entries)),
         (Origin::Restore(entry), _) => format!("restore of the state after entry {entry}"),
+        (Origin::Redaction(entries), _) if entries.is_empty() => "redaction of present files".to_owned(),
         (Origin::Redaction(entries), _) => format!("redaction of {}", numbers(entries)),
         (_, command) => command.clone().unwrap_or_default(),
     };

@@ -7,7 +7,9 @@ pub mod encryption;
 pub(crate) mod policies;
 pub mod values;
 
+use std::env;
 use std::ffi::OsStr;
+use std::io::{self, IsTerminal as _};
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -15,7 +17,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, Args, Command, ValueHint};
 use memory_tool::command::DEFAULT_MAX_VIEW_CHARACTERS;
 use memory_tool::store::DEFAULT_TIMEOUT;
-use memory_tool::{MemoryOptions, StoreUrl};
+use memory_tool::{Actor, MemoryOptions, StoreUrl};
 
 use crate::memory;
 use crate::options::encryption::Encryption;
@@ -24,6 +26,12 @@ use crate::options::values::{Age, ViewCap};
 
 /// The environment variable with the default of `--store`.
 pub(crate) const STORE_VARIABLE: &str = "MEMORY_TOOL_STORE";
+
+/// The environment variable with the default of `--actor`.
+pub(crate) const ACTOR_VARIABLE: &str = "MEMORY_TOOL_ACTOR";
+
+/// The environment variables with the user's name, on different systems.
+const USER_VARIABLES: [&str; 3] = ["USER", "LOGNAME", "USERNAME"];
 
 /// The option as clap prints it.
 pub(crate) const STORE_OPTION: &str = "--store <URL>";
@@ -34,6 +42,41 @@ pub(crate) struct OverwritesArgument {
     /// Let `create` overwrite an existing file
     #[arg(long)]
     pub(crate) create_overwrites: bool,
+}
+
+/// The actor of changes.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct ActorArgument {
+    /// The name of the user or agent, for the history and the audit log
+    ///
+    /// The default is the environment variable MEMORY_TOOL_ACTOR, and at a terminal the user's name.
+    #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name)]
+    #[arg(env = ACTOR_VARIABLE, hide_env = true)] // it would need a line of the short help
+    actor: Option<Actor>,
+}
+
+impl ActorArgument {
+    pub(crate) fn actor(&self) -> Option<Actor> {
+        self.actor.clone().or_else(user_at_a_terminal)
+    }
+}
+
+/// The user's name, if a person runs the program.
+fn user_at_a_terminal() -> Option<Actor> {
+    let is_person = io::stdin().is_terminal() || io::stdout().is_terminal();
+    let mut names = USER_VARIABLES.into_iter().filter(|_| is_person).filter_map(|variable| env::var(variable).ok());
+    names.find_map(|name| Actor::from_trusted_name(&name).ok())
+}
+
+/// Whether a program that serves agents starts histories.
+#[cfg(any(feature = "mcp", feature = "server"))]
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub(crate) struct NoHistoryArgument {
+    /// Do not start a history
+    ///
+    /// Without this option, changes are kept, for `memory-tool log` and `undo`. A history that exists is continued.
+    #[arg(long, conflicts_with_all = ["history", "history_age"])]
+    pub(crate) no_history: bool,
 }
 
 /// Whether the store must exist.

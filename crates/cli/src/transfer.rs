@@ -38,7 +38,7 @@ pub(crate) async fn open_source(
         report_history(&source).await;
         return Ok((source, others));
     };
-    let past = history::past(point, history::required(source.history().as_ref())?).await?;
+    let past = history::past(point, &history::required(&source).await?).await?;
     let past = Memory::over(past).read_only().build().await.context("cannot open the past")?;
     Ok((past, others))
 }

@@ -85,6 +85,24 @@ pub enum HistoryError {
         /// The entry.
         number: u64,
     },
+    /// It was not deleted, or was made again, so the state to restore has to be chosen.
+    #[error("{path} exists; choose the state to restore")]
+    Exists {
+        /// The path.
+        path: StorePath,
+    },
+    /// No known entry changed the file or directory.
+    #[error("the history has no change of {path}")]
+    NoChangeOf {
+        /// The path.
+        path: StorePath,
+    },
+    /// The text to erase or its mark is not valid.
+    #[error("{reason}")]
+    InvalidText {
+        /// The reason.
+        reason: &'static str,
+    },
     /// The store failed.
     #[error(transparent)]
     Store(StoreError),

@@ -4,21 +4,19 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use memory_tool_core::{
-    Actor, Batch, ErrorKind, MemoryPath, Moment, Node, PathError, ReadOnlyStore, ReadOptions, Store, StoreError,
-    StorePath,
-};
-use serde::{Deserialize, Deserializer};
+use memory_tool_core::{Actor, Batch, ErrorKind, Node, ReadOnlyStore, ReadOptions, Store, StoreError, StorePath};
 
 use crate::attempts::Attempts;
 use crate::check::{self, HistoryReport};
 use crate::diff::{self, Differences};
 use crate::entry::{Entry, EntryRef, Origin};
 use crate::error::HistoryError;
-use crate::past::{Backwards, Past};
+use crate::filter::LogFilter;
+use crate::past::Past;
 use crate::plan::{Edits, Plan};
-use crate::records::{self, IndexedBlock};
+use crate::records;
 use crate::store::HistoryStore;
+use crate::text_redaction::{Erased, MARK, Places, TextRedaction};
 use crate::tip::Tip;
 use crate::undo::{Force, Goal, Planner, TakenBack};
 use crate::version_cache::{LogEnd, VersionCache};
@@ -89,35 +87,8 @@ impl<S: Store> History<S> {
     /// # Errors
     /// [`HistoryError::Store`].
     pub async fn entries(&self, filter: &LogFilter) -> Result<Vec<Entry>, HistoryError> {
-        self.store.log().retry(|tip| async move { self.entries_at(&tip, filter).await }).await
-    }
-
-    async fn entries_at(&self, tip: &Arc<Tip>, filter: &LogFilter) -> Result<Vec<Entry>, StoreError> {
         let log = self.store.log();
-        let mut path = filter.path.clone().transpose()?;
-        let newest = filter.before.map_or(tip.newest(), |before| before.saturating_sub(1));
-        // The path is the present one, and has to be followed from the end.
-        let mut reader = Backwards::from(log, tip, if path.is_some() { tip.newest() } else { newest });
-        let mut index = if path.is_some() { log.index(tip).await? } else { Vec::new() };
-        let mut entries = Vec::new();
-        while filter.limit.is_none_or(|limit| entries.len() < limit) {
-            if let Some(path) = &path {
-                skip_other_blocks(&mut reader, tip, &mut index, path);
-            }
-            let Some(entry) = reader.next().await? else { break };
-            if filter.since.is_some_and(|since| Moment::from(entry.time) < since) {
-                break;
-            }
-            let follows = path.as_ref().map(|path| entry.follow(path));
-            let concerns = !matches!(follows, Some(None));
-            if let Some(Some(earlier)) = follows {
-                path = Some(earlier);
-            }
-            if concerns && entry.number <= newest && filter.matches(&entry) {
-                entries.push(entry);
-            }
-        }
-        Ok(entries)
+        log.retry(|tip| async move { filter.entries(log, &tip).await }).await
     }
 
     /// The entry with this number.
@@ -247,7 +218,16 @@ impl<S: Store> History<S> {
         path: &StorePath,
         entry: impl Into<EntryRef> + Send,
     ) -> Result<TakenBack, HistoryError> {
-        self.reach(Goal::Restore(path.clone(), entry.into())).await
+        self.reach(Goal::Restore(path.clone(), Some(entry.into()))).await
+    }
+
+    /// Restores the last state of a file or directory that was deleted.
+    ///
+    /// # Errors
+    /// [`HistoryError::Exists`] if it was made again, [`HistoryError::NoChangeOf`] if it never existed or its last
+    /// change was forgotten or redacted, and the errors of [`at`](Self::at).
+    pub async fn restore_deleted(&self, path: &StorePath) -> Result<TakenBack, HistoryError> {
+        self.reach(Goal::Restore(path.clone(), None)).await
     }
 
     async fn reach(&self, goal: Goal) -> Result<TakenBack, HistoryError> {
@@ -330,6 +310,67 @@ impl<S: Store> History<S> {
             }
         };
         self.apply(tip, Batch::new().for_command("redact"), Origin::Redaction(numbers), edits).await
+    }
+
+    /// Finds given text in the present files, in the history and in all names of files. Case and encoding have to be
+    /// the same.
+    ///
+    /// # Errors
+    /// [`HistoryError::InvalidText`] and [`HistoryError::Store`].
+    pub async fn find_text(&self, text: &str) -> Result<TextRedaction, HistoryError> {
+        let (log, erased) = (self.store.log(), Erased::new(text, "")?);
+        log.retry(|tip| async move { Ok::<_, HistoryError>(erased.find(log, &tip).await?.found) }).await
+    }
+
+    /// Erases the text that [`find_text`](Self::find_text) finds: replaces it in the present files by `[redacted]`, and
+    /// removes the earlier texts and the names that contain it from the history, in one step. Other texts of the same
+    /// files and entries stay. If it was not found, nothing changes.
+    ///
+    /// Present names stay, and so do copies, such as backups, audit logs and texts of other encodings.
+    ///
+    /// # Errors
+    /// [`HistoryError::InvalidText`] and [`HistoryError::Store`].
+    pub async fn redact_text(&self, text: &str) -> Result<TextRedaction, HistoryError> {
+        let (erased, mut attempts) = (Erased::new(text, MARK)?, self.store.log().attempts());
+        let redacted = self.try_to_redact_text(erased, &mut attempts).await;
+        self.store.log().unclaim(&attempts).await;
+        redacted
+    }
+
+    async fn try_to_redact_text(
+        &self,
+        erased: Erased<'_>,
+        attempts: &mut Attempts,
+    ) -> Result<TextRedaction, HistoryError> {
+        loop {
+            let tip = self.store.log().turn(attempts).await?;
+            match self.redact_text_at(&tip, erased).await {
+                // Another program changed a file after it was read.
+                Err(HistoryError::Store(StoreError::VersionMismatch { path })) if !path.is_record() => {
+                    attempts.count()?;
+                }
+                Err(HistoryError::Store(error)) => attempts.again(&tip, error)?,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    async fn redact_text_at(&self, tip: &Arc<Tip>, erased: Erased<'_>) -> Result<TextRedaction, HistoryError> {
+        let log = self.store.log();
+        let Places { mut found, batch, removals } = erased.find(log, tip).await?;
+        if batch.changes_nothing() && removals.is_empty() {
+            return Ok(found);
+        }
+        let batch = batch.for_command("redact");
+        if !tip.has_history() {
+            self.above.apply(self.actor.iter().cloned().fold(batch, Batch::by)).await?;
+            return Ok(found);
+        }
+        let mut edits = redaction::of_changes(log, tip, &removals).await?;
+        edits.forgets_replaced = true;
+        let origin = Origin::Redaction(found.entries.iter().rev().copied().collect());
+        found.entry = Some(self.apply(tip, batch, origin, edits).await?);
+        Ok(found)
     }
 
     /// The entry and all others that changed its files, under all their names, newest first. The contents of a file can
@@ -439,109 +480,4 @@ enum Redacting<'a> {
 
 fn refs(entries: impl IntoIterator<Item: Into<EntryRef>>) -> BTreeSet<EntryRef> {
     entries.into_iter().map(Into::into).collect()
-}
-
-/// Skips blocks that cannot concern a path. `index` loses the blocks that were passed.
-fn skip_other_blocks<S: Store>(
-    reader: &mut Backwards<'_, S>,
-    tip: &Tip,
-    index: &mut Vec<IndexedBlock>,
-    path: &StorePath,
-) {
-    while reader.number() < tip.head.blocks_end {
-        let Some(block) = index.last() else { return };
-        if reader.number() < block.first {
-            index.pop();
-        } else if block.may_concern(path) {
-            return;
-        } else {
-            reader.skip_to(block.first - 1);
-        }
-    }
-}
-
-/// Which entries [`History::entries`] lists.
-///
-/// ```
-/// use memory_tool_history::LogFilter;
-///
-/// let newest = LogFilter::new().path("/memories/a.txt".parse()?).actor("user/42").limit(20);
-/// assert_ne!(newest, LogFilter::new());
-/// # Ok::<(), memory_tool_core::PathError>(())
-/// ```
-///
-/// In data, the fields have the names of the methods, and times are [moments](Moment). An invalid path is an error of
-/// [`History::entries`].
-#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq)]
-#[must_use]
-#[serde(default, deny_unknown_fields)]
-pub struct LogFilter {
-    #[serde(deserialize_with = "memory_path")]
-    path: Option<Result<StorePath, PathError>>,
-    actor: Option<String>,
-    command: Option<String>,
-    since: Option<Moment>,
-    until: Option<Moment>,
-    before: Option<u64>,
-    limit: Option<usize>,
-}
-
-impl LogFilter {
-    /// All entries.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Only changes of the file or directory that has this path now, or had it last, also before it was renamed.
-    pub fn path(mut self, path: StorePath) -> Self {
-        self.path = Some(Ok(path));
-        self
-    }
-
-    /// Only changes by this actor.
-    pub fn actor(mut self, actor: impl Into<String>) -> Self {
-        self.actor = Some(actor.into());
-        self
-    }
-
-    /// Only changes by this command.
-    pub fn command(mut self, command: impl Into<String>) -> Self {
-        self.command = Some(command.into());
-        self
-    }
-
-    /// Only changes since this time.
-    pub fn since(mut self, since: impl Into<Moment>) -> Self {
-        self.since = Some(since.into());
-        self
-    }
-
-    /// Only changes until this time.
-    pub fn until(mut self, until: impl Into<Moment>) -> Self {
-        self.until = Some(until.into());
-        self
-    }
-
-    /// Only entries before this number, for the next page.
-    pub fn before(mut self, number: u64) -> Self {
-        self.before = Some(number);
-        self
-    }
-
-    /// At most this number of entries.
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = Some(limit);
-        self
-    }
-
-    fn matches(&self, entry: &Entry) -> bool {
-        self.actor.as_ref().is_none_or(|actor| entry.actor.as_ref() == Some(actor))
-            && self.command.as_ref().is_none_or(|command| entry.command.as_ref() == Some(command))
-            && self.until.is_none_or(|until| Moment::from(entry.time) <= until)
-    }
-}
-
-fn memory_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Result<StorePath, PathError>>, D::Error> {
-    let path = Option::<String>::deserialize(deserializer)?;
-    Ok(path.map(|path| MemoryPath::parse(&path).map(StorePath::from)))
 }

@@ -20,6 +20,8 @@ pub(crate) struct Edits {
     pub(crate) entries: BTreeMap<u64, Stored>,
     /// `None` if the log is too damaged to know them.
     pub(crate) versions: Option<Versions>,
+    /// Whether the entry of the batch does not keep what the batch replaces.
+    pub(crate) forgets_replaced: bool,
 }
 
 #[derive(Debug)]

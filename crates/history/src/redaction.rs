@@ -1,6 +1,6 @@
 //! Removes what entries contain.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memory_tool_core::{ErrorKind, Store, StorePath};
@@ -79,28 +79,52 @@ pub(crate) async fn of_change<S: Store>(
     (entry, index): (EntryRef, usize),
     keeping: &[(EntryRef, usize)],
 ) -> Result<Edits, HistoryError> {
-    let number = entry.number;
     let mut entries = BTreeSet::from([entry]);
     entries.extend(keeping.iter().map(|(entry, _)| *entry));
     check(log, tip, &entries).await?;
-    let numbers: BTreeSet<_> = entries.into_iter().map(|entry| entry.number).collect();
+    let mut removals = Removals::new();
+    removals.entry(entry.number).or_default().changes.insert(index);
+    for (entry, index) in keeping {
+        removals.entry(entry.number).or_default().contents.insert(*index);
+    }
+    of_changes(log, tip, &removals).await
+}
+
+/// What to remove from entries, by their numbers.
+pub(crate) type Removals = BTreeMap<u64, Removal>;
+
+/// What to remove from an entry.
+#[derive(Debug, Default)]
+pub(crate) struct Removal {
+    /// The indexes of the changes that lose their path, size and hash.
+    pub(crate) changes: BTreeSet<usize>,
+    /// The indexes of the changes that lose the contents that they keep.
+    pub(crate) contents: BTreeSet<usize>,
+}
+
+/// Removes parts of entries.
+pub(crate) async fn of_changes<S: Store>(
+    log: &Log<S>,
+    tip: &Arc<Tip>,
+    removals: &Removals,
+) -> Result<Edits, HistoryError> {
     let (mut versions, mut edits) = (log.versions(tip).await?, Edits::default());
-    versions.hide_paths(|edited| edited == number)?;
-    for edited in numbers {
-        let stored = log.entry(tip, edited).await?;
-        let is_forgotten = |at: usize| keeping.iter().any(|(entry, index)| (entry.number, *index) == (edited, at));
-        let mut changed = without_contents(&stored, &log.contents(&stored).await?, is_forgotten)?;
-        if edited == number {
+    versions.hide_paths(|number| removals.get(&number).is_some_and(|removal| !removal.changes.is_empty()))?;
+    for (number, removal) in removals {
+        let stored = log.entry(tip, *number).await?;
+        let is_forgotten = |index| removal.contents.contains(&index);
+        let mut edited = without_contents(&stored, &log.contents(&stored).await?, is_forgotten)?;
+        for index in removal.changes.iter().copied() {
             let change = change_of(&stored.entry, index)?;
-            let before = changed.entry.changes[index].before().cloned();
+            let before = edited.entry.changes[index].before().cloned();
             let mut redacted = redacted_change(&stored.entry, index, change, &versions, tip.next);
             if let FileChange::Redacted { before: kept, .. } = &mut redacted {
                 *kept = before;
             }
-            changed.entry.changes[index] = redacted;
-            changed.entry.is_redacted = true;
+            edited.entry.changes[index] = redacted;
+            edited.entry.is_redacted = true;
         }
-        edits.entries.insert(edited, changed);
+        edits.entries.insert(*number, edited);
     }
     edits.versions = Some(versions);
     Ok(edits)

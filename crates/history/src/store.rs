@@ -76,7 +76,7 @@ impl<S> Clone for HistoryStore<S> {
 /// The entry of a batch, and the preconditions under which the batch replaces the kept contents.
 struct Replaced {
     stored: Stored,
-    /// Whether to keep contents. Expired contents are dropped.
+    /// Whether to keep contents. Those that expired or are erased are dropped.
     keeps: bool,
     required: Vec<(StorePath, Precondition)>,
 }
@@ -171,7 +171,7 @@ impl<S: Store> HistoryStore<S> {
         origin: Origin,
         edits: Edits,
     ) -> Result<Entry, StoreError> {
-        let mut replaced = self.replaced(batch).await?;
+        let mut replaced = self.replaced(batch, !edits.forgets_replaced).await?;
         let entry = &mut replaced.stored.entry;
         if !matches!(origin, Origin::Edit | Origin::Redaction(_)) {
             entry.command = None; // the origin has it
@@ -188,12 +188,9 @@ impl<S: Store> HistoryStore<S> {
     }
 
     /// Reads what a batch replaces.
-    async fn replaced(&self, batch: &Batch) -> Result<Replaced, StoreError> {
-        let mut replaced = Replaced {
-            stored: self.new_entry(batch),
-            keeps: batch.command() != Some(Batch::EXPIRE),
-            required: Vec::new(),
-        };
+    async fn replaced(&self, batch: &Batch, keeps: bool) -> Result<Replaced, StoreError> {
+        let keeps = keeps && batch.command() != Some(Batch::EXPIRE);
+        let mut replaced = Replaced { stored: self.new_entry(batch), keeps, required: Vec::new() };
         let reads: Vec<_> = batch.changes().iter().map(|change| self.before(batch, change)).collect();
         let found: Vec<_> = stream::iter(reads).buffered(PARALLEL_READS).try_collect().await?;
         for (change, mut found) in batch.changes().iter().zip(found) {

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::entry::{Digest, Entry, EntryRef, FileChange, Origin};
 use crate::error::HistoryError;
+use crate::filter::LogFilter;
 use crate::log::Log;
 use crate::past::{Backwards, Files, Past, Reader, Source};
 use crate::redaction;
@@ -23,8 +24,8 @@ pub(crate) enum Goal {
     Redo,
     /// Take back certain entries.
     Revert(BTreeSet<EntryRef>),
-    /// Restore a path to its state after an entry.
-    Restore(StorePath, EntryRef),
+    /// Restore a path to its state after an entry, or a deleted one to its last state.
+    Restore(StorePath, Option<EntryRef>),
 }
 
 impl Goal {
@@ -59,6 +60,7 @@ pub(crate) enum Force {
 
 /// Plans the batch that reaches a goal. A plan for a later end of the log continues the plan before.
 pub(crate) struct Planner<'a, S> {
+    store: &'a HistoryStore<S>,
     log: &'a Log<S>,
     goal: Goal,
     force: Force,
@@ -79,8 +81,9 @@ pub(crate) struct Planner<'a, S> {
 
 impl<'a, S: Store> Planner<'a, S> {
     pub(crate) fn new(store: &'a HistoryStore<S>, goal: Goal, force: Force) -> Self {
-        let number = if let Goal::Restore(_, entry) = &goal { entry.number } else { 0 };
+        let number = if let Goal::Restore(_, Some(entry)) = &goal { entry.number } else { 0 };
         Self {
+            store,
             log: store.log(),
             goal,
             force,
@@ -143,10 +146,15 @@ impl<'a, S: Store> Planner<'a, S> {
 
     async fn plan_again(&mut self, tip: &Arc<Tip>) -> Result<(Batch, Origin), HistoryError> {
         if let Goal::Restore(path, entry) = self.goal.clone() {
-            if entry.id.is_some() {
-                redaction::check(self.log, tip, &BTreeSet::from([entry])).await?;
+            let present = Files::present(self.log, tip).await?;
+            match entry {
+                Some(entry) if entry.id.is_some() => {
+                    redaction::check(self.log, tip, &BTreeSet::from([entry])).await?;
+                }
+                Some(_) => {}
+                None => self.go_to_last(tip, &present, &path).await?,
             }
-            return Ok((self.restore(tip, &path).await?, Origin::Restore(entry.number)));
+            return Ok((self.restore(tip, &present, &path).await?, Origin::Restore(self.past.number())));
         }
         let (entries, origin) = match self.chosen.take() {
             Some(chosen) => chosen,
@@ -175,7 +183,7 @@ impl<'a, S: Store> Planner<'a, S> {
                 let numbers = undone.iter().map(|entry| entry.number).collect();
                 (undone, Origin::Undo(numbers))
             }
-            Goal::Restore(_, entry) => (Vec::new(), Origin::Restore(entry.number)),
+            Goal::Restore(..) => (Vec::new(), Origin::Restore(self.past.number())),
         })
     }
 
@@ -285,8 +293,22 @@ impl<'a, S: Store> Planner<'a, S> {
         }
     }
 
-    async fn restore(&mut self, tip: &Arc<Tip>, path: &StorePath) -> Result<Batch, HistoryError> {
-        let present = Files::present(self.log, tip).await?;
+    /// Chooses the last state in which a deleted file or directory existed.
+    async fn go_to_last(&mut self, tip: &Arc<Tip>, present: &Files, path: &StorePath) -> Result<(), HistoryError> {
+        if path.is_root() || present.under(path).next().is_some() {
+            return Err(HistoryError::Exists { path: path.clone() });
+        }
+        let last_change = LogFilter::new().path(path.clone()).limit(1).entries(self.log, tip).await?.pop();
+        let last_change = last_change.ok_or_else(|| HistoryError::NoChangeOf { path: path.clone() })?;
+        // Another program may have deleted the file after this change. Then only the state before it is kept.
+        let number = last_change.number - 1;
+        if number != self.past.number() {
+            self.past = Past::new(self.store.clone(), number);
+        }
+        Ok(())
+    }
+
+    async fn restore(&mut self, tip: &Arc<Tip>, present: &Files, path: &StorePath) -> Result<Batch, HistoryError> {
         let past = self.past.files(tip).await?;
         let past = &past.files;
         let number = self.past.number();
@@ -299,8 +321,8 @@ impl<'a, S: Store> Planner<'a, S> {
         let mut wanted = present.clone();
         wanted.0.retain(|file, _| file != path && !file.is_under(path));
         wanted.0.extend(past.under(path).map(|(path, source)| (path.clone(), source.clone())));
-        self.keep_missing(&present, &mut wanted);
-        let batch = self.change(tip, Batch::new(), &present, &wanted).await?;
+        self.keep_missing(present, &mut wanted);
+        let batch = self.change(tip, Batch::new(), present, &wanted).await?;
         if batch.changes_nothing() { Err(HistoryError::Unchanged) } else { Ok(batch) }
     }
 

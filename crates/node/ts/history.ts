@@ -35,12 +35,28 @@ export interface HistoryEntry {
   readonly missing: readonly string[];
 }
 
+/** Where a text was found, and erased unless it was a dry run. */
+export interface TextRedaction {
+  /** The present files in which the text was replaced, and how often. */
+  readonly files: readonly (readonly [path: string, count: number])[];
+  /** The present files whose names contain the text. They stay: rename them, and redact the text again. */
+  readonly names: readonly string[];
+  /** The present files that cannot be read, and so may contain the text. */
+  readonly unreadable: readonly string[];
+  /** The entries that had the text in the contents or names of files. */
+  readonly entries: readonly number[];
+  /** The new entry. `undefined` after a dry run, and if the text was not found. */
+  readonly entry: HistoryEntry | undefined;
+}
+
 /** Which entries to list. */
 export interface LogFilter {
   /** A file or directory, followed through renames. */
   path?: string;
   actor?: string;
   command?: string;
+  since?: Date;
+  until?: Date;
   /** Only entries before this number. */
   before?: number;
   limit?: number;
@@ -52,6 +68,12 @@ export interface ChangeOptions {
   force?: boolean;
   /** The name of the person who makes the change. */
   by?: string;
+}
+
+/** The options of the erasure of a text. */
+export interface RedactTextOptions extends Pick<ChangeOptions, 'by'> {
+  /** Finds the text, and erases nothing. */
+  dryRun?: boolean;
 }
 
 /** An entry as the native module returns it. */
@@ -105,14 +127,23 @@ export class History {
     return entryOf((await this.#call('revert', { entries, ...options })) as Stored);
   }
 
-  /** Restores a file or directory to its state after an entry. */
-  async restore(path: string, to: number, options: Pick<ChangeOptions, 'by'> = {}): Promise<HistoryEntry> {
+  /** Restores a file or directory to its state after an entry, or a deleted one as it was last. */
+  async restore(path: string, to?: number, options: Pick<ChangeOptions, 'by'> = {}): Promise<HistoryEntry> {
     return entryOf((await this.#call('restore', { path, to, ...options })) as Stored);
   }
 
   /** Removes the contents, paths, sizes and hashes of entries from the history. */
   async redact(entries: readonly number[], options: Pick<ChangeOptions, 'by'> = {}): Promise<HistoryEntry> {
     return entryOf((await this.#call('redact', { entries, ...options })) as Stored);
+  }
+
+  /**
+   * Erases a text: `[redacted]` replaces it in the present files, and the history loses the earlier texts and names that
+   * contain it.
+   */
+  async redactText(text: string, { dryRun = false, ...options }: RedactTextOptions = {}): Promise<TextRedaction> {
+    const found = (await this.#call('redact_text', { text, dryRun, ...options })) as TextRedaction & { entry: Stored | null };
+    return { ...found, entry: found.entry === null ? undefined : entryOf(found.entry) };
   }
 
   /** Removes the whole history, even if it is damaged. */

@@ -35,9 +35,12 @@ export {
   type HistoryEntry,
   type Kept,
   type LogFilter,
+  type RedactTextOptions,
+  type TextRedaction,
 } from './history.js';
 export {
   type CallOptions,
+  type ExportOptions,
   Memory,
   type TransferOptions,
   type WriteBytesOptions,

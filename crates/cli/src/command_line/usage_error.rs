@@ -15,6 +15,26 @@ use crate::terminal::escapes::on_one_line;
 /// The options that people give without their names, such as `verify ./memory`.
 const NAMELESS: [&str; 3] = ["store", "output", "directory"];
 
+/// The commands that other tools call by these names.
+const NAMES_ELSEWHERE: [(&str, &str); 16] = [
+    ("backup", "export"),
+    ("blame", "log"),
+    ("check", "verify"),
+    ("dump", "export"),
+    ("erase", "redact"),
+    ("find", "search"),
+    ("fsck", "verify"),
+    ("grep", "search"),
+    ("history", "log"),
+    ("list", "ls"),
+    ("move", "mv"),
+    ("read", "cat"),
+    ("remove", "rm"),
+    ("revert", "undo"),
+    ("rollback", "undo"),
+    ("write", "create"),
+];
+
 /// Completes an error of clap. Arguments are repeated without credentials, and with escapes, because the name of a
 /// tenant could forge lines of a log.
 pub(super) fn prepare(error: Error, command: &mut Command, words: &[OsString]) -> Error {
@@ -58,8 +78,12 @@ fn with_safe_cause(error: Error) -> Error {
     Error::raw(error.kind(), format!("invalid value '{value}' for '{argument}': {}\n", on_one_line(&cause)))
 }
 
-/// A tip for a missing store, or for the value of an option without its name.
+/// A tip for a command with another name, for a missing store, or for the value of an option without its name.
 fn tip(error: &Error, command: &Command, words: &[OsString]) -> Option<String> {
+    if let Some(ContextValue::String(given)) = error.get(ContextKind::InvalidSubcommand) {
+        let (_, meant) = NAMES_ELSEWHERE.iter().find(|(name, _)| name == given)?;
+        return Some(format!("did you mean `{} {meant}`?", command.get_name()));
+    }
     match error.get(ContextKind::InvalidArg)? {
         ContextValue::Strings(missing) if missing.iter().any(|argument| argument == STORE_OPTION) => {
             Some(format!("the environment variable {STORE_VARIABLE} sets a default"))
@@ -78,4 +102,19 @@ fn tip(error: &Error, command: &Command, words: &[OsString]) -> Option<String> {
 fn is_given(option: &str, words: &[OsString]) -> bool {
     let is_option = |word: &str| word.strip_prefix("--").is_some_and(|word| word.split('=').next() == Some(option));
     words.iter().filter_map(|word| word.to_str()).any(is_option)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command_line::command;
+
+    #[test]
+    fn names_of_other_tools_mean_commands_and_are_none() {
+        let command = command();
+        for (name, meant) in NAMES_ELSEWHERE {
+            let found = [name, meant].map(|name| command.find_subcommand(name).is_some());
+            assert_eq!(found, [false, true], "{name}");
+        }
+    }
 }

@@ -49,9 +49,8 @@ pub(crate) fn run(arguments: &CatArguments) -> Result<ExitStatus, Failure> {
 
 async fn content(memory: &Memory, path: &MemoryPath, arguments: &CatArguments) -> Result<Vec<u8>, Stop> {
     if let Some(point) = arguments.at {
-        let memory_history = memory.history();
-        let history = history::required(memory_history.as_ref())?;
-        let number = history::number(point, history).await.context(history::READING)?;
+        let history = history::required(memory).await?;
+        let number = history::number(point, &history).await.context(history::READING)?;
         return history.read(&path.clone().into(), number).await.map_err(|error| match error {
             HistoryError::Store(error) => Stop::Refused(error),
             error => Stop::Wrong(error.to_string()),

@@ -109,7 +109,7 @@ async fn open_history(arguments: &DiffArguments) -> Result<Option<(Memory, Store
         .as_ref()
         .ok_or_else(|| Failure::new("a moment is one of a memory: name it with --store, or compare two stores"))?;
     let memory = open(url, arguments).await?;
-    let history = history::required(memory.history().as_ref())?.clone();
+    let history = history::required(&memory).await?;
     Ok(Some((memory, history)))
 }
 

@@ -4,7 +4,7 @@ mod draft;
 mod editor;
 
 use clap::{Args, ValueHint};
-use memory_tool::history::FileDiff;
+use memory_tool::history::{FileDiff, merge};
 use memory_tool::store::{Batch, Precondition, StoredFile};
 use memory_tool::{Memory, MemoryPath, Node, Store as _, StoreError};
 
@@ -93,11 +93,12 @@ async fn save(
     draft: &Draft,
 ) -> Result<Next, Stop> {
     let path = &arguments.path;
-    let Some(mine) = draft.changed()? else {
+    let Some(mut mine) = draft.changed()? else {
         eprint(&format!("{path} is unchanged"));
         return Ok(Next::End);
     };
     files::text(path, mine.clone())?;
+    let mut is_merged = false;
     loop {
         let precondition =
             base.as_ref().map_or(Precondition::Absent, |base| Precondition::Version(base.version.clone()));
@@ -107,9 +108,15 @@ async fn save(
             Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
             Err(error) => return Err(error.into()),
         }
-        *base = read(memory, path).await?;
-        if base.as_ref().is_some_and(|theirs| theirs.content == mine) {
+        let theirs = read(memory, path).await?;
+        if theirs.as_ref().is_some_and(|theirs| theirs.content == mine) {
             break;
+        }
+        let both = theirs.as_ref().and_then(|theirs| merged(text(base), &theirs.content, &mine));
+        *base = theirs;
+        if let Some(both) = both {
+            (mine, is_merged) = (both, true);
+            continue;
         }
         if !can_ask() {
             return Err(Stop::Wrong(format!("{path} was changed at the same time, so your text was not saved")));
@@ -127,8 +134,15 @@ async fn save(
             }
         }
     }
-    write_report(false, &(), || format!("saved {path}"))?;
+    let others = if is_merged { ", with the changes that were made at the same time" } else { "" };
+    write_report(false, &(), || format!("saved {path}{others}"))?;
     Ok(Next::End)
+}
+
+/// Both changes, if they are of different lines.
+fn merged(before: &[u8], theirs: &[u8], mine: &[u8]) -> Option<Vec<u8>> {
+    let [before, theirs, mine] = [before, theirs, mine].map(str::from_utf8);
+    merge(before.ok()?, theirs.ok()?, mine.ok()?).map(String::into_bytes)
 }
 
 fn show_difference(path: &MemoryPath, theirs: Option<&StoredFile>, mine: &[u8]) -> Result<(), Failure> {

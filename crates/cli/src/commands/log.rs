@@ -5,10 +5,10 @@ use std::num::NonZeroUsize;
 use clap::{Args, ValueHint};
 use memory_tool::MemoryPath;
 use memory_tool::history::LogFilter;
+use memory_tool::store::Moment;
 
-use crate::failure::{Context as _, Failure};
-use crate::history::{ByArgument, HistoryArgument, READING, open, write_entries};
-use crate::memory::Access;
+use crate::failure::Failure;
+use crate::history::{ByArgument, HistoryArgument, entries, write_entries};
 use crate::options::values::memory_path;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 
@@ -21,6 +21,14 @@ pub(crate) struct LogArguments {
     /// List at most N entries
     #[arg(short = 'n', long, value_name = "N")]
     pub(crate) limit: Option<NonZeroUsize>,
+
+    /// List only entries at or after this
+    #[arg(long, value_name = "TIME|AGE")]
+    pub(crate) since: Option<Moment>,
+
+    /// List only entries at or before this
+    #[arg(long, value_name = "TIME|AGE")]
+    pub(crate) until: Option<Moment>,
 
     /// List only entries before number N
     #[arg(long, value_name = "N")]
@@ -35,15 +43,14 @@ pub(crate) struct LogArguments {
 
 /// Lists entries.
 pub(crate) fn run(arguments: &LogArguments) -> Result<(), Failure> {
-    let entries = run_until_interrupted(CLEANUP_TIME, async {
-        let (_memory, history) = open(&arguments.history, Access::Read).await?;
-        let mut filter = LogFilter::new();
-        filter = arguments.path.iter().fold(filter, |filter, path| filter.path(path.clone().into()));
-        filter = arguments.by.actor.iter().fold(filter, LogFilter::actor);
-        filter = arguments.by.command.iter().fold(filter, LogFilter::command);
-        filter = arguments.limit.iter().fold(filter, |filter, limit| filter.limit(limit.get()));
-        filter = arguments.before.iter().fold(filter, |filter, before| filter.before(*before));
-        history.entries(&filter).await.context(READING)
-    })?;
+    let mut filter = LogFilter::new();
+    filter = arguments.path.iter().fold(filter, |filter, path| filter.path(path.clone().into()));
+    filter = arguments.by.actor.iter().fold(filter, LogFilter::actor);
+    filter = arguments.by.command.iter().fold(filter, LogFilter::command);
+    filter = arguments.limit.iter().fold(filter, |filter, limit| filter.limit(limit.get()));
+    filter = arguments.since.into_iter().fold(filter, LogFilter::since);
+    filter = arguments.until.into_iter().fold(filter, LogFilter::until);
+    filter = arguments.before.iter().fold(filter, |filter, before| filter.before(*before));
+    let entries = run_until_interrupted(CLEANUP_TIME, entries(&arguments.history, &filter))?;
     write_entries(arguments.history.json, &entries, &[])
 }

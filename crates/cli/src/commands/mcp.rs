@@ -1,11 +1,14 @@
 //! `memory-tool mcp`: the memory as a server of the Model Context Protocol on standard input and output.
 
 use clap::Args;
+use memory_tool::MemoryOptions;
 use memory_tool_server::{Mcp, McpError};
 
-use crate::commands::run::{self, RunArguments};
+use crate::commands::run::RunArguments;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure, eprint_error};
+use crate::memory::open_or_create;
+use crate::options::NoHistoryArgument;
 use crate::terminal::interruption::{Interruption, start_runtime};
 
 #[derive(Args, Debug)]
@@ -17,7 +20,18 @@ pub(crate) struct McpArguments {
     pub(crate) separate_tools: bool,
 
     #[command(flatten)]
+    pub(crate) histories: NoHistoryArgument,
+
+    #[command(flatten)]
     pub(crate) serving: RunArguments,
+}
+
+impl McpArguments {
+    fn options(&self) -> MemoryOptions {
+        let mut options = self.serving.options();
+        options.history |= !self.histories.no_history;
+        options
+    }
 }
 
 /// Serves the memory until the input ends or a signal arrives.
@@ -31,11 +45,12 @@ pub(crate) fn run(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
 
 async fn serve(arguments: &McpArguments) -> Result<ExitStatus, Failure> {
     let mut interruption = Interruption::listen().context("cannot start")?;
-    let memory = match interruption.or(run::open(&arguments.serving)).await {
+    let options = arguments.options();
+    let memory = match interruption.or(open_or_create(&arguments.serving.memory.store.url, &options)).await {
         Ok(memory) => memory?,
         Err(status) => return Ok(ExitStatus::Interrupted { status }),
     };
-    let mcp = Mcp::new(&arguments.serving.options()).separate_tools(arguments.separate_tools).on_failure(eprint_error);
+    let mcp = Mcp::new(&options).separate_tools(arguments.separate_tools).on_failure(eprint_error);
     let mut signal = None;
     let end = async { signal = Some(interruption.status().await) };
     let served = mcp.serve(&memory, tokio::io::stdin(), tokio::io::stdout(), end).await;

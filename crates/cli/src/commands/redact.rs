@@ -1,16 +1,32 @@
-//! `memory-tool redact`: removes contents from the history.
+//! `memory-tool redact`: removes contents from the history, or given text from everything.
 
 use clap::Args;
+use memory_tool::Memory;
+use memory_tool::history::TextRedaction;
 
-use crate::failure::{Failure, eprint_line};
-use crate::history::{HistoryChangeArgument, failure, open_to_change, write_entries};
+use crate::exit_status::ExitStatus;
+use crate::failure::{Context as _, Failure, eprint_line};
+use crate::history::{HistoryChangeArgument, READING, by_actor, failure, numbers, open_to_change, write_entries};
+use crate::memory::{Access, open_existing};
+use crate::terminal::escapes::on_one_line;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
+use crate::terminal::output::{count, write_report};
 
 #[derive(Args, Debug)]
 pub(crate) struct RedactArguments {
     /// The numbers of the entries
-    #[arg(required_unless_present = "all", value_name = "ENTRY")]
+    #[arg(required_unless_present_any = ["all", "text"], value_name = "ENTRY")]
     pub(crate) entries: Vec<u64>,
+
+    /// Erase this text from the files, and from all earlier texts and names
+    ///
+    /// In present files, [redacted] takes its place. Upper and lower case differ.
+    #[arg(long, conflicts_with_all = ["all", "entries"])]
+    pub(crate) text: Option<String>,
+
+    /// Print where the text is, and erase nothing
+    #[arg(long, requires = "text")]
+    pub(crate) dry_run: bool,
 
     /// Remove the whole history, even if it is damaged
     #[arg(long, conflicts_with = "entries")]
@@ -20,21 +36,66 @@ pub(crate) struct RedactArguments {
     pub(crate) change: HistoryChangeArgument,
 }
 
-/// Removes what entries contain.
-pub(crate) fn run(arguments: &RedactArguments) -> Result<(), Failure> {
-    let (entry, backend) = run_until_interrupted(CLEANUP_TIME, async {
+/// Removes the contents of entries, or given text.
+pub(crate) fn run(arguments: &RedactArguments) -> Result<ExitStatus, Failure> {
+    if let Some(text) = &arguments.text {
+        return redact_text(arguments, text);
+    }
+    let (entry, memory) = run_until_interrupted(CLEANUP_TIME, async {
         let (memory, history) = open_to_change(&arguments.change).await?;
         let redacted = match arguments.all {
             true => history.clear().await.map(|()| None),
             false => history.redact(&arguments.entries).await.map(Some),
         };
-        Ok((redacted.map_err(failure)?, memory.backend().clone()))
+        Ok((redacted.map_err(failure)?, memory))
     })?;
     write_entries(arguments.change.history.json, entry.as_slice(), &[])?;
+    report_remains(&memory, " Present files are no history: edit or delete them.");
+    Ok(ExitStatus::Success)
+}
+
+fn redact_text(arguments: &RedactArguments, text: &str) -> Result<ExitStatus, Failure> {
+    let HistoryChangeArgument { history: opened, .. } = &arguments.change;
+    let access = if arguments.dry_run { Access::Read } else { Access::Change };
+    let (found, memory) = run_until_interrupted(CLEANUP_TIME, async {
+        let memory = open_existing(&opened.store.url, opened.options(), access).await?;
+        let history = memory.history().ok_or_else(|| Failure::new("the memory has no history"))?;
+        let history = by_actor(history, &arguments.change);
+        let found = if arguments.dry_run { history.find_text(text).await } else { history.redact_text(text).await };
+        Ok((found.context(READING)?, memory))
+    })?;
+    if opened.json || !found.is_empty() {
+        write_report(opened.json, &found, || in_words(&found, arguments.dry_run))?;
+    }
+    for path in &found.names {
+        let path = on_one_line(path.as_str());
+        eprint_line(&format!("memory-tool: the name {path} contains the text: rename it, and redact the text again"));
+    }
+    for path in &found.unreadable {
+        eprint_line(&format!("memory-tool: {} cannot be read, and may contain the text", on_one_line(path.as_str())));
+    }
+    if found.is_empty() {
+        eprint_line("memory-tool: the text was not found; upper and lower case differ");
+    } else if !arguments.dry_run {
+        report_remains(&memory, "");
+    }
+    Ok(ExitStatus::of(!found.is_empty() && found.names.is_empty() && found.unreadable.is_empty()))
+}
+
+fn in_words(found: &TextRedaction, is_dry_run: bool) -> String {
+    let [in_files, in_entries] =
+        if is_dry_run { ["would replace it in", "would erase it from"] } else { ["replaced it in", "erased it from"] };
+    let places = |number: usize| count(number as u64, "place");
+    let of_file = |(path, number): &(_, usize)| format!("{in_files} {path} ({})", places(*number));
+    let files = found.files.iter().map(of_file);
+    let entries = (!found.entries.is_empty()).then(|| format!("{in_entries} {}", numbers(&found.entries)));
+    files.chain(entries).collect::<Vec<_>>().join("\n")
+}
+
+fn report_remains(memory: &Memory, also: &str) {
     eprint_line(&format!(
-        "memory-tool: removed from the history. {} Present files are no history: edit or delete them. Snapshots, \
-         backups and kept versions of a bucket are not known here.",
-        backend.remains_of_removed()
+        "memory-tool: removed from the history. {}{also} Snapshots, backups, audit logs and kept versions of a bucket \
+         are not known here.",
+        memory.backend().remains_of_removed()
     ));
-    Ok(())
 }

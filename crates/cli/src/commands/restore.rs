@@ -14,8 +14,10 @@ pub(crate) struct RestoreArguments {
     pub(crate) path: MemoryPath,
 
     /// Restore the state after this entry, at this time, or this long ago
+    ///
+    /// Without it, the last state of a deleted file or directory is restored.
     #[arg(long, value_name = "ENTRY|TIME|AGE")]
-    pub(crate) to: Point,
+    pub(crate) to: Option<Point>,
 
     #[command(flatten)]
     pub(crate) change: HistoryChangeArgument,
@@ -24,7 +26,8 @@ pub(crate) struct RestoreArguments {
 /// Restores a file, a directory or everything.
 pub(crate) fn run(arguments: &RestoreArguments) -> Result<(), Failure> {
     change(&arguments.change, false, async |history| {
-        let number = number(arguments.to, &history).await?;
-        history.restore(&arguments.path.clone().into(), number).await
+        let path = arguments.path.clone().into();
+        let Some(point) = arguments.to else { return history.restore_deleted(&path).await };
+        history.restore(&path, number(point, &history).await?).await
     })
 }

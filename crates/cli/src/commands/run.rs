@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use memory_tool::api::{RejectedToolUse, ToolResult, ToolUse};
 use memory_tool::command::InputError;
-use memory_tool::{Memory, MemoryOptions, MemoryTool};
+use memory_tool::{MemoryOptions, MemoryTool};
 use tokio::runtime::Runtime;
 
 use crate::failure::{self, Context as _, Failure};
@@ -62,14 +62,9 @@ fn interval(given: &str) -> Result<Age, &'static str> {
 /// Serves lines until the input ends or the output is closed.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let runtime = start_runtime()?;
-    let memory = runtime.block_on(open(arguments))?;
+    let memory = runtime.block_on(open_or_create(&arguments.memory.store.url, &arguments.options()))?;
     explain_wait("one JSON value per line");
     serve(&runtime, &*memory.tool(), io::stdin().lock(), io::stdout().lock())
-}
-
-/// Opens the memory that an agent uses.
-pub(crate) async fn open(arguments: &RunArguments) -> Result<Memory, Failure> {
-    open_or_create(&arguments.memory.store.url, &arguments.options()).await
 }
 
 fn serve(

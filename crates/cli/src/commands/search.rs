@@ -164,7 +164,7 @@ async fn search(arguments: &SearchArguments) -> Result<SearchReport, Failure> {
     let memory = open_existing(&store.url, arguments.memory.options(), Access::Read).await?;
     let search = arguments.search();
     let Some(point) = arguments.at else { return memory.search(&search).await.map_err(Failure::other) };
-    let past = history::past(point, history::required(memory.history().as_ref())?).await?;
+    let past = history::past(point, &history::required(&memory).await?).await?;
     search.run(&past).await.map_err(Failure::other)
 }
 

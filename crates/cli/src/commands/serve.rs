@@ -16,8 +16,8 @@ use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure, eprint_line};
 use crate::log::start_log;
 use crate::memory;
-use crate::options::STORE_VARIABLE;
 use crate::options::values::{Age, host_path};
+use crate::options::{NoHistoryArgument, STORE_VARIABLE};
 use crate::terminal::interruption::Interruption;
 use crate::terminal::output::write_line;
 
@@ -42,9 +42,8 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "HOST", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) allow_host: Vec<String>,
 
-    /// Do not start histories
-    #[arg(long, conflicts_with = "history")]
-    pub(crate) no_history: bool,
+    #[command(flatten)]
+    pub(crate) histories: NoHistoryArgument,
 
     /// Offer the six commands as separate tools at /mcp
     #[cfg(feature = "mcp")]
@@ -115,7 +114,7 @@ fn options(arguments: &ServeArguments) -> Result<ServerOptions, Failure> {
     options.memory = arguments.serving.options();
     options.listen = arguments.listen.clone().unwrap_or_default();
     options.allow_hosts.clone_from(&arguments.allow_host);
-    options.history = !arguments.no_history;
+    options.history = !arguments.histories.no_history;
     #[cfg(feature = "mcp")]
     {
         options.separate_tools = arguments.separate_tools;

@@ -6,10 +6,11 @@ use std::str::FromStr;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueHint};
 use memory_tool::policies::{Detector, Scope, UnknownKind};
-use memory_tool::{Actor, BoxError, LogDetail, MemoryBuilder, MemoryOptions, MemoryPath, Screening, StoreUrl};
+use memory_tool::{BoxError, LogDetail, MemoryBuilder, MemoryOptions, MemoryPath, Screening, StoreUrl};
 
 use crate::failure::Failure;
 use crate::memory;
+use crate::options::ActorArgument;
 use crate::options::values::{Age, by_name, host_path, memory_path};
 
 /// The options of the policies.
@@ -102,9 +103,8 @@ pub(crate) struct Policies {
     #[arg(long, value_name = "FILE", requires = "actor", value_parser = host_path())]
     audit_log: Option<PathBuf>,
 
-    /// The name of the user or agent for the audit log and the history
-    #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name)]
-    actor: Option<Actor>,
+    #[command(flatten)]
+    actor: ActorArgument,
 
     /// Record views in the audit log as well
     #[arg(long, requires = "audit_log")]
@@ -180,7 +180,7 @@ impl Policies {
         options.screen = self.screen;
         options.screen_also = self.screen_also.iter().flat_map(|kind| kind.0).copied().collect();
         options.audit_log.clone_from(&self.audit_log);
-        options.actor.clone_from(&self.actor);
+        options.actor = self.actor.actor();
         options.audit_views = self.audit_views;
         options.audit_sync = self.audit_sync;
         options.log = self.log;

@@ -188,6 +188,17 @@ fn a_concurrent_change_is_kept_and_so_is_the_text() {
 }
 
 #[test]
+fn concurrent_changes_of_different_lines_are_merged() {
+    let edited = Edited::local();
+    edited.store.run(&["create", "a.md", "--text", "1\n2\n3\n4\n5\n", "--create-overwrites"]);
+    let theirs = "\"$tool\" str_replace a.md --old-str 1 --new-str one --store \"$store\" >&2";
+    let (status, printed) = edited.edit(&format!("{theirs}; sed -i s/5/five/ \"$file\""));
+    let saved = "saved /memories/a.md, with the changes that were made at the same time\n";
+    assert!(status == Some(0) && printed.starts_with(saved), "{printed}");
+    assert_eq!((edited.kept().len(), edited.text().as_str()), (0, "one\n2\n3\n4\nfive\n"));
+}
+
+#[test]
 fn a_person_chooses_after_a_concurrent_change() {
     let edited = Edited::local();
     let on_terminal = |script: &str, keys: &str| {

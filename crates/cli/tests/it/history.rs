@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use memory_tool_test_fixtures::session::{Place, Session, outcome, program};
+use memory_tool_test_fixtures::session::{Place, Session, on_a_terminal, outcome, program};
 use serde_json::{Value, json};
 
 /// A store with its options for encryption.
@@ -90,20 +90,82 @@ fn a_change_is_listed_shown_taken_back_and_made_again() {
         assert!(store.run(&["restore", "/memories", "--to", "1"]).contains("restore of the state after entry 1"));
         assert!(store.run(&["view", "/memories/a.md"]).contains("     2\ttwo\n"));
         assert_eq!(entries(&store.run(&["log", "b.md", "-n", "1", "--json"]))[0]["number"], 6);
+
+        store.run(&["delete", "/memories/a.md"]);
+        assert!(store.run(&["restore", "a.md"]).contains("restore of the state after entry 6"));
+        assert_eq!(store.run(&["cat", "a.md"]), "one\ntwo\n");
     }
+}
+
+/// The actors of all changes, newest first.
+fn actors(store: &Store) -> Vec<Value> {
+    entries(&store.run(&["log", "--json"])).into_iter().map(|mut entry| entry["actor"].take()).collect()
+}
+
+#[test]
+fn a_change_has_the_actor_of_the_environment_or_at_a_terminal_the_user() {
+    let store = Store::all().remove(0);
+    let change = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = store.command(arguments);
+        command.envs([("USER", "ada")]).envs(variables.iter().copied());
+        command
+    };
+    let of_agent = [("MEMORY_TOOL_ACTOR", "agent/7")];
+    let create = |path: &'static str| ["create", path, "--text", "text", "--history"];
+    for mut command in [
+        change(&create("/memories/a"), &[]),
+        change(&create("/memories/b"), &[("MEMORY_TOOL_ACTOR", "")]),
+        change(&create("/memories/c"), &of_agent),
+        change(&["undo", "--actor", "bob"], &of_agent),
+        change(&["redo"], &of_agent),
+        on_a_terminal(&change(&create("/memories/d"), &[])),
+        on_a_terminal(&change(&["undo"], &[])),
+        on_a_terminal(&change(&["redo"], &of_agent)),
+    ] {
+        let (status, output, _) = outcome(&mut command);
+        assert_eq!(status, Some(0), "{output}");
+    }
+    let expected = json!(["agent/7", "ada", "ada", "agent/7", "bob", "agent/7", null, null]);
+    assert_eq!(Value::from(actors(&store)), expected);
+
+    let (status, _, errors) = outcome(&mut change(&["undo"], &[("MEMORY_TOOL_ACTOR", "a\nb")]));
+    assert_eq!(status, Some(2), "{errors}");
+    assert!(errors.contains("for '--actor <NAME>'"), "{errors}");
+}
+
+#[test]
+fn entries_are_listed_between_two_moments() {
+    let store = Store::all().remove(0).with_history();
+    let numbers = |options: &[&str]| {
+        let listed = entries(&store.run(&[&["log", "--json"], options].concat()));
+        listed.iter().map(|entry| entry["number"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(&["--since", "yesterday"]), [3, 2, 1]);
+    assert_eq!(numbers(&["--since", "1h", "-n", "1"]), [3]);
+    assert_eq!(numbers(&["--until", "1h"]), [0; 0]);
+    let (status, _, errors) = outcome(&mut store.command(&["log", "--since", "soon"]));
+    assert!(status == Some(2) && errors.contains("expected a time such as"), "{errors}");
 }
 
 #[test]
 fn mistakes_are_named() {
     let store = Store::all().remove(0);
     store.run(&["create", "/memories/a.md", "--text", "text"]);
-    assert_eq!(store.run(&["log"]), "");
-    assert_eq!(store.fail(&["undo"]), "memory-tool: there is nothing to undo\n");
+    for command in [&["undo"][..], &["restore", "a.md"], &["show", "1"], &["diff", "0"], &["redact", "1"]] {
+        let expected = "memory-tool: the memory has no history: `memory-tool mcp` starts one, and other commands do \
+                        with --history\n";
+        assert_eq!(store.fail(command), expected, "{command:?}");
+    }
     let store = Store::all().remove(0).with_history();
     assert!(store.fail(&["show", "4"]).contains("there is no entry 4; the newest is 3"));
     assert!(store.fail(&["show", "1", "b.md"]).contains("/memories/b.md was not a file after entry 1"));
     assert_eq!(store.fail(&["redo"]), "memory-tool: there is nothing to redo\n");
     assert_eq!(store.fail(&["restore", "b.md", "--to", "3"]), "memory-tool: nothing differs\n");
+    assert_eq!(
+        store.fail(&["restore", "b.md"]),
+        "memory-tool: /memories/b.md exists; choose the state to restore with --to, such as --to 24h\n"
+    );
+    assert_eq!(store.fail(&["restore", "no.md"]), "memory-tool: the history has no change of /memories/no.md\n");
     fs::write(store.place.file("b.md"), "by a person").unwrap();
     let refused = store.fail(&["undo", "--entry", "2"]);
     assert_eq!(
@@ -112,6 +174,34 @@ fn mistakes_are_named() {
     );
     store.run(&["undo", "--entry", "2", "--force"]);
     assert_eq!(fs::read_to_string(store.place.file("a.md")).unwrap(), "one\ntwo\n");
+}
+
+#[test]
+fn a_text_is_erased_from_files_and_history() {
+    for store in Store::all() {
+        let store = store.with_history();
+        store.run(&["str_replace", "/memories/b.md", "--old-str", "one", "--new-str", "s3cr3t"]);
+        store.run(&["create", "c.md", "--text", "s3cr3t, s3cr3t"]);
+        store.run(&["str_replace", "/memories/b.md", "--old-str", "s3cr3t", "--new-str", "1"]);
+        let dry = store.run(&["redact", "--text", "s3cr3t", "--dry-run"]);
+        let (file, entries) = ("/memories/c.md (2 places)", "entries 4, 5, 6");
+        assert_eq!(dry, format!("would replace it in {file}\nwould erase it from {entries}\n"));
+        let (status, output, errors) = outcome(&mut store.command(&["redact", "--text", "s3cr3t"]));
+        assert_eq!((status, output), (Some(0), format!("replaced it in {file}\nerased it from {entries}\n")));
+        assert!(errors.contains("backups"), "{errors}");
+        assert_eq!(store.run(&["cat", "c.md"]), "[redacted], [redacted]");
+        assert_eq!(store.run(&["show", "3", "b.md"]), "one\n2\n");
+
+        let again = outcome(&mut store.command(&["redact", "--text", "s3cr3t"]));
+        let not_found = "memory-tool: the text was not found; upper and lower case differ\n";
+        assert_eq!(again, (Some(1), String::new(), not_found.to_owned()));
+        store.run(&["mv", "b.md", "s3cr3t.md"]);
+        let (status, output, errors) = outcome(&mut store.command(&["redact", "--text", "s3cr3t", "--json"]));
+        let found: Value = serde_json::from_str(&output).unwrap();
+        let expected = (Some(1), &json!(["/memories/s3cr3t.md"]), &json!([8]));
+        assert_eq!((status, &found["names"], &found["entries"]), expected);
+        assert!(errors.contains("the name /memories/s3cr3t.md contains the text: rename it"), "{errors}");
+    }
 }
 
 #[test]
@@ -150,7 +240,9 @@ fn redacted_contents_are_gone_from_the_disk() {
     assert!(repaired.0 == Some(0) && repaired.2.contains("wrote the head again"), "{repaired:?}");
     store.run(&["create", "more.md", "--text", "one"]);
     assert_eq!(outcome(&mut store.command(&["redact", "--all"])).1, "");
-    assert_eq!(store.run(&["log"]), "");
+    let (status, output, errors) = outcome(&mut store.command(&["log"]));
+    assert_eq!((status, output.as_str()), (Some(0), ""));
+    assert!(errors.starts_with("memory-tool: the memory has no history: "), "{errors}");
 }
 
 /// Neither free pages nor the write-ahead log have them, also of entries that were put into a block since.

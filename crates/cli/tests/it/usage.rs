@@ -129,10 +129,11 @@ fn the_option_that_was_meant_is_named() {
     for (arguments, suggested) in [
         (&["verify", "./memory"][..], "did you mean --store ./memory?"),
         (&["run", "--limits", "sqlite:a.db"], "did you mean --store sqlite:a.db?"),
-        (&["export", "a.tar", "./memory"], "did you mean --store ./memory?"),
         (&["mcp", "./memory"], "did you mean --store ./memory?"),
         (&["keygen", "a.key"], "did you mean --output a.key?"),
         (&["man", "pages"], "did you mean --directory pages?"),
+        (&["history"], "did you mean `memory-tool log`?"),
+        (&["grep", "tea"], "did you mean `memory-tool search`?"),
     ] {
         let (status, _, errors) = outcome(&mut words(arguments));
         assert!(status == Some(2) && errors.contains(suggested), "{arguments:?}: {errors}");

@@ -453,6 +453,53 @@ async fn a_damaged_file_can_be_replaced_and_its_contents_are_not_known() {
     assert!(history.verify().await.unwrap().damage.is_empty());
 }
 
+#[tokio::test]
+async fn a_deleted_path_is_restored_as_it_was_last() {
+    let (inner, store) = store();
+    let history = store.history();
+    let (a, b) = (path("/memories/d/a.txt"), path("/memories/d/b.txt"));
+    for (file, text) in [(&a, "one"), (&a, "two"), (&b, "b")] {
+        store.apply(Batch::new().write(file.clone(), text)).await.unwrap();
+    }
+    let refused = history.restore_deleted(&a).await.unwrap_err();
+    assert!(matches!(refused, HistoryError::Exists { .. }), "{refused}");
+    store.apply(Batch::new().remove(a.clone())).await.unwrap();
+    write_many(&store, 100).await; // the deletion is in a block now
+    let restored = history.restore_deleted(&a).await.unwrap();
+    assert_eq!(restored.entry.origin, Origin::Restore(3));
+
+    let directory = path("/memories/d");
+    store.apply(Batch::new().remove(directory.clone())).await.unwrap();
+    history.restore_deleted(&directory).await.unwrap();
+    assert_eq!(inner.read_to_string(a.as_str()).await.unwrap(), "two");
+    assert_eq!(inner.read_to_string(b.as_str()).await.unwrap(), "b");
+
+    store.apply(Batch::new().rename(b.clone(), path("/memories/c.txt"))).await.unwrap();
+    history.restore_deleted(&b).await.unwrap();
+    assert_eq!(inner.read_to_string(b.as_str()).await.unwrap(), "b");
+    assert_eq!(inner.read_to_string("/memories/c.txt").await.unwrap(), "b");
+}
+
+#[tokio::test]
+async fn what_nothing_is_known_of_is_not_restored() {
+    let (inner, store) = store();
+    let (never, file) = (path("/memories/never.txt"), path("/memories/a.txt"));
+    let refused = store.history().restore_deleted(&never).await.unwrap_err();
+    assert!(matches!(&refused, HistoryError::NoChangeOf { path } if *path == never), "{refused}");
+    for (number, text) in ["one", "two"].into_iter().enumerate() {
+        store.write(file.as_str(), text).await.unwrap();
+        inner.apply(Batch::new().remove(file.clone())).await.unwrap(); // by a program that knows no history
+        let restored = store.history().restore_deleted(&file).await.map(drop);
+        let refused = restored.unwrap_err();
+        assert!(matches!(refused, HistoryError::NotAFile { .. }), "{number}: {refused}");
+    }
+    store.write(file.as_str(), "three").await.unwrap();
+    store.write(file.as_str(), "four").await.unwrap();
+    inner.apply(Batch::new().remove(file.clone())).await.unwrap();
+    store.history().restore_deleted(&file).await.unwrap();
+    assert_eq!(inner.read_to_string(file.as_str()).await.unwrap(), "three", "no other text is kept");
+}
+
 /// Another program can write anything into the records of an unencrypted store.
 #[tokio::test]
 async fn forged_records_are_errors_and_no_panics() {

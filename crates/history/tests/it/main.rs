@@ -6,4 +6,5 @@ mod cases;
 mod log;
 mod model;
 mod redacted_changes;
+mod text_redaction;
 mod writers;

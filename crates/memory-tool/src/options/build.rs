@@ -63,6 +63,8 @@ impl MemoryOptions {
             timeout: self.timeout,
             gc_every: self.gc_every,
             padding: self.padding,
+            history: self.history,
+            history_age: self.history_age,
             label: self.label.clone(),
             old_labels: self.old_labels.clone(),
             was_unlabeled: self.was_unlabeled,

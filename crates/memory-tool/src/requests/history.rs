@@ -38,16 +38,23 @@ pub enum HistoryRequest {
         #[serde(flatten)]
         change: HistoryChange,
     },
-    /// [`History::restore`].
+    /// [`History::restore`], or [`History::restore_deleted`] without an entry.
     Restore {
         path: String,
-        to: u64,
+        to: Option<u64>,
         #[serde(flatten)]
         change: HistoryChange,
     },
     /// [`History::redact`].
     Redact {
         entries: Vec<u64>,
+        #[serde(flatten)]
+        change: HistoryChange,
+    },
+    /// [`History::redact_text`], or [`History::find_text`] in a dry run.
+    RedactText {
+        text: String,
+        dry_run: bool,
         #[serde(flatten)]
         change: HistoryChange,
     },
@@ -89,10 +96,19 @@ impl HistoryRequest {
             Self::Redact { entries, change } => {
                 return Ok(Outcome::Data(json!(change.of(history)?.redact(&entries).await?)));
             }
+            Self::RedactText { text, dry_run: true, .. } => {
+                return Ok(Outcome::Data(json!(history.find_text(&text).await?)));
+            }
+            Self::RedactText { text, dry_run: false, change } => {
+                return Ok(Outcome::Data(json!(change.of(history)?.redact_text(&text).await?)));
+            }
             Self::Undo { count, change } => change.of(history)?.undo(count).await?,
             Self::Redo(change) => change.of(history)?.redo().await?,
             Self::Revert { entries, change } => change.of(history)?.revert(&entries).await?,
-            Self::Restore { path, to, change } => change.of(history)?.restore(&parse(&path)?, to).await?,
+            Self::Restore { path, to: Some(entry), change } => {
+                change.of(history)?.restore(&parse(&path)?, entry).await?
+            }
+            Self::Restore { path, to: None, change } => change.of(history)?.restore_deleted(&parse(&path)?).await?,
         };
         Ok(Outcome::Data(json!(taken_back)))
     }

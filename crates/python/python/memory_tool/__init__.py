@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         AsyncHistory as AsyncHistory,
         History as History,
         HistoryEntry as HistoryEntry,
+        TextRedaction as TextRedaction,
     )
     from .memory import (
         AsyncMemory as AsyncMemory,
@@ -123,6 +124,7 @@ _MODULES = {
         "AsyncHistory",
         "History",
         "HistoryEntry",
+        "TextRedaction",
     ),
     "memory": (
         "AsyncMemory",

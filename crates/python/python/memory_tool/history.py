@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Awaitable, Callable, Optional, Sequence
 if TYPE_CHECKING:
     from datetime import datetime
 
-__all__ = ["AsyncHistory", "History", "HistoryEntry"]
+__all__ = ["AsyncHistory", "History", "HistoryEntry", "TextRedaction"]
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,22 @@ class HistoryEntry:
     expired or were redacted."""
 
 
+@dataclass(frozen=True)
+class TextRedaction:
+    """Where a text was found, and erased unless it was a dry run."""
+
+    files: Sequence[tuple[str, int]]
+    """The present files in which the text was replaced, and how often."""
+    names: Sequence[str]
+    """The present files whose names contain the text. They stay: rename them, and redact the text again."""
+    unreadable: Sequence[str]
+    """The present files that cannot be read, and so may contain the text."""
+    entries: Sequence[int]
+    """The entries that had the text in the contents or names of files."""
+    entry: Optional[HistoryEntry]
+    """The new entry. `None` after a dry run, and if the text was not found."""
+
+
 class History:
     """The history of a memory, from `Memory.history`. An entry is named by its number; 0 is the beginning."""
 
@@ -45,11 +61,14 @@ class History:
         *,
         actor: Optional[str] = None,
         command: Optional[str] = None,
+        since: Optional[datetime] = None,
+        until: Optional[datetime] = None,
         before: Optional[int] = None,
         limit: Optional[int] = None,
     ) -> list[HistoryEntry]:
         """Lists entries, newest first. A path is followed through renames."""
-        request = _request("log", path=path, actor=actor, command=command, before=before, limit=limit)
+        times = {"since": _seconds(since), "until": _seconds(until)}
+        request = _request("log", path=path, actor=actor, command=command, before=before, limit=limit, **times)
         return [_entry(entry) for entry in self._perform(request)]
 
     def read_text(self, path: str, entry: int) -> str:
@@ -72,13 +91,18 @@ class History:
         """Takes back certain entries."""
         return _entry(self._perform(_request("revert", entries=list(entries), force=force, by=by)))
 
-    def restore(self, path: str, to: int, *, by: Optional[str] = None) -> HistoryEntry:
-        """Restores a file or directory to its state after an entry."""
+    def restore(self, path: str, to: Optional[int] = None, *, by: Optional[str] = None) -> HistoryEntry:
+        """Restores a file or directory to its state after an entry, or a deleted one as it was last."""
         return _entry(self._perform(_request("restore", path=path, to=to, by=by)))
 
     def redact(self, entries: Sequence[int], *, by: Optional[str] = None) -> HistoryEntry:
         """Removes the contents, paths, sizes and hashes of entries from the history."""
         return _entry(self._perform(_request("redact", entries=list(entries), by=by)))
+
+    def redact_text(self, text: str, *, dry_run: bool = False, by: Optional[str] = None) -> TextRedaction:
+        """Erases a text: `[redacted]` replaces it in the present files, and the history loses the earlier texts and
+        names that contain it."""
+        return _text_redaction(self._perform(_request("redact_text", text=text, dry_run=dry_run, by=by)))
 
     def clear(self) -> None:
         """Removes the whole history, even if it is damaged."""
@@ -97,11 +121,14 @@ class AsyncHistory:
         *,
         actor: Optional[str] = None,
         command: Optional[str] = None,
+        since: Optional[datetime] = None,
+        until: Optional[datetime] = None,
         before: Optional[int] = None,
         limit: Optional[int] = None,
     ) -> list[HistoryEntry]:
         """Lists entries, newest first. A path is followed through renames."""
-        request = _request("log", path=path, actor=actor, command=command, before=before, limit=limit)
+        times = {"since": _seconds(since), "until": _seconds(until)}
+        request = _request("log", path=path, actor=actor, command=command, before=before, limit=limit, **times)
         return [_entry(entry) for entry in await self._perform(request)]
 
     async def read_text(self, path: str, entry: int) -> str:
@@ -124,13 +151,18 @@ class AsyncHistory:
         """Takes back certain entries."""
         return _entry(await self._perform(_request("revert", entries=list(entries), force=force, by=by)))
 
-    async def restore(self, path: str, to: int, *, by: Optional[str] = None) -> HistoryEntry:
-        """Restores a file or directory to its state after an entry."""
+    async def restore(self, path: str, to: Optional[int] = None, *, by: Optional[str] = None) -> HistoryEntry:
+        """Restores a file or directory to its state after an entry, or a deleted one as it was last."""
         return _entry(await self._perform(_request("restore", path=path, to=to, by=by)))
 
     async def redact(self, entries: Sequence[int], *, by: Optional[str] = None) -> HistoryEntry:
         """Removes the contents, paths, sizes and hashes of entries from the history."""
         return _entry(await self._perform(_request("redact", entries=list(entries), by=by)))
+
+    async def redact_text(self, text: str, *, dry_run: bool = False, by: Optional[str] = None) -> TextRedaction:
+        """Erases a text: `[redacted]` replaces it in the present files, and the history loses the earlier texts and
+        names that contain it."""
+        return _text_redaction(await self._perform(_request("redact_text", text=text, dry_run=dry_run, by=by)))
 
     async def clear(self) -> None:
         """Removes the whole history, even if it is damaged."""
@@ -139,6 +171,16 @@ class AsyncHistory:
 
 def _request(name: str, **arguments: object) -> object:
     return {name: arguments}
+
+
+def _seconds(time: Optional[datetime]) -> Optional[float]:
+    return None if time is None else time.timestamp()
+
+
+def _text_redaction(value: dict[str, Any]) -> TextRedaction:
+    files = [(path, count) for path, count in value["files"]]
+    entry = value["entry"] and _entry(value["entry"])
+    return TextRedaction(**{**value, "files": files, "entry": entry})
 
 
 def _entry(value: dict[str, Any]) -> HistoryEntry:

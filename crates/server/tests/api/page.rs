@@ -208,6 +208,37 @@ async fn a_person_corrects_a_file_and_takes_it_back() {
 }
 
 #[tokio::test]
+async fn a_text_is_found_and_erased_from_files_and_history() {
+    let (_directory, [place, _]) = places();
+    let memory = memory(&place).await;
+    memory.write("/memories/a.md", "call 0170 now\n").await.unwrap();
+    memory.write("/memories/b.md", "0170, 0170\n").await.unwrap();
+    memory.write("/memories/a.md", "call me\n").await.unwrap();
+    let server = Server::start(&place).await;
+    let browser = Browser::sign_in(&server, &server.token).await;
+    assert!(browser.show("/memory/alice/log").await.contains("href=\"/memory/alice/erase\""));
+    assert!(browser.show("/memory/alice/erase").await.contains("Find it"));
+    let found = browser.show("/memory/alice/search?q=0170").await;
+    assert!(found.contains("action=\"/memory/alice/erase\""), "{found}");
+    for (text, problem) in [("0171", "The text was not found."), ("", "The text is empty.")] {
+        let refused = browser.submit("/memory/alice/erase", &[("text", text)]).await.text;
+        assert!(refused.contains(problem) && refused.contains("Find it"), "{refused}");
+    }
+    let asked = browser.submit("/memory/alice/erase", &[("text", "0170")]).await.text;
+    for part in ["b.md</bdi></a> (2 places)", "of 3 changes", "2 places in 1 file, and 3 changes of the history"] {
+        assert!(asked.contains(part), "{part}: {asked}");
+    }
+    assert_eq!(memory.read_to_string("/memories/b.md").await.unwrap(), "0170, 0170\n");
+    let erased = browser.submit("/memory/alice/erase", &[("text", "0170"), ("confirmed", "on")]).await;
+    assert!(browser.show(&erased.headers["location"]).await.contains("Erased from the files and the history."));
+    assert_eq!(memory.read_to_string("/memories/b.md").await.unwrap(), "[redacted], [redacted]\n");
+    for number in 1..=4 {
+        let page = browser.show(&format!("/memory/alice/change/{number}")).await;
+        assert!(!page.contains("0170"), "{page}");
+    }
+}
+
+#[tokio::test]
 async fn a_secret_is_erased_from_all_changes_of_its_file() {
     let (_directory, [place, _]) = places();
     let memory = memory(&place).await;

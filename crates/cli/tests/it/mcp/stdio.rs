@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use memory_tool_test_fixtures::session::{Place, Session, wait_for_end};
+use memory_tool_test_fixtures::session::{Place, Session, outcome, program, wait_for_end};
 use serde_json::{Value, json};
 
 use super::{call, create, initialize, initialized, modern, request, server, text};
@@ -110,6 +111,32 @@ fn the_server_introduces_itself_and_its_memory() {
         assert!(instructions.contains(part), "{instructions}");
     }
     session.close();
+}
+
+#[test]
+fn a_memory_and_its_mounts_have_a_history_unless_it_is_refused() {
+    let log = |store: &Path| outcome(program().args(["log", "--json", "--store"]).arg(store));
+    for (options, is_kept) in [(&[][..], true), (&["--no-history"], false)] {
+        let place = Place::new();
+        let team = place.outside("team");
+        let mount = format!("--mount=/memories/team={}", team.display());
+        let options: Vec<_> = options.iter().copied().chain([mount.as_str()]).collect();
+        let mut client = Client::start(&place, &options);
+        client.succeed(create("/memories/a", "text"));
+        client.succeed(create("/memories/team/b", "text"));
+        client.end();
+        for (store, file) in [(place.store(), "/memories/a"), (team, "/memories/b")] {
+            let (status, listed, errors) = log(&store);
+            if is_kept {
+                let entry: Value = serde_json::from_str(&listed).unwrap();
+                let made = (&entry["command"], &entry["changes"][0]["path"]);
+                assert_eq!((status, made), (Some(0), (&json!("create"), &json!(file))));
+            } else {
+                assert_eq!((status, listed.as_str()), (Some(0), ""));
+                assert!(errors.starts_with("memory-tool: the memory has no history: `memory-tool mcp` starts one"));
+            }
+        }
+    }
 }
 
 #[test]

@@ -4,10 +4,11 @@ use askama::Template;
 use axum::extract::Query;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse as _};
+use memory_tool::history::merge;
 use memory_tool::{MemoryPath, Node, StoreError};
 use serde::Deserialize;
 
-use super::diff::{Differ, Line, merged};
+use super::diff::{Differ, Line};
 use super::text::{name_of, sentence};
 use super::{Draft, Frame, OUTDATED, Page, Posted, ToChange, VisitedMemory, past, path, render, written};
 use crate::access::tokens::sha256;
@@ -59,7 +60,7 @@ impl Conflict {
         text: String,
     ) -> Result<Self, ApiError> {
         let comparing = move || {
-            let merged = present.as_ref().and_then(|present| merged(&before, present, &text));
+            let merged = present.as_ref().and_then(|present| merge(&before, present, &text));
             let (mut differ, is_deleted) = (Differ::new(), present.is_none());
             let theirs = differ.lines(&before, &present.unwrap_or_default());
             Self { by, is_deleted, merged, theirs, mine: differ.lines(&before, &text) }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use similar::{Change, ChangeTag, InlineChange, TextDiff, TextMerge};
+use similar::{Change, ChangeTag, InlineChange, TextDiff};
 
 use super::text::visible;
 
@@ -94,17 +94,6 @@ fn shown(part: &str) -> String {
     visible(part.trim_end_matches(['\r', '\n']))
 }
 
-/// The text with both changes, if they are of different lines.
-pub(super) fn merged(before: &str, theirs: &str, mine: &str) -> Option<String> {
-    // The time for more has no limit.
-    const MAX_LINES: usize = 2_000;
-    if [before, theirs, mine].iter().any(|text| text.lines().count() > MAX_LINES) {
-        return None;
-    }
-    let merge = TextMerge::from_lines(before, mine, theirs);
-    (!merge.is_conflicted()).then(|| merge.to_string())
-}
-
 fn gap(text: &str) -> Line {
     Line { kind: "gap", old: String::new(), new: String::new(), parts: vec![(false, text.to_owned())] }
 }
@@ -123,16 +112,6 @@ mod tests {
         };
         assert_eq!((marked(&lines[0]), marked(&lines[1])), ("two".to_owned(), "2".to_owned()));
         assert_eq!((lines[2].old.as_str(), lines[2].new.as_str()), ("2", "2"));
-    }
-
-    #[test]
-    fn changes_of_different_lines_are_merged() {
-        let before = "a\nb\nc\nd\ne\n";
-        let both = merged(before, "a\nb\nc\nd\nE\n", "A\nb\nc\nd\ne\n");
-        assert_eq!(both.as_deref(), Some("A\nb\nc\nd\nE\n"));
-        assert_eq!(merged(before, "1\nb\nc\nd\ne\n", "2\nb\nc\nd\ne\n"), None);
-        let long = "x\n".repeat(2_001);
-        assert_eq!(merged(&long, &long, "x"), None);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 mod admission;
 mod change;
 mod diff;
+mod erase;
 mod find;
 mod forms;
 mod live;
@@ -110,6 +111,7 @@ pub(super) fn router(state: &Arc<PageState>) -> Router {
         .route("/memory/{id}/change/{number}", get(past::show))
         .route("/memory/{id}/undo", post(past::undo))
         .route("/memory/{id}/restore", post(past::restore))
+        .route("/memory/{id}/erase", get(erase::form).post(erase::erase))
         .route("/memory/{id}/redact", get(past::confirm).post(past::redact))
         .route("/memory/{id}/limits", get(operate::memory).post(operate::act))
         .route("/memory/{id}/forget", get(operate::confirm).post(operate::forget))
@@ -257,6 +259,7 @@ impl Frame {
             "taken-back" => "Taken back: the files are as before that change.",
             "restored" => "Restored.",
             "redacted" => "Erased from the history.",
+            "erased" => "Erased from the files and the history.",
             "revoked" => "Revoked.",
             _ => "",
         };
@@ -372,6 +375,14 @@ impl VisitedMemory {
     fn to_change(&self, number: u64, done: &str) -> Response {
         let home = home(self.visit.name());
         Redirect::to(&format!("{home}/change/{number}?done={done}")).into_response()
+    }
+
+    /// To the page of an erasure, or of a memory without a history.
+    fn to_erased(&self, entry: Option<u64>) -> Response {
+        match entry {
+            Some(number) => self.to_change(number, "erased"),
+            None => Redirect::to(&format!("{}?done=erased", home(self.visit.name()))).into_response(),
+        }
     }
 }
 

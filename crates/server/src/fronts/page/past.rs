@@ -118,7 +118,7 @@ struct Redact {
     remains: &'static str,
 }
 
-fn history_of(visited: &VisitedMemory) -> Result<History, ApiError> {
+pub(super) fn history_of(visited: &VisitedMemory) -> Result<History, ApiError> {
     visited.visit.memory.history().ok_or_else(|| ApiError::not_found("the memory has no history"))
 }
 
@@ -169,6 +169,7 @@ impl Change {
             Origin::Undo(undone) | Origin::Revert(undone) => format!("took back {}", numbers(undone)),
             Origin::Redo(undo) => format!("repeated what #{undo} took back"),
             Origin::Restore(number) => format!("restored the state after #{number}"),
+            Origin::Redaction(redacted) if redacted.is_empty() => "erased a text".to_owned(),
             Origin::Redaction(redacted) => format!("erased {} from the history", numbers(redacted)),
             _ if entry.is_redacted && entry.changes.is_empty() => "(this change was erased)".to_owned(),
             _ if entry.is_redacted => "(a part of this change was erased)".to_owned(),
