@@ -47,7 +47,7 @@ pub const DEFAULT_MAX_SEARCHED_BYTES: u64 = 64 * 1024 * 1024;
 /// 1. Lines end as in `view`. A final `\r` is removed. A match is within one line.
 /// 2. A name is the last one in the path of a file or directory. A pattern with a slash is instead searched in the
 ///    paths of files below `/memories`, such as `/tea/shops.md`.
-/// 3. By default, upper and lower case are equal if the pattern contains no capital letter.
+/// 3. By default, upper and lower case are equal.
 /// 4. Results are in the order of paths and lines. Those over a limit are counted.
 /// 5. Hidden items, as in `view`, are left out and counted, unless the search [includes](Self::hidden) them or is
 ///    [inside](Self::within) them.
@@ -99,7 +99,7 @@ impl Default for Search {
         Self {
             pattern: String::new(),
             regex: false,
-            case: LetterCase::Smart,
+            case: LetterCase::Ignored,
             within: Ok(Vec::new()),
             since: None,
             before: None,

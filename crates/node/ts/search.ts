@@ -4,8 +4,8 @@
 export interface SearchOptions {
   /** Whether the pattern is a regular expression. Default: it is literal. */
   regex?: boolean;
-  /** Whether case differs. Default: `"smart"`, which is only if the pattern has a capital letter. */
-  case?: 'smart' | 'sensitive' | 'ignored';
+  /** Whether upper and lower case differ. Default: `"ignored"`. */
+  case?: 'ignored' | 'sensitive';
   /** The files and directories to search. Default: the whole memory. */
   within?: readonly string[];
   /** Search only files changed at this time or later. */

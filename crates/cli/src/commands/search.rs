@@ -36,13 +36,13 @@ pub(crate) struct SearchArguments {
     #[arg(short = 'e', long)]
     regex: bool,
 
-    /// Ignore case, as without capital letters in PATTERN
-    #[arg(short, long, overrides_with = "case_sensitive")]
-    ignore_case: bool,
-
-    /// Distinguish case, as with a capital letter in PATTERN
+    /// Distinguish upper and lower case
     #[arg(short = 's', long)]
-    case_sensitive: bool,
+    case: bool,
+
+    /// The default, for those who are used to it
+    #[arg(short, long, hide = true, overrides_with = "case")]
+    ignore_case: bool,
 
     /// Search only the names of files and directories
     #[arg(long, conflicts_with = "text")]
@@ -120,11 +120,7 @@ impl SearchArguments {
         let search = set(search, self.files_with_matches, Search::paths_only);
         let (before, after) = self.context();
         search
-            .case(match (self.ignore_case, self.case_sensitive) {
-                (true, _) => LetterCase::Ignored,
-                (false, true) => LetterCase::Sensitive,
-                (false, false) => LetterCase::Smart,
-            })
+            .case(if self.case && !self.ignore_case { LetterCase::Sensitive } else { LetterCase::Ignored })
             .context(before, after)
             .max_matches(self.limit)
             .max_line_characters(if self.max_columns == 0 { usize::MAX } else { self.max_columns })

@@ -53,8 +53,8 @@ fn every_store_is_searched_and_the_status_tells_whether_something_was_found() {
         assert_eq!(created.0, Some(0), "{created:?}");
         let replace = ["str_replace", "/memories/drinks/tea.md", "--old-str", "Green", "--new-str", "Red"];
         assert_eq!(run(&replace, "").0, Some(0));
-        assert_eq!(run(&["search", "red TEA"], "").0, Some(1));
-        assert_eq!(run(&["search", "red tea"], ""), printed("/memories/drinks/tea.md:2:Red tea, black tea\n"));
+        assert_eq!(run(&["search", "--case", "red TEA"], "").0, Some(1));
+        assert_eq!(run(&["search", "red TEA"], ""), printed("/memories/drinks/tea.md:2:Red tea, black tea\n"));
         assert_eq!(run(&["search", "--at", "1", "green"], "").1, "/memories/drinks/tea.md:2:Green tea, black tea\n");
         assert_eq!(run(&["search", "green"], ""), (Some(1), String::new(), String::new()));
     }
@@ -69,7 +69,7 @@ fn a_pipe_gets_paths_and_lines_as_of_ripgrep() {
         assert_eq!((status, output.as_str(), &errors), (Some(0), text, &hidden), "{words:?}");
     };
     shown(&["--text", "tea"], "/memories/a/tea.md:2:tea 2\n/memories/a/tea.md:6:Tea 6\n/memories/b:1:tea\n");
-    shown(&["Tea"], "/memories/a/tea.md:6:Tea 6\n");
+    shown(&["--case", "Tea"], "/memories/a/tea.md:6:Tea 6\n");
     shown(&["-i", "Tea", "-l"], "/memories/a/tea.md\n/memories/b\n");
     shown(&["-s", "--names", "tea"], "/memories/a/tea.md\n");
     shown(

@@ -19,14 +19,11 @@ const CACHE_BYTES: usize = 4 * 1024 * 1024;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum LetterCase {
-    /// They differ if the pattern contains a capital letter. In a regular expression, escapes such as `\W` do not
-    /// count.
+    /// They are equal.
     #[default]
-    Smart,
+    Ignored,
     /// They differ.
     Sensitive,
-    /// They are equal.
-    Ignored,
 }
 
 /// An error of a [`Search`](crate::Search). Each message is one line.
@@ -82,14 +79,9 @@ impl Matcher {
         if pattern.contains('\n') {
             return Err(SearchError::LineBreak);
         }
-        let ignores_case = match case {
-            LetterCase::Smart => !has_capital(pattern, is_regex),
-            LetterCase::Sensitive => false,
-            LetterCase::Ignored => true,
-        };
         let expression = if is_regex { pattern.to_owned() } else { regex::escape(pattern) };
         let regex = RegexBuilder::new(&expression)
-            .case_insensitive(ignores_case)
+            .case_insensitive(case == LetterCase::Ignored)
             .multi_line(true)
             .crlf(true)
             .size_limit(MAX_COMPILED_BYTES)
@@ -115,21 +107,6 @@ impl Matcher {
     }
 }
 
-fn has_capital(pattern: &str, is_regex: bool) -> bool {
-    let mut characters = pattern.chars();
-    while let Some(character) = characters.next() {
-        if is_regex && character == '\\' {
-            let is_class = matches!(characters.next(), Some('p' | 'P' | 'x' | 'u' | 'U'));
-            if is_class && characters.clone().next() == Some('{') {
-                characters.by_ref().find(|character| *character == '}');
-            }
-        } else if character.is_uppercase() {
-            return true;
-        }
-    }
-    false
-}
-
 /// The library shows a syntax error as the pattern, a line with carets under the mistake, and the reason.
 fn invalid(error: regex::Error) -> SearchError {
     const INDENTATION: usize = 4;
@@ -146,7 +123,7 @@ mod tests {
     use super::*;
 
     fn error(pattern: &str) -> String {
-        Matcher::new(pattern, true, LetterCase::Smart).unwrap_err().to_string()
+        Matcher::new(pattern, true, LetterCase::Ignored).unwrap_err().to_string()
     }
 
     #[test]
@@ -175,21 +152,10 @@ mod tests {
     }
 
     #[test]
-    fn smart_case_ignores_the_letters_of_escapes() {
-        for (pattern, is_regex, matches) in [
-            ("tea", false, true),
-            ("Tea", false, false),
-            ("straße", false, true),
-            (r"te\W*a", true, true),
-            (r"\p{Latin}tea|tea", true, true),
-            (r"\x{54}ea", true, true),
-            (r"t\SA", true, false),
-            (r"tea|\S\\A", true, false),
-        ] {
-            let matcher = Matcher::new(pattern, is_regex, LetterCase::Smart).unwrap();
-            assert_eq!(matcher.is_match("TEA STRASSE STRAßE"), matches, "{pattern}");
+    fn case_is_ignored_unless_it_matters() {
+        for (pattern, is_regex) in [("tea", false), ("Tea", false), ("straße", false), (r"Te\W*A", true)] {
+            let matches = |case| Matcher::new(pattern, is_regex, case).unwrap().is_match("TEA STRAßE");
+            assert_eq!([LetterCase::Ignored, LetterCase::Sensitive].map(matches), [true, false], "{pattern}");
         }
-        assert!(!Matcher::new("tea", false, LetterCase::Sensitive).unwrap().is_match("TEA"));
-        assert!(Matcher::new("Tea", false, LetterCase::Ignored).unwrap().is_match("tEA"));
     }
 }

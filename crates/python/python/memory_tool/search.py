@@ -14,8 +14,8 @@ class SearchOptions(TypedDict, total=False):
 
     regex: bool
     """Whether the pattern is a regular expression. Default: it is literal."""
-    case: Literal["smart", "sensitive", "ignored"]
-    """Whether case differs. Default: `"smart"`, which is only if the pattern has a capital letter."""
+    case: Literal["ignored", "sensitive"]
+    """Whether upper and lower case differ. Default: `"ignored"`."""
     within: Sequence[str]
     """The files and directories to search. Default: the whole memory."""
     since: datetime

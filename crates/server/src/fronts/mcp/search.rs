@@ -14,7 +14,7 @@ pub(super) const NAME: &str = "memory_search";
 const DESCRIPTION: &str = "\
 Finds text in your memory: the lines of all files, and the names of files and directories. Use it when you do not know \
 which file has the information you need, or when the memory has many files. View a file to read more than its matching \
-lines, or when you know its path. By default, `pattern` is literal, and lower-case letters also match capital letters. \
+lines, or when you know its path. By default, `pattern` is literal. Upper and lower case are equal. \
 A match is within one line. The result lists paths with line numbers, and in brackets the limits and skipped files.";
 
 const MAX_CONTEXT: usize = 20;
