@@ -91,7 +91,7 @@ pub(crate) async fn required(memory: &Memory) -> Result<StoreHistory, Failure> {
     started(memory).await.ok_or_else(|| Failure::new(NO_HISTORY))
 }
 
-/// Lists entries. Without a history, there are none, and a note says so.
+/// Lists entries. A note reports that a memory has no history.
 pub(crate) async fn entries(arguments: &HistoryArgument, filter: &LogFilter) -> Result<Vec<Entry>, Failure> {
     let memory = open_existing(&arguments.store.url, arguments.options(), Access::Read).await?;
     let Some(history) = started(&memory).await else {
