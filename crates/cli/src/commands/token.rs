@@ -1,17 +1,23 @@
 //! `memory-tool token`: the tokens of `memory-tool serve`.
 
+use std::array;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args, Subcommand, ValueHint};
 use memory_tool::Actor;
 use memory_tool_server::{Grant, Right, TokenEntry, TokenFile};
+use serde_json::{Value, json};
 
 use crate::failure::{Context as _, Failure};
 use crate::options::values::{Age, by_name, host_path};
+use crate::terminal::escapes::on_one_line;
 use crate::terminal::output::{to_json, write_line, write_text};
+
+/// The end of the year 9999, after which times have no usual form.
+const LAST_SECOND: u64 = 253_402_300_799;
 
 #[derive(Args, Debug)]
 pub(crate) struct TokenArguments {
@@ -24,8 +30,8 @@ pub(crate) struct TokenArguments {
 pub(crate) enum TokenAction {
     /// Create a token and print it
     New(NewTokenArguments),
-    /// Print all tokens without their secrets, one JSON value per line
-    List(TokensArgument),
+    /// Print all tokens without their secrets
+    List(ListTokensArguments),
     /// Revoke a token
     Revoke(RevokeArguments),
 }
@@ -36,6 +42,17 @@ pub(crate) struct TokensArgument {
     /// The file of the tokens
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, value_parser = host_path())]
     pub(crate) tokens: PathBuf,
+}
+
+/// The arguments of `token list`.
+#[derive(Args, Debug)]
+pub(crate) struct ListTokensArguments {
+    /// Print JSON, one value per line
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    #[command(flatten)]
+    pub(crate) file: TokensArgument,
 }
 
 /// The arguments of `token new`.
@@ -94,7 +111,7 @@ pub(crate) struct RevokeArguments {
 pub(crate) fn run(arguments: &TokenArguments) -> Result<(), Failure> {
     match &arguments.action {
         TokenAction::New(new) => create(new),
-        TokenAction::List(given) => list(&given.tokens),
+        TokenAction::List(given) => list(given),
         TokenAction::Revoke(given) => {
             let found = TokenFile::new(&given.file.tokens).revoke(&given.id);
             if found.context(cannot("change", &given.file.tokens))? {
@@ -125,19 +142,61 @@ fn create(new: &NewTokenArguments) -> Result<(), Failure> {
     write_text(&mut io::stdout().lock(), format!("id: {id}\n{secret}\n").as_bytes()).map(drop)
 }
 
-fn list(file: &Path) -> Result<(), Failure> {
-    for entry in TokenFile::new(file).entries().context(cannot("read", file))? {
-        let shown = serde_json::json!({
-            "id": entry.id,
-            "actor": entry.actor.name(),
-            "memories": entry.memories,
-            "rights": entry.rights,
-            "expires": entry.expires,
-            "create": entry.create,
-        });
-        write_line(&mut io::stdout().lock(), to_json(&io::stdout(), &shown)?)?;
+fn list(arguments: &ListTokensArguments) -> Result<(), Failure> {
+    let file = &arguments.file.tokens;
+    let entries = TokenFile::new(file).entries().context(cannot("read", file))?;
+    if arguments.json {
+        for entry in &entries {
+            write_line(&mut io::stdout().lock(), to_json(&io::stdout(), &in_json(entry))?)?;
+        }
+        return Ok(());
+    }
+    let rows: Vec<_> = [HEADINGS.map(str::to_owned)].into_iter().chain(entries.iter().map(row)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: [usize; HEADINGS.len()] = array::from_fn(width);
+    for row in &rows {
+        let cells: Vec<_> = row.iter().zip(widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        write_line(&mut io::stdout().lock(), cells.join("  ").trim_end().into())?;
     }
     Ok(())
+}
+
+fn in_json(entry: &TokenEntry) -> Value {
+    json!({
+        "id": entry.id,
+        "actor": entry.actor.name(),
+        "memories": entry.memories,
+        "rights": entry.rights,
+        "expires": entry.expires.map(time),
+        "create": entry.create,
+    })
+}
+
+const HEADINGS: [&str; 5] = ["ID", "ACTOR", "MEMORIES", "RIGHTS", "EXPIRES"];
+
+fn row(entry: &TokenEntry) -> [String; HEADINGS.len()] {
+    let memories: Vec<_> = entry.memories.iter().map(grant).collect();
+    let rights = entry.rights.iter().map(|right| right.name());
+    let rights: Vec<_> = rights.chain(entry.create.then_some("create")).collect();
+    let expires = entry.expires.map_or_else(|| "never".to_owned(), time);
+    let actor = on_one_line(entry.actor.name()).to_string();
+    [entry.id.clone(), actor, memories.join(", "), rights.join(", "), expires]
+}
+
+fn grant(grant: &Grant) -> String {
+    match grant {
+        Grant::Name(name) => on_one_line(name.as_str()).to_string(),
+        Grant::Prefix(prefix) => format!("{}*", on_one_line(prefix)),
+        _ => "all".to_owned(),
+    }
+}
+
+/// A time in seconds since 1970, which another program can have written.
+fn time(seconds: u64) -> String {
+    match SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds.min(LAST_SECOND))) {
+        Some(time) => humantime::format_rfc3339_seconds(time).to_string(),
+        None => seconds.to_string(),
+    }
 }
 
 fn cannot(what: &str, file: &Path) -> String {

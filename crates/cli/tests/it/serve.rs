@@ -120,7 +120,7 @@ fn a_revoked_token_stops_working() {
     let (secret, id) = new_token(&place, &["--admin"]);
     let server = Server::start(&place);
     assert_eq!(server.call("alice", &secret, &view("/memories")).0, 200);
-    assert!(token(&place, &["list"])[0].contains(&id));
+    assert!(token(&place, &["list"])[1].contains(&id));
     token(&place, &["revoke", &id]);
     let start = Instant::now();
     while server.call("alice", &secret, &view("/memories")).0 != 401 {
@@ -140,7 +140,28 @@ fn the_file_has_only_hashes_and_concurrent_changes_are_all_kept() {
     let text = fs::read_to_string(&file).unwrap();
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert!(secrets.iter().all(|secret| !text.contains(secret) && secret.len() == 71));
-    assert_eq!(token(&place, &["list"]).len(), 16);
+    assert_eq!(token(&place, &["list", "--json"]).len(), 16);
+}
+
+#[test]
+fn tokens_are_listed_for_people_and_for_programs() {
+    let place = Place::new();
+    let (_, id) = new_token(&place, &["--memory", "notes", "--memory-prefix", "team-", "--right", "tool", "--create"]);
+    token(&place, &["new", "--actor", "ops", "--admin", "--expires-in", "90d"]);
+    let listed = token(&place, &["list"]);
+    let cells = |line: usize| -> Vec<_> {
+        listed[line].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
+    };
+    assert_eq!(cells(0), ["ID", "ACTOR", "MEMORIES", "RIGHTS", "EXPIRES"]);
+    assert_eq!(cells(1), [&*id, "user/42", "notes, team-*", "tool, create", "never"]);
+    let is_aligned = |line: &String| line.find("user/42").or(line.find("ops")) == listed[0].find("ACTOR");
+    assert!(listed[1..].iter().all(is_aligned), "{listed:?}");
+    let in_json: Vec<Value> =
+        token(&place, &["list", "--json"]).iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&in_json[0]["id"], &in_json[0]["expires"]), (&json!(id), &Value::Null));
+    let end = in_json[1]["expires"].as_str().unwrap();
+    assert!(end.ends_with('Z'), "{end}");
+    assert_eq!(cells(2)[1..], ["ops", "all", "tool, read, write, admin, create", end]);
 }
 
 #[test]
