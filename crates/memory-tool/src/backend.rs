@@ -96,9 +96,9 @@ impl Backend {
             }
             #[cfg(feature = "postgres")]
             Self::Postgres(_) => {
-                "The bytes remain in the table until the next `VACUUM`, which is automatic by default, and in the \
-                 write-ahead log and its archives until they are removed. Names remain in `pg_stats` until the next \
-                 `ANALYZE` that finds rows."
+                "The bytes can remain in the table, also after `VACUUM`, until their space is used again or \
+                 `VACUUM FULL`, and in the write-ahead log and its archives until they are removed. Names remain in \
+                 `pg_stats` until the next `ANALYZE` that finds rows."
             }
             #[cfg(any(feature = "azure", feature = "gcs", feature = "s3"))]
             Self::Bucket(_) => {
