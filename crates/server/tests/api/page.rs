@@ -523,7 +523,7 @@ async fn an_operator_gives_no_right_that_he_lacks_and_a_tenant_checks_no_whole_s
     }
 }
 
-pub(crate) const PAGES: [&str; 13] = [
+pub(crate) const PAGES: [&str; 14] = [
     "/memory/alice",
     "/memory/alice/raw?path=/memories/a",
     "/memory/alice/live",
@@ -535,11 +535,12 @@ pub(crate) const PAGES: [&str; 13] = [
     "/memory/alice/log",
     "/memory/alice/change/1",
     "/memory/alice/redact?entry=1",
+    "/memory/alice/erase",
     "/memory/alice/limits",
     "/memory/alice/forget",
 ];
 
-pub(crate) const FORMS: [(&str, &[(&str, &str)]); 9] = [
+pub(crate) const FORMS: [(&str, &[(&str, &str)]); 10] = [
     ("/memory/alice/new", &[("name", "b"), ("text", "x")]),
     ("/memory/alice/edit", &[("path", "/memories/b"), ("text", "x"), ("base", "")]),
     ("/memory/alice/rename", &[("path", "/memories/a"), ("name", "c")]),
@@ -547,6 +548,7 @@ pub(crate) const FORMS: [(&str, &[(&str, &str)]); 9] = [
     ("/memory/alice/undo", &[("entry", "1")]),
     ("/memory/alice/restore", &[("path", "/memories/a"), ("entry", "1")]),
     ("/memory/alice/redact", &[("entry-1", "on")]),
+    ("/memory/alice/erase", &[("text", "the secret"), ("confirmed", "on")]),
     ("/memory/alice/limits", &[("action", "expire")]),
     ("/memory/alice/forget", &[("name", "alice")]),
 ];

@@ -38,6 +38,7 @@ const PAGES = [
   '/memory/alice/log',
   '/memory/alice/change/2',
   '/memory/alice/redact?entry=2',
+  '/memory/alice/erase',
   '/memory/alice/limits',
   '/memory/alice/forget',
   '/memory/alice/log?since=2020-01-01',
