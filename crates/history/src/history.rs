@@ -262,11 +262,21 @@ impl<S: Store> History<S> {
 
     /// Applies a batch with its entry through the policies, if this is still the end of the log.
     async fn apply(&self, tip: &Arc<Tip>, batch: Batch, origin: Origin, edits: Edits) -> Result<Entry, HistoryError> {
+        Ok(self.try_apply(tip, batch, origin, edits).await?.ok_or_else(missing_entry)?)
+    }
+
+    /// The same. Without a history, perhaps no entry is added.
+    async fn try_apply(
+        &self,
+        tip: &Arc<Tip>,
+        batch: Batch,
+        origin: Origin,
+        edits: Edits,
+    ) -> Result<Option<Entry>, HistoryError> {
         let planned = self.store.log().plans.add(Plan { tip: Arc::clone(tip), origin, edits })?;
         let batch = self.actor.iter().cloned().fold(planned.mark(batch), Batch::by);
         self.above.apply(batch).await?;
-        let missing = || StoreError::failure(ErrorKind::Other, "writing the history", "the batch did not reach it");
-        Ok(planned.added().ok_or_else(missing)?)
+        Ok(planned.added())
     }
 
     /// Removes the contents, paths, sizes and hashes of entries from the history. Times, actors and commands stay, and
@@ -361,16 +371,12 @@ impl<S: Store> History<S> {
         if batch.changes_nothing() && removals.is_empty() {
             return Ok(found);
         }
-        let batch = batch.for_command("redact");
-        if !tip.has_history() {
-            self.above.apply(self.actor.iter().cloned().fold(batch, Batch::by)).await?;
-            return Ok(found);
-        }
-        let mut edits = redaction::of_changes(log, tip, &removals).await?;
+        let is_kept = tip.has_history();
+        let mut edits = if is_kept { redaction::of_changes(log, tip, &removals).await? } else { Edits::default() };
         edits.forgets_replaced = true;
         let origin = Origin::Redaction(found.entries.iter().rev().copied().collect());
-        found.entry = Some(self.apply(tip, batch, origin, edits).await?);
-        Ok(found)
+        found.entry = self.try_apply(tip, batch.for_command("redact"), origin, edits).await?;
+        if is_kept && found.entry.is_none() { Err(missing_entry().into()) } else { Ok(found) }
     }
 
     /// The entry and all others that changed its files, under all their names, newest first. The contents of a file can
@@ -476,6 +482,10 @@ enum Redacting<'a> {
         change: (EntryRef, usize),
         keeping: &'a [(EntryRef, usize)],
     },
+}
+
+fn missing_entry() -> StoreError {
+    StoreError::failure(ErrorKind::Other, "writing the history", "the batch did not reach it")
 }
 
 fn refs(entries: impl IntoIterator<Item: Into<EntryRef>>) -> BTreeSet<EntryRef> {

@@ -182,6 +182,10 @@ impl<S: Store> HistoryStore<S> {
 
     /// Applies the batch of a plan.
     async fn commit_planned(&self, plan: &Plan, mark: &StorePath, batch: Batch) -> Result<(), StoreError> {
+        if !self.starts && !plan.tip.has_history() {
+            // If another session starts a history first, its entry would keep what the batch replaces.
+            return self.log.store.apply(plan.tip.require_head(batch)).await;
+        }
         let entry = self.commit_at(&plan.tip, &batch, plan.origin.clone(), plan.edits.clone()).await?;
         self.log.plans.finish(mark, entry);
         Ok(())

@@ -1,8 +1,10 @@
 //! The erasure of given text from the files and from the history.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use memory_tool_core::{Actor, Batch, InMemoryStore, ReadOptions, Store, StoreExt, StorePath};
+use async_trait::async_trait;
+use memory_tool_core::{Actor, Batch, InMemoryStore, Node, ReadOptions, Store, StoreError, StoreExt, StorePath};
 use memory_tool_history::{HistoryError, HistoryStore, Limits, LogFilter, Origin};
 use memory_tool_test_fixtures::path;
 use sha2::{Digest as _, Sha256};
@@ -123,6 +125,48 @@ async fn a_memory_without_a_history_gets_none() {
     assert_eq!((found.files, found.entry), (vec![(path("/memories/a"), 2)], None));
     assert_eq!(inner.read_to_string("/memories/a").await.unwrap(), "[redacted], [redacted]");
     assert!(!store.history().is_started().await.unwrap());
+}
+
+#[tokio::test]
+async fn an_erasure_that_starts_the_history_does_not_keep_the_text() {
+    let (inner, store) = store();
+    let text = format!("call {SECRET}");
+    inner.write("/memories/a", text.as_str()).await.unwrap(); // before the history
+    let found = store.history().redact_text(SECRET).await.unwrap();
+    assert_eq!((found.files, found.entry.unwrap().number), (vec![(path("/memories/a"), 1)], 1));
+    expect_none(&inner, &[&text]).await;
+}
+
+/// A store in which another session starts a history before the first batch of this one.
+#[derive(Debug)]
+struct Overtaken {
+    inner: Shared,
+    is_overtaken: AtomicBool,
+}
+
+#[async_trait]
+impl Store for Overtaken {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.inner.read_opts(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        if !self.is_overtaken.swap(true, Ordering::Relaxed) {
+            HistoryStore::new(Arc::clone(&self.inner)).write("/memories/other", "text").await?;
+        }
+        self.inner.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn a_history_that_another_session_starts_does_not_keep_the_text() {
+    let (inner, _) = store();
+    let text = format!("call {SECRET}");
+    inner.write("/memories/a", text.as_str()).await.unwrap();
+    let overtaken = Overtaken { inner: Arc::clone(&inner), is_overtaken: AtomicBool::new(false) };
+    let found = HistoryStore::if_present(overtaken).history().redact_text(SECRET).await.unwrap();
+    assert_eq!(found.entry.unwrap().number, 2);
+    expect_none(&inner, &[&text]).await;
 }
 
 /// Other sessions change the memory at the same time.
