@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use async_trait::async_trait;
 use memory_tool_core::{Actor, Batch, InMemoryStore, Node, ReadOptions, Store, StoreError, StoreExt, StorePath};
-use memory_tool_history::{HistoryError, HistoryStore, Limits, LogFilter, Origin};
+use memory_tool_history::{Entry, HistoryError, HistoryStore, Limits, LogFilter, Origin};
 use memory_tool_test_fixtures::path;
 use sha2::{Digest as _, Sha256};
 
@@ -100,6 +100,23 @@ async fn the_present_names_that_contain_a_text_are_reported_and_erased_after_a_r
     store.history().redact_text(SECRET).await.unwrap();
     expect_none(&inner, &[]).await;
     assert_eq!(inner.read_to_string("/memories/a.md").await.unwrap(), "text");
+}
+
+#[tokio::test]
+async fn a_move_with_new_contents_is_erased_as_one_change_and_the_file_stays_the_same() {
+    for secret_in_the_name in [true, false] {
+        let (inner, store) = store();
+        let (name, text) = if secret_in_the_name { (SECRET, "text") } else { ("a", SECRET) };
+        let old = path(&format!("/memories/{name}"));
+        store.write(old.as_str(), "first").await.unwrap();
+        let moves = Batch::new().for_command(Entry::MOVE).write(path("/memories/b"), text);
+        store.apply(moves.remove(old)).await.unwrap();
+        store.write("/memories/b", "clean").await.unwrap();
+        store.history().redact_text(SECRET).await.unwrap();
+        let moved = store.history().entry(2).await.unwrap();
+        assert!(moved.changes.iter().all(|change| change.path().is_none()), "{moved:?}");
+        expect_none(&inner, &[]).await;
+    }
 }
 
 #[tokio::test]
