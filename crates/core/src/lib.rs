@@ -14,7 +14,7 @@ pub use api::wire::{RejectedToolUse, ToolResult, ToolUse};
 #[cfg(feature = "search")]
 pub use search::{
     DEFAULT_MAX_LINE_CHARACTERS, DEFAULT_MAX_MATCHES, DEFAULT_MAX_SEARCHED_BYTES, Search, SearchedPart,
-    pattern::{LetterCase, MAX_PATTERN_BYTES, SearchError},
+    pattern::{LetterCase, MAX_PATTERN_BYTES, MAX_PATTERN_WORDS, SearchError},
     report::{FoundLine, FoundPath, SearchReport, SkipReason, SkippedItem, StopReason},
 };
 #[doc(hidden)]

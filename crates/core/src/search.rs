@@ -1,11 +1,14 @@
 //! [`Search`]: finds text and names in any store.
 
 pub(crate) mod pattern;
+#[cfg(test)]
+mod questions;
 pub(crate) mod report;
 mod run;
 #[cfg(test)]
 mod tests;
 mod text;
+mod words;
 
 use std::time::Duration;
 
@@ -45,14 +48,19 @@ pub const DEFAULT_MAX_SEARCHED_BYTES: u64 = 64 * 1024 * 1024;
 ///
 /// # Behavior
 /// 1. Lines end as in `view`. A final `\r` is removed. A match is within one line.
-/// 2. A name is the last one in the path of a file or directory. A pattern with a slash is instead searched in the
-///    paths of files below `/memories`, such as `/tea/shops.md`.
-/// 3. By default, upper and lower case are equal.
-/// 4. Results are in the order of paths and lines. Those over a limit are counted.
-/// 5. Hidden items, as in `view`, are left out and counted, unless the search [includes](Self::hidden) them or is
+/// 2. A name is the last one in the path of a file or directory. A pattern or word with a slash is instead searched in
+///    the paths of files below `/memories`, such as `/tea/shops.md`.
+/// 3. A file is found if its path and lines have all words. If lines have all words that the path lacks, only they
+///    match; otherwise each line with a word does. A name matches if its path has all words, and it has at least one.
+/// 4. A word is found in longer words. Upper and lower case, accents, forms of an apostrophe, a hyphen in the word, the
+///    endings `ing`, `ed`, `es` and `s`, and separators of numbers with five digits make no difference. Double quotes
+///    make a phrase.
+/// 5. Results with matching names come first. All are in the order of paths and lines. Those over a limit are
+///    counted.
+/// 6. Hidden items, as in `view`, are left out and counted, unless the search [includes](Self::hidden) them or is
 ///    [inside](Self::within) them.
-/// 6. The report lists all files that could not be searched. The files are not a consistent snapshot.
-/// 7. A search is not a use of a file that expires.
+/// 7. The report lists all files that could not be searched. The files are not a consistent snapshot.
+/// 8. A search is not a use of a file that expires.
 ///
 /// # Data
 /// A search can be read from data, such as `{"pattern": "tea", "within": ["/memories/drinks"], "since": "7d"}`. The
@@ -65,6 +73,7 @@ pub struct Search {
     pattern: String,
     regex: bool,
     case: LetterCase,
+    same_line: bool,
     #[serde(deserialize_with = "paths")]
     within: Result<Vec<MemoryPath>, PathError>,
     since: Option<Moment>,
@@ -100,6 +109,7 @@ impl Default for Search {
             pattern: String::new(),
             regex: false,
             case: LetterCase::Ignored,
+            same_line: false,
             within: Ok(Vec::new()),
             since: None,
             before: None,
@@ -117,7 +127,7 @@ impl Default for Search {
 }
 
 impl Search {
-    /// Creates a search for these exact words with the default options.
+    /// Creates a search for these words with the default options.
     pub fn new(pattern: impl Into<String>) -> Self {
         Self { pattern: pattern.into(), ..Self::default() }
     }
@@ -128,9 +138,15 @@ impl Search {
         self
     }
 
-    /// Sets whether upper and lower case differ.
+    /// Sets whether upper and lower case differ. If they do, so do accents, endings and separators.
     pub fn case(mut self, case: LetterCase) -> Self {
         self.case = case;
+        self
+    }
+
+    /// Finds only lines and names that have all words.
+    pub fn same_line(mut self) -> Self {
+        self.same_line = true;
         self
     }
 

@@ -104,6 +104,7 @@ pub use memory_tool_sqlite as sqlite;
 pub mod search {
     pub use memory_tool_core::{
         DEFAULT_MAX_LINE_CHARACTERS, DEFAULT_MAX_MATCHES, DEFAULT_MAX_SEARCHED_BYTES, FoundLine, FoundPath, LetterCase,
-        MAX_PATTERN_BYTES, Search, SearchError, SearchReport, SearchedPart, SkipReason, SkippedItem, StopReason,
+        MAX_PATTERN_BYTES, MAX_PATTERN_WORDS, Search, SearchError, SearchReport, SearchedPart, SkipReason, SkippedItem,
+        StopReason,
     };
 }

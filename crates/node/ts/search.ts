@@ -2,10 +2,12 @@
 
 /** The options of a search. */
 export interface SearchOptions {
-  /** Whether the pattern is a regular expression. Default: it is literal. */
+  /** Whether the pattern is a regular expression. Default: it is words, in any order, and phrases in double quotes. */
   regex?: boolean;
-  /** Whether upper and lower case differ. Default: `"ignored"`. */
+  /** Whether upper and lower case differ, and accents. Default: `"ignored"`. */
   case?: 'ignored' | 'sensitive';
+  /** Find only lines and names with all words. */
+  sameLine?: boolean;
   /** The files and directories to search. Default: the whole memory. */
   within?: readonly string[];
   /** Search only files changed at this time or later. */

@@ -25,7 +25,7 @@ const DEFAULT_LIMIT: usize = 1_000;
 
 #[derive(Args, Debug)]
 pub(crate) struct SearchArguments {
-    /// The words to find, or a regular expression
+    /// Words that a file has, in any order, "phrases", or a regular expression
     pattern: String,
 
     /// Search only these files and directories
@@ -36,13 +36,17 @@ pub(crate) struct SearchArguments {
     #[arg(short = 'e', long)]
     regex: bool,
 
-    /// Distinguish upper and lower case
+    /// Find exactly these letters, in this case and with these accents
     #[arg(short = 's', long)]
     case: bool,
 
     /// The default, for those who are used to it
     #[arg(short, long, hide = true, overrides_with = "case")]
     ignore_case: bool,
+
+    /// Find only lines and names with all words
+    #[arg(long, conflicts_with = "regex")]
+    lines: bool,
 
     /// Search only the names of files and directories
     #[arg(long, conflicts_with = "text")]
@@ -114,6 +118,7 @@ impl SearchArguments {
             if option { change(search) } else { search }
         };
         let search = set(search, self.regex, Search::regex);
+        let search = set(search, self.lines, Search::same_line);
         let search = set(search, self.names, Search::names_only);
         let search = set(search, self.text, Search::text_only);
         let search = set(search, self.hidden, Search::hidden);

@@ -78,7 +78,7 @@ fn a_pipe_gets_paths_and_lines_as_of_ripgrep() {
     );
     assert_eq!(found(&place, &["tea", "b"]), printed("/memories/b:1:tea\n"));
     assert_eq!(found(&place, &["tea", ".c", "/memories/b", "-C1"]).1, "/memories/.c:1:tea\n--\n/memories/b:1:tea\n");
-    assert_eq!(found(&place, &["tea", "--hidden", "-l"]).1, "/memories/.c\n/memories/a/tea.md\n/memories/b\n");
+    assert_eq!(found(&place, &["tea", "--hidden", "-l"]).1, "/memories/a/tea.md\n/memories/.c\n/memories/b\n");
     let (_, output, errors) = found(&place, &["tea", "--limit", "2"]);
     assert_eq!(output, "/memories/a/tea.md\n/memories/a/tea.md:2:tea 2\n");
     assert!(errors.contains("memory-tool: 2 more matches not shown, including 1 path with no match shown.\n"));
@@ -86,6 +86,11 @@ fn a_pipe_gets_paths_and_lines_as_of_ripgrep() {
     let report: Value = serde_json::from_str(&output).unwrap();
     let line = json!({"number": 2, "is_match": true, "text": "tea 2", "cut_before": 0, "cut_after": 0});
     assert_eq!((status, &report["results"][0]["lines"]), (Some(0), &json!([line])));
+    let pair = place_with(&[("acme/contact", "Renée\n0170-5551234"), ("other", "acme\n0170 555")]);
+    assert_eq!(found(&pair, &["acme 01705551234"]), printed("/memories/acme/contact:2:0170-5551234\n"));
+    assert_eq!(found(&pair, &["renee ACME"]), printed("/memories/acme/contact:1:Renée\n"));
+    assert_eq!(found(&pair, &["acme 555", "--lines"]).0, Some(1));
+    assert_eq!(found(&pair, &["\"acme 0170\""]).0, Some(1));
     let long = place_with(&[("a", &format!("{}tea", "é".repeat(400)))]);
     assert_eq!(found(&long, &["tea", "-M", "5"]).1, "/memories/a:1:[... 398 more]éétea\n");
     assert_eq!(found(&long, &["tea", "-M0"]).1, format!("/memories/a:1:{}tea\n", "é".repeat(400)));

@@ -5,12 +5,17 @@ use std::ops::Range;
 use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
+use crate::search::words::{self, Expression};
 use crate::store::error::StoreError;
 
 /// The maximum length of a pattern in bytes.
 pub const MAX_PATTERN_BYTES: usize = 4_096;
 /// The maximum size of a compiled regular expression in bytes. It bounds the time per searched character.
 const MAX_COMPILED_BYTES: usize = 2 * 1024 * 1024;
+/// The most words of a pattern.
+pub const MAX_PATTERN_WORDS: usize = 64;
+/// The maximum size of compiled words, which no pattern reaches.
+const MAX_COMPILED_WORDS_BYTES: usize = 64 * 1024 * 1024;
 /// The size in bytes of the cache of states, from which most regular expressions are matched.
 const CACHE_BYTES: usize = 4 * 1024 * 1024;
 
@@ -42,6 +47,12 @@ pub enum SearchError {
         /// The length of the pattern in bytes.
         length: usize,
     },
+    /// The pattern has more than [`MAX_PATTERN_WORDS`] words.
+    #[error("the pattern has {words} words; the limit is {MAX_PATTERN_WORDS}: put a phrase in double quotes")]
+    TooManyWords {
+        /// The number of words.
+        words: usize,
+    },
     /// The regular expression is invalid.
     #[error("the regular expression is invalid: {reason}")]
     InvalidRegex {
@@ -56,21 +67,40 @@ pub enum SearchError {
     Store(#[from] StoreError),
 }
 
-/// A pattern that matches within one line.
+/// A set of the words of a pattern, as bits.
+pub(super) type WordSet = u64;
+
+/// A checked pattern: words, or a regular expression as the only one. Each is found within one line.
 #[derive(Debug)]
 pub(super) struct Matcher {
-    regex: Regex,
+    words: Vec<Word>,
+    any: Word,
     /// Whether a match can take long per character.
     pub(super) is_regex: bool,
     /// Whether to search each line separately, because the pattern can match only at the start or end of a file.
     pub(super) needs_single_lines: bool,
-    /// Whether the pattern is for paths rather than for names.
-    pub(super) has_slash: bool,
+}
+
+/// A word, or any of several.
+#[derive(Clone, Debug)]
+struct Word {
+    /// For ASCII text. `None` if it never matches there.
+    ascii: Option<Regex>,
+    full: Regex,
+    /// Whether it is searched in paths rather than in names.
+    has_slash: bool,
+}
+
+impl Word {
+    fn of(&self, text: &str) -> Option<&Regex> {
+        if text.is_ascii() { self.ascii.as_ref() } else { Some(&self.full) }
+    }
 }
 
 impl Matcher {
     pub(super) fn new(pattern: &str, is_regex: bool, case: LetterCase) -> Result<Self, SearchError> {
-        if pattern.is_empty() {
+        let parts = if is_regex { vec![(true, pattern)] } else { words::split(pattern) };
+        if parts.iter().all(|(_, word)| word.is_empty()) {
             return Err(SearchError::EmptyPattern);
         }
         if pattern.len() > MAX_PATTERN_BYTES {
@@ -79,31 +109,79 @@ impl Matcher {
         if pattern.contains('\n') {
             return Err(SearchError::LineBreak);
         }
-        let expression = if is_regex { pattern.to_owned() } else { regex::escape(pattern) };
-        let regex = RegexBuilder::new(&expression)
-            .case_insensitive(case == LetterCase::Ignored)
-            .multi_line(true)
-            .crlf(true)
-            .size_limit(MAX_COMPILED_BYTES)
-            .dfa_size_limit(CACHE_BYTES)
-            .build()
-            .map_err(invalid)?;
+        if parts.len() > MAX_PATTERN_WORDS {
+            return Err(SearchError::TooManyWords { words: parts.len() });
+        }
+        let same = |full: String| Expression { ascii: Some(full.clone()), full };
+        let expressions = match case {
+            _ if is_regex => vec![same(pattern.to_owned())],
+            LetterCase::Sensitive => parts.iter().map(|(_, word)| same(regex::escape(word))).collect(),
+            LetterCase::Ignored => words::expressions(&parts),
+        };
+        let max_bytes = if is_regex { MAX_COMPILED_BYTES } else { MAX_COMPILED_WORDS_BYTES };
+        let compile = |expression: &str| {
+            let mut builder = RegexBuilder::new(expression);
+            builder.case_insensitive(case == LetterCase::Ignored).multi_line(true).crlf(true);
+            builder.size_limit(max_bytes).dfa_size_limit(CACHE_BYTES).build().map_err(invalid)
+        };
+        let word = |expression: &Expression, has_slash| {
+            let full = compile(&expression.full)?;
+            let ascii = expression
+                .ascii
+                .as_ref()
+                .map(|ascii| if *ascii == expression.full { Ok(full.clone()) } else { compile(ascii) });
+            Ok::<_, SearchError>(Word { ascii: ascii.transpose()?, full, has_slash })
+        };
+        let words = expressions.iter().zip(&parts).map(|(expression, (_, part))| word(expression, part.contains('/')));
+        let words = words.collect::<Result<Vec<_>, _>>()?;
+        let any = match &words[..] {
+            [only] => only.clone(),
+            _ => word(&words::any(&expressions), false)?,
+        };
         let needs_single_lines = is_regex && [r"\A", r"\z", "(?"].iter().any(|construct| pattern.contains(construct));
-        Ok(Self { regex, is_regex, needs_single_lines, has_slash: pattern.contains('/') })
+        Ok(Self { words, any, is_regex, needs_single_lines })
     }
 
-    pub(super) fn is_match(&self, line: &str) -> bool {
-        self.regex.is_match(line)
+    /// All words.
+    pub(super) fn all(&self) -> WordSet {
+        WordSet::MAX >> (MAX_PATTERN_WORDS - self.words.len())
     }
 
-    /// The first match at or after a position.
-    pub(super) fn find_at(&self, text: &str, start: usize) -> Option<Range<usize>> {
-        self.regex.find_at(text, start).map(|found| found.range())
+    /// The words in a line that has at least one.
+    pub(super) fn words_in_match(&self, line: &str) -> WordSet {
+        if self.words.len() == 1 {
+            1
+        } else {
+            self.words_where(|word| word.of(line).is_some_and(|word| word.is_match(line)))
+        }
+    }
+
+    /// The words in a name, and the words in its path or name. Words with a slash are only in paths of files.
+    pub(super) fn words_in_path(&self, path: &str, name: &str, is_directory: bool) -> (WordSet, WordSet) {
+        let is_in = |text: &str, word: &Word| word.of(text).is_some_and(|word| word.is_match(text));
+        let in_name = self.words_where(|word| !word.has_slash && is_in(name, word));
+        let in_path = self.words_where(|word| !(word.has_slash && is_directory) && is_in(path, word));
+        (in_name, in_name | in_path)
+    }
+
+    /// The words with a slash.
+    pub(super) fn with_slash(&self) -> WordSet {
+        self.words_where(|word| word.has_slash)
+    }
+
+    fn words_where(&self, is_found: impl Fn(&Word) -> bool) -> WordSet {
+        self.words.iter().rev().fold(0, |found, word| found << 1 | WordSet::from(is_found(word)))
+    }
+
+    /// The expression for a line or a part of text that finds any word.
+    pub(super) fn any_in(&self, text: &str) -> Option<&Regex> {
+        self.any.of(text)
     }
 
     /// The matches in a line that are not empty.
     pub(super) fn ranges(&self, line: &str) -> impl Iterator<Item = Range<usize>> {
-        self.regex.find_iter(line).map(|found| found.range()).filter(|range| !range.is_empty())
+        let found = self.any_in(line).into_iter().flat_map(|any| any.find_iter(line));
+        found.map(|found| found.range()).filter(|range| !range.is_empty())
     }
 }
 
@@ -154,7 +232,7 @@ mod tests {
     #[test]
     fn case_is_ignored_unless_it_matters() {
         for (pattern, is_regex) in [("tea", false), ("Tea", false), ("straße", false), (r"Te\W*A", true)] {
-            let matches = |case| Matcher::new(pattern, is_regex, case).unwrap().is_match("TEA STRAßE");
+            let matches = |case| Matcher::new(pattern, is_regex, case).unwrap().any.full.is_match("TEA STRAßE");
             assert_eq!([LetterCase::Ignored, LetterCase::Sensitive].map(matches), [true, false], "{pattern}");
         }
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use futures::stream::{self, Stream, StreamExt as _};
 
-use crate::search::pattern::{Matcher, SearchError};
+use crate::search::pattern::{Matcher, SearchError, WordSet};
 use crate::search::report::{FoundPath, SearchReport, SkipReason, StopReason};
 use crate::search::text::{Line, LineFinder, found_line, lines_around};
 use crate::search::{Search, SearchedPart};
@@ -61,6 +61,30 @@ enum ReadOutcome {
     Skipped(SkipReason),
 }
 
+/// A file to search, or a directory.
+struct Candidate<'a> {
+    file: Option<&'a FileEntry>,
+    found: FoundPath,
+    /// The words in the path, which the text may lack.
+    words: WordSet,
+}
+
+/// The matching lines of a file.
+#[derive(Default)]
+struct MatchingLines {
+    number: u64,
+    first: Vec<Line>,
+}
+
+impl MatchingLines {
+    fn push(&mut self, line: Line, wanted: usize) {
+        self.number += 1;
+        if self.first.len() < wanted {
+            self.first.push(line);
+        }
+    }
+}
+
 impl<'a> SearchRun<'a> {
     fn new(search: &'a Search, within: &'a [MemoryPath], matcher: &'a Matcher) -> Self {
         let pace = Pace::new(search.timeout);
@@ -70,11 +94,8 @@ impl<'a> SearchRun<'a> {
     async fn run(mut self, store: &(impl Store + ?Sized)) -> Result<SearchReport, SearchError> {
         let listing = store.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing();
         let files = self.select(listing)?;
-        if self.search.only != Some(SearchedPart::Names) {
-            self.search_files(store, &files).await?;
-        } else {
-            self.search_names(&files);
-        }
+        let candidates = self.candidates(&files);
+        self.search_candidates(store, candidates).await?;
         self.report.skipped.sort_unstable();
         Ok(self.report)
     }
@@ -131,35 +152,47 @@ impl<'a> SearchRun<'a> {
             .is_some_and(|time| since.is_none_or(|since| time >= since) && before.is_none_or(|before| time < before))
     }
 
-    fn search_names(&mut self, files: &[FileEntry]) {
+    /// The files to search and the directories with matching names, first those with matching names.
+    fn candidates<'f>(&self, files: &'f [FileEntry]) -> Vec<Candidate<'f>> {
+        let mut candidates = Vec::new();
         let mut previous = None;
         for file in files {
-            self.add_directories(&file.path, previous.replace(&file.path));
-            self.add(self.found(&file.path, false), &[], "");
+            let directories = self.new_directories(&file.path, previous.replace(&file.path));
+            let directories = directories.map(|directory| self.candidate(&directory, None));
+            candidates.extend(directories.filter(|directory| directory.found.is_name_match));
+            candidates.push(self.candidate(&file.path, Some(file)));
         }
+        candidates.sort_by_key(|candidate| !candidate.found.is_name_match);
+        candidates
     }
 
-    async fn search_files(&mut self, store: &(impl Store + ?Sized), files: &[FileEntry]) -> Result<(), SearchError> {
-        let mut bytes = 0_u64;
-        let fits = |file: &&FileEntry| {
-            bytes = bytes.saturating_add(file.size);
-            bytes <= self.search.max_bytes
-        };
-        let readable = files.iter().take_while(fits).count();
-        let mut reads = pin!(read_all(store, &files[..readable]));
-        let mut previous = None;
-        for (index, file) in files.iter().enumerate() {
-            self.add_directories(&file.path, previous.replace(&file.path));
-            if index == readable {
-                self.report.stopped.get_or_insert(StopReason::Bytes);
-            }
-            let mut found = self.found(&file.path, false);
+    async fn search_candidates(
+        &mut self,
+        store: &(impl Store + ?Sized),
+        candidates: Vec<Candidate<'_>>,
+    ) -> Result<(), SearchError> {
+        let mut files: Vec<_> = candidates.iter().filter_map(|candidate| candidate.file).collect();
+        let is_read = self.search.only != Some(SearchedPart::Names);
+        if is_read {
+            let mut bytes = 0_u64;
+            let fits = |file: &&FileEntry| {
+                bytes = bytes.saturating_add(file.size);
+                bytes <= self.search.max_bytes
+            };
+            files.truncate(files.iter().copied().take_while(fits).count());
+        }
+        let mut reads = pin!(read_all(store, &files));
+        for Candidate { file, mut found, words } in candidates {
             let (mut text, mut lines) = (String::new(), Vec::new());
-            if self.report.stopped.is_some() {
-                self.report.unsearched += 1;
-            } else if let Some(outcome) = reads.next().await {
-                text = self.text_of(&file.path, outcome?);
-                lines = self.search_text(&text, &mut found).await;
+            if file.is_some() && is_read {
+                let outcome = if self.report.stopped.is_none() { reads.next().await } else { None };
+                if let Some(outcome) = outcome {
+                    text = self.text_of(&found.path, outcome?);
+                    lines = self.search_text(&text, &mut found, words).await;
+                } else {
+                    self.report.stopped.get_or_insert(StopReason::Bytes);
+                    self.report.unsearched += 1;
+                }
             }
             self.add(found, &lines, &text);
         }
@@ -183,17 +216,21 @@ impl<'a> SearchRun<'a> {
         String::new()
     }
 
-    /// The matching lines to show, as far as a limit allows. All are counted.
-    async fn search_text(&mut self, text: &str, found: &mut FoundPath) -> Vec<Line> {
-        let mut finder = LineFinder::new(self.matcher, text);
-        let mut lines = Vec::new();
+    /// The matching lines to show, as far as a limit allows. All are counted. `in_path` are the words in the path.
+    ///
+    /// If lines have all words that the path lacks, only they match. Otherwise, all lines with a word do, if the path
+    /// and the text have all words.
+    async fn search_text(&mut self, text: &str, found: &mut FoundPath, in_path: WordSet) -> Vec<Line> {
+        let all = self.matcher.all();
         let wanted = if self.search.paths_only || self.is_full { 0 } else { self.search.max_matches };
+        let mut finder = LineFinder::new(self.matcher, text);
+        let mut in_file = in_path;
+        let (mut complete, mut partial) = (MatchingLines::default(), MatchingLines::default());
         while finder.start_part() {
             while let Some(line) = finder.next_match() {
-                found.matches += 1;
-                if lines.len() < wanted {
-                    lines.push(line);
-                }
+                let words = in_path | self.matcher.words_in_match(&text[line.range.clone()]);
+                in_file |= words;
+                if words == all { &mut complete } else { &mut partial }.push(line, wanted);
             }
             if !self.pace.step().await {
                 self.report.unsearched += u64::from(self.report.stopped.replace(StopReason::Timeout).is_none());
@@ -203,39 +240,46 @@ impl<'a> SearchRun<'a> {
         if finder.too_long > 0 {
             self.report.skip(found.path.to_string(), SkipReason::LongLine);
         }
-        lines
+        let is_split = complete.number == 0 && in_file == all && !self.search.same_line;
+        let matching = if is_split { partial } else { complete };
+        found.matches = matching.number;
+        matching.first
     }
 
-    /// The result for a path before its text is searched.
-    fn found(&self, path: &StorePath, is_directory: bool) -> FoundPath {
-        let below_root = &path.as_str()[MEMORIES.len()..];
-        let name = if self.matcher.has_slash { below_root } else { path.file_name().unwrap_or_default() };
-        let is_searched = self.search.only != Some(SearchedPart::Text) && !(self.matcher.has_slash && is_directory);
-        let is_name_match = is_searched && self.matcher.is_match(name);
-        let start = path.as_str().len() - name.len();
-        let ranges = is_name_match.then(|| self.matcher.ranges(name)).into_iter().flatten();
+    /// A path before its text is searched.
+    fn candidate<'f>(&self, path: &StorePath, file: Option<&'f FileEntry>) -> Candidate<'f> {
+        let (below_root, name) = (&path.as_str()[MEMORIES.len()..], path.file_name().unwrap_or_default());
+        let (is_directory, all) = (file.is_none(), self.matcher.all());
+        let (in_name, in_path) = match self.search.only {
+            Some(SearchedPart::Text) => (0, 0),
+            _ => self.matcher.words_in_path(below_root, name, is_directory),
+        };
+        let named = in_name | in_path & self.matcher.with_slash();
+        let is_name_match = if self.search.same_line { named == all } else { named != 0 && in_path == all };
+        let shown = if in_name == all { name } else { below_root };
+        let start = path.as_str().len() - shown.len();
+        let ranges = is_name_match.then(|| self.matcher.ranges(shown)).into_iter().flatten();
         let name_matches = ranges.map(|range| start + range.start..start + range.end).collect();
-        FoundPath { path: path.clone(), is_directory, is_name_match, name_matches, matches: 0, lines: Vec::new() }
+        let found =
+            FoundPath { path: path.clone(), is_directory, is_name_match, name_matches, matches: 0, lines: Vec::new() };
+        Candidate { file, found, words: if self.search.same_line { 0 } else { in_path } }
     }
 
-    /// Adds the directories above a file that are not above the previous one.
-    fn add_directories(&mut self, path: &StorePath, previous: Option<&StorePath>) {
+    /// The directories above a file that are not above the previous one, from the outermost.
+    fn new_directories(
+        &self,
+        path: &StorePath,
+        previous: Option<&StorePath>,
+    ) -> impl Iterator<Item = StorePath> + use<> {
         let within = self.within;
         let is_new = |directory: &StorePath| {
             !directory.is_root()
                 && !previous.is_some_and(|previous| previous.is_under(directory))
                 && (within.is_empty() || within.iter().any(|place| directory.is_under(place)))
         };
-        if self.search.only == Some(SearchedPart::Text)
-            || previous.is_some_and(|previous| previous.parent() == path.parent())
-        {
-            return;
-        }
-        let mut directories: Vec<_> = path.parents().filter(is_new).collect();
-        directories.reverse();
-        for directory in directories {
-            self.add(self.found(&directory, true), &[], "");
-        }
+        let has_new = previous.is_none_or(|previous| previous.parent() != path.parent());
+        let directories: Vec<_> = has_new.then(|| path.parents().filter(is_new)).into_iter().flatten().collect();
+        directories.into_iter().rev()
     }
 
     /// Adds a result if it has matches, as far as the limits allow.
@@ -309,7 +353,7 @@ fn location(item: &UnlistedItem) -> String {
 /// Reads files, and returns them in their order. Each group is read at a time.
 fn read_all<'a>(
     store: &'a (impl Store + ?Sized),
-    files: &'a [FileEntry],
+    files: &'a [&'a FileEntry],
 ) -> impl Stream<Item = Result<ReadOutcome, SearchError>> + 'a {
     let mut group = (1, files.first().map_or(0, |file| file.size));
     let groups = files.chunk_by(move |_, next| {
@@ -318,7 +362,7 @@ fn read_all<'a>(
         group = if fits { (number + 1, bytes + next.size) } else { (1, next.size) };
         fits
     });
-    let read = |file: &'a FileEntry| read(store, &file.path);
+    let read = |file: &&'a FileEntry| read(store, &file.path);
     stream::iter(groups).flat_map(move |group| stream::iter(group).map(read).buffered(MAX_CONCURRENT_FILES))
 }
 

@@ -1,5 +1,6 @@
 //! Tests of [`Search`] on whole stores.
 
+use std::collections::BTreeSet;
 use std::future::Future as _;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::search::pattern::SearchError;
+use crate::search::pattern::{MAX_PATTERN_BYTES, MAX_PATTERN_WORDS, SearchError};
 use crate::search::report::{SkipReason, SkippedItem, StopReason};
 use crate::store::batch::Batch;
 use crate::store::error::{ErrorKind, StoreError};
@@ -92,7 +93,7 @@ async fn everything_that_is_not_searched_is_reported() {
     assert_eq!((report.matches, report.searched, report.hidden, report.is_complete()), (2, 1, 2, false));
     let text = report.to_string();
     for note in [
-        "\n\n/memories/damaged-tea (name)\n",
+        "/memories/damaged-tea (name)\n\n/memories/a/text\n",
         "\n[2 items not searched, not text: /memories/binary, /memories/null.]",
         "\n[2 items not searched, unreadable: /memories/a/locked, /memories/damaged-tea.]",
         "\n[2 items not searched, with an illegal name: /memories/\\u{1b}[2J\\n, /memories/e\u{301}.]",
@@ -130,9 +131,9 @@ async fn results_have_names_lines_and_context_in_order() {
         ("a/tea/x", ""),
     ];
     let store = store(&files).await;
-    let text = "/memories/a/tea/ (name)\n\n/memories/a/tea/tea/ (name)\n\n/memories/a/tea/tea/x\n1: TEA\n\n\
-                /memories/a/tea.md (name)\n\n/memories/b\n1- 1\n2: tea 2\n3- 3\n4- 4\n--\n6- 6\n7: tea 7\n8: tea 8\n\
-                9- 9\n10- 10";
+    let text = "/memories/a/tea/ (name)\n\n/memories/a/tea/tea/ (name)\n\n/memories/a/tea.md (name)\n\n\
+                /memories/a/tea/tea/x\n1: TEA\n\n/memories/b\n1- 1\n2: tea 2\n3- 3\n4- 4\n--\n6- 6\n7: tea 7\n\
+                8: tea 8\n9- 9\n10- 10";
     assert_eq!(shown(Search::new("tea").context(1, 2), &store).await, text);
     let names = shown(Search::new("tea").names_only(), &store).await;
     assert_eq!(names, "/memories/a/tea/ (name)\n\n/memories/a/tea/tea/ (name)\n\n/memories/a/tea.md (name)");
@@ -154,27 +155,67 @@ async fn results_have_names_lines_and_context_in_order() {
 }
 
 #[tokio::test]
+async fn words_are_in_any_line_or_in_the_path() {
+    let files = [
+        ("acme/contact", "Name: Ada\nPhone: 17\n"),
+        ("acme/phones", "Ada has two"),
+        ("other/contact", "acme: phone 18, Ada\nphone\n"),
+        ("other/list", "phone: none"),
+    ];
+    let store = store(&files).await;
+    // All words are in the path, or complete lines hide those with a part, or lines with a part are all there are.
+    let text = "/memories/acme/phones (name)\n\n/memories/acme/contact\n2: Phone: 17\n\n\
+                /memories/other/contact\n1: acme: phone 18, Ada";
+    assert_eq!(shown(Search::new("phone acme"), &store).await, text);
+    let text = "/memories/acme/contact\n1: Name: Ada\n2: Phone: 17\n\n/memories/acme/phones\n1: Ada has two\n\n\
+                /memories/other/contact\n1: acme: phone 18, Ada";
+    assert_eq!(shown(Search::new("phone ada"), &store).await, text);
+    let text = "/memories/other/contact\n1: acme: phone 18, Ada";
+    assert_eq!(shown(Search::new("phone ada").same_line(), &store).await, text);
+    assert_eq!(shown(Search::new("phone ada").text_only(), &store).await.matches("/memories").count(), 2);
+    assert_eq!(shown(Search::new("phone acme").names_only(), &store).await, "/memories/acme/phones (name)");
+    assert_eq!(shown(Search::new("phone acme").names_only().same_line(), &store).await, "No matches.");
+    assert_eq!(shown(Search::new("acme/ phone").names_only(), &store).await, "/memories/acme/phones (name)");
+    assert_eq!(shown(Search::new("\"phone ada\""), &store).await, "No matches.");
+    let found = Search::new("phone acme").run(&store).await.unwrap();
+    let marked = found.results[0].name_matches.iter().map(|range| &found.results[0].path.as_str()[range.clone()]);
+    assert_eq!(marked.collect::<Vec<_>>(), ["acme", "phone"]);
+}
+
+#[tokio::test]
+async fn the_largest_patterns_are_searched() {
+    let store = store(&[("a", "é"), ("b", "e")]).await;
+    let letters = "eaouycsnlrtz".repeat(MAX_PATTERN_BYTES / 12);
+    let words = |number| (1000..1000 + number).map(|word: usize| word.to_string()).collect::<Vec<_>>().join(" ");
+    for pattern in [&letters, &words(MAX_PATTERN_WORDS)] {
+        assert_eq!(shown(Search::new(pattern), &store).await, "No matches.");
+    }
+    let error = Search::new(words(MAX_PATTERN_WORDS + 1)).run(&store).await.unwrap_err().to_string();
+    assert_eq!(error, "the pattern has 65 words; the limit is 64: put a phrase in double quotes");
+}
+
+#[tokio::test]
 async fn limits_of_results_are_kept_and_the_rest_is_counted() {
     let files = [("a", "tea\ntea\ntea\n"), ("b", "tea\n"), ("tea", "tea")];
     let store = store(&files).await;
-    for (limit, paths, more, more_paths) in [(0, 0, 6, 3), (2, 1, 4, 2), (3, 1, 3, 2), (5, 3, 1, 0), (6, 3, 0, 0)] {
+    for (limit, paths, more, more_paths) in [(0, 0, 6, 3), (2, 1, 4, 2), (3, 2, 3, 1), (5, 2, 1, 1), (6, 3, 0, 0)] {
         let report = Search::new("tea").max_matches(limit).run(&store).await.unwrap();
         assert_eq!((report.results.len(), report.more_matches, report.more_paths), (paths, more, more_paths));
         assert_eq!((report.matches, report.is_complete()), (6, more == 0), "{limit}");
     }
-    for (limit, paths, more) in [(1, 1, 3), (3, 3, 0)] {
+    for (limit, paths, more) in [(1, 1, 4), (3, 3, 0)] {
         let report = Search::new("tea").paths_only().max_matches(limit).run(&store).await.unwrap();
         assert_eq!((report.results.len(), report.more_matches), (paths, more));
     }
     // The path has 11 characters, and each line 3.
     for (characters, lines) in [(13, 0), (14, 1), (16, 1), (17, 2), (20, 3)] {
-        let report = Search::new("tea").max_characters(characters).run(&store).await.unwrap();
+        let report = Search::new("tea").text_only().max_characters(characters).run(&store).await.unwrap();
         assert_eq!(report.results.first().map_or(0, |found| found.lines.len()), lines, "{characters}");
     }
     let note = "[4 more matches not shown, including 2 paths with no match shown.]";
     assert_eq!(
         shown(Search::new("tea").max_matches(2), &store).await,
-        format!("/memories/a\n1: tea\n2: tea\n\n{note}")
+        format!("/memories/tea (name)\n1: tea\n\n{note}")
     );
 }
 
@@ -265,19 +306,33 @@ fn the_future_of_a_search_is_send() {
     let _ = searches;
 }
 
-/// The matching names and the numbers of the matching lines, as `(path, is_name_match, lines)`.
-fn naive(files: &[(String, String)], matches: impl Fn(&str) -> bool) -> Vec<(String, bool, Vec<usize>)> {
+/// The matching names and the numbers of the matching lines, as `(path, is_name_match, lines)`. `matches` is given the
+/// number of a word.
+fn naive(
+    files: &[(String, String)],
+    words: usize,
+    matches: impl Fn(usize, &str) -> bool,
+) -> Vec<(String, bool, Vec<usize>)> {
     let mut found = Vec::new();
     for (name, text) in files {
+        let words_in = |text: &str| (0..words).filter(|word| matches(*word, text)).collect::<BTreeSet<_>>();
+        let in_name = words_in(name);
         let lines = text.strip_suffix('\n').unwrap_or(text).split('\n').zip(1..).filter(|_| !text.is_empty());
-        let lines = lines.filter(|(line, _)| matches(line.strip_suffix('\r').unwrap_or(line)));
-        let numbers: Vec<_> = lines.map(|(_, number)| number).collect();
-        let is_name_match = matches(name);
+        let lines = lines.map(|(line, number)| (words_in(line.strip_suffix('\r').unwrap_or(line)), number));
+        let lines: Vec<_> = lines.filter(|(words, _)| !words.is_empty()).collect();
+        let numbers = |least: usize| {
+            let has_least = |found: &BTreeSet<usize>| found.union(&in_name).count() >= least;
+            lines.iter().filter(|(found, _)| has_least(found)).map(|(_, number)| *number).collect::<Vec<_>>()
+        };
+        let in_file = lines.iter().flat_map(|(words, _)| words).chain(&in_name).collect::<BTreeSet<_>>();
+        let complete = numbers(words);
+        let numbers = if complete.is_empty() && in_file.len() == words { numbers(0) } else { complete };
+        let is_name_match = in_name.len() == words;
         if is_name_match || !numbers.is_empty() {
             found.push((format!("/memories/{name}"), is_name_match, numbers));
         }
     }
-    found.sort();
+    found.sort_by_key(|(path, is_name_match, _)| (!is_name_match, path.clone()));
     found
 }
 
@@ -333,18 +388,19 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_literal_is_found_as_by_a_naive_search(pattern in "[abAé .]{1,3}", files in files()) {
-        let expected = naive(&files, |line| line.contains(&pattern));
+    fn words_are_found_as_by_a_naive_search(pattern in "[abAé.]{1,3}( [abAé.]{1,2}){0,2}", files in files()) {
+        let words: Vec<_> = pattern.split(' ').collect();
+        let expected = naive(&files, words.len(), |word, line| line.contains(words[word]));
         assert_finds(Search::new(pattern.clone()).case(LetterCase::Sensitive), &files, &expected);
-        let lower = pattern.to_lowercase();
-        let expected = naive(&files, |line| line.to_lowercase().contains(&lower));
-        assert_finds(Search::new(lower), &files, &expected);
+        let folded = |text: &str| text.to_lowercase().replace('é', "e");
+        let expected = naive(&files, words.len(), |word, line| folded(line).contains(&folded(words[word])));
+        assert_finds(Search::new(pattern), &files, &expected);
     }
 
     #[test]
     fn a_regular_expression_is_found_as_by_a_naive_search(pattern in regular_expression(), files in files()) {
         let line = regex::RegexBuilder::new(&pattern).multi_line(true).crlf(true).build().unwrap();
-        let expected = naive(&files, |text| line.is_match(text));
+        let expected = naive(&files, 1, |_, text| line.is_match(text));
         assert_finds(Search::new(pattern).regex().case(LetterCase::Sensitive), &files, &expected);
     }
 }

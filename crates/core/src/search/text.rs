@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use memchr::{memchr, memchr_iter, memrchr};
+use regex::Regex;
 
 use crate::search::pattern::Matcher;
 use crate::search::report::FoundLine;
@@ -28,6 +29,8 @@ pub(super) struct LineFinder<'a> {
     /// The end of the part, after a line break.
     end: usize,
     by_line: bool,
+    /// The expression for the part, unless it has no match.
+    regex: Option<&'a Regex>,
     /// The number of lines that are too long for a regular expression.
     pub(super) too_long: usize,
 }
@@ -40,7 +43,7 @@ const MAX_REGEX_LINE_BYTES: usize = 64 * 1024;
 
 impl<'a> LineFinder<'a> {
     pub(super) fn new(matcher: &'a Matcher, text: &'a str) -> Self {
-        Self { matcher, text, position: 0, number: 1, end: 0, by_line: false, too_long: 0 }
+        Self { matcher, text, position: 0, number: 1, end: 0, by_line: false, regex: None, too_long: 0 }
     }
 
     /// Starts the next part. Returns whether there is one.
@@ -50,30 +53,32 @@ impl<'a> LineFinder<'a> {
         let rest = &self.text.as_bytes()[least..];
         self.end = memchr(b'\n', rest).map_or(self.text.len(), |line_break| least + line_break + 1);
         self.by_line = self.matcher.needs_single_lines;
+        self.regex = self.matcher.any_in(&self.text[self.position..self.end]);
         self.position < self.end
     }
 
     /// The next matching line of the part.
     pub(super) fn next_match(&mut self) -> Option<Line> {
+        let regex = self.regex?;
         while self.position < self.end {
             if self.by_line || self.matcher.is_regex && self.end - self.position > MAX_REGEX_LINE_BYTES {
                 let line = self.line_at(self.position);
                 self.move_to(line.next);
                 if self.matcher.is_regex && line.range.len() > MAX_REGEX_LINE_BYTES {
                     self.too_long += 1;
-                } else if self.matcher.is_match(&self.text[line.range.clone()]) {
+                } else if regex.is_match(&self.text[line.range.clone()]) {
                     return Some(line);
                 }
                 continue;
             }
-            let found = self.matcher.find_at(&self.text[..self.end], self.position)?;
-            if found.start == self.end && self.text[..self.end].ends_with('\n') {
+            let found = regex.find_at(&self.text[..self.end], self.position)?;
+            if found.start() == self.end && self.text[..self.end].ends_with('\n') {
                 break; // there is no line after a final line break
             }
-            let start = memrchr(b'\n', &self.text.as_bytes()[..found.start]).map_or(0, |line_break| line_break + 1);
+            let start = memrchr(b'\n', &self.text.as_bytes()[..found.start()]).map_or(0, |line_break| line_break + 1);
             self.move_to(start.max(self.position));
             let line = self.line_at(self.position);
-            if found.end <= line.range.end {
+            if found.end() <= line.range.end {
                 self.move_to(line.next);
                 return Some(line);
             }

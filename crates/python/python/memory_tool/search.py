@@ -13,9 +13,11 @@ class SearchOptions(TypedDict, total=False):
     """The options of a search."""
 
     regex: bool
-    """Whether the pattern is a regular expression. Default: it is literal."""
+    """Whether the pattern is a regular expression. Default: it is words, in any order, and phrases in double quotes."""
     case: Literal["ignored", "sensitive"]
-    """Whether upper and lower case differ. Default: `"ignored"`."""
+    """Whether upper and lower case differ, and accents. Default: `"ignored"`."""
+    same_line: bool
+    """Find only lines and names with all words."""
     within: Sequence[str]
     """The files and directories to search. Default: the whole memory."""
     since: datetime

@@ -250,7 +250,7 @@ fn the_memory_can_be_searched() {
     let line = format!("/memories/a.md\n2: Green tea\u{2028}{note}");
     assert_eq!(search(json!({"pattern": "green tee"})), format!("No matches.{note}"));
     for arguments in [
-        json!({"pattern": "green TEA"}),
+        json!({"pattern": "TEA green"}),
         json!({"pattern": "^green", "regex": true, "path": "/memories/"}),
         json!({"pattern": "^green", "regex": "true", "context": "0", "since": "1h", "before": "", "path": null}),
         json!({"pattern": "green", "context": [], "paths_only": "null", "unknown": 1}),

@@ -14,8 +14,9 @@ pub(super) const NAME: &str = "memory_search";
 const DESCRIPTION: &str = "\
 Finds text in your memory: the lines of all files, and the names of files and directories. Use it when you do not know \
 which file has the information you need, or when the memory has many files. View a file to read more than its matching \
-lines, or when you know its path. By default, `pattern` is literal. Upper and lower case are equal. \
-A match is within one line. The result lists paths with line numbers, and in brackets the limits and skipped files.";
+lines, or when you know its path. By default, it finds files that have all words of `pattern`, in any order and line, \
+or in the path. Double quotes make a phrase. Upper and lower case, and accents, make no difference. The result lists \
+paths with line numbers, and in brackets the limits and skipped files.";
 
 const MAX_CONTEXT: usize = 20;
 
