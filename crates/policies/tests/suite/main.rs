@@ -11,7 +11,7 @@ use std::io;
 use std::process::ExitCode;
 
 use memory_tool_core::BoxError;
-use memory_tool_test_fixtures::{Fixtures, InMemoryFixture, Policy, Under};
+use memory_tool_test_fixtures::{Fixtures, InMemoryFixture, Policy, Tier, Under};
 use tracing_subscriber::filter::LevelFilter;
 
 fn main() -> Result<ExitCode, BoxError> {
@@ -23,7 +23,12 @@ fn main() -> Result<ExitCode, BoxError> {
     let mut fixtures = Fixtures::default();
     fixtures.add_tests(audit_processes::trials());
     for policy in Policy::ALL {
-        fixtures.add(policy.name(), |name| Under::new(policy, InMemoryFixture::new(name)));
+        let under = |name: &str| Under::new(policy, InMemoryFixture::new(name));
+        if Tier::current() == Tier::Default && policy != Policy::All {
+            fixtures.add_part(policy.name(), under);
+        } else {
+            fixtures.add(policy.name(), under);
+        }
     }
     fixtures.run()
 }
