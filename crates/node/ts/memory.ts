@@ -191,7 +191,7 @@ export class Memory {
   }
 
   /**
-   * Writes the files to a directory, or to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`.
+   * Writes the files to a directory, or to an archive if the name ends in `.tar`, `.tar.gz`, `.tgz` or `.zip`.
    * Throws `TransferError` if that fails, or if the target exists and `overwrite` is not set.
    */
   async export(path: string | URL, { overwrite = false, within = [], ...options }: ExportOptions = {}): Promise<ExportReport> {

@@ -22,12 +22,12 @@ use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_paths, open_source, sh
 
 #[derive(Args, Debug)]
 pub(crate) struct ExportArguments {
-    /// A directory, a .tar, .tar.gz or .tgz file, or - for standard output
+    /// A directory, a .tar, .tar.gz, .tgz or .zip file, or - for standard output
     ///
-    /// The ending decides: .tar is a tar archive, .tar.gz and .tgz are compressed with gzip, - is a tar archive on
-    /// standard output, with the report on standard error, and every other name is a directory, which must be new or
-    /// empty. Links in it are never followed. An archive gets its name only when it is complete. With --all, it is a
-    /// directory that gets a directory for each memory.
+    /// The ending decides: .tar is a tar archive, .tar.gz and .tgz are compressed with gzip, .zip is for people and
+    /// cannot be imported, - is a tar archive on standard output, with the report on standard error, and every other
+    /// name is a directory, which must be new or empty. Links in it are never followed. An archive gets its name only
+    /// when it is complete. With --all, it is a directory that gets a directory for each memory.
     #[arg(value_parser = host_path())]
     pub(crate) target: PathBuf,
 

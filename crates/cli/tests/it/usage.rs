@@ -52,7 +52,7 @@ fn no_error_repeats_an_argument_that_forges_a_line() {
         &["str_replace", "/memories/a", "--old-str", FORGED, "--store", store],
         &["rename", &path, FORGED, "--store", store],
         &["create", "/memories/b", "--file", FORGED, "--store", store],
-        &["export", &format!("{FORGED}.zip"), "--store", store],
+        &["export", &format!("{FORGED}.7z"), "--store", store],
         &["import", FORGED, "--store", store],
     ] {
         let (status, output, errors) = outcome(&mut words(arguments));

@@ -42,8 +42,8 @@ pub enum TransferError {
     },
     /// The format of the target is not supported for exports.
     #[error(
-        "cannot export to {}: its format is not supported. Name a directory, or a file that ends in .tar, .tar.gz \
-         or .tgz",
+        "cannot export to {}: its format is not supported. Name a directory, or a file that ends in .tar, .tar.gz, \
+         .tgz or .zip",
         path.display()
     )]
     TargetFormat {

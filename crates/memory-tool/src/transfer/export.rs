@@ -1,8 +1,9 @@
-//! Export of a memory to a directory or a tar archive.
+//! Export of a memory to a directory or an archive.
 
 mod archive;
 mod directory;
 pub(super) mod target;
+mod zip_archive;
 
 use std::fmt;
 use std::io::Write;
@@ -18,6 +19,7 @@ use crate::transfer::existing::Existing;
 use crate::transfer::export::archive::{Archive, Compression};
 use crate::transfer::export::directory::Directory;
 use crate::transfer::export::target::{AddOutcome, FinishOutcome, Target};
+use crate::transfer::export::zip_archive::ZipArchive;
 use crate::transfer::progress::TransferProgress;
 use crate::transfer::report::{ExportReport, FileProblem, add};
 use crate::transfer::source::{ReadOutcome, Source};
@@ -25,7 +27,7 @@ use crate::transfer::source::{ReadOutcome, Source};
 /// The file name extensions of unsupported formats.
 const OTHER_FORMATS: &[&str] = &[
     ".7z", ".br", ".bz2", ".cpio", ".gz", ".lz", ".lz4", ".lzma", ".rar", ".tar.z", ".taz", ".tbz", ".tbz2", ".tlz",
-    ".txz", ".tzst", ".xz", ".zip", ".zst",
+    ".txz", ".tzst", ".xz", ".zst",
 ];
 
 /// The target and options of [`Memory::export`](crate::Memory::export).
@@ -47,8 +49,8 @@ enum ExportTarget {
 }
 
 impl Export {
-    /// Exports to an archive if the name ends in `.tar`, `.tar.gz` or `.tgz`, and to a new or empty directory
-    /// otherwise.
+    /// Exports to an archive if the name ends in `.tar`, `.tar.gz`, `.tgz` or `.zip`, and to a new or empty directory
+    /// otherwise. A zip archive is for people: it cannot be imported.
     pub fn to_path(path: impl Into<PathBuf>) -> Self {
         Self::to(ExportTarget::Path(path.into()))
     }
@@ -162,6 +164,10 @@ fn opener(to: ExportTarget, existing: Existing) -> Result<(PathBuf, Opener), Tra
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
     let ends_in = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
+    let target = path.clone();
+    if ends_in(&[".zip"]) {
+        return Ok((path, Box::new(move || Ok(Box::new(ZipArchive::to_file(&target, existing)?)))));
+    }
     let compression = if ends_in(&[".tar"]) {
         Compression::None
     } else if ends_in(&[".tar.gz", ".tgz"]) {
@@ -169,11 +175,9 @@ fn opener(to: ExportTarget, existing: Existing) -> Result<(PathBuf, Opener), Tra
     } else if ends_in(OTHER_FORMATS) {
         return Err(TransferError::TargetFormat { path });
     } else {
-        let directory = path.clone();
-        return Ok((path, Box::new(move || Ok(Box::new(Directory::open(&directory, existing)?)))));
+        return Ok((path, Box::new(move || Ok(Box::new(Directory::open(&target, existing)?)))));
     };
-    let archive = path.clone();
-    Ok((path, Box::new(move || Ok(Box::new(Archive::to_file(&archive, compression, existing)?)))))
+    Ok((path, Box::new(move || Ok(Box::new(Archive::to_file(&target, compression, existing)?)))))
 }
 
 #[cfg(test)]
@@ -247,8 +251,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_export_to_a_zip_archive_has_the_files() {
+        let outside = tempfile::tempdir().unwrap();
+        let memory = memory_of(&[("/memories/a/é.md", "one"), ("/memories/c", &"four".repeat(1_000))]).await;
+        let target = outside.path().join("files.ZIP");
+        let report = memory.export(Export::to_path(&target), |_| {}).await.unwrap();
+        assert_eq!((report.exported, report.is_complete()), (2, true));
+        let mut archive = zip::ZipArchive::new(fs::File::open(&target).unwrap()).unwrap();
+        let found: Vec<_> =
+            (0..archive.len()).map(|index| archive.by_index(index).unwrap().name().unwrap().into_owned()).collect();
+        assert_eq!(found, ["a/é.md", "c"]);
+        assert_eq!(io::read_to_string(archive.by_name("c").unwrap()).unwrap(), "four".repeat(1_000));
+        assert!(archive.by_name("c").unwrap().compressed_size() < 100);
+        let again = memory.export(Export::to_path(&target), |_| {}).await;
+        assert!(matches!(again, Err(TransferError::TargetExists { .. })), "{again:?}");
+        drop(memory.export(Export::to_path(&target).overwrite(), |_| {}).await.unwrap());
+        assert_eq!(names(outside.path()), ["files.ZIP"]);
+    }
+
+    #[tokio::test]
     async fn an_unsupported_format_is_refused() {
-        let exported = memory_of(&[]).await.export(Export::to_path("backup.zip"), |_| {}).await;
+        let exported = memory_of(&[]).await.export(Export::to_path("backup.7z"), |_| {}).await;
         assert!(matches!(exported, Err(TransferError::TargetFormat { .. })), "{exported:?}");
     }
 

@@ -148,7 +148,7 @@ class Memory:
         self, path: str | os.PathLike[str], *, within: Sequence[str] = (), overwrite: bool = False
     ) -> ExportReport:
         """Writes all files, or those within some files and directories, to a directory, or to an archive if the name
-        ends in `.tar`, `.tar.gz` or `.tgz`.
+        ends in `.tar`, `.tar.gz`, `.tgz` or `.zip`.
 
         Raises `TransferError` if that fails, or if the target exists and `overwrite` is not set.
         """
@@ -317,7 +317,7 @@ class AsyncMemory:
         self, path: str | os.PathLike[str], *, within: Sequence[str] = (), overwrite: bool = False
     ) -> ExportReport:
         """Writes all files, or those within some files and directories, to a directory, or to an archive if the name
-        ends in `.tar`, `.tar.gz` or `.tgz`.
+        ends in `.tar`, `.tar.gz`, `.tgz` or `.zip`.
 
         Raises `TransferError` if that fails, or if the target exists and `overwrite` is not set.
         """

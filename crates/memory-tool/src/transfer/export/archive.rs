@@ -1,7 +1,7 @@
 //! [`Archive`]: a tar archive to write.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use tempfile::NamedTempFile;
 
 use crate::transfer::error::TransferError;
 use crate::transfer::existing::Existing;
-use crate::transfer::export::target::{AddOutcome, FinishOutcome, PARTIAL_PREFIX, Target};
+use crate::transfer::export::target::{AddOutcome, FinishOutcome, Target, name_of, name_partial, open_partial};
 use crate::transfer::{CREATION_TIME, NO_TIME};
 
 const FILE_MODE: u32 = 0o600;
@@ -46,15 +46,9 @@ impl Archive {
         Self::to(Output::Writer(BufWriter::new(writer)), None)
     }
 
-    /// Writes to a temporary file in the same directory, which [`finish`](Self::finish) renames.
+    /// Writes to a temporary file, which [`finish`](Self::finish) renames.
     pub(super) fn to_file(path: &Path, compression: Compression, existing: Existing) -> Result<Self, TransferError> {
-        if existing == Existing::Keep && path.symlink_metadata().is_ok() {
-            return Err(TransferError::TargetExists { path: path.to_owned() });
-        }
-        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        // Temporary files are readable only by their owner.
-        let partial = NamedTempFile::with_prefix_in(PARTIAL_PREFIX, directory);
-        let partial = partial.map_err(|source| TransferError::Target { path: path.to_owned(), source })?;
+        let partial = open_partial(path, existing)?;
         let output = match compression {
             Compression::None => Output::Plain(BufWriter::new(partial)),
             // The gzip header contains no name and no time.
@@ -121,12 +115,7 @@ impl Target for Archive {
         let (Some(partial), Some((path, existing))) = (written, &self.file) else {
             return Ok(FinishOutcome::Written);
         };
-        match rename_to(partial, path, (*existing).min(allowed)) {
-            Err(error) if *existing == Existing::Replace && error.kind() == ErrorKind::AlreadyExists => {
-                Ok(FinishOutcome::Kept)
-            }
-            named => named.map(|()| FinishOutcome::Written).map_err(|source| self.failure(source)),
-        }
+        name_partial(partial, path, *existing, allowed).map_err(|source| self.failure(source))
     }
 }
 
@@ -137,10 +126,6 @@ impl Drop for Archive {
             *builder.get_mut() = Output::Discard;
         }
     }
-}
-
-fn name_of(path: &StorePath) -> String {
-    path.segments().collect::<Vec<_>>().join("/")
 }
 
 /// Seconds since 1970.
@@ -156,15 +141,6 @@ fn extension(key: &str, value: u64) -> String {
         length += 1;
     }
     format!("{length}{rest}")
-}
-
-fn rename_to(partial: NamedTempFile, path: &Path, existing: Existing) -> io::Result<()> {
-    partial.as_file().sync_all()?;
-    let named = match existing {
-        Existing::Replace => partial.persist(path),
-        Existing::Keep => partial.persist_noclobber(path),
-    };
-    named.map(drop).map_err(|error| error.error)
 }
 
 enum Output {
