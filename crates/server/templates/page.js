@@ -22,6 +22,48 @@ addEventListener('submit', ({ target }) => {
   }
 });
 
+// Shows times in the time zone of the reader.
+const DATE = { day: 'numeric', month: 'short', year: 'numeric' };
+const CLOCK = { hour: '2-digit', minute: '2-digit', timeZoneName: 'short' };
+
+function localize(page) {
+  for (const time of page.querySelectorAll('time')) {
+    const at = new Date(time.dateTime);
+    const day = at.toLocaleDateString('en-GB', DATE);
+    const clock = at.toLocaleTimeString('en-GB', CLOCK);
+    time.title = time.dateTime;
+    time.textContent = time.dataset.day === day ? clock : `${day}, ${clock}`;
+  }
+}
+localize(document);
+
+// Warns before unsaved text is left, and has keys.
+const editor = document.querySelector('textarea[name=text]');
+const isChanged = () => editor && editor.value !== editor.defaultValue;
+let isSaving = false;
+addEventListener('submit', () => (isSaving = true));
+addEventListener('pageshow', () => (isSaving = false));
+addEventListener('beforeunload', (event) => isChanged() && !isSaving && event.preventDefault());
+
+const isText = ({ target }) => target.matches('input:not([type=checkbox]), textarea, select');
+const press = (selector) => document.querySelector(selector);
+addEventListener('keydown', (event) => {
+  const hasModifier = event.ctrlKey || event.metaKey || event.altKey;
+  const key = event.key.toLowerCase();
+  let does = null;
+  if ((event.ctrlKey || event.metaKey) && key === 's') {
+    does = editor && (() => editor.form.requestSubmit());
+  } else if (!hasModifier && !isText(event)) {
+    const [search, edit, keys] = [press('[type=search]'), press('a[href*="/edit?"]'), press('#keys')];
+    if (key === '/') does = search && (() => search.focus());
+    if (key === 'e') does = edit && (() => edit.click());
+    if (key === '?') does = () => (keys.open ? keys.close() : keys.showModal());
+  }
+  if (!does) return;
+  event.preventDefault();
+  does();
+});
+
 // Shows changes by others: loads the page again when the server reports one, and replaces its main part.
 const part = (page) => page.querySelector('[data-live]');
 const script = (page) => page.querySelector('script').getAttribute('src');
@@ -36,6 +78,7 @@ async function update() {
   if (script(page) !== script(document)) return location.reload();
   // The focus stays on the same link.
   const focused = now.contains(document.activeElement) && document.activeElement.getAttribute('href');
+  localize(next);
   now.replaceWith(document.adoptNode(next));
   if (focused) [...next.querySelectorAll('a')].find((link) => link.getAttribute('href') === focused)?.focus();
 }

@@ -62,6 +62,19 @@ impl<'a> Browser<'a> {
         Page { status: head.split(' ').nth(1).unwrap().parse().unwrap(), headers, text: text.to_owned() }
     }
 
+    /// The headers and the bytes of a response in chunks or of a known length.
+    async fn bytes(&self, path: &str) -> (String, Vec<u8>) {
+        let request =
+            format!("GET {path} HTTP/1.0\r\nhost: {}\r\ncookie: {}\r\n\r\n", self.server.address, self.cookie);
+        let mut stream = TcpStream::connect(&self.server.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut response = Vec::new();
+        stream.read_to_end(&mut response).await.unwrap();
+        let end = response.windows(4).position(|window| window == b"\r\n\r\n").unwrap() + 4;
+        let body = response.split_off(end);
+        (String::from_utf8(response).unwrap(), body)
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Page {
         self.send("GET", path, "", "").await
     }
@@ -396,6 +409,113 @@ async fn the_log_shows_all_that_changed_since_a_day() {
     assert_eq!(browser.get("/memory/alice/log?since=yesterday").await.status, 400);
 }
 
+/// The texts of the links of a table's rows.
+fn rows(page: &str) -> Vec<String> {
+    let rows = page.split("<th scope=\"row\"><a ").skip(1);
+    rows.map(|row| row.split(['<', '>']).nth(3).unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn files_are_sorted_and_listed_with_those_below() {
+    let (_directory, places) = places();
+    for place in places {
+        let memory = memory(&place).await;
+        for (name, length) in [("10.md", 5), ("2.md", 30), ("z/a/large", 2_000), ("B", 1)] {
+            memory.write(format!("/memories/{name}").as_str(), "x".repeat(length)).await.unwrap();
+        }
+        let server = Server::start(&place).await;
+        let browser = Browser::sign_in(&server, &server.token).await;
+        for (query, shown) in [
+            ("", &["z/", "2.md", "10.md", "B"][..]),
+            ("?sort=size", &["z/", "2.md", "10.md", "B"]),
+            ("?sort=size&all=1", &["z/a/large", "2.md", "10.md", "B"]),
+            ("?all=1", &["2.md", "10.md", "B", "z/a/large"]),
+            ("?sort=changed", &["B", "z/", "2.md", "10.md"]),
+            ("?path=/memories/z&all=1", &["a/large"]),
+        ] {
+            let page = browser.show(&format!("/memory/alice{query}")).await;
+            let mut found = rows(&page);
+            if query == "?sort=changed" {
+                found.truncate(shown.len()); // files of one moment are in any order
+                found.sort();
+                assert_eq!(found, ["10.md", "2.md", "B", "z/"], "{place}");
+            } else {
+                assert_eq!(found, shown, "{place} {query}");
+            }
+            assert!(page.contains("aria-sort=\""), "{query}");
+        }
+        assert!(browser.show("/memory/alice").await.contains("4 files, 2 KiB, last change <time"));
+        assert_eq!(browser.get("/memory/alice?sort=other").await.status, 400);
+    }
+}
+
+#[tokio::test]
+async fn two_versions_are_compared_and_changes_found_by_their_actor() {
+    let (_directory, places) = places();
+    for place in places {
+        let memory = memory(&place).await;
+        for (actor, text) in [("Ada", "one\n"), ("Ben & Co", "one\ntwo\n"), ("Ada", "three\n")] {
+            let by = memory.by(Actor::from_trusted_name(actor).unwrap());
+            by.write("/memories/a.md", text).await.unwrap();
+        }
+        let server = Server::start(&place).await;
+        let browser = Browser::sign_in(&server, &server.token).await;
+        let log = browser.show("/memory/alice/log?path=/memories/a.md").await;
+        assert!(log.contains("<option value=\"2\" selected>#2, "), "{log}");
+        for (query, lines) in
+            [("from=1&to=2", ["", "two"]), ("from=3&to=1", ["one", "three"]), ("from=2&to=2", ["", ""])]
+        {
+            let page = browser.show(&format!("/memory/alice/compare?path=/memories/a.md&{query}")).await;
+            for (class, line) in ["delete", "insert"].into_iter().zip(lines) {
+                assert_eq!(page.contains(&format!("<tr class=\"{class}\">")), !line.is_empty(), "{query}: {page}");
+            }
+            assert!(lines.iter().all(|line| page.contains(line)), "{query}: {page}");
+        }
+        for query in ["from=1&to=9", "from=x&to=1", "from=1"] {
+            let page = browser.get(&format!("/memory/alice/compare?path=/memories/a.md&{query}")).await;
+            assert!((400..500).contains(&page.status), "{query} {}", page.status);
+        }
+        assert!(log.contains("/memory/alice/log?path=/memories/a.md&amp;actor=Ben%20%26%20Co"), "{log}");
+        let by_ben = browser.show("/memory/alice/log?actor=Ben%20%26%20Co").await;
+        assert!(by_ben.contains("Change #2") && !by_ben.contains("Change #1"), "{by_ben}");
+        let file = browser.show("/memory/alice?path=/memories/a.md").await;
+        assert!(file.contains("by <bdi>Ada</bdi> (<a href=\"/memory/alice/change/3\">"), "{file}");
+    }
+}
+
+#[tokio::test]
+async fn files_directories_and_memories_are_downloaded() {
+    let (directory, places) = places();
+    for place in places {
+        let memory = memory(&place).await;
+        memory.write("/memories/a/é.md", "one").await.unwrap();
+        memory.write("/memories/b", vec![0xff; 300_000]).await.unwrap();
+        let server = Server::start(&place).await;
+        let browser = Browser::sign_in(&server, &server.token).await;
+        for (path, name, files) in [
+            ("/memories/b", "b", None),
+            ("/memories/a", "a.zip", Some("a/é.md\n")),
+            ("/memories", "alice.zip", Some("a/é.md\nb\n")),
+        ] {
+            let (headers, body) = browser.bytes(&format!("/memory/alice/download?path={path}")).await;
+            let disposition = format!("content-disposition: attachment; filename*=UTF-8''{name}\r\n");
+            assert!(headers.contains(&disposition), "{headers}");
+            let Some(files) = files else {
+                assert_eq!(body, vec![0xff; 300_000]);
+                continue;
+            };
+            let archive = directory.path().join("downloaded.zip");
+            std::fs::write(&archive, body).unwrap();
+            let script = "import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); assert z.testzip() is None; \
+                          print(*sorted(z.namelist()), sep='\\n')";
+            let listed = std::process::Command::new("python3").args(["-c", script]).arg(&archive).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&listed.stdout), files, "{listed:?}");
+        }
+        assert_eq!(browser.get("/memory/alice/download?path=/memories/c").await.status, 404);
+        assert_eq!(browser.get("/memory/bob/download").await.status, 404);
+    }
+}
+
 #[tokio::test]
 async fn a_memory_is_deleted_by_its_name() {
     let (_directory, places) = places();
@@ -523,10 +643,12 @@ async fn an_operator_gives_no_right_that_he_lacks_and_a_tenant_checks_no_whole_s
     }
 }
 
-pub(crate) const PAGES: [&str; 14] = [
+pub(crate) const PAGES: [&str; 16] = [
     "/memory/alice",
     "/memory/alice/raw?path=/memories/a",
     "/memory/alice/live",
+    "/memory/alice/download?path=/memories/a",
+    "/memory/alice/compare?path=/memories/a&from=1&to=1",
     "/memory/alice/search?q=x",
     "/memory/alice/new",
     "/memory/alice/edit?path=/memories/a",
@@ -571,10 +693,11 @@ async fn each_page_and_form_asks_for_its_right() {
         assert!(nobody.get(page).await.headers["location"].starts_with("/sign-in?next="), "{page}");
         let refused = stranger.get(page).await;
         assert!(refused.status == 404 && !refused.text.contains("secret"), "{page}: {}", refused.text);
-        let is_of_reader = ["", "/raw", "/search", "/log", "/change"].iter().any(|of_reader| {
-            let rest = page.strip_prefix("/memory/alice").unwrap();
-            if of_reader.is_empty() { rest.is_empty() } else { rest.starts_with(of_reader) }
-        });
+        let is_of_reader =
+            ["", "/raw", "/search", "/log", "/change", "/compare", "/download"].iter().any(|of_reader| {
+                let rest = page.strip_prefix("/memory/alice").unwrap();
+                if of_reader.is_empty() { rest.is_empty() } else { rest.starts_with(of_reader) }
+            });
         if !page.ends_with("/live") {
             assert_eq!(reader.get(page).await.status, if is_of_reader { 200 } else { 403 }, "{page}");
         }
@@ -791,6 +914,10 @@ fn is_harmless(text: &str) -> Result<(), String> {
         "ul",
         "hr",
         "del",
+        "dialog",
+        "kbd",
+        "option",
+        "select",
         "!doctype",
     ];
     for (at, _) in text.match_indices('<') {

@@ -42,6 +42,9 @@ const PAGES = [
   '/memory/alice/limits',
   '/memory/alice/forget',
   '/memory/alice/log?since=2020-01-01',
+  '/memory/alice?all=1&sort=size',
+  '/memory/alice/log?path=/memories/markdown.md',
+  '/memory/alice/compare?path=/memories/markdown.md&from=1&to=2',
   '/memory/alice?path=/memories/nothing',
   '/tokens',
 ];
@@ -107,6 +110,39 @@ for (const path of ['/memory/large', '/memory/large?path=/memories/5-mb.txt', '/
   const timing = await page.evaluate('performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd');
   console.error(`${path}: ${Math.round(timing)} ms`);
 }
+
+// Times are in the zone of the reader, keys work, and text that is not saved is not left without a question.
+const reader = await open({ timezoneId: 'Asia/Kolkata' });
+await reader.goto(`${base}/memory/alice/new`);
+await reader.fill('#name', 'keys.md');
+await reader.fill('#text', '# Keys');
+await reader.keyboard.press('Control+s');
+await reader.waitForSelector('text=Created.');
+assert.match(await reader.textContent('time'), /^\d+ \w+ \d{4}, \d\d:\d\d GMT\+5:30$/);
+await reader.keyboard.press('/');
+assert.equal(await reader.evaluate('document.activeElement.name'), 'q');
+await reader.keyboard.press('?');
+assert.equal(await reader.inputValue('[name=q]'), '?');
+await reader.evaluate('document.activeElement.blur()');
+await reader.keyboard.press('?');
+assert.ok(await reader.isVisible('#keys'));
+assert.equal(await findings(reader), '[]', 'keys');
+await reader.keyboard.press('Escape');
+await reader.keyboard.press('e');
+await reader.waitForSelector('textarea');
+await reader.fill('#text', '# Unsaved');
+reader.removeAllListeners('dialog');
+const asked = reader.waitForEvent('dialog');
+reader.goto(`${base}/`).catch(() => {});
+const question = await asked;
+assert.equal(question.type(), 'beforeunload');
+await question.dismiss();
+assert.equal(await reader.inputValue('#text'), '# Unsaved');
+await reader.click('text=Save');
+await reader.waitForSelector('text=Saved.');
+const downloading = reader.waitForEvent('download');
+await reader.click('text=Download');
+assert.equal((await downloading).suggestedFilename(), 'keys.md');
 
 // A session that ended: the visitor signs in again, and gets to the page that he asked for.
 const late = await open({});

@@ -1,5 +1,6 @@
 //! The pages that show memories, directories and files.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
@@ -14,8 +15,8 @@ use memory_tool::store::{ReadOptions, StorePath};
 use memory_tool::{FileEntry, MemoryPath, Node};
 use serde::Deserialize;
 
-use super::text::{name_of, size, time, visible};
-use super::{App, Frame, Page, VisitedMemory, Visitor, markdown, past, path, render};
+use super::text::{Time, name_of, natural_key, size, visible};
+use super::{App, Frame, Page, VisitedMemory, Visitor, encode, markdown, past, path, render};
 use crate::access::Right;
 use crate::http::error::ApiError;
 use crate::memories::visit::Purpose;
@@ -36,9 +37,33 @@ pub(super) struct MemoryQuery {
     /// The number of rows or lines to leave out.
     #[serde(default)]
     from: usize,
+    /// The order of the rows.
+    #[serde(default)]
+    sort: Order,
+    /// Lists all files below the directory.
+    #[serde(default)]
+    all: Option<String>,
     /// The name after which a list of memories starts.
     after: Option<String>,
     done: Option<String>,
+}
+
+/// The order of the files of a directory.
+#[derive(Clone, Copy, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    /// By name, directories first.
+    #[default]
+    Name,
+    /// The largest first.
+    Size,
+    /// The newest first.
+    Changed,
+}
+
+impl Order {
+    const ALL: [(Self, &str, &str); 3] =
+        [(Self::Name, "name", "Name"), (Self::Size, "size", "Size"), (Self::Changed, "changed", "Last change")];
 }
 
 #[derive(Template)]
@@ -54,6 +79,14 @@ struct Memories {
 struct Directory {
     frame: Frame,
     rows: Vec<Row>,
+    /// All files below.
+    all: Row,
+    /// Whether the rows are these.
+    is_all: bool,
+    has_directories: bool,
+    order: Order,
+    /// The address of the page without an order.
+    address: String,
     from: usize,
     total: usize,
     next: Option<usize>,
@@ -68,8 +101,24 @@ struct Row {
     is_directory: bool,
     is_damaged: bool,
     files: u64,
-    size: String,
-    modified: String,
+    bytes: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Directory {
+    fn sort(&self) -> &'static str {
+        Order::ALL.iter().find(|(order, ..)| *order == self.order).map_or("", |(_, name, _)| name)
+    }
+}
+
+impl Row {
+    fn size(&self) -> String {
+        size(self.bytes)
+    }
+
+    fn time(&self) -> Time {
+        Time::of(self.modified)
+    }
 }
 
 #[derive(Template)]
@@ -79,6 +128,8 @@ struct File {
     size: String,
     content: Content,
     is_markdown: bool,
+    /// The last change, if there is a history.
+    last: Option<past::Change>,
     has_history: bool,
 }
 
@@ -133,7 +184,7 @@ impl Row {
             modified = modified.max(file.modified);
             is_damaged |= file.is_damaged;
         }
-        Self { to, name, is_directory, is_damaged, files: count, size: size(bytes), modified: time(modified) }
+        Self { to, name, is_directory, is_damaged, files: count, bytes, modified }
     }
 }
 
@@ -152,15 +203,16 @@ pub(super) async fn show(
             let is_markdown = path.as_str().ends_with(".md") || path.as_str().ends_with(".markdown");
             let (bytes, is_source) = (file.content.len() as u64, query.view.as_deref() == Some("source"));
             let of_request = headers.get(HOST).and_then(|host| markdown::host(host.to_str().ok()?));
+            let place = markdown::Place { home: super::home(visited.visit.name()), path: path.clone() };
             let content = tokio::task::spawn_blocking(move || {
                 let is_own = |host: &str| of_request.as_deref() == Some(host) || app.gate.hosts.is_own(host);
-                content(file.content, is_markdown && !is_source, query.from, is_own)
+                content(file.content, (is_markdown && !is_source).then_some(&place), query.from, is_own)
             });
             let content = content.await.map_err(ApiError::internal)?;
             let frame =
                 Frame::of(&visited, name_of(path.as_str())).at(&path).done(query.done.as_deref()).in_state(state);
-            let has_history = past::has_history(&visited).await;
-            render(&File { frame, size: size(bytes), content, is_markdown, has_history })
+            let (has_history, last) = (past::has_history(&visited).await, past::last_change(&visited, &path).await?);
+            render(&File { frame, size: size(bytes), content, is_markdown, last, has_history })
         }
     }
 }
@@ -169,34 +221,52 @@ async fn directory(visited: &VisitedMemory, path: &MemoryPath, query: &MemoryQue
     let files = visited.visit.memory.list(path).await?;
     let prefix = format!("{path}/");
     let mut children: BTreeMap<(bool, &str), Vec<&FileEntry>> = BTreeMap::new();
+    let mut has_directories = false;
     for file in &files {
         let below = file.path.as_str().strip_prefix(prefix.as_str()).unwrap_or_default();
         let (name, is_file) = below.split_once('/').map_or((below, true), |(name, _)| (name, false));
-        children.entry((is_file, name)).or_default().push(file);
+        has_directories |= !is_file;
+        let child = if query.all.is_some() { (true, below) } else { (is_file, name) };
+        children.entry(child).or_default().push(file);
+    }
+    let mut children: Vec<_> = children.into_iter().collect();
+    match query.sort {
+        Order::Name => children.sort_by_cached_key(|((is_file, name), _)| (*is_file, natural_key(name))),
+        Order::Size => {
+            children.sort_by_cached_key(|(_, files)| Reverse(files.iter().map(|file| file.size).sum::<u64>()));
+        }
+        Order::Changed => {
+            children.sort_by_cached_key(|(_, files)| Reverse(files.iter().map(|file| file.modified).max()));
+        }
     }
     let total = children.len();
     let from = query.from.min(total);
-    let rows = children
-        .into_iter()
-        .skip(from)
-        .take(ROWS)
-        .map(|((is_file, name), files)| Row::of(format!("{prefix}{name}"), visible(name), !is_file, files));
+    let rows = children.into_iter().skip(from).take(ROWS);
+    let rows = rows.map(|((is_file, name), files)| Row::of(format!("{prefix}{name}"), visible(name), !is_file, files));
     let rows: Vec<_> = rows.collect();
     let next = (from + rows.len() < total).then_some(from + rows.len());
+    let all = Row::of(path.to_string(), String::new(), true, &files);
+    let is_all = query.all.is_some();
+    let order = query.sort;
     let recent = if path.is_root() { past::recent(visited, LogFilter::new(), 5).await?.0 } else { Vec::new() };
     let has_history = past::has_history(visited).await;
     let title = if path.is_root() { visible(visited.visit.name()) } else { name_of(path.as_str()) };
     let frame = Frame::of(visited, title).at(path).done(query.done.as_deref()).in_state(state);
-    render(&Directory { frame, rows, from, total, next, recent, has_history })
+    let mut address = format!("{}?path={}", frame.home, encode(path.as_str()));
+    address.push_str(if is_all { "&all=1" } else { "" });
+    let listed =
+        Directory { frame, rows, all, is_all, has_directories, order, address, from, total, next, recent, has_history };
+    render(&listed)
 }
 
-fn content(bytes: Vec<u8>, as_markdown: bool, from: usize, is_own: impl Fn(&str) -> bool) -> Content {
+/// The content of a page. `place` is given for Markdown.
+fn content(bytes: Vec<u8>, place: Option<&markdown::Place>, from: usize, is_own: impl Fn(&str) -> bool) -> Content {
     if image_type(&bytes).is_some() {
         return Content::Image;
     }
     let Ok(text) = String::from_utf8(bytes) else { return Content::Bytes };
-    if as_markdown && text.len() <= MAX_MARKDOWN {
-        return Content::Markdown(markdown::to_html(&text, is_own));
+    if let Some(place) = place.filter(|_| text.len() <= MAX_MARKDOWN) {
+        return Content::Markdown(markdown::to_html(&text, place, is_own));
     }
     let total = text.lines().count();
     let from = from.min(total);

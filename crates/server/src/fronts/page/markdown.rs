@@ -3,30 +3,70 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use askama::filters::{Html, escape};
-use pulldown_cmark::{Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+use memory_tool::MemoryPath;
+use percent_encoding::percent_decode_str;
+use pulldown_cmark::{
+    CodeBlockKind, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd, TextMergeStream, html,
+};
 
+use super::encode;
 use super::text::visible;
 
-/// Renders Markdown. HTML stays text, an image becomes its description, and links work only for mail and for web pages
-/// of other hosts: all ports of a host get the cookie of the page.
-pub(super) fn to_html(markdown: &str, is_own: impl Fn(&str) -> bool) -> String {
+/// The file that contains the Markdown, from which relative links start.
+pub(super) struct Place {
+    /// The page of the memory.
+    pub(super) home: String,
+    pub(super) path: MemoryPath,
+}
+
+impl Place {
+    /// The address of the file that a link inside the memory names, such as `b.md`, `../c.md` or `/memories/d.md`.
+    fn file(&self, link: &str, is_wiki: bool) -> Option<String> {
+        let link = percent_decode_str(link.split(['#', '?']).next()?).decode_utf8().ok()?;
+        let is_relative = !link.starts_with('/') && !link.split('/').next()?.contains(':');
+        let full = match is_relative {
+            _ if link.is_empty() => return None,
+            true => format!("{}/../{link}", self.path),
+            false => link.starts_with("/memories/").then(|| link.into_owned())?,
+        };
+        let mut names: Vec<&str> = Vec::new();
+        for name in full.split('/').filter(|name| !["", "."].contains(name)) {
+            match name {
+                ".." => drop(names.pop()),
+                name => names.push(name),
+            }
+        }
+        let extension = if is_wiki && !names.last()?.contains('.') { ".md" } else { "" };
+        let path = MemoryPath::parse(&format!("/{}{extension}", names.join("/"))).ok()?;
+        Some(format!("{}?path={}", self.home, encode(path.as_str())))
+    }
+}
+
+/// Renders Markdown. HTML stays text, an image becomes its description, and links work only for mail, for files of the
+/// memory, and for web pages of other hosts: all ports of a host get the cookie of the page.
+pub(super) fn to_html(markdown: &str, place: &Place, is_own: impl Fn(&str) -> bool) -> String {
+    let options =
+        Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS | Options::ENABLE_WIKILINKS;
     let mut links = Vec::new();
-    let events = Parser::new_ext(markdown, Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH);
-    let events = events.map(|event| match event {
+    let mut is_code = false;
+    let events = TextMergeStream::new(Parser::new_ext(markdown, options)).map(|event| match event {
         Event::Html(html) | Event::InlineHtml(html) => Event::Text(visible(&html).into()),
+        Event::Text(text) if links.is_empty() && !is_code => Event::Html(with_links(&visible(&text), &is_own).into()),
         Event::Text(text) => Event::Text(visible(&text).into()),
         Event::Code(code) => Event::Code(visible(&code).into()),
+        Event::TaskListMarker(is_done) => Event::Text(if is_done { "☑ " } else { "☐ " }.into()),
         Event::Start(Tag::HtmlBlock) => Event::Start(Tag::Paragraph),
         Event::End(TagEnd::HtmlBlock) => Event::End(TagEnd::Paragraph),
         Event::Start(Tag::Image { .. }) => Event::Text("[image: ".into()),
         Event::End(TagEnd::Image) => Event::Text("]".into()),
-        Event::Start(Tag::Link { dest_url, .. }) => {
-            let is_link = is_followed(&dest_url, &is_own);
-            links.push(is_link);
-            match is_link {
-                true => Event::Html(format!("<a rel=\"noopener noreferrer\" href=\"{}\">", escaped(&dest_url)).into()),
-                false => Event::Text("".into()),
-            }
+        Event::Start(Tag::Link { dest_url, link_type, .. }) => {
+            let is_wiki = matches!(link_type, LinkType::WikiLink { .. });
+            let start = match place.file(&dest_url, is_wiki) {
+                _ if is_followed(&dest_url, &is_own) => Some(start_of_link(&dest_url)),
+                file => file.map(|address| format!("<a href=\"{}\">", escaped(&address))),
+            };
+            links.push(start.is_some());
+            start.map_or(Event::Text("".into()), |start| Event::Html(start.into()))
         }
         Event::End(TagEnd::Link) => match links.pop() {
             Some(true) => Event::Html("</a>".into()),
@@ -37,11 +77,38 @@ pub(super) fn to_html(markdown: &str, is_own: impl Fn(&str) -> bool) -> String {
         // The heading of the page is above those of the text.
         Event::Start(Tag::Heading { level, .. }) => Event::Start(below(level)),
         Event::End(TagEnd::Heading(level)) => Event::End(below(level).to_end()),
-        Event::Start(Tag::CodeBlock(_)) => Event::Start(Tag::CodeBlock(pulldown_cmark::CodeBlockKind::Indented)),
+        Event::Start(Tag::CodeBlock(_)) => {
+            is_code = true;
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Indented))
+        }
+        Event::End(TagEnd::CodeBlock) => {
+            is_code = false;
+            Event::End(TagEnd::CodeBlock)
+        }
         other => other,
     });
     let mut html = String::new();
     html::push_html(&mut html, events);
+    html
+}
+
+fn start_of_link(address: &str) -> String {
+    format!("<a rel=\"noopener noreferrer\" href=\"{}\">", escaped(address))
+}
+
+/// Text as HTML, with links for the addresses of web pages in it.
+fn with_links(text: &str, is_own: impl Fn(&str) -> bool) -> String {
+    let mut html = String::new();
+    for part in text.split_inclusive(char::is_whitespace) {
+        let word = part.trim_start_matches(['(', '"', '\'']).trim_end();
+        let address = word.trim_end_matches(['.', ',', ';', ':', '!', '?', ')', '"', '\'']);
+        if address.contains("://") && is_followed(address, &is_own) {
+            let (before, after) = part.split_once(address).unwrap_or_default();
+            html += &[&escaped(before), &start_of_link(address), &escaped(address), "</a>", &escaped(after)].concat();
+        } else {
+            html += &escaped(part);
+        }
+    }
     html
 }
 
@@ -95,7 +162,8 @@ fn escaped(text: &str) -> String {
 mod tests {
 
     fn to_html(markdown: &str) -> String {
-        super::to_html(markdown, |host| host == "memory.example" || host == "[2001:db8::1]")
+        let place = super::Place { home: "/memory/m".to_owned(), path: "/memories/a/b.md".parse().unwrap() };
+        super::to_html(markdown, &place, |host| host == "memory.example" || host == "[2001:db8::1]")
     }
 
     /// A link to another port would get the cookie of the page.
@@ -145,6 +213,39 @@ mod tests {
         assert_eq!(to_html("# A\n\n*b*\n`c`"), "<h2>A</h2>\n<p><em>b</em><br />\n<code>c</code></p>\n");
         let link = "<p><a rel=\"noopener noreferrer\" href=\"https://a.example/?b&#38;c\">d</a></p>\n";
         assert_eq!(to_html("[d](https://a.example/?b&c)"), link);
+    }
+
+    #[test]
+    fn links_lead_to_files_of_the_memory() {
+        for (text, path) in [
+            ("[x](c.md)", "/memories/a/c.md"),
+            ("[x](./c/d.md#part)", "/memories/a/c/d.md"),
+            ("[x](../e%20f.md)", "/memories/e%20f.md"),
+            ("[x](/memories/g)", "/memories/g"),
+            ("[[notes]]", "/memories/a/notes.md"),
+            ("[[c/d.txt|x]]", "/memories/a/c/d.txt"),
+        ] {
+            assert!(to_html(text).contains(&format!("<a href=\"/memory/m?path={path}\">")), "{}", to_html(text));
+        }
+        for text in
+            ["[x](../../etc)", "[x](/sign-out)", "[x](//e)", "[x](a:b)", "[x](%2e%2e/%2e%2e/x)", "[x](#y)", "[x]()"]
+        {
+            assert!(!to_html(text).contains("<a "), "{}", to_html(text));
+        }
+    }
+
+    #[test]
+    fn tasks_and_addresses_in_text_are_shown() {
+        assert_eq!(to_html("- [x] a\n- [ ] b\n").matches(['☑', '☐']).collect::<String>(), "☑☐");
+        let link =
+            "<a rel=\"noopener noreferrer\" href=\"https://a.example/b_c?d&#38;e\">https://a.example/b_c?d&#38;e</a>";
+        assert_eq!(to_html("See (https://a.example/b_c?d&e)."), format!("<p>See ({link}).</p>\n"));
+        for text in
+            ["`https://a.example`", "    https://a.example", "https://memory.example/", "javascript://x", "a://b"]
+        {
+            assert!(!to_html(text).contains("<a "), "{}", to_html(text));
+        }
+        assert_eq!(to_html("[https://a.example](https://b.example)").matches("<a ").count(), 1);
     }
 
     #[test]

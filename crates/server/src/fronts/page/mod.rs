@@ -6,6 +6,7 @@
 mod admission;
 mod change;
 mod diff;
+mod download;
 mod erase;
 mod find;
 mod forms;
@@ -80,6 +81,8 @@ pub(super) struct PageState {
     token_file: PathBuf,
     /// The places of forms that are kept although they are refused.
     kept: Arc<Semaphore>,
+    /// The places of archives that are downloaded.
+    archives: Arc<Semaphore>,
 }
 
 impl PageState {
@@ -91,6 +94,7 @@ impl PageState {
             cookie: sign_in::cookie_of(address),
             token_file: options.tokens.clone(),
             kept: Arc::new(Semaphore::new(forms::MAX_KEPT)),
+            archives: Arc::new(Semaphore::new(download::MAX_ARCHIVES)),
         }
     }
 }
@@ -101,6 +105,7 @@ pub(super) fn router(state: &Arc<PageState>) -> Router {
         .route("/", get(look::memories))
         .route("/memory/{id}", get(look::show))
         .route("/memory/{id}/raw", get(look::raw))
+        .route("/memory/{id}/download", get(download::download))
         .route("/memory/{id}/live", get(live::changes))
         .route("/memory/{id}/search", get(find::search))
         .route("/memory/{id}/new", get(change::new).post(change::create))
@@ -108,6 +113,7 @@ pub(super) fn router(state: &Arc<PageState>) -> Router {
         .route("/memory/{id}/rename", get(change::name).post(change::rename))
         .route("/memory/{id}/delete", get(change::confirm).post(change::delete))
         .route("/memory/{id}/log", get(past::log))
+        .route("/memory/{id}/compare", get(past::compare))
         .route("/memory/{id}/change/{number}", get(past::show))
         .route("/memory/{id}/undo", post(past::undo))
         .route("/memory/{id}/restore", post(past::restore))

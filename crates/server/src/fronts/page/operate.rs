@@ -11,7 +11,7 @@ use memory_tool::store::MemoryName;
 use serde::Deserialize;
 use tokio::task::spawn_blocking;
 
-use super::text::{size, time, visible};
+use super::text::{Time, size, visible};
 use super::{App, Draft, Frame, OUTDATED, Page, PageState, Posted, ToAdministrate, VisitedMemory, Visitor, render};
 use crate::access::tokens::{TokenEntry, TokenFile};
 use crate::access::{Grant, Right};
@@ -67,7 +67,7 @@ struct Row {
     actor: String,
     memories: String,
     rights: String,
-    end: String,
+    end: Option<Time>,
     /// Whether the visitor signed in with it.
     is_own: bool,
 }
@@ -176,7 +176,7 @@ async fn rows(app: &PageState, visitor: &Visitor) -> Result<Vec<Row>, ApiError> 
         actor: visible(entry.actor.name()),
         memories: entry.memories.iter().map(grant).collect::<Vec<_>>().join(", "),
         rights: entry.rights.iter().map(|right| right.name()).collect::<Vec<_>>().join(", "),
-        end: time(entry.expires.map(|end| SystemTime::UNIX_EPOCH + Duration::from_secs(end))),
+        end: entry.expires.map(|end| Time::of(SystemTime::UNIX_EPOCH + Duration::from_secs(end))),
     };
     Ok(in_file(app, |file| file.entries()).await?.into_iter().map(row).collect())
 }

@@ -11,7 +11,7 @@ use memory_tool::{MemoryPath, Node, Store};
 use serde::Deserialize;
 
 use super::diff::{Differ, Line};
-use super::text::{day_and_clock, name_of, sentence, visible};
+use super::text::{Time, name_of, sentence, visible};
 use super::{Draft, Frame, Page, Posted, ToChange, VisitedMemory, path, render, short};
 use crate::http::error::ApiError;
 use crate::http::path::Path;
@@ -32,11 +32,12 @@ pub(super) struct Change {
     pub(super) number: u64,
     /// Names it in forms, which must not mean the change of a memory that was made again.
     pub(super) name: EntryRef,
-    pub(super) day: String,
-    pub(super) clock: String,
+    pub(super) time: Time,
     /// Whether the change before it in the list is of another day.
     pub(super) begins_day: bool,
     pub(super) actor: String,
+    /// The actor as the history has it.
+    pub(super) by: String,
     /// Its cause, apart from edits.
     pub(super) cause: String,
     pub(super) files: Vec<String>,
@@ -56,6 +57,9 @@ pub(super) struct LogQuery {
     before: Option<u64>,
     /// A day.
     since: Option<String>,
+    /// The actor of the changes.
+    #[serde(default)]
+    actor: String,
     done: Option<String>,
     entry: Option<u64>,
 }
@@ -69,6 +73,7 @@ struct Log {
     /// Whether it is the log of a file.
     is_of_file: bool,
     since: String,
+    actor: String,
     differences: Differences,
 }
 
@@ -150,7 +155,7 @@ pub(super) async fn recent(
     let next = entries.last().filter(|_| has_more).map(|entry| entry.number);
     let mut changes: Vec<_> = entries.iter().map(Change::of).collect();
     for index in 1..changes.len() {
-        changes[index].begins_day = changes[index].day != changes[index - 1].day;
+        changes[index].begins_day = changes[index].time.day != changes[index - 1].time.day;
     }
     Ok((changes, next))
 }
@@ -186,14 +191,13 @@ impl Change {
             [FileChange::Rename { from, .. }] => format!("Take back: rename to {}", visible(short(from.as_str()))),
             _ => "Take back all of it".to_owned(),
         });
-        let (day, clock) = day_and_clock(entry.time).unwrap_or_default();
         Self {
             number: entry.number,
             name: EntryRef::from(entry),
-            day,
-            clock,
+            time: Time::of(entry.time),
             begins_day: true,
             actor: visible(entry.actor.as_deref().unwrap_or("unknown")),
+            by: entry.actor.clone().unwrap_or_default(),
             cause,
             files: entry.changes.iter().take(LISTED).map(in_words).collect(),
             more: entry.changes.len().saturating_sub(LISTED),
@@ -262,6 +266,9 @@ pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -
     if !path.is_root() {
         filter = filter.path(StorePath::from(&path));
     }
+    if !query.actor.is_empty() {
+        filter = filter.actor(&query.actor);
+    }
     let since = query.since.filter(|since| !since.is_empty()).unwrap_or_default();
     let mut differences = Differences::default();
     if let Some(history) = visited.visit.memory.history().filter(|_| !since.is_empty()) {
@@ -279,7 +286,33 @@ pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -
     let title = if path.is_root() { "History".to_owned() } else { format!("History of {}", name_of(path.as_str())) };
     let frame = Frame::of(&visited, title).at(&path).done(query.done.as_deref()).in_state(state);
     let is_of_file = !matches!(visited.visit.memory.read(&path).await?, Node::Directory(_));
-    render(&Log { frame, changes, next, is_of_file, since, differences })
+    render(&Log { frame, changes, next, is_of_file, since, actor: query.actor, differences })
+}
+
+#[derive(Deserialize)]
+pub(super) struct CompareQuery {
+    path: Option<String>,
+    from: u64,
+    to: u64,
+}
+
+#[derive(Template)]
+#[template(path = "compare.html")]
+struct Compared {
+    frame: Frame,
+    from: u64,
+    to: u64,
+    differences: Differences,
+}
+
+/// The differences of a file or directory between the states after two changes.
+pub(super) async fn compare(visited: VisitedMemory, Query(query): Query<CompareQuery>) -> Page {
+    let path = path(query.path.as_deref())?;
+    let (from, to) = (query.from.min(query.to), query.from.max(query.to));
+    let found = history_of(&visited)?.diff(from, to, &StorePath::from(&path), FILES).await?;
+    let differences = Differences::of(&visited, found).await?;
+    let frame = Frame::of(&visited, format!("Versions of {}", name_of(path.as_str()))).at(&path);
+    render(&Compared { frame, from, to, differences })
 }
 
 /// A change, with its differences.
