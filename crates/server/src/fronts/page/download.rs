@@ -41,7 +41,7 @@ pub(super) async fn download(
         Node::Absent => return Err(ApiError::not_found(format!("{path} does not exist"))),
         Node::File(file) => ("application/octet-stream", name.to_owned(), Body::from(file.content)),
         Node::Directory(_) => {
-            let permit = Arc::clone(&app.archives).acquire_owned().await.map_err(ApiError::internal)?;
+            let permit = Arc::clone(&app.archives).try_acquire_owned().map_err(|_| ApiError::busy())?;
             ("application/zip", format!("{name}.zip"), archive(&visited, &path, permit).await?)
         }
     };
@@ -64,17 +64,20 @@ async fn archive(visited: &VisitedMemory, path: &MemoryPath, permit: OwnedSemaph
         let message = format!("{} cannot be read: download the other files or directories", problem.path);
         return Err(ApiError::conflict(message));
     }
-    let file = tokio::task::spawn_blocking(move || File::open(place)).await.map_err(ApiError::internal)?;
-    let parts = stream::try_unfold(
-        (file.map_err(ApiError::internal)?, directory, permit),
-        async |(mut file, directory, permit)| {
-            let read = move || {
-                let mut part = Vec::with_capacity(PART);
-                file.by_ref().take(PART as u64).read_to_end(&mut part).map(|_| (part, file))
-            };
-            let (part, file) = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
-            Ok::<_, io::Error>((!part.is_empty()).then_some((part, (file, directory, permit))))
-        },
-    );
+    // The open file stays until it is read.
+    let open = move || {
+        let file = File::open(&place);
+        drop(directory);
+        file
+    };
+    let file = tokio::task::spawn_blocking(open).await.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
+    let parts = stream::try_unfold((file, permit), async |(mut file, permit)| {
+        let read = move || {
+            let mut part = Vec::with_capacity(PART);
+            file.by_ref().take(PART as u64).read_to_end(&mut part).map(|_| (part, file))
+        };
+        let (part, file) = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
+        Ok::<_, io::Error>((!part.is_empty()).then_some((part, (file, permit))))
+    });
     Ok(Body::from_stream(parts))
 }
