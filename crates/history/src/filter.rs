@@ -1,11 +1,12 @@
 //! [`LogFilter`]: selects entries of the log.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use memory_tool_core::{MemoryPath, Moment, PathError, Store, StoreError, StorePath};
+use memory_tool_core::{MemoryPath, Moment, PathError, ReadOptions, Store, StoreError, StorePath};
 use serde::{Deserialize, Deserializer};
 
-use crate::entry::Entry;
+use crate::entry::{Entry, FileChange};
 use crate::log::Log;
 use crate::past::Backwards;
 use crate::records::IndexedBlock;
@@ -31,6 +32,7 @@ pub struct LogFilter {
     path: Option<Result<StorePath, PathError>>,
     actor: Option<String>,
     command: Option<String>,
+    deleted: bool,
     since: Option<Moment>,
     until: Option<Moment>,
     before: Option<u64>,
@@ -58,6 +60,12 @@ impl LogFilter {
     /// Only changes by this command.
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
+        self
+    }
+
+    /// Only entries that deleted a file which does not exist now.
+    pub fn deleted(mut self) -> Self {
+        self.deleted = true;
         self
     }
 
@@ -92,6 +100,7 @@ impl LogFilter {
         // The path is the present one, and has to be followed from the end.
         let mut reader = Backwards::from(log, tip, if path.is_some() { tip.newest() } else { newest });
         let mut index = if path.is_some() { log.index(tip).await? } else { Vec::new() };
+        let present = if self.deleted { Some(present(log).await?) } else { None };
         let mut entries = Vec::new();
         while self.limit.is_none_or(|limit| entries.len() < limit) {
             if let Some(path) = &path {
@@ -106,18 +115,29 @@ impl LogFilter {
             if let Some(Some(earlier)) = follows {
                 path = Some(earlier);
             }
-            if concerns && entry.number <= newest && self.matches(&entry) {
+            if concerns && entry.number <= newest && self.matches(&entry, present.as_ref()) {
                 entries.push(entry);
             }
         }
         Ok(entries)
     }
 
-    fn matches(&self, entry: &Entry) -> bool {
-        self.actor.as_ref().is_none_or(|actor| entry.actor.as_ref() == Some(actor))
+    fn matches(&self, entry: &Entry, present: Option<&BTreeSet<StorePath>>) -> bool {
+        present.is_none_or(|present| entry.changes.iter().any(|change| is_gone(change, present)))
+            && self.actor.as_ref().is_none_or(|actor| entry.actor.as_ref() == Some(actor))
             && self.command.as_ref().is_none_or(|command| entry.command.as_ref() == Some(command))
             && self.until.is_none_or(|until| Moment::from(entry.time) <= until)
     }
+}
+
+fn is_gone(change: &FileChange, present: &BTreeSet<StorePath>) -> bool {
+    matches!(change, FileChange::Remove { path, .. } if !present.contains(path))
+}
+
+/// The paths of the present files.
+async fn present<S: Store>(log: &Log<S>) -> Result<BTreeSet<StorePath>, StoreError> {
+    let listing = log.store.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing();
+    Ok(listing.files.into_iter().map(|file| file.path).collect())
 }
 
 /// Skips blocks that cannot concern a path. `index` loses the blocks that were passed.

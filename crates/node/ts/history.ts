@@ -55,6 +55,8 @@ export interface LogFilter {
   path?: string;
   actor?: string;
   command?: string;
+  /** Only deletions of files that do not exist now. */
+  deleted?: boolean;
   since?: Date;
   until?: Date;
   /** Only entries before this number. */

@@ -34,6 +34,10 @@ pub(crate) struct LogArguments {
     #[arg(long, value_name = "N")]
     pub(crate) before: Option<u64>,
 
+    /// List only deletions of files that do not exist now
+    #[arg(long)]
+    pub(crate) deleted: bool,
+
     #[command(flatten)]
     pub(crate) by: ByArgument,
 
@@ -51,6 +55,7 @@ pub(crate) fn run(arguments: &LogArguments) -> Result<(), Failure> {
     filter = arguments.since.into_iter().fold(filter, LogFilter::since);
     filter = arguments.until.into_iter().fold(filter, LogFilter::until);
     filter = arguments.before.iter().fold(filter, |filter, before| filter.before(*before));
+    let filter = if arguments.deleted { filter.deleted() } else { filter };
     let entries = run_until_interrupted(CLEANUP_TIME, entries(&arguments.history, &filter))?;
     write_entries(arguments.history.json, &entries, &[])
 }

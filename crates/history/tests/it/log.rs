@@ -481,6 +481,30 @@ async fn a_deleted_path_is_restored_as_it_was_last() {
 }
 
 #[tokio::test]
+async fn deleted_files_are_listed_until_they_exist_again() {
+    let (_, store) = store();
+    let history = store.history();
+    let deleted = async || {
+        let entries = history.entries(&LogFilter::new().deleted()).await.unwrap();
+        entries.iter().map(|entry| entry.number).collect::<Vec<_>>()
+    };
+    let [a, b, moved] = ["/memories/d/a", "/memories/d/b", "/memories/moved"].map(path);
+    store.apply(Batch::new().write(a.clone(), "a").write(b.clone(), "b")).await.unwrap();
+    store.apply(Batch::new().rename(a.clone(), moved.clone())).await.unwrap();
+    assert_eq!(deleted().await, [0; 0], "a renamed file is not deleted");
+    store.apply(Batch::new().remove(moved.clone())).await.unwrap();
+    store.apply(Batch::new().remove(path("/memories/d"))).await.unwrap();
+    assert_eq!(deleted().await, [4, 3]);
+    write_many(&store, 100).await; // the deletions are in a block now
+    assert_eq!(deleted().await, [4, 3]);
+    let in_directory = history.entries(&LogFilter::new().deleted().path(path("/memories/d"))).await.unwrap();
+    assert_eq!(in_directory.len(), 1);
+    store.apply(Batch::new().write(moved.clone(), "other")).await.unwrap();
+    history.restore_deleted(&b).await.unwrap();
+    assert_eq!(deleted().await, [0; 0]);
+}
+
+#[tokio::test]
 async fn what_nothing_is_known_of_is_not_restored() {
     let (inner, store) = store();
     let (never, file) = (path("/memories/never.txt"), path("/memories/a.txt"));

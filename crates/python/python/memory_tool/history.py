@@ -61,14 +61,16 @@ class History:
         *,
         actor: Optional[str] = None,
         command: Optional[str] = None,
+        deleted: bool = False,
         since: Optional[datetime] = None,
         until: Optional[datetime] = None,
         before: Optional[int] = None,
         limit: Optional[int] = None,
     ) -> list[HistoryEntry]:
-        """Lists entries, newest first. A path is followed through renames."""
-        times = {"since": _seconds(since), "until": _seconds(until)}
-        request = _request("log", path=path, actor=actor, command=command, before=before, limit=limit, **times)
+        """Lists entries, newest first. A path is followed through renames. `deleted` selects deletions of files that do
+        not exist now."""
+        more = {"since": _seconds(since), "until": _seconds(until), "deleted": deleted}
+        request = _request("log", path=path, actor=actor, command=command, before=before, limit=limit, **more)
         return [_entry(entry) for entry in self._perform(request)]
 
     def read_text(self, path: str, entry: int) -> str:
@@ -121,14 +123,16 @@ class AsyncHistory:
         *,
         actor: Optional[str] = None,
         command: Optional[str] = None,
+        deleted: bool = False,
         since: Optional[datetime] = None,
         until: Optional[datetime] = None,
         before: Optional[int] = None,
         limit: Optional[int] = None,
     ) -> list[HistoryEntry]:
-        """Lists entries, newest first. A path is followed through renames."""
-        times = {"since": _seconds(since), "until": _seconds(until)}
-        request = _request("log", path=path, actor=actor, command=command, before=before, limit=limit, **times)
+        """Lists entries, newest first. A path is followed through renames. `deleted` selects deletions of files that do
+        not exist now."""
+        more = {"since": _seconds(since), "until": _seconds(until), "deleted": deleted}
+        request = _request("log", path=path, actor=actor, command=command, before=before, limit=limit, **more)
         return [_entry(entry) for entry in await self._perform(request)]
 
     async def read_text(self, path: str, entry: int) -> str:

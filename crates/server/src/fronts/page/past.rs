@@ -60,6 +60,8 @@ pub(super) struct LogQuery {
     /// The actor of the changes.
     #[serde(default)]
     actor: String,
+    /// Shows deletions of files that do not exist now.
+    deleted: Option<String>,
     done: Option<String>,
     entry: Option<u64>,
 }
@@ -74,6 +76,7 @@ struct Log {
     is_of_file: bool,
     since: String,
     actor: String,
+    is_deleted: bool,
     differences: Differences,
 }
 
@@ -269,6 +272,10 @@ pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -
     if !query.actor.is_empty() {
         filter = filter.actor(&query.actor);
     }
+    let is_deleted = query.deleted.is_some();
+    if is_deleted {
+        filter = filter.deleted();
+    }
     let since = query.since.filter(|since| !since.is_empty()).unwrap_or_default();
     let mut differences = Differences::default();
     if let Some(history) = visited.visit.memory.history().filter(|_| !since.is_empty()) {
@@ -286,7 +293,7 @@ pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -
     let title = if path.is_root() { "History".to_owned() } else { format!("History of {}", name_of(path.as_str())) };
     let frame = Frame::of(&visited, title).at(&path).done(query.done.as_deref()).in_state(state);
     let is_of_file = !matches!(visited.visit.memory.read(&path).await?, Node::Directory(_));
-    render(&Log { frame, changes, next, is_of_file, since, actor: query.actor, differences })
+    render(&Log { frame, changes, next, is_of_file, since, actor: query.actor, is_deleted, differences })
 }
 
 #[derive(Deserialize)]
