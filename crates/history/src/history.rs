@@ -181,8 +181,9 @@ impl<S: Store> History<S> {
         self.reach(Goal::Redo).await
     }
 
-    /// Takes back certain entries, such as all of an actor, in any order. Files that other
-    /// entries changed since are refused.
+    /// Takes back certain entries, such as all of an actor, in any order. Files that other entries changed since are
+    /// refused. A single change of one file is taken back by line, as by [`merge`](crate::merge), if later changes are
+    /// in other lines.
     ///
     /// # Errors
     /// [`HistoryError::Changed`], and the errors of [`entry`](Self::entry) and [`at`](Self::at).

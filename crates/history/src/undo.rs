@@ -6,6 +6,7 @@ use std::sync::Arc;
 use memory_tool_core::{Batch, Change, Node, Precondition, Store, StoreError, StorePath, Version};
 use serde::Serialize;
 
+use crate::diff::merge;
 use crate::entry::{Digest, Entry, EntryRef, FileChange, Origin};
 use crate::error::HistoryError;
 use crate::filter::LogFilter;
@@ -207,7 +208,8 @@ impl<'a, S: Store> Planner<'a, S> {
             self.missing.extend(in_the_way.extract_if(.., |path| expired.contains(path)));
         }
         if !in_the_way.is_empty() && self.force == Force::No {
-            return Err(HistoryError::Changed { paths: in_the_way });
+            let merged = self.merge(tip, entries).await?;
+            return merged.ok_or(HistoryError::Changed { paths: in_the_way });
         }
         if let [entry] = entries
             && in_the_way.is_empty()
@@ -219,6 +221,26 @@ impl<'a, S: Store> Planner<'a, S> {
         let batch = self.change(tip, batch, &present, &files).await?;
         self.check_that_something_is_kept(entries, &batch)?;
         Ok(batch)
+    }
+
+    /// Takes back the change of one file by line, if later changes are in other lines.
+    async fn merge(&self, tip: &Tip, entries: &[Entry]) -> Result<Option<Batch>, HistoryError> {
+        let (Goal::Revert(_), [entry]) = (&self.goal, entries) else { return Ok(None) };
+        let [FileChange::Write { path, before: Some(_), .. }] = entry.changes.as_slice() else { return Ok(None) };
+        let Node::File(now) = self.log.store.read_opts(path, tip.require_in_read()).await? else { return Ok(None) };
+        let mut texts = vec![now.content];
+        for number in [entry.number, entry.number - 1] {
+            match Past::new(self.store.clone(), number).read(path).await {
+                Ok(Node::File(file)) => texts.push(file.content),
+                Err(error @ HistoryError::Store(_)) => return Err(error),
+                Ok(_) | Err(_) => return Ok(None),
+            }
+        }
+        let texts: Vec<_> = texts.iter().filter_map(|text| str::from_utf8(text).ok()).collect();
+        let [now_text, after, before] = texts[..] else { return Ok(None) };
+        let merged = merge(after, now_text, before).filter(|merged| merged != now_text);
+        let required = |merged| require(Batch::new(), (path.clone(), now.version)).write(path, merged);
+        Ok(merged.map(required))
     }
 
     /// # Errors

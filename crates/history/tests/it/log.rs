@@ -481,6 +481,35 @@ async fn a_deleted_path_is_restored_as_it_was_last() {
 }
 
 #[tokio::test]
+async fn a_change_between_others_is_taken_back_by_line() {
+    let (inner, store) = store();
+    let history = store.history();
+    let file = path("/memories/a.txt");
+    let write = async |text: &str| store.apply(Batch::new().write(file.clone(), text)).await.unwrap();
+    let text = async || inner.read_to_string(file.as_str()).await.unwrap();
+    for lines in ["1\n2\n3\n4\n5\n", "1\n2\nthree\n4\n5\n", "one\n2\nthree\n4\n5\n"] {
+        write(lines).await;
+    }
+    history.check_revert([2]).await.unwrap();
+    let taken_back = history.revert([2]).await.unwrap();
+    assert_eq!((taken_back.entry.origin, taken_back.entry.changes.len()), (Origin::Revert(vec![2]), 1));
+    assert_eq!(text().await, "one\n2\n3\n4\n5\n");
+    history.revert([4]).await.unwrap();
+    assert_eq!(text().await, "one\n2\nthree\n4\n5\n");
+
+    // Changes of the same line, texts that are the same already, and several changes are for people.
+    write("one\n2\nTHREE\n4\n5\n").await;
+    for entries in [&[2_u64][..], &[1], &[2, 3]] {
+        let refused = history.revert(entries.iter().copied()).await.unwrap_err();
+        assert!(matches!(refused, HistoryError::Changed { .. }), "{entries:?}: {refused}");
+    }
+    write("1\n2\n3\nfour\n5\n").await;
+    let refused = history.revert([2]).await.unwrap_err();
+    assert!(matches!(refused, HistoryError::Changed { .. }), "{refused}");
+    assert_eq!(text().await, "1\n2\n3\nfour\n5\n");
+}
+
+#[tokio::test]
 async fn deleted_files_are_listed_until_they_exist_again() {
     let (_, store) = store();
     let history = store.history();
