@@ -21,7 +21,7 @@ const ROUNDS: usize = 30;
 const NOTES: usize = 2_500;
 const NOTE_BYTES: usize = 4_000;
 const IN_DIRECTORY: usize = 25;
-/// Words that one note in a hundred contains, and a regular expression for the same lines.
+/// A phrase that one note in a hundred contains, and a regular expression for the same lines.
 const WORDS: &str = "green tea ceremony";
 const REGEX: &str = r"green\s+\w+ ceremony";
 
@@ -40,9 +40,10 @@ fn main() {
     }
     let (program, files) = (target_directory().join("../release/memory-tool"), place("local").join("memories"));
     print_machine(directory.path(), &[]);
-    for (search, option) in [(Search::new(WORDS), "-i"), (Search::new(REGEX).regex(), "-e")] {
-        let pattern = if option == "-e" { REGEX } else { WORDS };
-        let words = [OsStr::new("search"), option.as_ref(), pattern.as_ref(), "--store".as_ref()];
+    let phrase = format!("\"{WORDS}\"");
+    for (search, option) in [(Search::new(&phrase), "-i"), (Search::new(REGEX).regex(), "-e")] {
+        let (pattern, given) = if option == "-e" { (REGEX, REGEX) } else { (WORDS, phrase.as_str()) };
+        let words = [OsStr::new("search"), option.as_ref(), given.as_ref(), "--store".as_ref()];
         let in_store = |store: &dyn Store| {
             let report = runtime.block_on(search.run(store)).unwrap();
             assert_eq!((report.matches, report.searched), (NOTES as u64 / 100, NOTES as u64));

@@ -268,7 +268,7 @@ async fn a_search_makes_one_request_more_than_its_contents() {
     let (bucket, store) = filled().await;
     check_log(&store).await;
     bucket.take_requests();
-    let report = Search::new("file 17").run(&store).await.unwrap();
+    let report = Search::new("\"file 17\"").run(&store).await.unwrap();
     assert_eq!((report.matches, report.searched), (11, FILES as u64));
     let made = bucket.take_requests();
     assert_eq!(made.len(), 1, "{made:?}");
@@ -277,7 +277,7 @@ async fn a_search_makes_one_request_more_than_its_contents() {
         .fold(Batch::new(), |batch, number| batch.write(path(&format!("/memories/large/{number}")), large.clone()));
     store.apply(batch).await.unwrap();
     bucket.take_requests();
-    assert_eq!(Search::new("file 17").run(&store).await.unwrap().matches, 111);
+    assert_eq!(Search::new("\"file 17\"").run(&store).await.unwrap().matches, 111);
     let made = bucket.take_requests();
     assert_eq!(made.len(), 1 + 100, "{made:?}");
     let keys = KeyRing::new(RawKey::from_bytes([1; 32]));
