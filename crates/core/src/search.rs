@@ -39,7 +39,7 @@ pub const DEFAULT_MAX_SEARCHED_BYTES: u64 = 64 * 1024 * 1024;
 /// store.write("/memories/profile.md", "Name: Ada\nPrefers green tea.\n").await?;
 /// store.write("/memories/tea/shops.md", "Kyoto").await?;
 /// let found = Search::new("tea").run(&store).await?;
-/// assert_eq!(found.to_string(), "/memories/profile.md\n2: Prefers green tea.\n\n/memories/tea/ (name)");
+/// assert_eq!(found.to_string(), "/memories/tea/ (name)\n\n/memories/profile.md\n2: Prefers green tea.");
 /// assert!(found.is_complete());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;
