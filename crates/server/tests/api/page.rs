@@ -480,6 +480,10 @@ async fn two_versions_are_compared_and_changes_found_by_their_actor() {
         assert!(by_ben.contains("Change #2") && !by_ben.contains("Change #1"), "{by_ben}");
         let file = browser.show("/memory/alice?path=/memories/a.md").await;
         assert!(file.contains("by <bdi>Ada</bdi> (<a href=\"/memory/alice/change/3\">"), "{file}");
+        assert!(browser.show("/memory/alice/log?deleted=on").await.contains("There are no deleted files"));
+        memory.remove("/memories/a.md").await.unwrap();
+        let deleted = browser.show("/memory/alice/log?deleted=on").await;
+        assert!(deleted.contains("deleted a.md") && !deleted.contains("changed a.md"), "{deleted}");
     }
 }
 
