@@ -183,6 +183,16 @@ async fn words_are_in_any_line_or_in_the_path() {
 }
 
 #[tokio::test]
+async fn accents_can_be_separate_and_words_with_a_slash_find_files() {
+    let store = store(&[("acme/sub/x", "Lefe\u{300}vre"), ("b", "LEFÈVRE")]).await;
+    let text = "/memories/acme/sub/x\n1: Lefe\u{300}vre\n\n/memories/b\n1: LEFÈVRE";
+    for pattern in ["lefevre", "Lefèvre", "lefe\u{300}vre"] {
+        assert_eq!(shown(Search::new(pattern), &store).await, text, "{pattern}");
+    }
+    assert_eq!(shown(Search::new("acme/s"), &store).await, "/memories/acme/sub/x (name)");
+}
+
+#[tokio::test]
 async fn the_largest_patterns_are_searched() {
     let store = store(&[("a", "é"), ("b", "e")]).await;
     let letters = "eaouycsnlrtz".repeat(MAX_PATTERN_BYTES / 12);

@@ -503,10 +503,10 @@ async fn a_change_between_others_is_taken_back_by_line() {
         let refused = history.revert(entries.iter().copied()).await.unwrap_err();
         assert!(matches!(refused, HistoryError::Changed { .. }), "{entries:?}: {refused}");
     }
-    write("1\n2\n3\nfour\n5\n").await;
+    write("1\n2\n3\n4\nfive\n").await;
     let refused = history.revert([2]).await.unwrap_err();
     assert!(matches!(refused, HistoryError::Changed { .. }), "{refused}");
-    assert_eq!(text().await, "1\n2\n3\nfour\n5\n");
+    assert_eq!(text().await, "1\n2\n3\n4\nfive\n");
 }
 
 #[tokio::test]
