@@ -224,9 +224,17 @@ impl<'a, S: Store> Planner<'a, S> {
     }
 
     /// Takes back the change of one file by line, if later changes are in other lines.
-    async fn merge(&self, tip: &Tip, entries: &[Entry]) -> Result<Option<Batch>, HistoryError> {
+    async fn merge(&self, tip: &Arc<Tip>, entries: &[Entry]) -> Result<Option<Batch>, HistoryError> {
         let (Goal::Revert(_), [entry]) = (&self.goal, entries) else { return Ok(None) };
         let [FileChange::Write { path, before: Some(_), .. }] = entry.changes.as_slice() else { return Ok(None) };
+        // A file that was deleted and made again, or moved here, is another one.
+        let later = LogFilter::new().path(path.clone()).entries(self.log, tip).await?;
+        let later = later.iter().take_while(|later| later.number > entry.number).flat_map(|later| &later.changes);
+        let is_edit = |change: &FileChange| matches!(change, FileChange::Write { before: Some(_), .. });
+        let mut changes = later.filter(|change| change.paths().any(|changed| changed.overlaps(path)));
+        if !changes.all(is_edit) {
+            return Ok(None);
+        }
         let Node::File(now) = self.log.store.read_opts(path, tip.require_in_read()).await? else { return Ok(None) };
         let mut texts = vec![now.content];
         for number in [entry.number, entry.number - 1] {

@@ -497,6 +497,26 @@ async fn a_change_between_others_is_taken_back_by_line() {
     history.revert([4]).await.unwrap();
     assert_eq!(text().await, "one\n2\nthree\n4\n5\n");
 
+    // The same text in a file that was deleted and made again is not what the entry changed.
+    store.apply(Batch::new().remove(file.clone())).await.unwrap();
+    write("one\n2\nthree\n4\nfive\n").await;
+    let refused = history.revert([2]).await.unwrap_err();
+    assert!(matches!(refused, HistoryError::Changed { .. }), "{refused}");
+    history.restore(&file, 5).await.unwrap();
+    let refused = history.revert([2]).await.unwrap_err();
+    assert!(matches!(refused, HistoryError::Changed { .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn a_change_that_others_built_on_is_not_taken_back_by_line() {
+    let (inner, store) = store();
+    let history = store.history();
+    let file = path("/memories/a.txt");
+    let write = async |text: &str| store.apply(Batch::new().write(file.clone(), text)).await.unwrap();
+    let text = async || inner.read_to_string(file.as_str()).await.unwrap();
+    for lines in ["1\n2\n3\n4\n5\n", "1\n2\nthree\n4\n5\n", "one\n2\nthree\n4\n5\n"] {
+        write(lines).await;
+    }
     // Changes of the same line, texts that are the same already, and several changes are for people.
     write("one\n2\nTHREE\n4\n5\n").await;
     for entries in [&[2_u64][..], &[1], &[2, 3]] {
