@@ -497,7 +497,7 @@ async fn a_change_between_others_is_taken_back_by_line() {
     history.revert([4]).await.unwrap();
     assert_eq!(text().await, "one\n2\nthree\n4\n5\n");
 
-    // The same text in a file that was deleted and made again is not what the entry changed.
+    // The entry did not change a file that was deleted and made again with the same text.
     store.apply(Batch::new().remove(file.clone())).await.unwrap();
     write("one\n2\nthree\n4\nfive\n").await;
     let refused = history.revert([2]).await.unwrap_err();
