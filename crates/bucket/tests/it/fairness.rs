@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use memory_tool_bucket::BucketStore;
+use memory_tool_test_fixtures::in_full;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -106,9 +107,9 @@ fn insert(file: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_distant_writer_gets_a_fifth_of_its_share_or_more() {
-    for work in Work::ALL {
+    for work in in_full(&[Work::Insert][..], &Work::ALL) {
         for round_trips in [&[4, 40][..], &[4, 40, 40, 40], &[4, 4, 4, 40]] {
-            let measured = measure(round_trips, work, Duration::from_secs(40)).await;
+            let measured = measure(round_trips, *work, Duration::from_secs(40)).await;
             assert!(measured.smallest_share() >= 0.2, "{work:?} {round_trips:?}");
         }
     }
@@ -116,7 +117,8 @@ async fn a_distant_writer_gets_a_fifth_of_its_share_or_more() {
 
 #[tokio::test(start_paused = true)]
 async fn writers_at_the_same_distance_share_evenly() {
-    for (work, least) in [(Work::Write, 33.0), (Work::ReadAndWrite, 23.0), (Work::Insert, 33.0)] {
+    let works = [(Work::Insert, 33.0), (Work::Write, 33.0), (Work::ReadAndWrite, 23.0)];
+    for (work, least) in works.into_iter().take(in_full(1, works.len())) {
         let measured = measure(&[20; 8], work, Duration::from_secs(40)).await;
         assert!(measured.smallest_share() >= 0.5, "{work:?}");
         assert!(measured.per_second() >= least, "{work:?}");

@@ -47,7 +47,7 @@ fn forms(secret: &str) -> Vec<Vec<u8>> {
 
 /// The secrets that occur in the bytes in any encoding.
 fn found_in(haystack: &[u8]) -> Vec<&'static str> {
-    let is_in = |needle: &[u8]| haystack.windows(needle.len()).any(|window| window == needle);
+    let is_in = |needle: &[u8]| memchr::memmem::find(haystack, needle).is_some();
     SECRETS.into_iter().filter(|secret| forms(secret).iter().any(|form| is_in(form))).collect()
 }
 

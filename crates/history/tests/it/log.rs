@@ -377,7 +377,7 @@ impl Store for Overtaken {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_writer_that_always_loses_is_refused_as_busy() {
     let (inner, _) = store();
     let refused = HistoryStore::new(Overtaken(inner)).write("/memories/a.txt", "text").await.unwrap_err();
