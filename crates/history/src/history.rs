@@ -316,8 +316,9 @@ impl<S: Store> History<S> {
                 let numbers: BTreeSet<_> = entries.iter().map(|entry| entry.number).collect();
                 (numbers.into_iter().rev().collect(), redaction::of_entries(log, tip, entries).await?)
             }
-            Redacting::Change { change, keeping } => {
-                (vec![change.0.number], redaction::of_change(log, tip, *change, keeping).await?)
+            Redacting::Changes { changes, keeping } => {
+                let numbers: BTreeSet<_> = changes.iter().map(|(entry, _)| entry.number).collect();
+                (numbers.into_iter().rev().collect(), redaction::of_given(log, tip, changes, keeping).await?)
             }
         };
         self.apply(tip, Batch::new().for_command("redact"), Origin::Redaction(numbers), edits).await
@@ -401,17 +402,41 @@ impl<S: Store> History<S> {
         log.retry(|tip| async move { redaction::kept_contents(log, &tip, (entry, index)).await }).await
     }
 
-    /// Redacts one change of an entry: its path, size and hash become [`FileChange::Redacted`](crate::FileChange). The
-    /// contents that it wrote are kept by later changes of the file: `keeping` names those, which lose what they keep.
+    /// The entries that changed a file or directory under all its names, newest first, with the indexes of these
+    /// changes. Includes files that had the same name before, and leaves out renames of a directory above.
+    ///
+    /// # Errors
+    /// [`HistoryError::Store`].
+    pub async fn changes_of(&self, path: &StorePath) -> Result<Vec<(Entry, Vec<usize>)>, HistoryError> {
+        let log = self.store.log();
+        log.retry(|tip| async move { related::to_path(log, &tip, path).await }).await
+    }
+
+    /// Redacts the [changes](Self::changes_of) of a file or directory, and no others of the same entries. Without such
+    /// changes, it returns `None`.
+    ///
+    /// # Errors
+    /// The errors of [`entry`](Self::entry).
+    pub async fn redact_path(&self, path: &StorePath) -> Result<Option<Entry>, HistoryError> {
+        let found = self.changes_of(path).await?;
+        let refs = found.iter().map(|(entry, indexes)| (EntryRef::from(entry), indexes));
+        let changes: Vec<_> =
+            refs.flat_map(|(entry, indexes)| indexes.iter().map(move |index| (entry, *index))).collect();
+        Ok(if changes.is_empty() { None } else { Some(self.redact_changes(&changes, &changes).await?) })
+    }
+
+    /// Redacts single changes of entries: their paths, sizes and hashes become
+    /// [`FileChange::Redacted`](crate::FileChange). The contents that a change wrote are kept by later changes of the
+    /// file: `keeping` names those, which lose what they keep.
     ///
     /// # Errors
     /// [`HistoryError::NoChange`], and the errors of [`entry`](Self::entry).
-    pub async fn redact_change(
+    pub async fn redact_changes(
         &self,
-        change: (impl Into<EntryRef> + Send, usize),
+        changes: &[(EntryRef, usize)],
         keeping: &[(EntryRef, usize)],
     ) -> Result<Entry, HistoryError> {
-        self.redact_contents(Redacting::Change { change: (change.0.into(), change.1), keeping }).await
+        self.redact_contents(Redacting::Changes { changes, keeping }).await
     }
 
     /// Removes the entries that exceed the [limits](crate::Limits), as each 64th change does. Returns their number.
@@ -478,9 +503,9 @@ impl<S: Store> History<S> {
 /// What to redact.
 enum Redacting<'a> {
     Entries(BTreeSet<EntryRef>),
-    /// A change of an entry, without the contents that other changes keep.
-    Change {
-        change: (EntryRef, usize),
+    /// Changes of entries, and contents that changes keep.
+    Changes {
+        changes: &'a [(EntryRef, usize)],
         keeping: &'a [(EntryRef, usize)],
     },
 }

@@ -72,18 +72,18 @@ fn redacted_change(entry: &Entry, index: usize, change: &FileChange, versions: &
     FileChange::Redacted { files, operation, is_rename, by, before: None }
 }
 
-/// Removes the path, size and hash of one change, and the contents that other changes keep.
-pub(crate) async fn of_change<S: Store>(
+/// Removes the paths, sizes and hashes of changes, and the contents that changes keep.
+pub(crate) async fn of_given<S: Store>(
     log: &Log<S>,
     tip: &Arc<Tip>,
-    (entry, index): (EntryRef, usize),
+    changes: &[(EntryRef, usize)],
     keeping: &[(EntryRef, usize)],
 ) -> Result<Edits, HistoryError> {
-    let mut entries = BTreeSet::from([entry]);
-    entries.extend(keeping.iter().map(|(entry, _)| *entry));
-    check(log, tip, &entries).await?;
+    check(log, tip, &changes.iter().chain(keeping).map(|(entry, _)| *entry).collect()).await?;
     let mut removals = Removals::new();
-    removals.entry(entry.number).or_default().changes.insert(index);
+    for (entry, index) in changes {
+        removals.entry(entry.number).or_default().changes.insert(*index);
+    }
     for (entry, index) in keeping {
         removals.entry(entry.number).or_default().contents.insert(*index);
     }

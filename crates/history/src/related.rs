@@ -1,4 +1,4 @@
-//! The entries that changed the files of an entry, under all their names.
+//! The entries that changed a file, or the files of an entry, under all their names.
 
 use std::collections::BTreeSet;
 
@@ -31,11 +31,12 @@ impl Names {
 
     /// Whether an entry changes one of the files.
     fn are_changed_by(&self, entry: &Entry) -> bool {
-        entry.changes.iter().any(|change| match change {
-            FileChange::Write { path, .. } | FileChange::Remove { path, .. } => self.have(path),
-            FileChange::Rename { from, to } => self.have(from) || self.have(to),
-            FileChange::Redacted { .. } => false,
-        })
+        entry.changes.iter().flat_map(FileChange::paths).any(|path| self.have(path))
+    }
+
+    /// Whether a change is of nothing but one of the files.
+    fn cover(&self, change: &FileChange) -> bool {
+        change.paths().any(|path| self.0.contains(path) || path.parents().any(|above| self.0.contains(&above)))
     }
 
     fn rename(&mut self, from: &StorePath, to: &StorePath) {
@@ -58,6 +59,27 @@ fn moves(entry: &Entry) -> impl Iterator<Item = (&StorePath, &StorePath)> {
         _ => None,
     });
     moved.into_iter().chain(renamed)
+}
+
+/// The entries that changed a file or directory, newest first, with the indexes of these changes.
+pub(crate) async fn to_path<S: Store>(
+    log: &Log<S>,
+    tip: &Tip,
+    path: &StorePath,
+) -> Result<Vec<(Entry, Vec<usize>)>, HistoryError> {
+    let (mut reader, mut related) = (Backwards::from(log, tip, tip.newest()), Vec::new());
+    let mut names = Names(BTreeSet::from([path.clone()]));
+    while let Some(entry) = reader.next().await? {
+        let after = names.clone();
+        for (from, to) in moves(&entry) {
+            names.rename(to, from);
+        }
+        let changes = entry.changes.iter().enumerate();
+        let of_path = changes.filter(|(_, change)| after.cover(change) || names.cover(change));
+        let indexes: Vec<_> = of_path.map(|(index, _)| index).collect();
+        related.extend((!indexes.is_empty()).then_some((entry, indexes)));
+    }
+    Ok(related)
 }
 
 /// The entry and all others of its files, newest first.

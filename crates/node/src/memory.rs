@@ -1,7 +1,7 @@
 //! [`NativeMemory`]: an open memory.
 
-use memory_tool::Memory;
 use memory_tool::requests::{self, Outcome, Request};
+use memory_tool::{Actor, Memory};
 use napi::bindgen_prelude::{ClassInstance, Object};
 use napi::{De, Env};
 use napi_derive::napi;
@@ -43,6 +43,18 @@ impl NativeMemory {
         // A store may end its tasks.
         let _context = runtime().map(|runtime| runtime.enter());
         drop(self.memory.take());
+    }
+
+    /// A handle on the same memory whose changes are by this actor.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the memory is closed, or the name is invalid.
+    #[napi]
+    pub fn by(&self, actor: String) -> napi::Result<Self> {
+        let actor = Actor::from_trusted_name(&actor);
+        let actor = actor.map_err(|error| napi::Error::from_reason(format!("invalid actor: {error}")))?;
+        Ok(self.memory()?.by(actor).into())
     }
 
     /// Calls the tool with an input as JSON, when the turn of the place comes. `is_worded` is whether a function words

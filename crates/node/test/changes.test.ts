@@ -36,6 +36,24 @@ testWithoutServer('a function receives changes', async (location) => {
   assert.throws(() => new Memory(location, { onChange: 'print' as never }), /invalid onChange: expected a function/);
 });
 
+testWithoutServer('changes of a handle are by its actor', async (location) => {
+  const memory = new Memory(location, { history: true });
+  const support = memory.by('support');
+  await support.writeText('/memories/a', 'tea');
+  const tool = new MemoryTool(memory.by('claude'));
+  await tool.call({ command: 'delete', path: '/memories/a' });
+  await support.close();
+  await memory.writeText('/memories/a', 'coffee');
+  const actors = (await memory.history().log()).map((entry) => entry.actor);
+  assert.deepEqual(actors, [undefined, 'claude', 'support']);
+  assert.equal((await memory.by('support').history().undo()).actor, 'support');
+  for (const actor of ['', 'a\n', 'x'.repeat(257)]) {
+    assert.throws(() => memory.by(actor), /^RangeError: invalid actor: /);
+  }
+  await memory.close();
+  await assert.rejects(memory.by('support').readText('/memories/a'), /the memory is closed/);
+});
+
 testWithoutServer('a watch reports changes and ends', async (location) => {
   const memory = new Memory(location);
   const expected = [

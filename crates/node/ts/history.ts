@@ -64,16 +64,14 @@ export interface LogFilter {
   limit?: number;
 }
 
-/** The options of a change. */
+/** The options of taking changes back. */
 export interface ChangeOptions {
   /** Replaces files that have changed since. */
   force?: boolean;
-  /** The name of the person who makes the change. */
-  by?: string;
 }
 
 /** The options of the erasure of a text. */
-export interface RedactTextOptions extends Pick<ChangeOptions, 'by'> {
+export interface RedactTextOptions {
   /** Finds the text, and erases nothing. */
   dryRun?: boolean;
 }
@@ -115,36 +113,45 @@ export class History {
   }
 
   /** Takes back the last changes in one step. Throws a `HistoryError` if a file has changed since. */
-  async undo(count = 1, options: ChangeOptions = {}): Promise<HistoryEntry> {
-    return entryOf((await this.#call('undo', { count, ...options })) as Stored);
+  async undo(count = 1, { force = false }: ChangeOptions = {}): Promise<HistoryEntry> {
+    return entryOf((await this.#call('undo', { count, force })) as Stored);
   }
 
   /** Takes back the last undo. */
-  async redo(options: ChangeOptions = {}): Promise<HistoryEntry> {
-    return entryOf((await this.#call('redo', options)) as Stored);
+  async redo({ force = false }: ChangeOptions = {}): Promise<HistoryEntry> {
+    return entryOf((await this.#call('redo', { force })) as Stored);
   }
 
   /** Takes back certain entries. */
-  async revert(entries: readonly number[], options: ChangeOptions = {}): Promise<HistoryEntry> {
-    return entryOf((await this.#call('revert', { entries, ...options })) as Stored);
+  async revert(entries: readonly number[], { force = false }: ChangeOptions = {}): Promise<HistoryEntry> {
+    return entryOf((await this.#call('revert', { entries, force })) as Stored);
   }
 
   /** Restores a file or directory to its state after an entry, or a deleted one as it was last. */
-  async restore(path: string, to?: number, options: Pick<ChangeOptions, 'by'> = {}): Promise<HistoryEntry> {
-    return entryOf((await this.#call('restore', { path, to, ...options })) as Stored);
+  async restore(path: string, to?: number): Promise<HistoryEntry> {
+    return entryOf((await this.#call('restore', { path, to })) as Stored);
   }
 
   /** Removes the contents, paths, sizes and hashes of entries from the history. */
-  async redact(entries: readonly number[], options: Pick<ChangeOptions, 'by'> = {}): Promise<HistoryEntry> {
-    return entryOf((await this.#call('redact', { entries, ...options })) as Stored);
+  async redact(entries: readonly number[]): Promise<HistoryEntry> {
+    return entryOf((await this.#call('redact', { entries })) as Stored);
+  }
+
+  /**
+   * Redacts all changes of a file or directory under all its names, and no others of the same entries. Without such
+   * changes, it returns `undefined`.
+   */
+  async redactPath(path: string): Promise<HistoryEntry | undefined> {
+    const redacted = (await this.#call('redact_path', { path })) as Stored | null;
+    return redacted === null ? undefined : entryOf(redacted);
   }
 
   /**
    * Erases a text: `[redacted]` replaces it in the present files, and the history loses the earlier texts and names that
    * contain it.
    */
-  async redactText(text: string, { dryRun = false, ...options }: RedactTextOptions = {}): Promise<TextRedaction> {
-    const found = (await this.#call('redact_text', { text, dryRun, ...options })) as TextRedaction & { entry: Stored | null };
+  async redactText(text: string, { dryRun = false }: RedactTextOptions = {}): Promise<TextRedaction> {
+    const found = (await this.#call('redact_text', { text, dryRun })) as TextRedaction & { entry: Stored | null };
     return { ...found, entry: found.entry === null ? undefined : entryOf(found.entry) };
   }
 

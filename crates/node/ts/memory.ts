@@ -61,6 +61,8 @@ export class Memory {
   #native: NativeMemory | undefined;
   #opening: Promise<NativeMemory> | undefined;
   #isClosed = false;
+  /** The memory and the actor of a handle from `by`. */
+  #handle: { of: Memory; actor: string } | undefined;
 
   /**
    * Checks the options. The first call opens the memory, and creates it if it does not exist.
@@ -78,6 +80,19 @@ export class Memory {
     const memory = new Memory(location, options);
     await memory.#open();
     return memory;
+  }
+
+  /**
+   * A handle on the same memory whose changes are by this actor, for the history, `watch` and the audit log.
+   *
+   * Take the name from a trusted source, such as the user of an authenticated request, and never from the model.
+   * Throws a `RangeError` for an empty name, control characters and more than 256 bytes.
+   */
+  by(actor: string): Memory {
+    prepare('in-process:', { actor }, () => native.Location.url('in-process:')); // checks the name
+    const handle = new Memory(this.#location, this.#options);
+    handle.#handle = { of: this, actor };
+    return handle;
   }
 
   /** Reads a file as UTF-8 text. Throws `NotFound`, `NotAFile` or `NotText` if that is impossible. */
@@ -289,6 +304,7 @@ export class Memory {
   }
 
   async #openNow(): Promise<NativeMemory> {
+    if (this.#handle) return (this.#native = (await this.#handle.of.#ready()).by(this.#handle.actor));
     const opened = new Map<Location, NativeMemory>();
     for (const location of [this.#location, ...mounted(this.#options)]) {
       if (location instanceof Memory) opened.set(location, await location.#ready());

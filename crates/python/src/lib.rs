@@ -20,6 +20,10 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    #[expect(non_upper_case_globals, reason = "the name that Python gives it")]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_export]
     use super::conformance::{cases, run_conformance};
     #[pymodule_export]
     use super::errors::RejectedPath;

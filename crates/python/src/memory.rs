@@ -6,7 +6,8 @@ use std::sync::{Mutex, PoisonError};
 
 use memory_tool::api::Content;
 use memory_tool::requests::{self, Outcome, Request, RequestError};
-use memory_tool::{Error, ErrorKind, FileEntry, Memory, StoreError};
+use memory_tool::{Actor, Error, ErrorKind, FileEntry, Memory, StoreError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyList, PyString, PyType};
@@ -70,6 +71,14 @@ impl ToPython for Opened {
 
 #[pymethods]
 impl NativeMemory {
+    /// A handle on the same memory whose changes are by this actor.
+    fn by(&self, py: Python<'_>, actor: &str) -> PyResult<Py<PyAny>> {
+        let actor = Actor::from_trusted_name(actor);
+        let actor = actor.map_err(|error| PyValueError::new_err(format!("invalid actor: {error}")))?;
+        let (process, memory) = self.memory()?;
+        Opened(process, memory.by(actor)).to_python(py)
+    }
+
     /// Closes this handle. Operations that run still end.
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.release());

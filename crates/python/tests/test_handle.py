@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from importlib.metadata import version
 
 import pytest
 
@@ -34,6 +35,33 @@ def test_writers_that_race_lose_no_edit(location):
         thread.join()
     assert memory.read_text("/memories/count") == str(2 * edits)
     assert memory.read_text("/memories/log") == "x" * 2 * edits
+
+
+def test_changes_of_a_handle_are_by_its_actor(location):
+    memory = Memory(location, history=True)
+    support = memory.by("support")
+    assert isinstance(support, Memory)
+    support.write_text("/memories/a", "tea")
+    MemoryTool(memory.by("claude")).call({"command": "view", "path": "/memories/a"})
+    MemoryTool(memory.by("claude")).call({"command": "delete", "path": "/memories/a"})
+    support.close()
+    memory.write_text("/memories/a", "coffee")
+
+    async def write():
+        async with await AsyncMemory.open(location, history=True) as memory:
+            await memory.by("job").append("/memories/a", "!")
+
+    asyncio.run(write())
+    actors = [entry.actor for entry in memory.history().log()]
+    assert actors == ["job", None, "claude", "support"]
+    assert memory.by("support").history().undo() and memory.history().log()[0].actor == "support"
+    for actor in ["", "a\n", "x" * 257]:
+        with pytest.raises(ValueError, match="^invalid actor: "):
+            memory.by(actor)
+
+
+def test_the_version_is_of_the_package():
+    assert memory_tool.__version__ == version("memory-tool")
 
 
 def test_damage_is_reported(tmp_path):

@@ -1,13 +1,14 @@
 //! `memory-tool redact`: removes contents from the history, or given text from everything.
 
-use clap::Args;
-use memory_tool::Memory;
+use clap::{Args, ValueHint};
 use memory_tool::history::TextRedaction;
+use memory_tool::{Memory, MemoryPath};
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure, eprint_line};
 use crate::history::{HistoryChangeArgument, READING, by_actor, failure, numbers, open_to_change, write_entries};
 use crate::memory::{Access, open_existing};
+use crate::options::values::memory_path;
 use crate::terminal::escapes::on_one_line;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, write_report};
@@ -15,8 +16,13 @@ use crate::terminal::output::{count, write_report};
 #[derive(Args, Debug)]
 pub(crate) struct RedactArguments {
     /// The numbers of the entries
-    #[arg(required_unless_present_any = ["all", "text"], value_name = "ENTRY")]
+    #[arg(required_unless_present_any = ["all", "path", "text"], value_name = "ENTRY")]
     pub(crate) entries: Vec<u64>,
+
+    /// Erase the old texts and names of this file or directory, and of no other
+    #[arg(long, value_parser = memory_path, value_hint = ValueHint::Other)]
+    #[arg(conflicts_with_all = ["all", "entries", "text"])]
+    pub(crate) path: Option<MemoryPath>,
 
     /// Erase this text from the files, and from all earlier texts and names
     ///
@@ -43,12 +49,17 @@ pub(crate) fn run(arguments: &RedactArguments) -> Result<ExitStatus, Failure> {
     }
     let (entry, memory) = run_until_interrupted(CLEANUP_TIME, async {
         let (memory, history) = open_to_change(&arguments.change).await?;
-        let redacted = match arguments.all {
-            true => history.clear().await.map(|()| None),
-            false => history.redact(&arguments.entries).await.map(Some),
+        let redacted = match &arguments.path {
+            Some(path) => history.redact_path(&path.into()).await,
+            None if arguments.all => history.clear().await.map(|()| None),
+            None => history.redact(&arguments.entries).await.map(Some),
         };
         Ok((redacted.map_err(failure)?, memory))
     })?;
+    if let (Some(path), None) = (&arguments.path, &entry) {
+        eprint_line(&format!("memory-tool: the history has no change of {}", on_one_line(path.as_str())));
+        return Ok(ExitStatus::of(false));
+    }
     write_entries(arguments.change.history.json, entry.as_slice(), &[])?;
     report_remains(&memory, " Present files are no history: edit or delete them.");
     Ok(ExitStatus::Success)

@@ -245,6 +245,24 @@ fn redacted_contents_are_gone_from_the_disk() {
     assert!(errors.starts_with("memory-tool: the memory has no history: "), "{errors}");
 }
 
+#[test]
+fn the_past_of_one_file_is_erased() {
+    let store = Store::all().remove(0).with_history();
+    store.run(&["create", "d/ada.md", "--text", "a number"]);
+    store.run(&["create", "d/bob.md", "--text", "another"]);
+    store.run(&["delete", "d"]);
+    store.run(&["undo"]);
+    let (status, output, errors) = outcome(&mut store.command(&["redact", "--path", "d/ada.md"]));
+    assert_eq!((status, output.contains("Command: redaction of entries ")), (Some(0), true), "{output}");
+    assert!(errors.contains("backups"), "{errors}");
+    assert!(!store.run(&["log"]).contains("ada"));
+    let shown = store.run(&["log", "d/bob.md"]);
+    assert_eq!(shown.matches("bob.md").count(), 3, "{shown}");
+    let (status, _, errors) = outcome(&mut store.command(&["redact", "--path", "d/ada.md"]));
+    assert_eq!(status, Some(1));
+    assert!(errors.contains("the history has no change of /memories/d/ada.md"), "{errors}");
+}
+
 /// Neither free pages nor the write-ahead log have them, also of entries that were put into a block since.
 #[test]
 fn erased_contents_are_gone_from_a_database() {

@@ -44,7 +44,7 @@ async fn expect_redacted(inner: &Shared, public: &str) {
 }
 
 async fn redact_secret(history: &History<Shared>) {
-    let entry = history.redact_change((2, 0), &[(3.into(), 0)]).await.unwrap();
+    let entry = history.redact_changes(&[(2.into(), 0)], &[(3.into(), 0)]).await.unwrap();
     assert_eq!((entry.origin, entry.changes.len()), (Origin::Redaction(vec![2]), 0));
 }
 
@@ -91,8 +91,8 @@ async fn no_record_contains_the_redacted_contents_or_path() {
     store.write("/memories/private-name", "a secret").await.unwrap();
     store.rename("/memories/private-name", "/memories/a").await.unwrap();
     store.write("/memories/a", "public").await.unwrap();
-    store.history().redact_change((1, 0), &[(3.into(), 0)]).await.unwrap();
-    store.history().redact_change((2, 0), &[]).await.unwrap();
+    store.history().redact_changes(&[(1.into(), 0)], &[(3.into(), 0)]).await.unwrap();
+    store.history().redact_changes(&[(2.into(), 0)], &[]).await.unwrap();
     let records = inner.read_opts(&StorePath::records(), ReadOptions::new()).await.unwrap().into_listing();
     assert!(records.files.iter().any(|file| file.path == record("history/head")));
     for file in records.files {
@@ -150,11 +150,11 @@ async fn a_missing_change_is_refused_and_nothing_is_redacted() {
     let store = HistoryStore::new(Arc::new(InMemoryStore::new()) as Shared);
     write_and_replace(&store, ("secret", "public")).await;
     let history = store.history();
-    let refused = history.redact_change((2, 2), &[(3.into(), 0)]).await.unwrap_err();
+    let refused = history.redact_changes(&[(2.into(), 2)], &[(3.into(), 0)]).await.unwrap_err();
     assert!(matches!(refused, HistoryError::NoChange { number: 2, index: 2 }), "{refused}");
     let refused = history.replaced_by(2, 2).await.unwrap_err();
     assert!(matches!(refused, HistoryError::NoChange { number: 2, index: 2 }), "{refused}");
-    let refused = history.redact_change((4, 0), &[]).await.unwrap_err();
+    let refused = history.redact_changes(&[(4.into(), 0)], &[]).await.unwrap_err();
     assert!(matches!(refused, HistoryError::NoEntry { number: 4, newest: 3 }), "{refused}");
     assert_eq!((history.newest().await.unwrap(), history.replaced_by(3, 0).await.unwrap()), (3, b"secret".to_vec()));
 }
@@ -177,4 +177,38 @@ async fn changes_before_a_redacted_entry_are_known_if_their_contents_are() {
         assert_eq!(history.entry_diff(number, 10).await.unwrap(), Default::default());
     }
     assert!(matches!(history.entry_diff(6, 10).await, Err(HistoryError::NoEntry { number: 6, newest: 5 })));
+}
+
+/// A directory with other files was removed and taken back: these entries keep what they say of the others.
+#[tokio::test]
+async fn the_past_of_one_file_is_erased_under_all_its_names_and_no_other() {
+    let inner: Shared = Arc::new(InMemoryStore::new());
+    let store = HistoryStore::new(Arc::clone(&inner));
+    let both = Batch::new().write(path("/memories/d/first"), "a secret").write(path("/memories/d/b"), "public");
+    store.apply(both).await.unwrap();
+    store.rename("/memories/d/first", "/memories/d/a").await.unwrap();
+    store.remove("/memories/d").await.unwrap();
+    let history = store.history();
+    history.undo(1).await.unwrap();
+    store.rename("/memories/d", "/memories/e").await.unwrap();
+    store.write("/memories/e/a", "present").await.unwrap();
+    let of_file = history.changes_of(&path("/memories/e/a")).await.unwrap();
+    let numbers: Vec<_> = of_file.iter().map(|(entry, indexes)| (entry.number, indexes.len())).collect();
+    assert_eq!(numbers, [(6, 1), (4, 1), (3, 1), (2, 1), (1, 1)]); // entry 5 renamed the directory
+    let entry = history.redact_path(&path("/memories/e/a")).await.unwrap().unwrap();
+    assert_eq!(entry.origin, Origin::Redaction(vec![6, 4, 3, 2, 1]));
+    assert_eq!(history.redact_path(&path("/memories/e/a")).await.unwrap(), None);
+    assert_eq!(history.changes_of(&path("/memories/e/a")).await.unwrap(), []);
+    let records = inner.read_opts(&StorePath::records(), ReadOptions::new()).await.unwrap().into_listing();
+    for file in records.files {
+        let content = inner.read_opts(&file.path, ReadOptions::new()).await.unwrap().into_file().unwrap().content;
+        let text = String::from_utf8_lossy(&content);
+        assert!(!text.contains("a secret") && !text.contains("/first"), "{}: {text}", file.path);
+    }
+    for number in [1, 2, 4, 5, 6] {
+        let other = path(&format!("/memories/{}/b", if number < 5 { "d" } else { "e" }));
+        assert_eq!(history.read(&other, number).await.unwrap(), b"public", "{number}");
+    }
+    assert_eq!(store.read_to_string("/memories/e/a").await.unwrap(), "present");
+    assert_eq!(history.verify().await.unwrap().damage, Vec::<String>::new());
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{Actor, MemoryPath, Store, StoreError, StorePath};
+use memory_tool_core::{MemoryPath, Store, StoreError, StorePath};
 use memory_tool_history::{History, HistoryError, LogFilter};
 use serde::Deserialize;
 use serde_json::json;
@@ -25,61 +25,21 @@ pub enum HistoryRequest {
     /// [`History::diff`], as text in the unified format.
     Diff { from: u64, to: u64, path: String },
     /// [`History::undo`].
-    Undo {
-        count: usize,
-        #[serde(flatten)]
-        change: HistoryChange,
-    },
+    Undo { count: usize, force: bool },
     /// [`History::redo`].
-    Redo(HistoryChange),
+    Redo { force: bool },
     /// [`History::revert`].
-    Revert {
-        entries: Vec<u64>,
-        #[serde(flatten)]
-        change: HistoryChange,
-    },
+    Revert { entries: Vec<u64>, force: bool },
     /// [`History::restore`], or [`History::restore_deleted`] without an entry.
-    Restore {
-        path: String,
-        to: Option<u64>,
-        #[serde(flatten)]
-        change: HistoryChange,
-    },
+    Restore { path: String, to: Option<u64> },
     /// [`History::redact`].
-    Redact {
-        entries: Vec<u64>,
-        #[serde(flatten)]
-        change: HistoryChange,
-    },
+    Redact { entries: Vec<u64> },
+    /// [`History::redact_path`].
+    RedactPath { path: String },
     /// [`History::redact_text`], or [`History::find_text`] in a dry run.
-    RedactText {
-        text: String,
-        dry_run: bool,
-        #[serde(flatten)]
-        change: HistoryChange,
-    },
+    RedactText { text: String, dry_run: bool },
     /// [`History::clear`].
     Clear {},
-}
-
-/// The arguments of all requests that change something.
-#[derive(Debug, Default, Deserialize)]
-#[non_exhaustive]
-pub struct HistoryChange {
-    /// The actor of the change.
-    pub by: Option<String>,
-    /// Whether files that have changed since are [replaced](History::forced).
-    #[serde(default)]
-    pub force: bool,
-}
-
-impl HistoryChange {
-    fn of(self, history: MemoryHistory) -> Result<MemoryHistory, RequestError> {
-        let history = if self.force { history.forced() } else { history };
-        let Some(name) = self.by else { return Ok(history) };
-        let actor = Actor::from_trusted_name(&name).map_err(|error| RequestError::History(error.to_string()))?;
-        Ok(history.by(actor))
-    }
 }
 
 impl HistoryRequest {
@@ -93,22 +53,21 @@ impl HistoryRequest {
                 history.clear().await?;
                 return Ok(Outcome::Done);
             }
-            Self::Redact { entries, change } => {
-                return Ok(Outcome::Data(json!(change.of(history)?.redact(&entries).await?)));
+            Self::Redact { entries } => return Ok(Outcome::Data(json!(history.redact(&entries).await?))),
+            Self::RedactPath { path } => {
+                return Ok(Outcome::Data(json!(history.redact_path(&parse(&path)?).await?)));
             }
-            Self::RedactText { text, dry_run: true, .. } => {
+            Self::RedactText { text, dry_run: true } => {
                 return Ok(Outcome::Data(json!(history.find_text(&text).await?)));
             }
-            Self::RedactText { text, dry_run: false, change } => {
-                return Ok(Outcome::Data(json!(change.of(history)?.redact_text(&text).await?)));
+            Self::RedactText { text, dry_run: false } => {
+                return Ok(Outcome::Data(json!(history.redact_text(&text).await?)));
             }
-            Self::Undo { count, change } => change.of(history)?.undo(count).await?,
-            Self::Redo(change) => change.of(history)?.redo().await?,
-            Self::Revert { entries, change } => change.of(history)?.revert(&entries).await?,
-            Self::Restore { path, to: Some(entry), change } => {
-                change.of(history)?.restore(&parse(&path)?, entry).await?
-            }
-            Self::Restore { path, to: None, change } => change.of(history)?.restore_deleted(&parse(&path)?).await?,
+            Self::Undo { count, force } => forced_if(history, force).undo(count).await?,
+            Self::Redo { force } => forced_if(history, force).redo().await?,
+            Self::Revert { entries, force } => forced_if(history, force).revert(&entries).await?,
+            Self::Restore { path, to: Some(entry) } => history.restore(&parse(&path)?, entry).await?,
+            Self::Restore { path, to: None } => history.restore_deleted(&parse(&path)?).await?,
         };
         Ok(Outcome::Data(json!(taken_back)))
     }
@@ -117,6 +76,11 @@ impl HistoryRequest {
 /// The history. Without one, this is an error.
 pub(super) fn required(memory: &Memory) -> Result<MemoryHistory, RequestError> {
     memory.history().ok_or_else(|| RequestError::History("the memory has no history".to_owned()))
+}
+
+/// Files that have changed since are [replaced](History::forced) if `force` is set.
+fn forced_if(history: MemoryHistory, force: bool) -> MemoryHistory {
+    if force { history.forced() } else { history }
 }
 
 async fn read_text(history: &MemoryHistory, path: StorePath, entry: u64) -> Result<Outcome, RequestError> {

@@ -21,7 +21,7 @@ pub use changes::{Changes, OnChange};
 pub use error::{Exception, RequestError, failure_named, parse_store_error};
 pub use files::{Contents, FileRequest};
 pub use given::OptionError;
-pub use history::{HistoryChange, HistoryRequest};
+pub use history::HistoryRequest;
 pub use opening::{Given, Location, Opening, memories};
 pub use place::Place;
 pub use search::SearchRequest;
@@ -150,7 +150,7 @@ impl Memory {
 
 #[cfg(test)]
 mod tests {
-    use memory_tool_core::InMemoryStore;
+    use memory_tool_core::{Actor, InMemoryStore};
     use serde_json::{Value, json};
 
     use super::*;
@@ -197,7 +197,9 @@ mod tests {
         ] {
             assert_eq!(performed(&memory, request.clone()).await.unwrap(), expected, "{request}");
         }
-        let undone = performed(&memory, json!({"history": {"undo": {"count": 1, "by": "ada"}}})).await.unwrap();
+        let by_ada = memory.by(Actor::from_trusted_name("ada").unwrap());
+        let undo = json!({"history": {"undo": {"count": 1, "force": false}}});
+        let undone = performed(&by_ada, undo).await.unwrap();
         assert_eq!(
             (&undone["origin"], &undone["actor"], &undone["missing"]),
             (&json!({"undo": [5]}), &json!("ada"), &json!([]))
@@ -237,7 +239,7 @@ mod tests {
             (json!({"search": {"pattern": "a", "within": ["/etc"]}}), "InvalidPath", "must start with /memories"),
             (json!({"search": {"pattern": "a", "within": ["/memories/b"]}}), "NotFound", "/memories/b"),
             (json!({"history": {"undo": {"count": "x"}}}), "HistoryError", "invalid type: string \"x\""),
-            (json!({"history": {"undo": {"count": 1}}}), "HistoryError", "nothing to undo"),
+            (json!({"history": {"undo": {"count": 1, "force": false}}}), "HistoryError", "nothing to undo"),
             (json!({"history": {"log": {"path": "/etc"}}}), "InvalidPath", "must start with /memories"),
             (json!({"history": {"log": {"since": "soon"}}}), "HistoryError", "expected a time such as"),
         ] {

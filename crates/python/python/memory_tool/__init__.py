@@ -174,6 +174,8 @@ _MODULES = {
 
 __all__ = sorted(name for names in _MODULES.values() for name in names)
 
+__version__ = _native.__version__
+
 _atexit.register(_native.shut_down)
 
 

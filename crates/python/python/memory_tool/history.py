@@ -81,30 +81,36 @@ class History:
         """The differences between two entries in the unified format."""
         return self._perform(_request("diff", **{"from": start}, to=end, path=path))
 
-    def undo(self, count: int = 1, *, force: bool = False, by: Optional[str] = None) -> HistoryEntry:
+    def undo(self, count: int = 1, *, force: bool = False) -> HistoryEntry:
         """Takes back the last changes in one step. Raises `HistoryError` if a file has changed since."""
-        return _entry(self._perform(_request("undo", count=count, force=force, by=by)))
+        return _entry(self._perform(_request("undo", count=count, force=force)))
 
-    def redo(self, *, force: bool = False, by: Optional[str] = None) -> HistoryEntry:
+    def redo(self, *, force: bool = False) -> HistoryEntry:
         """Takes back the last undo."""
-        return _entry(self._perform(_request("redo", force=force, by=by)))
+        return _entry(self._perform(_request("redo", force=force)))
 
-    def revert(self, entries: Sequence[int], *, force: bool = False, by: Optional[str] = None) -> HistoryEntry:
+    def revert(self, entries: Sequence[int], *, force: bool = False) -> HistoryEntry:
         """Takes back certain entries."""
-        return _entry(self._perform(_request("revert", entries=list(entries), force=force, by=by)))
+        return _entry(self._perform(_request("revert", entries=list(entries), force=force)))
 
-    def restore(self, path: str, to: Optional[int] = None, *, by: Optional[str] = None) -> HistoryEntry:
+    def restore(self, path: str, to: Optional[int] = None) -> HistoryEntry:
         """Restores a file or directory to its state after an entry, or a deleted one as it was last."""
-        return _entry(self._perform(_request("restore", path=path, to=to, by=by)))
+        return _entry(self._perform(_request("restore", path=path, to=to)))
 
-    def redact(self, entries: Sequence[int], *, by: Optional[str] = None) -> HistoryEntry:
+    def redact(self, entries: Sequence[int]) -> HistoryEntry:
         """Removes the contents, paths, sizes and hashes of entries from the history."""
-        return _entry(self._perform(_request("redact", entries=list(entries), by=by)))
+        return _entry(self._perform(_request("redact", entries=list(entries))))
 
-    def redact_text(self, text: str, *, dry_run: bool = False, by: Optional[str] = None) -> TextRedaction:
+    def redact_path(self, path: str) -> Optional[HistoryEntry]:
+        """Redacts all changes of a file or directory under all its names, and no others of the same entries. Without
+        such changes, it returns `None`."""
+        redacted = self._perform(_request("redact_path", path=path))
+        return None if redacted is None else _entry(redacted)
+
+    def redact_text(self, text: str, *, dry_run: bool = False) -> TextRedaction:
         """Erases a text: `[redacted]` replaces it in the present files, and the history loses the earlier texts and
         names that contain it."""
-        return _text_redaction(self._perform(_request("redact_text", text=text, dry_run=dry_run, by=by)))
+        return _text_redaction(self._perform(_request("redact_text", text=text, dry_run=dry_run)))
 
     def clear(self) -> None:
         """Removes the whole history, even if it is damaged."""
@@ -143,30 +149,36 @@ class AsyncHistory:
         """The differences between two entries in the unified format."""
         return await self._perform(_request("diff", **{"from": start}, to=end, path=path))
 
-    async def undo(self, count: int = 1, *, force: bool = False, by: Optional[str] = None) -> HistoryEntry:
+    async def undo(self, count: int = 1, *, force: bool = False) -> HistoryEntry:
         """Takes back the last changes in one step. Raises `HistoryError` if a file has changed since."""
-        return _entry(await self._perform(_request("undo", count=count, force=force, by=by)))
+        return _entry(await self._perform(_request("undo", count=count, force=force)))
 
-    async def redo(self, *, force: bool = False, by: Optional[str] = None) -> HistoryEntry:
+    async def redo(self, *, force: bool = False) -> HistoryEntry:
         """Takes back the last undo."""
-        return _entry(await self._perform(_request("redo", force=force, by=by)))
+        return _entry(await self._perform(_request("redo", force=force)))
 
-    async def revert(self, entries: Sequence[int], *, force: bool = False, by: Optional[str] = None) -> HistoryEntry:
+    async def revert(self, entries: Sequence[int], *, force: bool = False) -> HistoryEntry:
         """Takes back certain entries."""
-        return _entry(await self._perform(_request("revert", entries=list(entries), force=force, by=by)))
+        return _entry(await self._perform(_request("revert", entries=list(entries), force=force)))
 
-    async def restore(self, path: str, to: Optional[int] = None, *, by: Optional[str] = None) -> HistoryEntry:
+    async def restore(self, path: str, to: Optional[int] = None) -> HistoryEntry:
         """Restores a file or directory to its state after an entry, or a deleted one as it was last."""
-        return _entry(await self._perform(_request("restore", path=path, to=to, by=by)))
+        return _entry(await self._perform(_request("restore", path=path, to=to)))
 
-    async def redact(self, entries: Sequence[int], *, by: Optional[str] = None) -> HistoryEntry:
+    async def redact(self, entries: Sequence[int]) -> HistoryEntry:
         """Removes the contents, paths, sizes and hashes of entries from the history."""
-        return _entry(await self._perform(_request("redact", entries=list(entries), by=by)))
+        return _entry(await self._perform(_request("redact", entries=list(entries))))
 
-    async def redact_text(self, text: str, *, dry_run: bool = False, by: Optional[str] = None) -> TextRedaction:
+    async def redact_path(self, path: str) -> Optional[HistoryEntry]:
+        """Redacts all changes of a file or directory under all its names, and no others of the same entries. Without
+        such changes, it returns `None`."""
+        redacted = await self._perform(_request("redact_path", path=path))
+        return None if redacted is None else _entry(redacted)
+
+    async def redact_text(self, text: str, *, dry_run: bool = False) -> TextRedaction:
         """Erases a text: `[redacted]` replaces it in the present files, and the history loses the earlier texts and
         names that contain it."""
-        return _text_redaction(await self._perform(_request("redact_text", text=text, dry_run=dry_run, by=by)))
+        return _text_redaction(await self._perform(_request("redact_text", text=text, dry_run=dry_run)))
 
     async def clear(self) -> None:
         """Removes the whole history, even if it is damaged."""

@@ -123,6 +123,16 @@ class Memory:
 
         return to_report(self._native.perform(to_request(pattern, options)))
 
+    def by(self, actor: str) -> Self:
+        """A handle on the same memory whose changes are by this actor, for the history, `watch` and the audit log.
+
+        Take the name from a trusted source, such as the user of an authenticated request, and never from the model.
+        Raises `ValueError` for an empty name, control characters and more than 256 bytes.
+        """
+        handle = type(self).__new__(type(self))
+        handle._native = self._native.by(actor)
+        return handle
+
     def history(self) -> History:
         """The history, to see and take back changes. Open the memory with `history=True` to start it."""
         from .history import History  # here, because most programs never need it
@@ -291,6 +301,12 @@ class AsyncMemory:
         from .search import to_report, to_request
 
         return to_report(await _perform(self._native, to_request(pattern, options)))
+
+    def by(self, actor: str) -> Self:
+        """The same as `Memory.by`."""
+        handle = type(self).__new__(type(self))
+        handle._native = self._native.by(actor)
+        return handle
 
     def history(self) -> AsyncHistory:
         """The history, to see and take back changes. Open the memory with `history=True` to start it."""

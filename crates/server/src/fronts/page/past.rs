@@ -1,5 +1,6 @@
 //! The log of a memory, its differences, and the actions that take changes back.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -12,7 +13,7 @@ use serde::Deserialize;
 
 use super::diff::{Differ, Line};
 use super::text::{Time, name_of, sentence, visible};
-use super::{Draft, Frame, Page, Posted, ToChange, VisitedMemory, path, render, short};
+use super::{Draft, Frame, Page, Posted, ToChange, VisitedMemory, encode, path, render, short};
 use crate::http::error::ApiError;
 use crate::http::path::Path;
 
@@ -63,6 +64,12 @@ pub(super) struct LogQuery {
     /// Shows deletions of files that do not exist now.
     deleted: Option<String>,
     done: Option<String>,
+}
+
+/// What to erase from the history: old texts of a file, or of the files of a change.
+#[derive(Deserialize)]
+pub(super) struct RedactQuery {
+    path: Option<String>,
     entry: Option<u64>,
 }
 
@@ -115,11 +122,12 @@ struct FileDifference {
 
 #[derive(Template)]
 #[template(path = "redact.html")]
-struct Redact {
+struct Redact<'a> {
     frame: Frame,
-    entry: u64,
+    query: &'a RedactQuery,
+    /// The address of the page before, without the part for the memory.
+    back: String,
     problem: &'static str,
-    /// The change, and others of its files.
     changes: Vec<Change>,
     /// Whether there are others that are not listed.
     has_more: bool,
@@ -169,6 +177,12 @@ pub(super) async fn last_change(visited: &VisitedMemory, path: &MemoryPath) -> R
 }
 
 impl Change {
+    /// Some of the changes of an entry, by their indexes.
+    fn of_parts(mut entry: Entry, indexes: &[usize]) -> Self {
+        entry.changes = indexes.iter().filter_map(|index| entry.changes.get(*index).cloned()).collect();
+        Self::of(&entry)
+    }
+
     fn of(entry: &Entry) -> Self {
         const LISTED: usize = 5;
         let numbers =
@@ -362,27 +376,58 @@ pub(super) async fn restore(ToChange(visited): ToChange, Posted(mut form): Poste
     Ok(visited.to_change(restored.entry.number, "restored"))
 }
 
-/// Lists the change and all others of its files, under all their names, because each of them can have the same texts.
-async fn asking(visited: &VisitedMemory, number: u64, problem: &'static str) -> Page {
-    let mut changes: Vec<_> = history_of(visited)?.related(number).await?.iter().map(Change::of).collect();
+/// Lists the changes whose parts can have the same texts: those of a file, or of all files of a change.
+async fn asking(visited: &VisitedMemory, query: &RedactQuery, problem: &'static str) -> Page {
+    let history = history_of(visited)?;
+    let (mut changes, title, back) = match (&query.path, query.entry) {
+        (Some(given), _) => {
+            let path = path(Some(given))?;
+            let of_file = history.changes_of(&StorePath::from(&path)).await?;
+            let changes: Vec<_> =
+                of_file.into_iter().map(|(entry, indexes)| Change::of_parts(entry, &indexes)).collect();
+            (
+                changes,
+                format!("Erase the old texts of {}", name_of(path.as_str())),
+                format!("log?path={}", encode(given)),
+            )
+        }
+        (None, Some(number)) => {
+            let changes: Vec<_> = history.related(number).await?.iter().map(Change::of).collect();
+            (changes, format!("Erase change #{number} from the history"), format!("change/{number}"))
+        }
+        (None, None) => return Err(ApiError::invalid("the address names no change")),
+    };
     changes.retain(|change| change.is_erasable);
     let has_more = changes.len() > MAX_ERASED;
     changes.truncate(MAX_ERASED);
     let remains = visited.visit.memory.backend().remains_of_removed();
-    let frame = Frame::of(visited, format!("Erase change #{number} from the history"));
-    render(&Redact { frame, entry: number, problem, changes, has_more, remains })
+    let frame = Frame::of(visited, title);
+    render(&Redact { frame, query, back, problem, changes, has_more, remains })
 }
 
-pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<LogQuery>) -> Page {
-    let number = query.entry.ok_or_else(|| ApiError::invalid("the address names no change"))?;
-    asking(&visited, number, "").await
+pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<RedactQuery>) -> Page {
+    asking(&visited, &query, "").await
 }
 
 pub(super) async fn redact(ToChange(visited): ToChange, Posted(mut form): Posted) -> Page {
-    let ticked: Vec<EntryRef> = form.ticked("entry-");
+    let ticked: BTreeSet<EntryRef> = form.ticked("entry-");
+    let path_of_file = Some(form.take("path")).filter(|path| !path.is_empty());
+    let query = RedactQuery { path: path_of_file, entry: form.take("entry").parse().ok() };
     if ticked.is_empty() {
-        return asking(&visited, entry(&mut form)?.number, "Tick at least one change.").await;
+        return asking(&visited, &query, "Tick at least one change.").await;
     }
-    let entry = history_of(&visited)?.redact(ticked).await?;
+    let history = history_of(&visited)?;
+    let entry = match &query.path {
+        Some(given) => {
+            let of_file = history.changes_of(&StorePath::from(&path(Some(given))?)).await?;
+            let each = of_file.into_iter().flat_map(|(entry, indexes)| {
+                let name = EntryRef::from(&entry);
+                indexes.into_iter().map(move |index| (name, index))
+            });
+            let changes: Vec<_> = each.filter(|(entry, _)| ticked.contains(entry)).collect();
+            history.redact_changes(&changes, &changes).await?
+        }
+        None => history.redact(ticked).await?,
+    };
     Ok(visited.to_change(entry.number, "redacted"))
 }
