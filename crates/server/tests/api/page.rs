@@ -111,7 +111,11 @@ pub(crate) fn field(text: &str, name: &str) -> String {
 }
 
 pub(crate) async fn memory(place: &str) -> Memory {
-    let url = if place.starts_with("sqlite:") { format!("{place}?memory=alice") } else { format!("{place}/alice") };
+    memory_named(place, "alice").await
+}
+
+async fn memory_named(place: &str, name: &str) -> Memory {
+    let url = if place.starts_with("sqlite:") { format!("{place}?memory={name}") } else { format!("{place}/{name}") };
     Memory::builder(url).history().build().await.unwrap()
 }
 
@@ -310,9 +314,78 @@ async fn a_secret_is_erased_under_all_names_of_its_file() {
     let form = browser.show("/memory/alice/redact?entry=1").await;
     assert!(form.contains("name=\"entry-63-"), "{form}");
     // It is offered for a file, and for a change that cannot be taken back any more.
-    assert!(browser.show("/memory/alice/log?path=/memories/public.md").await.contains("/redact?entry=65"));
+    assert!(
+        browser.show("/memory/alice/log?path=/memories/public.md").await.contains("/redact?path=/memories/public.md")
+    );
     let change = browser.show("/memory/alice/change/30").await;
     assert!(change.contains("cannot be taken back") && change.contains("/redact?entry=30"), "{change}");
+}
+
+/// A directory was deleted and taken back: the history of the other files stays.
+#[tokio::test]
+async fn the_old_texts_of_one_file_are_erased_and_those_of_its_neighbours_stay() {
+    let (_directory, [place, _]) = places();
+    let memory = memory(&place).await;
+    memory.write("/memories/customers/ada.md", "ada likes mate").await.unwrap();
+    memory.write("/memories/customers/bob.md", "bob likes tea").await.unwrap();
+    memory.remove("/memories/customers").await.unwrap();
+    memory.history().unwrap().undo(1).await.unwrap();
+    memory.write("/memories/customers/ada.md", "none").await.unwrap();
+    let server = Server::start(&place).await;
+    let browser = Browser::sign_in(&server, &server.token).await;
+    let address = "/memory/alice/redact?path=/memories/customers/ada.md";
+    assert!(browser.show("/memory/alice/log?path=/memories/customers/ada.md").await.contains(&format!("{address}\"")));
+    let form = browser.show(address).await;
+    assert!(form.contains("Erase the old texts of ada.md") && !form.contains("bob.md"), "{form}");
+    let names = form.split("name=\"").skip(1).filter_map(|rest| rest.split('"').next());
+    let ticked: Vec<_> = names.filter(|name| name.starts_with("entry-")).collect();
+    assert_eq!(ticked.len(), 4, "{form}");
+    let path = ("path", "/memories/customers/ada.md");
+    let refused = browser.submit("/memory/alice/redact", &[path]).await.text;
+    assert!(refused.contains("Tick at least one change.") && refused.contains("ada.md"), "{refused}");
+    let fields: Vec<_> = ticked.iter().map(|name| (*name, "on")).chain([path]).collect();
+    let erased = browser.submit("/memory/alice/redact", &fields).await;
+    assert!(browser.show(&erased.headers["location"]).await.contains("Erased from the history."));
+    for number in 1..=6 {
+        let page = browser.show(&format!("/memory/alice/change/{number}")).await;
+        assert!(!page.contains("ada"), "{page}");
+        assert_eq!(page.contains("bob likes tea"), matches!(number, 2..=4), "{number}: {page}");
+    }
+    memory.remove("/memories/customers/bob.md").await.unwrap();
+    memory.history().unwrap().restore(&"/memories/customers/bob.md".parse().unwrap(), 2).await.unwrap();
+    let asked = browser.show(address).await;
+    assert!(asked.contains("no change of this file"), "{asked}");
+}
+
+#[tokio::test]
+async fn all_memories_of_a_visitor_are_searched() {
+    let (_directory, [place, _]) = places();
+    for name in ["alice", "bob", "carol"] {
+        let memory = memory_named(&place, name).await;
+        for number in 0..25 {
+            let text = if name == "alice" || number == 0 { format!("{name} drinks green tea") } else { "x".to_owned() };
+            memory.write(&format!("/memories/{number}.md"), text).await.unwrap();
+        }
+    }
+    let server = Server::start(&place).await;
+    let browser = Browser::sign_in(&server, &server.token).await;
+    assert!(browser.show("/").await.contains("action=\"/search\""));
+    let found = browser.show("/search?q=green+tea").await;
+    assert!(found.contains("Search in all memories") && found.contains("Found in 22 files."), "{found}");
+    assert!(found.contains("<a href=\"/memory/bob\"><bdi>bob</bdi></a>"), "{found}");
+    assert!(found.contains("href=\"/memory/alice/search?q=green%20tea\">5 more in <bdi>alice</bdi>"), "{found}");
+    assert!(!found.contains("/erase\""), "{found}");
+    let invalid = browser.show("/search?q=(&regex=on").await;
+    assert_eq!(invalid.matches("role=\"alert\"").count(), 1, "{invalid}");
+    assert!(browser.show("/search").await.contains("Search in all memories"));
+    assert!(browser.show("/search?q=green&after=bob").await.contains("Found in 1 file."));
+    let of_bob = server.with_token(Grant::Name("bob".parse().unwrap()), &[Right::Read], true).await;
+    let found = Browser::sign_in(&server, &of_bob).await.show("/search?q=green").await;
+    assert!(found.contains("Found in 1 file.") && !found.contains("alice"), "{found}");
+    let writer = server.with_token(Grant::All, &[Right::Tool, Right::Write], false).await;
+    let found = Browser::sign_in(&server, &writer).await.show("/search?q=green").await;
+    assert!(found.contains("Nothing was found."), "{found}");
+    assert!(Browser::new(&server).get("/search?q=green").await.headers["location"].starts_with("/sign-in?next="));
 }
 
 #[tokio::test]
@@ -647,7 +720,7 @@ async fn an_operator_gives_no_right_that_he_lacks_and_a_tenant_checks_no_whole_s
     }
 }
 
-pub(crate) const PAGES: [&str; 16] = [
+pub(crate) const PAGES: [&str; 17] = [
     "/memory/alice",
     "/memory/alice/raw?path=/memories/a",
     "/memory/alice/live",
@@ -661,6 +734,7 @@ pub(crate) const PAGES: [&str; 16] = [
     "/memory/alice/log",
     "/memory/alice/change/1",
     "/memory/alice/redact?entry=1",
+    "/memory/alice/redact?path=/memories/a",
     "/memory/alice/erase",
     "/memory/alice/limits",
     "/memory/alice/forget",

@@ -38,6 +38,8 @@ const PAGES = [
   '/memory/alice/log',
   '/memory/alice/change/2',
   '/memory/alice/redact?entry=2',
+  '/memory/alice/redact?path=/memories/markdown.md',
+  '/search?q=tea',
   '/memory/alice/erase',
   '/memory/alice/limits',
   '/memory/alice/forget',

@@ -1,15 +1,22 @@
-//! Search, as `memory-tool search` does it.
+//! Search in a memory, or in all memories of a visitor, as `memory-tool search` does it.
 
 use std::ops::Range;
 
 use askama::Template;
-use axum::extract::Query;
-use memory_tool::search::{Search, SearchError};
+use axum::Extension;
+use axum::extract::{Query, State};
+use memory_tool::search::{Search, SearchError, SearchReport};
 use serde::Deserialize;
 
-use super::look::LINES;
+use super::look::{LINES, MEMORIES, readable};
 use super::text::{sentence, visible};
-use super::{Frame, Page, VisitedMemory, render};
+use super::{App, Frame, Page, VisitedMemory, Visitor, home, render};
+use crate::access::Right;
+use crate::http::error::ApiError;
+use crate::memories::visit::Purpose;
+
+/// The files of a memory in the results of all memories.
+const FILES: usize = 20;
 
 #[derive(Deserialize)]
 pub(super) struct SearchQuery {
@@ -17,23 +24,59 @@ pub(super) struct SearchQuery {
     q: String,
     #[serde(default)]
     regex: Option<String>,
+    /// The name after which the search of all memories starts.
+    after: Option<String>,
 }
 
-#[derive(Template)]
+#[derive(Default, Template)]
 #[template(path = "search.html")]
 struct Results {
     frame: Frame,
     query: String,
     is_regex: bool,
     found: Vec<Found>,
+    /// The pages and names of memories with more files, and their number.
+    more: Vec<(String, String, usize)>,
+    /// The name after which other memories are searched.
+    next: Option<String>,
     notes: Vec<String>,
     problem: String,
 }
 
 struct Found {
+    /// The page of the memory.
+    home: String,
+    /// The name of the memory, among results of several.
+    memory: String,
     path: String,
     name: Vec<(bool, String)>,
     lines: Vec<(usize, Vec<(bool, String)>)>,
+}
+
+impl SearchQuery {
+    fn search(&self) -> Search {
+        let search = Search::new(&self.q);
+        if self.regex.is_some() { search.regex() } else { search }
+    }
+
+    fn results(self, frame: Frame) -> Results {
+        Results { frame, is_regex: self.regex.is_some(), query: self.q, ..Results::default() }
+    }
+}
+
+impl Results {
+    fn add(&mut self, (home, memory): (&str, &str), report: &SearchReport, limit: usize) {
+        self.notes.extend(report.notes());
+        self.found.extend(report.results.iter().take(limit).map(|found| Found {
+            home: home.to_owned(),
+            memory: memory.to_owned(),
+            path: found.path.to_string(),
+            name: parts(found.path.as_str(), &found.name_matches),
+            lines: found.lines.iter().map(|line| (line.number, parts(&line.text, &line.matches))).collect(),
+        }));
+        let more = report.results.len().saturating_sub(limit);
+        self.more.extend((more > 0).then(|| (home.to_owned(), memory.to_owned(), more)));
+    }
 }
 
 /// Splits a line at its matches.
@@ -50,23 +93,51 @@ fn parts(text: &str, matches: &[Range<usize>]) -> Vec<(bool, String)> {
 }
 
 pub(super) async fn search(visited: VisitedMemory, Query(query): Query<SearchQuery>) -> Page {
-    let search = Search::new(&query.q);
-    let search = if query.regex.is_some() { search.regex() } else { search };
-    let (mut found, mut notes, mut problem) = (Vec::new(), Vec::new(), String::new());
-    if !query.q.is_empty() {
+    let search = query.search();
+    let mut results = query.results(Frame::of(&visited, "Search"));
+    if !results.query.is_empty() {
         match visited.visit.memory.search(&search).await {
-            Ok(report) => {
-                notes = report.notes();
-                found.extend(report.results.iter().map(|found| Found {
-                    path: found.path.to_string(),
-                    name: parts(found.path.as_str(), &found.name_matches),
-                    lines: found.lines.iter().map(|line| (line.number, parts(&line.text, &line.matches))).collect(),
-                }));
-            }
+            Ok(report) => results.add((&home(visited.visit.name()), ""), &report, usize::MAX),
             Err(SearchError::Store(error)) => return Err(error.into()),
-            Err(error) => problem = sentence(&error.to_string()),
+            Err(error) => results.problem = sentence(&error.to_string()),
         }
     }
-    let frame = Frame::of(&visited, "Search");
-    render(&Results { frame, query: query.q, is_regex: query.regex.is_some(), found, notes, problem })
+    render(&results)
+}
+
+/// Searches the memories that the visitor may read, some at a time.
+pub(super) async fn search_all(
+    State(app): App,
+    Extension(visitor): Extension<Visitor>,
+    Query(query): Query<SearchQuery>,
+) -> Page {
+    let (search, names) = (query.search(), readable(&app, &visitor, query.after.as_deref()).await?);
+    let mut results = query.results(Frame::new(&visitor, "Search"));
+    let (mut searched, mut failed) = (0, 0_u64);
+    for name in names {
+        if results.query.is_empty() || !results.problem.is_empty() {
+            break;
+        }
+        // Deleted memories are left out.
+        let Ok(visited) = VisitedMemory::enter(&app, &visitor, name.as_str(), Right::Read, Purpose::Look).await else {
+            continue;
+        };
+        match visited.visit.memory.search(&search).await {
+            Ok(report) => results.add((&home(name.as_str()), &visible(name.as_str())), &report, FILES),
+            Err(SearchError::Store(error)) => {
+                drop(ApiError::from(error)); // the log has the reason
+                failed += 1;
+            }
+            Err(error) => results.problem = sentence(&error.to_string()),
+        }
+        searched += 1;
+        if searched == MEMORIES {
+            results.next = Some(name.to_string());
+            break;
+        }
+    }
+    if failed > 0 {
+        results.notes.push(format!("{failed} memories could not be searched. The log of the server has the reason."));
+    }
+    render(&results)
 }

@@ -11,18 +11,18 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
 use axum::response::IntoResponse as _;
 use memory_tool::history::LogFilter;
-use memory_tool::store::{ReadOptions, StorePath};
+use memory_tool::store::{MemoryName, ReadOptions, StorePath};
 use memory_tool::{FileEntry, MemoryPath, Node};
 use serde::Deserialize;
 
 use super::text::{Time, name_of, natural_key, size, visible};
-use super::{App, Frame, Page, VisitedMemory, Visitor, encode, markdown, past, path, render};
+use super::{App, Frame, Page, PageState, VisitedMemory, Visitor, encode, markdown, past, path, render};
 use crate::access::Right;
 use crate::http::error::ApiError;
 use crate::memories::visit::Purpose;
 
 /// The rows of a page.
-const MEMORIES: usize = 50;
+pub(super) const MEMORIES: usize = 50;
 const ROWS: usize = 200;
 pub(super) const LINES: usize = 1_000;
 
@@ -155,9 +155,7 @@ pub(super) async fn memories(
     Extension(visitor): Extension<Visitor>,
     Query(query): Query<MemoryQuery>,
 ) -> Page {
-    let mut names = app.memories.names().await?;
-    let can_read = visitor.caller.has(Right::Read);
-    names.retain(|name| can_read && visitor.caller.reaches(name) && query.after.as_deref() < Some(name.as_str()));
+    let names = readable(&app, &visitor, query.after.as_deref()).await?;
     let (mut memories, mut next) = (Vec::new(), None);
     for name in names {
         if memories.len() == MEMORIES {
@@ -173,6 +171,18 @@ pub(super) async fn memories(
         memories.push(Row::of(name.to_string(), visible(name.as_str()), true, &files));
     }
     render(&Memories { frame: Frame::new(&visitor, "Memories").done(query.done.as_deref()), memories, next })
+}
+
+/// The names of the memories that the visitor may read, after a name.
+pub(super) async fn readable(
+    app: &PageState,
+    visitor: &Visitor,
+    after: Option<&str>,
+) -> Result<Vec<MemoryName>, ApiError> {
+    let mut names = app.memories.names().await?;
+    let can_read = visitor.caller.has(Right::Read);
+    names.retain(|name| can_read && visitor.caller.reaches(name) && after < Some(name.as_str()));
+    Ok(names)
 }
 
 impl Row {

@@ -103,6 +103,7 @@ impl PageState {
 pub(super) fn router(state: &Arc<PageState>) -> Router {
     let for_visitors = Router::new()
         .route("/", get(look::memories))
+        .route("/search", get(find::search_all))
         .route("/memory/{id}", get(look::show))
         .route("/memory/{id}/raw", get(look::raw))
         .route("/memory/{id}/download", get(download::download))
