@@ -12,6 +12,8 @@ pub(crate) mod expire;
 pub(crate) mod export;
 pub(crate) mod forget;
 pub(crate) mod gc;
+#[cfg(feature = "server")]
+pub(crate) mod healthcheck;
 pub(crate) mod import;
 pub(crate) mod insert;
 pub(crate) mod keygen;
@@ -93,6 +95,8 @@ commands! {
     serve::ServeArguments for operators;
     #[cfg(feature = "server")]
     token::TokenArguments for people;
+    #[cfg(feature = "server")]
+    healthcheck::HealthcheckArguments for people;
     verify::VerifyArguments for operators;
     gc::GcArguments for operators;
     expire::ExpireArguments for operators;

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use clap::Args;
-use memory_tool::history::{Entry, FileChange, FileDiff, History, HistoryError, LogFilter, Origin, TakenBack};
+use memory_tool::history::{Entry, FileChange, FileDiff, History, HistoryError, Id, LogFilter, Origin, TakenBack};
 use memory_tool::policies::Scope;
 use memory_tool::store::StorePath;
 use memory_tool::{Memory, MemoryOptions, Store};
@@ -160,7 +160,7 @@ pub(crate) fn write_entries(as_json: bool, entries: &[Entry], differences: &[Fil
     if as_json {
         for entry in entries {
             let differences = differences.iter().map(PrintedDiff::of).collect();
-            let line = to_json(&io::stdout(), &PrintedEntry { entry, differences })?;
+            let line = to_json(&io::stdout(), &PrintedEntry::of(entry, differences))?;
             write_line(&mut io::stdout().lock(), line)?;
         }
         return Ok(());
@@ -174,12 +174,28 @@ pub(crate) fn write_entries(as_json: bool, entries: &[Entry], differences: &[Fil
     pager.write(&text)
 }
 
+/// An entry for programs.
 #[derive(Serialize)]
 struct PrintedEntry<'a> {
-    #[serde(flatten)]
-    entry: &'a Entry,
+    number: u64,
+    id: Id,
+    time: String,
+    actor: Option<&'a str>,
+    command: Option<&'a str>,
+    origin: &'a Origin,
+    changes: &'a [FileChange],
+    is_redacted: bool,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     differences: Vec<PrintedDiff<'a>>,
+}
+
+impl<'a> PrintedEntry<'a> {
+    fn of(entry: &'a Entry, differences: Vec<PrintedDiff<'a>>) -> Self {
+        let Entry { number, id, time, ref actor, ref command, ref origin, ref changes, is_redacted, .. } = *entry;
+        let time = humantime::format_rfc3339_millis(time).to_string();
+        let (actor, command) = (actor.as_deref(), command.as_deref());
+        Self { number, id, time, actor, command, origin, changes, is_redacted, differences }
+    }
 }
 
 /// An entry for people, as Git prints a commit.

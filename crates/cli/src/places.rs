@@ -109,6 +109,9 @@ async fn find_scopes(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Foun
 /// The stores that `--all` stands for.
 pub(crate) fn stores(url: &StoreUrl, options: &MemoryOptions) -> Result<Vec<Place>, Failure> {
     let found = run_until_interrupted(CLEANUP_TIME, find_stores(url, options))?;
+    if found.is_empty() {
+        return Err(Failure::new(format!("there is no memory at {url}")));
+    }
     Ok(found.into_iter().map(|url| Place { url, scope: None }).collect())
 }
 

@@ -283,6 +283,11 @@ impl FileChange {
         }
     }
 
+    /// Whether it has a path, or contents before the change.
+    pub(crate) fn keeps_something(&self) -> bool {
+        self.path().is_some() || self.before().is_some_and(|before| before.digest.is_some())
+    }
+
     /// Removes the contents before the change.
     pub(crate) fn forget_before(&mut self) {
         match self {

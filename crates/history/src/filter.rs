@@ -32,6 +32,7 @@ pub struct LogFilter {
     path: Option<Result<StorePath, PathError>>,
     actor: Option<String>,
     command: Option<String>,
+    pub(crate) text: Option<String>,
     deleted: bool,
     since: Option<Moment>,
     until: Option<Moment>,
@@ -60,6 +61,13 @@ impl LogFilter {
     /// Only changes by this command.
     pub fn command(mut self, command: impl Into<String>) -> Self {
         self.command = Some(command.into());
+        self
+    }
+
+    /// Only entries that have this text in names, or in contents before or after them. Upper and lower case differ. It
+    /// reads all files and contents.
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.text = Some(text.into());
         self
     }
 
@@ -93,8 +101,13 @@ impl LogFilter {
         self
     }
 
-    /// The selected entries at this end of the log, newest first.
-    pub(crate) async fn entries<S: Store>(&self, log: &Log<S>, tip: &Arc<Tip>) -> Result<Vec<Entry>, StoreError> {
+    /// The selected entries at this end of the log, newest first. `with_text` has the numbers of those with the text.
+    pub(crate) async fn entries<S: Store>(
+        &self,
+        log: &Log<S>,
+        tip: &Arc<Tip>,
+        with_text: Option<&BTreeSet<u64>>,
+    ) -> Result<Vec<Entry>, StoreError> {
         let mut path = self.path.clone().transpose()?;
         let newest = self.before.map_or(tip.newest(), |before| before.saturating_sub(1));
         // The path is the present one, and has to be followed from the end.
@@ -115,7 +128,8 @@ impl LogFilter {
             if let Some(Some(earlier)) = follows {
                 path = Some(earlier);
             }
-            if concerns && entry.number <= newest && self.matches(&entry, present.as_ref()) {
+            let has_text = with_text.is_none_or(|numbers| numbers.contains(&entry.number));
+            if concerns && has_text && entry.number <= newest && self.matches(&entry, present.as_ref()) {
                 entries.push(entry);
             }
         }

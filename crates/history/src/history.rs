@@ -85,10 +85,15 @@ impl<S: Store> History<S> {
     /// Lists entries, newest first.
     ///
     /// # Errors
-    /// [`HistoryError::Store`].
+    /// [`HistoryError::Store`], and [`HistoryError::InvalidText`] for a filter by text.
     pub async fn entries(&self, filter: &LogFilter) -> Result<Vec<Entry>, HistoryError> {
         let log = self.store.log();
-        log.retry(|tip| async move { filter.entries(log, &tip).await }).await
+        let with_text = match &filter.text {
+            Some(text) => Some(self.find_text(text).await?.entries.into_iter().collect()),
+            None => None,
+        };
+        let with_text = with_text.as_ref();
+        log.retry(|tip| async move { filter.entries(log, &tip, with_text).await }).await
     }
 
     /// The entry with this number.
@@ -316,9 +321,19 @@ impl<S: Store> History<S> {
                 let numbers: BTreeSet<_> = entries.iter().map(|entry| entry.number).collect();
                 (numbers.into_iter().rev().collect(), redaction::of_entries(log, tip, entries).await?)
             }
-            Redacting::Changes { changes, keeping } => {
-                let numbers: BTreeSet<_> = changes.iter().map(|(entry, _)| entry.number).collect();
-                (numbers.into_iter().rev().collect(), redaction::of_given(log, tip, changes, keeping).await?)
+            Redacting::Version { change, keeping } => {
+                (vec![change.0.number], redaction::of_change(log, tip, *change, keeping).await?)
+            }
+            Redacting::Changes(changes) => (numbers_of(changes), redaction::of_parts(log, tip, changes).await?),
+            Redacting::Path(path) => {
+                let found = related::to_path(log, tip, path).await?;
+                let refs = found.iter().map(|(entry, indexes)| (EntryRef::from(entry), indexes));
+                let each = refs.flat_map(|(entry, indexes)| indexes.iter().map(move |index| (entry, *index)));
+                let changes: Vec<_> = each.collect();
+                if changes.is_empty() {
+                    return Err(HistoryError::NoChangeOf { path: (*path).clone() });
+                }
+                (numbers_of(&changes), redaction::of_parts(log, tip, &changes).await?)
             }
         };
         self.apply(tip, Batch::new().for_command("redact"), Origin::Redaction(numbers), edits).await
@@ -402,8 +417,9 @@ impl<S: Store> History<S> {
         log.retry(|tip| async move { redaction::kept_contents(log, &tip, (entry, index)).await }).await
     }
 
-    /// The entries that changed a file or directory under all its names, newest first, with the indexes of these
-    /// changes. Includes files that had the same name before, and leaves out renames of a directory above.
+    /// The entries that keep something of the past of a file or directory under all its names, newest first, with the
+    /// indexes of these changes: of the files that are there now, or were when they were removed. Renames of a
+    /// directory above are not among them.
     ///
     /// # Errors
     /// [`HistoryError::Store`].
@@ -412,31 +428,35 @@ impl<S: Store> History<S> {
         log.retry(|tip| async move { related::to_path(log, &tip, path).await }).await
     }
 
-    /// Redacts the [changes](Self::changes_of) of a file or directory, and no others of the same entries. Without such
-    /// changes, it returns `None`.
+    /// [`redact_changes`](Self::redact_changes) for the [past](Self::changes_of) of a file or directory.
     ///
     /// # Errors
-    /// The errors of [`entry`](Self::entry).
-    pub async fn redact_path(&self, path: &StorePath) -> Result<Option<Entry>, HistoryError> {
-        let found = self.changes_of(path).await?;
-        let refs = found.iter().map(|(entry, indexes)| (EntryRef::from(entry), indexes));
-        let changes: Vec<_> =
-            refs.flat_map(|(entry, indexes)| indexes.iter().map(move |index| (entry, *index))).collect();
-        Ok(if changes.is_empty() { None } else { Some(self.redact_changes(&changes, &changes).await?) })
+    /// [`HistoryError::NoChangeOf`] and [`HistoryError::Store`].
+    pub async fn redact_path(&self, path: &StorePath) -> Result<Entry, HistoryError> {
+        self.redact_contents(Redacting::Path(path)).await
     }
 
-    /// Redacts single changes of entries: their paths, sizes and hashes become
-    /// [`FileChange::Redacted`](crate::FileChange). The contents that a change wrote are kept by later changes of the
-    /// file: `keeping` names those, which lose what they keep.
+    /// Redacts single changes of entries, and no others of the same entries: their paths, sizes and hashes become
+    /// [`FileChange::Redacted`](crate::FileChange). The history loses the contents before and after them, which later
+    /// changes may keep.
     ///
     /// # Errors
     /// [`HistoryError::NoChange`], and the errors of [`entry`](Self::entry).
-    pub async fn redact_changes(
+    pub async fn redact_changes(&self, changes: &[(EntryRef, usize)]) -> Result<Entry, HistoryError> {
+        self.redact_contents(Redacting::Changes(changes)).await
+    }
+
+    /// Redacts one version: the path, size and hash of a change. Later changes of the file keep the contents that it
+    /// wrote: `keeping` names those, which lose them.
+    ///
+    /// # Errors
+    /// [`HistoryError::NoChange`], and the errors of [`entry`](Self::entry).
+    pub async fn redact_version(
         &self,
-        changes: &[(EntryRef, usize)],
+        change: (impl Into<EntryRef> + Send, usize),
         keeping: &[(EntryRef, usize)],
     ) -> Result<Entry, HistoryError> {
-        self.redact_contents(Redacting::Changes { changes, keeping }).await
+        self.redact_contents(Redacting::Version { change: (change.0.into(), change.1), keeping }).await
     }
 
     /// Removes the entries that exceed the [limits](crate::Limits), as each 64th change does. Returns their number.
@@ -503,11 +523,19 @@ impl<S: Store> History<S> {
 /// What to redact.
 enum Redacting<'a> {
     Entries(BTreeSet<EntryRef>),
-    /// Changes of entries, and contents that changes keep.
-    Changes {
-        changes: &'a [(EntryRef, usize)],
+    /// A change of an entry, without the contents that other changes keep.
+    Version {
+        change: (EntryRef, usize),
         keeping: &'a [(EntryRef, usize)],
     },
+    Changes(&'a [(EntryRef, usize)]),
+    Path(&'a StorePath),
+}
+
+/// The numbers of the entries, newest first.
+fn numbers_of(changes: &[(EntryRef, usize)]) -> Vec<u64> {
+    let numbers: BTreeSet<_> = changes.iter().map(|(entry, _)| entry.number).collect();
+    numbers.into_iter().rev().collect()
 }
 
 fn missing_entry() -> StoreError {

@@ -72,20 +72,39 @@ fn redacted_change(entry: &Entry, index: usize, change: &FileChange, versions: &
     FileChange::Redacted { files, operation, is_rename, by, before: None }
 }
 
-/// Removes the paths, sizes and hashes of changes, and the contents that changes keep.
-pub(crate) async fn of_given<S: Store>(
+/// Removes the path, size and hash of one change, and the contents that other changes keep.
+pub(crate) async fn of_change<S: Store>(
     log: &Log<S>,
     tip: &Arc<Tip>,
-    changes: &[(EntryRef, usize)],
+    (entry, index): (EntryRef, usize),
     keeping: &[(EntryRef, usize)],
 ) -> Result<Edits, HistoryError> {
-    check(log, tip, &changes.iter().chain(keeping).map(|(entry, _)| *entry).collect()).await?;
+    let mut entries = BTreeSet::from([entry]);
+    entries.extend(keeping.iter().map(|(entry, _)| *entry));
+    check(log, tip, &entries).await?;
     let mut removals = Removals::new();
-    for (entry, index) in changes {
-        removals.entry(entry.number).or_default().changes.insert(*index);
-    }
+    removals.entry(entry.number).or_default().changes.insert(index);
     for (entry, index) in keeping {
         removals.entry(entry.number).or_default().contents.insert(*index);
+    }
+    of_changes(log, tip, &removals).await
+}
+
+/// Removes the paths, sizes and hashes of changes, and the contents before and after them.
+pub(crate) async fn of_parts<S: Store>(
+    log: &Log<S>,
+    tip: &Arc<Tip>,
+    parts: &[(EntryRef, usize)],
+) -> Result<Edits, HistoryError> {
+    check(log, tip, &parts.iter().map(|(entry, _)| *entry).collect()).await?;
+    let (versions, mut removals) = (log.versions(tip).await?, Removals::new());
+    for (entry, index) in parts {
+        let removal = removals.entry(entry.number).or_default();
+        removal.changes.insert(*index);
+        removal.contents.insert(*index);
+        for (keeper, index) in versions.of_change(entry.number, *index).filter_map(|(id, _)| versions.keeper(id)) {
+            removals.entry(keeper.number).or_default().contents.insert(index);
+        }
     }
     of_changes(log, tip, &removals).await
 }

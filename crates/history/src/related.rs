@@ -1,6 +1,7 @@
 //! The entries that changed a file, or the files of an entry, under all their names.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use memory_tool_core::{Store, StorePath};
 
@@ -34,11 +35,6 @@ impl Names {
         entry.changes.iter().flat_map(FileChange::paths).any(|path| self.have(path))
     }
 
-    /// Whether a change is of nothing but one of the files.
-    fn cover(&self, change: &FileChange) -> bool {
-        change.paths().any(|path| self.0.contains(path) || path.parents().any(|above| self.0.contains(&above)))
-    }
-
     fn rename(&mut self, from: &StorePath, to: &StorePath) {
         let moved: Vec<_> = self.under(from).cloned().collect();
         if moved.is_empty() && self.have(from) {
@@ -61,22 +57,23 @@ fn moves(entry: &Entry) -> impl Iterator<Item = (&StorePath, &StorePath)> {
     moved.into_iter().chain(renamed)
 }
 
-/// The entries that changed a file or directory, newest first, with the indexes of these changes.
+/// The entries that keep something of the [past](Versions::past_of) of a path, newest first, with the indexes of these
+/// changes.
 pub(crate) async fn to_path<S: Store>(
     log: &Log<S>,
-    tip: &Tip,
+    tip: &Arc<Tip>,
     path: &StorePath,
 ) -> Result<Vec<(Entry, Vec<usize>)>, HistoryError> {
-    let (mut reader, mut related) = (Backwards::from(log, tip, tip.newest()), Vec::new());
-    let mut names = Names(BTreeSet::from([path.clone()]));
-    while let Some(entry) = reader.next().await? {
-        let after = names.clone();
-        for (from, to) in moves(&entry) {
-            names.rename(to, from);
-        }
-        let changes = entry.changes.iter().enumerate();
-        let of_path = changes.filter(|(_, change)| after.cover(change) || names.cover(change));
-        let indexes: Vec<_> = of_path.map(|(index, _)| index).collect();
+    let mut changes: BTreeMap<u64, BTreeSet<usize>> = BTreeMap::new();
+    for (number, index) in log.versions(tip).await?.past_of(path) {
+        changes.entry(number).or_default().insert(index);
+    }
+    let mut related = Vec::new();
+    for (number, indexes) in changes.range(tip.head.first..).rev() {
+        let entry = log.entry(tip, *number).await?.entry.clone();
+        let is_move = entry.is_part_of_move(1); // both are one change of the file
+        let each = (0..entry.changes.len()).filter(|index| is_move || indexes.contains(index));
+        let indexes: Vec<_> = each.filter(|index| entry.changes[*index].keeps_something()).collect();
         related.extend((!indexes.is_empty()).then_some((entry, indexes)));
     }
     Ok(related)

@@ -46,7 +46,7 @@ impl TextRedaction {
     }
 }
 
-/// The text to erase, and its replacement in the present files.
+/// The text to erase, and its replacement in the present files. Without one, the text is only found.
 #[derive(Clone, Copy)]
 pub(crate) struct Erased<'a> {
     text: &'a str,
@@ -116,8 +116,10 @@ impl<'a> Erased<'a> {
             let (replaced, count) = self.replaced_in(&content);
             if count > 0 {
                 digests.insert(Digest::of(&content).sha256);
-                let batch = std::mem::take(&mut places.batch).require(path.clone(), Precondition::Version(version));
-                places.batch = batch.write(path.clone(), replaced);
+                if !self.mark.is_empty() {
+                    let batch = std::mem::take(&mut places.batch).require(path.clone(), Precondition::Version(version));
+                    places.batch = batch.write(path.clone(), replaced);
+                }
                 places.found.files.push((path, count));
             }
         }

@@ -228,7 +228,7 @@ impl<'a, S: Store> Planner<'a, S> {
         let (Goal::Revert(_), [entry]) = (&self.goal, entries) else { return Ok(None) };
         let [FileChange::Write { path, before: Some(_), .. }] = entry.changes.as_slice() else { return Ok(None) };
         // A file that was deleted and made again, or moved here, is another one.
-        let later = LogFilter::new().path(path.clone()).entries(self.log, tip).await?;
+        let later = LogFilter::new().path(path.clone()).entries(self.log, tip, None).await?;
         let later = later.iter().take_while(|later| later.number > entry.number).flat_map(|later| &later.changes);
         let is_edit = |change: &FileChange| matches!(change, FileChange::Write { before: Some(_), .. });
         let mut changes = later.filter(|change| change.paths().any(|changed| changed.overlaps(path)));
@@ -328,7 +328,7 @@ impl<'a, S: Store> Planner<'a, S> {
         if path.is_root() || present.under(path).next().is_some() {
             return Err(HistoryError::Exists { path: path.clone() });
         }
-        let last_change = LogFilter::new().path(path.clone()).limit(1).entries(self.log, tip).await?.pop();
+        let last_change = LogFilter::new().path(path.clone()).limit(1).entries(self.log, tip, None).await?.pop();
         let last_change = last_change.ok_or_else(|| HistoryError::NoChangeOf { path: path.clone() })?;
         // Another program may have deleted the file after this change. Then only the state before it is kept.
         let number = last_change.number - 1;

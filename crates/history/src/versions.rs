@@ -247,6 +247,40 @@ impl Versions {
             .find_map(|version| version.keeps.map(|(number, index)| (EntryRef::with_id(number, version.entry), index)))
     }
 
+    /// The changes of the files that are at a path or under it, or were when they were removed, by number and index. If
+    /// such a file was created where another one had been removed, which an undo does, also those of the other one.
+    /// Renames of directories with other files are not among them.
+    pub(crate) fn past_of(&self, path: &StorePath) -> BTreeSet<(u64, usize)> {
+        let path_of = |version: &VersionId| self.versions.get(version)?.path.as_ref();
+        let last_path =
+            |file: &TrackedFile| file.path.clone().or_else(|| file.versions.iter().rev().find_map(path_of).cloned());
+        let (mut files, mut removed, mut found) = (Vec::new(), HashMap::<_, Vec<_>>::new(), BTreeSet::new());
+        for file in &self.files {
+            let Some(last) = last_path(file) else { continue };
+            if last == *path || last.is_under(path) {
+                files.push(file);
+            } else if file.path.is_none() {
+                removed.entry(last).or_default().push(file);
+            }
+        }
+        while let Some(file) = files.pop() {
+            if found.insert(file.id)
+                && let Some(former) = file.versions.iter().find_map(path_of).and_then(|created| removed.get(created))
+            {
+                files.extend(former.iter().filter(|former| former.head() < file.versions.first().copied()));
+            }
+        }
+        let changes = self.versions.iter().filter(|(_, version)| found.contains(&version.file));
+        let is_only_of_these = |(number, index): &(u64, usize)| {
+            self.of_change(*number, *index).all(|(_, other)| found.contains(&other.file))
+        };
+        changes
+            .map(|(id, _)| (id.number, id.index))
+            .filter(|(number, _)| *number > 0)
+            .filter(is_only_of_these)
+            .collect()
+    }
+
     /// The time and the actor of an entry that redacted versions.
     pub fn redaction(&self, number: u64) -> Option<&(SystemTime, Option<String>)> {
         self.redactions.get(&number)

@@ -55,6 +55,8 @@ export interface LogFilter {
   path?: string;
   actor?: string;
   command?: string;
+  /** Only entries that have this text in names, or in contents before or after them. */
+  text?: string;
   /** Only deletions of files that do not exist now. */
   deleted?: boolean;
   since?: Date;
@@ -138,12 +140,11 @@ export class History {
   }
 
   /**
-   * Redacts all changes of a file or directory under all its names, and no others of the same entries. Without such
-   * changes, it returns `undefined`.
+   * Redacts all changes of a file or directory under all its names, and no others of the same entries. Throws a
+   * `HistoryError` if there are none.
    */
-  async redactPath(path: string): Promise<HistoryEntry | undefined> {
-    const redacted = (await this.#call('redact_path', { path })) as Stored | null;
-    return redacted === null ? undefined : entryOf(redacted);
+  async redactPath(path: string): Promise<HistoryEntry> {
+    return entryOf((await this.#call('redact_path', { path })) as Stored);
   }
 
   /**

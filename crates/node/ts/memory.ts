@@ -86,7 +86,8 @@ export class Memory {
    * A handle on the same memory whose changes are by this actor, for the history, `watch` and the audit log.
    *
    * Take the name from a trusted source, such as the user of an authenticated request, and never from the model.
-   * Throws a `RangeError` for an empty name, control characters and more than 256 bytes.
+   * Throws a `RangeError` for an empty name, control characters and more than 256 bytes. Close each handle that was
+   * used.
    */
   by(actor: string): Memory {
     prepare('in-process:', { actor }, () => native.Location.url('in-process:')); // checks the name

@@ -34,6 +34,12 @@ pub(crate) struct LogArguments {
     #[arg(long, value_name = "N")]
     pub(crate) before: Option<u64>,
 
+    /// List only entries that have TEXT in names, or in contents before or after them
+    ///
+    /// Upper and lower case differ.
+    #[arg(short = 'S', long)]
+    pub(crate) text: Option<String>,
+
     /// List only deletions of files that do not exist now
     #[arg(long)]
     pub(crate) deleted: bool,
@@ -55,6 +61,7 @@ pub(crate) fn run(arguments: &LogArguments) -> Result<(), Failure> {
     filter = arguments.since.into_iter().fold(filter, LogFilter::since);
     filter = arguments.until.into_iter().fold(filter, LogFilter::until);
     filter = arguments.before.iter().fold(filter, |filter, before| filter.before(*before));
+    filter = arguments.text.iter().fold(filter, LogFilter::text);
     let filter = if arguments.deleted { filter.deleted() } else { filter };
     let entries = run_until_interrupted(CLEANUP_TIME, entries(&arguments.history, &filter))?;
     write_entries(arguments.history.json, &entries, &[])

@@ -19,7 +19,9 @@ pub(crate) struct RedactArguments {
     #[arg(required_unless_present_any = ["all", "path", "text"], value_name = "ENTRY")]
     pub(crate) entries: Vec<u64>,
 
-    /// Erase the old texts and names of this file or directory, and of no other
+    /// Erase the old texts and names of this file or directory, under all its names
+    ///
+    /// Other files of the same changes keep their past.
     #[arg(long, value_parser = memory_path, value_hint = ValueHint::Other)]
     #[arg(conflicts_with_all = ["all", "entries", "text"])]
     pub(crate) path: Option<MemoryPath>,
@@ -50,16 +52,12 @@ pub(crate) fn run(arguments: &RedactArguments) -> Result<ExitStatus, Failure> {
     let (entry, memory) = run_until_interrupted(CLEANUP_TIME, async {
         let (memory, history) = open_to_change(&arguments.change).await?;
         let redacted = match &arguments.path {
-            Some(path) => history.redact_path(&path.into()).await,
+            Some(path) => history.redact_path(&path.into()).await.map(Some),
             None if arguments.all => history.clear().await.map(|()| None),
             None => history.redact(&arguments.entries).await.map(Some),
         };
         Ok((redacted.map_err(failure)?, memory))
     })?;
-    if let (Some(path), None) = (&arguments.path, &entry) {
-        eprint_line(&format!("memory-tool: the history has no change of {}", on_one_line(path.as_str())));
-        return Ok(ExitStatus::of(false));
-    }
     write_entries(arguments.change.history.json, entry.as_slice(), &[])?;
     report_remains(&memory, " Present files are no history: edit or delete them.");
     Ok(ExitStatus::Success)

@@ -2,12 +2,14 @@
 
 use clap::Args;
 use memory_tool::encrypted::{RekeyProgress, RekeyReport};
+use memory_tool::{MemoryOptions, StoreUrl};
 use serde::Serialize;
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
 use crate::memory::{Access, open_existing};
 use crate::options::StoreArgument;
+use crate::places::{Named, Place, for_each, stores};
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, write_report};
 use crate::terminal::progress_line::ProgressLine;
@@ -16,30 +18,38 @@ use crate::terminal::progress_line::ProgressLine;
 pub(crate) struct RekeyArguments {
     /// Print the report as JSON
     ///
-    /// Its fields are rewritten, damaged, no_longer_needed and still_needed.
+    /// Its fields are rewritten, damaged, no_longer_needed and still_needed. With --all, also memory.
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Re-encrypt all memories of a database, or all stores at and right under a directory or prefix
+    #[arg(long)]
+    pub(crate) all: bool,
 
     #[command(flatten)]
     pub(crate) store: StoreArgument,
 }
 
-/// Re-encrypts, and prints the report.
+/// Re-encrypts, and prints the reports.
 pub(crate) fn run(arguments: &RekeyArguments) -> Result<ExitStatus, Failure> {
-    let report = run_until_interrupted(CLEANUP_TIME, rekey(arguments))?;
-    let [no_longer_needed, still_needed] = [report.no_longer_needed, report.still_needed].map(names);
-    let printed =
-        PrintedReport { rewritten: report.rewritten, damaged: names(report.damaged), no_longer_needed, still_needed };
-    write_report(arguments.json, &printed, || printed.to_text())?;
-    Ok(ExitStatus::of(printed.damaged.is_empty() && printed.still_needed.is_empty()))
-}
-
-async fn rekey(arguments: &RekeyArguments) -> Result<RekeyReport, Failure> {
-    let url = &arguments.store.url;
     if !arguments.store.encryption.is_on() {
         return Err(no_key());
     }
-    let memory = open_existing(url, arguments.store.options(), Access::Change).await?;
+    let (url, options) = (&arguments.store.url, arguments.store.options());
+    let all = arguments.all.then(|| stores(url, &options)).transpose()?;
+    for_each(all, Place { url: url.clone(), scope: None }, arguments.json, |place, memory| {
+        let report = run_until_interrupted(CLEANUP_TIME, rekey(&place.url, options.clone()))?;
+        let [no_longer_needed, still_needed] = [report.no_longer_needed, report.still_needed].map(names);
+        let (rewritten, damaged) = (report.rewritten, names(report.damaged));
+        let report = PrintedReport { rewritten, damaged, no_longer_needed, still_needed };
+        let named = Named { memory, report };
+        write_report(arguments.json, &named, || named.report.to_text())?;
+        Ok(ExitStatus::of(named.report.damaged.is_empty() && named.report.still_needed.is_empty()))
+    })
+}
+
+async fn rekey(url: &StoreUrl, options: MemoryOptions) -> Result<RekeyReport, Failure> {
+    let memory = open_existing(url, options, Access::Change).await?;
     let store = memory.encrypted().ok_or_else(no_key)?;
     let mut line = ProgressLine::of_standard_error();
     let show = |progress: RekeyProgress| {

@@ -265,6 +265,28 @@ fn a_store_is_rekeyed() {
     assert_fails(&run(&store, &["rekey"], &[]), "no key; add --key-file");
 }
 
+#[test]
+fn all_memories_of_a_database_are_rekeyed() {
+    let place = Place::in_memory();
+    let database = format!("sqlite:{}", place.outside("many.db").display());
+    let (old, new) = (keygen(&place, "old"), keygen(&place, "new"));
+    for name in ["alice", "bob"] {
+        let memory = OsString::from(format!("{database}?memory={name}"));
+        assert_eq!(run(&memory, &create("/memories/a"), &option("--key-file", &old)).0, Some(0));
+    }
+    let both = [option("--key-file", &new), option("--old-key-file", &old)].concat();
+    let (status, output, errors) = run(&OsString::from(&database), &["rekey", "--all", "--json"], &both);
+    assert_eq!((status, errors.as_str()), (Some(0), ""));
+    let reports: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for (report, name) in reports.iter().zip(["alice", "bob"]) {
+        let memory = report["memory"].as_str().unwrap();
+        assert!(memory.ends_with(&format!("?memory={name}")) && report["rewritten"] == 1, "{report}");
+        let (status, ..) = run(&OsString::from(memory), &["verify"], &option("--key-file", &new));
+        assert_eq!(status, Some(0), "{memory}");
+    }
+    assert_eq!(reports.len(), 2);
+}
+
 /// An attacker with write access replaces a memory with another one of the same key.
 #[test]
 fn another_memory_of_the_same_key_is_refused_by_its_name() {

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
 use std::thread;
 use std::time::Instant;
 
 use memory_tool_conformance::{CommandLine, Suite};
 use memory_tool_test_fixtures::by_tier;
-use memory_tool_test_fixtures::session::{PATIENCE, Place, program};
+use memory_tool_test_fixtures::session::{PATIENCE, Place, outcome, program};
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
@@ -225,6 +225,37 @@ fn an_address_in_use_is_reported() {
     let output = command.arg(place.outside("tokens.json")).output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(errors.starts_with(&format!("memory-tool: cannot serve at {address}: ")), "{errors}");
+}
+
+#[test]
+fn a_server_that_does_not_respond_is_reported() {
+    let place = Place::new();
+    let check = |address: &str| outcome(program().args(["healthcheck", "--listen", address]));
+    let server = Server::start(&place);
+    assert_eq!(check(&server.address), (Some(0), String::new(), String::new()));
+    let port = server.address.rsplit(':').next().unwrap();
+    assert_eq!(check(&format!("0.0.0.0:{port}")).0, Some(0));
+    let address = server.address.clone();
+    drop(server);
+    let (status, _, errors) = check(&address);
+    assert_eq!(status, Some(1));
+    assert!(errors.starts_with(&format!("memory-tool: the server at {address} does not respond: ")), "{errors}");
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    for (reply, reason) in
+        [("HTTP/1.1 503 \u{1b}[31mBusy\r\n\r\n", "responded: HTTP/1.1 503 "), ("", "does not respond: ")]
+    {
+        thread::scope(|scope| {
+            let checked = scope.spawn(|| check(&address.to_string()));
+            let (mut stream, _) = other.accept().unwrap();
+            let mut request = [0; 1_000];
+            assert!(stream.read(&mut request).unwrap() > 0);
+            stream.write_all(reply.as_bytes()).unwrap();
+            drop(stream);
+            let (status, _, errors) = checked.join().unwrap();
+            assert!(status == Some(1) && errors.contains(reason) && !errors.contains('\u{1b}'), "{errors}");
+        });
+    }
 }
 
 #[test]

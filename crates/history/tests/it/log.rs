@@ -291,6 +291,23 @@ async fn writers_of_a_process_that_lose_take_turns() {
 }
 
 #[tokio::test]
+async fn entries_are_found_by_text_in_earlier_contents_and_names() {
+    let (_, store) = store();
+    store.write("/memories/a", "call 0170 now").await.unwrap();
+    store.write("/memories/b", "tea").await.unwrap();
+    store.write("/memories/a", "call me").await.unwrap();
+    store.rename("/memories/b", "/memories/0170").await.unwrap();
+    store.write("/memories/c", "0170").await.unwrap();
+    let history = store.history();
+    assert_eq!(logged(&history, LogFilter::new().text("0170")).await, [5, 4, 3, 1]);
+    assert_eq!(logged(&history, LogFilter::new().text("0170").path(path("/memories/a"))).await, [3, 1]);
+    assert_eq!(logged(&history, LogFilter::new().text("0170").before(5).limit(2)).await, [4, 3]);
+    assert_eq!(logged(&history, LogFilter::new().text("0171")).await, [0; 0]);
+    let refused = history.entries(&LogFilter::new().text("")).await.unwrap_err();
+    assert!(matches!(refused, HistoryError::InvalidText { .. }), "{refused}");
+}
+
+#[tokio::test]
 async fn related_entries_changed_the_files_under_all_their_names() {
     let (_, store) = store();
     store.write("/memories/x", "1").await.unwrap();

@@ -1,12 +1,13 @@
 //! The redaction of one change of an entry.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, InMemoryStore, ReadOptions, Store, StoreExt, StorePath};
 use memory_tool_history::{Entry, FileChange, FileDiff, History, HistoryError, HistoryStore, LogFilter, Origin};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
-use memory_tool_test_fixtures::{directory_in_ram, path, record};
+use memory_tool_test_fixtures::{directory_in_ram, in_full, path, record};
 
 type Shared = Arc<dyn Store>;
 
@@ -44,7 +45,7 @@ async fn expect_redacted(inner: &Shared, public: &str) {
 }
 
 async fn redact_secret(history: &History<Shared>) {
-    let entry = history.redact_changes(&[(2.into(), 0)], &[(3.into(), 0)]).await.unwrap();
+    let entry = history.redact_version((2, 0), &[(3.into(), 0)]).await.unwrap();
     assert_eq!((entry.origin, entry.changes.len()), (Origin::Redaction(vec![2]), 0));
 }
 
@@ -91,8 +92,8 @@ async fn no_record_contains_the_redacted_contents_or_path() {
     store.write("/memories/private-name", "a secret").await.unwrap();
     store.rename("/memories/private-name", "/memories/a").await.unwrap();
     store.write("/memories/a", "public").await.unwrap();
-    store.history().redact_changes(&[(1.into(), 0)], &[(3.into(), 0)]).await.unwrap();
-    store.history().redact_changes(&[(2.into(), 0)], &[]).await.unwrap();
+    store.history().redact_version((1, 0), &[(3.into(), 0)]).await.unwrap();
+    store.history().redact_version((2, 0), &[]).await.unwrap();
     let records = inner.read_opts(&StorePath::records(), ReadOptions::new()).await.unwrap().into_listing();
     assert!(records.files.iter().any(|file| file.path == record("history/head")));
     for file in records.files {
@@ -150,11 +151,11 @@ async fn a_missing_change_is_refused_and_nothing_is_redacted() {
     let store = HistoryStore::new(Arc::new(InMemoryStore::new()) as Shared);
     write_and_replace(&store, ("secret", "public")).await;
     let history = store.history();
-    let refused = history.redact_changes(&[(2.into(), 2)], &[(3.into(), 0)]).await.unwrap_err();
+    let refused = history.redact_version((2, 2), &[(3.into(), 0)]).await.unwrap_err();
     assert!(matches!(refused, HistoryError::NoChange { number: 2, index: 2 }), "{refused}");
     let refused = history.replaced_by(2, 2).await.unwrap_err();
     assert!(matches!(refused, HistoryError::NoChange { number: 2, index: 2 }), "{refused}");
-    let refused = history.redact_changes(&[(4.into(), 0)], &[]).await.unwrap_err();
+    let refused = history.redact_version((4, 0), &[]).await.unwrap_err();
     assert!(matches!(refused, HistoryError::NoEntry { number: 4, newest: 3 }), "{refused}");
     assert_eq!((history.newest().await.unwrap(), history.replaced_by(3, 0).await.unwrap()), (3, b"secret".to_vec()));
 }
@@ -195,9 +196,10 @@ async fn the_past_of_one_file_is_erased_under_all_its_names_and_no_other() {
     let of_file = history.changes_of(&path("/memories/e/a")).await.unwrap();
     let numbers: Vec<_> = of_file.iter().map(|(entry, indexes)| (entry.number, indexes.len())).collect();
     assert_eq!(numbers, [(6, 1), (4, 1), (3, 1), (2, 1), (1, 1)]); // entry 5 renamed the directory
-    let entry = history.redact_path(&path("/memories/e/a")).await.unwrap().unwrap();
+    let entry = history.redact_path(&path("/memories/e/a")).await.unwrap();
     assert_eq!(entry.origin, Origin::Redaction(vec![6, 4, 3, 2, 1]));
-    assert_eq!(history.redact_path(&path("/memories/e/a")).await.unwrap(), None);
+    let refused = history.redact_path(&path("/memories/e/a")).await.unwrap_err();
+    assert!(matches!(refused, HistoryError::NoChangeOf { .. }), "{refused}");
     assert_eq!(history.changes_of(&path("/memories/e/a")).await.unwrap(), []);
     let records = inner.read_opts(&StorePath::records(), ReadOptions::new()).await.unwrap().into_listing();
     for file in records.files {
@@ -211,4 +213,165 @@ async fn the_past_of_one_file_is_erased_under_all_its_names_and_no_other() {
     }
     assert_eq!(store.read_to_string("/memories/e/a").await.unwrap(), "present");
     assert_eq!(history.verify().await.unwrap().damage, Vec::<String>::new());
+}
+
+/// The paths of the random changes.
+const PATHS: [&str; 6] =
+    ["/memories/d/a", "/memories/d/b", "/memories/e/a", "/memories/e/b", "/memories/a", "/memories/b"];
+
+type Texts = BTreeMap<&'static str, String>;
+
+/// The texts after each entry.
+async fn past(history: &History<Shared>) -> Vec<Texts> {
+    let mut states = Vec::new();
+    for number in 0..=history.newest().await.unwrap() {
+        let mut texts = Texts::new();
+        for name in PATHS {
+            if let Ok(content) = history.read(&path(name), number).await {
+                texts.insert(name, String::from_utf8(content).unwrap());
+            }
+        }
+        states.push(texts);
+    }
+    states
+}
+
+/// The file that has this text. A file keeps its number through renames.
+fn file_of(text: &str) -> &str {
+    text.split(' ').next().unwrap()
+}
+
+async fn change_at_random(store: &HistoryStore<Shared>, random: &mut impl FnMut(usize) -> usize, step: usize) {
+    let name = PATHS[random(PATHS.len())];
+    // Some are refused, such as a rename of nothing.
+    let _ = match random(8) {
+        0..4 => {
+            let present = store.read_to_string(name).await.ok();
+            let file = present.map_or_else(|| format!("file{step}"), |text| file_of(&text).to_owned());
+            store.write(name, format!("{file} text{step}")).await.is_err()
+        }
+        4 => store.rename(name, PATHS[random(PATHS.len())]).await.is_err(),
+        5 => store.rename("/memories/d", "/memories/e").await.is_err(),
+        6 => store.remove([name, "/memories/d", "/memories/e"][random(3)]).await.is_err(),
+        _ => store.history().undo(1).await.is_err(),
+    };
+}
+
+/// The files with a past at a path: the present one, those that were removed at it, and those that were removed in
+/// places where one of these was created.
+fn files_of(states: &[Texts], path: &str) -> BTreeSet<String> {
+    let files: Vec<BTreeMap<&str, &str>> =
+        states.iter().map(|texts| texts.iter().map(|(name, text)| (file_of(text), *name)).collect()).collect();
+    let (mut created, mut removed) = (Vec::new(), Vec::new());
+    for (number, [before, after]) in files.array_windows().enumerate() {
+        created.extend(
+            after.iter().filter(|(file, _)| !before.contains_key(*file)).map(|(file, at)| (number, *file, *at)),
+        );
+        removed.extend(
+            before.iter().filter(|(file, _)| !after.contains_key(*file)).map(|(file, at)| (number, *file, *at)),
+        );
+    }
+    let present = files.last().unwrap().iter().filter(|(_, at)| **at == path).map(|(file, _)| *file);
+    let mut todo: Vec<_> =
+        present.chain(removed.iter().filter(|(.., at)| *at == path).map(|(_, file, _)| *file)).collect();
+    let mut found = BTreeSet::new();
+    while let Some(file) = todo.pop() {
+        if found.insert(file.to_owned()) {
+            for (number, _, at) in created.iter().filter(|(_, created, _)| *created == file) {
+                todo.extend(
+                    removed.iter().filter(|(then, _, place)| then < number && place == at).map(|(_, file, _)| *file),
+                );
+            }
+        }
+    }
+    found
+}
+
+/// A number below another one, from a seed.
+fn random(seed: u64) -> impl FnMut(usize) -> usize {
+    let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
+    move |below| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    }
+}
+
+/// A memory after random changes, and the word that all texts of its file at `/memories/d/a` start with.
+async fn changed_at_random(seed: u64) -> (HistoryStore<Shared>, impl FnMut(usize) -> usize, String) {
+    let (store, mut random) = (HistoryStore::new(Arc::new(InMemoryStore::new()) as Shared), random(seed));
+    for step in 0..40 {
+        change_at_random(&store, &mut random, step).await;
+    }
+    let present = store.read_to_string("/memories/d/a").await.ok();
+    let file = present.map_or_else(|| "new".to_owned(), |text| file_of(&text).to_owned());
+    store.write("/memories/d/a", format!("{file} last")).await.unwrap(); // this text stays in the file
+    (store, random, file)
+}
+
+/// No entry keeps contents of a file.
+async fn expect_erased(history: &History<Shared>, file: &str, seed: u64) {
+    assert_eq!(history.verify().await.unwrap().damage, Vec::<String>::new(), "seed {seed}");
+    for entry in history.entries(&LogFilter::new()).await.unwrap() {
+        for index in 0..entry.changes.len() {
+            let kept = history.replaced_by(entry.number, index).await.unwrap_or_default();
+            assert_ne!(file_of(&String::from_utf8(kept).unwrap()), file, "seed {seed}, entry {}", entry.number);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_erased_file_blinds_no_other() {
+    for seed in 0..in_full(12, 100) {
+        let (store, _, file) = changed_at_random(seed).await;
+        let history = store.history();
+        let before = past(&history).await;
+        let erased = files_of(&before, "/memories/d/a");
+        history.redact_path(&path("/memories/d/a")).await.unwrap();
+        for (number, (before, after)) in before.iter().zip(past(&history).await).enumerate() {
+            for (name, text) in before.iter().filter(|(_, text)| !erased.contains(file_of(text))) {
+                assert_eq!(after.get(name), Some(text), "seed {seed}: {name} after entry {number}");
+            }
+        }
+        expect_erased(&history, &file, seed).await;
+    }
+}
+
+/// Earlier redactions hide names and keep contents.
+#[tokio::test]
+async fn a_file_is_erased_also_where_its_names_were() {
+    for seed in 0..in_full(12, 100) {
+        let (store, mut random, file) = changed_at_random(seed).await;
+        let history = store.history();
+        for _ in 0..3 {
+            let newest = history.newest().await.unwrap() as usize;
+            if random(2) == 0 {
+                history.redact([1 + random(newest) as u64]).await.unwrap();
+            } else {
+                let text = format!("text{}", random(40));
+                history.redact_text(&text).await.unwrap();
+            }
+        }
+        match history.redact_path(&path("/memories/d/a")).await {
+            Ok(_) | Err(HistoryError::NoChangeOf { .. }) => expect_erased(&history, &file, seed).await,
+            Err(error) => panic!("seed {seed}: {error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_moved_file_is_erased_as_one_change() {
+    let inner: Shared = Arc::new(InMemoryStore::new());
+    let store = HistoryStore::new(Arc::clone(&inner));
+    store.write("/memories/old", "a secret").await.unwrap();
+    let moves = Batch::new().for_command(Entry::MOVE).write(path("/memories/new"), "public");
+    store.apply(moves.remove(path("/memories/old"))).await.unwrap();
+    let history = store.history();
+    let refused = history.redact_path(&path("/memories/old")).await.unwrap_err();
+    assert!(matches!(refused, HistoryError::NoChangeOf { .. }), "{refused}");
+    history.redact_path(&path("/memories/new")).await.unwrap();
+    let changes = history.entry(2).await.unwrap().changes;
+    assert!(changes.iter().all(|change| matches!(change, FileChange::Redacted { .. })), "{changes:?}");
+    assert!(history.read(&path("/memories/old"), 1).await.is_err());
+    history.undo(1).await.unwrap_err();
+    assert_eq!(store.read_to_string("/memories/new").await.unwrap(), "public");
 }

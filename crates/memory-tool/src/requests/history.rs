@@ -54,9 +54,7 @@ impl HistoryRequest {
                 return Ok(Outcome::Done);
             }
             Self::Redact { entries } => return Ok(Outcome::Data(json!(history.redact(&entries).await?))),
-            Self::RedactPath { path } => {
-                return Ok(Outcome::Data(json!(history.redact_path(&parse(&path)?).await?)));
-            }
+            Self::RedactPath { path } => return Ok(Outcome::Data(json!(history.redact_path(&parse(&path)?).await?))),
             Self::RedactText { text, dry_run: true } => {
                 return Ok(Outcome::Data(json!(history.find_text(&text).await?)));
             }

@@ -61,15 +61,16 @@ class History:
         *,
         actor: Optional[str] = None,
         command: Optional[str] = None,
+        text: Optional[str] = None,
         deleted: bool = False,
         since: Optional[datetime] = None,
         until: Optional[datetime] = None,
         before: Optional[int] = None,
         limit: Optional[int] = None,
     ) -> list[HistoryEntry]:
-        """Lists entries, newest first. A path is followed through renames. `deleted` selects deletions of files that do
-        not exist now."""
-        more = {"since": _seconds(since), "until": _seconds(until), "deleted": deleted}
+        """Lists entries, newest first. A path is followed through renames. `text` selects entries that have it in names,
+        or in contents before or after them, and `deleted` deletions of files that do not exist now."""
+        more = {"since": _seconds(since), "until": _seconds(until), "deleted": deleted, "text": text}
         request = _request("log", path=path, actor=actor, command=command, before=before, limit=limit, **more)
         return [_entry(entry) for entry in self._perform(request)]
 
@@ -101,11 +102,10 @@ class History:
         """Removes the contents, paths, sizes and hashes of entries from the history."""
         return _entry(self._perform(_request("redact", entries=list(entries))))
 
-    def redact_path(self, path: str) -> Optional[HistoryEntry]:
-        """Redacts all changes of a file or directory under all its names, and no others of the same entries. Without
-        such changes, it returns `None`."""
-        redacted = self._perform(_request("redact_path", path=path))
-        return None if redacted is None else _entry(redacted)
+    def redact_path(self, path: str) -> HistoryEntry:
+        """Redacts all changes of a file or directory under all its names, and no others of the same entries. Raises
+        `HistoryError` if there are none."""
+        return _entry(self._perform(_request("redact_path", path=path)))
 
     def redact_text(self, text: str, *, dry_run: bool = False) -> TextRedaction:
         """Erases a text: `[redacted]` replaces it in the present files, and the history loses the earlier texts and
@@ -129,15 +129,16 @@ class AsyncHistory:
         *,
         actor: Optional[str] = None,
         command: Optional[str] = None,
+        text: Optional[str] = None,
         deleted: bool = False,
         since: Optional[datetime] = None,
         until: Optional[datetime] = None,
         before: Optional[int] = None,
         limit: Optional[int] = None,
     ) -> list[HistoryEntry]:
-        """Lists entries, newest first. A path is followed through renames. `deleted` selects deletions of files that do
-        not exist now."""
-        more = {"since": _seconds(since), "until": _seconds(until), "deleted": deleted}
+        """Lists entries, newest first. A path is followed through renames. `text` selects entries that have it in names,
+        or in contents before or after them, and `deleted` deletions of files that do not exist now."""
+        more = {"since": _seconds(since), "until": _seconds(until), "deleted": deleted, "text": text}
         request = _request("log", path=path, actor=actor, command=command, before=before, limit=limit, **more)
         return [_entry(entry) for entry in await self._perform(request)]
 
@@ -169,11 +170,10 @@ class AsyncHistory:
         """Removes the contents, paths, sizes and hashes of entries from the history."""
         return _entry(await self._perform(_request("redact", entries=list(entries))))
 
-    async def redact_path(self, path: str) -> Optional[HistoryEntry]:
-        """Redacts all changes of a file or directory under all its names, and no others of the same entries. Without
-        such changes, it returns `None`."""
-        redacted = await self._perform(_request("redact_path", path=path))
-        return None if redacted is None else _entry(redacted)
+    async def redact_path(self, path: str) -> HistoryEntry:
+        """Redacts all changes of a file or directory under all its names, and no others of the same entries. Raises
+        `HistoryError` if there are none."""
+        return _entry(await self._perform(_request("redact_path", path=path)))
 
     async def redact_text(self, text: str, *, dry_run: bool = False) -> TextRedaction:
         """Erases a text: `[redacted]` replaces it in the present files, and the history loses the earlier texts and

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 from . import _native
 from .options import to_native
 
@@ -127,9 +129,9 @@ class Memory:
         """A handle on the same memory whose changes are by this actor, for the history, `watch` and the audit log.
 
         Take the name from a trusted source, such as the user of an authenticated request, and never from the model.
-        Raises `ValueError` for an empty name, control characters and more than 256 bytes.
+        Raises `ValueError` for an empty name, control characters and more than 256 bytes. Close each handle.
         """
-        handle = type(self).__new__(type(self))
+        handle = copy(self)
         handle._native = self._native.by(actor)
         return handle
 
@@ -304,7 +306,7 @@ class AsyncMemory:
 
     def by(self, actor: str) -> Self:
         """The same as `Memory.by`."""
-        handle = type(self).__new__(type(self))
+        handle = copy(self)
         handle._native = self._native.by(actor)
         return handle
 

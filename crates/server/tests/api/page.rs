@@ -235,6 +235,14 @@ async fn a_text_is_found_and_erased_from_files_and_history() {
     let browser = Browser::sign_in(&server, &server.token).await;
     assert!(browser.show("/memory/alice/log").await.contains("href=\"/memory/alice/erase\""));
     assert!(browser.show("/memory/alice/erase").await.contains("Find it"));
+    let log = browser.show("/memory/alice/log?text=0170").await;
+    for number in 1..=3 {
+        assert!(log.contains(&format!("/change/{number}\"")), "{number}: {log}");
+    }
+    let log = browser.show("/memory/alice/log?text=call+me").await;
+    assert!(!log.contains("/change/1\"") && !log.contains("/change/2\"") && log.contains("/change/3\""), "{log}");
+    assert!(browser.show("/memory/alice/log?text=x").await.contains("There are no changes with this text"));
+    assert!(browser.show("/memory/alice/search?q=nothing").await.contains("/log?text=nothing\""));
     let found = browser.show("/memory/alice/search?q=0170").await;
     assert!(found.contains("action=\"/memory/alice/erase\""), "{found}");
     for (text, problem) in [("0171", "The text was not found."), ("", "The text is empty.")] {
@@ -354,7 +362,7 @@ async fn the_old_texts_of_one_file_are_erased_and_those_of_its_neighbours_stay()
     memory.remove("/memories/customers/bob.md").await.unwrap();
     memory.history().unwrap().restore(&"/memories/customers/bob.md".parse().unwrap(), 2).await.unwrap();
     let asked = browser.show(address).await;
-    assert!(asked.contains("no change of this file"), "{asked}");
+    assert!(asked.contains("nothing to erase here"), "{asked}");
 }
 
 #[tokio::test]

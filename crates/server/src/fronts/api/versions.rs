@@ -237,7 +237,7 @@ pub(super) async fn redact(call: ApiCall) -> Reply {
     }
     let history = store.visit.memory.history().ok_or_else(ApiError::storage)?;
     let entry = EntryRef::with_id(number, found.version.entry);
-    match history.redact_changes(&[(entry, index)], &keeping).await {
+    match history.redact_version((entry, index), &keeping).await {
         Err(HistoryError::OtherEntry { .. } | HistoryError::NoEntry { .. }) => return Err(no_such_version(&call.item)),
         redacted => redacted?,
     };

@@ -1,10 +1,12 @@
 //! Search in a memory, or in all memories of a visitor, as `memory-tool search` does it.
 
 use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use askama::Template;
 use axum::Extension;
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
 use memory_tool::search::{Search, SearchError, SearchReport};
 use serde::Deserialize;
 
@@ -17,6 +19,9 @@ use crate::memories::visit::Purpose;
 
 /// The files of a memory in the results of all memories.
 const FILES: usize = 20;
+
+/// The time after which the rest of the memories is left to the next page, before proxies give up.
+const TIME: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
 pub(super) struct SearchQuery {
@@ -66,7 +71,8 @@ impl SearchQuery {
 
 impl Results {
     fn add(&mut self, (home, memory): (&str, &str), report: &SearchReport, limit: usize) {
-        self.notes.extend(report.notes());
+        let of_memory = if memory.is_empty() { String::new() } else { format!("{memory}: ") };
+        self.notes.extend(report.notes().iter().map(|note| format!("{of_memory}{note}")));
         self.found.extend(report.results.iter().take(limit).map(|found| Found {
             home: home.to_owned(),
             memory: memory.to_owned(),
@@ -111,16 +117,21 @@ pub(super) async fn search_all(
     Extension(visitor): Extension<Visitor>,
     Query(query): Query<SearchQuery>,
 ) -> Page {
-    let (search, names) = (query.search(), readable(&app, &visitor, query.after.as_deref()).await?);
+    let search = query.search();
+    let mut names = readable(&app, &visitor, query.after.as_deref()).await?.into_iter().peekable();
     let mut results = query.results(Frame::new(&visitor, "Search"));
-    let (mut searched, mut failed) = (0, 0_u64);
-    for name in names {
+    let (started, mut searched, mut failed) = (Instant::now(), 0, 0_u64);
+    while let Some(name) = names.next() {
         if results.query.is_empty() || !results.problem.is_empty() {
             break;
         }
-        // Deleted memories are left out.
-        let Ok(visited) = VisitedMemory::enter(&app, &visitor, name.as_str(), Right::Read, Purpose::Look).await else {
-            continue;
+        let visited = match VisitedMemory::enter(&app, &visitor, name.as_str(), Right::Read, Purpose::Look).await {
+            Err(error) if error.status() == StatusCode::NOT_FOUND => continue, // deleted
+            Err(_) => {
+                failed += 1;
+                continue;
+            }
+            Ok(visited) => visited,
         };
         match visited.visit.memory.search(&search).await {
             Ok(report) => results.add((&home(name.as_str()), &visible(name.as_str())), &report, FILES),
@@ -131,13 +142,13 @@ pub(super) async fn search_all(
             Err(error) => results.problem = sentence(&error.to_string()),
         }
         searched += 1;
-        if searched == MEMORIES {
-            results.next = Some(name.to_string());
+        if searched == MEMORIES || started.elapsed() >= TIME {
+            results.next = names.peek().is_some().then(|| name.to_string());
             break;
         }
     }
     if failed > 0 {
-        results.notes.push(format!("{failed} memories could not be searched. The log of the server has the reason."));
+        results.notes.push(format!("Memories not searched: {failed}. The log of the server has the reason."));
     }
     render(&results)
 }

@@ -96,7 +96,7 @@ impl Draft {
     }
 
     /// The values at the ends of the names of ticked boxes.
-    pub(super) fn ticked<T: FromStr, C: FromIterator<T>>(&self, prefix: &str) -> C {
+    pub(super) fn ticked<T: FromStr>(&self, prefix: &str) -> Vec<T> {
         self.fields.keys().filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! The log of a memory, its differences, and the actions that take changes back.
 
-use std::collections::BTreeSet;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -33,6 +33,8 @@ pub(super) struct Change {
     pub(super) number: u64,
     /// Names it in forms, which must not mean the change of a memory that was made again.
     pub(super) name: EntryRef,
+    /// Names its changes in the form that erases single ones: the indexes after `_`.
+    pub(super) parts: String,
     pub(super) time: Time,
     /// Whether the change before it in the list is of another day.
     pub(super) begins_day: bool,
@@ -61,6 +63,9 @@ pub(super) struct LogQuery {
     /// The actor of the changes.
     #[serde(default)]
     actor: String,
+    /// Text in contents or names.
+    #[serde(default)]
+    text: String,
     /// Shows deletions of files that do not exist now.
     deleted: Option<String>,
     done: Option<String>,
@@ -83,6 +88,7 @@ struct Log {
     is_of_file: bool,
     since: String,
     actor: String,
+    text: String,
     is_deleted: bool,
     differences: Differences,
 }
@@ -180,7 +186,8 @@ impl Change {
     /// Some of the changes of an entry, by their indexes.
     fn of_parts(mut entry: Entry, indexes: &[usize]) -> Self {
         entry.changes = indexes.iter().filter_map(|index| entry.changes.get(*index).cloned()).collect();
-        Self::of(&entry)
+        let parts = indexes.iter().map(|index| format!("_{index}")).collect();
+        Self { parts, is_erasable: true, ..Self::of(&entry) }
     }
 
     fn of(entry: &Entry) -> Self {
@@ -211,6 +218,7 @@ impl Change {
         Self {
             number: entry.number,
             name: EntryRef::from(entry),
+            parts: String::new(),
             time: Time::of(entry.time),
             begins_day: true,
             actor: visible(entry.actor.as_deref().unwrap_or("unknown")),
@@ -286,6 +294,9 @@ pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -
     if !query.actor.is_empty() {
         filter = filter.actor(&query.actor);
     }
+    if !query.text.is_empty() {
+        filter = filter.text(&query.text);
+    }
     let is_deleted = query.deleted.is_some();
     if is_deleted {
         filter = filter.deleted();
@@ -307,7 +318,8 @@ pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -
     let title = if path.is_root() { "History".to_owned() } else { format!("History of {}", name_of(path.as_str())) };
     let frame = Frame::of(&visited, title).at(&path).done(query.done.as_deref()).in_state(state);
     let is_of_file = !matches!(visited.visit.memory.read(&path).await?, Node::Directory(_));
-    render(&Log { frame, changes, next, is_of_file, since, actor: query.actor, is_deleted, differences })
+    let LogQuery { actor, text, .. } = query;
+    render(&Log { frame, changes, next, is_of_file, since, actor, text, is_deleted, differences })
 }
 
 #[derive(Deserialize)]
@@ -409,25 +421,33 @@ pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<Red
     asking(&visited, &query, "").await
 }
 
+/// A ticked entry, or some of its changes.
+struct Ticked(EntryRef, Vec<usize>);
+
+impl FromStr for Ticked {
+    type Err = ();
+
+    fn from_str(name: &str) -> Result<Self, ()> {
+        let (entry, parts) = name.split_once('_').map_or((name, None), |(entry, parts)| (entry, Some(parts)));
+        let indexes = parts.map(|parts| parts.split('_').map(str::parse).collect::<Result<_, _>>());
+        Ok(Self(entry.parse().map_err(drop)?, indexes.transpose().map_err(drop)?.unwrap_or_default()))
+    }
+}
+
 pub(super) async fn redact(ToChange(visited): ToChange, Posted(mut form): Posted) -> Page {
-    let ticked: BTreeSet<EntryRef> = form.ticked("entry-");
+    let ticked: Vec<Ticked> = form.ticked("entry-");
     let path_of_file = Some(form.take("path")).filter(|path| !path.is_empty());
     let query = RedactQuery { path: path_of_file, entry: form.take("entry").parse().ok() };
     if ticked.is_empty() {
         return asking(&visited, &query, "Tick at least one change.").await;
     }
     let history = history_of(&visited)?;
-    let entry = match &query.path {
-        Some(given) => {
-            let of_file = history.changes_of(&StorePath::from(&path(Some(given))?)).await?;
-            let each = of_file.into_iter().flat_map(|(entry, indexes)| {
-                let name = EntryRef::from(&entry);
-                indexes.into_iter().map(move |index| (name, index))
-            });
-            let changes: Vec<_> = each.filter(|(entry, _)| ticked.contains(entry)).collect();
-            history.redact_changes(&changes, &changes).await?
-        }
-        None => history.redact(ticked).await?,
+    let single = ticked.iter().flat_map(|Ticked(entry, indexes)| indexes.iter().map(|index| (*entry, *index)));
+    let single: Vec<_> = single.collect();
+    let entry = if single.is_empty() {
+        history.redact(ticked.into_iter().map(|Ticked(entry, _)| entry)).await?
+    } else {
+        history.redact_changes(&single).await?
     };
     Ok(visited.to_change(entry.number, "redacted"))
 }

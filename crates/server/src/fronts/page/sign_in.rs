@@ -127,7 +127,7 @@ async fn run_as(app: &PageState, token: String, parts: &mut Parts) -> Result<Hea
 
 /// A page of this server that needs a session.
 fn local(next: &str) -> &str {
-    let is_page = next.starts_with("/memory/") || next.starts_with("/tokens");
+    let is_page = ["/memory/", "/search", "/tokens"].iter().any(|start| next.starts_with(start));
     if is_page && next.bytes().all(|byte| byte.is_ascii_graphic()) { next } else { "/" }
 }
 
