@@ -257,8 +257,8 @@ async fn change_at_random(store: &HistoryStore<Shared>, random: &mut impl FnMut(
     };
 }
 
-/// The files with a past at a path: the present one, those that were removed at it, and those that were removed in
-/// places where one of these was created.
+/// The files with a past at a path: the present one, files that were removed at it, and files that were removed where
+/// others of them were created.
 fn files_of(states: &[Texts], path: &str) -> BTreeSet<String> {
     let files: Vec<BTreeMap<&str, &str>> =
         states.iter().map(|texts| texts.iter().map(|(name, text)| (file_of(text), *name)).collect()).collect();
