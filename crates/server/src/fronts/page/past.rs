@@ -410,8 +410,9 @@ async fn asking(visited: &VisitedMemory, query: &RedactQuery, problem: &'static 
         (None, None) => return Err(ApiError::invalid("the address names no change")),
     };
     changes.retain(|change| change.is_erasable);
+    // The oldest come first: a file is found by its last names.
     let has_more = changes.len() > MAX_ERASED;
-    changes.truncate(MAX_ERASED);
+    changes.drain(..changes.len().saturating_sub(MAX_ERASED));
     let remains = visited.visit.memory.backend().remains_of_removed();
     let frame = Frame::of(visited, title);
     render(&Redact { frame, query, back, problem, changes, has_more, remains })
