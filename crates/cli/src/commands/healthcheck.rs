@@ -23,7 +23,9 @@ const MAX_LINE: u64 = 200;
 
 #[derive(Args, Debug)]
 pub(crate) struct HealthcheckArguments {
-    /// The address of the server, as in `serve --listen`
+    /// The address of the server
+    ///
+    /// It is an address and port, or unix:PATH for a Unix socket.
     #[arg(long, value_name = "ADDRESS", default_value_t = Listen::default())]
     pub(crate) listen: Listen,
 }
