@@ -23,10 +23,10 @@ const MAX_LINE: u64 = 200;
 
 #[derive(Args, Debug)]
 pub(crate) struct HealthcheckArguments {
-    /// The address of the server
+    /// The address of the server [default: 127.0.0.1:8809]
     ///
     /// It is an address and port, or unix:PATH for a Unix socket.
-    #[arg(long, value_name = "ADDRESS", default_value_t = Listen::default())]
+    #[arg(long, value_name = "ADDRESS", default_value_t = Listen::default(), hide_default_value = true)]
     pub(crate) listen: Listen,
 }
 

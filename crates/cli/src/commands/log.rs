@@ -34,9 +34,9 @@ pub(crate) struct LogArguments {
     #[arg(long, value_name = "N")]
     pub(crate) before: Option<u64>,
 
-    /// List only entries that have TEXT in names, or in contents before or after them
+    /// List only entries with TEXT in names or contents
     ///
-    /// Upper and lower case differ.
+    /// It is in contents before or after the entry. Upper and lower case differ.
     #[arg(short = 'S', long)]
     pub(crate) text: Option<String>,
 

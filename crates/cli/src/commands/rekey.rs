@@ -22,7 +22,9 @@ pub(crate) struct RekeyArguments {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Re-encrypt all memories of a database, or all stores at and right under a directory or prefix
+    /// Re-encrypt all memories of a database, directory or bucket
+    ///
+    /// In a directory or bucket, these are the stores at and right under --store.
     #[arg(long)]
     pub(crate) all: bool,
 
