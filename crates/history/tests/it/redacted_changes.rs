@@ -375,3 +375,34 @@ async fn a_moved_file_is_erased_as_one_change() {
     history.undo(1).await.unwrap_err();
     assert_eq!(store.read_to_string("/memories/new").await.unwrap(), "public");
 }
+
+#[tokio::test]
+async fn a_single_change_loses_the_contents_before_and_after_it() {
+    let inner: Shared = Arc::new(InMemoryStore::new());
+    let store = HistoryStore::new(Arc::clone(&inner));
+    write_and_replace(&store, ("secret", "public")).await;
+    let history = store.history();
+    history.redact_changes(&[(2.into(), 0)]).await.unwrap();
+    for number in [2, 3] {
+        let refused = history.replaced_by(number, 0).await.unwrap_err();
+        assert!(matches!(refused, HistoryError::NotKept { .. }), "{number}: {refused}");
+    }
+    assert_eq!(history.replaced_by(2, 1).await.unwrap(), b"old b");
+    assert_eq!(history.replaced_by(3, 1).await.unwrap(), b"public");
+    assert_eq!(history.verify().await.unwrap().damage, Vec::<String>::new());
+}
+
+/// A file that came to the first place of another one, and was removed there, is not that one.
+#[tokio::test]
+async fn a_later_file_at_an_earlier_place_keeps_its_past() {
+    let inner: Shared = Arc::new(InMemoryStore::new());
+    let store = HistoryStore::new(Arc::clone(&inner));
+    store.write("/memories/draft", "a secret").await.unwrap();
+    store.rename("/memories/draft", "/memories/a").await.unwrap();
+    store.write("/memories/draft", "another draft").await.unwrap();
+    store.remove("/memories/draft").await.unwrap();
+    let history = store.history();
+    let entry = history.redact_path(&path("/memories/a")).await.unwrap();
+    assert_eq!(entry.origin, Origin::Redaction(vec![2, 1]));
+    assert_eq!(history.read(&path("/memories/draft"), 3).await.unwrap(), b"another draft");
+}

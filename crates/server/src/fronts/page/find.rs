@@ -125,21 +125,17 @@ pub(super) async fn search_all(
         if results.query.is_empty() || !results.problem.is_empty() {
             break;
         }
-        let visited = match VisitedMemory::enter(&app, &visitor, name.as_str(), Right::Read, Purpose::Look).await {
+        match VisitedMemory::enter(&app, &visitor, name.as_str(), Right::Read, Purpose::Look).await {
             Err(error) if error.status() == StatusCode::NOT_FOUND => continue, // deleted
-            Err(_) => {
-                failed += 1;
-                continue;
-            }
-            Ok(visited) => visited,
-        };
-        match visited.visit.memory.search(&search).await {
-            Ok(report) => results.add((&home(name.as_str()), &visible(name.as_str())), &report, FILES),
-            Err(SearchError::Store(error)) => {
-                drop(ApiError::from(error)); // the log has the reason
-                failed += 1;
-            }
-            Err(error) => results.problem = sentence(&error.to_string()),
+            Err(_) => failed += 1,
+            Ok(visited) => match visited.visit.memory.search(&search).await {
+                Ok(report) => results.add((&home(name.as_str()), &visible(name.as_str())), &report, FILES),
+                Err(SearchError::Store(error)) => {
+                    drop(ApiError::from(error)); // the log has the reason
+                    failed += 1;
+                }
+                Err(error) => results.problem = sentence(&error.to_string()),
+            },
         }
         searched += 1;
         if searched == MEMORIES || started.elapsed() >= TIME {
