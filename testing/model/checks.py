@@ -98,8 +98,8 @@ def log(place, name, memory):
 
 
 def command_of(entry):
-    origin = entry.get("origin")
-    return entry.get("command") if origin is None else next(iter(origin)) if isinstance(origin, dict) else origin
+    origin = entry["origin"]
+    return entry["command"] if origin == "edit" else next(iter(origin)) if isinstance(origin, dict) else origin
 
 
 def replayed(state, change):
