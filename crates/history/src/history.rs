@@ -8,6 +8,7 @@ use memory_tool_core::{Actor, Batch, ErrorKind, Node, ReadOnlyStore, ReadOptions
 
 use crate::attempts::Attempts;
 use crate::check::{self, HistoryReport};
+use crate::copy::{self, Copied};
 use crate::diff::{self, Differences};
 use crate::entry::{Entry, EntryRef, Origin};
 use crate::error::HistoryError;
@@ -484,6 +485,20 @@ impl<S: Store> History<S> {
             Err(StoreError::NotFound { .. }) => Ok(()),
             cleared => Ok(cleared?),
         }
+    }
+
+    /// Copies all files and the whole history to a memory that has neither, in one batch. Entries keep their numbers,
+    /// identities, times and actors, and files their identities. Both are in RAM until then. The layers over the
+    /// destination do not see the changes.
+    ///
+    /// # Errors
+    /// [`StoreError::AlreadyExists`] for a destination with files or a history, and [`HistoryError::Store`].
+    pub async fn copy_to<D: Store>(&self, destination: &HistoryStore<D>) -> Result<Copied, HistoryError> {
+        copy::refuse_files(destination.inner()).await?;
+        let log = self.store.log();
+        let (batch, copied) = log.retry(|tip| async move { copy::whole(log, &tip).await }).await?;
+        destination.inner().apply(batch).await?;
+        Ok(copied)
     }
 
     /// Checks all entries and contents, and compares the newest ones with the files.

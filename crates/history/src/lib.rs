@@ -5,6 +5,7 @@ mod appending;
 mod attempts;
 mod check;
 mod claim;
+mod copy;
 mod diff;
 mod entry;
 mod error;
@@ -29,6 +30,7 @@ mod version_cache;
 mod versions;
 
 pub use check::HistoryReport;
+pub use copy::Copied;
 pub use diff::{Differences, FileDiff, merge};
 pub use entry::{Digest, Entry, EntryRef, FileChange, InvalidEntryRef, Kept, Operation, Origin};
 pub use error::HistoryError;

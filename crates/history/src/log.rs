@@ -46,7 +46,7 @@ pub(crate) struct Log<S> {
 }
 
 /// The entries that are read at the same time.
-const PARALLEL_READS: usize = 16;
+pub(crate) const PARALLEL_READS: usize = 16;
 
 impl<S: Store> Log<S> {
     pub(crate) fn new(store: S, limits: Option<Limits>) -> Self {

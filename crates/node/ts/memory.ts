@@ -41,6 +41,12 @@ export interface TransferOptions extends CallOptions {
   overwrite?: boolean;
 }
 
+/** The options of a copy. */
+export interface CopyOptions extends TransferOptions {
+  /** Also copy the history, to a memory without files. Default: false. */
+  withHistory?: boolean;
+}
+
 /** The options of an export. */
 export interface ExportOptions extends TransferOptions {
   /** The files and directories to export. Default: all. */
@@ -201,9 +207,11 @@ export class Memory {
   }
 
   /** Copies all files to another memory. Throws `TransferError` if the copy stops. Run it again to continue. */
-  async copyTo(destination: Memory, { overwrite = false, ...options }: TransferOptions = {}): Promise<CopyReport> {
+  async copyTo(destination: Memory, given: CopyOptions = {}): Promise<CopyReport> {
+    const { overwrite = false, withHistory = false, ...options } = given;
     const opened = await destination.#ready(options);
-    return fromJson((await this.#perform('transfer', 'copy', { overwrite }, options, opened)).json) as CopyReport;
+    const request = { overwrite, withHistory };
+    return fromJson((await this.#perform('transfer', 'copy', request, options, opened)).json) as CopyReport;
   }
 
   /**

@@ -38,6 +38,8 @@ export interface WriteReport {
 
 /** The result of `Memory.copyTo`. */
 export interface CopyReport extends WriteReport {
+  /** The number of entries of the history that were copied. */
+  readonly entries: number;
   /** The files of the source that cannot be read. */
   readonly unreadable: readonly FileProblem[];
   readonly moreUnreadable: number;

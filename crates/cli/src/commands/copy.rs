@@ -15,7 +15,7 @@ use crate::options::{ExistingArgument, TimeoutArgument, store_url_parser};
 use crate::others::WithOthers;
 use crate::places::{self, Named, Place};
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
-use crate::terminal::output::write_report;
+use crate::terminal::output::{count, write_report};
 use crate::terminal::progress_line::ProgressLine;
 use crate::transfer::{
     lines_of, lines_of_paths, lines_of_written, open_destination, open_source, show_progress, summary, warn_of_no_file,
@@ -48,6 +48,13 @@ pub(crate) struct CopyArguments {
     #[arg(long, value_name = "ENTRY|TIME|AGE")]
     pub(crate) at: Option<Point>,
 
+    /// Also copy the history, to an empty destination
+    ///
+    /// Entries keep their numbers, times and actors. Files and history are written in one step, and held in RAM until
+    /// then.
+    #[arg(long, conflicts_with_all = ["at", "overwrite"])]
+    pub(crate) with_history: bool,
+
     #[command(flatten)]
     pub(crate) writing: WritingArgument,
 
@@ -56,7 +63,7 @@ pub(crate) struct CopyArguments {
 
     /// Print the report as JSON
     ///
-    /// Its fields are the counts copied, overwritten, bytes, unchanged and only_in_destination, the lists redacted,
+    /// Its fields are the counts copied, overwritten, bytes, unchanged, only_in_destination and entries, the lists redacted,
     /// conflicts, refused, unverified, unreadable and removed, and the flags dry_run and source_still_changing. A list
     /// has at most 1,000 files. The numbers more_redacted to more_removed count the others. The bytes are of copied and
     /// overwritten files. The field others is the number of other memories and scopes near the source, or null if they
@@ -126,6 +133,7 @@ async fn copy(
     let (source, others) = open_source(source, arguments.at, *all, source_options(arguments)).await?;
     let destination = open_destination(destination, &policies, *writing, *existing, to).await?;
     let options = if writing.overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
+    let options = if arguments.with_history { options.with_history() } else { options };
     let mut line = ProgressLine::of_standard_error();
     let copied = source.copy_to(&destination, options, |progress| show_progress(&mut line, progress)).await;
     Ok(WithOthers { report: copied.map_err(Failure::other)?, others })
@@ -152,5 +160,6 @@ fn to_text(copied: &CopyReport) -> String {
     );
     let changing = copied.source_still_changing.then(|| "the source kept changing; run the copy again".to_owned());
     let lines = lines_of_written(&copied.written).chain(unreadable).chain(removed).chain(changing);
-    lines.chain([summary(&copied.written, "copied", "copy")]).collect::<Vec<_>>().join("\n")
+    let entries = (copied.entries > 0).then(|| format!("copied {} of the history", count(copied.entries, "change")));
+    lines.chain(entries).chain([summary(&copied.written, "copied", "copy")]).collect::<Vec<_>>().join("\n")
 }

@@ -127,6 +127,35 @@ fn files_are_copied_between_all_kinds_of_stores() {
 }
 
 #[test]
+fn a_history_is_copied_to_an_empty_destination() {
+    let place = Place::in_memory();
+    let (key, sealed) = (place.outside("memory.key"), place.sqlite("sealed"));
+    assert_eq!(run(&[&"keygen", &"--output", &key]).0, Some(0));
+    let create = [&"create" as &dyn AsRef<OsStr>, &"/memories/a", &"--text", &"one", &"--history", &"--store"];
+    let by_ada = [&place.store() as &dyn AsRef<OsStr>, &"--actor", &"ada"];
+    assert_eq!(run(&[&create[..], &by_ada].concat()).0, Some(0));
+    assert_eq!(run(&[&"mv", &"/memories/a", &"/memories/b", &"--store", &place.store()]).0, Some(0));
+    let log = |store: &dyn AsRef<OsStr>| run(&[&"log", &"--json", &"--store", store]);
+    let before = log(&place.store());
+    assert!(before.1.contains("ada"), "{before:?}");
+
+    let copied = "copied 2 changes of the history\n\
+                  copied 1 files (3 bytes), overwrote 0; 0 unchanged, 0 only in the destination";
+    let to_sealed = [&"copy" as &dyn AsRef<OsStr>, &place.store(), &sealed, &"--key-file", &key, &"--with-history"];
+    assert_eq!(run(&[&to_sealed[..], &[&"--dry-run"]].concat()).0, Some(0));
+    assert_eq!(run(&to_sealed), done(0, copied));
+    let last = place.outside("last");
+    assert_eq!(run(&[&"copy", &sealed, &last, &"--source-key-file", &key, &"--with-history"]), done(0, copied));
+    assert_eq!(log(&last), before);
+    assert_eq!(run(&[&"undo", &"--store", &last]).0, Some(0));
+    assert_eq!(memories(&last).keys().collect::<Vec<_>>(), ["a"]);
+
+    let (status, _, errors) = run(&to_sealed);
+    let expected = "memory-tool: cannot copy the history: the destination has files or a history\n";
+    assert_eq!((status, errors.as_str()), (Some(2), expected));
+}
+
+#[test]
 fn existing_files_are_kept_unless_overwrite_is_given() {
     let place = Place::in_memory();
     let (source, destination) = (place.store(), place.outside("to"));

@@ -3,6 +3,7 @@
 #![cfg(test)]
 
 mod cases;
+mod copy;
 mod log;
 mod model;
 mod redacted_changes;

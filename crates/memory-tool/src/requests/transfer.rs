@@ -22,6 +22,9 @@ pub enum TransferRequest {
         #[serde(skip)]
         to: Option<Memory>,
         overwrite: bool,
+        /// [`CopyOptions::with_history`].
+        #[serde(default)]
+        with_history: bool,
     },
     /// [`Memory::export`].
     Export {
@@ -38,12 +41,13 @@ pub enum TransferRequest {
 impl TransferRequest {
     pub(super) async fn perform(self, memory: &Memory) -> Result<Outcome, RequestError> {
         match self {
-            Self::Copy { to, overwrite } => {
+            Self::Copy { to, overwrite, with_history } => {
                 let no_destination =
                     || RequestError::Invalid { field: "to".to_owned(), source: "a copy requires a destination".into() };
                 let to = to.ok_or_else(no_destination)?;
-                let options = CopyOptions::new();
-                let report = memory.copy_to(&to, if overwrite { options.overwrite() } else { options }, |_| {}).await?;
+                let options = if overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
+                let options = if with_history { options.with_history() } else { options };
+                let report = memory.copy_to(&to, options, |_| {}).await?;
                 Ok(transferred(report.is_complete(), &report))
             }
             Self::Export { path, overwrite, within } => {

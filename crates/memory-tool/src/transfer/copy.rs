@@ -5,13 +5,14 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures::stream::StreamExt as _;
-use memory_tool_core::{FileEntry, StorePath, Version};
+use memory_tool_core::{FileEntry, StoreError, StorePath, Version};
 
+use crate::memory::Memory;
 use crate::transfer::destination::Destination;
 use crate::transfer::error::TransferError;
 use crate::transfer::existing::Existing;
 use crate::transfer::progress::TransferProgress;
-use crate::transfer::report::{CopyReport, FileProblem, add};
+use crate::transfer::report::{CopyReport, FileProblem, WriteReport, add};
 use crate::transfer::source::{ReadOutcome, Source};
 
 /// Attempts to read the source while it changes.
@@ -27,6 +28,7 @@ pub(super) const ROUNDS: usize = 5;
 #[must_use]
 pub struct CopyOptions {
     existing: Existing,
+    pub(super) with_history: bool,
 }
 
 impl CopyOptions {
@@ -38,6 +40,13 @@ impl CopyOptions {
     /// Overwrites files in the destination that have other contents.
     pub fn overwrite(mut self) -> Self {
         self.existing = Existing::Replace;
+        self
+    }
+
+    /// Also copies the [history](Memory::history), to a memory without files: see
+    /// [`History::copy_to`](memory_tool_history::History::copy_to).
+    pub fn with_history(mut self) -> Self {
+        self.with_history = true;
         self
     }
 
@@ -126,17 +135,36 @@ impl<P: FnMut(TransferProgress) + Send> CopyJob<P> {
     }
 }
 
+/// Copies all files and the history.
+pub(super) async fn copy_with_history(source: &Memory, destination: &Memory) -> Result<CopyReport, TransferError> {
+    let layers = &destination.inner.layers;
+    if layers.transfer.screen.is_some() {
+        return Err(TransferError::History { reason: "a screen of the destination would not see earlier texts" });
+    }
+    let (Some(from), Some(to)) = (source.history(), &layers.history) else {
+        return Err(TransferError::History { reason: "a memory over a custom store has none without the option" });
+    };
+    let copied = from.copy_to(to).await.map_err(|error| match error.into_store_error() {
+        StoreError::AlreadyExists { .. } => TransferError::History { reason: "the destination has files or a history" },
+        error => TransferError::Reading(error),
+    })?;
+    let unreadable = copied.unlisted.iter().map(FileProblem::of_unlisted).collect();
+    let is_source_empty = copied.files == 0 && copied.entries == 0;
+    let dry_run = layers.transfer.is_dry_run;
+    let written = WriteReport { dry_run, copied: copied.files, bytes: copied.bytes, ..WriteReport::default() };
+    Ok(CopyReport { written, entries: copied.entries, unreadable, is_source_empty, ..CopyReport::default() })
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::sync::{Arc, Mutex};
 
     use async_trait::async_trait;
-    use memory_tool_core::{Batch, InMemoryStore, Node, ReadOptions, Store, StoreError, StoreExt as _, StorePath};
+    use memory_tool_core::{Batch, InMemoryStore, Node, ReadOptions, Store, StoreExt as _};
 
     use super::*;
-    use crate::memory::Memory;
-    use crate::transfer::report::{MAX_REPORTED, WriteReport};
+    use crate::transfer::report::MAX_REPORTED;
 
     /// A store that changes before each listing, by a batch for the number of the listing.
     #[derive(Debug)]

@@ -20,6 +20,12 @@ pub enum TransferError {
     /// The memories share files, according to their URLs. Custom stores and mounted stores are not compared.
     #[error("cannot copy a memory into itself: the source and the destination share files")]
     SameMemory,
+    /// A history cannot be copied.
+    #[error("cannot copy the history: {reason}")]
+    History {
+        /// The reason.
+        reason: &'static str,
+    },
     /// The target of an export cannot be written.
     #[error("cannot write {}", path.display())]
     Target {
@@ -93,7 +99,7 @@ impl TransferError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Reading(error) | Self::Writing(error) => error.kind(),
-            Self::SameMemory | Self::SourceIsStore { .. } => ErrorKind::Invalid,
+            Self::SameMemory | Self::History { .. } | Self::SourceIsStore { .. } => ErrorKind::Invalid,
             Self::TargetExists { .. } => ErrorKind::AlreadyExists,
             Self::TargetFormat { .. } | Self::SourceFormat { .. } => ErrorKind::Unsupported,
             Self::NothingUnder { .. } => ErrorKind::NotFound,

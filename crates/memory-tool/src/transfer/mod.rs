@@ -82,6 +82,9 @@ impl Memory {
         if Arc::ptr_eq(&self.inner, &destination.inner) || MemoryLocation::overlap(locations.0, locations.1).await {
             return Err(TransferError::SameMemory);
         }
+        if options.with_history {
+            return copy::copy_with_history(self, destination).await;
+        }
         let rounds = if destination.inner.layers.transfer.is_dry_run { 1 } else { copy::ROUNDS };
         let destination = Destination::new(destination, "copy", options.existing());
         copy::CopyJob::new(Source::new(self.store()), destination, progress).run(rounds).await

@@ -84,6 +84,8 @@ pub struct CopyReport {
     /// The results in the destination.
     #[serde(flatten)]
     pub written: WriteReport,
+    /// The number of entries of the history that were copied.
+    pub entries: u64,
     /// The first 1,000 files of the source that cannot be read, and items that it cannot list.
     pub unreadable: Vec<FileProblem>,
     /// The number of further unreadable files.

@@ -147,14 +147,19 @@ class Memory:
 
         return to_report(VerifyReport, self._native.perform({"care": {"verify": {}}}))
 
-    def copy_to(self, destination: Memory | AsyncMemory, *, overwrite: bool = False) -> CopyReport:
+    def copy_to(
+        self, destination: Memory | AsyncMemory, *, overwrite: bool = False, with_history: bool = False
+    ) -> CopyReport:
         """Copies all files to another memory. A file with other contents is kept, unless `overwrite` is set.
+
+        With `with_history`, it also copies the history, to a memory without files.
 
         Raises `TransferError` if the copy stops. Run it again to continue.
         """
         from .reports import CopyReport, to_report
 
-        return to_report(CopyReport, self._native.perform({"transfer": {"copy": {"overwrite": overwrite}}}, destination._native))
+        request = {"transfer": {"copy": {"overwrite": overwrite, "with_history": with_history}}}
+        return to_report(CopyReport, self._native.perform(request, destination._native))
 
     def export(
         self, path: str | os.PathLike[str], *, within: Sequence[str] = (), overwrite: bool = False
@@ -322,14 +327,19 @@ class AsyncMemory:
 
         return to_report(VerifyReport, await _perform(self._native, {"care": {"verify": {}}}))
 
-    async def copy_to(self, destination: Memory | AsyncMemory, *, overwrite: bool = False) -> CopyReport:
+    async def copy_to(
+        self, destination: Memory | AsyncMemory, *, overwrite: bool = False, with_history: bool = False
+    ) -> CopyReport:
         """Copies all files to another memory. A file with other contents is kept, unless `overwrite` is set.
+
+        With `with_history`, it also copies the history, to a memory without files.
 
         Raises `TransferError` if the copy stops. Run it again to continue.
         """
         from .reports import CopyReport, to_report
 
-        return to_report(CopyReport, await _perform(self._native, {"transfer": {"copy": {"overwrite": overwrite}}}, destination._native))
+        request = {"transfer": {"copy": {"overwrite": overwrite, "with_history": with_history}}}
+        return to_report(CopyReport, await _perform(self._native, request, destination._native))
 
     async def export(
         self, path: str | os.PathLike[str], *, within: Sequence[str] = (), overwrite: bool = False

@@ -50,6 +50,8 @@ class _WriteReport:
 class CopyReport(_WriteReport):
     """The result of `Memory.copy_to`."""
 
+    entries: int
+    """The number of entries of the history that were copied."""
     unreadable: Sequence[FileProblem]
     """The files of the source that cannot be read."""
     more_unreadable: int
