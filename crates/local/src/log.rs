@@ -93,13 +93,17 @@ impl End {
     }
 }
 
-/// Reads the frames, and the place of the next one.
-pub(crate) fn read(private: &Dir) -> io::Result<(Vec<Frame>, End)> {
+/// Reads the frames, the place of the next one, and whether texts of a frame follow that is not whole.
+pub(crate) fn read(private: &Dir) -> io::Result<(Vec<Frame>, End, bool)> {
     if disk::metadata(private, LOG)?.is_none() {
-        return Ok((Vec::new(), End::default()));
+        return Ok((Vec::new(), End::default(), false));
     }
     match disk::read_file(private, LOG, MAX_BYTES as u64)? {
-        Content::Whole(log) => parse(&log).map_err(damaged),
+        Content::Whole(log) => {
+            let (frames, end) = parse(&log).map_err(damaged)?;
+            let has_rest = log.iter().skip(end.offset).any(|byte| *byte != 0);
+            Ok((frames, end, has_rest))
+        }
         Content::TooLarge { size, .. } => Err(damaged(format!("it has {size} bytes").into())),
     }
 }
@@ -222,17 +226,16 @@ impl Log {
         disk::write_at(&self.0, &SETTLED, start.offset as u64)
     }
 
-    /// Removes the last frame.
+    /// Removes the last frame, and all texts after its start.
     pub(crate) fn strike(&self, start: End) -> io::Result<()> {
-        disk::write_at(&self.0, &[0; SECTOR], start.offset as u64)?;
+        let size = usize::try_from(self.0.metadata()?.len()).unwrap_or(MAX_BYTES);
+        disk::write_at(&self.0, &vec![0; size.min(MAX_BYTES).saturating_sub(start.offset)], start.offset as u64)?;
         self.0.sync_data()
     }
 
     /// Removes all frames and texts.
     pub(crate) fn clear(&self) -> io::Result<()> {
-        let size = usize::try_from(self.0.metadata()?.len()).unwrap_or(MAX_BYTES);
-        disk::write_at(&self.0, &vec![0; size.min(MAX_BYTES)], 0)?;
-        self.0.sync_data()
+        self.strike(End::default())
     }
 
     pub(crate) fn flush(&self) -> io::Result<()> {
@@ -277,7 +280,7 @@ mod tests {
         }
     }
 
-    /// A text in the rest of a longer frame that was struck out.
+    /// A text in a frame that was written in part.
     #[test]
     fn a_text_cannot_pass_for_a_frame() {
         let first = frame(series(b'1'), "/records/a", b"text");

@@ -29,6 +29,8 @@ type Records<'a> = Vec<(&'a StorePath, &'a [u8])>;
 pub(crate) struct KnownLog {
     /// Whether this process found that all its records exist. Later changes keep it so.
     is_complete: bool,
+    /// Whether this process found texts of a change that was interrupted before its frame was whole.
+    has_rest: bool,
     /// The place for the next frame after the change with this number.
     end: Option<(u64, End)>,
 }
@@ -41,9 +43,10 @@ impl Layout {
         if is_finished && lock(&self.log).is_complete {
             return Ok(true);
         }
-        let (frames, _) = log::read(private).map_err(|error| failed(READING, error))?;
+        let (frames, _, has_rest) = log::read(private).map_err(|error| failed(READING, error))?;
         let is_complete = self.has_records_of(&frames)?;
-        lock(&self.log).is_complete = is_complete;
+        let mut known = lock(&self.log);
+        (known.is_complete, known.has_rest) = (is_complete, has_rest);
         Ok(is_complete)
     }
 
@@ -197,7 +200,7 @@ impl Transaction<'_> {
             Some((number, end)) if number == self.last => return Ok(end),
             _ => {}
         }
-        let (_, end) = log::read(&self.files.lock.private).map_err(|error| failed(READING, error))?;
+        let (_, end, _) = log::read(&self.files.lock.private).map_err(|error| failed(READING, error))?;
         self.note_log_end(end);
         Ok(end)
     }
@@ -222,7 +225,7 @@ impl Transaction<'_> {
             return Ok(());
         }
         let clear = || {
-            let (frames, _) = log::read(&self.files.lock.private)?;
+            let (frames, ..) = log::read(&self.files.lock.private)?;
             let log = Log::open(&self.files.lock.private)?;
             log.flush()?;
             self.flush_records(&frames)?;
@@ -257,12 +260,15 @@ impl Transaction<'_> {
         parents.iter().try_for_each(|(_, parent)| disk::sync_directory(parent))
     }
 
-    /// Creates missing records of the log. Completes its last change, or removes it from the log if it was not made.
+    /// Creates missing records of the log. Completes its last change, or removes its frame if it was not made. The texts
+    /// of an interrupted change leave the log.
     pub(crate) fn recover_log(&self) -> Result<(), StoreError> {
-        if self.files.layout.is_log_complete(&self.files.lock.private, Some(self.last))? {
+        let is_complete = self.files.layout.is_log_complete(&self.files.lock.private, Some(self.last))?;
+        if is_complete && !lock(&self.files.layout.log).has_rest {
             return Ok(());
         }
-        let (frames, mut end) = log::read(&self.files.lock.private).map_err(|error| failed(READING, error))?;
+        let (frames, mut end, has_rest) =
+            log::read(&self.files.lock.private).map_err(|error| failed(READING, error))?;
         let log = Log::open(&self.files.lock.private).map_err(|error| failed(READING, error))?;
         for frame in &frames {
             if !frame.is_settled && !self.is_made(frame)? {
@@ -277,8 +283,12 @@ impl Transaction<'_> {
                 settled.map_err(|error| failed(WRITING, error))?;
             }
         }
+        if has_rest {
+            log.strike(end).map_err(|error| failed(WRITING, error))?;
+        }
         self.note_log_end(end);
-        lock(&self.files.layout.log).is_complete = true;
+        let mut known = lock(&self.files.layout.log);
+        (known.is_complete, known.has_rest) = (true, false);
         Ok(())
     }
 

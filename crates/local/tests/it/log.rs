@@ -130,6 +130,35 @@ async fn the_texts_of_removed_records_leave_the_log() {
 }
 
 #[tokio::test]
+async fn the_texts_of_a_change_that_was_not_made_leave_the_log() {
+    let has_text = |base: &Path, text: &[u8]| log(base).windows(text.len()).any(|found| found == text);
+    for is_whole in [true, false] {
+        let directory = edited().await;
+        let base = directory.path();
+        let long = format!("{}secret", "x".repeat(2_000));
+        let store = LocalStore::open(base).await.unwrap();
+        store.apply(Batch::new().remove(record("log"))).await.unwrap();
+        let batch = Batch::new().write(path("/memories/a"), "new 3").write(record("log/3"), long);
+        store.apply(batch).await.unwrap();
+        drop(store);
+        assert!(has_text(base, b"secret"));
+        unsettle(base);
+        if is_whole {
+            fs::write(base.join("memories/a"), "new 2").unwrap();
+        } else {
+            // A part of the frame that does not include its first sector.
+            let mut part = log(base);
+            part[..512].fill(0);
+            fs::write(base.join(".memory-tool/log"), part).unwrap();
+        }
+        let store = LocalStore::open(base).await.unwrap();
+        store.write("/memories/b", "").await.unwrap();
+        assert!(!has_text(base, b"secret"), "{is_whole}");
+        assert_eq!(store.read_to_string("/memories/a").await.unwrap(), if is_whole { "new 2" } else { "new 3" });
+    }
+}
+
+#[tokio::test]
 async fn a_full_log_is_cleared() {
     const BYTES: usize = 30_000;
     let directory = edited().await;
