@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use memory_tool_core::BoxError;
+use memory_tool_core::{BoxError, refuse_others};
 use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
@@ -23,8 +23,6 @@ const MAX_PASSWORD_FILE: u64 = 1 << 20;
 enum EnvironmentError {
     #[error("invalid value of the environment variable {0}")]
     Variable(&'static str),
-    #[error("other users can read the password file {}. Restrict it with chmod 600", .0.display())]
-    OpenPasswordFile(PathBuf),
     #[error("cannot read the password file {}", file.display())]
     PasswordFile { file: PathBuf, source: io::Error },
 }
@@ -90,8 +88,7 @@ fn password_of_file(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(error)),
         Ok(found) if !found.is_file() => return Ok(None), // libpq ignores it too, such as /dev/null
-        Ok(found) if is_open_to_others(&found) => return Err(EnvironmentError::OpenPasswordFile(file)),
-        Ok(_) => {}
+        Ok(found) => refuse_others(&found).map_err(failed)?,
     }
     let mut lines = String::new();
     File::open(&file).and_then(|opened| opened.take(MAX_PASSWORD_FILE).read_to_string(&mut lines)).map_err(failed)?;
@@ -106,17 +103,6 @@ fn password_of_file(
     let user = config.get_user().unwrap_or_default();
     let wanted = [&host, &port(config).to_string(), config.get_dbname().unwrap_or(user), user];
     Ok(lines.lines().find_map(|line| password_of_line(line, wanted)))
-}
-
-#[cfg(unix)]
-fn is_open_to_others(file: &fs::Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt as _;
-    file.permissions().mode() & 0o077 != 0
-}
-
-#[cfg(not(unix))]
-fn is_open_to_others(_: &fs::Metadata) -> bool {
-    false
 }
 
 /// The password of the line `host:port:database:user:password` if its first four fields fit. `*` fits everything, and a
@@ -214,7 +200,8 @@ mod tests {
         assert_eq!(location.config.get_password(), Some(&b"Secret"[..]));
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         let error = completed("postgres://bob@host/app", &variables).unwrap_err();
-        assert!(error.to_string().ends_with("Restrict it with chmod 600"), "{error}");
+        let reason = error.source().unwrap().to_string();
+        assert_eq!(reason, "mode 640 gives other users access: run `chmod 600` on it");
         assert_eq!(completed("postgres://bob@host/app", &[NO_FILE]).unwrap().config.get_password(), None);
     }
 }

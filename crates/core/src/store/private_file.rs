@@ -4,7 +4,8 @@ use std::fs::Metadata;
 use std::io;
 
 /// Refuses a file that other users can access. A secret that an orchestrator mounts is of another user, read-only, and
-/// for the group of the service.
+/// for the group of the service. One of systemd's `LoadCredential=` can be of root and its group, with an access list that
+/// lets the service read it.
 ///
 /// # Errors
 /// [`io::ErrorKind::PermissionDenied`], with the mode and the remedy.
@@ -13,7 +14,8 @@ pub fn refuse_others(metadata: &Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
 
     let mode = metadata.mode() & 0o777;
-    if mode & 0o077 != 0 && !(mode == 0o440 && is_own_group(metadata.gid())) {
+    let is_of_root = (metadata.uid(), metadata.gid()) == (0, 0);
+    if mode & 0o077 != 0 && !(mode == 0o440 && (is_of_root || is_own_group(metadata.gid()))) {
         let message = format!("mode {mode:03o} gives other users access: run `chmod 600` on it");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
