@@ -45,6 +45,25 @@ addEventListener('submit', () => (isSaving = true));
 addEventListener('pageshow', () => (isSaving = false));
 addEventListener('beforeunload', (event) => isChanged() && !isSaving && event.preventDefault());
 
+// Puts the text of a file into the form.
+const upload = document.querySelector('#upload');
+if (upload) {
+  upload.parentElement.hidden = false;
+  upload.addEventListener('change', async () => {
+    const [file] = upload.files;
+    const { name } = upload.form.elements;
+    let problem = '';
+    try {
+      if (file) editor.value = new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer());
+      if (file && name) name.value ||= file.name;
+    } catch {
+      problem = `“${file.name}” is no text in UTF-8.`;
+    }
+    upload.nextElementSibling.textContent = problem;
+    if (problem) upload.value = '';
+  });
+}
+
 const isText = ({ target }) => target.matches('input:not([type=checkbox]), textarea, select');
 const press = (selector) => document.querySelector(selector);
 addEventListener('keydown', (event) => {

@@ -116,8 +116,14 @@ for (const path of ['/memory/large', '/memory/large?path=/memories/5-mb.txt', '/
 // Times are in the zone of the reader, keys work, and text that is not saved is not left without a question.
 const reader = await open({ timezoneId: 'Asia/Kolkata' });
 await reader.goto(`${base}/memory/alice/new`);
-await reader.fill('#name', 'keys.md');
-await reader.fill('#text', '# Keys');
+const chosen = (name, content) => ({ name, mimeType: 'text/markdown', buffer: Buffer.from(content) });
+await reader.setInputFiles('#upload', chosen('picture.md', [0xff]));
+await reader.waitForSelector('text=“picture.md” is no text in UTF-8.');
+await reader.setInputFiles('#upload', chosen('keys.md', '# Keys'));
+await reader.waitForFunction('document.querySelector("#text").value === "# Keys"');
+assert.equal(await reader.textContent('#upload + [role=alert]'), '');
+assert.equal(await reader.inputValue('#name'), 'keys.md');
+await reader.focus('#text');
 await reader.keyboard.press('Control+s');
 await reader.waitForSelector('text=Created.');
 assert.match(await reader.textContent('time'), /^\d+ \w+ \d{4}, \d\d:\d\d GMT\+5:30$/);
