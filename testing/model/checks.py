@@ -169,11 +169,17 @@ def erased(world):
         if world.model.memories[name].base is None:
             left = world.place.records(name)
             require(not left, f"{name} has no history, but {left}")
-    place = world.place
+    erased_on_disk(world)
+
+
+def erased_on_disk(world):
+    """The files have no text that was erased."""
+    place, hidden = world.place, [line.encode() for line in world.model.erased]
     if place.keys:  # no text at all, nor in backups
         hidden += [line.encode() for name in MEMORIES for line in world.model.pieces(name)]
-    if place.keys or place.kind == "local":
-        for path in (place.path if place.keys else Path(place.root)).rglob("*"):
+    if place.keys or place.can_restore:
+        files = "*" if place.keys or place.kind == "local" else "memory.db*"
+        for path in (Path(place.root) if place.kind == "local" and not place.keys else place.path).rglob(files):
             if path.is_file():
                 require_without(hidden, path.read_bytes(), path)
 

@@ -102,6 +102,7 @@ class Place:
     def back_up(source, target):
         with sqlite3.connect(source) as reading, sqlite3.connect(target, timeout=TIMEOUT) as writing:
             reading.backup(writing)
+            writing.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # its log has texts from before
         reading.close()
         writing.close()
 

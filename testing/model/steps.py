@@ -62,6 +62,7 @@ KINDS = {
     "kill_during": 4,
     "verify": 1,
     "rekey": 5,
+    "crowd": 2,
 }
 
 # The commands of changes that are no renames and take nothing back.
@@ -117,8 +118,8 @@ class World:
         agent = self.place.token("--all-memories", "--right", "tool")
         self.servers = [Server(self.place, token, tokens, agent) for _ in SERVERS]
         self.sessions, self.last_fronts = {}, {}
-        # The seconds that the last change took.
-        self.took = 0.03
+        # The seconds that the last change and the last `rekey` took.
+        self.took, self.rekeying = 0.03, 0.1
         for name in MEMORIES:
             # A session does not survive that a backup without the directory of its memory is restored.
             self.place.command("run", "--store", self.place.of(name))
@@ -225,6 +226,13 @@ class World:
         for old, new in (("/a.md", "/t.md"), ("/b.md", "/a.md"), ("/t.md", "/b.md")):
             self.rename_to(step, self.model.memories[step["memory"]], old, new)
 
+    def crowd(self, step, memory):
+        """A session meets a limit after another one made files."""
+        fronts = ["run0", "tool0", "tool0", "tool0", "tool0", "run0"]
+        for number, (front, path) in enumerate(zip(fronts, ["/a.md", "/b.md", "/e", "/f", "/g", "/h"])):
+            again = {**step, "pick": 1, "front": front, "path": path, "line": step["line"].replace("line", f"c{number}")}
+            self.create(again, self.model.memories[step["memory"]])
+
     # Commands for people.
 
     def command(self, step, words, command, change, starts_history=False, actor=None):
@@ -255,7 +263,10 @@ class World:
             self.command(step, ["undo", "--actor", "ops"], "undo", lambda memory: memory.undo(), actor="ops")
 
     def undo_twice(self, step, memory):
+        newest = memory.last_to_undo()
         self.undo(step, memory)
+        if newest > 1:  # this restores the present state, which is refused
+            self.restore({**step, "pick": newest - 2}, self.model.memories[step["memory"]])
         self.undo(step, self.model.memories[step["memory"]])
 
     def undo_entry(self, step, memory):
@@ -270,8 +281,7 @@ class World:
             return
         number = max(step["pick"] % len(memory.log) + 1, memory.redacted)
         words = ["restore", "/memories", "--to", str(number), "--actor", "ops"]
-        if memory.texts(number) != memory.texts():
-            self.command(step, words, "restore", lambda memory: memory.restore(number), actor="ops")
+        self.command(step, words, "restore", lambda memory: memory.restore(number), actor="ops")
 
     def redact_all(self, step, memory):
         if memory.base is not None and not self.held:
@@ -292,6 +302,8 @@ class World:
                 births = {birth for entry in memory.log[max(number - 2, 0) : number] for birth in entry.births.values()}
                 self.ids = [known for known in self.ids if known[2] not in births]
             self.model.redact(step["memory"], number)
+            if step["pick"] % 4 < 2:  # an undo passes over the redaction
+                self.undo(step, self.model.memories[step["memory"]])
 
     def verify(self, step, memory):
         made = self.place.command("verify", "--store", self.place.of(step["memory"]))
@@ -307,13 +319,20 @@ class World:
             return
         first = 0 if memory.key else 1
         words = ["rekey", "--store", self.place.of(step["memory"]), *self.place.encryption(first)]
-        with subprocess.Popen([self.place.program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
-            time.sleep(step["pick"] / 10_000)
-            process.kill()
+        for part in range(5):
+            moment = (step["pick"] / 1_000 + part) / 5 * self.rekeying
+            with subprocess.Popen([self.place.program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+                time.sleep(moment)
+                process.kill()
+        began = time.monotonic()
         made = self.place.command(*words)
+        self.rekeying = time.monotonic() - began
         require(made.returncode == 0, made.stdout.decode() + made.stderr.decode())
         memory.key = first
         self.many({**step, "line": step["line"].replace("line", "after")}, memory, 1)
+        from checks import needs_only
+
+        needs_only(self.place, step["memory"], first)
 
     # A memory ends, and another one begins under its name.
 
@@ -323,6 +342,9 @@ class World:
             made = self.place.command("forget", name, "--yes", "--store", self.place.root)
             require(made.returncode == 0, made.stderr.decode())
             self.model.forget(name)
+            from checks import erased_on_disk
+
+            erased_on_disk(self)  # before another process removes what was left
 
     def api_forget(self, step, memory):
         status, body = self.servers[step["server"]].api("DELETE", f"/{step['memory']}")
