@@ -142,7 +142,7 @@ pub(super) async fn copy_with_history(source: &Memory, destination: &Memory) -> 
         return Err(TransferError::History { reason: "a screen of the destination would not see earlier texts" });
     }
     let (Some(from), Some(to)) = (source.history(), &layers.history) else {
-        return Err(TransferError::History { reason: "a memory over a custom store has none without the option" });
+        return Err(TransferError::History { reason: "a memory over a custom store keeps one only with the option" });
     };
     let copied = from.copy_to(to).await.map_err(|error| match error.into_store_error() {
         StoreError::AlreadyExists { .. } => TransferError::History { reason: "the destination has files or a history" },
