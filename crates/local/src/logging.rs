@@ -260,8 +260,8 @@ impl Transaction<'_> {
         parents.iter().try_for_each(|(_, parent)| disk::sync_directory(parent))
     }
 
-    /// Creates missing records of the log. Completes its last change, or removes its frame if it was not made. The texts
-    /// of an interrupted change leave the log.
+    /// Creates missing records of the log. Completes its last change, or removes its frame if it was not made. The
+    /// texts of an interrupted change leave the log.
     pub(crate) fn recover_log(&self) -> Result<(), StoreError> {
         let is_complete = self.files.layout.is_log_complete(&self.files.lock.private, Some(self.last))?;
         if is_complete && !lock(&self.files.layout.log).has_rest {

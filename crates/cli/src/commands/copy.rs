@@ -63,11 +63,11 @@ pub(crate) struct CopyArguments {
 
     /// Print the report as JSON
     ///
-    /// Its fields are the counts copied, overwritten, bytes, unchanged, only_in_destination and entries, the lists redacted,
-    /// conflicts, refused, unverified, unreadable and removed, and the flags dry_run and source_still_changing. A list
-    /// has at most 1,000 files. The numbers more_redacted to more_removed count the others. The bytes are of copied and
-    /// overwritten files. The field others is the number of other memories and scopes near the source, or null if they
-    /// cannot be listed.
+    /// Its fields are the counts copied, overwritten, bytes, unchanged, only_in_destination and entries, the lists
+    /// redacted, conflicts, refused, unverified, unreadable and removed, and the flags dry_run and
+    /// source_still_changing. A list has at most 1,000 files. The numbers more_redacted to more_removed count the
+    /// others. The bytes are of copied and overwritten files. The field others is the number of other memories and
+    /// scopes near the source, or null if they cannot be listed.
     #[arg(long)]
     pub(crate) json: bool,
 

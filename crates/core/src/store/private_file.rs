@@ -4,8 +4,8 @@ use std::fs::Metadata;
 use std::io;
 
 /// Refuses a file that other users can access. A secret that an orchestrator mounts is of another user, read-only, and
-/// for the group of the service. One of systemd's `LoadCredential=` can be of root and its group, with an access list that
-/// lets the service read it.
+/// for the group of the service. One of systemd's `LoadCredential=` can be of root and its group, with an access list
+/// for the service.
 ///
 /// # Errors
 /// [`io::ErrorKind::PermissionDenied`], with the mode and the remedy.
