@@ -34,17 +34,14 @@ pub(crate) async fn open_source(
     options.scope.clone_from(scope);
     let source = open_existing(url, options, Access::Read).await?;
     let others = if is_one_of_all { Some(0) } else { report_others(&source, url, scope.as_ref()).await? };
-    let Some(point) = at else {
-        report_history(&source).await;
-        return Ok((source, others));
-    };
+    let Some(point) = at else { return Ok((source, others)) };
     let past = history::past(point, &history::required(&source).await?).await?;
     let past = Memory::over(past).read_only().build().await.context("cannot open the past")?;
     Ok((past, others))
 }
 
-/// Reports that a history stays behind.
-async fn report_history(source: &Memory) {
+/// Reports that a history stays behind, unless the source is a past state.
+pub(crate) async fn report_history(source: &Memory) {
     let Some(history) = source.history() else { return };
     if !matches!(history.newest().await, Ok(0)) {
         eprint_line("memory-tool: the history is not included here");

@@ -18,7 +18,8 @@ use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, write_report};
 use crate::terminal::progress_line::ProgressLine;
 use crate::transfer::{
-    lines_of, lines_of_paths, lines_of_written, open_destination, open_source, show_progress, summary, warn_of_no_file,
+    lines_of, lines_of_paths, lines_of_written, open_destination, open_source, report_history, show_progress, summary,
+    warn_of_no_file,
 };
 
 #[derive(Args, Debug)]
@@ -131,6 +132,9 @@ async fn copy(
     // All keys are read first: if one is missing, nothing is created.
     to.key_ring().await.map_err(memory::failed_options)?;
     let (source, others) = open_source(source, arguments.at, *all, source_options(arguments)).await?;
+    if !arguments.with_history {
+        report_history(&source).await;
+    }
     let destination = open_destination(destination, &policies, *writing, *existing, to).await?;
     let options = if writing.overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
     let options = if arguments.with_history { options.with_history() } else { options };
@@ -160,6 +164,7 @@ fn to_text(copied: &CopyReport) -> String {
     );
     let changing = copied.source_still_changing.then(|| "the source kept changing; run the copy again".to_owned());
     let lines = lines_of_written(&copied.written).chain(unreadable).chain(removed).chain(changing);
-    let entries = (copied.entries > 0).then(|| format!("copied {} of the history", count(copied.entries, "change")));
+    let done = if copied.written.dry_run { "would copy" } else { "copied" };
+    let entries = (copied.entries > 0).then(|| format!("{done} {} of the history", count(copied.entries, "change")));
     lines.chain(entries).chain([summary(&copied.written, "copied", "copy")]).collect::<Vec<_>>().join("\n")
 }

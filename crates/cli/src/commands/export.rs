@@ -18,7 +18,7 @@ use crate::places::{self, Named, Place};
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, to_json, write_report};
 use crate::terminal::progress_line::ProgressLine;
-use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_paths, open_source, show_progress};
+use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_paths, open_source, report_history, show_progress};
 
 #[derive(Args, Debug)]
 pub(crate) struct ExportArguments {
@@ -132,6 +132,7 @@ async fn export(
 ) -> Result<WithOthers<ExportReport>, Failure> {
     let ExportArguments { store, path, all, overwrite, .. } = arguments;
     let (memory, others) = open_source(place, arguments.at, all.all, store.options()).await?;
+    report_history(&memory).await;
     let export =
         if target == Path::new(STANDARD_STREAM) { Export::to_writer(io::stdout()) } else { Export::to_path(target) };
     let export = if *overwrite { export.overwrite() } else { export };

@@ -140,7 +140,7 @@ fn a_history_is_copied_to_an_empty_destination() {
     assert!(before.1.contains("ada"), "{before:?}");
 
     let copied = "copied 2 changes of the history\n\
-                  copied 1 files (3 bytes), overwrote 0; 0 unchanged, 0 only in the destination";
+                  copied 1 file (3 bytes), overwrote 0; 0 unchanged, 0 only in the destination";
     let to_sealed = [&"copy" as &dyn AsRef<OsStr>, &place.store(), &sealed, &"--key-file", &key, &"--with-history"];
     assert_eq!(run(&to_sealed), done(0, copied));
     let last = place.outside("last");
