@@ -343,6 +343,11 @@ pub(crate) fn millis(time: SystemTime) -> u64 {
     since_1970.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
+/// A time as a stored entry has it.
+pub(crate) fn to_the_millisecond(time: SystemTime) -> SystemTime {
+    SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(millis(time))).unwrap_or(time)
+}
+
 pub(crate) mod milliseconds {
     use serde::{Deserializer, Serializer};
 

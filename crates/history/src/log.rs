@@ -10,7 +10,7 @@ use memory_tool_core::{
 use tokio::sync::Mutex as AsyncMutex;
 
 use crate::attempts::Attempts;
-use crate::entry::{Entry, Origin};
+use crate::entry::{Entry, Origin, to_the_millisecond};
 use crate::error::HistoryError;
 use crate::hex::Id;
 use crate::limits::{BLOCK, Limits};
@@ -88,7 +88,7 @@ impl<S: Store> Log<S> {
             number: 0,
             id: Id::default(),
             after: Id::default(),
-            time: (self.clock)(),
+            time: to_the_millisecond((self.clock)()),
             actor: None,
             command: None,
             origin: Origin::Edit,
