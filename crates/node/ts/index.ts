@@ -40,6 +40,7 @@ export {
 } from './history.js';
 export {
   type CallOptions,
+  type CopyOptions,
   type ExportOptions,
   Memory,
   type TransferOptions,
