@@ -62,7 +62,6 @@ KINDS = {
     "kill_during": 4,
     "verify": 1,
     "rekey": 5,
-    "crowd": 2,
 }
 
 # The commands of changes that are no renames and take nothing back.
@@ -226,13 +225,6 @@ class World:
         for old, new in (("/a.md", "/t.md"), ("/b.md", "/a.md"), ("/t.md", "/b.md")):
             self.rename_to(step, self.model.memories[step["memory"]], old, new)
 
-    def crowd(self, step, memory):
-        """A session meets a limit after another one made files."""
-        fronts = ["run0", "tool0", "tool0", "tool0", "tool0", "run0"]
-        for number, (front, path) in enumerate(zip(fronts, ["/a.md", "/b.md", "/e", "/f", "/g", "/h"])):
-            again = {**step, "pick": 1, "front": front, "path": path, "line": step["line"].replace("line", f"c{number}")}
-            self.create(again, self.model.memories[step["memory"]])
-
     # Commands for people.
 
     def command(self, step, words, command, change, starts_history=False, actor=None):
@@ -263,10 +255,7 @@ class World:
             self.command(step, ["undo", "--actor", "ops"], "undo", lambda memory: memory.undo(), actor="ops")
 
     def undo_twice(self, step, memory):
-        newest = memory.last_to_undo()
         self.undo(step, memory)
-        if newest > 1:  # this restores the present state, which is refused
-            self.restore({**step, "pick": newest - 2}, self.model.memories[step["memory"]])
         self.undo(step, self.model.memories[step["memory"]])
 
     def undo_entry(self, step, memory):
@@ -281,7 +270,8 @@ class World:
             return
         number = max(step["pick"] % len(memory.log) + 1, memory.redacted)
         words = ["restore", "/memories", "--to", str(number), "--actor", "ops"]
-        self.command(step, words, "restore", lambda memory: memory.restore(number), actor="ops")
+        if memory.texts(number) != memory.texts():
+            self.command(step, words, "restore", lambda memory: memory.restore(number), actor="ops")
 
     def redact_all(self, step, memory):
         if memory.base is not None and not self.held:
@@ -302,8 +292,6 @@ class World:
                 births = {birth for entry in memory.log[max(number - 2, 0) : number] for birth in entry.births.values()}
                 self.ids = [known for known in self.ids if known[2] not in births]
             self.model.redact(step["memory"], number)
-            if step["pick"] % 4 < 2:  # an undo passes over the redaction
-                self.undo(step, self.model.memories[step["memory"]])
 
     def verify(self, step, memory):
         made = self.place.command("verify", "--store", self.place.of(step["memory"]))
