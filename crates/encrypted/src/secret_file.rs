@@ -59,18 +59,6 @@ mod tests {
         }
     }
 
-    /// A credential of systemd can be such a file, with an access list for the service.
-    #[test]
-    fn a_read_only_file_of_root_and_its_group_is_read() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("credential");
-        write(&path, "secret").unwrap();
-        set_permissions(&path, Permissions::from_mode(0o440)).unwrap();
-        if std::os::unix::fs::chown(&path, Some(0), Some(0)).is_ok() {
-            assert_eq!(*read(&path).unwrap(), b"secret");
-        }
-    }
-
     #[test]
     fn a_file_that_is_too_long_is_refused() {
         let directory = tempfile::tempdir().unwrap();

@@ -24,7 +24,7 @@ pub struct Copied {
 /// Reads all files and records at this end of the log, and returns a batch that writes them.
 pub(crate) async fn whole<S: Store>(log: &Log<S>, tip: &Tip) -> Result<(Batch, Copied), StoreError> {
     let mut batch = Batch::new().require(records::head(), Precondition::Absent);
-    let mut copied = Copied { entries: tip.next - tip.head.first, ..Copied::default() };
+    let mut copied = Copied { entries: tip.next.saturating_sub(tip.head.first), ..Copied::default() };
     for directory in [StorePath::memories(), records::root()] {
         let listing = log.store.read_opts(&directory, ReadOptions::new()).await?.into_listing();
         let reads: Vec<_> = listing.files.iter().map(|file| content(&log.store, &file.path)).collect();

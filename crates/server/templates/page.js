@@ -50,7 +50,7 @@ const upload = document.querySelector('#upload');
 if (upload) {
   upload.parentElement.hidden = false;
   upload.addEventListener('change', async () => {
-    const [file] = upload.files;
+    const [file] = isChanged() && !confirm('Replace the text that is not saved?') ? [] : upload.files;
     const { name } = upload.form.elements;
     let problem = '';
     try {

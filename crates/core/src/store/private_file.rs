@@ -14,12 +14,16 @@ pub fn refuse_others(metadata: &Metadata) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
 
     let mode = metadata.mode() & 0o777;
-    let is_of_root = (metadata.uid(), metadata.gid()) == (0, 0);
-    if mode & 0o077 != 0 && !(mode == 0o440 && (is_of_root || is_own_group(metadata.gid()))) {
+    if !is_private(mode, (metadata.uid(), metadata.gid()), is_own_group) {
         let message = format!("mode {mode:03o} gives other users access: run `chmod 600` on it");
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
     }
     Ok(())
+}
+
+#[cfg(unix)]
+fn is_private(mode: u32, owner: (u32, u32), is_own_group: impl Fn(u32) -> bool) -> bool {
+    mode & 0o077 == 0 || mode == 0o440 && (owner == (0, 0) || is_own_group(owner.1))
 }
 
 /// Whether the group is one of this process.
@@ -36,4 +40,16 @@ fn is_own_group(group: u32) -> bool {
 #[cfg(not(unix))]
 pub fn refuse_others(_: &Metadata) -> io::Result<()> {
     Ok(())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_of_root_and_its_group_is_private_if_it_is_read_only() {
+        let is_private = |mode, owner| is_private(mode, owner, |group| group == 7);
+        assert!(is_private(0o440, (0, 0)) && is_private(0o440, (5, 7)) && is_private(0o600, (5, 5)));
+        assert!(!is_private(0o440, (0, 5)) && !is_private(0o440, (5, 0)) && !is_private(0o640, (0, 0)));
+    }
 }

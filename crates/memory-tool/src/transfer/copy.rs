@@ -146,7 +146,7 @@ pub(super) async fn copy_with_history(source: &Memory, destination: &Memory) -> 
     };
     let copied = from.copy_to(to).await.map_err(|error| match error.into_store_error() {
         StoreError::AlreadyExists { .. } => TransferError::History { reason: "the destination has files or a history" },
-        error => TransferError::Reading(error),
+        error => TransferError::WithHistory(error),
     })?;
     let unreadable = copied.unlisted.iter().map(FileProblem::of_unlisted).collect();
     let is_source_empty = copied.files == 0 && copied.entries == 0;

@@ -26,6 +26,9 @@ pub enum TransferError {
         /// The reason.
         reason: &'static str,
     },
+    /// The source could not be read, or the destination not written, in the one step of a copy with the history.
+    #[error("cannot copy the memory with its history")]
+    WithHistory(#[source] StoreError),
     /// The target of an export cannot be written.
     #[error("cannot write {}", path.display())]
     Target {
@@ -98,7 +101,7 @@ impl TransferError {
     /// The kind of error.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Reading(error) | Self::Writing(error) => error.kind(),
+            Self::Reading(error) | Self::Writing(error) | Self::WithHistory(error) => error.kind(),
             Self::SameMemory | Self::History { .. } | Self::SourceIsStore { .. } => ErrorKind::Invalid,
             Self::TargetExists { .. } => ErrorKind::AlreadyExists,
             Self::TargetFormat { .. } | Self::SourceFormat { .. } => ErrorKind::Unsupported,
