@@ -1,12 +1,14 @@
 //! A copy of a memory with its history.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use memory_tool_core::{Batch, InMemoryStore, Store, StoreError, StoreExt as _};
+use async_trait::async_trait;
+use memory_tool_core::{Batch, InMemoryStore, Node, ReadOptions, Store, StoreError, StoreExt as _, StorePath};
 use memory_tool_history::{Entry, HistoryError, HistoryStore, LogFilter};
 use memory_tool_local::LocalStore;
 use memory_tool_sqlite::SqliteStore;
-use memory_tool_test_fixtures::{directory_in_ram, path};
+use memory_tool_test_fixtures::{directory_in_ram, path, record};
 
 type Shared = Arc<dyn Store>;
 
@@ -58,26 +60,38 @@ async fn entries_contents_and_identities_arrive_on_each_store() {
     }
 }
 
+/// A source that another session changes once, between a copy's reads of the files and of the history.
+#[derive(Debug)]
+struct Changing {
+    inner: Shared,
+    is_changed: AtomicBool,
+}
+
+#[async_trait]
+impl Store for Changing {
+    async fn read_opts(&self, at: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        if *at == record("history") && !self.is_changed.swap(true, Ordering::Relaxed) {
+            HistoryStore::new(Arc::clone(&self.inner)).write("/memories/e/counter", "by another session").await?;
+        }
+        self.inner.read_opts(at, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.inner.apply(batch).await
+    }
+}
+
 #[tokio::test]
 async fn a_copy_beside_a_writer_is_one_state_of_the_source() {
     let directory = directory_in_ram().unwrap();
     for inner in stores(directory.path()).await {
-        let source = HistoryStore::new(inner);
-        fill(&source).await;
-        let writer = HistoryStore::new(Arc::clone(source.inner()));
-        let writing = tokio::spawn(async move {
-            for number in 0..100 {
-                writer.write("/memories/e/counter", format!("by another session: {number}")).await.unwrap();
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
-        });
-        for _ in 0..5 {
-            let destination: HistoryStore<Shared> = HistoryStore::new(Arc::new(InMemoryStore::new()));
-            source.history().copy_to(&destination).await.unwrap();
-            let report = destination.history().verify().await.unwrap();
-            assert_eq!((report.damage, report.changed_by_others), (vec![], vec![]));
-        }
-        writing.abort();
+        fill(&HistoryStore::new(Arc::clone(&inner))).await;
+        let source = HistoryStore::new(Changing { inner, is_changed: AtomicBool::new(false) });
+        let destination: HistoryStore<Shared> = HistoryStore::new(Arc::new(InMemoryStore::new()));
+        assert_eq!(source.history().copy_to(&destination).await.unwrap().entries, 77);
+        let report = destination.history().verify().await.unwrap();
+        assert_eq!((report.damage, report.changed_by_others), (vec![], vec![]));
+        assert_eq!(destination.read_to_string("/memories/e/counter").await.unwrap(), "by another session");
     }
 }
 
@@ -85,11 +99,12 @@ async fn a_copy_beside_a_writer_is_one_state_of_the_source() {
 async fn a_destination_with_files_or_a_history_stays_as_it_was() {
     let source: HistoryStore<Shared> = HistoryStore::new(Arc::new(InMemoryStore::new()));
     fill(&source).await;
-    for (file, is_removed) in [("/memories/own", false), ("/memories/own", true)] {
-        let destination: HistoryStore<Shared> = HistoryStore::new(Arc::new(InMemoryStore::new()));
-        destination.write(file, "own").await.unwrap();
+    for (has_history, is_removed) in [(false, false), (true, false), (true, true)] {
+        let inner: Shared = Arc::new(InMemoryStore::new());
+        let destination = if has_history { HistoryStore::new(inner) } else { HistoryStore::if_present(inner) };
+        destination.write("/memories/own", "own").await.unwrap();
         if is_removed {
-            destination.apply(Batch::new().remove(path(file))).await.unwrap();
+            destination.apply(Batch::new().remove(path("/memories/own"))).await.unwrap();
         }
         let before = entries(&destination).await;
         let refused = source.history().copy_to(&destination).await.unwrap_err();
