@@ -62,12 +62,13 @@ KINDS = {
     "kill_during": 4,
     "verify": 1,
     "rekey": 5,
+    "crowd": 2,
 }
 
 # The commands of changes that are no renames and take nothing back.
 EDITING = {"create", "str_replace", "insert", "delete", "append", "rm", "api_create", "api_update", "api_delete", None}
 
-# The commands that bring past texts back, whatever the limits are now.
+# The commands that bring past texts back. The program has no limits, the page has those of the server.
 PAST = {"undo", "revert", "restore"}
 
 # The kinds that a full disk may refuse.
@@ -180,7 +181,7 @@ class World:
         texts = memory.texts()
         try:
             change(memory)
-            if command not in PAST:
+            if command not in PAST or actor == "web":
                 memory.refuse_beyond(self.place.limits, before.memories[name])
             memory.record(actor, command, texts, starts_history)
         except Refused:
@@ -225,6 +226,13 @@ class World:
         for old, new in (("/a.md", "/t.md"), ("/b.md", "/a.md"), ("/t.md", "/b.md")):
             self.rename_to(step, self.model.memories[step["memory"]], old, new)
 
+    def crowd(self, step, memory):
+        """A session meets a limit after another one made files."""
+        fronts = ["run0", "tool0", "tool0", "tool0", "tool0", "run0"]
+        for number, (front, path) in enumerate(zip(fronts, ["/a.md", "/b.md", "/e", "/f", "/g", "/h"])):
+            again = {**step, "pick": 1, "front": front, "path": path, "line": step["line"].replace("line", f"c{number}")}
+            self.create(again, self.model.memories[step["memory"]])
+
     # Commands for people.
 
     def command(self, step, words, command, change, starts_history=False, actor=None):
@@ -255,7 +263,10 @@ class World:
             self.command(step, ["undo", "--actor", "ops"], "undo", lambda memory: memory.undo(), actor="ops")
 
     def undo_twice(self, step, memory):
+        newest = memory.last_to_undo()
         self.undo(step, memory)
+        if newest > 1:  # this restores the present state, which is refused
+            self.restore({**step, "pick": newest - 2}, self.model.memories[step["memory"]])
         self.undo(step, self.model.memories[step["memory"]])
 
     def undo_entry(self, step, memory):
@@ -270,8 +281,7 @@ class World:
             return
         number = max(step["pick"] % len(memory.log) + 1, memory.redacted)
         words = ["restore", "/memories", "--to", str(number), "--actor", "ops"]
-        if memory.texts(number) != memory.texts():
-            self.command(step, words, "restore", lambda memory: memory.restore(number), actor="ops")
+        self.command(step, words, "restore", lambda memory: memory.restore(number), actor="ops")
 
     def redact_all(self, step, memory):
         if memory.base is not None and not self.held:
@@ -292,6 +302,8 @@ class World:
                 births = {birth for entry in memory.log[max(number - 2, 0) : number] for birth in entry.births.values()}
                 self.ids = [known for known in self.ids if known[2] not in births]
             self.model.redact(step["memory"], number)
+            if step["pick"] % 4 < 2:  # an undo passes over the redaction
+                self.undo(step, self.model.memories[step["memory"]])
 
     def verify(self, step, memory):
         made = self.place.command("verify", "--store", self.place.of(step["memory"]))
