@@ -32,9 +32,7 @@ fn main() -> Result<ExitCode, BoxError> {
         let on = |store| format!("{}::{store}", policy.name());
         let (local, sqlite) = (LocalFixture::new, SqliteFixture::new);
         let on_local = |name: &str| Under::new(policy, local(name));
-        if Tier::current() == Tier::Default {
-            fixtures.add_part(on("local"), on_local);
-        } else {
+        if Tier::current() != Tier::Default {
             fixtures.add(on("local"), on_local);
             fixtures.add_part(on("sqlite"), |name| Under::new(policy, sqlite(name)));
             fixtures.add_part(on("encrypted_local"), |name| Under::new(policy, EncryptedFixture::over(local(name))));

@@ -25,11 +25,14 @@ fn main() -> Result<ExitCode, BoxError> {
         }
     }
     fixtures.add("in_memory", |name| EncryptedFixture::over(InMemoryFixture::new(name)));
-    fixtures.add("local", |name| EncryptedFixture::over(LocalFixture::new(name)));
+    let on_local = |name: &str| EncryptedFixture::over(LocalFixture::new(name));
     if is_full {
+        fixtures.add("local", on_local);
         fixtures
             .add_part("local_padded", |name| EncryptedFixture::over(LocalFixture::new(name)).padding(Padding::Padme));
         fixtures.add_part("sqlite", |name| EncryptedFixture::over(SqliteFixture::new(name)));
+    } else {
+        fixtures.add_part("local", on_local);
     }
     fixtures.run()
 }
