@@ -54,15 +54,14 @@ fn main() -> Result<ExitCode, BoxError> {
         Trial::test("google_cloud_storage", move || test_stores(&GcsServer::start()?, seed)),
         Trial::test("azure", move || test_stores(&AzureServer::start()?, seed)),
     ];
-    let broken = Mistake::ALL
-        .map(|mistake| (mistake, "order", (|recorded| check_order(&recorded.start, &recorded.calls)) as Check));
-    let broken = broken.into_iter().chain([(
-        Mistake::ForgetsChanges,
-        "log",
-        (|recorded| check_log(&recorded.calls, &recorded.end)) as Check,
-    )]);
-    trials.extend(broken.take(in_full(2, usize::MAX)).map(|(mistake, by, check)| {
-        Trial::test(format!("broken_stores_are_detected::{mistake:?}_by_{by}"), move || detect(mistake, check, seed))
+    // The simulation detects all mistakes with these checks in seconds. One shows that the recordings suffice.
+    let checks: [(_, Check); 2] = [
+        ("order", |recorded| check_order(&recorded.start, &recorded.calls)),
+        ("log", |recorded| check_log(&recorded.calls, &recorded.end)),
+    ];
+    trials.extend(checks.map(|(by, check)| {
+        let trial = move || detect(Mistake::ForgetsChanges, check, seed);
+        Trial::test(format!("broken_stores_are_detected::by_{by}"), trial)
     }));
     // More than processors, because each waits most of the time.
     let arguments = Arguments { test_threads: Some(3), ..Arguments::from_args() };
