@@ -6,8 +6,10 @@ mod measure;
 mod report;
 
 use std::array;
+use std::fs::{self, File};
 use std::hint::black_box;
-use std::path::Path;
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use memory_tool_core::{Actor, Batch, CommandName, Engine, InMemoryStore, MemoryTool, Store, StorePath};
@@ -108,8 +110,12 @@ fn main() {
     print_machine(&target_directory(), &[]);
     let columns = "policy | `view` | `str_replace` | `create` | `rename` | `delete`";
     let name = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
-    print_table(columns, policies().iter().filter(|policy| policy.name.starts_with(&name)).map(row));
+    let rows = policies().into_iter().filter(|policy| policy.name.starts_with(&name)).map(|policy| row(&policy));
+    let floor = FLOOR.starts_with(&name).then(|| floor_row(&target_directory()));
+    print_table(columns, rows.chain(floor));
 }
+
+const FLOOR: &str = "history, only the calls to the disk";
 
 /// The times with a policy, and divided by the times without it.
 fn row(policy: &Policy) -> Vec<String> {
@@ -120,9 +126,78 @@ fn row(policy: &Policy) -> Vec<String> {
     let edit = medians(ROUNDS, [&|_| without.call(EDIT), &|_| with.call(EDIT)]);
     let changes = array::from_fn(|number| move |_: usize| [without, with][number % 2].call(CHANGES[number / 2]));
     let changes: [_; 2 * CHANGES.len()] = medians(ROUNDS, changes.each_ref().map(|change| change as _));
-    let times = [&[view, edit], changes.as_chunks().0].concat();
+    cells(policy.name, &[&[view, edit], changes.as_chunks().0].concat())
+}
+
+fn cells(name: &str, times: &[[f64; 2]]) -> Vec<String> {
     let cells = times.iter().map(|[without, with]| format!("{} ({})", ratio(with / without), time(*with)));
-    [policy.name.to_owned()].into_iter().chain(cells).collect()
+    [name.to_owned()].into_iter().chain(cells).collect()
+}
+
+/// The calls that a local store makes for each command, without and with a history, and nothing else: the least that
+/// this file system allows.
+fn floor_row(place: &Path) -> Vec<String> {
+    let directory = tempfile::tempdir_in(place).unwrap();
+    let [without, with] = &STORES.map(|name| Calls::new(directory.path().join(name)));
+    let view = |calls: &Calls| drop(black_box(fs::read(calls.base.join("memories/1.txt")).unwrap()));
+    let views = medians(ROUNDS, [&|_| view(without), &|_| view(with)]);
+    let change =
+        |number: usize| move |round| [without, with][number % 2].change(number / 2, round, !number.is_multiple_of(2));
+    let changes: [_; 2 * Calls::CHANGES] =
+        medians(ROUNDS, array::from_fn::<_, { 2 * Calls::CHANGES }, _>(change).each_ref().map(|change| change as _));
+    cells(FLOOR, &[&[views], changes.as_chunks().0].concat())
+}
+
+struct Calls {
+    base: PathBuf,
+    log: File,
+}
+
+impl Calls {
+    /// An edit, and [`CHANGES`].
+    const CHANGES: usize = 1 + CHANGES.len();
+    const LOG: u64 = 512 * 1024;
+
+    fn new(base: PathBuf) -> Self {
+        ["memories", "staging", "records"].iter().for_each(|name| fs::create_dir_all(base.join(name)).unwrap());
+        fs::write(base.join("memories/1.txt"), text()).unwrap();
+        fs::write(base.join("log"), vec![0; Self::LOG as usize]).unwrap();
+        let log = File::options().write(true).open(base.join("log")).unwrap();
+        log.sync_all().unwrap();
+        Self { base, log }
+    }
+
+    fn change(&self, number: usize, round: usize, has_history: bool) {
+        let at = |name: &str| self.base.join(name);
+        let (staged, new, old) = (at("staging/new"), at("memories/new.txt"), at("memories/old.txt"));
+        if number < 2 {
+            fs::write(&staged, text()).unwrap();
+            File::open(&staged).unwrap().sync_all().unwrap();
+        }
+        // An edit and a deletion keep the text from before.
+        let entry = if number.is_multiple_of(3) { text() } else { String::new() } + &"x".repeat(400);
+        let offset = (round * Self::CHANGES + number) as u64 * 5_120 % (Self::LOG - 5_120);
+        if has_history {
+            write_at(&self.log, entry.as_bytes(), offset);
+            self.log.sync_data().unwrap();
+            fs::write(at(&format!("records/{round}-{number}")), entry).unwrap();
+        }
+        match number {
+            0 => fs::rename(&staged, at("memories/1.txt")).unwrap(),
+            1 => fs::rename(&staged, new).unwrap(),
+            2 => fs::rename(new, old).unwrap(),
+            _ => fs::remove_file(old).unwrap(),
+        }
+        File::open(at("memories")).unwrap().sync_all().unwrap();
+        if has_history {
+            write_at(&self.log, b"settled", offset);
+        }
+    }
+}
+
+fn write_at(mut file: &File, bytes: &[u8], offset: u64) {
+    file.seek(SeekFrom::Start(offset)).unwrap();
+    file.write_all(bytes).unwrap();
 }
 
 /// Separate stores with and without the policy. Alternating changes to one store would invalidate caches.
