@@ -88,18 +88,20 @@ impl Inner {
         if is_unpacked || !covered.is_empty() {
             self.cover(covered.end, is_unpacked, &rule).await?;
         }
-        let previous = self.previous_checkpoint(|pointer| rule.is_old(pointer)).await?;
+        let (previous, damaged) = self.previous_checkpoint(|pointer| rule.is_old(pointer)).await?;
         let trim_end = previous.as_ref().map_or(0, |state| state.checkpoint.base() + 1);
         let trim = covered.start..trim_end.clamp(covered.start, covered.end);
         foreign.truncate(MAX_FOREIGN);
         let mut report = GcReport { kept_objects: listed.len() as u64, foreign, ..GcReport::default() };
 
         let latest = self.state().checkpoint.clone();
+        let through = latest.through;
         let unused = remove_used(old.clone(), &self.keys_in_use(trim.end, latest, previous.as_ref()).await?);
         report.kept_after_loss = unused.iter().filter(|object| rule.is_kept_after_loss(object)).count() as u64;
         let kept = previous.as_ref().map(|state| state.number);
         // A pointer can come again: the network may deliver a request twice, long after.
-        let has_old_pointers = !self.old_pointers(kept.unwrap_or_default(), None, &rule).await?.is_empty();
+        let is_useless = |number: &u64| Some(*number) < kept || damaged.contains(number);
+        let has_old_pointers = self.old_pointers(through, kept, &rule).await?.keys().any(is_useless);
         if trim.is_empty() && !has_old_pointers && report.kept_after_loss == unused.len() as u64 {
             return Ok(report);
         }
@@ -118,7 +120,7 @@ impl Inner {
         report.trimmed_commits = self.trim(trim).await?;
         let pointers = self.old_pointers(latest.through, kept, &rule).await?;
         // The pointers first: a pointer without its runs would look like damage.
-        for objects in [pointers, unused] {
+        for objects in [pointers.into_values().collect(), unused] {
             report.removed_objects += objects.len() as u64;
             report.removed_bytes =
                 objects.iter().fold(report.removed_bytes, |sum, object| object.size.saturating_add(sum));
@@ -128,11 +130,16 @@ impl Inner {
     }
 
     /// The pointers to checkpoints before `latest`, except the previous one.
-    async fn old_pointers(&self, latest: u64, previous: Option<u64>, rule: &Rule) -> Result<Vec<ObjectMeta>, Failure> {
+    async fn old_pointers(
+        &self,
+        latest: u64,
+        previous: Option<u64>,
+        rule: &Rule,
+    ) -> Result<BTreeMap<u64, ObjectMeta>, Failure> {
         let mut pointers = self.pointers(&self.deadline()).await?;
         pointers
             .retain(|number, object| *number < latest && Some(*number) != previous && !rule.is_kept_after_loss(object));
-        Ok(pointers.into_values().collect())
+        Ok(pointers)
     }
 
     /// Lets later collections remove what was kept since a repair with losses.
@@ -240,7 +247,7 @@ impl Inner {
         for attempt in 1.. {
             let latest = self.state().checkpoint.clone();
             if !must_be_new && latest.base() + 1 >= end {
-                let previous = self.previous_checkpoint(|_| true).await?;
+                let (previous, _) = self.previous_checkpoint(|_| true).await?;
                 let is_enough = has_written && rule.horizon.is_some();
                 if is_enough || previous.is_some_and(|state| state.checkpoint.base() + 1 >= end) {
                     break;
@@ -255,11 +262,13 @@ impl Inner {
         Ok(())
     }
 
-    /// The state of the newest complete checkpoint that is old enough and shares no run with the latest one.
+    /// The state of the newest complete checkpoint that is old enough and shares no run with the latest one, and the
+    /// numbers of damaged ones after it.
     pub(crate) async fn previous_checkpoint(
         &self,
         is_old: impl Fn(&ObjectMeta) -> bool,
-    ) -> Result<Option<State>, Failure> {
+    ) -> Result<(Option<State>, Vec<u64>), Failure> {
+        let mut damaged = Vec::new();
         let (latest, trimmed) = {
             let state = self.state();
             (state.checkpoint.clone(), state.trimmed)
@@ -268,14 +277,18 @@ impl Inner {
         pointers.retain(|number, pointer| (trimmed..latest.through).contains(number) && is_old(pointer));
         for number in pointers.into_keys().rev() {
             // `verify` reports damage.
-            if let Ok(Some(manifest)) = unless_damaged(self.manifest(number, &self.deadline()).await)?
-                && !manifest.shares_runs_with(&latest)
-                && let Ok(Ok(state)) = unless_damaged(self.load(manifest, &self.deadline()).await)?
-            {
-                return Ok(Some(state));
+            match unless_damaged(self.manifest(number, &self.deadline()).await)? {
+                Ok(Some(manifest)) if manifest.shares_runs_with(&latest) => continue,
+                Ok(Some(manifest)) => {
+                    if let Ok(Ok(state)) = unless_damaged(self.load(manifest, &self.deadline()).await)? {
+                        return Ok((Some(state), damaged));
+                    }
+                }
+                _ => {}
             }
+            damaged.push(number);
         }
-        Ok(None)
+        Ok((None, Vec::new())) // a repair may need them
     }
 
     /// The keys of the contents to which a checkpoint, the state after it, the previous checkpoint or an untrimmed

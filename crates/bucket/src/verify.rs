@@ -144,7 +144,7 @@ impl Inner {
         let pointer = self.bucket.keys.checkpoint(number);
         let is_removed = self.bucket.head(&pointer, &self.deadline()).await?.is_none();
         let is_latest = number >= self.state().checkpoint.through;
-        Ok(!is_removed && (is_latest || self.previous_checkpoint(|_| true).await?.is_none()))
+        Ok(!is_removed && (is_latest || self.previous_checkpoint(|_| true).await?.0.is_none()))
     }
 
     /// The missing and unreadable commits of a loaded log that were not trimmed. Loading has read those after the

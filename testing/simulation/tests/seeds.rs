@@ -69,6 +69,14 @@ fn clusters_keep_their_promises() {
     assert!(is_enough || runs < 50, "too little happened");
 }
 
+/// A late request brought a checkpoint back between the two that a collection keeps, and it was never collected.
+#[test]
+fn a_seed_that_found_a_defect_keeps_its_promises() {
+    if let Err(error) = run(359, ALL, false, None) {
+        panic!("{}", describe(359, error));
+    }
+}
+
 /// Runs a seed. The error is a defect or a panic.
 fn run(seed: u64, most: usize, is_traced: bool, mistake: Option<Mistake>) -> Result<Run, (String, Vec<String>)> {
     let mut run = catch_unwind(|| simulate(seed, most, is_traced, mistake))
