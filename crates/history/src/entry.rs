@@ -26,6 +26,9 @@ pub struct Entry {
     /// The [actor](memory_tool_core::Actor) of the change, if it was known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
+    /// The [reason](memory_tool_core::Actor::because) of the change, if it was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The command of the tool, if one made the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
@@ -133,10 +136,30 @@ impl Entry {
         self.command.as_deref() == Some(Self::MOVE)
     }
 
+    /// The command or the cause in words, such as `str_replace` and `undo of entry 3`.
+    pub fn action(&self) -> String {
+        match (&self.origin, &self.command) {
+            (Origin::Edit, Some(command)) => command.clone(),
+            (Origin::Edit, None) => "by a program".to_owned(),
+            (Origin::Undo(entries) | Origin::Revert(entries), _) => format!("undo of {}", Self::numbers(entries)),
+            (Origin::Redo(entry), _) => format!("redo of entry {entry}"),
+            (Origin::Restore(entry), _) => format!("restore of the state after entry {entry}"),
+            (Origin::Redaction(entries), _) if entries.is_empty() => "redaction of present files".to_owned(),
+            (Origin::Redaction(entries), _) => format!("redaction of {}", Self::numbers(entries)),
+        }
+    }
+
+    /// The numbers of entries in words: `entry 3`, `entries 3, 4`.
+    pub fn numbers(entries: &[u64]) -> String {
+        let listed = entries.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+        format!("{} {listed}", if entries.len() == 1 { "entry" } else { "entries" })
+    }
+
     pub(crate) fn without_changes(&self) -> Self {
-        let (actor, command) = (self.actor.clone(), self.command.clone());
+        let (actor, reason, command) = (self.actor.clone(), self.reason.clone(), self.command.clone());
         let Self { number, id, after, time, ref origin, is_redacted, .. } = *self;
-        Self { number, id, after, time, actor, command, origin: origin.clone(), changes: Vec::new(), is_redacted }
+        let (origin, changes) = (origin.clone(), Vec::new());
+        Self { number, id, after, time, actor, reason, command, origin, changes, is_redacted }
     }
 
     /// The total size of the kept contents.

@@ -21,7 +21,7 @@ use crate::text_redaction::{Erased, MARK, Places, TextRedaction};
 use crate::tip::Tip;
 use crate::undo::{Force, Goal, Planner, TakenBack};
 use crate::version_cache::{LogEnd, VersionCache};
-use crate::{redaction, related, repair};
+use crate::{blame, redaction, related, repair};
 
 /// The history of a memory, from [`HistoryStore::history`].
 ///
@@ -427,6 +427,15 @@ impl<S: Store> History<S> {
     pub async fn changes_of(&self, path: &StorePath) -> Result<Vec<(Entry, Vec<usize>)>, HistoryError> {
         let log = self.store.log();
         log.retry(|tip| async move { related::to_path(log, &tip, path).await }).await
+    }
+
+    /// The entry that wrote each line of the present text of a file. `None` if that is not known, or was
+    /// more than 50 changes ago.
+    ///
+    /// # Errors
+    /// [`HistoryError::Store`].
+    pub async fn blame(&self, path: &StorePath, text: &str) -> Result<Vec<Option<Arc<Entry>>>, HistoryError> {
+        blame::of_lines(self, path, text).await
     }
 
     /// [`redact_changes`](Self::redact_changes) for the [past](Self::changes_of) of a file or directory.

@@ -3,6 +3,7 @@
 
 mod appending;
 mod attempts;
+mod blame;
 mod check;
 mod claim;
 mod copy;

@@ -53,7 +53,7 @@ fn redacted(entry: &Entry, versions: Option<&Versions>, by: u64) -> Entry {
         let changes = entry.changes.iter().enumerate();
         changes.map(|(index, change)| redacted_change(entry, index, change, versions, by)).collect()
     });
-    Entry { changes: changes.unwrap_or_default(), is_redacted: true, ..entry.clone() }
+    Entry { changes: changes.unwrap_or_default(), is_redacted: true, reason: None, ..entry.clone() }
 }
 
 fn redacted_change(entry: &Entry, index: usize, change: &FileChange, versions: &Versions, by: u64) -> FileChange {
@@ -119,6 +119,8 @@ pub(crate) struct Removal {
     pub(crate) changes: BTreeSet<usize>,
     /// The indexes of the changes that lose the contents that they keep.
     pub(crate) contents: BTreeSet<usize>,
+    /// Whether the entry loses its reason, as it does with a change.
+    pub(crate) reason: bool,
 }
 
 /// Removes parts of entries.
@@ -133,6 +135,9 @@ pub(crate) async fn of_changes<S: Store>(
         let stored = log.entry(tip, *number).await?;
         let is_forgotten = |index| removal.contents.contains(&index);
         let mut edited = without_contents(&stored, &log.contents(&stored).await?, is_forgotten)?;
+        if removal.reason || !removal.changes.is_empty() {
+            edited.entry.reason = None;
+        }
         for index in removal.changes.iter().copied() {
             let change = change_of(&stored.entry, index)?;
             let before = edited.entry.changes[index].before().cloned();

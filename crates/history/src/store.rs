@@ -6,7 +6,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use memory_tool_core::{
-    Batch, Change, ErrorKind, MAX_ATTEMPTS, Node, Precondition, ReadOptions, Store, StoreError, StorePath, Version,
+    Actor, Batch, Change, ErrorKind, MAX_ATTEMPTS, Node, Precondition, ReadOptions, Store, StoreError, StorePath,
+    Version,
 };
 
 use crate::attempts::Attempts;
@@ -235,7 +236,8 @@ impl<S: Store> HistoryStore<S> {
     /// The entry of a batch, without its number and changes.
     fn new_entry(&self, batch: &Batch) -> Stored {
         let actor = batch.actor().map(|actor| actor.name().to_owned());
-        let entry = Entry { actor, command: batch.command().map(str::to_owned), ..self.log.new_entry() };
+        let reason = batch.actor().and_then(Actor::reason).map(str::to_owned);
+        let entry = Entry { actor, reason, command: batch.command().map(str::to_owned), ..self.log.new_entry() };
         Stored { entry, contents: Vec::new() }
     }
 

@@ -14,7 +14,7 @@ use crate::error::HistoryError;
 use crate::hex::Hash;
 use crate::log::Log;
 use crate::past::{Files, Source};
-use crate::redaction::Removals;
+use crate::redaction::{Removal, Removals};
 use crate::tip::Tip;
 
 /// The files that are read at the same time.
@@ -33,7 +33,7 @@ pub struct TextRedaction {
     pub names: Vec<StorePath>,
     /// The present files that cannot be read, and so may contain the text.
     pub unreadable: Vec<StorePath>,
-    /// The numbers of the entries that had the text in the contents or names of files.
+    /// The numbers of the entries that had the text in the contents or names of files, or in their reason.
     pub entries: Vec<u64>,
     /// The new entry.
     pub entry: Option<Entry>,
@@ -126,7 +126,7 @@ impl<'a> Erased<'a> {
         Ok(())
     }
 
-    /// Finds the changes of an entry that have the text in names, or contents with the text.
+    /// Finds the changes of an entry that have the text in names, or contents with the text, and its reason.
     fn find_in_entry(self, entry: &Entry, digests: &BTreeSet<Hash>, removals: &mut Removals) {
         let (mut changes, mut contents) = (BTreeSet::new(), BTreeSet::new());
         for (index, change) in entry.changes.iter().enumerate() {
@@ -142,9 +142,9 @@ impl<'a> Erased<'a> {
         if entry.moved_from().is_some() && !changes.is_empty() {
             changes.extend(0..entry.changes.len()); // both are one change of the file
         }
-        if !changes.is_empty() || !contents.is_empty() {
-            let removal = removals.entry(entry.number).or_default();
-            (removal.changes, removal.contents) = (changes, contents);
+        let reason = entry.reason.as_ref().is_some_and(|reason| self.is_in(reason.as_bytes()));
+        if reason || !changes.is_empty() || !contents.is_empty() {
+            removals.insert(entry.number, Removal { changes, contents, reason });
         }
     }
 

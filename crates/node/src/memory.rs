@@ -45,16 +45,16 @@ impl NativeMemory {
         drop(self.memory.take());
     }
 
-    /// A handle on the same memory whose changes are by this actor.
+    /// A handle on the same memory whose changes are by this actor, for this reason unless it is empty.
     ///
     /// # Errors
     ///
     /// Fails if the memory is closed, or the name is invalid.
     #[napi]
-    pub fn by(&self, actor: String) -> napi::Result<Self> {
+    pub fn by(&self, actor: String, reason: String) -> napi::Result<Self> {
         let actor = Actor::from_trusted_name(&actor);
         let actor = actor.map_err(|error| napi::Error::from_reason(format!("invalid actor: {error}")))?;
-        Ok(self.memory()?.by(actor).into())
+        Ok(self.memory()?.by(actor.because(&reason)).into())
     }
 
     /// Calls the tool with an input as JSON, when the turn of the place comes. `is_worded` is whether a function words

@@ -46,7 +46,8 @@ testWithoutServer('changes of a handle are by its actor', async (location) => {
   await memory.writeText('/memories/a', 'coffee');
   const actors = (await memory.history().log()).map((entry) => entry.actor);
   assert.deepEqual(actors, [undefined, 'claude', 'support']);
-  assert.equal((await memory.by('support').history().undo()).actor, 'support');
+  const undone = await memory.by('support', { reason: 'a\ntypo' }).history().undo();
+  assert.deepEqual([undone.actor, undone.reason], ['support', 'a typo']);
   for (const actor of ['', 'a\n', 'x'.repeat(257)]) {
     assert.throws(() => memory.by(actor), /^RangeError: invalid actor: /);
   }

@@ -24,6 +24,8 @@ export interface HistoryEntry {
   readonly number: number;
   readonly time: Date;
   readonly actor: string | undefined;
+  /** The reason that was given. */
+  readonly reason: string | undefined;
   /** The command of the tool, if one made the change. */
   readonly command: string | undefined;
   readonly origin: 'edit' | 'undo' | 'redo' | 'revert' | 'restore' | 'redaction';
@@ -82,6 +84,7 @@ export interface RedactTextOptions {
 interface Stored extends Pick<HistoryEntry, 'number' | 'changes'> {
   readonly time: number;
   readonly actor?: string;
+  readonly reason?: string;
   readonly command?: string;
   readonly origin?: string | Record<string, number | number[]>;
   readonly is_redacted?: boolean;
@@ -167,12 +170,14 @@ export class History {
 }
 
 function entryOf(stored: Stored): HistoryEntry {
-  const { number, time, actor, command, origin = 'edit', changes, is_redacted: redacted = false, missing = [] } = stored;
+  const { number, time, actor, reason, command, origin = 'edit', changes } = stored;
+  const { is_redacted: redacted = false, missing = [] } = stored;
   const [[kind, of]] = Object.entries(typeof origin === 'string' ? { [origin]: [] } : origin) as [[string, number | number[]]];
   return {
     number,
     time: new Date(time),
     actor,
+    reason,
     command,
     origin: kind as HistoryEntry['origin'],
     of: [of].flat(),

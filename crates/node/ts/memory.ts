@@ -68,7 +68,7 @@ export class Memory {
   #opening: Promise<NativeMemory> | undefined;
   #isClosed = false;
   /** The memory and the actor of a handle from `by`. */
-  #handle: { of: Memory; actor: string } | undefined;
+  #handle: { of: Memory; actor: string; reason: string } | undefined;
 
   /**
    * Checks the options. The first call opens the memory, and creates it if it does not exist.
@@ -89,16 +89,17 @@ export class Memory {
   }
 
   /**
-   * A handle on the same memory whose changes are by this actor, for the history, `watch` and the audit log.
+   * A handle on the same memory whose changes are by this actor, for the history, `watch` and the audit log. The
+   * history keeps up to 500 characters of the reason.
    *
    * Take the name from a trusted source, such as the user of an authenticated request, and never from the model.
    * Throws a `RangeError` for an empty name, control characters and more than 256 bytes. Close each handle that was
    * used.
    */
-  by(actor: string): Memory {
+  by(actor: string, { reason = '' }: { reason?: string } = {}): Memory {
     prepare('in-process:', { actor }, () => native.Location.url('in-process:')); // checks the name
     const handle = new Memory(this.#location, this.#options);
-    handle.#handle = { of: this, actor };
+    handle.#handle = { of: this, actor, reason };
     return handle;
   }
 
@@ -313,7 +314,10 @@ export class Memory {
   }
 
   async #openNow(): Promise<NativeMemory> {
-    if (this.#handle) return (this.#native = (await this.#handle.of.#ready()).by(this.#handle.actor));
+    if (this.#handle) {
+      const { of, actor, reason } = this.#handle;
+      return (this.#native = (await of.#ready()).by(actor, reason));
+    }
     const opened = new Map<Location, NativeMemory>();
     for (const location of [this.#location, ...mounted(this.#options)]) {
       if (location instanceof Memory) opened.set(location, await location.#ready());

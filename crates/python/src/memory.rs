@@ -71,12 +71,12 @@ impl ToPython for Opened {
 
 #[pymethods]
 impl NativeMemory {
-    /// A handle on the same memory whose changes are by this actor.
-    fn by(&self, py: Python<'_>, actor: &str) -> PyResult<Py<PyAny>> {
+    /// A handle on the same memory whose changes are by this actor, for this reason unless it is empty.
+    fn by(&self, py: Python<'_>, actor: &str, reason: &str) -> PyResult<Py<PyAny>> {
         let actor = Actor::from_trusted_name(actor);
         let actor = actor.map_err(|error| PyValueError::new_err(format!("invalid actor: {error}")))?;
         let (process, memory) = self.memory()?;
-        Opened(process, memory.by(actor)).to_python(py)
+        Opened(process, memory.by(actor.because(reason))).to_python(py)
     }
 
     /// Closes this handle. Operations that run still end.

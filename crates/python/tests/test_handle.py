@@ -55,7 +55,8 @@ def test_changes_of_a_handle_are_by_its_actor(location):
     actors = [entry.actor for entry in memory.history().log()]
     assert actors == [None, "claude", "support"]
     asyncio.run(write())
-    assert memory.by("support").history().undo() and memory.history().log()[0].actor == "support"
+    assert memory.by("support", reason="a\ntypo").history().undo()
+    assert (memory.history().log()[0].actor, memory.history().log()[0].reason) == ("support", "a typo")
     for actor in ["", "a\n", "x" * 257]:
         with pytest.raises(ValueError, match="^invalid actor: "):
             memory.by(actor)

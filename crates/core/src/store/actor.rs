@@ -6,6 +6,9 @@ use std::sync::Arc;
 /// The maximum length of an actor name in bytes.
 pub const MAX_ACTOR_BYTES: usize = 256;
 
+/// The characters of a [reason](Actor::because) that are kept.
+const MAX_REASON: usize = 500;
+
 /// The user, service or job that makes a change, for logs. Its name must come from a trusted source, not from the
 /// model.
 ///
@@ -15,6 +18,7 @@ pub const MAX_ACTOR_BYTES: usize = 256;
 pub struct Actor {
     name: Arc<str>,
     request: Option<Arc<str>>,
+    reason: Option<Arc<str>>,
 }
 
 impl Actor {
@@ -42,7 +46,7 @@ impl Actor {
         if let Some(character) = name.chars().find(|character| character.is_control()) {
             return Err(ActorError::ControlCharacter { character });
         }
-        Ok(Self { name: Arc::from(name), request: None })
+        Ok(Self { name: Arc::from(name), request: None, reason: None })
     }
 
     /// The actor in a request with this id, which the audit log records. It must come from a trusted source, as the
@@ -55,6 +59,26 @@ impl Actor {
     /// The id of the request, if there is one.
     pub fn request(&self) -> Option<&str> {
         self.request.as_deref()
+    }
+
+    /// The actor with the reason for a change, which a history keeps: one line of at most 500 characters.
+    ///
+    /// ```
+    /// use memory_tool_core::Actor;
+    ///
+    /// let actor = Actor::from_trusted_name("ada")?.because("the customer\nasked for it ");
+    /// assert_eq!(actor.reason(), Some("the customer asked for it"));
+    /// # Ok::<(), memory_tool_core::ActorError>(())
+    /// ```
+    #[must_use]
+    pub fn because(self, reason: &str) -> Self {
+        let reason: String = reason.trim().replace(char::is_control, " ").chars().take(MAX_REASON).collect();
+        Self { reason: (!reason.is_empty()).then(|| reason.into()), ..self }
+    }
+
+    /// The reason, if there is one.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
     }
 
     /// The name that was passed to [`from_trusted_name`](Self::from_trusted_name).

@@ -28,6 +28,8 @@ class HistoryEntry:
     changes: Sequence[dict[str, Any]]
     """One `write`, `remove` or `rename` per file, with paths, sizes and SHA-256."""
     is_redacted: bool = False
+    reason: Optional[str] = None
+    """The reason that was given."""
     missing: Sequence[str] = ()
     """After `undo`, `redo`, `revert` and `restore`: files that stay as they were, because their earlier contents had
     expired or were redacted."""
@@ -213,5 +215,6 @@ def _entry(value: dict[str, Any]) -> HistoryEntry:
         of=of if isinstance(of, list) else [of],
         changes=value["changes"],
         is_redacted=value.get("is_redacted", False),
+        reason=value.get("reason"),
         missing=value.get("missing", ()),
     )

@@ -125,14 +125,15 @@ class Memory:
 
         return to_report(self._native.perform(to_request(pattern, options)))
 
-    def by(self, actor: str) -> Self:
+    def by(self, actor: str, *, reason: str = "") -> Self:
         """A handle on the same memory whose changes are by this actor, for the history, `watch` and the audit log.
+        The history keeps up to 500 characters of the reason.
 
         Take the name from a trusted source, such as the user of an authenticated request, and never from the model.
         Raises `ValueError` for an empty name, control characters and more than 256 bytes. Close each handle.
         """
         handle = copy(self)
-        handle._native = self._native.by(actor)
+        handle._native = self._native.by(actor, reason)
         return handle
 
     def history(self) -> History:
@@ -309,10 +310,10 @@ class AsyncMemory:
 
         return to_report(await _perform(self._native, to_request(pattern, options)))
 
-    def by(self, actor: str) -> Self:
+    def by(self, actor: str, *, reason: str = "") -> Self:
         """The same as `Memory.by`."""
         handle = copy(self)
-        handle._native = self._native.by(actor)
+        handle._native = self._native.by(actor, reason)
         return handle
 
     def history(self) -> AsyncHistory:
