@@ -181,6 +181,8 @@ struct PrintedEntry<'a> {
     id: Id,
     time: String,
     actor: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
     command: Option<&'a str>,
     origin: &'a Origin,
     changes: &'a [FileChange],
@@ -193,8 +195,8 @@ impl<'a> PrintedEntry<'a> {
     fn of(entry: &'a Entry, differences: Vec<PrintedDiff<'a>>) -> Self {
         let Entry { number, id, time, ref actor, ref command, ref origin, ref changes, is_redacted, .. } = *entry;
         let time = humantime::format_rfc3339_millis(time).to_string();
-        let (actor, command) = (actor.as_deref(), command.as_deref());
-        Self { number, id, time, actor, command, origin, changes, is_redacted, differences }
+        let (actor, reason, command) = (actor.as_deref(), entry.reason.as_deref(), command.as_deref());
+        Self { number, id, time, actor, reason, command, origin, changes, is_redacted, differences }
     }
 }
 
@@ -203,21 +205,12 @@ fn entry_text(colors: Colors, entry: &Entry) -> String {
     let number = colors.paint("33", &format!("entry {}", entry.number));
     let actor = entry.actor.iter().map(|actor| format!("Actor:   {}\n", on_one_line(actor)));
     let date = humantime::format_rfc3339_seconds(entry.time);
-    let action = match (&entry.origin, &entry.command) {
-        (Origin::Edit, Some(command)) => on_one_line(command).to_string(),
-        (Origin::Edit, None) => "by a program".to_owned(),
-        (Origin::Undo(entries), _) => format!("undo of {}", numbers(entries)),
-        (Origin::Redo(entry), _) => format!("redo of entry {entry}"),
-        (Origin::Revert(entries), _) => format!("undo of {}", numbers(entries)),
-        (Origin::Restore(entry), _) => format!("restore of the state after entry {entry}"),
-        (Origin::Redaction(entries), _) if entries.is_empty() => "redaction of present files".to_owned(),
-        (Origin::Redaction(entries), _) => format!("redaction of {}", numbers(entries)),
-        (_, command) => command.clone().unwrap_or_default(),
-    };
     let changes = entry.changes.iter().map(|change| format!("    {}\n", change_text(colors, change)));
     let lost =
         (entry.is_redacted && entry.changes.is_empty()).then(|| "    lost: its changes are not known\n".to_owned());
-    let head = format!("{number}\n{}Date:    {date}\nCommand: {action}\n", actor.collect::<String>());
+    let reason = entry.reason.iter().map(|reason| format!("Reason:  {}\n", on_one_line(reason)));
+    let (actor, reason) = (actor.collect::<String>(), reason.collect::<String>());
+    let head = format!("{number}\n{actor}Date:    {date}\nCommand: {}\n{reason}", on_one_line(&entry.action()));
     head + &changes.chain(lost).collect::<String>()
 }
 
@@ -236,9 +229,4 @@ fn change_text(colors: Colors, change: &FileChange) -> String {
         }
         other => other.path().map_or_else(|| "redacted".to_owned(), path),
     }
-}
-
-pub(crate) fn numbers(entries: &[u64]) -> String {
-    let listed = entries.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-    format!("{} {listed}", if entries.len() == 1 { "entry" } else { "entries" })
 }

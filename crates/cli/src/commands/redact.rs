@@ -1,12 +1,12 @@
 //! `memory-tool redact`: removes contents from the history, or given text from everything.
 
 use clap::{Args, ValueHint};
-use memory_tool::history::TextRedaction;
+use memory_tool::history::{Entry, TextRedaction};
 use memory_tool::{Memory, MemoryPath};
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure, eprint_line};
-use crate::history::{HistoryChangeArgument, READING, by_actor, failure, numbers, open_to_change, write_entries};
+use crate::history::{HistoryChangeArgument, READING, by_actor, failure, open_to_change, write_entries};
 use crate::memory::{Access, open_existing};
 use crate::options::values::memory_path;
 use crate::terminal::escapes::on_one_line;
@@ -97,7 +97,7 @@ fn in_words(found: &TextRedaction, is_dry_run: bool) -> String {
     let places = |number: usize| count(number as u64, "place");
     let of_file = |(path, number): &(_, usize)| format!("{in_files} {path} ({})", places(*number));
     let files = found.files.iter().map(of_file);
-    let entries = (!found.entries.is_empty()).then(|| format!("{in_entries} {}", numbers(&found.entries)));
+    let entries = (!found.entries.is_empty()).then(|| format!("{in_entries} {}", Entry::numbers(&found.entries)));
     files.chain(entries).collect::<Vec<_>>().join("\n")
 }
 

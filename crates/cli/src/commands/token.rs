@@ -169,18 +169,20 @@ fn in_json(entry: &TokenEntry) -> Value {
         "rights": entry.rights,
         "expires": entry.expires.map(time),
         "create": entry.create,
+        "last_use": entry.last_use.map(time),
     })
 }
 
-const HEADINGS: [&str; 5] = ["ID", "ACTOR", "MEMORIES", "RIGHTS", "EXPIRES"];
+const HEADINGS: [&str; 6] = ["ID", "ACTOR", "MEMORIES", "RIGHTS", "EXPIRES", "LAST USE"];
 
 fn row(entry: &TokenEntry) -> [String; HEADINGS.len()] {
     let memories: Vec<_> = entry.memories.iter().map(grant).collect();
     let rights = entry.rights.iter().map(|right| right.name());
     let rights: Vec<_> = rights.chain(entry.create.then_some("create")).collect();
     let expires = entry.expires.map_or_else(|| "never".to_owned(), time);
+    let last_use = entry.last_use.map_or_else(|| "none yet".to_owned(), time);
     let actor = on_one_line(entry.actor.name()).to_string();
-    [entry.id.clone(), actor, memories.join(", "), rights.join(", "), expires]
+    [entry.id.clone(), actor, memories.join(", "), rights.join(", "), expires, last_use]
 }
 
 fn grant(grant: &Grant) -> String {

@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     let is_long = Tier::current() >= Tier::Long;
     let comparison = trial("drivers_reply_as_the_comparison_reports", is_long, "the long tier", compare);
     let tests: [(&str, fn()); 5] = [
-        ("mcp_conformance_suite_passes_as_the_page_reports", mcp_clients::conformance_suite_passes_as_the_page_reports),
+        ("mcp_conformance_suite_passes", mcp_clients::conformance_suite_passes),
         ("mcp_inspector_finds_no_mistake", mcp_clients::inspector_finds_no_mistake),
         ("mcp_python_client_works", mcp_clients::python_client_works),
         ("mcp_over_http_passes_the_suite_of_memory_tools", mcp_clients::http_passes_the_suite_of_memory_tools),

@@ -152,16 +152,19 @@ fn tokens_are_listed_for_people_and_for_programs() {
     let cells = |line: usize| -> Vec<_> {
         listed[line].split("  ").map(str::trim).filter(|cell| !cell.is_empty()).map(str::to_owned).collect()
     };
-    assert_eq!(cells(0), ["ID", "ACTOR", "MEMORIES", "RIGHTS", "EXPIRES"]);
-    assert_eq!(cells(1), [&*id, "user/42", "notes, team-*", "tool, create", "never"]);
+    assert_eq!(cells(0), ["ID", "ACTOR", "MEMORIES", "RIGHTS", "EXPIRES", "LAST USE"]);
+    assert_eq!(cells(1), [&*id, "user/42", "notes, team-*", "tool, create", "never", "none yet"]);
     let is_aligned = |line: &String| line.find("user/42").or(line.find("ops")) == listed[0].find("ACTOR");
     assert!(listed[1..].iter().all(is_aligned), "{listed:?}");
     let in_json: Vec<Value> =
         token(&place, &["list", "--json"]).iter().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!((&in_json[0]["id"], &in_json[0]["expires"]), (&json!(id), &Value::Null));
+    assert_eq!(
+        [&in_json[0]["id"], &in_json[0]["expires"], &in_json[0]["last_use"]],
+        [&json!(id), &Value::Null, &Value::Null]
+    );
     let end = in_json[1]["expires"].as_str().unwrap();
     assert!(end.ends_with('Z'), "{end}");
-    assert_eq!(cells(2)[1..], ["ops", "all", "tool, read, write, admin, create", end]);
+    assert_eq!(cells(2)[1..], ["ops", "all", "tool, read, write, admin, create", end, "none yet"]);
 }
 
 #[test]

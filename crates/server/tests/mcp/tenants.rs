@@ -34,6 +34,30 @@ fn each_token_has_its_own_memory_and_sessions() {
     assert!(versions["data"][0]["created_by"].to_string().contains("agent"), "{versions}");
 }
 
+/// The history has texts that other sessions deleted.
+#[test]
+fn a_client_needs_the_right_to_read_for_the_history() {
+    let (place, agent) = started();
+    let reader = place.token(&[named("alice")], &[Right::Tool, Right::Read], |_| ()).1;
+    let reader = agent.server.client(&reader);
+    crate::until_admitted(|| reader.post(&[], &initialize()));
+    let sessions = [(&agent, agent.session()), (&reader, reader.session())];
+    agent.ask(&sessions[0].1, &call(1, create("/memories/a", "tea")));
+    let [of_agent, of_reader] = sessions.map(|(client, id)| {
+        ["tools/list", "prompts/list", "tools/call"].map(|method| {
+            let params = json!({"name": "memory_history", "arguments": {}});
+            client.ask(&id, &request(2, method, params))
+        })
+    });
+    let counts = |replies: &[Value; 3]| {
+        let [tools, prompts] = [&replies[0]["result"]["tools"], &replies[1]["result"]["prompts"]];
+        (tools.as_array().unwrap().len(), prompts.as_array().unwrap().len())
+    };
+    assert_eq!((counts(&of_agent), counts(&of_reader)), ((2, 1), (3, 2)));
+    assert_eq!(of_agent[2]["error"]["message"], "Unknown tool: memory_history. The tools are: memory, memory_search");
+    assert!(text(&of_reader[2]).ends_with("create by agent: created /memories/a"), "{}", of_reader[2]);
+}
+
 #[test]
 fn a_token_for_mcp_names_one_memory_and_has_the_right_of_the_tool() {
     let place = Place::new();

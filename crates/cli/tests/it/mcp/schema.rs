@@ -145,7 +145,7 @@ fn tools(options: &[&str]) -> Vec<Value> {
 #[test]
 fn the_schemas_keep_the_rules_of_each_client_on_the_page() {
     let tools = [tools(&[]), tools(&["--separate-tools"])].concat();
-    assert_eq!(tools.len(), 9);
+    assert_eq!(tools.len(), 11);
     for (client, rules) in CLIENTS {
         for (rule, is_kept) in rules {
             for tool in &tools {
@@ -210,6 +210,7 @@ fn only_what_each_call_needs_is_required() {
             json!(["path"]),
             json!(["old_path", "new_path"]),
             json!(["pattern"]),
+            json!([]),
         ]
     );
 }

@@ -182,7 +182,7 @@ fn a_client_of_the_newest_revision_listens_to_changes() {
 fn the_tool_has_the_ten_fields_of_the_commands() {
     let (_place, mut client) = Client::in_new_place(&[]);
     let tools = client.request("tools/list", json!({}))["result"]["tools"].clone();
-    assert_eq!(tools.as_array().unwrap().len(), 2);
+    assert_eq!(tools.as_array().unwrap().len(), 3);
     assert_eq!(tools[0]["name"], "memory");
     assert_eq!(
         tools[0]["annotations"],
@@ -212,6 +212,7 @@ fn the_commands_can_be_separate_tools() {
             ("memory_delete", [false, true, true]),
             ("memory_rename", [false, true, false]),
             ("memory_search", [true, false, true]),
+            ("memory_history", [true, false, true]),
         ]
     );
     let mut call = |name: &str, arguments: Value| {
@@ -285,6 +286,69 @@ fn the_memory_can_be_searched() {
     assert_eq!(search(json!({"pattern": "a"})).split(':').next(), Some("other"));
     let (_, status, errors) = client.session.finish();
     assert!(status.success() && errors.starts_with("memory-tool: "), "{errors}");
+}
+
+#[test]
+fn the_history_can_be_read() {
+    let (place, mut client) = Client::in_new_place(&["--actor", "claude"]);
+    client.succeed(json!({"command": "create", "path": "/memories/a.md", "file_text": "one\ntwo\n"}));
+    client.succeed(json!({"command": "str_replace", "path": "/memories/a.md", "old_str": "two", "new_str": "2"}));
+    client.succeed(json!({"command": "create", "path": "/memories/b/c.md", "file_text": "three"}));
+    client.succeed(json!({"command": "rename", "old_path": "/memories/b", "new_path": "/memories/d"}));
+    client.succeed(json!({"command": "delete", "path": "/memories/d"}));
+    let mut history = |arguments: Value| {
+        let response = client.request("tools/call", json!({"name": "memory_history", "arguments": arguments}));
+        let is_error = response["result"]["isError"] == true;
+        assert_eq!(is_error, text(&response).starts_with("Error"), "{response}");
+        text(&response).to_owned()
+    };
+    let without_time = |line: &str| {
+        let (number, rest) = line.split_once(", ").unwrap();
+        let (time, rest) = rest.split_once(", ").unwrap();
+        assert_eq!((time.len(), &time[..2], &time[19..]), (20, "20", "Z"));
+        format!("{number}, {rest}")
+    };
+    let mut list = |arguments: Value| history(arguments).lines().map(without_time).collect::<Vec<_>>();
+    let all = [
+        "entry 5, delete by claude: deleted /memories/d/c.md",
+        "entry 4, rename by claude: renamed /memories/b to /memories/d",
+        "entry 3, create by claude: created /memories/b/c.md",
+        "entry 2, str_replace by claude: changed /memories/a.md",
+        "entry 1, create by claude: created /memories/a.md",
+    ];
+    assert_eq!(list(json!({})), all);
+    assert_eq!(list(json!({"path": "", "entry": null, "limit": "null", "since": "1h"})), all);
+    assert_eq!(list(json!({"path": "/memories/d/c.md"})), all[..3]);
+    assert_eq!(list(json!({"limit": "2"})), all[..2]);
+    let replaced = history(json!({"entry": "2"}));
+    let (line, lines) = replaced.split_once('\n').unwrap();
+    assert_eq!(without_time(line), all[3]);
+    assert_eq!(lines, "\n--- a/memories/a.md\n+++ b/memories/a.md\n@@ -1,2 +1,2 @@\n one\n-two\n+2\n");
+    assert!(history(json!({"entry": 5})).contains("\n-three\n"));
+    assert!(!history(json!({"entry": 5, "path": "/memories/a.md"})).contains("three"));
+    for (arguments, error) in [
+        (json!({"entry": 6}), "Error: there is no entry 6; the newest is 5"),
+        (json!({"entry": -1}), "Error: Field `entry` must be the number of a change in the list"),
+        (json!({"limit": 1.5}), "Error: Field `limit` must be a whole number from 1 to 100"),
+        (json!({"path": "notes"}), "Error: Path must start with /memories, got: notes"),
+    ] {
+        assert_eq!(history(arguments), error);
+    }
+    client.succeed(json!({"command": "create", "path": "/memories/long", "file_text": "x\n".repeat(9_000)}));
+    let response = client.request("tools/call", json!({"name": "memory_history", "arguments": {"entry": 6}}));
+    assert!(text(&response).ends_with("[Too long, the rest is left out. Name a file in `path`.]"));
+    assert!(text(&response).len() < 17_000);
+    let prompt = json!({"name": "take_back_changes", "arguments": {"changes": "what I deleted"}});
+    let prompt = client.request("prompts/get", prompt)["result"]["messages"][0]["content"]["text"].clone();
+    assert!(prompt.as_str().unwrap().starts_with("Take back changes of your memory: what I deleted.\n"), "{prompt}");
+    client.end();
+
+    let mut client = Client::start(&place, &["--no-history"]);
+    let call = client.refused("tools/call", json!({"name": "memory_history", "arguments": {}}));
+    assert_eq!(call.1, "Unknown tool: memory_history. The tools are: memory, memory_search");
+    let prompts = client.request("prompts/list", json!({}))["result"]["prompts"].clone();
+    assert_eq!(prompts.as_array().unwrap().len(), 1);
+    client.end();
 }
 
 #[test]

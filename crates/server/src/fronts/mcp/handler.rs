@@ -21,9 +21,9 @@ use tracing::{Instrument as _, Span};
 
 use crate::fronts::mcp::changes::{self, Subscriptions};
 use crate::fronts::mcp::order::PendingTurn;
-use crate::fronts::mcp::search::{self, SearchFailure};
+use crate::fronts::mcp::reading::{ReadFailure, ReadingTool};
 use crate::fronts::mcp::tools::Tools;
-use crate::fronts::mcp::{prompts, resources, tools};
+use crate::fronts::mcp::{history, prompts, resources, tools};
 use crate::http::error::ApiError;
 use crate::http::offload::{PROCESSORS, offload};
 use crate::memories::failure::outcome_name;
@@ -55,8 +55,8 @@ const MAX_LISTENERS: usize = 64;
 pub(super) enum Target {
     /// The memory of a single client.
     Own(Memory),
-    /// A memory of a server with several clients.
-    Shared(Door),
+    /// A memory of a server with several clients. Not each of them has the right to read its history.
+    Shared { door: Door, reads_history: bool },
 }
 
 impl Target {
@@ -64,14 +64,21 @@ impl Target {
     fn processors(&self) -> Arc<Semaphore> {
         match self {
             Self::Own(_) => Arc::new(Semaphore::new(PROCESSORS)),
-            Self::Shared(door) => Arc::clone(&door.open.processors),
+            Self::Shared { door, .. } => Arc::clone(&door.open.processors),
+        }
+    }
+
+    fn reads_history(&self) -> bool {
+        match self {
+            Self::Own(_) => true,
+            Self::Shared { reads_history, .. } => *reads_history,
         }
     }
 
     async fn watch(&self) -> Watch {
         match self {
             Self::Own(memory) => memory.watch().await,
-            Self::Shared(door) => door.open.memory.watch().await,
+            Self::Shared { door, .. } => door.open.memory.watch().await,
         }
     }
 
@@ -79,7 +86,7 @@ impl Target {
     async fn enter(&self, command: Option<CommandName>) -> Result<(Memory, Option<Visit>), ApiError> {
         match self {
             Self::Own(memory) => Ok((memory.clone(), None)),
-            Self::Shared(door) => {
+            Self::Shared { door, .. } => {
                 let visit = door.enter(Purpose::Run(command)).await?;
                 Ok((visit.memory.clone(), Some(visit)))
             }
@@ -133,31 +140,31 @@ impl Handler {
         self.forwarding.get_or_init(forward).await;
     }
 
-    /// Runs a command or a search.
+    /// Runs a command, or a tool that only reads.
     async fn run_tool(
         &self,
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let (target, command) = (self.target(&context)?, tools::command(&request));
-        let input = if request.name == search::NAME { None } else { Some(self.tools.input(request.clone())?) };
+        self.tools.check(&request, target.reads_history())?;
         let (memory, _turn) = match turn(&context, &target, command).await? {
             Ok(entered) => entered,
             Err(refused) => return Ok(tools::refused(&refused).into()),
         };
-        let Some(input) = input else {
-            let store = memory.store();
-            let searching = offload(target.processors(), search::call(&*store, request.arguments.unwrap_or_default()));
+        if let Some(tool) = ReadingTool::named(&request.name) {
+            let reading = offload(target.processors(), tool.call(&memory, request.arguments.unwrap_or_default()));
             let outcome = tokio::select! {
                 biased;
                 () = context.ct.cancelled() => return Err(cancelled()),
-                outcome = searching => outcome,
+                outcome = reading => outcome,
             };
-            if let Err(SearchFailure::Command(error)) = &outcome {
+            if let Err(ReadFailure::Command(error)) = &outcome {
                 self.report(error);
             }
-            return Ok(tools::search_result(outcome).into());
-        };
+            return Ok(tools::read_result(outcome).into());
+        }
+        let input = Tools::input(request);
         let calling = async { memory.tool().call(input).await };
         let outcome = match command {
             Some(CommandName::View) => offload(target.processors(), calling).await,
@@ -249,9 +256,10 @@ impl ServerHandler for Handler {
     async fn list_tools(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.tools.list.clone()))
+        let reads_history = self.target(&context)?.reads_history();
+        Ok(ListToolsResult::with_all_items(self.tools.offered(reads_history).cloned().collect()))
     }
 
     async fn call_tool(
@@ -260,7 +268,8 @@ impl ServerHandler for Handler {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let span = span(&context);
-        self.run_tool(request, context).instrument(span).await
+        // In a box, because programs reach the limit of rustc for the depth of a future.
+        Box::pin(self.run_tool(request, context)).instrument(span).await
     }
 
     async fn list_resources(
@@ -335,9 +344,11 @@ impl ServerHandler for Handler {
     async fn list_prompts(
         &self,
         _: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        Ok(ListPromptsResult::with_all_items(prompts::list()))
+        let with_history =
+            self.tools.offered(self.target(&context)?.reads_history()).any(|tool| tool.name == history::NAME);
+        Ok(ListPromptsResult::with_all_items(prompts::list(with_history)))
     }
 
     async fn get_prompt(

@@ -143,7 +143,7 @@ async fn handle(
             None => endpoint.order_of_stranger(&service, &running, &parts, &request).await,
         };
         order.enter_by_id(&request).await.into_iter().for_each(|turn| _ = parts.extensions.insert(turn));
-        parts.extensions.insert(Target::Shared(door));
+        parts.extensions.insert(Target::Shared { door, reads_history: caller.has(Right::Read) });
         parts.extensions.insert(Owner { token: Arc::clone(&token), memory: name.clone() });
     }
     if is_stream {

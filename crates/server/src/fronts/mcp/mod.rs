@@ -3,10 +3,12 @@
 mod arguments;
 mod changes;
 mod handler;
+mod history;
 mod http;
 mod message;
 mod order;
 mod prompts;
+mod reading;
 mod resources;
 mod search;
 mod sessions;
@@ -48,8 +50,9 @@ pub struct Mcp(Offer);
 impl Mcp {
     /// One tool for all commands, and hints that fit memories with these options.
     pub fn new(options: &MemoryOptions) -> Self {
-        let MemoryOptions { create_overwrites, read_only, .. } = *options;
-        Self(Offer { separate_tools: false, create_overwrites, read_only, report: log_failure })
+        let MemoryOptions { create_overwrites, read_only, history, history_age, .. } = *options;
+        let history = history || history_age.is_some();
+        Self(Offer { separate_tools: false, create_overwrites, read_only, history, report: log_failure })
     }
 
     /// Offers each command as a separate tool, so that users can allow each one separately.

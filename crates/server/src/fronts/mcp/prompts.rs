@@ -1,4 +1,4 @@
-//! The instructions of the server, and its prompt.
+//! The instructions of the server, and its prompts.
 
 use memory_tool::MemoryPath;
 use rmcp::model::{
@@ -27,6 +27,8 @@ Use the `view` command of your `memory` tool to check for earlier progress. The 
 
 const TIDY: &str = "tidy_memory";
 const DIRECTORY: &str = "directory";
+const TAKE_BACK: &str = "take_back_changes";
+const CHANGES: &str = "changes";
 
 /// The instructions of the server.
 pub(super) fn instructions(is_read_only: bool) -> &'static str {
@@ -34,22 +36,39 @@ pub(super) fn instructions(is_read_only: bool) -> &'static str {
 }
 
 /// The prompts that the server offers.
-pub(super) fn list() -> Vec<Prompt> {
-    let directory = PromptArgument::new(DIRECTORY)
-        .with_title("Directory")
-        .with_description("The directory to tidy, such as /memories/projects. Without it, the whole memory.")
-        .with_required(false);
+pub(super) fn list(with_history: bool) -> Vec<Prompt> {
+    let argument = |name, title, description| {
+        vec![PromptArgument::new(name).with_title(title).with_description(description).with_required(false)]
+    };
     let description = "Reviews every file of the memory, and merges, corrects, renames or deletes files";
-    vec![Prompt::new(TIDY, Some(description), Some(vec![directory])).with_title("Tidy the memory")]
+    let directory = "The directory to tidy, such as /memories/projects. Without it, the whole memory.";
+    let tidy = Prompt::new(TIDY, Some(description), Some(argument(DIRECTORY, "Directory", directory)));
+    let description = "Finds changes of the memory, and writes the earlier texts back";
+    let changes = "The changes, in words, such as: the deletion of my notes yesterday. Without it, the last one.";
+    let take_back = Prompt::new(TAKE_BACK, Some(description), Some(argument(CHANGES, "Changes", changes)));
+    let take_back = with_history.then(|| take_back.with_title("Take back changes of the memory"));
+    [tidy.with_title("Tidy the memory")].into_iter().chain(take_back).collect()
 }
 
 /// The messages of a prompt.
 pub(super) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
-    if request.name != TIDY {
-        return Err(ErrorData::invalid_params(format!("Unknown prompt. The only prompt here is {TIDY}."), None));
-    }
-    let directory = directory(request.arguments.as_ref())?;
-    let text = format!(
+    let arguments = request.arguments.as_ref();
+    let (text, description) = match request.name.as_str() {
+        TIDY => (tidy(&directory(arguments)?), "Tidy the memory"),
+        TAKE_BACK => {
+            let changes = text_of(arguments, CHANGES)?.unwrap_or("the last change");
+            (take_back(changes), "Take back changes of the memory")
+        }
+        _ => {
+            let message = format!("Unknown prompt. The prompts here are {TIDY} and {TAKE_BACK}.");
+            return Err(ErrorData::invalid_params(message, None));
+        }
+    };
+    Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]).with_description(description))
+}
+
+fn tidy(directory: &MemoryPath) -> String {
+    format!(
         "Review and tidy your memory in {directory}.\n\
          1. View {directory} and every file under it, before you change anything.\n\
          2. Merge files and passages that say the same. Correct or delete statements that are outdated or contradict \
@@ -57,17 +76,30 @@ pub(super) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResult, E
          3. Rename files whose names do not say what they contain, and delete files that are no longer relevant.\n\
          4. Keep every fact that is still useful, in its own words, and add no new facts.\n\
          5. View {directory} again, and tell me what you changed and why."
-    );
-    Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]).with_description("Tidy the memory"))
+    )
+}
+
+fn take_back(changes: &str) -> String {
+    format!(
+        "Take back changes of your memory: {changes}.\n\
+         1. List the changes with `memory_history`. With `entry`, look at the lines of each change that I may mean.\n\
+         2. Tell me which entries you found, and which texts you would write back. Wait for my answer.\n\
+         3. Write the earlier texts back with the commands of your memory. A line with `-` was there before the \
+         change, and a line with `+` came with it. Keep later changes of other lines.\n\
+         4. View the files, and tell me what you wrote back."
+    )
 }
 
 fn directory(arguments: Option<&JsonObject>) -> Result<MemoryPath, ErrorData> {
-    match arguments.and_then(|arguments| arguments.get(DIRECTORY)) {
-        None | Some(Value::Null) => Ok(MemoryPath::root()),
-        Some(Value::String(path)) if path.is_empty() => Ok(MemoryPath::root()),
-        Some(Value::String(path)) => {
-            MemoryPath::parse(path).map_err(|error| ErrorData::invalid_params(error.to_string(), None))
-        }
-        Some(_) => Err(ErrorData::invalid_params(format!("Argument `{DIRECTORY}` must be a string"), None)),
+    let path = text_of(arguments, DIRECTORY)?.map_or_else(|| Ok(MemoryPath::root()), MemoryPath::parse);
+    path.map_err(|error| ErrorData::invalid_params(error.to_string(), None))
+}
+
+/// An argument that is not left out.
+fn text_of<'a>(arguments: Option<&'a JsonObject>, name: &str) -> Result<Option<&'a str>, ErrorData> {
+    match arguments.and_then(|arguments| arguments.get(name)) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text.as_str()).filter(|text| !text.is_empty())),
+        Some(_) => Err(ErrorData::invalid_params(format!("Argument `{name}` must be a string"), None)),
     }
 }

@@ -4,13 +4,13 @@ use std::error::Error;
 
 use memory_tool::api::{Content, ContentBlock as ReplyBlock, ImageSource, TOOL_NAME};
 use memory_tool::command::{CommandName, Reply};
-use memory_tool::search::SearchReport;
 use memory_tool::{ErrorKind, ToolDefinition};
 use rmcp::model::{CallToolRequestParams, CallToolResult, ContentBlock, ErrorData, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json};
 
 use crate::fronts::mcp::arguments::{self, COMMAND, VIEW_RANGE, fields, is_optional, object_schema};
-use crate::fronts::mcp::search::{self, SearchFailure};
+use crate::fronts::mcp::reading::{ReadFailure, ReadingTool};
+use crate::fronts::mcp::{history, search};
 use crate::http::error::ApiError;
 
 /// Reports an error with its causes to the operator. No reply contains the causes.
@@ -22,6 +22,7 @@ pub(super) struct Offer {
     pub(super) separate_tools: bool,
     pub(super) create_overwrites: bool,
     pub(super) read_only: bool,
+    pub(super) history: bool,
     pub(super) report: Report,
 }
 
@@ -35,7 +36,7 @@ pub(super) struct Tools {
 }
 
 impl Tools {
-    pub(super) fn new(Offer { separate_tools, create_overwrites, read_only, report }: Offer) -> Self {
+    pub(super) fn new(Offer { separate_tools, create_overwrites, read_only, history, report }: Offer) -> Self {
         let annotated = |tool: Tool, command: Option<CommandName>| {
             let annotations = annotations(command, create_overwrites);
             tool.with_annotations(if read_only { annotations.read_only(true).destructive(false) } else { annotations })
@@ -46,6 +47,7 @@ impl Tools {
             vec![annotated(single_tool(), None)]
         };
         list.push(search::definition());
+        list.extend(history.then(history::definition));
         Self { list, is_read_only: read_only, report }
     }
 }
@@ -135,25 +137,35 @@ fn annotations(command: Option<CommandName>, create_overwrites: bool) -> ToolAnn
 const MAX_QUOTED: usize = 128;
 
 impl Tools {
-    /// The input of the command that a request calls.
-    pub(super) fn input(&self, request: CallToolRequestParams) -> Result<Value, ErrorData> {
-        if !self.list.iter().any(|tool| tool.name == request.name) {
-            let names: Vec<_> = self.list.iter().map(|tool| tool.name.as_ref()).collect();
-            let unknown: String = request.name.chars().take(MAX_QUOTED).flat_map(char::escape_debug).collect();
-            let message = format!("Unknown tool: {unknown}. The tools are: {}", names.join(", "));
-            return Err(ErrorData::invalid_params(message, None));
+    /// The tools for a client.
+    pub(super) fn offered(&self, reads_history: bool) -> impl Iterator<Item = &Tool> {
+        self.list.iter().filter(move |tool| reads_history || tool.name != history::NAME)
+    }
+
+    /// Checks the name of the tool that a request calls.
+    pub(super) fn check(&self, request: &CallToolRequestParams, reads_history: bool) -> Result<(), ErrorData> {
+        if self.offered(reads_history).any(|tool| tool.name == request.name) {
+            return Ok(());
         }
+        let names: Vec<_> = self.offered(reads_history).map(|tool| tool.name.as_ref()).collect();
+        let unknown: String = request.name.chars().take(MAX_QUOTED).flat_map(char::escape_debug).collect();
+        let message = format!("Unknown tool: {unknown}. The tools are: {}", names.join(", "));
+        Err(ErrorData::invalid_params(message, None))
+    }
+
+    /// The input of the command that a request calls.
+    pub(super) fn input(request: CallToolRequestParams) -> Value {
         let mut input = request.arguments.unwrap_or_default();
         if let Some(command) = command_of_tool(&request.name) {
             input.insert(COMMAND.to_owned(), command.as_str().into());
         }
-        Ok(arguments::corrected(input).into())
+        arguments::corrected(input).into()
     }
 }
 
-/// The command that a request calls, if it is one. A search takes its turn as a view does.
+/// The command that a request calls, if it is one. A tool that only reads takes its turn as a view does.
 pub(super) fn command(request: &CallToolRequestParams) -> Option<CommandName> {
-    if request.name == search::NAME {
+    if ReadingTool::named(&request.name).is_some() {
         return Some(CommandName::View);
     }
     let given = || request.arguments.as_ref()?.get(COMMAND)?.as_str()?.parse().ok();
@@ -175,12 +187,12 @@ pub(super) fn result(outcome: &Result<Reply, memory_tool::Error>) -> CallToolRes
     }
 }
 
-/// The result of a search.
-pub(super) fn search_result(outcome: Result<SearchReport, SearchFailure>) -> CallToolResult {
+/// The result of a tool that only reads.
+pub(super) fn read_result(outcome: Result<String, ReadFailure>) -> CallToolResult {
     match outcome {
-        Ok(report) => CallToolResult::success(vec![ContentBlock::text(report.to_string())]),
-        Err(SearchFailure::Invalid(message)) => failure(message, ErrorKind::Invalid, false),
-        Err(SearchFailure::Command(error)) => result(&Err(error)),
+        Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
+        Err(ReadFailure::Invalid(message)) => failure(message, ErrorKind::Invalid, false),
+        Err(ReadFailure::Command(error)) => result(&Err(error)),
     }
 }
 
