@@ -17,5 +17,5 @@ pub use access::{Grant, Right};
 #[cfg(feature = "mcp")]
 pub use fronts::mcp::{Mcp, McpError};
 pub use http::tls::TlsFiles;
-pub use options::{ConfigurationError, Listen, Network, ServerLimits, ServerOptions};
+pub use options::{ConfigurationError, Listen, MemoryQuota, Network, ServerLimits, ServerOptions};
 pub use server::Server;

@@ -1,5 +1,6 @@
 //! [`ServerOptions`]: all settings of a server as data.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -77,6 +78,22 @@ pub struct ServerOptions {
     /// The options of each memory. Each day, `expire_after`, `history_age` and `gc_every` take effect on all memories.
     #[serde(default)]
     pub memory: MemoryOptions,
+    /// Other limits of single memories, by their names. `memory` has the limits that are left out.
+    #[serde(default)]
+    pub quotas: BTreeMap<String, MemoryQuota>,
+}
+
+/// The limits of one memory.
+#[derive(Clone, Copy, Debug, Default, serde::Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[non_exhaustive]
+pub struct MemoryQuota {
+    /// The maximum size of a file in bytes.
+    pub max_file_bytes: Option<u64>,
+    /// The maximum number of files.
+    pub max_files: Option<u64>,
+    /// The maximum total size in bytes.
+    pub max_bytes: Option<u64>,
 }
 
 /// The limits of connections and requests.
@@ -205,6 +222,7 @@ impl ServerOptions {
             separate_tools: false,
             limits: ServerLimits::default(),
             memory: MemoryOptions::new(),
+            quotas: BTreeMap::new(),
         }
     }
 
@@ -219,7 +237,7 @@ impl ServerOptions {
         })
     }
 
-    /// The options of each memory.
+    /// The options of each memory, but for its own limits.
     pub(crate) fn memory(&self) -> MemoryOptions {
         let mut options = self.memory.clone();
         options.history |= self.history;

@@ -93,7 +93,8 @@ impl Server {
         let (graceful, connections) = (GracefulShutdown::new(), Connections::new(limits.connections));
         // They end with this function.
         let mut background = JoinSet::new();
-        background.spawn(Arc::clone(&self.service.gate.tokens.0).follow());
+        background.spawn(Arc::clone(&self.service.gate.tokens.index).follow());
+        background.spawn(Arc::clone(&self.service.gate.tokens).note_uses());
         background.spawn(self.fronts.follow());
         self.certificate.iter().for_each(|certificate| _ = background.spawn(Arc::clone(certificate).follow()));
         if upkeep::has_work(&self.options.memory) {
@@ -137,6 +138,7 @@ impl Server {
         }
         self.service.gate.end_streams();
         let _ = timeout(limits.end_time, graceful.shutdown()).await;
+        self.service.gate.tokens.write_uses().await;
     }
 }
 

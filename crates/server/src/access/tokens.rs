@@ -7,21 +7,25 @@ use std::collections::HashMap;
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::mem;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use memory_tool::{Actor, refuse_others};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use tokio::task::spawn_blocking;
 
 use crate::access::{Caller, Grant, Right};
 use crate::files::{Followed, replace};
+use crate::lock::lock;
 
 /// The start of each token, for tools that find secrets in texts.
 const PREFIX: &str = "memtok_";
 
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
+const HOUR: Duration = Duration::from_secs(3_600);
 
 /// A token in the file, without its secret.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -45,6 +49,9 @@ pub struct TokenEntry {
     /// Whether its first command creates a memory that it reaches.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub create: bool,
+    /// The last use, in seconds since 1970, which a server writes once an hour and at its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_use: Option<u64>,
 }
 
 /// The SHA-256 of a token in hexadecimal.
@@ -88,7 +95,7 @@ impl TokenEntry {
         getrandom::fill(&mut id).and_then(|()| getrandom::fill(&mut secret)).map_err(io::Error::other)?;
         let secret = format!("{PREFIX}{}", hexadecimal(&secret));
         let (id, hash) = (hexadecimal(&id), Hash::of(&secret));
-        Ok((Self { id, hash, actor, memories, rights, expires: None, create: false }, secret))
+        Ok((Self { id, hash, actor, memories, rights, expires: None, create: false, last_use: None }, secret))
     }
 }
 
@@ -153,6 +160,15 @@ impl TokenFile {
         Ok(found)
     }
 
+    /// Writes last uses, by the ids of the tokens.
+    fn add_uses(&self, uses: &HashMap<String, u64>) -> io::Result<()> {
+        self.change(|tokens| {
+            for entry in tokens {
+                entry.last_use = entry.last_use.max(uses.get(&entry.id).copied());
+            }
+        })
+    }
+
     fn change(&self, change: impl FnOnce(&mut Vec<TokenEntry>)) -> io::Result<()> {
         replace(&self.0, || {
             let mut tokens = self.entries()?;
@@ -180,10 +196,13 @@ impl Token {
 
     /// The time until its end. `None` if it has ended.
     fn remaining(&self) -> Option<Duration> {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::MAX);
-        let left = self.expires.map_or(Duration::MAX, |end| Duration::from_secs(end).saturating_sub(now));
+        let left = self.expires.map_or(Duration::MAX, |end| Duration::from_secs(end).saturating_sub(since_1970()));
         (!left.is_zero()).then_some(left)
     }
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::MAX)
 }
 
 /// The tokens by their hashes and ids. There can be many.
@@ -212,28 +231,53 @@ impl Index {
 
 /// The tokens of a running server.
 #[derive(Debug)]
-pub(crate) struct Tokens(pub(crate) Arc<Followed<Index>>);
+pub(crate) struct Tokens {
+    pub(crate) index: Arc<Followed<Index>>,
+    file: TokenFile,
+    /// The last uses that the file does not have yet, by the ids of the tokens.
+    uses: Mutex<HashMap<String, u64>>,
+}
 
 impl Tokens {
     pub(crate) fn load(file: PathBuf) -> io::Result<Self> {
         let read = |files: &[PathBuf]| TokenFile::new(&files[0]).entries().map(Index::new);
-        Followed::load(vec![file], read).map(|entries| Self(Arc::new(entries)))
+        let index = Arc::new(Followed::load(vec![file.clone()], read)?);
+        Ok(Self { index, file: TokenFile::new(file), uses: Mutex::default() })
+    }
+
+    /// Writes the last uses once an hour.
+    pub(crate) async fn note_uses(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(HOUR).await;
+            self.write_uses().await;
+        }
+    }
+
+    /// Writes the last uses to the file, which other programs may not let the server change.
+    pub(crate) async fn write_uses(&self) {
+        let (file, uses) = (self.file.clone(), mem::take(&mut *lock(&self.uses)));
+        if !uses.is_empty() {
+            let written = spawn_blocking(move || file.add_uses(&uses)).await.map_err(io::Error::other).flatten();
+            let _ = written.inspect_err(|error| tracing::info!(%error, "cannot write the last uses of tokens"));
+        }
     }
 
     /// The caller whose token has this id.
     pub(crate) fn caller_with_id(&self, id: &str) -> Option<Caller> {
-        Index::valid(self.0.get().by_id.get(id)).map(|token| token.caller.clone())
+        Index::valid(self.index.get().by_id.get(id)).map(|token| token.caller.clone())
     }
 
     /// The caller with this token, and the id of the token.
     pub(crate) fn caller(&self, token: &str) -> Option<(Caller, String)> {
-        let index = self.0.get();
-        Index::valid(index.by_hash.get(&Hash::of(token))).map(|token| (token.caller.clone(), token.id.clone()))
+        let index = self.index.get();
+        let token = Index::valid(index.by_hash.get(&Hash::of(token)))?;
+        lock(&self.uses).insert(token.id.clone(), since_1970().as_secs());
+        Some((token.caller.clone(), token.id.clone()))
     }
 
     /// Completes when the token with this id is revoked, ends, or does not allow something any more.
     pub(crate) async fn lost(&self, id: &str, allows: impl Fn(&Caller) -> bool) {
-        let mut changes = self.0.value.subscribe();
+        let mut changes = self.index.value.subscribe();
         loop {
             let token = changes.borrow_and_update().by_id.get(id).filter(|token| allows(&token.caller)).cloned();
             let Some(left) = token.and_then(|token| token.remaining()) else { return };
@@ -256,12 +300,31 @@ mod tests {
             (entry, secret)
         };
         let (entries, secrets): (Vec<_>, Vec<_>) = (0..10_000).map(entry).unzip();
-        let read = |_: &[PathBuf]| Ok(Index::default());
-        let tokens = Tokens(Arc::new(Followed::load(Vec::new(), read).unwrap()));
-        tokens.0.value.send_replace(Arc::new(Index::new(entries)));
+        let tokens = Tokens::load("none".into()).unwrap();
+        tokens.index.value.send_replace(Arc::new(Index::new(entries)));
         for (number, secret) in secrets.iter().enumerate() {
             assert_eq!(tokens.caller(secret).unwrap().1, number.to_string());
             assert!(tokens.caller("memtok_wrong").is_none() && tokens.caller_with_id(&number.to_string()).is_some());
         }
+    }
+    #[tokio::test]
+    async fn the_last_use_is_written_to_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tokens.json");
+        let file = TokenFile::new(&path);
+        let [used, unused, revoked] = [(); 3].map(|()| {
+            let actor = Actor::from_trusted_name("agent").unwrap();
+            let (entry, secret) = TokenEntry::generate(actor, vec![Grant::All], vec![Right::Tool]).unwrap();
+            file.add(entry.clone()).unwrap();
+            (entry.id, secret)
+        });
+        let tokens = Tokens::load(path).unwrap();
+        let before = since_1970().as_secs();
+        assert!(tokens.caller(&used.1).is_some() && tokens.caller(&revoked.1).is_some());
+        file.revoke(&revoked.0).unwrap();
+        tokens.write_uses().await;
+        let uses: Vec<_> = file.entries().unwrap().into_iter().map(|entry| (entry.id, entry.last_use)).collect();
+        assert!(uses[0].1 >= Some(before) && uses[0].0 == used.0, "{uses:?}");
+        assert_eq!(uses[1..], [(unused.0, None)]);
     }
 }

@@ -41,7 +41,7 @@ impl Fronts {
             recorded,
             page: Arc::new(PageState::new(options, address, service)),
             #[cfg(feature = "mcp")]
-            mcp: mcp::Mcp::new(&options.memory).separate_tools(options.separate_tools),
+            mcp: mcp::Mcp::new(&options.memory()).separate_tools(options.separate_tools),
         }
     }
 

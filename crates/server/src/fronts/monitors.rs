@@ -12,7 +12,7 @@ use memory_tool::store::MemoryName;
 
 use crate::access::{Caller, Right};
 use crate::http::error::ApiError;
-use crate::http::metrics::Metrics;
+use crate::http::metrics::{Metrics, render_used_shares};
 use crate::service::{Routes, Service};
 
 /// A memory that is looked up, to see whether the storage responds.
@@ -30,7 +30,7 @@ pub(super) fn routes(recorded: Option<Metrics>) -> Routes {
 }
 
 async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, ApiError> {
-    if service.gate.tokens.0.is_damaged() {
+    if service.gate.tokens.index.is_damaged() {
         return Err(ApiError::unavailable("the file of the tokens cannot be read, so no change of it has an effect"));
     }
     let probe: MemoryName = PROBE.parse().map_err(ApiError::internal)?;
@@ -42,10 +42,12 @@ async fn ready(State(service): State<Arc<Service>>) -> Result<&'static str, ApiE
 
 /// The metrics are about all tenants.
 async fn metrics(
+    State(service): State<Arc<Service>>,
     Extension(recorded): Extension<Option<Metrics>>,
     Extension(caller): Extension<Caller>,
 ) -> Result<impl IntoResponse, ApiError> {
     caller.check(Right::Read, None)?;
     let metrics = recorded.ok_or_else(|| ApiError::not_found("this server has no metrics"))?;
-    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], (metrics.0)()))
+    let shares = render_used_shares(&service.memories.used_shares().await);
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4")], (metrics.0)() + &shares))
 }

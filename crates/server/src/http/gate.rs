@@ -29,7 +29,7 @@ const MAX_READS_OF_TENANT: usize = 4;
 /// The tokens, the names and the limits of the server.
 #[derive(Debug)]
 pub(crate) struct Gate {
-    pub(crate) tokens: Tokens,
+    pub(crate) tokens: Arc<Tokens>,
     pub(crate) hosts: Hosts,
     pub(crate) proxies: Proxies,
     pub(crate) limits: ServerLimits,
@@ -48,7 +48,7 @@ impl Gate {
     pub(crate) fn new(options: &ServerOptions, address: &Listen) -> io::Result<Self> {
         let limits = options.limits;
         Ok(Self {
-            tokens: Tokens::load(options.tokens.clone())?,
+            tokens: Arc::new(Tokens::load(options.tokens.clone())?),
             hosts: Hosts::new(address, &options.allow_hosts, options.tls.is_some()),
             proxies: Proxies(options.proxies.clone()),
             limits,

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use memory_tool::store::MemoryName;
+
 /// Renders the metrics of this process in the text format of Prometheus.
 #[derive(Clone)]
 pub(crate) struct Metrics(pub(crate) Arc<dyn Fn() -> String + Send + Sync>);
@@ -33,4 +35,18 @@ pub(crate) fn record_request(route: &str, method: &str, status: u16, duration: D
     )
     .increment(1);
     metrics::histogram!("memory_server_request_seconds", "route" => route).record(duration);
+}
+
+/// The gauge of the used shares, by memory. The recorder would also keep memories that were closed or deleted.
+pub(crate) fn render_used_shares(shares: &[(MemoryName, f64)]) -> String {
+    const NAME: &str = "memory_server_used_share";
+    if shares.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("# HELP {NAME} Use of the fullest limit of each open memory.\n# TYPE {NAME} gauge\n");
+    for (name, share) in shares {
+        let name = name.as_str().replace('\\', r"\\").replace('"', "\\\"");
+        text += &format!("{NAME}{{memory=\"{name}\"}} {share}\n");
+    }
+    text
 }

@@ -7,29 +7,33 @@ pub(crate) mod record;
 pub(crate) mod upkeep;
 pub(crate) mod visit;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
 
+use futures::{StreamExt as _, future, stream};
 use memory_tool::command::CommandQueue;
 use memory_tool::history::VersionCache;
 use memory_tool::store::MemoryName;
-use memory_tool::{Memory, MemoryOptions, OpenOptions, OptionsError, Quota, StoreUrl};
+use memory_tool::{Memory, MemoryOptions, OpenOptions, OptionsError, Quota, StoreExt as _, StoreUrl};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::spawn_blocking;
 
 use crate::http::error::ApiError;
 use crate::http::offload::PROCESSORS;
 use crate::lock::lock;
-use crate::options::ServerOptions;
+use crate::options::{MemoryQuota, ServerOptions};
 use folded::has_other_name;
 
 const MAX_VIEWS: usize = 8;
+/// The memories whose files are counted at the same time.
+const MAX_COUNTED: usize = 16;
 
 /// The memories of one store, by their names. The name is the id of the memory in the API.
 #[derive(Debug)]
 pub(crate) struct Memories {
     place: StoreUrl,
     options: MemoryOptions,
+    quotas: BTreeMap<String, MemoryQuota>,
     max_open: usize,
     open: Mutex<Open>,
 }
@@ -79,7 +83,33 @@ pub(crate) struct OpenMemory {
 impl Memories {
     pub(crate) fn new(options: &ServerOptions) -> Self {
         let (place, max_open) = (options.store.clone(), options.max_open_memories);
-        Self { place, options: options.memory(), max_open, open: Mutex::default() }
+        let quotas = options.quotas.clone();
+        Self { place, options: options.memory(), quotas, max_open, open: Mutex::default() }
+    }
+
+    /// The options of a memory.
+    fn options_of(&self, name: &MemoryName) -> MemoryOptions {
+        let mut options = self.options.clone();
+        if let Some(own) = self.quotas.get(name.as_str()) {
+            options.max_file_bytes = own.max_file_bytes.or(options.max_file_bytes);
+            options.max_files = own.max_files.or(options.max_files);
+            options.max_bytes = own.max_bytes.or(options.max_bytes);
+        }
+        options.audit_memory = Some(name.to_string());
+        options
+    }
+
+    /// How much of its fullest limit each open memory uses.
+    pub(crate) async fn used_shares(&self) -> Vec<(MemoryName, f64)> {
+        let open: Vec<_> =
+            lock(&self.open).memories.values().filter_map(|slot| slot.memory.get().map(Arc::clone)).collect();
+        let shares = open.into_iter().map(async |memory| {
+            let usage = memory.memory.store().usage().await.ok()?;
+            let limits = [(usage.files, memory.quota.files), (usage.bytes, memory.quota.bytes)];
+            let shares = limits.into_iter().filter_map(|(used, limit)| Some(used as f64 / limit? as f64));
+            Some((memory.name.clone(), shares.reduce(f64::max)?))
+        });
+        stream::iter(shares).buffer_unordered(MAX_COUNTED).filter_map(future::ready).collect().await
     }
 
     pub(crate) fn collects_garbage(&self) -> bool {
@@ -115,9 +145,9 @@ impl Memories {
         let cell = self.slot(name);
         let opening = async || {
             refuse_other_names(&place, name).await?;
-            let mut options = self.options.clone();
+            let mut options = self.options_of(name);
             options.must_exist |= must_exist;
-            options.audit_memory = Some(name.to_string());
+            let quota = options.quota();
             let memory = options.build(place).await.map_err(|error| match &error {
                 OptionsError::Open(open) if open.is_not_found() => ApiError::no_such_memory(name.as_str()),
                 _ => error.into(),
@@ -125,7 +155,7 @@ impl Memories {
             Ok(Arc::new(OpenMemory {
                 name: name.clone(),
                 memory,
-                quota: self.options.quota(),
+                quota,
                 expires: self.options.expire_after.is_some(),
                 queue: CommandQueue::new(),
                 views: Arc::new(Semaphore::new(MAX_VIEWS)),

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use memory_tool_server::{Grant, Right, TlsFiles};
-use serde_json::Value;
+use memory_tool_server::{Grant, Right, ServerOptions, TlsFiles};
+use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::{sleep, timeout};
@@ -150,6 +150,39 @@ async fn only_a_proxy_may_name_another_host() {
         let headers = format!("host: inside\r\nx-forwarded-host: memory.example\r\nx-api-key: {}\r\n", server.token);
         let response = get(TcpStream::connect(&server.address).await.unwrap(), "/v1/memory_stores", &headers).await;
         assert!(response.starts_with(&format!("HTTP/1.1 {expected} ")), "{proxies:?}: {response}");
+    }
+}
+
+#[tokio::test]
+async fn a_memory_can_have_limits_of_its_own() {
+    let (_directory, places) = places();
+    for place in places {
+        let server = Server::start_with(&place, |options| {
+            let toml = "store = \"in-process:\"\ntokens = \"t\"\n[quotas.alice]\nmax_files = 4\nmax_bytes = 1000";
+            options.quotas = ServerOptions::from_toml(toml).unwrap().quotas;
+            options.memory.max_files = Some(1);
+        })
+        .await;
+        let header = server.with_token(Grant::All, &Right::ALL, true).await;
+        let create = async |name: &str, file: &str| {
+            let call = json!({"command": "create", "path": file, "file_text": "x"});
+            let path = format!("/v1/memory_stores/{name}/tool");
+            let (status, reply) = server.send("POST", &path, Some(call), &[&header]).await;
+            assert_eq!(status, 200, "{reply}");
+            reply["content"][0]["is_error"] == true
+        };
+        let files = ["/memories/a", "/memories/b", "/memories/c", "/memories/d", "/memories/e"];
+        for (file, is_refused) in files.into_iter().zip([false, false, false, false, true]) {
+            assert_eq!(create("alice", file).await, is_refused, "{file}");
+        }
+        for (file, is_refused) in files.into_iter().zip([false, true]) {
+            assert_eq!(create("b\"o", file).await, is_refused, "{file}");
+        }
+        let headers = format!("host: localhost\r\n{header}\r\n");
+        let metrics = get(TcpStream::connect(&server.address).await.unwrap(), "/metrics", &headers).await;
+        for share in [r#"{memory="alice"} 1"#, r#"{memory="b\"o"} 1"#] {
+            assert!(metrics.contains(&format!("\nmemory_server_used_share{share}\n")), "{metrics}");
+        }
     }
 }
 

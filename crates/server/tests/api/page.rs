@@ -569,6 +569,74 @@ async fn two_versions_are_compared_and_changes_found_by_their_actor() {
 }
 
 #[tokio::test]
+async fn changes_have_reasons_and_lines_their_writers() {
+    let (_directory, places) = places();
+    for place in places {
+        let memory = memory(&place).await;
+        let claude = memory.by(Actor::from_trusted_name("claude").unwrap()).for_command("insert");
+        for text in ["one\n", "one\ntwo\n", "one\ntwo\nthree\n"] {
+            claude.write("/memories/a.txt", text).await.unwrap();
+        }
+        let server = Server::start(&place).await;
+        let token = server.with_token(Grant::All, &Right::ALL, false).await;
+        let browser = Browser::sign_in(&server, &token).await;
+        let edit = browser.show("/memory/alice/edit?path=/memories/a.txt").await;
+        let base = field(&edit, "base");
+        let save = async |base: &str| {
+            let (text, reason) = ("1\ntwo\nthree\n", "<asked> by\nphone 0170");
+            let fields = [("path", "/memories/a.txt"), ("text", text), ("base", base), ("reason", reason)];
+            browser.submit("/memory/alice/edit", &fields).await
+        };
+        let refused = save("another").await;
+        assert!(refused.text.contains("value=\"&#60;asked&#62; by"), "{}", refused.text);
+        assert_eq!(save(&base).await.status, 303);
+        let log = browser.show("/memory/alice/log").await;
+        assert!(log.contains("3 changes by <bdi>claude</bdi> in a minute"), "{log}");
+        assert!(log.contains("(<bdi>&#60;asked&#62; by phone 0170</bdi>)"), "{log}");
+        let change = browser.show("/memory/alice/change/4").await;
+        assert!(change.contains("Reason: <bdi>&#60;asked&#62; by phone 0170</bdi>"), "{change}");
+        let by_command = async |command: &str| {
+            let log = browser.show(&format!("/memory/alice/log?command={command}")).await;
+            (1..=4).filter(|number| log.contains(&format!("Change #{number}<"))).collect::<Vec<_>>()
+        };
+        assert_eq!((by_command("edit").await, by_command("insert").await), (vec![4], vec![1, 2, 3]));
+        let blame = browser.show("/memory/alice?path=/memories/a.txt&view=blame").await;
+        let lines: Vec<_> = blame.split("<span class=\"line\"").skip(1).collect();
+        for (line, number) in lines.iter().zip([4, 2, 3]) {
+            assert!(line.contains(&format!("/change/{number}\">#{number}</a>")), "{line}");
+        }
+        assert_eq!(lines.len(), 3);
+        assert!(!browser.show("/memory/alice?path=/memories/a.txt").await.contains("/change/2"));
+        // A reason is erased with its text, and with its change.
+        let undo = [("entry", "4"), ("reason", "0170 again")];
+        let undone = browser.submit("/memory/alice/undo", &undo).await;
+        assert!(browser.show(&undone.headers["location"]).await.contains("Reason: <bdi>0170 again"));
+        memory.history().unwrap().redact_text("phone 0170").await.unwrap();
+        memory.history().unwrap().redact(&[5]).await.unwrap();
+        let log = browser.show("/memory/alice/log").await;
+        assert!(!log.contains("0170") && log.contains("changed a.txt"), "{log}");
+    }
+}
+
+#[tokio::test]
+async fn memories_are_found_by_a_part_of_their_name() {
+    let (_directory, [place, _]) = places();
+    for number in 0..202 {
+        memory_named(&place, &format!("user-{number:03}")).await.write("/memories/a", "x").await.unwrap();
+    }
+    let server = Server::start(&place).await;
+    let browser = Browser::sign_in(&server, &server.token).await;
+    let listed = async |query: &str| {
+        let page = browser.show(&format!("/{query}")).await;
+        (page.matches("<tr><th scope=\"row\">").count(), page.contains("More memories"))
+    };
+    assert_eq!(listed("").await, (200, true));
+    assert_eq!(listed("?after=user-199").await, (2, false));
+    assert_eq!(listed("?name=USER-01").await, (10, false));
+    assert_eq!(listed("?name=none").await, (0, false));
+}
+
+#[tokio::test]
 async fn files_directories_and_memories_are_downloaded() {
     let (directory, places) = places();
     for place in places {
@@ -1039,7 +1107,7 @@ async fn attack_texts_stay_text() {
     for (number, attack) in ATTACKS.iter().enumerate() {
         // Not every text is a legal name of an actor.
         let actor = Actor::from_trusted_name(attack).unwrap_or(Actor::from_trusted_name("a").unwrap());
-        memory.by(actor).write(&format!("/memories/{number}.md"), *attack).await.unwrap();
+        memory.by(actor.because(attack)).write(&format!("/memories/{number}.md"), *attack).await.unwrap();
         memory.write(&format!("/memories/{number}.txt"), *attack).await.unwrap();
         // Not every text is a legal name.
         let name = format!("/memories/{}", attack.replace('/', ":"));
@@ -1057,7 +1125,8 @@ async fn attack_texts_stay_text() {
         page.text
     };
     for (number, attack) in ATTACKS.iter().enumerate() {
-        for file in [format!("{number}.md"), format!("{number}.md&view=source"), format!("{number}.txt")] {
+        for view in ["md", "md&view=source", "md&view=blame", "txt"] {
+            let file = format!("{number}.{view}");
             check(format!("/memory/alice?path=/memories/{file}")).await;
         }
         let edit = check(format!("/memory/alice/edit?path=/memories/{number}.txt")).await;
@@ -1066,6 +1135,8 @@ async fn attack_texts_stay_text() {
         for page in ["search?", "search?regex=on&", "log?path=x&", "edit?path=x&", "new?x=y&"] {
             check(format!("/memory/alice/{page}{query}")).await;
         }
+        check(format!("/?{}", encode(&[("name", attack)]))).await;
+        check(format!("/memory/alice/log?{}", encode(&[("command", attack)]))).await;
         let path = encode(&[("path", attack)]);
         for page in ["?", "/edit?", "/log?", "/new?", "/delete?"] {
             check(format!("/memory/alice{page}{path}")).await;

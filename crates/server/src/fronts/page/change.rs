@@ -191,6 +191,7 @@ pub(super) async fn new(ToChange(visited): ToChange, Query(query): Query<FormQue
 }
 
 pub(super) async fn create(ToChange(visited): ToChange, mut form: Draft) -> Page {
+    let visited = visited.because(&mut form).by_command("create");
     let (place, text) = (PathFields::take(&mut form), with_line_breaks_of("", &form.take("text")));
     let problem = match place.path() {
         _ if form.is_outdated => OUTDATED.to_owned(),
@@ -225,6 +226,7 @@ pub(super) async fn edit(ToChange(visited): ToChange, Query(query): Query<FormQu
 }
 
 pub(super) async fn save(ToChange(visited): ToChange, mut form: Draft) -> Page {
+    let visited = visited.because(&mut form).by_command("edit");
     let path = path(Some(&form.take("path")))?;
     let (base, mut before, given) =
         (form.take("base"), normalized(&form.take("before")), normalized(&form.take("text")));
@@ -285,6 +287,7 @@ pub(super) async fn name(ToChange(visited): ToChange, Query(query): Query<FormQu
 }
 
 pub(super) async fn rename(ToChange(visited): ToChange, mut form: Draft) -> Page {
+    let visited = visited.because(&mut form).by_command("rename");
     let (from, place) = (path(Some(&form.take("path")))?, PathFields::take(&mut form));
     let renamed = match place.path() {
         _ if form.is_outdated => {
@@ -316,6 +319,7 @@ pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<For
 }
 
 pub(super) async fn delete(ToChange(visited): ToChange, Posted(mut form): Posted) -> Page {
+    let visited = visited.because(&mut form).by_command("delete");
     let path = path(Some(&form.take("path")))?;
     if path.is_root() {
         return Err(ApiError::invalid("the page of limits deletes a whole memory"));

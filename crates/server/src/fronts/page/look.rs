@@ -10,6 +10,7 @@ use axum::extract::{Query, State};
 use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
 use axum::response::IntoResponse as _;
+use futures::{StreamExt as _, future, stream};
 use memory_tool::history::LogFilter;
 use memory_tool::store::{MemoryName, ReadOptions, StorePath};
 use memory_tool::{FileEntry, MemoryPath, Node};
@@ -22,7 +23,8 @@ use crate::http::error::ApiError;
 use crate::memories::visit::Purpose;
 
 /// The rows of a page.
-pub(super) const MEMORIES: usize = 50;
+pub(super) const MEMORIES: usize = 200;
+const PARALLEL_MEMORIES: usize = 16;
 const ROWS: usize = 200;
 pub(super) const LINES: usize = 1_000;
 
@@ -32,7 +34,7 @@ const MAX_MARKDOWN: usize = 512 * 1024;
 #[derive(Deserialize)]
 pub(super) struct MemoryQuery {
     path: Option<String>,
-    /// `source` shows Markdown as lines.
+    /// `source` shows Markdown as lines, and `blame` also who wrote each.
     view: Option<String>,
     /// The number of rows or lines to leave out.
     #[serde(default)]
@@ -43,6 +45,9 @@ pub(super) struct MemoryQuery {
     /// Lists all files below the directory.
     #[serde(default)]
     all: Option<String>,
+    /// A part of the names of the memories to list.
+    #[serde(default)]
+    name: String,
     /// The name after which a list of memories starts.
     after: Option<String>,
     done: Option<String>,
@@ -70,6 +75,8 @@ impl Order {
 #[template(path = "memories.html")]
 struct Memories {
     frame: Frame,
+    /// The part of the names of these memories.
+    name: String,
     memories: Vec<Row>,
     next: Option<String>,
 }
@@ -128,6 +135,8 @@ struct File {
     size: String,
     content: Content,
     is_markdown: bool,
+    /// The view of the lines.
+    view: &'static str,
     /// The last change, if there is a history.
     last: Option<past::Change>,
     has_history: bool,
@@ -144,9 +153,16 @@ impl File {
 
 enum Content {
     Markdown(String),
-    Lines { lines: Vec<(usize, String)>, total: usize, from: usize, next: Option<usize>, previous: Option<usize> },
+    Lines { lines: Vec<ShownLine>, total: usize, from: usize, next: Option<usize>, previous: Option<usize> },
     Image,
     Bytes,
+}
+
+struct ShownLine {
+    number: usize,
+    text: String,
+    /// The change that wrote it, if the page shows that and another one wrote the line before.
+    by: Option<past::Writer>,
 }
 
 /// The memories that the visitor may read.
@@ -155,22 +171,24 @@ pub(super) async fn memories(
     Extension(visitor): Extension<Visitor>,
     Query(query): Query<MemoryQuery>,
 ) -> Page {
-    let names = readable(&app, &visitor, query.after.as_deref()).await?;
-    let (mut memories, mut next) = (Vec::new(), None);
-    for name in names {
-        if memories.len() == MEMORIES {
-            next = memories.last().map(|row: &Row| row.to.clone());
-            break;
-        }
-        // The list leaves out deleted memories and failures. The log has the reason.
-        let Ok(visited) = VisitedMemory::enter(&app, &visitor, name.as_str(), Right::Read, Purpose::Look).await else {
-            continue;
-        };
-        let listed = visited.visit.memory.list(MemoryPath::root()).await;
-        let Ok(files) = listed.map_err(ApiError::from) else { continue };
-        memories.push(Row::of(name.to_string(), visible(name.as_str()), true, &files));
-    }
-    render(&Memories { frame: Frame::new(&visitor, "Memories").done(query.done.as_deref()), memories, next })
+    let mut names = readable(&app, &visitor, query.after.as_deref()).await?;
+    let wanted = query.name.to_lowercase();
+    names.retain(|name| name.as_str().to_lowercase().contains(&wanted));
+    let rows = names.into_iter().map(|name| memory_row(&app, &visitor, name));
+    let rows = stream::iter(rows).buffered(PARALLEL_MEMORIES).filter_map(future::ready);
+    let mut memories: Vec<_> = rows.take(MEMORIES + 1).collect().await;
+    let has_more = memories.len() > MEMORIES;
+    memories.truncate(MEMORIES);
+    let next = memories.last().filter(|_| has_more).map(|row| row.to.clone());
+    let frame = Frame::new(&visitor, "Memories").done(query.done.as_deref());
+    render(&Memories { frame, name: query.name, memories, next })
+}
+
+/// The row of a memory. The list leaves out deleted memories and failures. The log has the reason.
+async fn memory_row(app: &PageState, visitor: &Visitor, name: MemoryName) -> Option<Row> {
+    let visited = VisitedMemory::enter(app, visitor, name.as_str(), Right::Read, Purpose::Look).await.ok()?;
+    let files = visited.visit.memory.list(MemoryPath::root()).await.map_err(ApiError::from).ok()?;
+    Some(Row::of(name.to_string(), visible(name.as_str()), true, &files))
 }
 
 /// The names of the memories that the visitor may read, after a name.
@@ -211,18 +229,26 @@ pub(super) async fn show(
         Node::Directory(_) => directory(&visited, &path, &query, state).await,
         Node::File(file) => {
             let is_markdown = path.as_str().ends_with(".md") || path.as_str().ends_with(".markdown");
-            let (bytes, is_source) = (file.content.len() as u64, query.view.as_deref() == Some("source"));
+            let (bytes, is_rendered) = (file.content.len() as u64, is_markdown && query.view.is_none());
+            let view = if query.view.as_deref() == Some("blame") { "blame" } else { "source" };
+            let mut writers = match std::str::from_utf8(&file.content) {
+                Ok(text) if view == "blame" => past::writers(&visited, &path, text).await?,
+                _ => Vec::new(),
+            };
             let of_request = headers.get(HOST).and_then(|host| markdown::host(host.to_str().ok()?));
             let place = markdown::Place { home: super::home(visited.visit.name()), path: path.clone() };
             let content = tokio::task::spawn_blocking(move || {
                 let is_own = |host: &str| of_request.as_deref() == Some(host) || app.gate.hosts.is_own(host);
-                content(file.content, (is_markdown && !is_source).then_some(&place), query.from, is_own)
+                content(file.content, is_rendered.then_some(&place), query.from, is_own)
             });
-            let content = content.await.map_err(ApiError::internal)?;
+            let mut content = content.await.map_err(ApiError::internal)?;
+            if let Content::Lines { lines, .. } = &mut content {
+                lines.iter_mut().for_each(|line| line.by = writers.get_mut(line.number - 1).and_then(Option::take));
+            }
             let frame =
                 Frame::of(&visited, name_of(path.as_str())).at(&path).done(query.done.as_deref()).in_state(state);
             let (has_history, last) = (past::has_history(&visited).await, past::last_change(&visited, &path).await?);
-            render(&File { frame, size: size(bytes), content, is_markdown, last, has_history })
+            render(&File { frame, size: size(bytes), content, is_markdown, view, last, has_history })
         }
     }
 }
@@ -281,7 +307,8 @@ fn content(bytes: Vec<u8>, place: Option<&markdown::Place>, from: usize, is_own:
     let total = text.lines().count();
     let from = from.min(total);
     let lines = text.lines().enumerate().skip(from).take(LINES);
-    let lines: Vec<_> = lines.map(|(index, line)| (index + 1, visible(line))).collect();
+    let lines: Vec<_> =
+        lines.map(|(index, line)| ShownLine { number: index + 1, text: visible(line), by: None }).collect();
     let next = (from + lines.len() < total).then_some(from + lines.len());
     Content::Lines { lines, total, from, next, previous: (from > 0).then(|| from.saturating_sub(LINES)) }
 }

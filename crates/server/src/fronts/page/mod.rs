@@ -214,6 +214,8 @@ pub(super) struct Frame {
     crumbs: Vec<(String, String)>,
     can_write: bool,
     can_administrate: bool,
+    /// The reason in the form that was refused.
+    reason: String,
     /// The result of the last form.
     done: &'static str,
     /// The state of the memory before the page was read.
@@ -236,8 +238,8 @@ impl Frame {
         let has = |right| visited.visitor.caller.has(right);
         let (can_write, can_administrate) = (has(Right::Write), has(Right::Admin));
         let name = visited.visit.name();
-        let (memory, home) = (text::visible(name), home(name));
-        Self { memory, home, can_write, can_administrate, ..Self::new(&visited.visitor, title) }
+        let (memory, home, reason) = (text::visible(name), home(name), visited.reason.clone());
+        Self { memory, home, can_write, can_administrate, reason, ..Self::new(&visited.visitor, title) }
     }
 
     fn at(mut self, path: &MemoryPath) -> Self {
@@ -279,6 +281,8 @@ pub(super) struct VisitedMemory {
     visitor: Visitor,
     door: Door,
     visit: Visit,
+    /// The reason that the form of the request gives.
+    reason: String,
 }
 
 impl VisitedMemory {
@@ -291,7 +295,7 @@ impl VisitedMemory {
     ) -> Result<Self, ApiError> {
         let door = Door::find(&app.memories, &visitor.caller, id, right).await?;
         let visit = door.enter(purpose).await?;
-        Ok(Self { visitor: visitor.clone(), door, visit })
+        Ok(Self { visitor: visitor.clone(), door, visit, reason: String::new() })
     }
 
     /// The memory of a request.
@@ -369,6 +373,20 @@ fn written(directory: &str, name: &str) -> String {
 }
 
 impl VisitedMemory {
+    /// Makes changes for the reason that a form gives.
+    fn because(mut self, form: &mut Draft) -> Self {
+        self.reason = form.take("reason");
+        let actor = self.visitor.caller.actor().clone().because(&self.reason);
+        self.visit.memory = self.visit.memory.by(actor);
+        self
+    }
+
+    /// Makes changes by a command, as the log and its filter name it.
+    fn by_command(mut self, command: &'static str) -> Self {
+        self.visit.memory = self.visit.memory.for_command(command);
+        self
+    }
+
     /// To the page of a file or directory, after something was done.
     fn to(&self, path: &str, done: &str) -> Response {
         let home = home(self.visit.name());

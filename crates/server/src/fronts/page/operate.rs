@@ -68,6 +68,7 @@ struct Row {
     memories: String,
     rights: String,
     end: Option<Time>,
+    last_use: Option<Time>,
     /// Whether the visitor signed in with it.
     is_own: bool,
 }
@@ -170,13 +171,16 @@ async fn in_file<T: Send + 'static>(
 }
 
 async fn rows(app: &PageState, visitor: &Visitor) -> Result<Vec<Row>, ApiError> {
+    // Another program can have written a time that no clock reaches.
+    let time = |seconds| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).map(Time::of);
     let row = |entry: TokenEntry| Row {
         is_own: entry.id == visitor.token,
         id: entry.id,
         actor: visible(entry.actor.name()),
         memories: entry.memories.iter().map(grant).collect::<Vec<_>>().join(", "),
         rights: entry.rights.iter().map(|right| right.name()).collect::<Vec<_>>().join(", "),
-        end: entry.expires.map(|end| Time::of(SystemTime::UNIX_EPOCH + Duration::from_secs(end))),
+        end: entry.expires.and_then(time),
+        last_use: entry.last_use.and_then(time),
     };
     Ok(in_file(app, |file| file.entries()).await?.into_iter().map(row).collect())
 }

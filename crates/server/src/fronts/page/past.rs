@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use askama::Template;
 use axum::extract::Query;
@@ -21,6 +21,9 @@ type History = history::History<Arc<dyn Store>>;
 
 /// The entries of a page.
 const ENTRIES: usize = 50;
+
+/// The pause after which the changes of an actor belong to another run.
+const PAUSE_BETWEEN_RUNS: Duration = Duration::from_secs(15 * 60);
 
 /// The changes of a file that a form erases.
 const MAX_ERASED: usize = 1_000;
@@ -43,6 +46,10 @@ pub(super) struct Change {
     pub(super) by: String,
     /// Its cause, apart from edits.
     pub(super) cause: String,
+    /// The reason that a person gave.
+    pub(super) reason: String,
+    /// The number of changes and the minutes of the run that ends with it: of the same actor, without a long pause.
+    pub(super) run: Option<(usize, u64)>,
     pub(super) files: Vec<String>,
     /// The files that are not listed.
     pub(super) more: usize,
@@ -63,6 +70,9 @@ pub(super) struct LogQuery {
     /// The actor of the changes.
     #[serde(default)]
     actor: String,
+    /// The command of the changes.
+    #[serde(default)]
+    command: String,
     /// Text in contents or names.
     #[serde(default)]
     text: String,
@@ -88,9 +98,27 @@ struct Log {
     is_of_file: bool,
     since: String,
     actor: String,
+    command: String,
     text: String,
     is_deleted: bool,
     differences: Differences,
+}
+
+impl Log {
+    /// The commands to choose from, with their words for people.
+    fn commands(&self) -> [(&'static str, &'static str); 9] {
+        [
+            ("create", "create"),
+            ("str_replace", "replace text"),
+            ("insert", "insert text"),
+            ("edit", "edit by a person"),
+            ("delete", "delete"),
+            ("rename", "rename or move"),
+            ("undo", "take back"),
+            ("restore", "restore"),
+            ("redact", "erase"),
+        ]
+    }
 }
 
 #[derive(Template)]
@@ -174,7 +202,41 @@ pub(super) async fn recent(
     for index in 1..changes.len() {
         changes[index].begins_day = changes[index].time.day != changes[index - 1].time.day;
     }
+    let mut newest = 0;
+    for run in entries.chunk_by(is_of_one_run) {
+        let since = run[0].time.duration_since(run[run.len() - 1].time).unwrap_or_default();
+        changes[newest].run = (run.len() > 1).then_some((run.len(), since.as_secs().div_ceil(60)));
+        newest += run.len();
+    }
     Ok((changes, next))
+}
+
+/// Whether the same actor made both changes without a long pause.
+fn is_of_one_run(newer: &Entry, older: &Entry) -> bool {
+    let pause = newer.time.duration_since(older.time).unwrap_or_default();
+    newer.actor == older.actor && pause < PAUSE_BETWEEN_RUNS
+}
+
+/// The number, the time and the actor of the change that wrote a line. `None` if it is not known.
+pub(super) type Writer = Option<(u64, Time, String)>;
+
+/// The change that wrote each line of a file. `None` for a line by the same change as the one before it.
+pub(super) async fn writers(
+    visited: &VisitedMemory,
+    path: &MemoryPath,
+    text: &str,
+) -> Result<Vec<Option<Writer>>, ApiError> {
+    let mut last = None;
+    let writer = |entry: Option<Arc<Entry>>| {
+        let number = entry.as_ref().map(|entry| entry.number);
+        let is_same = last.replace(number) == Some(number);
+        (!is_same).then(|| entry.map(|entry| (entry.number, Time::of(entry.time), actor_of(&entry))))
+    };
+    Ok(history_of(visited)?.blame(&StorePath::from(path), text).await?.into_iter().map(writer).collect())
+}
+
+fn actor_of(entry: &Entry) -> String {
+    visible(entry.actor.as_deref().unwrap_or("unknown"))
 }
 
 /// The last change of a file.
@@ -221,9 +283,11 @@ impl Change {
             parts: String::new(),
             time: Time::of(entry.time),
             begins_day: true,
-            actor: visible(entry.actor.as_deref().unwrap_or("unknown")),
+            actor: actor_of(entry),
             by: entry.actor.clone().unwrap_or_default(),
             cause,
+            reason: visible(entry.reason.as_deref().unwrap_or_default()),
+            run: None,
             files: entry.changes.iter().take(LISTED).map(in_words).collect(),
             more: entry.changes.len().saturating_sub(LISTED),
             take_back,
@@ -294,6 +358,9 @@ pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -
     if !query.actor.is_empty() {
         filter = filter.actor(&query.actor);
     }
+    if !query.command.is_empty() {
+        filter = filter.command(&query.command);
+    }
     if !query.text.is_empty() {
         filter = filter.text(&query.text);
     }
@@ -318,8 +385,8 @@ pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -
     let title = if path.is_root() { "History".to_owned() } else { format!("History of {}", name_of(path.as_str())) };
     let frame = Frame::of(&visited, title).at(&path).done(query.done.as_deref()).in_state(state);
     let is_of_file = !matches!(visited.visit.memory.read(&path).await?, Node::Directory(_));
-    let LogQuery { actor, text, .. } = query;
-    render(&Log { frame, changes, next, is_of_file, since, actor, text, is_deleted, differences })
+    let LogQuery { actor, command, text, .. } = query;
+    render(&Log { frame, changes, next, is_of_file, since, actor, command, text, is_deleted, differences })
 }
 
 #[derive(Deserialize)]
@@ -378,12 +445,14 @@ fn entry(form: &mut Draft) -> Result<EntryRef, ApiError> {
 }
 
 pub(super) async fn undo(ToChange(visited): ToChange, Posted(mut form): Posted) -> Page {
+    let visited = visited.because(&mut form);
     let undone = history_of(&visited)?.revert([entry(&mut form)?]).await?;
     Ok(visited.to_change(undone.entry.number, "taken-back"))
 }
 
 pub(super) async fn restore(ToChange(visited): ToChange, Posted(mut form): Posted) -> Page {
     let path: MemoryPath = path(Some(&form.take("path")))?;
+    let visited = visited.because(&mut form);
     let restored = history_of(&visited)?.restore(&StorePath::from(&path), entry(&mut form)?).await?;
     Ok(visited.to_change(restored.entry.number, "restored"))
 }
