@@ -239,9 +239,8 @@ struct TooLarge;
 /// A listing, or the key in it that is not a valid path.
 fn readable<T>(listed: object_store::Result<T>) -> object_store::Result<Result<T, PathError>> {
     match listed {
-        Ok(listed) => Ok(Ok(listed)),
         Err(ObjectError::InvalidPath { source }) => Ok(Err(source)),
-        Err(error) => Err(error),
+        listed => listed.map(Ok),
     }
 }
 

@@ -192,26 +192,6 @@ mod tests {
 
     /// The words of a simple command, without its redirections.
     fn words(line: &str) -> Vec<String> {
-        let line = line.split(['<', '>']).next().unwrap();
-        let (mut words, mut quote, mut is_in_word) = (Vec::<String>::new(), None, false);
-        for character in line.chars() {
-            match quote {
-                Some(open) if character == open => quote = None,
-                None if character.is_whitespace() => is_in_word = false,
-                _ => {
-                    if !is_in_word {
-                        words.push(String::new());
-                        is_in_word = true;
-                    }
-                    if quote.is_none() && matches!(character, '"' | '\'') {
-                        quote = Some(character);
-                    } else {
-                        words.last_mut().unwrap().push(character);
-                    }
-                }
-            }
-        }
-        assert_eq!(quote, None, "{line}");
-        words
+        shlex::split(line.split(['<', '>']).next().unwrap()).unwrap()
     }
 }

@@ -1,5 +1,4 @@
-//! [`ToolCommand`]: the six commands of the tool for people. Each becomes the JSON that a model would send, so both
-//! behave the same.
+//! The six commands of the tool for people. Each becomes the JSON that a model would send, so both behave the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
@@ -36,37 +35,26 @@ pub(crate) struct SharedArguments {
     pub(crate) memory: MemoryArgument,
 }
 
-/// A command of the tool, as people give it.
-pub(crate) trait ToolCommand {
-    fn shared(&self) -> &SharedArguments;
-
-    /// The command as a model would send it (`[W1]`).
-    fn input(&self) -> Result<Value, Failure>;
-
-    /// Sets the options of the memory beyond the shared ones.
-    fn set(&self, _options: &mut MemoryOptions) {}
-
-    /// The directory that a person has to confirm before it is deleted.
-    fn deletes(&self) -> Option<&str> {
-        None
-    }
-}
-
-/// Runs a command and writes its reply.
-pub(crate) fn run(command: &impl ToolCommand) -> Result<ExitStatus, Failure> {
+/// Runs a command and writes its reply. `set` sets the options of the memory beyond the shared ones. A person has to
+/// confirm before the directory `deletes` is deleted. `input` is the command as a model would send it (`[W1]`).
+pub(crate) fn run(
+    SharedArguments { json, memory }: &SharedArguments,
+    set: impl FnOnce(&mut MemoryOptions),
+    deletes: Option<&str>,
+    input: impl FnOnce() -> Result<Value, Failure>,
+) -> Result<ExitStatus, Failure> {
     let runtime = start_runtime()?;
-    let SharedArguments { json, memory } = command.shared();
     let mut options = memory.options();
     options.must_exist = true; // only `create` creates a store
-    command.set(&mut options);
+    set(&mut options);
     let memory = runtime.block_on(open(&memory.store.url, &options)).map_err(advise_read_only)?;
-    if let Some(path) = command.deletes()
+    if let Some(path) = deletes
         && !runtime.block_on(confirms_removal(&memory, path))?
     {
         failure::eprint_line("memory-tool: nothing was deleted");
         return Ok(ExitStatus::Problem);
     }
-    let input = command.input()?;
+    let input = input()?;
     let outcome = runtime.block_on(memory.tool().call(input.clone()));
     write_outcome(&outcome, *json, &input)?;
     if let Ok(Reply::Directory(shown)) = &outcome

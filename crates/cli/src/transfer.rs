@@ -1,10 +1,8 @@
 //! The common part of `copy`, `export` and `import`: opening memories and printing reports.
 
-use std::io::Stderr;
-
 use memory_tool::policies::Scope;
 use memory_tool::store::StorePath;
-use memory_tool::transfer::{FileProblem, TransferProgress, WriteReport};
+use memory_tool::transfer::{FileProblem, WriteReport};
 use memory_tool::{Memory, MemoryOptions, StoreUrl};
 
 use crate::failure::{Context as _, Failure, eprint_line};
@@ -17,7 +15,6 @@ use crate::others::report_others;
 use crate::places::Place;
 use crate::terminal::escapes::on_one_line;
 use crate::terminal::output::count;
-use crate::terminal::progress_line::ProgressLine;
 
 /// The name of standard input and output.
 pub(crate) const STANDARD_STREAM: &str = "-";
@@ -67,13 +64,6 @@ pub(crate) async fn open_destination(
 pub(crate) fn warn_of_no_file(url: &StoreUrl, scope: Option<&Scope>) {
     let scope = scope.map(|scope| format!(" in the scope {scope}")).unwrap_or_default();
     eprint_line(&on_one_line(&format!("memory-tool: no files in {url}{scope}; check the name")));
-}
-
-/// Shows the progress of a transfer.
-pub(crate) fn show_progress(line: &mut Option<ProgressLine<Stderr>>, progress: TransferProgress) {
-    if let Some(line) = line {
-        line.show_files(progress.files, progress.of);
-    }
 }
 
 /// The lines about the files of a [`WriteReport`].

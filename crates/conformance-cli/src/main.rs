@@ -283,11 +283,9 @@ fn observe(runtime: Runtime, mut interruption: Interruption, suite: &Suite) -> R
     let mut failed = 0;
     let ended = runtime.block_on(interruption.or(suite.run_observed(|progress| {
         failed += usize::from(matches!(progress.last.outcome, Outcome::Failed { .. }));
-        if let Some(line) = &mut line {
-            let Progress { done, total, last, .. } = progress;
-            let digits = total.to_string().len();
-            line.show(&format!("[{done:>digits$}/{total}] {failed} failed  {}", last.case.id));
-        }
+        let Progress { done, total, last, .. } = progress;
+        let digits = total.to_string().len();
+        line.show(&format!("[{done:>digits$}/{total}] {failed} failed  {}", last.case.id));
     })));
     // This ends interrupted cases with their programs and directories. The timeout is for calls of a store that never
     // return.

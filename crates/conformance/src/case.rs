@@ -22,12 +22,19 @@ pub struct Case {
     pub needs: Vec<Capability>,
     /// The names of the known faults that it detects, see [`Fault`](crate::Fault).
     pub faults: Vec<String>,
+    #[serde(skip)]
+    pub(crate) is_of_storage: bool,
 }
 
 impl Case {
     /// The clause that reports count the case under.
     pub fn clause(&self) -> Option<Clause> {
         self.clauses.first().copied()
+    }
+
+    /// Whether the case depends on the storage, see [`Suite::storage`](crate::Suite::storage).
+    pub fn is_of_storage(&self) -> bool {
+        self.is_of_storage
     }
 }
 

@@ -19,7 +19,6 @@ mod report;
 mod sandbox;
 mod serve;
 mod session;
-mod storage;
 mod store_call;
 #[doc(hidden)]
 pub mod strace;

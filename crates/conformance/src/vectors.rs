@@ -46,6 +46,7 @@ pub(crate) struct Vector {
     id: String,
     clause: OneOrMany,
     basis: Basis,
+    storage: Option<bool>,
     #[serde(default)]
     needs: Vec<Capability>,
     #[serde(default)]
@@ -117,6 +118,7 @@ impl Vector {
             reason: self.reason.clone(),
             needs: self.needs.clone(),
             faults: faults_of(&self.id),
+            is_of_storage: self.storage.unwrap_or(!self.has_steps()),
         }
     }
 

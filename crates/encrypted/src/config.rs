@@ -1,7 +1,5 @@
 //! [`EncryptedStoreBuilder`]: opens an [`EncryptedStore`] with options.
 
-use std::fmt;
-
 use memory_tool_core::{OpenError, OpenMode, OpenOptions, Store};
 
 use crate::failure::{EncryptionError, Failure};
@@ -13,6 +11,7 @@ use crate::padding::Padding;
 use crate::store::EncryptedStore;
 
 /// A builder for an [`EncryptedStore`], created by [`EncryptedStore::builder`].
+#[derive(Debug)]
 #[must_use]
 pub struct EncryptedStoreBuilder {
     inner: Box<dyn Store>,
@@ -89,13 +88,5 @@ impl EncryptedStoreBuilder {
             return Err(EncryptionError::NotFound.into());
         }
         Ok(EncryptedStore::of(inner))
-    }
-}
-
-impl fmt::Debug for EncryptedStoreBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut builder = f.debug_struct("EncryptedStoreBuilder");
-        builder.field("inner", &self.inner).field("keys", &self.keys).field("options", &self.options);
-        builder.field("label", &self.label).field("padding", &self.padding).finish()
     }
 }

@@ -151,7 +151,7 @@ pub(crate) fn has_magic(stored: &[u8]) -> bool {
 
 /// Parses the header of a stored object, and returns it with the offset of the ciphertext.
 pub(crate) fn parse(stored: &[u8]) -> Result<(Header, usize), Damage> {
-    let mut reader = Reader { rest: stored };
+    let mut reader = Reader { rest: stored, past_end: Damage::Truncated };
     reader.expect_magic()?;
     let found = reader.byte()?;
     if found != FORMAT_VERSION {
@@ -181,9 +181,11 @@ pub(crate) fn parse(stored: &[u8]) -> Result<(Header, usize), Damage> {
     Ok((header, stored.len() - reader.rest.len()))
 }
 
-/// The bytes that have not been read yet. Reading past the end fails with [`Damage::Truncated`].
-struct Reader<'a> {
-    rest: &'a [u8],
+/// The bytes that have not been read yet.
+pub(crate) struct Reader<'a> {
+    pub(crate) rest: &'a [u8],
+    /// The error of reading past the end.
+    pub(crate) past_end: Damage,
 }
 
 impl<'a> Reader<'a> {
@@ -197,22 +199,28 @@ impl<'a> Reader<'a> {
     }
 
     fn bytes(&mut self, length: usize) -> Result<&'a [u8], Damage> {
-        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Damage::Truncated)?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or_else(|| self.past_end.clone())?;
         self.rest = rest;
         Ok(bytes)
     }
 
-    fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], Damage> {
-        let (bytes, rest) = self.rest.split_first_chunk().ok_or(Damage::Truncated)?;
+    /// Reads bytes after a length of 2 bytes.
+    pub(crate) fn short_bytes(&mut self) -> Result<&'a [u8], Damage> {
+        let length = u16::from_be_bytes(self.array()?);
+        self.bytes(length.into())
+    }
+
+    pub(crate) fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], Damage> {
+        let (bytes, rest) = self.rest.split_first_chunk().ok_or_else(|| self.past_end.clone())?;
         self.rest = rest;
         Ok(*bytes)
     }
 
-    fn byte(&mut self) -> Result<u8, Damage> {
+    pub(crate) fn byte(&mut self) -> Result<u8, Damage> {
         self.array().map(|[byte]| byte)
     }
 
-    fn id(&mut self) -> Result<Id, Damage> {
+    pub(crate) fn id(&mut self) -> Result<Id, Damage> {
         self.array().map(Id::from_bytes)
     }
 
@@ -225,8 +233,7 @@ impl<'a> Reader<'a> {
         let data_key = self.id()?;
         let length = self.byte()?.into();
         let key = std::str::from_utf8(self.bytes(length)?).ok().and_then(|key| key.parse().ok());
-        let length = u16::from_be_bytes(self.array()?).into();
-        let wrapped = self.bytes(length)?.to_vec();
+        let wrapped = self.short_bytes()?.to_vec();
         Ok(Slot { data_key, key: key.ok_or(Damage::Header("invalid key id"))?, wrapped })
     }
 }

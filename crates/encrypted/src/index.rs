@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use memory_tool_core::{FileEntry, PathMap, PathMapEntry, StorePath, Version};
 
 use crate::failure::{Damage, EncryptionError};
-use crate::header::Slot;
+use crate::header::{Reader, Slot};
 use crate::id::{ID_BYTES, Id};
 
 /// The files and records of a store at one revision.
@@ -85,7 +85,7 @@ impl Index {
 
     /// Decodes the output of [`encode`](Self::encode). The caller sets the data key.
     pub(crate) fn decode(store: Id, slots: Vec<Slot>, encoded: &[u8]) -> Result<Self, Damage> {
-        let mut reader = Reader { rest: encoded };
+        let mut reader = Reader { rest: encoded, past_end: Damage::Content("unexpected end") };
         let revision = u64::from_be_bytes(reader.array()?);
         let count = u32::from_be_bytes(reader.array()?);
         let mut files: BTreeMap<StorePath, FileRecord> = BTreeMap::new();
@@ -147,34 +147,15 @@ impl PathMapEntry for FileRecord {
     }
 }
 
-/// The bytes that have not been read yet.
-struct Reader<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    fn array<const LENGTH: usize>(&mut self) -> Result<[u8; LENGTH], Damage> {
-        let (bytes, rest) = self.rest.split_first_chunk().ok_or(Damage::Content("unexpected end"))?;
-        self.rest = rest;
-        Ok(*bytes)
-    }
-
-    /// Reads bytes after a length of 2 bytes.
-    fn short_bytes(&mut self) -> Result<&'a [u8], Damage> {
-        let length = u16::from_be_bytes(self.array()?).into();
-        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(Damage::Content("unexpected end"))?;
-        self.rest = rest;
-        Ok(bytes)
-    }
-
+impl Reader<'_> {
     fn entry(&mut self, slots: &[Slot]) -> Result<(StorePath, FileRecord), Damage> {
         let path = decoded_path(self.short_bytes()?).ok_or(Damage::Content("invalid name of a file or record"))?;
-        let id = Id::from_bytes(self.array()?);
+        let id = self.id()?;
         let slot = slots.get(usize::from(u16::from_be_bytes(self.array()?)));
         let data_key = slot.ok_or(Damage::Content("unknown data key of a file"))?.data_key;
-        let size = match self.array()? {
-            [SIZE_OF_CIPHERTEXT] => None,
-            [SIZE_FOLLOWS] => Some(u64::from_be_bytes(self.array()?)),
+        let size = match self.byte()? {
+            SIZE_OF_CIPHERTEXT => None,
+            SIZE_FOLLOWS => Some(u64::from_be_bytes(self.array()?)),
             _ => return Err(Damage::Content("invalid size of a file")),
         };
         Ok((path, FileRecord { id, data_key, size }))

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use memory_tool_core::{Batch, FileTimes, Precondition, StoreError, StoreExt as _, StorePath, Version};
+use serde::Serialize;
 
 use crate::backoff::Backoff;
 use crate::failure::Failure;
@@ -33,7 +34,7 @@ pub struct RekeyProgress {
 }
 
 /// The result of rekeying.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct RekeyReport {
     /// The number of files and records that were re-encrypted.

@@ -291,6 +291,17 @@ impl FileChange {
         }
     }
 
+    /// The change in words, such as `created a.md`, with the names of paths.
+    pub fn in_words(&self, name: impl Fn(&StorePath) -> String) -> String {
+        match self {
+            Self::Write { path, before: None, .. } => format!("created {}", name(path)),
+            Self::Write { path, .. } => format!("changed {}", name(path)),
+            Self::Remove { path, .. } => format!("deleted {}", name(path)),
+            Self::Rename { from, to } => format!("renamed {} to {}", name(from), name(to)),
+            Self::Redacted { .. } => "a change that was erased".to_owned(),
+        }
+    }
+
     /// All paths of the change.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &StorePath> {
         let from = if let Self::Rename { from, .. } = self { Some(from) } else { None };

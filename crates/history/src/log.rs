@@ -45,7 +45,7 @@ pub(crate) struct Log<S> {
     pub(crate) plans: Plans,
 }
 
-/// The entries that are read at the same time.
+/// The entries or files that are read at the same time.
 pub(crate) const PARALLEL_READS: usize = 16;
 
 impl<S: Store> Log<S> {

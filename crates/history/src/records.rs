@@ -333,11 +333,8 @@ impl IndexedBlock {
 
     /// Whether the index knows what an entry of the block changed.
     pub(crate) fn has(&self, entry: &Entry) -> bool {
-        let has_path = |change: &FileChange| {
-            let from = if let FileChange::Rename { from, .. } = change { Some(from) } else { None };
-            from.into_iter().chain(change.path()).all(|path| self.may_concern(path))
-        };
-        entry.is_large() == self.large.contains(&entry.number) && entry.changes.iter().all(has_path)
+        let mut paths = entry.changes.iter().flat_map(FileChange::paths);
+        entry.is_large() == self.large.contains(&entry.number) && paths.all(|path| self.may_concern(path))
     }
 }
 

@@ -13,7 +13,7 @@ use memory_tool_core::{
 use crate::attempts::Attempts;
 use crate::entry::{Digest, Entry, FileChange, Kept, Origin};
 use crate::limits::Limits;
-use crate::log::Log;
+use crate::log::{Log, PARALLEL_READS};
 use crate::plan::{Edits, Plan};
 use crate::recent::RecentReads;
 use crate::records::{self, Stored};
@@ -21,9 +21,6 @@ use crate::tip::{Tip, is_outdated};
 
 /// The name of the policy in refusals.
 const POLICY: &str = "history";
-
-/// Files of a directory that are read at the same time.
-const PARALLEL_READS: usize = 16;
 
 /// A store that keeps a [history] of another one: each batch that changes files adds an [`Entry`] in the same
 /// atomic batch, with the contents that it replaces or removes.

@@ -12,13 +12,10 @@ use serde::Serialize;
 use crate::entry::{Digest, Entry, FileChange};
 use crate::error::HistoryError;
 use crate::hex::Hash;
-use crate::log::Log;
+use crate::log::{Log, PARALLEL_READS};
 use crate::past::{Files, Source};
 use crate::redaction::{Removal, Removals};
 use crate::tip::Tip;
-
-/// The files that are read at the same time.
-const PARALLEL_READS: usize = 16;
 
 /// The replacement of erased text.
 pub(crate) const MARK: &str = "[redacted]";

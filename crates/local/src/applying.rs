@@ -41,10 +41,15 @@ impl Step {
 
     /// Checks that a file or directory that is moved to the staging directory can be removed there.
     pub(crate) fn check_removable(&self, files: &LockedFiles<'_>) -> Result<(), StoreError> {
-        match self {
-            Self::Remove { path, removed: Some(_) } => check_removable(files, path),
-            _ => Ok(()),
-        }
+        let Self::Remove { path, removed: Some(_) } = self else { return Ok(()) };
+        let checked = match path.parent() {
+            None => files.layout.check_root_removable(path),
+            Some(parent) => match files.tree.open_directory(&parent)? {
+                Some(directory) => removal::check(&directory, Name::of(path)?),
+                None => Ok(()),
+            },
+        };
+        checked.map_err(|error| failed("checking what is removed", error))
     }
 
     /// Creates what the change needs and detects obstacles, so that little can fail after the commit. This is
@@ -69,8 +74,8 @@ fn write(
     access: Option<FileAccess>,
 ) -> Result<(), StoreError> {
     const OPERATION: &str = "moving a file into place";
-    if is_already_moved(files, staged, OPERATION)? {
-        return Ok(());
+    if files.is_recovering.get() && !is_in_staging(files, staged, OPERATION)? {
+        return Ok(()); // moved by an earlier process
     }
     let staging = files.staging().map_err(|error| failed(OPERATION, error))?;
     let (directory, parent) = match replaces {
@@ -118,15 +123,6 @@ fn parent_at_version(
     let Some(parent) = files.tree.open_directory(&directory)? else { return Ok(None) };
     files.flush_above(&directory).map_err(|error| failed("flushing a directory", error))?;
     Ok(files.tree.is_at_version(path, version, access)?.then_some((directory, parent)))
-}
-
-/// Whether an earlier process moved the file out of the staging directory.
-fn is_already_moved(
-    files: &LockedFiles<'_>,
-    staged: &TemporaryName,
-    operation: &'static str,
-) -> Result<bool, StoreError> {
-    Ok(files.is_recovering.get() && !is_in_staging(files, staged, operation)?)
 }
 
 pub(crate) fn is_in_staging(
@@ -269,17 +265,6 @@ fn check_old(files: &LockedFiles<'_>, path: &StorePath) -> Result<(), StoreError
         Ok(true) => Err(mounted(path)),
         Err(error) => Err(failed("checking what is changed", error)),
     }
-}
-
-fn check_removable(files: &LockedFiles<'_>, path: &StorePath) -> Result<(), StoreError> {
-    let checked = match path.parent() {
-        None => files.layout.check_root_removable(path),
-        Some(parent) => match files.tree.open_directory(&parent)? {
-            Some(directory) => removal::check(&directory, Name::of(path)?),
-            None => Ok(()),
-        },
-    };
-    checked.map_err(|error| failed("checking what is removed", error))
 }
 
 /// Checks that entries can be renamed between the directory and the staging directory.

@@ -115,7 +115,7 @@ impl Transaction<'_> {
         let is_plain = match change {
             Change::Remove { path } => matches!(tree.find(path)?, Location::File { .. }),
             Change::Write { path, content, .. } => match tree.find(path)? {
-                Location::File { stamp, .. } if stamp.size() == content.len() as u64 => {
+                Location::File { stamp, .. } if stamp.size == content.len() as u64 => {
                     tree.stat(path)? != Stat::File(version_of(content))
                 }
                 _ => true,

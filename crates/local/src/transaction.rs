@@ -203,7 +203,7 @@ impl<'a> Transaction<'a> {
     fn check_writable(&self, path: &StorePath) -> Result<(), StoreError> {
         check_name(path)?;
         match self.files.tree.find(path)? {
-            Location::File { stamp, .. } if stamp.access().is_write_protected() => {
+            Location::File { stamp, .. } if stamp.access.is_write_protected() => {
                 let reason = format!("The file {path} is write-protected, so it cannot be edited.");
                 Err(StoreError::refused(path, "write-protection", reason))
             }
@@ -238,7 +238,7 @@ impl<'a> Transaction<'a> {
                     Stat::Absent | Stat::Directory => None,
                 };
                 let access = match self.files.tree.find(path)? {
-                    Location::File { stamp, .. } => Some(stamp.access()),
+                    Location::File { stamp, .. } => Some(stamp.access),
                     Location::Absent | Location::Directory => None,
                 };
                 let written = || version_of(content).as_bytes().to_vec();
@@ -451,8 +451,14 @@ mod tests {
         begin(layout).end(&mut UsageCache::default());
     }
 
-    fn commit(interrupted: &Transaction<'_>, steps: &[Step]) {
-        journal::commit(&interrupted.files.lock.private, interrupted.files.staging().unwrap(), steps).unwrap();
+    /// A transaction that has committed the batch, and done this number of its steps.
+    fn interrupted(layout: &Layout, done: usize) -> (Transaction<'_>, Vec<Step>) {
+        let interrupted = begin(layout);
+        let steps = steps(&interrupted);
+        let files = &interrupted.files;
+        journal::commit(&files.lock.private, files.staging().unwrap(), &steps).unwrap();
+        steps[..done].iter().for_each(|step| step.perform(files).unwrap());
+        (interrupted, steps)
     }
 
     fn batch() -> Batch {
@@ -508,13 +514,7 @@ mod tests {
         for done in 0..=6 {
             let base = tempfile::tempdir().unwrap();
             let layout = store(base.path());
-            let interrupted = begin(&layout);
-            let steps = steps(&interrupted);
-            commit(&interrupted, &steps);
-            for step in &steps[..done] {
-                step.perform(&interrupted.files).unwrap();
-            }
-            drop(interrupted);
+            drop(interrupted(&layout, done));
             recover(&layout);
             assert_eq!(contents(&layout), new_contents(), "after {done} steps");
             assert_eq!(records(&layout), [Some(b"new".to_vec()), None], "after {done} steps");
@@ -569,13 +569,7 @@ mod tests {
         for blocked in 1..=3 {
             let base = tempfile::tempdir().unwrap();
             let layout = store(base.path());
-            let interrupted = begin(&layout);
-            let steps = steps(&interrupted);
-            commit(&interrupted, &steps);
-            for step in &steps[..blocked] {
-                step.perform(&interrupted.files).unwrap();
-            }
-            drop(interrupted);
+            drop(interrupted(&layout, blocked));
             let obstacle = block(base.path(), blocked);
             recover(&layout);
             std::fs::remove_file(obstacle).unwrap();
@@ -594,12 +588,7 @@ mod tests {
             for is_completed in [true, false] {
                 let base = tempfile::tempdir().unwrap();
                 let layout = store(base.path());
-                let interrupted = begin(&layout);
-                let steps = steps(&interrupted);
-                commit(&interrupted, &steps);
-                for step in &steps[..done] {
-                    step.perform(&interrupted.files).unwrap();
-                }
+                let (interrupted, steps) = interrupted(&layout, done);
                 for step in steps[..done].iter().rev().take(undone) {
                     undo(step, &interrupted.files).unwrap();
                 }
@@ -626,12 +615,9 @@ mod tests {
     fn a_committed_rename_to_a_taken_path_is_undone() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
-        let interrupted = begin(&layout);
-        let steps = steps(&interrupted);
-        commit(&interrupted, &steps);
+        drop(interrupted(&layout, 0));
         std::fs::create_dir(base.path().join("memories/to")).unwrap();
         std::fs::write(base.path().join("memories/to/moved"), "theirs").unwrap();
-        drop(interrupted);
         recover(&layout);
         let mut kept = contents(&layout);
         assert_eq!(kept.pop(), Some(("/memories/to/moved".to_owned(), b"theirs".to_vec())));
@@ -643,16 +629,12 @@ mod tests {
     fn files_changed_before_the_journal_is_undone_are_kept() {
         let base = tempfile::tempdir().unwrap();
         let layout = store(base.path());
-        let interrupted = begin(&layout);
-        let steps = steps(&interrupted);
-        commit(&interrupted, &steps);
+        drop(interrupted(&layout, 2));
         let on_disk = |path: &str| base.path().join("memories").join(path);
-        steps[..2].iter().for_each(|step| step.perform(&interrupted.files).unwrap());
         std::fs::create_dir(on_disk("removed")).unwrap();
         for path in ["removed/again", "edited", "made"] {
             std::fs::write(on_disk(path), "theirs").unwrap();
         }
-        drop(interrupted);
         recover(&layout);
         for path in ["removed/again", "edited", "made"] {
             assert_eq!(std::fs::read(on_disk(path)).unwrap(), b"theirs", "{path}");

@@ -28,11 +28,13 @@ pub(crate) struct Tree<'a> {
     ignores_case: bool,
     max_file_bytes: u64,
     last_directory: RefCell<Option<(StorePath, Arc<Dir>)>>,
-    last_entries: Memo<Remembered>,
+    /// Files and absent paths, never a directory.
+    last_entries: Memo<Location>,
     last_versions: Memo<Version>,
 }
 
 /// The result of looking up a path.
+#[derive(Clone)]
 pub(crate) enum Location {
     /// Nothing, or a directory without files that another program created.
     Absent,
@@ -44,12 +46,6 @@ pub(crate) enum Location {
 
 /// The last values that were looked up. Two are kept, because a rename has two paths.
 struct Memo<T>(RefCell<[Option<(StorePath, T)>; 2]>);
-
-#[derive(Clone)]
-enum Remembered {
-    Absent,
-    File { parent: Arc<Dir>, stamp: FileStamp },
-}
 
 /// How much of a directory path exists.
 pub(crate) enum Resolution {
@@ -88,7 +84,7 @@ impl<'a> Tree<'a> {
             && let Some(parent) = path.parent()
             && let Ok(Some(parent)) = self.open_directory(&parent)
         {
-            self.last_entries.put(path, Remembered::File { parent, stamp });
+            self.last_entries.put(path, Location::File { parent, stamp });
             self.last_versions.put(path, version.clone());
         }
     }
@@ -152,7 +148,7 @@ impl<'a> Tree<'a> {
     ) -> Result<bool, StoreError> {
         self.forget_entries();
         let Location::File { parent, stamp } = self.look(path)? else { return Ok(false) };
-        if access.is_some_and(|access| access != stamp.access()) {
+        if access.is_some_and(|access| access != stamp.access) {
             return Ok(false);
         }
         if let Some(found) = self.versions.get(path, &stamp) {
@@ -196,7 +192,7 @@ impl<'a> Tree<'a> {
     /// Finds what is at `path`.
     pub(crate) fn find(&self, path: &StorePath) -> Result<Location, StoreError> {
         match self.look(path)? {
-            Location::Directory if !path.is_root() && !self.contains_file(path)? => Ok(Location::Absent),
+            Location::Directory if !path.is_root() && !self.files_under(path).finds_anything()? => Ok(Location::Absent),
             found => Ok(found),
         }
     }
@@ -205,16 +201,16 @@ impl<'a> Tree<'a> {
     fn look(&self, path: &StorePath) -> Result<Location, StoreError> {
         let Some(parent) = path.parent() else { return Ok(Location::Directory) };
         if let Some(found) = self.last_entries.get(path) {
-            return Ok(found.into());
+            return Ok(found);
         }
         let Some(parent) = self.open_directory(&parent)? else { return Ok(Location::Absent) };
         let found = match self.look_up(&parent, path)? {
-            PathEntry::File(stamp) => Remembered::File { parent, stamp },
+            PathEntry::File(stamp) => Location::File { parent, stamp },
             PathEntry::Directory(_) => return Ok(Location::Directory),
-            PathEntry::Absent => Remembered::Absent,
+            PathEntry::Absent => Location::Absent,
         };
         self.last_entries.put(path, found.clone());
-        Ok(found.into())
+        Ok(found)
     }
 
     /// Whether a file or directory can be created at `path`, where [`find`](Self::find) finds nothing. Empty
@@ -222,7 +218,7 @@ impl<'a> Tree<'a> {
     pub(crate) fn is_free(&self, path: &StorePath) -> Result<bool, StoreError> {
         const OPERATION: &str = "checking whether a path is free";
         // If the file system ignores case, another spelling may exist.
-        if !self.ignores_case && matches!(self.last_entries.get(path), Some(Remembered::Absent)) {
+        if !self.ignores_case && matches!(self.last_entries.get(path), Some(Location::Absent)) {
             return Ok(true);
         }
         let Some(parent) = path.parent() else { return Ok(false) };
@@ -313,7 +309,7 @@ impl<'a> Tree<'a> {
         match self.find(path)? {
             Location::Absent => Ok(Usage::default()),
             Location::Directory => self.files_under(path).collect(),
-            Location::File { stamp, .. } => Ok(std::iter::once(FileEntry::new(path.clone(), stamp.size())).collect()),
+            Location::File { stamp, .. } => Ok(std::iter::once(FileEntry::new(path.clone(), stamp.size)).collect()),
         }
     }
 
@@ -332,10 +328,6 @@ impl<'a> Tree<'a> {
         // Case matters (`[P1]`): a different spelling is a different file, although the two cannot coexist here.
         let is_other = self.ignores_case && !disk::lists(directory, name).map_err(|error| failed(OPERATION, error))?;
         Ok(if is_other { PathEntry::Absent } else { found })
-    }
-
-    fn contains_file(&self, directory: &StorePath) -> Result<bool, StoreError> {
-        self.files_under(directory).finds_anything()
     }
 }
 
@@ -388,15 +380,6 @@ impl<T: Clone> Memo<T> {
 
     fn clear(&self) {
         self.0.take();
-    }
-}
-
-impl From<Remembered> for Location {
-    fn from(found: Remembered) -> Self {
-        match found {
-            Remembered::Absent => Self::Absent,
-            Remembered::File { parent, stamp } => Self::File { parent, stamp },
-        }
     }
 }
 

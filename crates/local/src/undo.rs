@@ -22,7 +22,10 @@ pub(crate) fn undo(step: &Step, files: &LockedFiles<'_>) -> Result<(), StoreErro
     match step {
         Step::Write { path, staged, replaces, undo: Some(undo), .. } => {
             take_back(files, path, staged, undo)?;
-            replaces.as_ref().map_or(Ok(()), |replaced| put_back_replaced(files, path, replaced, &undo.kept))
+            match replaces {
+                Some(replaced) if !is_at_version(files, path, replaced)? => put_back(files, path, &undo.kept),
+                _ => Ok(()), // a new file, or the replaced one is still in place
+            }
         }
         Step::Remove { path, removed: Some(removed) } => put_back(files, path, removed),
         Step::Rename { from, to } => rename_back(files, from, to),
@@ -52,16 +55,6 @@ fn take_back(
     files.flush_later(directory, parent);
     files.prune_later(path);
     Ok(())
-}
-
-/// Puts the replaced file back, unless it is still in place.
-fn put_back_replaced(
-    files: &LockedFiles<'_>,
-    path: &StorePath,
-    replaced: &[u8],
-    kept: &TemporaryName,
-) -> Result<(), StoreError> {
-    if is_at_version(files, path, replaced)? { Ok(()) } else { put_back(files, path, kept) }
 }
 
 /// Whether a file has a version. Another program may have put anything in its place.

@@ -355,8 +355,9 @@ impl fmt::Debug for MemoryBuilder {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, StoreError, StoreExt as _, StorePath};
+    use memory_tool_core::{Batch, InMemoryStore, MemoryPath, Node, ReadOptions, StoreError, StoreExt as _, StorePath};
     use serde_json::json;
 
     use super::*;
@@ -486,59 +487,37 @@ mod tests {
         assert_eq!(text(tool.call(json!({"command": "paint"})).await), "Fehler: Das ist kein Befehl.");
         assert_eq!(text(tool.clear_all_memory().await), "leer");
 
-        let failing = Memory::over(Failing).wording(wording).build().await.unwrap().tool();
+        let failing = Memory::over(Failing::default()).wording(wording).build().await.unwrap().tool();
         let error = failing.call(json!({"command": "view", "path": "/memories"})).await.unwrap_err();
         assert_eq!((error.to_string().as_str(), error.is_retryable()), ("Fehler: busy", true));
         assert!(std::error::Error::source(&error).unwrap().is::<memory_tool_core::StoreError>());
     }
 
-    /// A store that is always busy.
-    #[derive(Debug)]
-    struct Failing;
+    /// A store that is busy for `/memories`, and whose layer has a record that is never the required one.
+    #[derive(Debug, Default)]
+    struct Failing(AtomicUsize);
 
     #[async_trait::async_trait]
     impl Store for Failing {
-        async fn read_opts(
-            &self,
-            _: &StorePath,
-            _: memory_tool_core::ReadOptions,
-        ) -> Result<memory_tool_core::Node, memory_tool_core::StoreError> {
-            Err(memory_tool_core::StoreError::failure(ErrorKind::Busy, "reading a path", "it is busy"))
+        async fn read_opts(&self, path: &StorePath, _: ReadOptions) -> Result<Node, StoreError> {
+            let busy = || StoreError::failure(ErrorKind::Busy, "reading a path", "it is busy");
+            if path.is_root() { Err(busy()) } else { Ok(Node::Absent) }
         }
 
-        async fn apply(&self, _: Batch) -> Result<(), memory_tool_core::StoreError> {
-            Ok(())
-        }
-    }
-
-    /// A layer whose record is never the required one.
-    #[derive(Debug, Default)]
-    struct OutdatedRecord(std::sync::atomic::AtomicUsize);
-
-    #[async_trait::async_trait]
-    impl Store for OutdatedRecord {
-        async fn read_opts(
-            &self,
-            _: &StorePath,
-            _: memory_tool_core::ReadOptions,
-        ) -> Result<memory_tool_core::Node, memory_tool_core::StoreError> {
-            Ok(memory_tool_core::Node::Absent)
-        }
-
-        async fn apply(&self, _: Batch) -> Result<(), memory_tool_core::StoreError> {
-            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            Err(memory_tool_core::StoreError::AlreadyExists { path: StorePath::records().join("layer").unwrap() })
+        async fn apply(&self, _: Batch) -> Result<(), StoreError> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            Err(StoreError::AlreadyExists { path: StorePath::records().join("layer").unwrap() })
         }
     }
 
     /// Another attempt would not help, and a caller that repeats the whole change would never end.
     #[tokio::test]
     async fn a_conflict_at_another_path_is_not_tried_again() {
-        let store = std::sync::Arc::new(OutdatedRecord::default());
-        let memory = Memory::over(std::sync::Arc::clone(&store)).build().await.unwrap();
+        let store = Arc::new(Failing::default());
+        let memory = Memory::over(Arc::clone(&store)).build().await.unwrap();
         let refused = memory.append("/memories/a", "text").await.unwrap_err();
         assert!(refused.to_string().contains("/records/layer"), "{refused}");
-        assert_eq!(store.0.load(std::sync::atomic::Ordering::Relaxed), 1);
+        assert_eq!(store.0.load(Ordering::Relaxed), 1);
     }
 
     #[tokio::test]

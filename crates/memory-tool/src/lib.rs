@@ -39,12 +39,12 @@ pub use home::{HomeError, expand_home};
 #[cfg(feature = "layers")]
 pub use layers::KeysRequired;
 pub use memory::Memory;
-#[doc(hidden)]
-pub use memory_tool_core::refuse_others;
 pub use memory_tool_core::{
     Actor, Answer, BoxError, Engine, Error, ErrorKind, FileEntry, InMemoryStore, MemoryPath, MemoryTool, Node,
     OpenError, OpenMode, OpenOptions, PathError, Quota, Store, StoreError, StoreExt, ToolDefinition, ToolRunner, Usage,
 };
+#[doc(hidden)]
+pub use memory_tool_core::{lock, refuse_others};
 #[cfg(feature = "layers")]
 pub use options::{LogDetail, MemoryOptions, OptionsError, Screening};
 pub use redaction::redact_credentials;

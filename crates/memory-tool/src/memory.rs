@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use memory_tool_core::{
-    Actor, Batch, FileEntry, MAX_ATTEMPTS, MemoryPath, MemoryTool, Node, Precondition, Store, StoreError,
-    StoreExt as _, StorePath, ToolRunner, Usage, VerifyProgress, VerifyReport,
+    Actor, Batch, FileEntry, IntoMemoryPath, MAX_ATTEMPTS, MemoryPath, MemoryTool, Node, Precondition, Store,
+    StoreError, StoreExt as _, StorePath, ToolRunner, Usage, VerifyProgress, VerifyReport,
 };
 
 use crate::backend::Backend;
@@ -120,10 +120,7 @@ impl Memory {
     ///
     /// # Errors
     /// The errors of [`Store::read_opts`], and [`StoreError::Path`].
-    pub async fn read<P>(&self, path: P) -> Result<Node, StoreError>
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
-    {
+    pub async fn read(&self, path: impl IntoMemoryPath + Send) -> Result<Node, StoreError> {
         self.store.read(path).await
     }
 
@@ -132,10 +129,7 @@ impl Memory {
     /// # Errors
     /// The errors of [`read`](Self::read), [`StoreError::NotFound`], [`StoreError::NotAFile`] for a directory, and
     /// [`StoreError::NotText`].
-    pub async fn read_to_string<P>(&self, path: P) -> Result<String, StoreError>
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
-    {
+    pub async fn read_to_string(&self, path: impl IntoMemoryPath + Send) -> Result<String, StoreError> {
         self.store.read_to_string(path).await
     }
 
@@ -143,10 +137,7 @@ impl Memory {
     ///
     /// # Errors
     /// The errors of [`read`](Self::read), [`StoreError::NotFound`], and [`StoreError::NotAFile`] for a directory.
-    pub async fn read_bytes<P>(&self, path: P) -> Result<Vec<u8>, StoreError>
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
-    {
+    pub async fn read_bytes(&self, path: impl IntoMemoryPath + Send) -> Result<Vec<u8>, StoreError> {
         self.store.read_bytes(path).await
     }
 
@@ -154,10 +145,7 @@ impl Memory {
     ///
     /// # Errors
     /// The errors of [`read`](Self::read).
-    pub async fn exists<P>(&self, path: P) -> Result<bool, StoreError>
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
-    {
+    pub async fn exists(&self, path: impl IntoMemoryPath + Send) -> Result<bool, StoreError> {
         Ok(!matches!(self.read(path).await?, Node::Absent))
     }
 
@@ -165,10 +153,11 @@ impl Memory {
     ///
     /// # Errors
     /// The errors of [`Store::apply`], such as [`StoreError::Refused`] by a policy, and [`StoreError::Path`].
-    pub async fn write<P>(&self, path: P, content: impl Into<Vec<u8>> + Send) -> Result<(), StoreError>
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
-    {
+    pub async fn write(
+        &self,
+        path: impl IntoMemoryPath + Send,
+        content: impl Into<Vec<u8>> + Send,
+    ) -> Result<(), StoreError> {
         self.store.write(path, content).await
     }
 
@@ -193,16 +182,13 @@ impl Memory {
     /// # Errors
     /// [`StoreError::VersionMismatch`] if the file has other contents or does not exist, [`StoreError::AlreadyExists`]
     /// if it must not exist, [`StoreError::NotAFile`] for a directory, and the errors of [`write`](Self::write).
-    pub async fn write_if<P>(
+    pub async fn write_if(
         &self,
-        path: P,
+        path: impl IntoMemoryPath + Send,
         content: impl Into<Vec<u8>> + Send,
         expected: Option<&[u8]>,
-    ) -> Result<(), StoreError>
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
-    {
-        let (path, content) = (path.try_into().map_err(Into::into)?, content.into());
+    ) -> Result<(), StoreError> {
+        let (path, content) = (path.into_memory_path()?, content.into());
         let change = |found: Option<Vec<u8>>| match (found, expected) {
             (found, expected) if found.as_deref() == expected => Ok(content.clone()),
             (_, None) => Err(StoreError::AlreadyExists { path: path.clone().into() }),
@@ -217,10 +203,11 @@ impl Memory {
     /// # Errors
     /// [`StoreError::NotAFile`] for a directory, [`StoreError::VersionMismatch`] if the file kept changing, and the
     /// errors of [`write`](Self::write).
-    pub async fn append<P>(&self, path: P, content: impl AsRef<[u8]> + Send + Sync) -> Result<(), StoreError>
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
-    {
+    pub async fn append(
+        &self,
+        path: impl IntoMemoryPath + Send,
+        content: impl AsRef<[u8]> + Send + Sync,
+    ) -> Result<(), StoreError> {
         let append = |found: Option<Vec<u8>>| {
             let mut text = found.unwrap_or_default(); // perhaps large, so it is not copied
             text.extend_from_slice(content.as_ref());
@@ -235,15 +222,12 @@ impl Memory {
     /// # Errors
     /// The error of `change`, [`StoreError::NotAFile`] for a directory, [`StoreError::VersionMismatch`] if the file
     /// kept changing, and the errors of [`write`](Self::write).
-    pub async fn update<P>(
+    pub async fn update(
         &self,
-        path: P,
+        path: impl IntoMemoryPath + Send,
         change: impl Fn(Option<Vec<u8>>) -> Result<Vec<u8>, StoreError> + Send,
-    ) -> Result<(), StoreError>
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
-    {
-        let path = &path.try_into().map_err(Into::into)?;
+    ) -> Result<(), StoreError> {
+        let path = &path.into_memory_path()?;
         for _ in 0..MAX_ATTEMPTS {
             let (precondition, found) = match self.read(path).await? {
                 Node::Absent => (Precondition::Absent, None),
@@ -264,10 +248,7 @@ impl Memory {
     ///
     /// # Errors
     /// The errors of [`read`](Self::read).
-    pub async fn list<P>(&self, directory: P) -> Result<Vec<FileEntry>, StoreError>
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
-    {
+    pub async fn list(&self, directory: impl IntoMemoryPath + Send) -> Result<Vec<FileEntry>, StoreError> {
         self.store.list(directory).await
     }
 
@@ -275,11 +256,11 @@ impl Memory {
     ///
     /// # Errors
     /// The errors of [`Store::apply`], such as [`StoreError::AlreadyExists`], and [`StoreError::Path`].
-    pub async fn rename<P, Q>(&self, from: P, to: Q) -> Result<(), StoreError>
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
-        Q: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
-    {
+    pub async fn rename(
+        &self,
+        from: impl IntoMemoryPath + Send,
+        to: impl IntoMemoryPath + Send,
+    ) -> Result<(), StoreError> {
         self.store.rename(from, to).await
     }
 
@@ -287,10 +268,7 @@ impl Memory {
     ///
     /// # Errors
     /// The errors of [`Store::apply`], such as [`StoreError::NotFound`], and [`StoreError::Path`].
-    pub async fn remove<P>(&self, path: P) -> Result<(), StoreError>
-    where
-        P: TryInto<MemoryPath, Error: Into<StoreError>> + Send,
-    {
+    pub async fn remove(&self, path: impl IntoMemoryPath + Send) -> Result<(), StoreError> {
         self.store.remove(path).await
     }
 

@@ -1,11 +1,10 @@
 //! [`Watch`]: the changes of a memory by this program and by others.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, SystemTime};
 
-use memory_tool_core::{MemoryPath, Store, StoreExt as _, StorePath};
+use memory_tool_core::{MemoryPath, Store, StoreExt as _, StorePath, lock};
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::broadcast::{Receiver, Sender};
 use tokio::sync::{Notify, watch};
@@ -70,12 +69,6 @@ struct Own {
 impl Default for Feed {
     fn default() -> Self {
         Self { sender: Sender::new(MAX_LAG), own: Arc::default(), polling: Mutex::default() }
-    }
-}
-
-impl fmt::Debug for Feed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Feed").field("watches", &self.sender.receiver_count()).finish_non_exhaustive()
     }
 }
 
@@ -178,11 +171,6 @@ fn difference(last: &Listing, next: &Listing, except: &[MemoryPath]) -> Changes 
         None => change(Operation::Write, path, Some(state.0)),
     });
     removed.chain(written).collect()
-}
-
-/// Locks a mutex. No code that holds the guard can panic.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 mod audit;
 #[cfg(any(feature = "audit", feature = "observation"))]
 mod called;
-#[cfg(any(feature = "audit", feature = "expiry", feature = "observation"))]
 #[cfg(feature = "expiry")]
 mod expiry;
 #[cfg(all(any(fuzzing, test), feature = "audit", feature = "expiry"))]

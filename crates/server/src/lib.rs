@@ -6,7 +6,6 @@ mod fronts;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod http;
-mod lock;
 mod memories;
 mod options;
 mod server;

@@ -90,11 +90,7 @@ impl Database {
     fn prepare(&self, memory: &Memory, deadline: Deadline) -> Result<(), ConnectError> {
         loop {
             match self.prepare_once(memory, deadline) {
-                Err(ConnectError(OpenFailure::Failed { kind: ErrorKind::Busy, .. }))
-                    if !deadline.remaining().is_zero() =>
-                {
-                    thread::sleep(PAUSE);
-                }
+                Err(error) if error.is_busy() && !deadline.remaining().is_zero() => thread::sleep(PAUSE),
                 prepared => return prepared,
             }
         }

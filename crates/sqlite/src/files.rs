@@ -131,12 +131,10 @@ impl Files<'_> {
             "coalesce(max(length(path) - length(replace(path, '/', ''))), 1) - 1 FROM file WHERE ",
             at_or_under!()
         );
-        let mut statement = self.connection.prepare_cached(USAGE)?;
-        let mut rows = statement.query((self.name(), path.as_str()))?;
-        match rows.next()? {
-            Some(row) => Ok(Usage::new(size(row.get(0)?)?, size(row.get(1)?)?, size(row.get(2)?)?)),
-            None => Ok(Usage::default()), // unreachable: an aggregate returns one row
-        }
+        let usage = self.first(USAGE, (self.name(), path.as_str()), |row| {
+            Ok(Usage::new(size(row.get(0)?)?, size(row.get(1)?)?, size(row.get(2)?)?))
+        });
+        usage.map(Option::unwrap_or_default) // an aggregate returns one row
     }
 
     /// Applies one change in a transaction that has the write lock.

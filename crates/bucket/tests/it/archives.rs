@@ -16,7 +16,7 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{ObjectStore as _, ObjectStoreExt as _};
 
-use crate::support::{PREFIX, TestBucket, write};
+use crate::support::{PREFIX, TestBucket, commit, write};
 
 const DAMAGES: [Damage; 6] =
     [Damage::None, Damage::LostCommit, Damage::CutCommit, Damage::LostContents, Damage::LostStart, Damage::OtherBirth];
@@ -71,10 +71,6 @@ impl Damage {
             }
         }
     }
-}
-
-fn commit(number: u64) -> Path {
-    Path::from(format!("{PREFIX}/log/{number:020}"))
 }
 
 async fn filled() -> Arc<InMemory> {

@@ -3,16 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::support::{PREFIX, TestBucket, path, read, write};
+use crate::support::{PREFIX, TestBucket, commit, path, read, write};
 use futures::TryStreamExt;
 use memory_tool_bucket::{BucketStore, OpenFailure, RepairReport};
 use memory_tool_core::{Batch, Store, StoreError, StoreExt, StorePath};
 use object_store::path::Path;
 use object_store::{ObjectStore, ObjectStoreExt};
-
-fn commit(number: u64) -> Path {
-    Path::from(format!("{PREFIX}/log/{number:020}"))
-}
 
 /// A store with a file for each commit from 2 on.
 async fn filled(files: u64) -> (Arc<TestBucket>, BucketStore) {

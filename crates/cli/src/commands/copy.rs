@@ -18,8 +18,7 @@ use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, write_report};
 use crate::terminal::progress_line::ProgressLine;
 use crate::transfer::{
-    lines_of, lines_of_paths, lines_of_written, open_destination, open_source, report_history, show_progress, summary,
-    warn_of_no_file,
+    lines_of, lines_of_paths, lines_of_written, open_destination, open_source, report_history, summary, warn_of_no_file,
 };
 
 #[derive(Args, Debug)]
@@ -139,7 +138,7 @@ async fn copy(
     let options = if writing.overwrite { CopyOptions::new().overwrite() } else { CopyOptions::new() };
     let options = if arguments.with_history { options.with_history() } else { options };
     let mut line = ProgressLine::of_standard_error();
-    let copied = source.copy_to(&destination, options, |progress| show_progress(&mut line, progress)).await;
+    let copied = source.copy_to(&destination, options, |progress| line.show_files(progress.files, progress.of)).await;
     Ok(WithOthers { report: copied.map_err(Failure::other)?, others })
 }
 

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 use memory_tool::MemoryOptions;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::options::values::host_path;
 use crate::options::{ExistingArgument, OverwritesArgument};
-pub(crate) use crate::tool_command::run;
-use crate::tool_command::{SharedArguments, ToolCommand, full, text};
+use crate::tool_command::{self, SharedArguments, full};
 
 #[derive(Args, Debug)]
 pub(crate) struct CreateArguments {
@@ -36,18 +36,15 @@ pub(crate) struct CreateArguments {
     pub(crate) shared: SharedArguments,
 }
 
-impl ToolCommand for CreateArguments {
-    fn shared(&self) -> &SharedArguments {
-        &self.shared
-    }
-
-    fn set(&self, options: &mut MemoryOptions) {
-        options.must_exist = self.existing.must_exist;
-        options.create_overwrites = self.overwrites.create_overwrites;
-    }
-
-    fn input(&self) -> Result<Value, Failure> {
-        let file_text = text(self.text.as_ref(), self.file.as_ref())?;
-        Ok(json!({"command": "create", "path": full(&self.path), "file_text": file_text}))
-    }
+/// Runs the command, and prints its reply.
+pub(crate) fn run(arguments: &CreateArguments) -> Result<ExitStatus, Failure> {
+    let CreateArguments { path, text, file, overwrites, existing, shared } = arguments;
+    let set = |options: &mut MemoryOptions| {
+        options.must_exist = existing.must_exist;
+        options.create_overwrites = overwrites.create_overwrites;
+    };
+    tool_command::run(shared, set, None, || {
+        let file_text = tool_command::text(text.as_ref(), file.as_ref())?;
+        Ok(json!({"command": "create", "path": full(path), "file_text": file_text}))
+    })
 }

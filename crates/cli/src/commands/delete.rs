@@ -1,11 +1,11 @@
 //! `memory-tool delete`: the command `delete` of the tool, for people.
 
 use clap::{Args, ValueHint};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-pub(crate) use crate::tool_command::run;
-use crate::tool_command::{SharedArguments, ToolCommand, full};
+use crate::tool_command::{self, SharedArguments, full};
 
 #[derive(Args, Debug)]
 pub(crate) struct DeleteArguments {
@@ -21,16 +21,13 @@ pub(crate) struct DeleteArguments {
     pub(crate) shared: SharedArguments,
 }
 
-impl ToolCommand for DeleteArguments {
-    fn shared(&self) -> &SharedArguments {
-        &self.shared
-    }
-
-    fn deletes(&self) -> Option<&str> {
-        (!self.yes).then_some(self.path.as_str())
-    }
-
-    fn input(&self) -> Result<Value, Failure> {
-        Ok(json!({"command": "delete", "path": full(&self.path)}))
-    }
+/// Runs the command, and prints its reply.
+pub(crate) fn run(arguments: &DeleteArguments) -> Result<ExitStatus, Failure> {
+    let DeleteArguments { path, yes, shared } = arguments;
+    tool_command::run(
+        shared,
+        |_| {},
+        (!yes).then_some(path.as_str()),
+        || Ok(json!({"command": "delete", "path": full(path)})),
+    )
 }

@@ -77,7 +77,7 @@ pub(crate) fn run(arguments: &ExpireArguments) -> Result<ExitStatus, Failure> {
         let outcome = run_until_interrupted(CLEANUP_TIME, expire(arguments, place))?;
         let idle = arguments.expire_after.in_words();
         write_report(*json, &Named { memory, report: &outcome }, || outcome.to_text(&idle))?;
-        Ok(ExitStatus::of(!matches!(outcome, Outcome::Removed { held: 1.., .. })))
+        Ok(ExitStatus::of(!matches!(outcome, Outcome::Removed(SweepReport { held: 1.., .. }))))
     })
 }
 
@@ -96,14 +96,14 @@ async fn expire(arguments: &ExpireArguments, place: &Place) -> Result<Outcome, F
     }
     if arguments.dry_run {
         let expired = expiring.expired().await.map_err(failure)?;
-        return Ok(Outcome::Found { expired: expired.into_iter().map(ExpiredEntry::from).collect() });
+        return Ok(Outcome::Found { expired });
     }
     let swept = if arguments.yes { expiring.sweep_all().await } else { expiring.sweep().await };
     let mut swept = swept.map_err(failure)?;
     if swept.held > 0 && can_ask() && confirms_removal(place, &swept, arguments.expire_after).await? {
         swept = expiring.sweep_all().await.map_err(failure)?;
     }
-    Ok(Outcome::from(swept))
+    Ok(Outcome::Removed(swept))
 }
 
 /// Asks whether to remove files that a sweep held back.
@@ -129,31 +129,9 @@ fn failure(error: StoreError) -> Failure {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Outcome {
-    Found { expired: Vec<ExpiredEntry> },
-    Removed { removed: Vec<String>, kept: usize, held: usize },
+    Found { expired: Vec<ExpiredFile> },
+    Removed(SweepReport),
     Reset {},
-}
-
-#[derive(Debug, Serialize)]
-struct ExpiredEntry {
-    path: String,
-    size: u64,
-    /// In UTC, in the format of RFC 3339.
-    last_access: String,
-}
-
-impl From<SweepReport> for Outcome {
-    fn from(swept: SweepReport) -> Self {
-        let removed = swept.removed.iter().map(ToString::to_string).collect();
-        Self::Removed { removed, kept: swept.kept, held: swept.held }
-    }
-}
-
-impl From<ExpiredFile> for ExpiredEntry {
-    fn from(file: ExpiredFile) -> Self {
-        let last_access = humantime::format_rfc3339_seconds(file.last_access).to_string();
-        Self { path: file.path.to_string(), size: file.size, last_access }
-    }
 }
 
 impl Outcome {
@@ -161,20 +139,20 @@ impl Outcome {
     fn to_text(&self, idle: &str) -> String {
         let (mut lines, summary) = match self {
             Self::Found { expired } => {
-                let line = |file: &ExpiredEntry| {
-                    let size = count(file.size, "byte");
-                    format!("{}: {size}, last used at {}", on_one_line(&file.path), file.last_access)
+                let line = |file: &ExpiredFile| {
+                    let (path, size) = (on_one_line(file.path.as_str()), count(file.size, "byte"));
+                    format!("{path}: {size}, last used at {}", humantime::format_rfc3339_seconds(file.last_access))
                 };
                 let found = count(expired.len() as u64, "expired file");
                 (expired.iter().map(line).collect(), format!("found {found}, not used for {idle}"))
             }
-            Self::Removed { kept, held: held @ 1.., .. } => {
+            Self::Removed(SweepReport { kept, held: held @ 1.., .. }) => {
                 let kept = count(*kept as u64, "file");
                 let held = format!("{held} of {kept} were not used for {idle}; nothing was removed, because so many");
                 (Vec::new(), format!("{held} suggest a wrong clock: check it, then add --yes or run this again later"))
             }
-            Self::Removed { removed, kept, .. } => {
-                let lines: Vec<_> = removed.iter().map(|path| on_one_line(path).to_string()).collect();
+            Self::Removed(SweepReport { removed, kept, .. }) => {
+                let lines: Vec<_> = removed.iter().map(|path| on_one_line(path.as_str())).collect();
                 let removed = count(removed.len() as u64, "expired file");
                 (lines, format!("removed {removed}, not used for {idle}; kept {}", count(*kept as u64, "file")))
             }

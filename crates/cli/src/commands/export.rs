@@ -18,7 +18,7 @@ use crate::places::{self, Named, Place};
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, to_json, write_report};
 use crate::terminal::progress_line::ProgressLine;
-use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_paths, open_source, report_history, show_progress};
+use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_paths, open_source, report_history};
 
 #[derive(Args, Debug)]
 pub(crate) struct ExportArguments {
@@ -138,7 +138,7 @@ async fn export(
     let export = if *overwrite { export.overwrite() } else { export };
     let export = path.iter().cloned().fold(export, Export::within);
     let mut line = ProgressLine::of_standard_error();
-    let exported = memory.export(export, |progress| show_progress(&mut line, progress)).await;
+    let exported = memory.export(export, |progress| line.show_files(progress.files, progress.of)).await;
     let report = exported.map_err(|error| match error {
         TransferError::TargetExists { path } => Failure::new(format!(
             "cannot export to {}: it exists; name a new file or a new or empty directory, or add --overwrite",

@@ -16,7 +16,7 @@ use crate::terminal::escapes::on_one_line;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 use crate::terminal::output::{count, write_report};
 use crate::terminal::progress_line::ProgressLine;
-use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_written, open_destination, show_progress, summary};
+use crate::transfer::{STANDARD_STREAM, lines_of, lines_of_written, open_destination, summary};
 
 #[derive(Args, Debug)]
 pub(crate) struct ImportArguments {
@@ -79,7 +79,7 @@ async fn import(arguments: &ImportArguments) -> Result<ImportReport, Failure> {
     let MemoryArgument { store, policies } = memory;
     let destination = open_destination(&store.url, policies, writing_if_any, *existing, store.options()).await?;
     let mut line = ProgressLine::of_standard_error();
-    let imported = destination.import(import, |progress| show_progress(&mut line, progress)).await;
+    let imported = destination.import(import, |progress| line.show_files(progress.files, progress.of)).await;
     let mut imported = imported.map_err(failed)?;
     imported.written.dry_run = writing.dry_run;
     let too_large = format!("it has more than {}", count(*skip_above, "byte"));

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::options::values::host_path;
-pub(crate) use crate::tool_command::run;
-use crate::tool_command::{SharedArguments, ToolCommand, full, text};
+use crate::tool_command::{self, SharedArguments, full};
 
 #[derive(Args, Debug)]
 pub(crate) struct InsertArguments {
@@ -32,14 +32,16 @@ pub(crate) struct InsertArguments {
     pub(crate) shared: SharedArguments,
 }
 
-impl ToolCommand for InsertArguments {
-    fn shared(&self) -> &SharedArguments {
-        &self.shared
-    }
-
-    fn input(&self) -> Result<Value, Failure> {
-        let insert_text = text(self.insert_text.as_ref(), self.file.as_ref())?;
-        let (path, insert_line) = (full(&self.path), self.insert_line);
-        Ok(json!({"command": "insert", "path": path, "insert_line": insert_line, "insert_text": insert_text}))
-    }
+/// Runs the command, and prints its reply.
+pub(crate) fn run(arguments: &InsertArguments) -> Result<ExitStatus, Failure> {
+    let InsertArguments { path, insert_line, insert_text, file, shared } = arguments;
+    tool_command::run(
+        shared,
+        |_| {},
+        None,
+        || {
+            let insert_text = tool_command::text(insert_text.as_ref(), file.as_ref())?;
+            Ok(json!({"command": "insert", "path": full(path), "insert_line": insert_line, "insert_text": insert_text}))
+        },
+    )
 }

@@ -1,11 +1,11 @@
 //! `memory-tool rename`: the command `rename` of the tool, for people.
 
 use clap::{Args, ValueHint};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-pub(crate) use crate::tool_command::run;
-use crate::tool_command::{SharedArguments, ToolCommand, full};
+use crate::tool_command::{self, SharedArguments, full};
 
 #[derive(Args, Debug)]
 pub(crate) struct RenameArguments {
@@ -21,12 +21,13 @@ pub(crate) struct RenameArguments {
     pub(crate) shared: SharedArguments,
 }
 
-impl ToolCommand for RenameArguments {
-    fn shared(&self) -> &SharedArguments {
-        &self.shared
-    }
-
-    fn input(&self) -> Result<Value, Failure> {
-        Ok(json!({"command": "rename", "old_path": full(&self.old_path), "new_path": full(&self.new_path)}))
-    }
+/// Runs the command, and prints its reply.
+pub(crate) fn run(arguments: &RenameArguments) -> Result<ExitStatus, Failure> {
+    let RenameArguments { old_path, new_path, shared } = arguments;
+    tool_command::run(
+        shared,
+        |_| {},
+        None,
+        || Ok(json!({"command": "rename", "old_path": full(old_path), "new_path": full(new_path)})),
+    )
 }

@@ -134,7 +134,13 @@ async fn check(options: &ServerOptions) -> Result<ExitStatus, Failure> {
         found.push(format!("a valid certificate in {}", tls.certificate.display()));
     }
     match store.memories(OpenOptions::new()).await {
-        Ok(memories) => found.push(format!("{} memories in {store}", memories.len())),
+        Ok(memories) => {
+            let noun = if memories.len() == 1 { "memory" } else { "memories" };
+            found.push(format!("{} {noun} in {store}", memories.len()));
+            let exists = |name: &&String| memories.iter().any(|memory| memory.name().as_deref() == Some(name.as_str()));
+            let missing = options.quotas.keys().filter(|name| !exists(name));
+            found.extend(missing.map(|name| format!("the limits of {name:?} wait for a memory of this name")));
+        }
         Err(error) if error.is_not_found() => {
             found.push(format!("{store} does not exist: the first memory creates it"));
         }

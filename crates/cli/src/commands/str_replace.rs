@@ -1,11 +1,11 @@
 //! `memory-tool str_replace`: the command `str_replace` of the tool, for people.
 
 use clap::{Args, ValueHint};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-pub(crate) use crate::tool_command::run;
-use crate::tool_command::{SharedArguments, ToolCommand, full};
+use crate::tool_command::{self, SharedArguments, full};
 
 #[derive(Args, Debug)]
 pub(crate) struct StrReplaceArguments {
@@ -25,13 +25,13 @@ pub(crate) struct StrReplaceArguments {
     pub(crate) shared: SharedArguments,
 }
 
-impl ToolCommand for StrReplaceArguments {
-    fn shared(&self) -> &SharedArguments {
-        &self.shared
-    }
-
-    fn input(&self) -> Result<Value, Failure> {
-        let Self { path, old_str, new_str, .. } = self;
-        Ok(json!({"command": "str_replace", "path": full(path), "old_str": old_str, "new_str": new_str}))
-    }
+/// Runs the command, and prints its reply.
+pub(crate) fn run(arguments: &StrReplaceArguments) -> Result<ExitStatus, Failure> {
+    let StrReplaceArguments { path, old_str, new_str, shared } = arguments;
+    tool_command::run(
+        shared,
+        |_| {},
+        None,
+        || Ok(json!({"command": "str_replace", "path": full(path), "old_str": old_str, "new_str": new_str})),
+    )
 }

@@ -3,7 +3,6 @@
 use clap::Args;
 use memory_tool::store::{Problem, VerifyReport};
 use memory_tool::{MemoryOptions, OpenOptions, StoreUrl};
-use serde::Serialize;
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure, eprint_line};
@@ -51,10 +50,8 @@ pub(crate) fn run(arguments: &VerifyArguments) -> Result<ExitStatus, Failure> {
             report.problems.extend(lost);
             Ok::<_, Failure>((report, others))
         })?;
-        let problems = report.problems.iter().map(|problem| problem.message.as_str()).collect();
-        let printed = PrintedReport { files: report.files, bytes: report.bytes, problems };
-        let printed = Named { memory, report: WithOthers { report: printed, others } };
-        write_report(*json, &printed, || printed.report.report.to_text())?;
+        let printed = Named { memory, report: WithOthers { report: &report, others } };
+        write_report(*json, &printed, || to_text(&report))?;
         Ok(ExitStatus::of(report.problems.is_empty()))
     })
 }
@@ -67,13 +64,7 @@ async fn verify(
     let memory = open_existing(&place.url, options, Access::Read).await?;
     let others = if are_all_verified { Some(0) } else { report_others(&memory, &place.url, None).await? };
     let mut line = ProgressLine::of_standard_error();
-    let report = memory
-        .verify(|progress| {
-            if let Some(line) = &mut line {
-                line.show_files(progress.files, Some(progress.of));
-            }
-        })
-        .await;
+    let report = memory.verify(|progress| line.show_files(progress.files, Some(progress.of))).await;
     Ok((report.context("cannot verify the store")?, others))
 }
 
@@ -92,21 +83,10 @@ async fn repair(place: &Place, store: &StoreArgument) -> Result<Vec<Problem>, Fa
     Ok(lost)
 }
 
-#[derive(Debug, Serialize)]
-struct PrintedReport<'a> {
-    /// The number of undamaged files.
-    files: u64,
-    /// Their bytes.
-    bytes: u64,
-    problems: Vec<&'a str>,
-}
-
-impl PrintedReport<'_> {
-    fn to_text(&self) -> String {
-        let summary = match self.problems.len() {
-            0 => format!("{}, {}: no problems found", count(self.files, "file"), count(self.bytes, "byte")),
-            problems => format!("{} found", count(problems as u64, "problem")),
-        };
-        self.problems.iter().map(|problem| on_one_line(problem) + "\n").chain([summary]).collect()
-    }
+fn to_text(report: &VerifyReport) -> String {
+    let summary = match report.problems.len() {
+        0 => format!("{}, {}: no problems found", count(report.files, "file"), count(report.bytes, "byte")),
+        problems => format!("{} found", count(problems as u64, "problem")),
+    };
+    report.problems.iter().map(|problem| on_one_line(&problem.message) + "\n").chain([summary]).collect()
 }

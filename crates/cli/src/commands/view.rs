@@ -2,12 +2,12 @@
 
 use clap::{Args, ValueHint};
 use memory_tool::MemoryOptions;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::options::ViewCapArgument;
-pub(crate) use crate::tool_command::run;
-use crate::tool_command::{SharedArguments, ToolCommand, full};
+use crate::tool_command::{self, SharedArguments, full};
 
 #[derive(Args, Debug)]
 pub(crate) struct ViewArguments {
@@ -28,17 +28,13 @@ pub(crate) struct ViewArguments {
     pub(crate) shared: SharedArguments,
 }
 
-impl ToolCommand for ViewArguments {
-    fn shared(&self) -> &SharedArguments {
-        &self.shared
-    }
-
-    fn set(&self, options: &mut MemoryOptions) {
+/// Runs the command, and prints its reply.
+pub(crate) fn run(arguments: &ViewArguments) -> Result<ExitStatus, Failure> {
+    let set = |options: &mut MemoryOptions| {
         options.read_only = true;
-        options.max_view_characters = Some(self.cap.max_view_chars.0);
-    }
-
-    fn input(&self) -> Result<Value, Failure> {
-        Ok(json!({"command": "view", "path": full(&self.path), "view_range": self.view_range}))
-    }
+        options.max_view_characters = Some(arguments.cap.max_view_chars.0);
+    };
+    tool_command::run(&arguments.shared, set, None, || {
+        Ok(json!({"command": "view", "path": full(&arguments.path), "view_range": arguments.view_range}))
+    })
 }

@@ -15,16 +15,17 @@ const BAR: usize = 25;
 
 /// A line of a terminal that is rewritten in place, and cleared on drop.
 pub struct ProgressLine<W: Write> {
-    terminal: W,
+    /// `None` shows nothing.
+    terminal: Option<W>,
     length: usize,
     started: Instant,
 }
 
 impl ProgressLine<Stderr> {
     /// A line of standard error, if that is a terminal.
-    pub fn of_standard_error() -> Option<Self> {
-        let terminal = io::stderr();
-        terminal.is_terminal().then(|| Self { terminal, length: 0, started: Instant::now() })
+    pub fn of_standard_error() -> Self {
+        let terminal = Some(io::stderr()).filter(Stderr::is_terminal);
+        Self { terminal, length: 0, started: Instant::now() }
     }
 }
 
@@ -37,12 +38,13 @@ impl<W: Write> ProgressLine<W> {
 
     /// Replaces the text.
     pub fn show(&mut self, text: &str) {
+        let Some(terminal) = &mut self.terminal else { return };
         // Spaces cover the previous text, because not every terminal supports the sequence that clears a line. Further
         // spaces could make a narrow terminal wrap the line.
         let width = self.length;
         self.length = text.chars().count().min(WIDTH);
         // An error of the terminal does not stop the work.
-        let _ = write!(self.terminal, "\r{text:<width$.WIDTH$}\r").and_then(|()| self.terminal.flush());
+        let _ = write!(terminal, "\r{text:<width$.WIDTH$}\r").and_then(|()| terminal.flush());
     }
 }
 
@@ -79,7 +81,7 @@ mod tests {
     #[test]
     fn a_line_covers_the_previous_one_and_is_cleared_on_drop() {
         let mut terminal = Vec::new();
-        let mut line = ProgressLine { terminal: &mut terminal, length: 0, started: Instant::now() };
+        let mut line = ProgressLine { terminal: Some(&mut terminal), length: 0, started: Instant::now() };
         line.show(&"long".repeat(30));
         line.show("é");
         drop(line);

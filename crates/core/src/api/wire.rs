@@ -53,13 +53,8 @@ impl ToolUse {
     }
 
     fn from_block(mut block: serde_json::Map<String, Value>) -> Result<Self, InputError> {
-        let mut take_string = |field| match block.remove(field) {
-            Some(Value::String(text)) => Ok(text),
-            None | Some(Value::Null) => Err(InputError::MissingField { command: None, field }),
-            Some(other) => Err(InputError::wrong_type(None, field, "a string", &other)),
-        };
-        let id = take_string("id")?;
-        let name = take_string("name")?;
+        let id = InputError::string_of(None, "id", block.remove("id"))?;
+        let name = InputError::string_of(None, "name", block.remove("name"))?;
         if name != TOOL_NAME {
             return Err(InputError::UnknownTool { name });
         }

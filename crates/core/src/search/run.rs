@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
+use futures::pending;
 use futures::stream::{self, Stream, StreamExt as _};
 
 use crate::search::pattern::{Matcher, SearchError, WordSet};
@@ -405,22 +406,14 @@ impl Pace {
     async fn step(&mut self) -> bool {
         let now = Instant::now();
         if now.duration_since(self.last_yield) >= Self::MAX_TURN {
-            yield_now().await;
+            future::poll_fn(|context| {
+                context.waker().wake_by_ref();
+                Poll::Ready(())
+            })
+            .await;
+            pending!(); // resumes, because its waker was called
             self.last_yield = Instant::now();
         }
         self.deadline.is_none_or(|deadline| now < deadline)
     }
-}
-
-async fn yield_now() {
-    let mut has_yielded = false;
-    future::poll_fn(|context| {
-        if has_yielded {
-            return Poll::Ready(());
-        }
-        has_yielded = true;
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }

@@ -62,7 +62,7 @@ impl<'a> LineFinder<'a> {
         let regex = self.regex?;
         while self.position < self.end {
             if self.by_line || self.matcher.is_regex && self.end - self.position > MAX_REGEX_LINE_BYTES {
-                let line = self.line_at(self.position);
+                let line = line_at(self.text, self.number, self.position);
                 self.move_to(line.next);
                 if self.matcher.is_regex && line.range.len() > MAX_REGEX_LINE_BYTES {
                     self.too_long += 1;
@@ -77,7 +77,7 @@ impl<'a> LineFinder<'a> {
             }
             let start = memrchr(b'\n', &self.text.as_bytes()[..found.start()]).map_or(0, |line_break| line_break + 1);
             self.move_to(start.max(self.position));
-            let line = self.line_at(self.position);
+            let line = line_at(self.text, self.number, self.position);
             if found.end() <= line.range.end {
                 self.move_to(line.next);
                 return Some(line);
@@ -88,22 +88,21 @@ impl<'a> LineFinder<'a> {
         None
     }
 
-    /// The line that starts at the position.
-    fn line_at(&self, start: usize) -> Line {
-        let rest = &self.text.as_bytes()[start..];
-        let (end, next) = match memchr(b'\n', rest) {
-            Some(line_break) => (start + line_break, start + line_break + 1),
-            None => (self.text.len(), self.text.len()),
-        };
-        let has_return = end > start && self.text.as_bytes()[end - 1] == b'\r';
-        Line { number: self.number, range: start..end - usize::from(has_return), next }
-    }
-
     /// Moves to the start of a line.
     fn move_to(&mut self, start: usize) {
         self.number += memchr_iter(b'\n', &self.text.as_bytes()[self.position..start]).count();
         self.position = start;
     }
+}
+
+/// The line with this number, which starts at `start`.
+fn line_at(text: &str, number: usize, start: usize) -> Line {
+    let (end, next) = match memchr(b'\n', &text.as_bytes()[start..]) {
+        Some(line_break) => (start + line_break, start + line_break + 1),
+        None => (text.len(), text.len()),
+    };
+    let has_return = end > start && text.as_bytes()[end - 1] == b'\r';
+    Line { number, range: start..end - usize::from(has_return), next }
 }
 
 /// The lines around a line, as far as they exist and have numbers from `first`.
@@ -118,11 +117,9 @@ pub(super) fn lines_around(text: &str, line: &Line, first: usize, before: usize,
     let last = line.number.saturating_add(after);
     let mut lines = Vec::new();
     while number <= last && start < bytes.len() {
-        let next = memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |line_break| start + line_break + 1);
-        let end = text[start..next].trim_end_matches('\n');
-        let end = start + end.strip_suffix('\r').unwrap_or(end).len();
-        lines.push(Line { number, range: start..end, next });
-        (start, number) = (next, number + 1);
+        let line = line_at(text, number, start);
+        (start, number) = (line.next, number + 1);
+        lines.push(line);
     }
     lines
 }

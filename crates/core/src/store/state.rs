@@ -47,21 +47,3 @@ pub trait StoreState {
     /// The errors of [`Store::read_opts`](crate::Store::read_opts).
     fn usage(&self, path: &StorePath) -> Result<Usage, StoreError>;
 }
-
-impl<S: StoreState + ?Sized> StoreState for &S {
-    fn stat(&self, path: &StorePath) -> Result<Stat, StoreError> {
-        (**self).stat(path)
-    }
-
-    fn kind(&self, path: &StorePath) -> Result<NodeKind, StoreError> {
-        (**self).kind(path)
-    }
-
-    fn file_above(&self, path: &StorePath) -> Result<Option<StorePath>, StoreError> {
-        (**self).file_above(path)
-    }
-
-    fn usage(&self, path: &StorePath) -> Result<Usage, StoreError> {
-        (**self).usage(path)
-    }
-}

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::store::error::{ErrorKind, StoreError};
 use crate::store::node::{FileEntry, Listing, Node};
 use crate::store::store_path::StorePath;
@@ -11,7 +13,7 @@ use crate::store::{ReadOptions, Store};
 const MAX_ATTEMPTS: usize = 6;
 
 /// The result of checking a store for damage.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 #[must_use = "it contains the problems found"]
 pub struct VerifyReport {
@@ -24,14 +26,18 @@ pub struct VerifyReport {
 }
 
 /// A problem with stored data. It is for the operator, since its message contains paths and names.
-#[derive(Clone, Debug, Eq, PartialEq)]
+/// JSON contains only the message.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
+#[serde(transparent)]
 pub struct Problem {
     /// A description in one line.
     pub message: String,
     /// The affected file of the memory, if the problem affects a single file.
+    #[serde(skip)]
     pub path: Option<StorePath>,
     /// The damaged object in the inner store of an encrypted store.
+    #[serde(skip)]
     pub object: Option<StorePath>,
 }
 

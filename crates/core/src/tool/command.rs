@@ -50,10 +50,11 @@ impl Command {
     /// [`Error::Input`] for a missing field, a wrong type or an unknown command, and [`Error::Path`] for an invalid
     /// path. [`Error::NulCharacter`] for text with U+0000 (`[C4]`): no tool needs this check itself.
     pub fn parse(input: Value) -> Result<Self, Error> {
-        let Value::Object(fields) = input else {
+        let Value::Object(mut fields) = input else {
             return Err(InputError::NotAnObject { found: type_name(&input) }.into());
         };
-        let mut fields = Fields { command: CommandName::of_input(&fields)?, fields };
+        let command = InputError::string_of(None, "command", fields.remove("command"))?.parse()?;
+        let mut fields = Fields { command, fields };
         Ok(match fields.command {
             CommandName::View => {
                 Self::View(ViewCommand { path: fields.path("path")?, view_range: fields.view_range() })
@@ -212,17 +213,6 @@ impl RenameCommand {
     }
 }
 
-impl CommandName {
-    fn of_input(fields: &Map<String, Value>) -> Result<Self, InputError> {
-        const FIELD: &str = "command";
-        match fields.get(FIELD) {
-            Some(Value::String(given)) => given.parse(),
-            None | Some(Value::Null) => Err(InputError::MissingField { command: None, field: FIELD }),
-            Some(other) => Err(InputError::wrong_type(None, FIELD, "a string", other)),
-        }
-    }
-}
-
 impl FromStr for CommandName {
     type Err = InputError;
 
@@ -250,10 +240,6 @@ impl Fields {
         self.fields.remove(field).filter(|value| !value.is_null())
     }
 
-    fn required(&mut self, field: &'static str) -> Result<Value, InputError> {
-        self.optional(field).ok_or(InputError::MissingField { command: Some(self.command), field })
-    }
-
     /// Returns `alias` if only `alias` is present, and `field` otherwise.
     fn name_or_alias(&self, field: &'static str, alias: &'static str) -> &'static str {
         if !self.has(field) && self.has(alias) { alias } else { field }
@@ -268,8 +254,7 @@ impl Fields {
     }
 
     fn text(&mut self, field: &'static str) -> Result<String, InputError> {
-        let value = self.required(field)?;
-        self.string(field, value)
+        InputError::string_of(Some(self.command), field, self.fields.remove(field))
     }
 
     fn content(&mut self, field: &'static str) -> Result<String, Error> {
@@ -282,25 +267,15 @@ impl Fields {
         self.has(field).then(|| self.content(field)).transpose()
     }
 
-    fn string(&self, field: &'static str, value: Value) -> Result<String, InputError> {
-        match value {
-            Value::String(text) => Ok(text),
-            other => Err(self.wrong_type(field, "a string", &other)),
-        }
-    }
-
     fn insert_line(&mut self) -> Result<InsertLine, InputError> {
         const FIELD: &str = "insert_line";
-        let value = self.required(FIELD)?;
-        InsertLine::from_value(&value).ok_or_else(|| self.wrong_type(FIELD, "an integer", &value))
+        let command = Some(self.command);
+        let value = self.optional(FIELD).ok_or(InputError::MissingField { command, field: FIELD })?;
+        InsertLine::from_value(&value).ok_or_else(|| InputError::wrong_type(command, FIELD, "an integer", &value))
     }
 
     fn view_range(&mut self) -> Option<ViewRange> {
         self.optional("view_range").map(ViewRange::from_value)
-    }
-
-    fn wrong_type(&self, field: &'static str, expected: &'static str, value: &Value) -> InputError {
-        InputError::wrong_type(Some(self.command), field, expected, value)
     }
 }
 

@@ -446,6 +446,19 @@ pub enum InputError {
 }
 
 impl InputError {
+    /// The value of a field that must be a string. Null is the same as a missing field.
+    pub(crate) fn string_of(
+        command: Option<CommandName>,
+        field: &'static str,
+        value: Option<Value>,
+    ) -> Result<String, Self> {
+        match value {
+            Some(Value::String(text)) => Ok(text),
+            None | Some(Value::Null) => Err(Self::MissingField { command, field }),
+            Some(other) => Err(Self::wrong_type(command, field, "a string", &other)),
+        }
+    }
+
     pub(crate) fn wrong_type(
         command: Option<CommandName>,
         field: &'static str,

@@ -95,10 +95,6 @@ impl<'de> Visitor<'de> for ValueSeed {
         Ok(value.into())
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(value.into())
-    }
-
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Value, A::Error> {
         let mut elements = Vec::new();
         while let Some(element) = sequence.next_element_seed(self.within())? {

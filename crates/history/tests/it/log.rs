@@ -15,9 +15,9 @@ use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::{directory_in_ram, path, record};
 use serde_json::json;
 
-type Shared = Arc<dyn Store>;
+pub(crate) type Shared = Arc<dyn Store>;
 
-fn store() -> (Shared, HistoryStore<Shared>) {
+pub(crate) fn store() -> (Shared, HistoryStore<Shared>) {
     let inner: Shared = Arc::new(InMemoryStore::new());
     (Arc::clone(&inner), HistoryStore::new(inner))
 }

@@ -3,23 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::log::{Shared, store};
 use async_trait::async_trait;
 use memory_tool_core::{Actor, Batch, InMemoryStore, Node, ReadOptions, Store, StoreError, StoreExt, StorePath};
 use memory_tool_history::{Entry, HistoryError, HistoryStore, Limits, LogFilter, Origin};
 use memory_tool_test_fixtures::path;
 use sha2::{Digest as _, Sha256};
 
-type Shared = Arc<dyn Store>;
-
 const SECRET: &str = "0170-5551234";
 
 /// More than an entry keeps beside its line.
 const LARGE: usize = 100_000;
-
-fn store() -> (Shared, HistoryStore<Shared>) {
-    let inner: Shared = Arc::new(InMemoryStore::new());
-    (Arc::clone(&inner), HistoryStore::new(inner))
-}
 
 /// Checks that neither files nor records have the secret, or the hash of an earlier text with it.
 async fn expect_none(inner: &Shared, texts: &[&str]) {

@@ -135,11 +135,11 @@ fn is_elsewhere(error: &io::Error) -> bool {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(crate) struct FileStamp {
     identity: (u64, u64),
-    size: u64,
+    pub(crate) size: u64,
     /// Times since the Unix epoch; `None` if the system has no such time.
     modified: Option<Duration>,
     changed: Option<Duration>,
-    access: FileAccess,
+    pub(crate) access: FileAccess,
 }
 
 impl FileStamp {
@@ -158,14 +158,6 @@ impl FileStamp {
             changed: time_of(found.st_ctime, found.st_ctime_nsec),
             access: FileAccess::of_stat(found),
         }
-    }
-
-    pub(crate) fn size(&self) -> u64 {
-        self.size
-    }
-
-    pub(crate) fn access(&self) -> FileAccess {
-        self.access
     }
 
     /// The stamp as bytes. Different stamps have different bytes.

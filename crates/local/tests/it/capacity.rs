@@ -2,14 +2,10 @@
 
 use std::fs;
 
-use crate::support::leave_unfinished;
+use crate::support::{leave_unfinished, write};
 use memory_tool_core::{Batch, Quota, Store, StoreError, StoreExt, StorePath};
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::path;
-
-fn write(file: &str) -> Batch {
-    Batch::new().write(path(file), "text")
-}
 
 /// Applies the batch with a quota of two files. Returns whether it was applied.
 async fn fits(store: &LocalStore, batch: Batch) -> bool {

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::support::{leave_unfinished, tree};
+use crate::support::{leave_unfinished, tree, write};
 use memory_tool_core::{
     Batch, ErrorKind, Node, OpenError, OpenMode, OpenOptions, Precondition, ReadOptions, Store, StoreError, StoreExt,
     StorePath,
@@ -13,10 +13,6 @@ use memory_tool_core::{
 use memory_tool_local::LocalStore;
 use memory_tool_test_fixtures::{path, record};
 use tempfile::TempDir;
-
-fn write(file: &str) -> Batch {
-    Batch::new().write(path(file), "text")
-}
 
 async fn open(base: &Path, mode: OpenMode) -> Result<LocalStore, OpenError> {
     LocalStore::builder(base).options(OpenOptions::new().mode(mode)).open().await

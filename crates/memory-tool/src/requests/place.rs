@@ -1,7 +1,9 @@
 //! [`Place`]: the place of an overridden command in the queue of a tool object.
 
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
+
+use memory_tool_core::lock;
 
 use crate::command_queue::{CommandQueue, Turn, TurnGuard};
 
@@ -54,8 +56,4 @@ impl Place {
             State::Coming | State::Held(_) | State::Left => None,
         }
     }
-}
-
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
 }

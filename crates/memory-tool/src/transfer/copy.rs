@@ -27,7 +27,7 @@ pub(super) const ROUNDS: usize = 5;
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 #[must_use]
 pub struct CopyOptions {
-    existing: Existing,
+    pub(super) existing: Existing,
     pub(super) with_history: bool,
 }
 
@@ -48,10 +48,6 @@ impl CopyOptions {
     pub fn with_history(mut self) -> Self {
         self.with_history = true;
         self
-    }
-
-    pub(super) fn existing(self) -> Existing {
-        self.existing
     }
 }
 
@@ -198,7 +194,7 @@ mod tests {
         let source = ChangingStore { inner: InMemoryStore::new(), listings: AtomicUsize::new(0), changes };
         let memory = Memory::open("in-process:").await.unwrap();
         let destination = Destination::new(&memory, "copy", Existing::Keep);
-        let report = CopyJob::new(Source::new(Arc::new(source)), destination, |_| {}).run(ROUNDS).await.unwrap();
+        let report = CopyJob::new(Source { store: Arc::new(source) }, destination, |_| {}).run(ROUNDS).await.unwrap();
         let mut files = Vec::new();
         for entry in memory.list("/memories").await.unwrap() {
             files.push((entry.path.to_string(), memory.read_to_string(&entry.path).await.unwrap()));

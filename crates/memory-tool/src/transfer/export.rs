@@ -344,8 +344,9 @@ mod tests {
         (files, fs::read(&archive).unwrap())
     }
 
+    /// A writer whose bytes a test reads.
     #[derive(Clone, Default)]
-    struct Shared(Arc<Mutex<Vec<u8>>>);
+    pub(super) struct Shared(pub(super) Arc<Mutex<Vec<u8>>>);
 
     impl Write for Shared {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

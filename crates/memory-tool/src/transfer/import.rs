@@ -34,7 +34,7 @@ pub struct Import {
     name: String,
     under: Option<String>,
     skip_above: u64,
-    existing: Existing,
+    pub(super) existing: Existing,
     reader: Option<SourceReader>,
 }
 
@@ -102,10 +102,6 @@ impl Import {
             reader.first = Some(item);
         }
         Ok(is_file)
-    }
-
-    pub(super) fn existing(&self) -> Existing {
-        self.existing
     }
 
     async fn next(&mut self) -> Result<Option<SourceItem>, TransferError> {
@@ -185,7 +181,7 @@ fn read_source(origin: Origin, name: String, mut filter: ImportFilter) -> Result
         }
         Origin::Path(path) if fs::metadata(&path).map_err(failed)?.is_dir() => {
             let directory = directory::open(&path).map_err(failed)?;
-            if !filter.selects_directory() && directory::is_store(&directory) {
+            if filter.under.is_none() && directory::is_store(&directory) {
                 return Err(StopReason::Failure(TransferError::SourceIsStore { path }));
             }
             directory::import_files(directory, &mut filter)?;

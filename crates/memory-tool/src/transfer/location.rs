@@ -39,64 +39,45 @@ impl MemoryLocation {
 
     /// The location, or `None` for an in-process memory.
     fn resolve(&self) -> Option<ResolvedLocation> {
-        let directory = self.directory.clone();
-        match &self.url {
+        let part = |memory: &str| Some((memory.to_owned(), self.directory.clone()));
+        let (place, part) = match &self.url {
             StoreUrl::Local(base) | StoreUrl::TrustedDirectory { path: base, .. } => {
-                let below = directory.as_str().trim_start_matches('/');
-                Some(ResolvedLocation::Directory(resolved(&base.join(below))))
+                let below = self.directory.as_str().trim_start_matches('/');
+                (Place::Path(resolved(&base.join(below))), None)
             }
-            StoreUrl::Sqlite { path, memory } => {
-                Some(ResolvedLocation::Database { file: resolved(path), memory: memory.clone(), directory })
-            }
-            StoreUrl::Postgres { url, memory } => {
-                Some(ResolvedLocation::Server { url: normalized(url), memory: memory.clone(), directory })
-            }
-            StoreUrl::Bucket { url } => Some(ResolvedLocation::Bucket { url: normalized(url), directory }),
-            StoreUrl::InProcess => None,
-        }
+            StoreUrl::Sqlite { path, memory } => (Place::Path(resolved(path)), part(memory)),
+            StoreUrl::Postgres { url, memory } => (Place::Url(normalized(url)), part(memory)),
+            StoreUrl::Bucket { url } => (Place::Url(normalized(url)), part("")),
+            StoreUrl::InProcess => return None,
+        };
+        Some(ResolvedLocation { place, part })
     }
 }
 
 /// A location in canonical form, which does not depend on the spelling of the URL.
-#[derive(Clone, Debug, Eq, PartialEq)]
-enum ResolvedLocation {
-    Directory(PathBuf),
-    Database {
-        file: PathBuf,
-        memory: String,
-        directory: MemoryPath,
-    },
+struct ResolvedLocation {
+    place: Place,
+    /// The memory and the directory in a database or bucket. `None` if the place is a directory.
+    part: Option<(String, MemoryPath)>,
+}
+
+#[derive(Eq, PartialEq)]
+enum Place {
+    Path(PathBuf),
     /// Two URLs that differ can still name the same database.
-    Server {
-        url: String,
-        memory: String,
-        directory: MemoryPath,
-    },
-    Bucket {
-        url: String,
-        directory: MemoryPath,
-    },
+    Url(String),
 }
 
 impl ResolvedLocation {
     fn overlaps(&self, other: &Self) -> bool {
-        match (self, other) {
-            (
-                Self::Database { file, memory, directory },
-                Self::Database { file: other_file, memory: other_memory, directory: other_directory },
-            ) => file == other_file && memory == other_memory && directory.overlaps(other_directory),
-            (
-                Self::Server { url, memory, directory },
-                Self::Server { url: other_url, memory: other_memory, directory: other_directory },
-            ) => url == other_url && memory == other_memory && directory.overlaps(other_directory),
-            (Self::Bucket { url, directory }, Self::Bucket { url: other_url, directory: other_directory }) => {
-                url == other_url && directory.overlaps(other_directory)
+        match (&self.part, &other.part) {
+            (Some((memory, directory)), Some((other_memory, other_directory))) => {
+                self.place == other.place && memory == other_memory && directory.overlaps(other_directory)
             }
-            (Self::Bucket { .. } | Self::Server { .. }, _) | (_, Self::Bucket { .. } | Self::Server { .. }) => false,
-            (
-                Self::Directory(one) | Self::Database { file: one, .. },
-                Self::Directory(other) | Self::Database { file: other, .. },
-            ) => one.starts_with(other) || other.starts_with(one),
+            _ => match (&self.place, &other.place) {
+                (Place::Path(one), Place::Path(other)) => one.starts_with(other) || other.starts_with(one),
+                _ => false,
+            },
         }
     }
 }

@@ -86,8 +86,8 @@ impl Memory {
             return copy::copy_with_history(self, destination).await;
         }
         let rounds = if destination.inner.layers.transfer.is_dry_run { 1 } else { copy::ROUNDS };
-        let destination = Destination::new(destination, "copy", options.existing());
-        copy::CopyJob::new(Source::new(self.store()), destination, progress).run(rounds).await
+        let destination = Destination::new(destination, "copy", options.existing);
+        copy::CopyJob::new(Source { store: self.store() }, destination, progress).run(rounds).await
     }
 
     /// Writes all files to a directory or a tar archive. Archives are reproducible: the same files with the same times
@@ -130,7 +130,7 @@ impl Memory {
         export: Export,
         progress: impl FnMut(TransferProgress) + Send,
     ) -> Result<ExportReport, TransferError> {
-        export::run(Source::new(self.store()), export, progress).await
+        export::run(Source { store: self.store() }, export, progress).await
     }
 
     /// Writes the files of a directory or a tar archive to this memory. The source can be untrusted: names cannot
@@ -173,7 +173,7 @@ impl Memory {
         import: Import,
         progress: impl FnMut(TransferProgress) + Send,
     ) -> Result<ImportReport, TransferError> {
-        let destination = Destination::new(self, "import", import.existing());
+        let destination = Destination::new(self, "import", import.existing);
         import::run(import, destination, progress).await
     }
 }

@@ -15,7 +15,7 @@ const MAX_CONCURRENT_BYTES: u64 = 8 * 1024 * 1024;
 
 /// The source of a copy or export.
 pub(super) struct Source {
-    store: Arc<dyn Store>,
+    pub(super) store: Arc<dyn Store>,
 }
 
 /// The result of reading a listed file.
@@ -29,10 +29,6 @@ pub(super) enum ReadOutcome {
 }
 
 impl Source {
-    pub(super) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store }
-    }
-
     /// All files, sorted by path, and the items that cannot be listed.
     pub(super) async fn list(&self) -> Result<(Vec<FileEntry>, Vec<UnlistedItem>), TransferError> {
         let root = self.store.read(StorePath::memories()).await.map_err(TransferError::Reading)?;
@@ -141,7 +137,7 @@ mod tests {
         for (number, size) in sizes.into_iter().enumerate() {
             store.write(format!("/memories/{number}"), vec![b'x'; size]).await.unwrap();
         }
-        let source = Source::new(Arc::clone(&store) as Arc<dyn Store>);
+        let source = Source { store: Arc::clone(&store) as Arc<dyn Store> };
         let (files, _) = source.list().await.unwrap();
         let read: Vec<_> = source.read_all(&files).collect().await;
         let lengths = read.into_iter().map(|read| match read {

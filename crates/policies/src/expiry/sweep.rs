@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use memory_tool_core::{
     Batch, ErrorKind, FileEntry, MAX_ATTEMPTS, Precondition, ReadOptions, Store, StoreError, StorePath,
 };
+use serde::{Serialize, Serializer};
 
 use super::access_times::AccessTimes;
 use super::rules::{ExpiryState, Use};
@@ -13,19 +14,20 @@ use super::store::{ExpiringStore, MAX_REMOVED_AT_ONCE, expiring, warn_about_kept
 use super::table::{CachedTimes, RecordState};
 
 /// An expired file that a sweep would remove.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct ExpiredFile {
     /// The path of the file.
     pub path: StorePath,
-    /// The recorded time of the last use. The file may have been used later by up to the resolution.
-    pub last_access: SystemTime,
     /// The size of the file in bytes.
     pub size: u64,
+    /// The recorded time of the last use. The file may have been used later by up to the resolution.
+    #[serde(serialize_with = "as_rfc3339")]
+    pub last_access: SystemTime,
 }
 
 /// The result of a sweep.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SweepReport {
     /// The removed files.
@@ -204,4 +206,8 @@ impl<S: Store> ExpiringStore<S> {
 
 fn unreadable(reason: &'static str) -> StoreError {
     StoreError::failure(ErrorKind::Damaged, "reading the access times", reason)
+}
+
+fn as_rfc3339<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(&humantime::format_rfc3339_seconds(*time))
 }

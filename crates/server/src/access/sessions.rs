@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
+use memory_tool::lock;
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 
 use super::tokens::{hexadecimal, sha256};
 use crate::files::{beside, on_changes, replace};
 use crate::http::error::ApiError;
-use crate::lock::lock;
 
 /// The end of a session, also in use.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(12 * 60 * 60);

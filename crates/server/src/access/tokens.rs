@@ -12,20 +12,21 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use memory_tool::{Actor, refuse_others};
+use memory_tool::{Actor, lock, refuse_others};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::task::spawn_blocking;
 
 use crate::access::{Caller, Grant, Right};
 use crate::files::{Followed, replace};
-use crate::lock::lock;
 
 /// The start of each token, for tools that find secrets in texts.
 const PREFIX: &str = "memtok_";
 
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
-const HOUR: Duration = Duration::from_secs(3_600);
+const MINUTE: Duration = Duration::from_secs(60);
+/// The seconds after which a use is written again.
+const HOUR: u64 = 3_600;
 
 /// A token in the file, without its secret.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -49,7 +50,7 @@ pub struct TokenEntry {
     /// Whether its first command creates a memory that it reaches.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub create: bool,
-    /// The last use, in seconds since 1970, which a server writes once an hour and at its end.
+    /// The last use, in seconds since 1970, at most an hour late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_use: Option<u64>,
 }
@@ -186,12 +187,13 @@ struct Token {
     id: String,
     caller: Caller,
     expires: Option<u64>,
+    last_use: Option<u64>,
 }
 
 impl Token {
     fn new(entry: TokenEntry) -> Self {
         let caller = Caller::new(entry.actor, entry.memories, entry.rights).creating(entry.create);
-        Self { id: entry.id, caller, expires: entry.expires }
+        Self { id: entry.id, caller, expires: entry.expires, last_use: entry.last_use }
     }
 
     /// The time until its end. `None` if it has ended.
@@ -234,7 +236,7 @@ impl Index {
 pub(crate) struct Tokens {
     pub(crate) index: Arc<Followed<Index>>,
     file: TokenFile,
-    /// The last uses that the file does not have yet, by the ids of the tokens.
+    /// The uses to write, by the ids of the tokens: their first uses, and later ones after an hour.
     uses: Mutex<HashMap<String, u64>>,
 }
 
@@ -245,10 +247,10 @@ impl Tokens {
         Ok(Self { index, file: TokenFile::new(file), uses: Mutex::default() })
     }
 
-    /// Writes the last uses once an hour.
+    /// Writes the last uses once a minute, if there are some.
     pub(crate) async fn note_uses(self: Arc<Self>) {
         loop {
-            tokio::time::sleep(HOUR).await;
+            tokio::time::sleep(MINUTE).await;
             self.write_uses().await;
         }
     }
@@ -271,7 +273,10 @@ impl Tokens {
     pub(crate) fn caller(&self, token: &str) -> Option<(Caller, String)> {
         let index = self.index.get();
         let token = Index::valid(index.by_hash.get(&Hash::of(token)))?;
-        lock(&self.uses).insert(token.id.clone(), since_1970().as_secs());
+        let now = since_1970().as_secs();
+        if token.last_use.is_none_or(|last| now >= last.saturating_add(HOUR)) {
+            lock(&self.uses).insert(token.id.clone(), now);
+        }
         Some((token.caller.clone(), token.id.clone()))
     }
 
@@ -326,5 +331,8 @@ mod tests {
         let uses: Vec<_> = file.entries().unwrap().into_iter().map(|entry| (entry.id, entry.last_use)).collect();
         assert!(uses[0].1 >= Some(before) && uses[0].0 == used.0, "{uses:?}");
         assert_eq!(uses[1..], [(unused.0, None)]);
+        // Not each use writes to the file.
+        tokens.index.value.send_replace(Arc::new(Index::new(file.entries().unwrap())));
+        assert!(tokens.caller(&used.1).is_some() && lock(&tokens.uses).is_empty());
     }
 }

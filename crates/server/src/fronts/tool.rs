@@ -17,7 +17,7 @@ use tracing::{Instrument as _, Span};
 
 use crate::access::{Caller, Right};
 use crate::http::error::{ApiError, log_failure, sentence};
-use crate::http::gate::Running;
+use crate::http::gate::{Excess, Running};
 use crate::http::json::refuse_many_values;
 use crate::http::offload::offload;
 use crate::http::path::Path;
@@ -153,11 +153,10 @@ impl Turn {
         let result = ToolResult::new(call.id, &outcome);
         drop(outcome);
         self.bytes += length(&result.content);
-        if !is_view {
-            self.running.count_reply(self.bytes);
-        } else if self.bytes > MAX_RESULTS {
+        if is_view && self.bytes > MAX_RESULTS {
             return too_long(result.tool_use_id);
-        } else if let Err(busy) = self.running.count_read(self.bytes) {
+        }
+        if let Err(busy) = self.running.count_reply(self.bytes, Excess::of_reply(is_view)) {
             self.bytes -= length(&result.content);
             return refused(result.tool_use_id, sentence(&busy.to_string()));
         }

@@ -23,7 +23,7 @@ use crate::access::Caller;
 use crate::access::tokens::hexadecimal;
 use crate::http::connections::{Activity, Connection};
 use crate::http::error::ApiError;
-use crate::http::gate::{Gate, Running};
+use crate::http::gate::{Excess, Gate, Running};
 use crate::http::listener::Peer;
 use crate::http::metrics::record_request;
 use crate::http::offload::offload;
@@ -136,9 +136,7 @@ pub(crate) async fn run(mut request: Request, body: Bytes, running: Arc<Running>
         next.run(request).await
     };
     let length = response.body().size_hint().exact().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
-    if !is_read {
-        running.count_reply(length);
-    } else if let Err(error) = running.count_read(length) {
+    if let Err(error) = running.count_reply(length, Excess::of_reply(is_read)) {
         return error.into_response();
     }
     response.map(|body| Body::new(Counted { body, rest: Bytes::new(), running }))

@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use memory_tool::lock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Notify;
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::http::listener::BoxedStream;
-use crate::lock::lock;
 
 /// The time to answer a request. After it, the client does not read the response.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
+use memory_tool::lock;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::access::Caller;
@@ -13,7 +14,6 @@ use crate::http::error::ApiError;
 use crate::http::hosts::Hosts;
 use crate::http::offload::PROCESSORS;
 use crate::http::proxies::Proxies;
-use crate::lock::lock;
 use crate::options::{Listen, ServerLimits, ServerOptions};
 
 /// The bytes of the bodies and responses of all requests together, and of one tenant.
@@ -126,7 +126,21 @@ impl Limit {
         let tenant = Arc::clone(&share.tenant);
         drop(used);
         let mut permit = Permit { limit: Arc::clone(self), name: Arc::clone(name), amount: 0, tenant };
-        permit.grow(amount).map(|()| permit)
+        permit.grow(amount, Excess::Refused).map(|()| permit)
+    }
+}
+
+/// Whether a request gets more than a limit.
+#[derive(Clone, Copy, Eq, PartialEq)]
+pub(crate) enum Excess {
+    Refused,
+    /// The response of a request that changed something is not refused.
+    Counted,
+}
+
+impl Excess {
+    pub(crate) fn of_reply(is_read: bool) -> Self {
+        if is_read { Self::Refused } else { Self::Counted }
     }
 }
 
@@ -144,26 +158,17 @@ impl Permit {
     /// Takes more of the limit.
     ///
     /// # Errors
-    /// [`ApiError`] 429 at the limit of the tenant, 503 at that of all.
-    fn grow(&mut self, more: usize) -> Result<(), ApiError> {
-        let limit = Arc::clone(&self.limit);
-        self.grow_to(more, limit.max, limit.max_of_tenant)
-    }
-
-    /// Takes more, also beyond the limit.
-    fn grow_anyway(&mut self, more: usize) {
-        let _ = self.grow_to(more, usize::MAX, usize::MAX);
-    }
-
-    fn grow_to(&mut self, more: usize, max: usize, max_of_tenant: usize) -> Result<(), ApiError> {
+    /// [`ApiError`] 429 at the limit of the tenant, 503 at that of all, if the excess is refused.
+    fn grow(&mut self, more: usize, excess: Excess) -> Result<(), ApiError> {
         let mut used = lock(&self.limit.used);
         let all = used.all.saturating_add(more);
         let Some(share) = used.of_tenants.get_mut(&self.name) else { return Ok(()) };
         let of_tenant = share.used.saturating_add(more);
-        if more > 0 && of_tenant > max_of_tenant {
+        let can_be_refused = more > 0 && excess == Excess::Refused;
+        if can_be_refused && of_tenant > self.limit.max_of_tenant {
             return Err(ApiError::too_many_requests());
         }
-        if more > 0 && all > max {
+        if can_be_refused && all > self.limit.max {
             return Err(ApiError::busy());
         }
         share.used = of_tenant;
@@ -198,7 +203,7 @@ pub(crate) struct Begun {
 impl Begun {
     /// Counts a body that now has this length.
     pub(crate) fn count_body(&mut self, length: usize) -> Result<(), ApiError> {
-        self.bytes.grow(length.saturating_sub(UNCOUNTED + self.bytes.amount))
+        self.bytes.grow(length.saturating_sub(UNCOUNTED + self.bytes.amount), Excess::Refused)
     }
 
     /// Counts the request as running, once its body has arrived.
@@ -249,19 +254,11 @@ impl Running {
         Arc::clone(&self.tenant.reads).acquire_owned().await.ok()
     }
 
-    /// Counts a response that now has this length, also beyond the limits.
-    pub(crate) fn count_reply(&self, length: usize) {
+    /// Counts a response that now has this length.
+    pub(crate) fn count_reply(&self, length: usize, excess: Excess) -> Result<(), ApiError> {
         let mut held = lock(&self.held);
         let more = length.saturating_sub(UNCOUNTED + held.replied);
-        held.bytes.grow_anyway(more);
-        held.replied += more;
-    }
-
-    /// Counts the response of a request that changed nothing, so that it can be refused.
-    pub(crate) fn count_read(&self, length: usize) -> Result<(), ApiError> {
-        let mut held = lock(&self.held);
-        let more = length.saturating_sub(UNCOUNTED + held.replied);
-        held.bytes.grow(more)?;
+        held.bytes.grow(more, excess)?;
         held.replied += more;
         Ok(())
     }

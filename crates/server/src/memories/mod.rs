@@ -14,13 +14,12 @@ use futures::{StreamExt as _, future, stream};
 use memory_tool::command::CommandQueue;
 use memory_tool::history::VersionCache;
 use memory_tool::store::MemoryName;
-use memory_tool::{Memory, MemoryOptions, OpenOptions, OptionsError, Quota, StoreExt as _, StoreUrl};
+use memory_tool::{Memory, MemoryOptions, OpenOptions, OptionsError, Quota, StoreExt as _, StoreUrl, lock};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::spawn_blocking;
 
 use crate::http::error::ApiError;
 use crate::http::offload::PROCESSORS;
-use crate::lock::lock;
 use crate::options::{MemoryQuota, ServerOptions};
 use folded::has_other_name;
 

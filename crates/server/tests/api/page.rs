@@ -619,6 +619,39 @@ async fn changes_have_reasons_and_lines_their_writers() {
 }
 
 #[tokio::test]
+async fn a_change_below_others_is_taken_back_in_the_editor() {
+    let (_directory, places) = places();
+    for place in places {
+        let memory = memory(&place).await;
+        for text in ["a\nb\nc\n", "A\nb\nc\n", "A\nB\nc\n", "A\nB\nC\n"] {
+            memory.write("/memories/a.txt", text).await.unwrap();
+        }
+        let server = Server::start(&place).await;
+        let browser = Browser::sign_in(&server, &server.token).await;
+        let change = browser.show("/memory/alice/change/3").await;
+        let address = change.split("href=\"/memory/alice/edit?").nth(1).unwrap().split('"').next().unwrap();
+        let address = format!("/memory/alice/edit?{}", address.replace("&amp;", "&"));
+        let edit = browser.show(&address).await;
+        assert!(edit.contains("Later changes of this file are in the same or neighboring lines"), "{edit}");
+        assert!(edit.contains("The change, taken back") && !edit.contains("is not saved yet"), "{edit}");
+        assert!(edit.contains("\nA\nb\nc\n</textarea>"), "{edit}");
+        let fields = [("path", "/memories/a.txt"), ("text", "A\nb\nC\n"), ("base", &field(&edit, "base"))];
+        assert_eq!(browser.submit("/memory/alice/edit", &fields).await.status, 303);
+        assert_eq!(memory.read_to_string("/memories/a.txt").await.unwrap(), "A\nb\nC\n");
+        assert!(!browser.show("/memory/alice/change/5").await.contains("edit?"));
+        // The identity of the change counts, and its file.
+        let other = address.replace("without=3-", "without=4-");
+        for (address, status) in [
+            (&other, 409),
+            (&"/memory/alice/edit?path=/memories/a.txt&without=x".to_owned(), 400),
+            (&address.replace("a.txt", "b.txt"), 404),
+        ] {
+            assert_eq!(browser.get(address).await.status, status, "{address}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn memories_are_found_by_a_part_of_their_name() {
     let (_directory, [place, _]) = places();
     for number in 0..202 {

@@ -304,6 +304,11 @@ pub(crate) fn log(number: u64) -> String {
     format!("log/{number:020}")
 }
 
+/// The path of a commit.
+pub(crate) fn commit(number: u64) -> Path {
+    in_store(&log(number))
+}
+
 /// The key of a checkpoint.
 pub(crate) fn checkpoint(number: u64) -> String {
     format!("checkpoints/{number:020}")

@@ -317,9 +317,11 @@ fn the_history_can_be_read() {
         "entry 1, create by claude: created /memories/a.md",
     ];
     assert_eq!(list(json!({})), all);
-    assert_eq!(list(json!({"path": "", "entry": null, "limit": "null", "since": "1h"})), all);
+    assert_eq!(list(json!({"path": "", "entry": null, "skip": "null", "since": "1h"})), all);
     assert_eq!(list(json!({"path": "/memories/d/c.md"})), all[..3]);
-    assert_eq!(list(json!({"limit": "2"})), all[..2]);
+    assert_eq!(list(json!({"skip": "3"})), all[3..]);
+    assert_eq!(list(json!({"text": "three"})), [all[0], all[2]]);
+    assert_eq!(list(json!({"deleted": true})), all[..1]);
     let replaced = history(json!({"entry": "2"}));
     let (line, lines) = replaced.split_once('\n').unwrap();
     assert_eq!(without_time(line), all[3]);
@@ -329,15 +331,26 @@ fn the_history_can_be_read() {
     for (arguments, error) in [
         (json!({"entry": 6}), "Error: there is no entry 6; the newest is 5"),
         (json!({"entry": -1}), "Error: Field `entry` must be the number of a change in the list"),
-        (json!({"limit": 1.5}), "Error: Field `limit` must be a whole number from 1 to 100"),
+        (json!({"skip": 1.5}), "Error: Field `skip` must be a whole number of lines"),
+        (json!({"text": 1}), "Error: Field `text` must be a string"),
         (json!({"path": "notes"}), "Error: Path must start with /memories, got: notes"),
     ] {
         assert_eq!(history(arguments), error);
     }
-    client.succeed(json!({"command": "create", "path": "/memories/long", "file_text": "x\n".repeat(9_000)}));
-    let response = client.request("tools/call", json!({"name": "memory_history", "arguments": {"entry": 6}}));
-    assert!(text(&response).ends_with("[Too long, the rest is left out. Name a file in `path`.]"));
-    assert!(text(&response).len() < 17_000);
+    let long: String = (0..9_000).map(|number| format!("{number}\n")).collect();
+    client.succeed(json!({"command": "create", "path": "/memories/long", "file_text": long}));
+    let (mut whole, mut skip) = (String::new(), 0);
+    loop {
+        let arguments = json!({"name": "memory_history", "arguments": {"entry": 6, "skip": skip}});
+        let shown = text(&client.request("tools/call", arguments)).to_owned();
+        assert!(shown.len() < 17_000);
+        let Some((part, note)) = shown.split_once("\n[") else { break whole += &shown };
+        whole += part;
+        skip = note.split("`skip`: ").nth(1).unwrap().trim_end_matches(".]").parse().unwrap();
+    }
+    let added: String =
+        whole.lines().filter_map(|line| line.strip_prefix('+')).skip(1).map(|line| format!("{line}\n")).collect();
+    assert_eq!(added, long);
     let prompt = json!({"name": "take_back_changes", "arguments": {"changes": "what I deleted"}});
     let prompt = client.request("prompts/get", prompt)["result"]["messages"][0]["content"]["text"].clone();
     assert!(prompt.as_str().unwrap().starts_with("Take back changes of your memory: what I deleted.\n"), "{prompt}");

@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use memory_tool_core::{Engine, MemoryTool};
+use memory_tool_core::{Batch, Engine, MemoryTool};
 use memory_tool_local::LocalStore;
+use memory_tool_test_fixtures::path;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -89,6 +90,10 @@ pub(crate) fn tree(directory: &Path) -> Vec<(PathBuf, Option<Vec<u8>>)> {
     }
     found.sort();
     found
+}
+
+pub(crate) fn write(file: &str) -> Batch {
+    Batch::new().write(path(file), "text")
 }
 
 /// Marks the last change as unfinished, as a process does that is killed during it.

@@ -183,26 +183,11 @@ impl Write for Output {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
+    use crate::transfer::export::tests::Shared;
 
     fn archive(is_finished: bool) -> Vec<u8> {
-        let written = Written::default();
+        let written = Shared::default();
         let mut archive = Archive::to_writer(Box::new(written.clone()));
         archive.add(&"/memories/d/a".parse().unwrap(), b"text", FileTimes::new()).unwrap();
         if is_finished {

@@ -138,9 +138,9 @@ fn import_entry(entry: &mut Entry<'_, LimitedReader>, filter: &mut ImportFilter)
     let size = entry.size();
     let Some(path) = filter.accept(&name, size) else { return Ok(()) };
     let times = times(entry)?;
-    match read_up_to(filter.skip_above(), &mut *entry)? {
+    match read_up_to(filter.skip_above, &mut *entry)? {
         Some(content) if content.len() as u64 == size => {
-            filter.put(path, content, times).map_err(|Disconnected| StopReason::Disconnected)
+            (filter.take)(path, content, times).map_err(|Disconnected| StopReason::Disconnected)
         }
         _ => Err(StopReason::Archive(io::ErrorKind::UnexpectedEof.into())),
     }

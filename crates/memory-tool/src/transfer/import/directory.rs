@@ -96,8 +96,8 @@ fn import_file(
     };
     let times = FileTimes::new().modified(found.modified().ok().map(SystemTime::into_std));
     let Some(path) = filter.accept(name, found.len()) else { return Ok(()) };
-    match read_up_to(filter.skip_above(), file) {
-        Ok(Some(content)) => filter.put(path, content, times),
+    match read_up_to(filter.skip_above, file) {
+        Ok(Some(content)) => (filter.take)(path, content, times),
         Ok(None) => {
             filter.skip(name, &filter.too_large());
             Ok(())

@@ -23,9 +23,9 @@ pub(crate) struct Disconnected;
 /// 2. If two files have the same name, the first one is imported.
 /// 3. A file over the size limit is not read into RAM.
 pub(crate) struct ImportFilter {
-    under: Option<String>,
-    skip_above: u64,
-    take: Take,
+    pub(super) under: Option<String>,
+    pub(super) skip_above: u64,
+    pub(super) take: Take,
     /// Whether the source contains anything under the selected directory.
     found_any: bool,
     taken: HashSet<MemoryPath>,
@@ -44,11 +44,6 @@ impl ImportFilter {
     pub(crate) fn new(under: Option<String>, skip_above: u64, take: Take) -> Self {
         let (taken, skipped) = (HashSet::new(), SkippedFiles::default());
         Self { under, skip_above, take, found_any: false, taken, skipped }
-    }
-
-    /// Whether only a part of the source is selected.
-    pub(super) fn selects_directory(&self) -> bool {
-        self.under.is_some()
     }
 
     /// The skipped files, and the selected directory if the source contains nothing under it.
@@ -78,10 +73,6 @@ impl ImportFilter {
         Some(path)
     }
 
-    pub(super) fn put(&mut self, path: MemoryPath, content: Vec<u8>, times: FileTimes) -> Result<(), Disconnected> {
-        (self.take)(path, content, times)
-    }
-
     /// Records a skipped name, unless it is outside the selected directory.
     pub(super) fn skip(&mut self, name: &[u8], reason: &str) {
         if self.relative_name(name).is_none() {
@@ -106,10 +97,6 @@ impl ImportFilter {
     pub(super) fn too_large(&self) -> String {
         let noun = if self.skip_above == 1 { "byte" } else { "bytes" };
         format!("it has more than {} {noun}", self.skip_above)
-    }
-
-    pub(super) fn skip_above(&self) -> u64 {
-        self.skip_above
     }
 
     /// The path for a name, or the reason why the name is invalid. Returns `None` outside the selected directory.

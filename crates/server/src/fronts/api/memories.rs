@@ -11,7 +11,7 @@ use memory_tool::store::{Batch, Precondition, StorePath, StoredFile};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::state::{ApiCall, MAX_ATTEMPTS, MemoryStore, Reply, is_outdated, memory_id, parse_memory_id};
+use super::state::{ApiCall, Known, MAX_ATTEMPTS, MemoryStore, Reply, is_outdated, memory_id, parse_memory_id};
 use super::versions::version_id;
 use super::wire::{
     COMMAND_PREFIX, MAX_CONTENT_BYTES, View, api_path, body, format_time, millis, not_a_page, nullable, page_after,
@@ -58,7 +58,7 @@ impl MemoryStore {
             let head = versions.file(id).and_then(TrackedFile::head).and_then(|head| versions.get(&head));
             head.is_some_and(|head| head.operation == Operation::Deleted)
         };
-        Ok(self.now(was_deleted).await?.1)
+        Ok(self.now(Known::ToHistory, was_deleted).await?.1)
     }
 }
 
@@ -104,7 +104,7 @@ impl MemoryStore {
             is_of_api && version.path.as_ref() == Some(path) && digest.is_some_and(|it| it.sha256.to_string() == sha256)
         };
         let (_, found) = self
-            .now(|versions| {
+            .now(Known::ToHistory, |versions| {
                 let new = versions.iter().skip_while(|(id, _)| id.number <= end.number());
                 let (id, version) = new.into_iter().find(|(_, version)| wrote(version))?;
                 Some(self.object(versions.file(version.file)?, *id, version, content, view))
@@ -132,14 +132,11 @@ impl MemoryStore {
     async fn find_by_id(&self, id: Id) -> Result<Option<Found>, ApiError> {
         for _ in 0..MAX_ATTEMPTS {
             let path_of = |versions: &Versions| versions.file(id).and_then(|file| file.path.clone());
-            let found = match self.now(path_of).await? {
-                (end, Some(path)) => Some((end, path)),
-                (_, None) => match self.now_with_outside(path_of).await? {
-                    (end, Some(path)) => Some((end, path)),
-                    (_, None) => None,
-                },
-            };
-            let Some((end, path)) = found else { return Ok(None) };
+            let mut found = self.now(Known::ToHistory, path_of).await?;
+            if found.1.is_none() {
+                found = self.now(Known::WithOutside, path_of).await?;
+            }
+            let (end, Some(path)) = found else { return Ok(None) };
             if let Some(node) = self.read_at(&end, &path).await? {
                 return Ok(node.into_file().map(|file| Found { end, id, path, file }));
             }
@@ -183,7 +180,7 @@ impl MemoryStore {
     }
 
     async fn id_at(&self, path: &StorePath) -> Result<Option<Id>, ApiError> {
-        Ok(self.now_with_outside(|versions| versions.at(path).map(|file| file.id)).await?.1)
+        Ok(self.now(Known::WithOutside, |versions| versions.at(path).map(|file| file.id)).await?.1)
     }
 
     /// The memory that occupies a path: at it, above it or below it. `None` if no memory does.
@@ -193,7 +190,7 @@ impl MemoryStore {
             let mut present = versions.present().filter(|(other, _)| occupies(other));
             present.next().map(|(path, id)| (path.clone(), id))
         };
-        let (_, found) = self.now_with_outside(find).await?;
+        let (_, found) = self.now(Known::WithOutside, find).await?;
         Ok(found.map(|(occupied, id)| ApiError::path_conflict(api_path(&occupied), &memory_id(id))))
     }
 }
@@ -391,7 +388,7 @@ pub(super) async fn list(call: ApiCall) -> Reply {
         return Err(not_a_page());
     }
     let number = cursor.as_ref().map_or(end.number(), |cursor| cursor.number);
-    let (end, files) = store.now_with_outside(|versions| versions.live_after(number)).await?;
+    let (end, files) = store.now(Known::WithOutside, |versions| versions.live_after(number)).await?;
     let page_of = |after: &StorePath| {
         let cursor = Cursor { history: end.history(), number, after: after.clone() };
         serde_json::to_string(&cursor).map(|cursor| page_after(&list, &cursor)).map_err(ApiError::internal)

@@ -146,33 +146,32 @@ impl MemoryStore {
         self.visit.open.versions.at(end, use_it)
     }
 
-    /// Uses the versions of this moment that the history has.
+    /// Uses the versions of this moment.
     pub(super) async fn now<T: Send>(
         &self,
+        known: Known,
         use_it: impl Fn(&Versions) -> T + Send + Sync,
     ) -> Result<(LogEnd, T), ApiError> {
         for _ in 0..MAX_ATTEMPTS {
-            let end = self.refresh().await?;
+            let end = match known {
+                Known::ToHistory => self.refresh().await?,
+                Known::WithOutside => self.history()?.observe(&self.visit.open.versions).await?,
+            };
             if let Some(found) = self.at(&end, &use_it) {
                 return Ok((end, found));
             }
         }
         Err(ApiError::busy())
     }
+}
 
-    /// Uses the versions of this moment, with the files of other programs, which takes a listing of all files.
-    pub(super) async fn now_with_outside<T: Send>(
-        &self,
-        use_it: impl Fn(&Versions) -> T + Send + Sync,
-    ) -> Result<(LogEnd, T), ApiError> {
-        for _ in 0..MAX_ATTEMPTS {
-            let end = self.history()?.observe(&self.visit.open.versions).await?;
-            if let Some(found) = self.at(&end, &use_it) {
-                return Ok((end, found));
-            }
-        }
-        Err(ApiError::busy())
-    }
+/// The versions that an operation uses.
+#[derive(Clone, Copy)]
+pub(super) enum Known {
+    /// Those that the history has.
+    ToHistory,
+    /// Also those of files by other programs, which takes a listing of all files.
+    WithOutside,
 }
 
 /// Whether the log has another end than an operation required, so that it begins again.

@@ -8,7 +8,7 @@ use memory_tool::store::StorePath;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::state::{ApiCall, MemoryStore, Reply, memory_id, parse_memory_id};
+use super::state::{ApiCall, Known, MemoryStore, Reply, memory_id, parse_memory_id};
 use super::wire::{ApiQuery, COMMAND_PREFIX, View, api_path, format_time, millis, not_a_page, page_after, text};
 use crate::access::Right;
 use crate::access::tokens::sha256;
@@ -126,7 +126,8 @@ impl MemoryStore {
     async fn find_version(&self, id: &str) -> Result<(LogEnd, Found), ApiError> {
         let parsed = parse_version_id(id).ok_or_else(|| no_such_version(id))?;
         let find = |versions: &Versions| Found::in_versions(versions, &parsed);
-        let (end, found) = if parsed.number == 0 { self.now_with_outside(find).await? } else { self.now(find).await? };
+        let known = if parsed.number == 0 { Known::WithOutside } else { Known::ToHistory };
+        let (end, found) = self.now(known, find).await?;
         Ok((end, found.ok_or_else(|| no_such_version(id))?))
     }
 }
@@ -188,7 +189,7 @@ pub(super) async fn list(call: ApiCall) -> Reply {
     let after = after.map(|after| parse_version_id(&after).ok_or_else(not_a_page)).transpose()?;
     let filter = VersionFilter::new(&call.query)?;
     let (end, mut found) = store
-        .now_with_outside(|versions| {
+        .now(Known::WithOutside, |versions| {
             let newest_first = versions
                 .iter()
                 .rev()
@@ -243,7 +244,7 @@ pub(super) async fn redact(call: ApiCall) -> Reply {
     };
     // The identity of a file by another program is new after a redaction.
     let (end, found) = store
-        .now(|versions| {
+        .now(Known::ToHistory, |versions| {
             let (id, _) = versions.of_change(number, index).next()?;
             Found::in_versions(versions, id)
         })

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use memory_tool::store::StorePath;
-use memory_tool::{MemoryChange, MemoryPath, Operation, Watch};
+use memory_tool::{MemoryChange, MemoryPath, Operation, Watch, lock};
 use rmcp::model::{ErrorData, ResourceUpdatedNotificationParam};
 use rmcp::service::{SubscriptionContext, SubscriptionSendError};
 use rmcp::{Peer, RoleServer, ServiceError};
@@ -12,7 +12,6 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::fronts::mcp::resources;
-use crate::lock::lock;
 
 const MAX_SUBSCRIPTIONS: usize = 1_000;
 

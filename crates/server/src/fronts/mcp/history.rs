@@ -1,7 +1,7 @@
 //! The tool `memory_history`.
 
 use memory_tool::command::DEFAULT_MAX_VIEW_CHARACTERS;
-use memory_tool::history::{Entry, FileChange, History, HistoryError, LogFilter};
+use memory_tool::history::{Entry, History, HistoryError, LogFilter};
 use memory_tool::store::StorePath;
 use memory_tool::{Memory, Store};
 use rmcp::model::Tool;
@@ -15,9 +15,8 @@ Lists the changes of your memory, newest first: their time, command, actor and f
 that this change removed and added. Use it to find text that was changed or deleted, and to see what changed \
 since you last looked. It changes nothing: write an earlier text back with the commands of your memory.";
 
-/// The number of listed entries.
-const DEFAULT_LIMIT: usize = 20;
-const MAX_LIMIT: usize = 100;
+/// The number of listed entries, which are more than a result has room for.
+const MAX_LISTED: usize = 500;
 /// The number of listed changes of an entry.
 const MAX_CHANGES: usize = 10;
 /// The number of files with shown lines.
@@ -27,8 +26,10 @@ pub(super) fn definition() -> Tool {
     let fields = [
         ("path", "string", "Only changes of this file or directory, through its renames. The default is /memories."),
         ("entry", "integer", "The number of a change in the list, to see its lines."),
-        ("limit", "integer", "The number of changes to list, up to 100. The default is 20."),
+        ("text", "string", "Only changes of files with this text, before or after the change, or in their names."),
+        ("deleted", "boolean", "Whether to list only deletions of files that do not exist now."),
         ("since", "string", "Only changes since this time, such as 2026-11-26T10:00:00Z, or age, as 7d."),
+        ("skip", "integer", "The number of lines of the result to leave out, if an earlier result was too long."),
     ];
     definition_of(NAME, "History of memory", DESCRIPTION, &fields, &[])
 }
@@ -37,18 +38,22 @@ pub(super) fn definition() -> Tool {
 pub(super) async fn call(memory: &Memory, mut arguments: Arguments) -> Result<String, ReadFailure> {
     let path = arguments.path("path")?.map(StorePath::from);
     let entry = arguments.whole("entry", "the number of a change in the list")?;
-    let limit = arguments.whole("limit", "a whole number from 1 to 100")?.unwrap_or(DEFAULT_LIMIT);
-    let since = arguments.time("since")?;
+    let (text, since) = (arguments.text("text")?, arguments.time("since")?);
+    let is_deleted = arguments.flag("deleted")?;
+    let skip = arguments.whole("skip", "a whole number of lines")?.unwrap_or_default();
     let Some(history) = memory.history() else { return Ok("The memory has no history.".to_owned()) };
-    let text = match entry {
+    let found = match entry {
         Some(number) => lines_of(&history, number as u64, path.as_ref()).await?,
         None => {
-            let filter = path.into_iter().fold(LogFilter::new().limit(limit.min(MAX_LIMIT)), LogFilter::path);
-            let entries = history.entries(&since.into_iter().fold(filter, LogFilter::since)).await?;
-            entries.iter().map(in_one_line).collect::<Vec<_>>().join("\n")
+            let filter = LogFilter::new().limit(skip.saturating_add(MAX_LISTED));
+            let filter = path.into_iter().fold(filter, LogFilter::path);
+            let filter = text.into_iter().fold(filter, LogFilter::text);
+            let filter = since.into_iter().fold(filter, LogFilter::since);
+            let filter = if is_deleted { filter.deleted() } else { filter };
+            history.entries(&filter).await?.iter().map(in_one_line).collect::<Vec<_>>().join("\n")
         }
     };
-    Ok(if text.is_empty() { "There are no changes.".to_owned() } else { shortened(text) })
+    Ok(if found.is_empty() { "There are no changes.".to_owned() } else { shortened(&found, skip) })
 }
 
 impl From<HistoryError> for ReadFailure {
@@ -79,7 +84,8 @@ async fn lines_of<S: Store>(
 fn in_one_line(entry: &Entry) -> String {
     let time = humantime::format_rfc3339_seconds(entry.time);
     let actor = entry.actor.iter().map(|actor| format!(" by {actor}")).collect::<String>();
-    let changes = entry.changes.iter().take(MAX_CHANGES).map(in_words).collect::<Vec<_>>().join(", ");
+    let changes = entry.changes.iter().take(MAX_CHANGES).map(|change| change.in_words(StorePath::to_string));
+    let changes = changes.collect::<Vec<_>>().join(", ");
     let more = entry.changes.len().saturating_sub(MAX_CHANGES);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let reason = entry.reason.iter().map(|reason| format!(" (reason: {reason})")).collect::<String>();
@@ -87,20 +93,21 @@ fn in_one_line(entry: &Entry) -> String {
     line.replace(char::is_control, " ")
 }
 
-fn in_words(change: &FileChange) -> String {
-    match change {
-        FileChange::Write { path, before: None, .. } => format!("created {path}"),
-        FileChange::Write { path, .. } => format!("changed {path}"),
-        FileChange::Remove { path, .. } => format!("deleted {path}"),
-        FileChange::Rename { from, to, .. } => format!("renamed {from} to {to}"),
-        _ => "a change that was erased".to_owned(),
+/// The lines after the first ones, as far as a `view` shows as much (`[V8]`).
+fn shortened(text: &str, skip: usize) -> String {
+    let (mut shown, mut characters, mut lines) = (String::new(), 0, 0);
+    let total = text.split_inclusive('\n').count();
+    for line in text.split_inclusive('\n').skip(skip) {
+        characters += line.chars().count();
+        if characters > DEFAULT_MAX_VIEW_CHARACTERS && lines > 0 {
+            break;
+        }
+        shown.extend(line.chars().take(DEFAULT_MAX_VIEW_CHARACTERS));
+        lines += 1;
     }
-}
-
-/// As much text as a `view` shows (`[V8]`).
-fn shortened(text: String) -> String {
-    match text.char_indices().nth(DEFAULT_MAX_VIEW_CHARACTERS) {
-        Some((end, _)) => format!("{}\n\n[Too long, the rest is left out. Name a file in `path`.]", &text[..end]),
-        None => text,
+    let next = skip.saturating_add(lines);
+    if next < total {
+        shown += &format!("\n[{} more lines: leave out these with `skip`: {next}.]", total - next);
     }
+    shown
 }

@@ -27,7 +27,7 @@ use crate::fronts::mcp::order::{self, Order, Sender, Strangers};
 use crate::fronts::mcp::sessions::{Owner, Sessions};
 use crate::fronts::mcp::tools::Tools;
 use crate::http::error::ApiError;
-use crate::http::gate::Running;
+use crate::http::gate::{Excess, Running};
 use crate::http::listener::Peer;
 use crate::memories::visit::Door;
 use crate::service::Service;
@@ -155,7 +155,8 @@ async fn handle(
     }
     let reply = as_json(reply).await;
     if is_read {
-        running.count_read(reply.body().size_hint().exact().map_or(0, |length| length as usize))?;
+        let length = reply.body().size_hint().exact().map_or(0, |length| length as usize);
+        running.count_reply(length, Excess::Refused)?;
     }
     Ok(reply)
 }

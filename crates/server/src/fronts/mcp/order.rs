@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 use memory_tool::command::{CommandName, CommandQueue, Turn};
+use memory_tool::lock;
 use rmcp::model::{ClientRequest, Extensions, GetExtensions as _, GetMeta as _, JsonRpcRequest, RequestId};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::fronts::mcp::tools;
-use crate::lock::lock;
 
 /// The time to wait for an earlier request, which another connection may deliver later.
 const MAX_DELAY: Duration = Duration::from_millis(500);

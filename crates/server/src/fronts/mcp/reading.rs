@@ -79,6 +79,11 @@ impl Arguments {
         MemoryPath::parse(path).map(Some).map_err(|error| ReadFailure::Command(error.into()))
     }
 
+    pub(super) fn text(&mut self, field: &str) -> Result<Option<String>, ReadFailure> {
+        let Some(value) = self.take(field) else { return Ok(None) };
+        value.as_str().map(str::to_owned).map(Some).ok_or_else(|| invalid(field, "a string"))
+    }
+
     pub(super) fn flag(&mut self, field: &str) -> Result<bool, ReadFailure> {
         let value = self.take(field).map_or(Value::Bool(false), read_json);
         value.as_bool().ok_or_else(|| invalid(field, "true or false"))

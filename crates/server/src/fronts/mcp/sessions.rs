@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use axum::http::request::Parts;
 use futures::Stream;
+use memory_tool::lock;
 use memory_tool::store::MemoryName;
 use rmcp::model::{ClientJsonRpcMessage, GetExtensions as _, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_server::session::local::{LocalSessionManager, LocalSessionManagerError};
@@ -13,7 +14,6 @@ use rmcp::transport::streamable_http_server::session::{ServerSseMessage, Session
 use tokio::time::Instant;
 
 use crate::fronts::mcp::order::Order;
-use crate::lock::lock;
 
 /// The sessions of all tokens, and of one. Each keeps its memory open.
 const MAX_SESSIONS: usize = 1_024;

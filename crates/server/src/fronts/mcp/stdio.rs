@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::body::Bytes;
+use memory_tool::lock;
 use rmcp::RoleServer;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, GetMeta as _, JsonRpcRequest, ProtocolVersion, RequestId,
@@ -24,7 +25,6 @@ use tokio::time::timeout;
 use crate::fronts::mcp::handler::Handler;
 use crate::fronts::mcp::message::{self, escape_line_separators};
 use crate::fronts::mcp::order::Order;
-use crate::lock::lock;
 
 /// The maximum length of a line in bytes, without its line feed.
 const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;

@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use super::diff::{Differ, Line};
 use super::text::{name_of, sentence};
-use super::{Draft, Frame, OUTDATED, Page, Posted, ToChange, VisitedMemory, past, path, render, written};
+use super::{Draft, Frame, OUTDATED, Page, PathQuery, Posted, ToChange, VisitedMemory, past, path, render, written};
 use crate::access::tokens::sha256;
 use crate::http::error::ApiError;
 
@@ -20,12 +20,7 @@ const MAX_TEXT: usize = 1024 * 1024;
 const MAX_ATTEMPTS: usize = 10;
 const TOO_LARGE: &str = "The text is larger than 1 MiB, too large for this form.";
 
-#[derive(Deserialize)]
-pub(super) struct FormQuery {
-    path: Option<String>,
-}
-
-#[derive(Template)]
+#[derive(Default, Template)]
 #[template(path = "edit.html")]
 struct Edit {
     frame: Frame,
@@ -37,6 +32,8 @@ struct Edit {
     before: String,
     base: String,
     problem: String,
+    /// Whether the visitor takes a change back, and the conflict is with later ones.
+    is_take_back: bool,
     conflict: Option<Conflict>,
 }
 
@@ -72,16 +69,7 @@ impl Conflict {
 impl Edit {
     fn new(frame: Frame, text: String) -> Self {
         let (before, base) = (text.clone(), sha256(text.as_bytes()));
-        Self {
-            frame,
-            is_new: false,
-            place: PathFields::default(),
-            text,
-            before,
-            base,
-            problem: String::new(),
-            conflict: None,
-        }
+        Self { frame, text, before, base, ..Self::default() }
     }
 
     /// Whether the text lacks the change of another.
@@ -183,7 +171,7 @@ fn absent(path: &MemoryPath) -> ApiError {
     ApiError::not_found(format!("{path} does not exist"))
 }
 
-pub(super) async fn new(ToChange(visited): ToChange, Query(query): Query<FormQuery>) -> Page {
+pub(super) async fn new(ToChange(visited): ToChange, Query(query): Query<PathQuery>) -> Page {
     let directory = path(query.path.as_deref())?;
     let place = PathFields { name: String::new(), directory: relative(directory.as_str()) };
     let frame = Frame::of(&visited, "New file").at(&directory);
@@ -219,10 +207,25 @@ fn edit_frame(visited: &VisitedMemory, path: &MemoryPath) -> Frame {
     Frame::of(visited, format!("Edit {}", name_of(path.as_str()))).at(path)
 }
 
-pub(super) async fn edit(ToChange(visited): ToChange, Query(query): Query<FormQuery>) -> Page {
+/// The form for a file, or for a change of it that a person takes back.
+#[derive(Deserialize)]
+pub(super) struct EditQuery {
+    path: Option<String>,
+    /// The change to take back.
+    without: Option<String>,
+}
+
+pub(super) async fn edit(ToChange(visited): ToChange, Query(query): Query<EditQuery>) -> Page {
     let path = path(query.path.as_deref())?;
     let text = read(&visited, &path).await?.ok_or_else(|| absent(&path))?;
-    render(&Edit::new(edit_frame(&visited, &path), text))
+    let form = Edit::new(edit_frame(&visited, &path), text.clone());
+    let Some(entry) = query.without else { return render(&form) };
+    let entry = entry.parse().map_err(|_| ApiError::invalid("the address names no change"))?;
+    let (before, after) = past::texts_of(&visited, entry, &path).await?;
+    let by = past::last_change(&visited, &path).await?;
+    let conflict = Conflict::new(by, Some(normalized(&text)), normalized(&after), normalized(&before)).await?;
+    let text = conflict.merged.clone().unwrap_or(before);
+    render(&Edit { text, is_take_back: true, conflict: Some(conflict), ..form })
 }
 
 pub(super) async fn save(ToChange(visited): ToChange, mut form: Draft) -> Page {
@@ -278,7 +281,7 @@ fn rename_frame(visited: &VisitedMemory, path: &MemoryPath) -> Frame {
     Frame::of(visited, format!("Rename or move {}", name_of(path.as_str()))).at(path)
 }
 
-pub(super) async fn name(ToChange(visited): ToChange, Query(query): Query<FormQuery>) -> Page {
+pub(super) async fn name(ToChange(visited): ToChange, Query(query): Query<PathQuery>) -> Page {
     let path = path(query.path.as_deref())?;
     if !visited.visit.memory.exists(&path).await? {
         return Err(absent(&path));
@@ -306,7 +309,7 @@ pub(super) async fn rename(ToChange(visited): ToChange, mut form: Draft) -> Page
     }
 }
 
-pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<FormQuery>) -> Page {
+pub(super) async fn confirm(ToChange(visited): ToChange, Query(query): Query<PathQuery>) -> Page {
     let path = path(query.path.as_deref())?;
     let files = match visited.visit.memory.read(&path).await? {
         Node::Absent => return Err(absent(&path)),

@@ -11,11 +11,10 @@ use axum::response::IntoResponse as _;
 use futures::stream;
 use memory_tool::transfer::{Export, TransferError};
 use memory_tool::{MemoryPath, Node};
-use serde::Deserialize;
 use tempfile::TempDir;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{App, Page, VisitedMemory, encode, path};
+use super::{App, Page, PathQuery, VisitedMemory, encode, path};
 use crate::http::error::ApiError;
 
 /// The archives that exist at a time.
@@ -24,16 +23,11 @@ pub(super) const MAX_ARCHIVES: usize = 4;
 /// The bytes that are read at a time.
 const PART: usize = 64 * 1024;
 
-#[derive(Deserialize)]
-pub(super) struct DownloadQuery {
-    path: Option<String>,
-}
-
 /// The bytes of a file, or a zip archive of a directory.
 pub(super) async fn download(
     State(app): App,
     visited: VisitedMemory,
-    Query(DownloadQuery { path: given }): Query<DownloadQuery>,
+    Query(PathQuery { path: given }): Query<PathQuery>,
 ) -> Page {
     let path = path(given.as_deref())?;
     let name = path.as_str().rsplit('/').next().filter(|_| !path.is_root()).unwrap_or(visited.visit.name());

@@ -37,6 +37,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::routing::{get, post};
 use memory_tool::MemoryPath;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use serde::Deserialize;
 
 use crate::access::sessions::Sessions;
 use crate::access::tokens::sha256;
@@ -214,6 +215,8 @@ pub(super) struct Frame {
     crumbs: Vec<(String, String)>,
     can_write: bool,
     can_administrate: bool,
+    /// Whether each change of a list has its button.
+    takes_back_in_lists: bool,
     /// The reason in the form that was refused.
     reason: String,
     /// The result of the last form.
@@ -265,7 +268,7 @@ impl Frame {
             "renamed" => "Renamed or moved.",
             "deleted" => "Deleted. \u{201c}Take back\u{201d} restores it.",
             "deleted-for-good" => "Deleted.",
-            "taken-back" => "Taken back: the files are as before that change.",
+            "taken-back" => "Taken back. Later changes of other lines and files stay.",
             "restored" => "Restored.",
             "redacted" => "Erased from the history.",
             "erased" => "Erased from the files and the history.",
@@ -274,6 +277,12 @@ impl Frame {
         };
         self
     }
+}
+
+/// The query of a page for one file or directory.
+#[derive(Deserialize)]
+struct PathQuery {
+    path: Option<String>,
 }
 
 /// The memory of a page, which the visitor may read.

@@ -25,6 +25,9 @@ const ENTRIES: usize = 50;
 /// The pause after which the changes of an actor belong to another run.
 const PAUSE_BETWEEN_RUNS: Duration = Duration::from_secs(15 * 60);
 
+/// Why a change cannot be taken back without a person.
+const CHANGED: &str = "the files have changed since.";
+
 /// The changes of a file that a form erases.
 const MAX_ERASED: usize = 1_000;
 
@@ -128,6 +131,8 @@ struct Shown {
     change: Change,
     /// Why it cannot be taken back.
     obstacle: &'static str,
+    /// The file whose change a person can take back in the editor instead.
+    by_hand: Option<String>,
     differences: Differences,
 }
 
@@ -269,12 +274,13 @@ impl Change {
         let is_reversal = matches!(entry.origin, Origin::Undo(_) | Origin::Revert(_));
         let has_nothing = |change: &FileChange| change.path().is_none() && change.before().is_none();
         let is_erasable = !entry.changes.iter().all(has_nothing);
+        let name = |path: &StorePath| visible(short(path.as_str()));
         let take_back = (is_erasable && !entry.is_redacted).then(|| match entry.changes.as_slice() {
             _ if is_reversal => "Make the change again".to_owned(),
             [FileChange::Write { path, before: None, .. }] => format!("Take back: delete {}", name_of(path.as_str())),
             [FileChange::Write { path, .. }] => format!("Take back: the old text of {}", name_of(path.as_str())),
             [FileChange::Remove { path, .. }] => format!("Take back: restore {}", name_of(path.as_str())),
-            [FileChange::Rename { from, .. }] => format!("Take back: rename to {}", visible(short(from.as_str()))),
+            [FileChange::Rename { from, .. }] => format!("Take back: rename to {}", name(from)),
             _ => "Take back all of it".to_owned(),
         });
         Self {
@@ -288,23 +294,12 @@ impl Change {
             cause,
             reason: visible(entry.reason.as_deref().unwrap_or_default()),
             run: None,
-            files: entry.changes.iter().take(LISTED).map(in_words).collect(),
+            files: entry.changes.iter().take(LISTED).map(|change| change.in_words(name)).collect(),
             more: entry.changes.len().saturating_sub(LISTED),
             take_back,
             is_reversal,
             is_erasable,
         }
-    }
-}
-
-fn in_words(change: &FileChange) -> String {
-    let name = |path: &StorePath| visible(short(path.as_str()));
-    match change {
-        FileChange::Write { path, before: None, .. } => format!("created {}", name(path)),
-        FileChange::Write { path, .. } => format!("changed {}", name(path)),
-        FileChange::Remove { path, .. } => format!("deleted {}", name(path)),
-        FileChange::Rename { from, to, .. } => format!("renamed {} to {}", name(from), name(to)),
-        _ => "a change that was erased".to_owned(),
     }
 }
 
@@ -384,6 +379,7 @@ pub(super) async fn log(visited: VisitedMemory, Query(query): Query<LogQuery>) -
     let (changes, next) = recent(&visited, filter, ENTRIES).await?;
     let title = if path.is_root() { "History".to_owned() } else { format!("History of {}", name_of(path.as_str())) };
     let frame = Frame::of(&visited, title).at(&path).done(query.done.as_deref()).in_state(state);
+    let frame = Frame { takes_back_in_lists: is_deleted, ..frame };
     let is_of_file = !matches!(visited.visit.memory.read(&path).await?, Node::Directory(_));
     let LogQuery { actor, command, text, .. } = query;
     render(&Log { frame, changes, next, is_of_file, since, actor, command, text, is_deleted, differences })
@@ -415,6 +411,23 @@ pub(super) async fn compare(visited: VisitedMemory, Query(query): Query<CompareQ
     render(&Compared { frame, from, to, differences })
 }
 
+/// The texts of a file before and after a change of it.
+pub(super) async fn texts_of(
+    visited: &VisitedMemory,
+    entry: EntryRef,
+    path: &MemoryPath,
+) -> Result<(String, String), ApiError> {
+    let history = history_of(visited)?;
+    if Some(history.entry(entry.number).await?.id) != entry.id {
+        return Err(HistoryError::OtherEntry { number: entry.number }.into());
+    }
+    let found = history.entry_diff(entry.number, FILES).await?;
+    let file = found.files.into_iter().find(|file| file.path.as_str() == path.as_str());
+    let texts =
+        file.and_then(|file| Some((String::from_utf8(file.before?).ok()?, String::from_utf8(file.after?).ok()?)));
+    texts.ok_or_else(|| ApiError::not_found("the change did not replace text of this file"))
+}
+
 /// A change, with its differences.
 pub(super) async fn show(
     visited: VisitedMemory,
@@ -433,11 +446,16 @@ pub(super) async fn show(
     let obstacle = match possible {
         Ok(()) => "",
         Err(HistoryError::Store(error)) => return Err(error.into()),
-        Err(HistoryError::Changed { .. }) => "the files have changed since.",
+        Err(HistoryError::Changed { .. }) => CHANGED,
         Err(_) => "its old texts are not kept.",
     };
     change.take_back = change.take_back.filter(|_| obstacle.is_empty());
-    render(&Shown { frame, change, obstacle, differences })
+    let is_edit = |file: &FileDifference| file.state == "changed" && file.exists && !file.lines.is_empty();
+    let by_hand = match differences.files.as_slice() {
+        [file] if obstacle == CHANGED && is_edit(file) => Some(file.path.clone()),
+        _ => None,
+    };
+    render(&Shown { frame, change, obstacle, by_hand, differences })
 }
 
 fn entry(form: &mut Draft) -> Result<EntryRef, ApiError> {
