@@ -829,7 +829,7 @@ async fn an_operator_gives_no_right_that_he_lacks_and_a_tenant_checks_no_whole_s
     }
 }
 
-pub(crate) const PAGES: [&str; 17] = [
+pub(crate) const PAGES: [&str; 18] = [
     "/memory/alice",
     "/memory/alice/raw?path=/memories/a",
     "/memory/alice/live",
@@ -838,6 +838,7 @@ pub(crate) const PAGES: [&str; 17] = [
     "/memory/alice/search?q=x",
     "/memory/alice/new",
     "/memory/alice/edit?path=/memories/a",
+    "/memory/alice?path=/memories/a&view=blame",
     "/memory/alice/rename?path=/memories/a",
     "/memory/alice/delete?path=/memories/a",
     "/memory/alice/log",

@@ -29,6 +29,8 @@ const PAGES = [
   '/memory/alice',
   '/memory/alice?path=/memories/markdown.md',
   '/memory/alice?path=/memories/markdown.md&view=source',
+  '/memory/alice?path=/memories/markdown.md&view=blame',
+  '/?name=ali',
   '/memory/alice?path=/memories/picture.png',
   '/memory/alice/search?q=tea',
   '/memory/alice/new',

@@ -15,8 +15,8 @@ Lists the changes of your memory, newest first: their time, command, actor and f
 that this change removed and added. Use it to find text that was changed or deleted, and to see what changed \
 since you last looked. It changes nothing: write an earlier text back with the commands of your memory.";
 
-/// The number of listed entries, which are more than a result has room for.
-const MAX_LISTED: usize = 500;
+/// The number of listed entries.
+const MAX_LISTED: usize = 50;
 /// The number of listed changes of an entry.
 const MAX_CHANGES: usize = 10;
 /// The number of files with shown lines.
@@ -42,18 +42,18 @@ pub(super) async fn call(memory: &Memory, mut arguments: Arguments) -> Result<St
     let is_deleted = arguments.flag("deleted")?;
     let skip = arguments.whole("skip", "a whole number of lines")?.unwrap_or_default();
     let Some(history) = memory.history() else { return Ok("The memory has no history.".to_owned()) };
-    let found = match entry {
-        Some(number) => lines_of(&history, number as u64, path.as_ref()).await?,
+    let (found, lines) = match entry {
+        Some(number) => (lines_of(&history, number as u64, path.as_ref()).await?, usize::MAX),
         None => {
-            let filter = LogFilter::new().limit(skip.saturating_add(MAX_LISTED));
+            let filter = LogFilter::new().limit(skip.saturating_add(MAX_LISTED + 1));
             let filter = path.into_iter().fold(filter, LogFilter::path);
             let filter = text.into_iter().fold(filter, LogFilter::text);
             let filter = since.into_iter().fold(filter, LogFilter::since);
             let filter = if is_deleted { filter.deleted() } else { filter };
-            history.entries(&filter).await?.iter().map(in_one_line).collect::<Vec<_>>().join("\n")
+            (history.entries(&filter).await?.iter().map(in_one_line).collect::<Vec<_>>().join("\n"), MAX_LISTED)
         }
     };
-    Ok(if found.is_empty() { "There are no changes.".to_owned() } else { shortened(&found, skip) })
+    Ok(if found.is_empty() { "There are no changes.".to_owned() } else { shortened(&found, skip, lines) })
 }
 
 impl From<HistoryError> for ReadFailure {
@@ -93,21 +93,19 @@ fn in_one_line(entry: &Entry) -> String {
     line.replace(char::is_control, " ")
 }
 
-/// The lines after the first ones, as far as a `view` shows as much (`[V8]`).
-fn shortened(text: &str, skip: usize) -> String {
+/// At most `max` lines after the first ones, as many as a `view` would show (`[V8]`).
+fn shortened(text: &str, skip: usize, max: usize) -> String {
     let (mut shown, mut characters, mut lines) = (String::new(), 0, 0);
-    let total = text.split_inclusive('\n').count();
-    for line in text.split_inclusive('\n').skip(skip) {
+    let mut rest = text.split_inclusive('\n').skip(skip).peekable();
+    while let Some(line) = rest.next_if(|line| {
         characters += line.chars().count();
-        if characters > DEFAULT_MAX_VIEW_CHARACTERS && lines > 0 {
-            break;
-        }
+        lines < max && (lines == 0 || characters <= DEFAULT_MAX_VIEW_CHARACTERS)
+    }) {
         shown.extend(line.chars().take(DEFAULT_MAX_VIEW_CHARACTERS));
         lines += 1;
     }
-    let next = skip.saturating_add(lines);
-    if next < total {
-        shown += &format!("\n[{} more lines: leave out these with `skip`: {next}.]", total - next);
+    if rest.peek().is_some() {
+        shown += &format!("\n[There is more. Leave out these lines with `skip`: {}.]", skip.saturating_add(lines));
     }
     shown
 }
