@@ -66,7 +66,8 @@ KINDS = {
 }
 
 # The commands of changes that are no renames and take nothing back.
-EDITING = {"create", "str_replace", "insert", "delete", "append", "rm", "api_create", "api_update", "api_delete", None}
+EDITING = {"create", "str_replace", "insert", "delete", "edit", "append", "rm"}
+EDITING |= {"api_create", "api_update", "api_delete", None}
 
 # The commands that bring past texts back. The program has no limits, the page has those of the server.
 PAST = {"undo", "revert", "restore"}
@@ -463,7 +464,7 @@ class World:
         if form is not None:
             directory, _, file = step["path"][1:].rpartition("/")
             form |= {"name": file, "directory": directory, "text": step["line"]}
-            self.page(step, "new", form, None, lambda memory: memory.create(step["path"], step["line"]))
+            self.page(step, "new", form, "create", lambda memory: memory.create(step["path"], step["line"]))
 
     def page_edit(self, step, memory, meanwhile=lambda: None):
         form = self.form(step, "edit", f"?path=/memories{step['path']}")
@@ -477,7 +478,7 @@ class World:
                     raise Refused
                 memory.write(step["path"], text)
 
-            self.page(step, "edit", {**form, "text": text}, None, write)
+            self.page(step, "edit", {**form, "text": text}, "edit", write)
 
     def page_stale(self, step, memory):
         """Somebody changes the file, or deletes it and makes it again, between the form and its sending."""
@@ -498,7 +499,7 @@ class World:
     def page_delete(self, step, memory):
         form = self.form(step, "delete", f"?path=/memories{step['path']}")
         if form is not None:
-            self.page(step, "delete", form, None, lambda memory: memory.delete(step["path"]))
+            self.page(step, "delete", form, "delete", lambda memory: memory.delete(step["path"]))
 
     def page_keep(self, step, memory):
         """Opens a change, mostly the newest one, and keeps its form in a tab."""

@@ -135,7 +135,9 @@ fn most_files_expire_only_if_somebody_confirms_it_or_after_a_while() {
         // At the same time: on a slow machine, the first of two commands would be long ago.
         let files = place.outside("files");
         fs::create_dir(&files).unwrap();
-        ["a", "b"].map(|name| fs::write(files.join(name), "text").unwrap());
+        for name in ["a", "b"] {
+            fs::write(files.join(name), "text").unwrap();
+        }
         assert_done(&run(&store, &["import", files.to_str().unwrap()], &rules));
         std::thread::sleep(std::time::Duration::from_secs(3));
         let held = run(&store, &["expire", "--json"], &rules);
