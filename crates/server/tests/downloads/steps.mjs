@@ -66,7 +66,7 @@ export async function act(page, base, name) {
   await page.click('button:has-text("Delete")');
   await has(page, 'Deleted.');
   await page.click('button:has-text("Take back")');
-  await has(page, 'Taken back:');
+  await has(page, 'Taken back.');
   await page.goto(`${base}/memory/alice?path=/memories/${name}-2.md`);
   await page.click('main >> text=History');
   await page.click('.changes li:has-text("created") a');
