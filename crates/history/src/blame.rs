@@ -1,6 +1,7 @@
 //! [`of_lines`]: which entry wrote each line of a file.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use memory_tool_core::{Store, StorePath};
 use similar::{DiffOp, TextDiff};
@@ -11,6 +12,9 @@ use crate::history::History;
 
 /// The number of entries that are compared. Earlier lines stay unknown.
 const MAX_ENTRIES: usize = 50;
+
+/// The time to compare two texts, after which the comparison is coarse. It is on the thread of the caller.
+const MAX_TIME: Duration = Duration::from_millis(10);
 
 /// The lines of the present text whose entry is not known yet, as they are in an earlier text.
 struct Lines {
@@ -29,7 +33,7 @@ impl Lines {
     fn go_back(&mut self, (before, after): (&str, &str), entry: &Arc<Entry>) {
         let (before, after) = (lines_of(before), lines_of(after));
         let mut present = vec![None; before.len()];
-        for op in TextDiff::from_slices(&before, &after).ops() {
+        for op in TextDiff::configure().timeout(MAX_TIME).diff_slices(&before, &after).ops() {
             if let DiffOp::Equal { old_index, new_index, len } = *op {
                 present[old_index..old_index + len].copy_from_slice(&self.present[new_index..new_index + len]);
                 self.present[new_index..new_index + len].fill(None);
