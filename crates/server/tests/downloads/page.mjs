@@ -122,7 +122,7 @@ const chosen = (name, content) => ({ name, mimeType: 'text/markdown', buffer: Bu
 await reader.setInputFiles('#upload', chosen('picture.md', [0xff]));
 await reader.waitForSelector('text=“picture.md” is no text in UTF-8.');
 await reader.setInputFiles('#upload', chosen('keys.md', '# Keys'));
-await reader.waitForFunction('document.querySelector("#text").value === "# Keys"');
+await reader.waitForFunction(() => document.querySelector('#text').value === '# Keys');
 assert.equal(await reader.textContent('#upload + [role=alert]'), '');
 assert.equal(await reader.inputValue('#name'), 'keys.md');
 await reader.focus('#text');
