@@ -125,7 +125,8 @@ pub(crate) fn change(
 pub(crate) fn failure(error: HistoryError) -> Failure {
     match error {
         HistoryError::Changed { .. } => {
-            Failure::new(format!("{error}; --force replaces them, and keeps their contents"))
+            let advice = "`memory-tool edit` changes single lines, and --force replaces files and keeps their contents";
+            Failure::new(format!("{error}; {advice}"))
         }
         HistoryError::Exists { .. } => Failure::new(format!("{error} with --to, such as --to 24h")),
         error => Failure::other(error),

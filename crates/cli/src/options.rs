@@ -53,18 +53,23 @@ pub(crate) struct ActorArgument {
     #[arg(long, value_name = "NAME", value_parser = Actor::from_trusted_name)]
     #[arg(env = ACTOR_VARIABLE, hide_env = true)] // it would need a line of the short help
     actor: Option<Actor>,
+
+    /// Why the memory is changed, for the history
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
 }
 
 impl ActorArgument {
     pub(crate) fn actor(&self) -> Option<Actor> {
-        self.actor.clone().or_else(user_at_a_terminal)
+        let is_person = self.reason.is_some() || io::stdin().is_terminal() || io::stdout().is_terminal();
+        let actor = self.actor.clone().or_else(|| is_person.then(user).flatten())?;
+        Some(self.reason.iter().fold(actor, |actor, reason| actor.because(reason)))
     }
 }
 
-/// The user's name, if a person runs the program.
-fn user_at_a_terminal() -> Option<Actor> {
-    let is_person = io::stdin().is_terminal() || io::stdout().is_terminal();
-    let mut names = USER_VARIABLES.into_iter().filter(|_| is_person).filter_map(|variable| env::var(variable).ok());
+/// The user's name.
+fn user() -> Option<Actor> {
+    let mut names = USER_VARIABLES.into_iter().filter_map(|variable| env::var(variable).ok());
     names.find_map(|name| Actor::from_trusted_name(&name).ok())
 }
 

@@ -7,9 +7,10 @@ use memory_tool::MemoryPath;
 use memory_tool::history::LogFilter;
 use memory_tool::store::Moment;
 
-use crate::failure::Failure;
+use crate::failure::{Failure, eprint_line};
 use crate::history::{ByArgument, HistoryArgument, entries, write_entries};
 use crate::options::values::memory_path;
+use crate::terminal::escapes::on_one_line;
 use crate::terminal::interruption::{CLEANUP_TIME, run_until_interrupted};
 
 #[derive(Args, Debug)]
@@ -64,5 +65,8 @@ pub(crate) fn run(arguments: &LogArguments) -> Result<(), Failure> {
     filter = arguments.text.iter().fold(filter, LogFilter::text);
     let filter = if arguments.deleted { filter.deleted() } else { filter };
     let entries = run_until_interrupted(CLEANUP_TIME, entries(&arguments.history, &filter))?;
+    if let ([], Some(actor)) = (entries.as_slice(), &arguments.by.actor) {
+        eprint_line(&on_one_line(&format!("memory-tool: no entry is by {actor}")));
+    }
     write_entries(arguments.history.json, &entries, &[])
 }

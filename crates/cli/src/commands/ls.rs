@@ -36,6 +36,10 @@ pub(crate) struct LsArguments {
     #[arg(short, long)]
     pub(crate) time: bool,
 
+    /// List the largest first
+    #[arg(short = 'S', long, conflicts_with = "time")]
+    pub(crate) size: bool,
+
     /// Include hidden names, which start with a dot
     #[arg(short, long)]
     pub(crate) all: bool,
@@ -179,6 +183,9 @@ impl<'a> List<'a> {
     fn push_items(&mut self, mut items: Vec<(&str, &StorePath, Item)>) -> Result<(), Failure> {
         if self.arguments.time {
             items.sort_by_key(|(_, _, item)| Reverse(item.modified));
+        }
+        if self.arguments.size {
+            items.sort_by_key(|(_, _, item)| Reverse(item.size));
         }
         let width = items.iter().map(|(_, _, item)| item.size.to_string().len()).max().unwrap_or_default();
         for (name, path, item) in items {

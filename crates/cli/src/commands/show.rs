@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueHint};
 use memory_tool::MemoryPath;
+use memory_tool::history::HistoryError;
 
 use crate::failure::{Context as _, Failure, eprint_line};
 use crate::history::{HistoryArgument, READING, open, write_entries};
@@ -30,7 +31,14 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
     if let Some(path) = &arguments.path {
         let content = run_until_interrupted(CLEANUP_TIME, async {
             let (_memory, history) = open(&arguments.history, Access::Read).await?;
-            history.read(&path.clone().into(), number).await.context(READING)
+            let path = path.clone().into();
+            let read = history.read(&path, number).await;
+            let is_removed = matches!(read, Err(HistoryError::NotAFile { .. }));
+            if is_removed && history.read(&path, number - 1).await.is_ok() {
+                let before = number - 1;
+                return Err(Failure::new(format!("entry {number} removed {path}; it is in the state after entry {before}")));
+            }
+            read.context(READING)
         })?;
         return write_content(&content).map(drop);
     }

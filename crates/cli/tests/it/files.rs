@@ -65,6 +65,7 @@ fn ls_prints_times_and_sorts_by_them() {
     let long = "4  1970-01-01T00:00:02Z  a.md\n8  1970-01-01T00:00:03Z  d/\n";
     assert_eq!(store.run(&["ls", "-l"]), long);
     assert_eq!(store.run(&["ls", "-t"]), "d/\na.md\n");
+    assert_eq!(store.run(&["ls", "-S", "d"]), "e/\nb.md\n");
     assert_eq!(store.run(&["ls", "-lt", "d"]), "3  1970-01-01T00:00:03Z  b.md\n5  1970-01-01T00:00:01Z  e/\n");
     // Other programs can set any time.
     let before_1970 = SystemTime::UNIX_EPOCH - Duration::from_secs(10);

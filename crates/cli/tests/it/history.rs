@@ -129,6 +129,15 @@ fn a_change_has_the_actor_of_the_environment_or_at_a_terminal_the_user() {
     let expected = json!(["agent/7", "ada", "ada", "agent/7", "bob", "agent/7", null, null]);
     assert_eq!(Value::from(actors(&store)), expected);
 
+    let reason = ["--reason", "wrong file"];
+    let mut edit = change(&[&["edit", "c"], &reason[..]].concat(), &[("VISUAL", "sh -c 'echo y >> $1' x")]);
+    for command in [&mut edit, &mut change(&[&["undo"], &reason[..]].concat(), &of_agent)] {
+        assert_eq!(outcome(command).0, Some(0));
+    }
+    let log = entries(&store.run(&["log", "-n", "2", "--json"]));
+    let made: Vec<_> = log.iter().map(|entry| json!([entry["actor"], entry["reason"]])).collect();
+    assert_eq!(json!(made), json!([["agent/7", "wrong file"], ["ada", "wrong file"]]));
+
     let (status, _, errors) = outcome(&mut change(&["undo"], &[("MEMORY_TOOL_ACTOR", "a\nb")]));
     assert_eq!(status, Some(2), "{errors}");
     assert!(errors.contains("for '--actor <NAME>'"), "{errors}");
@@ -161,6 +170,7 @@ fn mistakes_are_named() {
     assert!(store.fail(&["show", "4"]).contains("there is no entry 4; the newest is 3"));
     assert!(store.fail(&["show", "1", "b.md"]).contains("/memories/b.md was not a file after entry 1"));
     assert_eq!(store.fail(&["redo"]), "memory-tool: there is nothing to redo\n");
+    assert_eq!(outcome(&mut store.command(&["log", "--by", "no"])).2, "memory-tool: no entry is by no\n");
     assert_eq!(store.fail(&["restore", "b.md", "--to", "3"]), "memory-tool: nothing differs\n");
     assert_eq!(
         store.fail(&["restore", "b.md"]),
@@ -171,10 +181,14 @@ fn mistakes_are_named() {
     let refused = store.fail(&["undo", "--entry", "2"]);
     assert_eq!(
         refused,
-        "memory-tool: a file has changed since: /memories/a.md; --force replaces them, and keeps their contents\n"
+        "memory-tool: a file has changed since: /memories/a.md; `memory-tool edit` changes single lines, and --force \
+         replaces files and keeps their contents\n"
     );
     store.run(&["undo", "--entry", "2", "--force"]);
     assert_eq!(fs::read_to_string(store.place.file("a.md")).unwrap(), "one\ntwo\n");
+    store.run(&["rm", "a.md"]);
+    let removed = "memory-tool: entry 5 removed /memories/a.md; it is in the state after entry 4\n";
+    assert_eq!(store.fail(&["show", "5", "a.md"]), removed);
 }
 
 #[test]
