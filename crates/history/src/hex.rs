@@ -27,12 +27,14 @@ impl<const N: usize> Hex<N> {
         &self.0
     }
 
+    /// Random bytes, which no other call returns.
+    ///
     /// # Errors
     /// [`StoreError::Failure`] if the operating system has no random numbers.
-    pub(crate) fn random() -> Result<Self, StoreError> {
+    pub fn random() -> Result<Self, StoreError> {
         let mut bytes = [0; N];
         let filled = fill_random(&mut bytes);
-        filled.map_err(|error| StoreError::failure(ErrorKind::Other, "writing the history", error))?;
+        filled.map_err(|error| StoreError::failure(ErrorKind::Other, "making an identity", error))?;
         Ok(Self(bytes))
     }
 }

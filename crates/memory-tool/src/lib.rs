@@ -96,6 +96,8 @@ pub use memory_tool_local as local;
 pub use memory_tool_policies as policies;
 #[cfg(feature = "postgres")]
 pub use memory_tool_postgres as postgres;
+#[cfg(feature = "layers")]
+pub use memory_tool_proposals as proposals;
 #[cfg(feature = "sqlite")]
 pub use memory_tool_sqlite as sqlite;
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use memory_tool_core::{Actor, MemoryPath, OpenError, Quota};
 use memory_tool_encrypted::{KeyProvider, KeyRing, KeySourceError, Padding, Passphrase, RawKey};
 use memory_tool_policies::{AuditError, Detector, Scope, default_quota};
+use memory_tool_proposals::ProposalName;
 use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::home::expand_home;
@@ -80,6 +81,10 @@ pub struct MemoryOptions {
     /// Starts a history too, and removes its entries after this time, 64 at once.
     #[serde(deserialize_with = "seconds")]
     pub history_age: Option<Duration>,
+
+    /// Makes all changes in the proposal of this name, where they wait for a person's consent. It makes mounted
+    /// memories read-only, and no file expires.
+    pub propose: Option<ProposalName>,
 
     /// Hides files that are not read or written for this time.
     #[serde(deserialize_with = "seconds")]

@@ -36,7 +36,9 @@ pub(crate) fn run(arguments: &ShowArguments) -> Result<(), Failure> {
             let is_removed = matches!(read, Err(HistoryError::NotAFile { .. }));
             if is_removed && history.read(&path, number - 1).await.is_ok() {
                 let before = number - 1;
-                return Err(Failure::new(format!("entry {number} removed {path}; it is in the state after entry {before}")));
+                return Err(Failure::new(format!(
+                    "entry {number} removed {path}; it is in the state after entry {before}"
+                )));
             }
             read.context(READING)
         })?;

@@ -12,6 +12,7 @@ use memory_tool_policies::{
     AuditLog, AuditedStore, AuditedTool, ExpiringStore, ExpiringStoreBuilder, LimitedStore, MountedStore,
     ObservedStore, ObservedTool, Scope, ScopedStore, Screen, ScreenedStore,
 };
+use memory_tool_proposals::{ProposalName, ProposalStore};
 
 use crate::backend::Backend;
 use crate::builder::{Location, MemoryBuilder};
@@ -88,6 +89,13 @@ impl MemoryBuilder {
         self
     }
 
+    /// Makes all changes in the proposal of this name. This memory shows them, and others do not until a person
+    /// [takes](crate::Memory::proposals) them. It makes mounted stores read-only, and no file expires.
+    pub fn proposal(mut self, name: ProposalName) -> Self {
+        self.options.propose = Some(name);
+        self
+    }
+
     /// Limits the number, size and depth of files. Use [`default_quota`](memory_tool_policies::default_quota) for an
     /// agent.
     pub fn limits(mut self, quota: Quota) -> Self {
@@ -154,12 +162,15 @@ impl MemoryBuilder {
         };
         let (store, history) = self.keep_history(self.restrict_to_scope(self.observe_store(store)));
         let invalid = |error: BoxError| OpenError::new(self.location_name(), ErrorKind::Invalid, error);
-        let (store, expiring) = self.expire(store).map_err(invalid)?;
+        let (store, expiring) = self.expire(self.propose(store)).map_err(invalid)?;
         let store = self.mount_stores(self.limit_sizes(store)).map_err(invalid)?;
-        let is_read_only = self.options.read_only;
+        let (is_read_only, is_proposal) = (self.options.read_only, self.options.propose.is_some());
         let store = if is_read_only { Arc::new(ReadOnlyStore::new(store)) } else { store };
         let expiring = expiring.filter(|_| !is_read_only);
-        Ok((self.screen_contents(self.audit_changes(store)), OpenLayers { encrypted, history, expiring, transfer }))
+        Ok((
+            self.screen_contents(self.audit_changes(store)),
+            OpenLayers { encrypted, history, expiring, is_proposal, transfer },
+        ))
     }
 
     /// Wraps the store in its encryption. Without keys, refuses an encrypted store, because writes would not be
@@ -234,7 +245,8 @@ impl MemoryBuilder {
         let kept = kept.timeout(self.open_options(self.mode()).timeout);
         // The handle is below the layer that refuses changes.
         let read_only = || HistoryStore::new(Arc::new(ReadOnlyStore::new(store)) as SharedStore);
-        let history = if self.options.read_only { read_only() } else { kept.clone() };
+        let is_read_only = self.options.read_only || self.options.propose.is_some();
+        let history = if is_read_only { read_only() } else { kept.clone() };
         (Arc::new(kept), Some(history))
     }
 
@@ -249,8 +261,16 @@ impl MemoryBuilder {
         Arc::new(ScopedStore::new(store, scope.clone()))
     }
 
+    fn propose(&self, store: SharedStore) -> SharedStore {
+        let Some(name) = &self.options.propose else { return store };
+        let options = self.open_options(self.mode());
+        let proposal = ProposalStore::new(store, name.clone()).timeout(options.timeout);
+        Arc::new(proposal.max_file_bytes(options.max_file_bytes))
+    }
+
     fn expire(&self, store: SharedStore) -> Result<Expired, BoxError> {
-        let Some(idle_time) = self.options.expire_after else { return Ok((store, None)) };
+        let idle_time = self.options.expire_after.filter(|_| self.options.propose.is_none());
+        let Some(idle_time) = idle_time else { return Ok((store, None)) };
         let builder = ExpiringStore::builder(store, idle_time);
         let pins = self.options.pins.iter().cloned();
         let expiring = Arc::new(pins.fold(builder, ExpiringStoreBuilder::pin).build()?);
@@ -269,7 +289,8 @@ impl MemoryBuilder {
         let mut builder = MountedStore::builder(store);
         for Mount { point, store, is_read_only } in &self.layers.mounts {
             let (point, store) = (point.clone(), Arc::clone(store));
-            builder = if *is_read_only { builder.mount_read_only(point, store) } else { builder.mount(point, store) };
+            let is_read_only = *is_read_only || self.options.propose.is_some();
+            builder = if is_read_only { builder.mount_read_only(point, store) } else { builder.mount(point, store) };
         }
         Ok(Arc::new(builder.build()?))
     }

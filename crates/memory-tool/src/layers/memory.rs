@@ -9,6 +9,7 @@ use memory_tool_core::{
 use memory_tool_encrypted::EncryptedStore;
 use memory_tool_history::{History, HistoryError, HistoryStore};
 use memory_tool_policies::{Scope, ScopedStore, SweepReport};
+use memory_tool_proposals::Proposals;
 
 use crate::memory::Memory;
 
@@ -23,10 +24,38 @@ impl Memory {
     /// for a [custom store](Self::over) without the option.
     ///
     /// Its operations pass the policies like any change: limits and screening apply to restored files, and the audit
-    /// log records them.
+    /// log records them. For a [proposal](crate::MemoryBuilder::proposal), it is the one of the memory, and read-only.
     pub fn history(&self) -> Option<History<Arc<dyn Store>>> {
-        let history = self.inner.layers.history.as_ref()?.history().through(Arc::clone(&self.store));
+        let history = self.inner.layers.history.as_ref()?.history();
+        let is_proposal = self.inner.layers.is_proposal;
+        let history = if is_proposal { history } else { history.through(Arc::clone(&self.store)) };
         Some(self.actor.iter().cloned().fold(history, History::by))
+    }
+
+    /// The proposals, for a person who decides. The policies of this memory apply to the files that are taken. Returns
+    /// `None` for a session of a [proposal](crate::MemoryBuilder::proposal), which must not decide.
+    ///
+    /// ```
+    /// use memory_tool::Memory;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let directory = tempfile::tempdir()?;
+    /// # let url = directory.path();
+    /// let memory = Memory::builder(url).history().build().await?;
+    /// let session = Memory::builder(url).proposal("nightly".parse()?).build().await?;
+    /// session.write("/memories/profile.md", "Prefers tea.").await?;
+    /// assert!(!memory.exists("/memories/profile.md").await?);
+    ///
+    /// let proposals = memory.proposals().expect("it is no session of a proposal");
+    /// let proposal = proposals.get(&"nightly".parse()?).await?;
+    /// proposals.take(&proposal, proposal.paths()).await?;
+    /// assert_eq!(memory.read_to_string("/memories/profile.md").await?, "Prefers tea.");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn proposals(&self) -> Option<Proposals<Arc<dyn Store>>> {
+        (!self.inner.layers.is_proposal).then(|| Proposals::new(self.store()))
     }
 
     /// Removes the files that have [expired](crate::MemoryBuilder::expire_after), which are already hidden. It removes

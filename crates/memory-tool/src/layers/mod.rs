@@ -39,5 +39,7 @@ pub(crate) struct OpenLayers {
     pub(crate) encrypted: Option<EncryptedStore>,
     pub(crate) history: Option<HistoryStore<SharedStore>>,
     pub(crate) expiring: Option<Arc<ExpiringStore<SharedStore>>>,
+    /// Whether changes wait in a proposal.
+    pub(crate) is_proposal: bool,
     pub(crate) transfer: TransferContext,
 }

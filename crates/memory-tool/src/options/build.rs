@@ -41,7 +41,7 @@ impl MemoryOptions {
             builder = builder.mount_read_only(point.clone(), mounted);
         }
         for (point, url) in &self.mounts {
-            let mounted = self.mounted(url, self.read_only, &builder).await?;
+            let mounted = self.mounted(url, self.read_only || self.propose.is_some(), &builder).await?;
             builder = builder.mount(point.clone(), mounted);
         }
         Ok(builder)

@@ -1,0 +1,53 @@
+//! [`ProposalError`]: why a proposal was not decided.
+
+use memory_tool_core::{StoreError, StorePath};
+
+use crate::name::ProposalName;
+
+/// An error of [`Proposals`](crate::Proposals).
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProposalError {
+    /// The proposal changes nothing: it was decided, or there never was one.
+    #[error("there is no proposal {name}")]
+    NotFound {
+        /// The name.
+        name: ProposalName,
+    },
+    /// The proposal changes nothing at this path.
+    #[error("the proposal does not change {path}")]
+    NotProposed {
+        /// The path.
+        path: StorePath,
+    },
+    /// The proposal was changed after it was shown, so it has to be looked at again.
+    #[error("the proposal was changed at the same time; look at it again")]
+    Changed,
+    /// The memory and the proposal changed the same or neighboring lines. Nothing was taken.
+    #[error("the memory was changed at the same lines: {}; edit the proposal, or leave these files out", list(.paths))]
+    Conflict {
+        /// The files.
+        paths: Vec<StorePath>,
+    },
+    /// A file would have to take the place of a directory, or a directory the place of a file.
+    #[error("a file and a directory would have to swap places in one step; first take the removal of {path}")]
+    FileAndDirectory {
+        /// The path in the way.
+        path: StorePath,
+    },
+    /// There is no such part of the change of a file.
+    #[error("the change of {path} has {parts} parts")]
+    NoPart {
+        /// The file.
+        path: StorePath,
+        /// The number of parts.
+        parts: usize,
+    },
+    /// The store failed, or a policy refused what would be taken.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn list(paths: &[StorePath]) -> String {
+    paths.iter().map(StorePath::as_str).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,18 @@
+#![doc = include_str!("../README.md")]
+#![doc(test(attr(deny(warnings))))]
+
+mod error;
+mod limits;
+mod name;
+mod overlay;
+mod proposal;
+mod proposals;
+mod records;
+mod store;
+
+pub use error::ProposalError;
+pub use limits::WaitingLimits;
+pub use name::{InvalidName, MAX_NAME_BYTES, ProposalName};
+pub use proposal::{Outcome, Proposal, ProposalSummary, ProposedChange};
+pub use proposals::Proposals;
+pub use store::ProposalStore;

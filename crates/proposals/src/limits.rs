@@ -1,0 +1,65 @@
+//! [`WaitingLimits`]: how much may wait in one proposal.
+
+use memory_tool_core::{StoreError, StorePath};
+
+use crate::records::Index;
+
+/// The policy of refusals.
+const POLICY: &str = "proposals";
+
+/// How much may wait in one proposal.
+///
+/// ```
+/// use memory_tool_proposals::WaitingLimits;
+///
+/// assert_eq!(WaitingLimits::new().files(20).files, 20);
+/// ```
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[non_exhaustive]
+pub struct WaitingLimits {
+    /// The number of files that are changed. Default: 1,000.
+    pub files: usize,
+    /// The total size of their texts before and after the changes, in bytes. Default: 16 MiB.
+    pub bytes: u64,
+}
+
+impl Default for WaitingLimits {
+    fn default() -> Self {
+        Self { files: 1_000, bytes: 16 * 1024 * 1024 }
+    }
+}
+
+impl WaitingLimits {
+    /// The default limits.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets the number of files.
+    #[must_use]
+    pub fn files(mut self, files: usize) -> Self {
+        self.files = files;
+        self
+    }
+
+    /// Sets the total size in bytes.
+    #[must_use]
+    pub fn bytes(mut self, bytes: u64) -> Self {
+        self.bytes = bytes;
+        self
+    }
+
+    /// Refuses an index beyond the limits, unless the change makes it smaller. The model does not learn that its
+    /// words wait.
+    pub(crate) fn check(&self, before: &Index, after: &Index, path: &StorePath) -> Result<(), StoreError> {
+        let refused =
+            |limit: String| Err(StoreError::refused(path, POLICY, format!("No more {limit} can be changed.")));
+        if after.files.len() > self.files.max(before.files.len()) {
+            return refused(format!("than {} files", self.files));
+        }
+        if after.bytes() > self.bytes.max(before.bytes()) {
+            return refused(format!("than {} bytes", self.bytes));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,289 @@
+//! [`Proposals`]: people decide about changes that wait.
+
+use std::collections::BTreeMap;
+
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
+use memory_tool_core::{Batch, MAX_ATTEMPTS, Node, Precondition, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_history::Id;
+
+use crate::error::ProposalError;
+use crate::name::ProposalName;
+use crate::overlay::Overlay;
+use crate::proposal::{Outcome, Proposal, ProposalSummary, ProposedChange};
+use crate::records::{self, Index, Proposed, Text, damaged, time};
+use crate::store::{ProposalStore, is_mismatch_of, read_overlay, replace_index};
+
+/// How many files are read at once.
+const PARALLEL_READS: usize = 8;
+
+/// The proposals of a memory, for a person who decides. Not for a session of the tool.
+///
+/// # Behavior
+/// 1. Taking is one batch, with the policies of `store`. If the proposal has changed since it was read, nothing is
+///    taken.
+/// 2. A file that changed in the memory since the proposal changed it is merged by line. If the changes are of the same
+///    or neighboring lines, nothing is taken.
+/// 3. No change is taken twice, also if several people decide at once.
+#[derive(Clone, Debug)]
+pub struct Proposals<S> {
+    store: S,
+}
+
+impl<S: Store> Proposals<S> {
+    /// The proposals of the memory in `store`, whose policies apply to the files that are taken.
+    pub fn new(store: S) -> Self {
+        Self { store }
+    }
+
+    /// Lists the proposals, sorted by name.
+    ///
+    /// # Errors
+    /// The errors of [`Store::read_opts`], also for a damaged proposal.
+    pub async fn list(&self) -> Result<Vec<ProposalSummary>, StoreError> {
+        let listing = self.store.read_opts(&records::root(), ReadOptions::new()).await?.into_listing();
+        let mut names: Vec<_> = listing.files.iter().filter_map(|file| records::name_of(&file.path)).collect();
+        names.sort_unstable();
+        let mut summaries = Vec::new();
+        for name in names {
+            let index = read_overlay(&self.store, &name).await?.index;
+            let changed = index.files.values().map(|file| file.modified).max();
+            if let Some(changed) = changed {
+                let (files, bytes) = (index.files.len(), index.bytes());
+                summaries.push(ProposalSummary {
+                    name,
+                    files,
+                    bytes,
+                    created: index.created(),
+                    changed: time(changed),
+                });
+            }
+        }
+        Ok(summaries)
+    }
+
+    /// Reads a proposal, with the present files.
+    ///
+    /// # Errors
+    /// [`ProposalError::NotFound`], and the errors of [`Store::read_opts`].
+    pub async fn get(&self, name: &ProposalName) -> Result<Proposal, ProposalError> {
+        self.retry(async || self.read(name).await.map(|(proposal, _)| proposal)).await
+    }
+
+    /// Takes the changes of some files into the memory. The proposal keeps the others.
+    ///
+    /// # Errors
+    /// [`ProposalError::Changed`] if the proposal has changed since it was read, [`ProposalError::NotProposed`],
+    /// [`ProposalError::Conflict`], [`ProposalError::FileAndDirectory`] and the errors of [`Store::apply`]. An error
+    /// means that no file was taken.
+    pub async fn take<'a>(
+        &self,
+        proposal: &Proposal,
+        paths: impl IntoIterator<Item = &'a StorePath>,
+    ) -> Result<(), ProposalError> {
+        let paths: Vec<_> = paths.into_iter().cloned().collect();
+        self.decide(proposal, &paths, |change| change.after.clone()).await
+    }
+
+    /// Takes some [parts](ProposedChange::parts) of the change of a file, counted from zero. The proposal keeps the
+    /// others.
+    ///
+    /// # Errors
+    /// [`ProposalError::NoPart`], and the errors of [`take`](Self::take).
+    pub async fn take_parts(
+        &self,
+        proposal: &Proposal,
+        path: &StorePath,
+        parts: &[usize],
+    ) -> Result<(), ProposalError> {
+        let not_proposed = || ProposalError::NotProposed { path: path.clone() };
+        let count = proposal.change(path).ok_or_else(not_proposed)?.parts().len();
+        if parts.iter().any(|part| *part >= count) {
+            return Err(ProposalError::NoPart { path: path.clone(), parts: count });
+        }
+        self.decide(proposal, std::slice::from_ref(path), |change| change.with_parts(parts)).await
+    }
+
+    /// Drops the changes of some files.
+    ///
+    /// # Errors
+    /// [`ProposalError::Changed`] if the proposal has changed since it was read, [`ProposalError::NotProposed`], and
+    /// the errors of [`Store::apply`].
+    pub async fn drop<'a>(
+        &self,
+        proposal: &Proposal,
+        paths: impl IntoIterator<Item = &'a StorePath>,
+    ) -> Result<(), ProposalError> {
+        let overlay = self.unchanged(proposal).await?;
+        let mut index = overlay.index.clone();
+        for path in paths {
+            let not_proposed = || ProposalError::NotProposed { path: path.clone() };
+            index.files.remove(path).ok_or_else(not_proposed)?;
+        }
+        let batch = Batch::new().for_command("drop");
+        let batch = replace_index(batch, &proposal.name, &overlay, index, Vec::new())?;
+        self.store.apply(batch).await.map_err(|error| changed(error, &proposal.name))
+    }
+
+    /// A session of the proposal, for a person who edits it before it is taken.
+    pub fn session(self, name: ProposalName) -> ProposalStore<S> {
+        ProposalStore::new(self.store, name)
+    }
+
+    /// Takes contents that `chosen` makes of the changes of some files.
+    async fn decide(
+        &self,
+        proposal: &Proposal,
+        paths: &[StorePath],
+        chosen: impl Fn(&ProposedChange) -> Option<Vec<u8>>,
+    ) -> Result<(), ProposalError> {
+        for _ in 0..MAX_ATTEMPTS {
+            let (present, overlay) = self.read(&proposal.name).await.map_err(|error| match error {
+                ProposalError::NotFound { .. } => ProposalError::Changed,
+                error => error,
+            })?;
+            if present.revision != proposal.revision {
+                return Err(ProposalError::Changed);
+            }
+            let batch = self.taking(&present, &overlay, paths, &chosen)?;
+            match self.store.apply(batch).await {
+                // A file changed after it was read here.
+                Err(error) if is_mismatch_of(&error).is_some() => {}
+                outcome => return Ok(outcome?),
+            }
+        }
+        Err(ProposalError::Changed)
+    }
+
+    fn taking(
+        &self,
+        proposal: &Proposal,
+        overlay: &Overlay,
+        paths: &[StorePath],
+        chosen: &impl Fn(&ProposedChange) -> Option<Vec<u8>>,
+    ) -> Result<Batch, ProposalError> {
+        let (mut index, mut conflicts) = (overlay.index.clone(), Vec::new());
+        let (mut batch, mut texts) = (Batch::new().for_command("take"), Vec::new());
+        let mut renamed: BTreeMap<&StorePath, &StorePath> = BTreeMap::new();
+        for path in paths {
+            let change = proposal.change(path).ok_or_else(|| ProposalError::NotProposed { path: path.clone() })?;
+            let from = change.renamed_from.as_ref().filter(|from| paths.contains(from));
+            let unchanged = |from: &StorePath| proposal.change(from).is_some_and(|from| !from.is_outdated());
+            if let Some(from) = from.filter(|from| unchanged(from) && change.present.is_none()) {
+                renamed.insert(from, path);
+            }
+        }
+        for path in paths {
+            let Some(change) = proposal.change(path) else { continue };
+            let after = chosen(change);
+            batch = batch.require(path, change.required.clone());
+            match change.outcome_of(after.as_deref()) {
+                _ if renamed.values().any(|to| *to == path) => {}
+                Outcome::Content(content) if content == change.present => {}
+                Outcome::Content(Some(content)) => batch = batch.write(path, content),
+                Outcome::Content(None) => match renamed.get(path) {
+                    Some(to) => batch = batch.rename(path, *to),
+                    None => batch = batch.remove(path),
+                },
+                Outcome::Conflict => conflicts.push(path.clone()),
+            }
+            let Some(mut rest) = index.files.remove(path) else { continue };
+            if after != change.after {
+                let text = after.map(|after| index.new_text(after)).transpose()?;
+                texts.extend(text.iter().filter_map(|(text, apart)| Some((text.id, apart.clone()?))));
+                rest.base = text.map(|(text, _)| text);
+                index.files.insert(path.clone(), rest);
+            }
+        }
+        if !conflicts.is_empty() {
+            return Err(ProposalError::Conflict { paths: conflicts });
+        }
+        let overlapping = |path: &&StorePath| paths.iter().any(|other| other.is_under(path));
+        if batch.validate().is_err()
+            && let Some(path) = paths.iter().find(overlapping)
+        {
+            return Err(ProposalError::FileAndDirectory { path: path.clone() });
+        }
+        Ok(replace_index(batch, &proposal.name, overlay, index, texts)?)
+    }
+
+    /// The overlay of a proposal that was not changed since it was read.
+    async fn unchanged(&self, proposal: &Proposal) -> Result<Overlay, ProposalError> {
+        let overlay = read_overlay(&self.store, &proposal.name).await?;
+        if overlay.index.revision == proposal.revision { Ok(overlay) } else { Err(ProposalError::Changed) }
+    }
+
+    async fn read(&self, name: &ProposalName) -> Result<(Proposal, Overlay), ProposalError> {
+        let overlay = read_overlay(&self.store, name).await?;
+        let index = &overlay.index;
+        if index.files.is_empty() {
+            return Err(ProposalError::NotFound { name: name.clone() });
+        }
+        let sources = sources(index);
+        let reads = index.files.iter().map(|(path, file)| self.change(name, &overlay, path, file));
+        let reads: Vec<_> = reads.collect();
+        let mut changes: Vec<_> = stream::iter(reads).buffered(PARALLEL_READS).try_collect().await?;
+        for change in &mut changes {
+            let text = index.files.get(&change.path).and_then(|file| file.text.as_ref());
+            change.renamed_from = text.and_then(|text| sources.get(&text.id)).map(|from| (*from).clone());
+        }
+        let (revision, created) = (index.revision, index.created());
+        Ok((Proposal { name: name.clone(), revision, created, changes }, overlay))
+    }
+
+    async fn change(
+        &self,
+        name: &ProposalName,
+        overlay: &Overlay,
+        path: &StorePath,
+        file: &Proposed,
+    ) -> Result<ProposedChange, ProposalError> {
+        let (before, after) = futures::try_join!(
+            self.content(name, overlay, file.base.as_ref()),
+            self.content(name, overlay, file.text.as_ref())
+        )?;
+        let (present, required) = match self.store.read_opts(path, ReadOptions::new()).await? {
+            Node::File(file) => (Some(file.content), Precondition::Version(file.version)),
+            Node::Absent | Node::Directory(_) => (None, Precondition::Absent),
+        };
+        let (actor, modified) = (file.actor.clone(), time(file.modified));
+        Ok(ProposedChange { path: path.clone(), before, after, present, renamed_from: None, actor, modified, required })
+    }
+
+    async fn content(
+        &self,
+        name: &ProposalName,
+        overlay: &Overlay,
+        text: Option<&Text>,
+    ) -> Result<Option<Vec<u8>>, StoreError> {
+        let Some(text) = text else { return Ok(None) };
+        if let Some(inline) = &text.inline {
+            return Ok(Some(inline.clone().into_bytes()));
+        }
+        let current = ReadOptions::new().require(records::index(name), overlay.precondition.clone());
+        let stored = self.store.read_opts(&records::text(name, text.id), current).await?.into_file();
+        Ok(Some(stored.ok_or_else(|| damaged("a text is missing"))?.content))
+    }
+
+    /// Repeats a read that a change of the proposal interrupted.
+    async fn retry<T>(&self, read: impl AsyncFn() -> Result<T, ProposalError>) -> Result<T, ProposalError> {
+        for _ in 1..MAX_ATTEMPTS {
+            match read().await {
+                Err(ProposalError::Store(error)) if is_mismatch_of(&error).is_some() => {}
+                outcome => return outcome,
+            }
+        }
+        read().await
+    }
+}
+
+/// The removed files, by their texts.
+fn sources(index: &Index) -> BTreeMap<Id, &StorePath> {
+    let removed = index.files.iter().filter(|(_, file)| file.text.is_none());
+    removed.filter_map(|(path, file)| Some((file.base.as_ref()?.id, path))).collect()
+}
+
+/// A refusal because the index is another one means that the proposal was changed.
+fn changed(error: StoreError, name: &ProposalName) -> ProposalError {
+    let is_of_index = is_mismatch_of(&error).is_some_and(|path| *path == records::index(name));
+    if is_of_index { ProposalError::Changed } else { error.into() }
+}

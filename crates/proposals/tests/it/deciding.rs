@@ -1,0 +1,246 @@
+//! Changes that wait are read, taken, edited and dropped.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::sync::Arc;
+
+use memory_tool_core::{
+    Actor, Batch, InMemoryStore, Node, Quota, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
+};
+use memory_tool_proposals::{
+    Outcome, Proposal, ProposalError, ProposalName, ProposalStore, Proposals, ProposedChange, WaitingLimits,
+};
+
+fn name() -> ProposalName {
+    "nightly".parse().unwrap()
+}
+
+fn path(path: &str) -> StorePath {
+    format!("/memories/{path}").parse().unwrap()
+}
+
+struct Memory {
+    store: Arc<InMemoryStore>,
+    session: ProposalStore<Arc<InMemoryStore>>,
+    proposals: Proposals<Arc<InMemoryStore>>,
+}
+
+impl Memory {
+    async fn with(files: &[(&str, &str)]) -> Self {
+        let store = Arc::new(InMemoryStore::new());
+        for (name, text) in files {
+            store.write(path(name), *text).await.unwrap();
+        }
+        let session = ProposalStore::new(Arc::clone(&store), name());
+        Self { session, proposals: Proposals::new(Arc::clone(&store)), store }
+    }
+
+    async fn get(&self) -> Proposal {
+        self.proposals.get(&name()).await.unwrap()
+    }
+
+    async fn take_all(&self) -> Result<(), ProposalError> {
+        let proposal = self.get().await;
+        self.proposals.take(&proposal, proposal.paths()).await
+    }
+
+    /// The records that proposals leave.
+    async fn records(&self) -> usize {
+        let records = self.store.read_opts(&StorePath::records(), ReadOptions::new()).await.unwrap();
+        records.into_listing().files.len()
+    }
+}
+
+/// All files of a store.
+async fn files(store: &impl Store) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for file in store.list("/memories").await.unwrap() {
+        let text = store.read_opts(&file.path, ReadOptions::new()).await.unwrap().into_file().unwrap().content;
+        found.push((file.path.as_str().to_owned(), String::from_utf8(text).unwrap()));
+    }
+    found.sort();
+    found
+}
+
+fn listed(expected: &[(&str, &str)]) -> Vec<(String, String)> {
+    expected.iter().map(|(name, text)| (path(name).as_str().to_owned(), (*text).to_owned())).collect()
+}
+
+#[tokio::test]
+async fn others_see_nothing_until_it_is_taken() {
+    let before = [("a", "1\n"), ("d/b", "2\n"), ("d/c", "3\n"), ("e", "4\n")];
+    let memory = Memory::with(&before).await;
+    memory.session.write(path("a"), "one\n").await.unwrap();
+    memory.session.rename(path("d"), path("f/g")).await.unwrap();
+    memory.session.remove(path("e")).await.unwrap();
+    memory.session.write(path("new/x"), "5\n").await.unwrap();
+    let after = [("a", "one\n"), ("f/g/b", "2\n"), ("f/g/c", "3\n"), ("new/x", "5\n")];
+    assert_eq!(files(&memory.session).await, listed(&after));
+    assert_eq!(files(&memory.store).await, listed(&before));
+
+    let proposal = memory.get().await;
+    let renamed = proposal.changes.iter().filter_map(|change| change.renamed_from.as_ref());
+    assert_eq!(renamed.collect::<Vec<_>>(), [&path("d/b"), &path("d/c")]);
+    memory.take_all().await.unwrap();
+    assert_eq!(files(&memory.store).await, listed(&after));
+    assert_eq!(files(&memory.session).await, listed(&after));
+    assert_eq!(memory.records().await, 0);
+    assert!(matches!(memory.proposals.get(&name()).await, Err(ProposalError::NotFound { .. })));
+}
+
+#[tokio::test]
+async fn some_files_are_taken_and_the_rest_is_dropped() {
+    let memory = Memory::with(&[("a", "1\n"), ("b", "2\n"), ("c", "3\n")]).await;
+    for name in ["a", "b", "c"] {
+        memory.session.write(path(name), "new\n").await.unwrap();
+    }
+    let proposal = memory.get().await;
+    memory.proposals.take(&proposal, [&path("a"), &path("b")]).await.unwrap();
+    assert_eq!(files(&memory.store).await, listed(&[("a", "new\n"), ("b", "new\n"), ("c", "3\n")]));
+    let rest = memory.get().await;
+    assert_eq!(rest.paths().collect::<Vec<_>>(), [&path("c")]);
+    assert!(matches!(memory.proposals.take(&proposal, [&path("c")]).await, Err(ProposalError::Changed)));
+    let none = memory.proposals.take(&rest, [&path("a")]).await;
+    assert!(matches!(none, Err(ProposalError::NotProposed { .. })), "{none:?}");
+    memory.proposals.drop(&rest, rest.paths()).await.unwrap();
+    assert_eq!(files(&memory.session).await, listed(&[("a", "new\n"), ("b", "new\n"), ("c", "3\n")]));
+    assert_eq!(memory.records().await, 0);
+}
+
+#[tokio::test]
+async fn parts_of_a_file_are_taken_singly() {
+    let lines: Vec<_> = (0..20).map(|line| format!("{line}\n")).collect();
+    let memory = Memory::with(&[("a", &lines.concat())]).await;
+    let mut proposed = lines.clone();
+    (proposed[1], proposed[18]) = ("first\n".into(), "last\n".into());
+    memory.session.write(path("a"), proposed.concat()).await.unwrap();
+    let proposal = memory.get().await;
+    let parts = proposal.changes[0].parts();
+    assert_eq!(parts.len(), 2, "{parts:?}");
+    assert!(parts[1].contains("-18\n+last\n"), "{parts:?}");
+    let none = memory.proposals.take_parts(&proposal, &path("a"), &[2]).await;
+    assert!(matches!(none, Err(ProposalError::NoPart { parts: 2, .. })), "{none:?}");
+    memory.proposals.take_parts(&proposal, &path("a"), &[1]).await.unwrap();
+    let mut taken = lines.clone();
+    taken[18] = "last\n".into();
+    assert_eq!(memory.store.read_to_string(path("a")).await.unwrap(), taken.concat());
+    let rest = memory.get().await;
+    assert_eq!(rest.changes[0].parts().len(), 1);
+    assert!(!rest.changes[0].is_outdated());
+    memory.take_all().await.unwrap();
+    assert_eq!(memory.store.read_to_string(path("a")).await.unwrap(), proposed.concat());
+}
+
+#[tokio::test]
+async fn later_changes_of_the_memory_stay_or_nothing_is_taken() {
+    let memory = Memory::with(&[("a", "1\n2\n3\n4\n5\n"), ("b", "1\n")]).await;
+    memory.session.write(path("a"), "1\n2\n3\n4\nfive\n").await.unwrap();
+    memory.session.write(path("b"), "one\n").await.unwrap();
+    memory.store.write(path("a"), "zero\n2\n3\n4\n5\n").await.unwrap();
+    memory.store.write(path("b"), "uno\n").await.unwrap();
+    assert_eq!(memory.session.read_to_string(path("a")).await.unwrap(), "1\n2\n3\n4\nfive\n");
+    let refused = memory.take_all().await;
+    assert!(matches!(&refused, Err(ProposalError::Conflict { paths }) if *paths == [path("b")]), "{refused:?}");
+    assert_eq!(files(&memory.store).await, listed(&[("a", "zero\n2\n3\n4\n5\n"), ("b", "uno\n")]));
+    let proposal = memory.get().await;
+    let of = |name: &str| proposal.change(&path(name)).map(ProposedChange::outcome).unwrap();
+    assert_eq!(of("a"), Outcome::Content(Some(b"zero\n2\n3\n4\nfive\n".to_vec())));
+    assert_eq!(of("b"), Outcome::Conflict);
+    memory.proposals.take(&proposal, [&path("a")]).await.unwrap();
+    assert_eq!(memory.store.read_to_string(path("a")).await.unwrap(), "zero\n2\n3\n4\nfive\n");
+    // A person solves the conflict in the proposal.
+    let person = memory.proposals.clone().session(name());
+    person.write(path("b"), "uno\n").await.unwrap();
+    memory.take_all().await.unwrap();
+    assert_eq!(memory.records().await, 0);
+}
+
+#[tokio::test]
+async fn a_file_that_was_not_changed_is_the_present_one() {
+    let memory = Memory::with(&[("a", "1"), ("d/b", "2")]).await;
+    memory.session.remove(path("d")).await.unwrap();
+    memory.store.write(path("a"), "newer").await.unwrap();
+    memory.store.write(path("d/c"), "newer").await.unwrap();
+    memory.store.write(path("d/b"), "newer").await.unwrap();
+    assert_eq!(files(&memory.session).await, listed(&[("a", "newer"), ("d/c", "newer")]));
+    let refused = memory.take_all().await;
+    assert!(matches!(refused, Err(ProposalError::Conflict { .. })), "the removal of a changed file: {refused:?}");
+}
+
+#[tokio::test]
+async fn a_file_and_a_directory_do_not_mix() {
+    let memory = Memory::with(&[("a", "1")]).await;
+    memory.session.write(path("b/c"), "2").await.unwrap();
+    memory.store.write(path("b"), "a file").await.unwrap();
+    assert_eq!(files(&memory.session).await, listed(&[("a", "1"), ("b/c", "2")]));
+    let refused = memory.take_all().await;
+    assert!(matches!(refused, Err(ProposalError::Store(StoreError::NotADirectory { .. }))), "{refused:?}");
+    memory.store.remove(path("b")).await.unwrap();
+    memory.session.remove(path("a")).await.unwrap();
+    memory.session.write(path("a/x"), "3").await.unwrap();
+    let swap = memory.take_all().await;
+    assert!(matches!(&swap, Err(ProposalError::FileAndDirectory { path: in_way }) if *in_way == path("a")), "{swap:?}");
+    let proposal = memory.get().await;
+    memory.proposals.take(&proposal, [&path("a")]).await.unwrap();
+    memory.take_all().await.unwrap();
+    assert_eq!(files(&memory.store).await, listed(&[("a/x", "3"), ("b/c", "2")]));
+}
+
+#[tokio::test]
+async fn texts_beyond_the_index_have_records_that_go() {
+    let memory = Memory::with(&[("a", "1")]).await;
+    for number in 0..4 {
+        memory.session.write(path(&format!("long-{number}")), "x".repeat(30_000)).await.unwrap();
+    }
+    memory.session.write(path("binary"), vec![0xff, 0xfe]).await.unwrap();
+    assert_eq!(memory.records().await, 4);
+    memory.session.write(path("long-3"), "y".repeat(30_000)).await.unwrap();
+    memory.session.remove(path("binary")).await.unwrap();
+    assert_eq!(memory.records().await, 3);
+    assert_eq!(memory.session.read_to_string(path("long-3")).await.unwrap(), "y".repeat(30_000));
+    memory.take_all().await.unwrap();
+    assert_eq!(memory.records().await, 0);
+    assert_eq!(memory.store.read_to_string(path("long-3")).await.unwrap(), "y".repeat(30_000));
+}
+
+#[tokio::test]
+async fn limits_and_quotas_apply() {
+    let memory = Memory::with(&[("a", "1234")]).await;
+    let store = Arc::clone(&memory.store);
+    let limited = ProposalStore::new(store, "small".parse().unwrap()).limits(WaitingLimits::new().files(2).bytes(20));
+    for name in ["x", "y"] {
+        limited.write(path(name), "1234").await.unwrap();
+    }
+    let refused = limited.write(path("z"), "1").await.unwrap_err();
+    assert_eq!(refused.to_string(), "/memories/z: No more than 2 files can be changed.");
+    let refused = limited.write(path("x"), "1".repeat(21)).await.unwrap_err();
+    assert_eq!(refused.to_string(), "/memories/x: No more than 20 bytes can be changed.");
+    limited.remove(path("y")).await.unwrap();
+    limited.write(path("z"), "1").await.unwrap();
+
+    let quota = |files| Quota::new().with_files(files);
+    let write = |name: &str, files| Batch::new().limit(StorePath::memories(), quota(files)).write(path(name), "1");
+    limited.remove(path("z")).await.unwrap();
+    let refused = limited.apply(write("z", 2)).await;
+    assert!(matches!(refused, Err(StoreError::OverQuota { .. })), "{refused:?}");
+    limited.apply(write("z", 3)).await.unwrap();
+    let summaries = memory.proposals.list().await.unwrap();
+    assert_eq!((summaries.len(), summaries[0].files, summaries[0].name.as_str()), (1, 2, "small"));
+}
+
+#[tokio::test]
+async fn records_of_proposals_are_not_changed_by_others_and_actors_are_known() {
+    let memory = Memory::with(&[("a", "1")]).await;
+    let by = |actor: &str| Batch::new().by(Actor::from_trusted_name(actor).unwrap());
+    memory.session.apply(by("agent").write(path("a"), "2")).await.unwrap();
+    memory.session.apply(by("ada").write(path("b"), "2")).await.unwrap();
+    assert_eq!(memory.get().await.actors(), ["ada", "agent"]);
+    for record in ["/records", "/records/proposals", "/records/proposals/nightly/index"] {
+        let refused = memory.session.apply(Batch::new().remove(record.parse::<StorePath>().unwrap())).await;
+        assert!(matches!(refused, Err(StoreError::Refused { .. })), "{record}: {refused:?}");
+    }
+    let other: StorePath = "/records/other/state".parse().unwrap();
+    memory.session.apply(Batch::new().write(other.clone(), "x")).await.unwrap();
+    let read = memory.store.read_opts(&other, ReadOptions::new()).await.unwrap();
+    assert!(matches!(read, Node::File(_)), "{read:?}");
+}

@@ -1,0 +1,5 @@
+//! Tests of proposals.
+
+#![cfg(test)]
+
+mod deciding;
