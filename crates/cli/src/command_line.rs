@@ -149,7 +149,7 @@ mod tests {
             let store = command.get_arguments().find(|argument| argument.get_id() == "store");
             let variable = store.and_then(Arg::get_env);
             let expected = match command.get_name() {
-                "completions" | "copy" | "healthcheck" | "keygen" | "man" | "token" => None,
+                "completions" | "copy" | "healthcheck" | "keygen" | "man" | "proposal" | "token" => None,
                 _ => Some(OsStr::new("MEMORY_TOOL_STORE")),
             };
             assert_eq!(variable, expected, "{}", command.get_name());

@@ -25,6 +25,8 @@ pub(crate) mod mcp;
 pub(crate) mod memories;
 pub(crate) mod migrate;
 pub(crate) mod mv;
+pub(crate) mod proposal;
+pub(crate) mod proposals;
 pub(crate) mod redact;
 pub(crate) mod redo;
 pub(crate) mod rekey;
@@ -122,6 +124,8 @@ commands! {
     redo::RedoArguments for people;
     restore::RestoreArguments for people;
     redact::RedactArguments for people;
+    proposals::ProposalsArguments for people;
+    proposal::ProposalArguments for people;
     view::ViewArguments for people;
     create::CreateArguments for people;
     str_replace::StrReplaceArguments for people;

@@ -1,7 +1,7 @@
 //! The shared parts of the commands for people: [`perform`] and [`Stop`].
 
 use memory_tool::store::{MAX_ATTEMPTS, StorePath};
-use memory_tool::{ErrorKind, Memory, StoreError};
+use memory_tool::{ErrorKind, Memory, MemoryOptions, StoreError, StoreUrl};
 
 use crate::exit_status::ExitStatus;
 use crate::failure::{self, Failure};
@@ -62,7 +62,16 @@ pub(crate) fn perform(
 }
 
 pub(crate) async fn open(arguments: &MemoryArgument, command: &'static str, access: Access) -> Result<Memory, Failure> {
-    let opened = open_existing(&arguments.store.url, arguments.options(), access).await;
+    open_with(&arguments.store.url, arguments.options(), command, access).await
+}
+
+pub(crate) async fn open_with(
+    url: &StoreUrl,
+    options: MemoryOptions,
+    command: &'static str,
+    access: Access,
+) -> Result<Memory, Failure> {
+    let opened = open_existing(url, options, access).await;
     Ok(opened.map_err(advise_read_only)?.for_command(command))
 }
 

@@ -182,6 +182,8 @@ struct PrintedEntry<'a> {
     id: Id,
     time: String,
     actor: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    authors: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
     command: Option<&'a str>,
@@ -197,7 +199,8 @@ impl<'a> PrintedEntry<'a> {
         let Entry { number, id, time, ref actor, ref command, ref origin, ref changes, is_redacted, .. } = *entry;
         let time = humantime::format_rfc3339_millis(time).to_string();
         let (actor, reason, command) = (actor.as_deref(), entry.reason.as_deref(), command.as_deref());
-        Self { number, id, time, actor, reason, command, origin, changes, is_redacted, differences }
+        let authors = &entry.authors;
+        Self { number, id, time, actor, authors, reason, command, origin, changes, is_redacted, differences }
     }
 }
 
@@ -210,7 +213,8 @@ fn entry_text(colors: Colors, entry: &Entry) -> String {
     let lost =
         (entry.is_redacted && entry.changes.is_empty()).then(|| "    lost: its changes are not known\n".to_owned());
     let reason = entry.reason.iter().map(|reason| format!("Reason:  {}\n", on_one_line(reason)));
-    let (actor, reason) = (actor.collect::<String>(), reason.collect::<String>());
+    let authors = entry.authors.iter().map(|author| format!("Author:  {}\n", on_one_line(author)));
+    let (actor, reason) = (actor.chain(authors).collect::<String>(), reason.collect::<String>());
     let head = format!("{number}\n{actor}Date:    {date}\nCommand: {}\n{reason}", on_one_line(&entry.action()));
     head + &changes.chain(lost).collect::<String>()
 }

@@ -26,6 +26,9 @@ pub struct Entry {
     /// The [actor](memory_tool_core::Actor) of the change, if it was known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
+    /// The actors who [wrote](memory_tool_core::Batch::written_by) the change, if another one agreed to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub authors: Vec<String>,
     /// The [reason](memory_tool_core::Actor::because) of the change, if it was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -158,8 +161,8 @@ impl Entry {
     pub(crate) fn without_changes(&self) -> Self {
         let (actor, reason, command) = (self.actor.clone(), self.reason.clone(), self.command.clone());
         let Self { number, id, after, time, ref origin, is_redacted, .. } = *self;
-        let (origin, changes) = (origin.clone(), Vec::new());
-        Self { number, id, after, time, actor, reason, command, origin, changes, is_redacted }
+        let (authors, origin, changes) = (self.authors.clone(), origin.clone(), Vec::new());
+        Self { number, id, after, time, actor, authors, reason, command, origin, changes, is_redacted }
     }
 
     /// The total size of the kept contents.

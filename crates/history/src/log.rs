@@ -90,6 +90,7 @@ impl<S: Store> Log<S> {
             after: Id::default(),
             time: to_the_millisecond((self.clock)()),
             actor: None,
+            authors: Vec::new(),
             reason: None,
             command: None,
             origin: Origin::Edit,

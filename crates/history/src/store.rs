@@ -234,7 +234,8 @@ impl<S: Store> HistoryStore<S> {
     fn new_entry(&self, batch: &Batch) -> Stored {
         let actor = batch.actor().map(|actor| actor.name().to_owned());
         let reason = batch.actor().and_then(Actor::reason).map(str::to_owned);
-        let entry = Entry { actor, reason, command: batch.command().map(str::to_owned), ..self.log.new_entry() };
+        let (authors, command) = (batch.authors().to_vec(), batch.command().map(str::to_owned));
+        let entry = Entry { actor, authors, reason, command, ..self.log.new_entry() };
         Stored { entry, contents: Vec::new() }
     }
 

@@ -26,9 +26,9 @@ use crate::wording::{SharedTool, WordedTool, Wording};
 /// The order of the calls does not matter. A second call of a method replaces the first, except for `former_label`,
 /// `mount` and `pin`.
 ///
-/// Policies are applied to the backend in this order: encryption, observation, scope, history, expiry, limits, mounts,
-/// read-only, audit, screening, change notification. The tool is on top, with its own audit and observation. For
-/// another order, wrap the stores yourself, and pass the result to [`Memory::over`].
+/// Policies are applied to the backend in this order: encryption, observation, scope, history, proposal, expiry,
+/// limits, mounts, read-only, audit, screening, change notification. The tool is on top, with its own audit and
+/// observation. For another order, wrap the stores yourself, and pass the result to [`Memory::over`].
 ///
 /// ```
 /// use memory_tool::Memory;

@@ -109,7 +109,7 @@ class Runner {
   async #call(names: string[], given: unknown[]): Promise<unknown> {
     const memory = this.#memory(this.#memories.has(names[0] as string) ? (names.shift() as string) : 'memory');
     const method = camel(names.pop() as string);
-    const parts: Record<string, () => object> = { history: () => memory.history(), tool: () => new MemoryTool(memory) };
+    const parts: Record<string, () => object> = { history: () => memory.history(), proposals: () => memory.proposals(), tool: () => new MemoryTool(memory) };
     const target = (parts[names[0] ?? '']?.() ?? memory) as Record<string, Method>;
     const named = isObject(given.at(-1)) && !formOf(given.at(-1), VALUES) ? [this.named(given.pop() as Fields)] : [];
     const call = target[method] ?? (Memory as unknown as Record<string, Method>)[method]; // `memories` is static

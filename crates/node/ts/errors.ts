@@ -53,6 +53,9 @@ export class StoreFailure extends StoreError {
 /** The history cannot do this. The text names the reason, such as a file that has changed since. */
 export class HistoryError extends MemoryToolError {}
 
+/** The proposal cannot be decided like this. The text names the reason, such as a file that has changed since. */
+export class ProposalError extends MemoryToolError {}
+
 /** The pattern or an option of a search is invalid. The text names the mistake. */
 export class SearchError extends MemoryToolError {}
 
@@ -195,6 +198,7 @@ const CLASSES: Record<string, new (...words: never[]) => Error> = {
   StoreFailure,
   InvalidPath,
   HistoryError,
+  ProposalError,
   SearchError,
   TransferError,
   InvalidBatch,

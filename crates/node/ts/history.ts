@@ -24,6 +24,8 @@ export interface HistoryEntry {
   readonly number: number;
   readonly time: Date;
   readonly actor: string | undefined;
+  /** The actors who wrote the change, if another one agreed to it. */
+  readonly authors: readonly string[];
   /** The reason that was given. */
   readonly reason: string | undefined;
   /** The command of the tool, if one made the change. */
@@ -84,6 +86,7 @@ export interface RedactTextOptions {
 interface Stored extends Pick<HistoryEntry, 'number' | 'changes'> {
   readonly time: number;
   readonly actor?: string;
+  readonly authors?: readonly string[];
   readonly reason?: string;
   readonly command?: string;
   readonly origin?: string | Record<string, number | number[]>;
@@ -170,13 +173,14 @@ export class History {
 }
 
 function entryOf(stored: Stored): HistoryEntry {
-  const { number, time, actor, reason, command, origin = 'edit', changes } = stored;
+  const { number, time, actor, authors = [], reason, command, origin = 'edit', changes } = stored;
   const { is_redacted: redacted = false, missing = [] } = stored;
   const [[kind, of]] = Object.entries(typeof origin === 'string' ? { [origin]: [] } : origin) as [[string, number | number[]]];
   return {
     number,
     time: new Date(time),
     actor,
+    authors,
     reason,
     command,
     origin: kind as HistoryEntry['origin'],

@@ -9,6 +9,7 @@ export {
   AlreadyExists,
   type FailureKind,
   HistoryError,
+  ProposalError,
   InvalidBatch,
   InvalidPath,
   MemoryToolError,
@@ -38,6 +39,14 @@ export {
   type RedactTextOptions,
   type TextRedaction,
 } from './history.js';
+export {
+  type DecisionOptions,
+  type Proposal,
+  Proposals,
+  type ProposalSummary,
+  type ProposedChange,
+  type TakeOptions,
+} from './proposals.js';
 export {
   type CallOptions,
   type CopyOptions,

@@ -3,6 +3,7 @@
 import { fileURLToPath } from 'node:url';
 import { MemoryToolError, toError } from './errors.js';
 import { History } from './history.js';
+import { Proposals } from './proposals.js';
 import { type Abort, type Answer, native, type NativeMemory, type NativeWatch, type Place } from './native.js';
 import { type Location, locationOfUrl, mounted, type Options, prepare, unicode } from './options.js';
 import { type CopyReport, type ExportReport, fromJson, type ImportReport, type VerifyReport } from './reports.js';
@@ -200,6 +201,11 @@ export class Memory {
   /** The history, to see and take back changes. Open the memory with `history: true` to start it. */
   history(): History {
     return new History((name, given) => this.#perform('history', name, given));
+  }
+
+  /** The changes that wait for a person's consent. Open the memory with `propose` to make some. */
+  proposals(): Proposals {
+    return new Proposals((name, given) => this.#perform('proposals', name, given));
   }
 
   /** Reads the whole storage, also files that policies hide, and reports damage. */

@@ -77,6 +77,9 @@ export interface Options {
   /** More kinds of data to screen, such as `"iban"`, or `"personal"` for all personal data. */
   screenAlso?: readonly string[];
 
+  /** The name of the proposal where all changes wait for a person's consent. Mounted memories are read-only. */
+  propose?: string;
+
   /** A file that records each change before and after it is made. Requires `actor`. */
   auditLog?: string;
   /** The name of the user or agent in the audit log and the history. */

@@ -36,7 +36,7 @@ pub enum ProposalError {
         path: StorePath,
     },
     /// There is no such part of the change of a file.
-    #[error("the change of {path} has {parts} parts")]
+    #[error("the change of {path} has no such part; it has {parts}")]
     NoPart {
         /// The file.
         path: StorePath,

@@ -8,6 +8,7 @@ mod overlay;
 mod proposal;
 mod proposals;
 mod records;
+mod selection;
 mod store;
 
 pub use error::ProposalError;
@@ -15,4 +16,5 @@ pub use limits::WaitingLimits;
 pub use name::{InvalidName, MAX_NAME_BYTES, ProposalName};
 pub use proposal::{Outcome, Proposal, ProposalSummary, ProposedChange};
 pub use proposals::Proposals;
+pub use selection::Selection;
 pub use store::ProposalStore;

@@ -1,17 +1,18 @@
 //! [`Proposals`]: people decide about changes that wait.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use memory_tool_core::{Batch, MAX_ATTEMPTS, Node, Precondition, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{Actor, Batch, MAX_ATTEMPTS, Node, Precondition, ReadOptions, Store, StoreError, StorePath};
 use memory_tool_history::Id;
 
 use crate::error::ProposalError;
 use crate::name::ProposalName;
 use crate::overlay::Overlay;
 use crate::proposal::{Outcome, Proposal, ProposalSummary, ProposedChange};
-use crate::records::{self, Index, Proposed, Text, damaged, time};
-use crate::store::{ProposalStore, is_mismatch_of, read_overlay, replace_index};
+use crate::records::{self, Index, Proposed, Text, damaged, now, time};
+use crate::selection::Selection;
+use crate::store::{is_mismatch_of, read_overlay, replace_index};
 
 /// How many files are read at once.
 const PARALLEL_READS: usize = 8;
@@ -66,44 +67,65 @@ impl<S: Store> Proposals<S> {
     /// # Errors
     /// [`ProposalError::NotFound`], and the errors of [`Store::read_opts`].
     pub async fn get(&self, name: &ProposalName) -> Result<Proposal, ProposalError> {
-        self.retry(async || self.read(name).await.map(|(proposal, _)| proposal)).await
+        for _ in 1..MAX_ATTEMPTS {
+            match self.read(name).await {
+                // The proposal was changed while it was read.
+                Err(ProposalError::Store(error)) if is_mismatch_of(&error).is_some() => {}
+                outcome => return outcome.map(|(proposal, _)| proposal),
+            }
+        }
+        self.read(name).await.map(|(proposal, _)| proposal)
     }
 
-    /// Takes the changes of some files into the memory. The proposal keeps the others.
+    /// Takes changes into the memory. The proposal keeps the others.
     ///
     /// # Errors
     /// [`ProposalError::Changed`] if the proposal has changed since it was read, [`ProposalError::NotProposed`],
-    /// [`ProposalError::Conflict`], [`ProposalError::FileAndDirectory`] and the errors of [`Store::apply`]. An error
-    /// means that no file was taken.
-    pub async fn take<'a>(
-        &self,
-        proposal: &Proposal,
-        paths: impl IntoIterator<Item = &'a StorePath>,
-    ) -> Result<(), ProposalError> {
-        let paths: Vec<_> = paths.into_iter().cloned().collect();
-        self.decide(proposal, &paths, |change| change.after.clone()).await
+    /// [`ProposalError::NoPart`], [`ProposalError::Conflict`], [`ProposalError::FileAndDirectory`] and the errors of
+    /// [`Store::apply`]. An error means that no file was taken.
+    pub async fn take(&self, proposal: &Proposal, selection: &Selection) -> Result<(), ProposalError> {
+        selection.check(proposal)?;
+        for _ in 0..MAX_ATTEMPTS {
+            let (present, overlay) = self.read(&proposal.name).await.map_err(|error| match error {
+                ProposalError::NotFound { .. } => ProposalError::Changed,
+                error => error,
+            })?;
+            if present.revision != proposal.revision {
+                return Err(ProposalError::Changed);
+            }
+            let batch = taking(&present, &overlay, selection)?;
+            match self.store.apply(batch).await {
+                // A file changed after it was read here.
+                Err(error) if is_mismatch_of(&error).is_some() => {}
+                outcome => return Ok(outcome?),
+            }
+        }
+        Err(ProposalError::Changed)
     }
 
-    /// Takes some [parts](ProposedChange::parts) of the change of a file, counted from zero. The proposal keeps the
-    /// others.
+    /// Replaces the proposed contents of a file, for a person who corrects them. Policies check them when they are
+    /// taken.
     ///
     /// # Errors
-    /// [`ProposalError::NoPart`], and the errors of [`take`](Self::take).
-    pub async fn take_parts(
+    /// The errors of [`drop`](Self::drop).
+    pub async fn edit(
         &self,
         proposal: &Proposal,
         path: &StorePath,
-        parts: &[usize],
+        content: impl Into<Vec<u8>> + Send,
+        actor: Option<&Actor>,
     ) -> Result<(), ProposalError> {
-        let not_proposed = || ProposalError::NotProposed { path: path.clone() };
-        let count = proposal.change(path).ok_or_else(not_proposed)?.parts().len();
-        if parts.iter().any(|part| *part >= count) {
-            return Err(ProposalError::NoPart { path: path.clone(), parts: count });
-        }
-        self.decide(proposal, std::slice::from_ref(path), |change| change.with_parts(parts)).await
+        let overlay = self.unchanged(proposal).await?;
+        let mut index = overlay.index.clone();
+        let (text, apart) = index.new_text(content.into())?;
+        let texts = apart.map(|content| (text.id, content)).into_iter().collect();
+        let file = index.files.get_mut(path).ok_or_else(|| ProposalError::NotProposed { path: path.clone() })?;
+        (file.text, file.modified) = (Some(text), now());
+        file.actor = actor.map(|actor| actor.name().to_owned()).or(file.actor.take());
+        self.replace(proposal, &overlay, index, texts, "edit").await
     }
 
-    /// Drops the changes of some files.
+    /// Drops the changes of files.
     ///
     /// # Errors
     /// [`ProposalError::Changed`] if the proposal has changed since it was read, [`ProposalError::NotProposed`], and
@@ -119,91 +141,19 @@ impl<S: Store> Proposals<S> {
             let not_proposed = || ProposalError::NotProposed { path: path.clone() };
             index.files.remove(path).ok_or_else(not_proposed)?;
         }
-        let batch = Batch::new().for_command("drop");
-        let batch = replace_index(batch, &proposal.name, &overlay, index, Vec::new())?;
-        self.store.apply(batch).await.map_err(|error| changed(error, &proposal.name))
+        self.replace(proposal, &overlay, index, Vec::new(), "drop").await
     }
 
-    /// A session of the proposal, for a person who edits it before it is taken.
-    pub fn session(self, name: ProposalName) -> ProposalStore<S> {
-        ProposalStore::new(self.store, name)
-    }
-
-    /// Takes contents that `chosen` makes of the changes of some files.
-    async fn decide(
-        &self,
-        proposal: &Proposal,
-        paths: &[StorePath],
-        chosen: impl Fn(&ProposedChange) -> Option<Vec<u8>>,
-    ) -> Result<(), ProposalError> {
-        for _ in 0..MAX_ATTEMPTS {
-            let (present, overlay) = self.read(&proposal.name).await.map_err(|error| match error {
-                ProposalError::NotFound { .. } => ProposalError::Changed,
-                error => error,
-            })?;
-            if present.revision != proposal.revision {
-                return Err(ProposalError::Changed);
-            }
-            let batch = self.taking(&present, &overlay, paths, &chosen)?;
-            match self.store.apply(batch).await {
-                // A file changed after it was read here.
-                Err(error) if is_mismatch_of(&error).is_some() => {}
-                outcome => return Ok(outcome?),
-            }
-        }
-        Err(ProposalError::Changed)
-    }
-
-    fn taking(
+    async fn replace(
         &self,
         proposal: &Proposal,
         overlay: &Overlay,
-        paths: &[StorePath],
-        chosen: &impl Fn(&ProposedChange) -> Option<Vec<u8>>,
-    ) -> Result<Batch, ProposalError> {
-        let (mut index, mut conflicts) = (overlay.index.clone(), Vec::new());
-        let (mut batch, mut texts) = (Batch::new().for_command("take"), Vec::new());
-        let mut renamed: BTreeMap<&StorePath, &StorePath> = BTreeMap::new();
-        for path in paths {
-            let change = proposal.change(path).ok_or_else(|| ProposalError::NotProposed { path: path.clone() })?;
-            let from = change.renamed_from.as_ref().filter(|from| paths.contains(from));
-            let unchanged = |from: &StorePath| proposal.change(from).is_some_and(|from| !from.is_outdated());
-            if let Some(from) = from.filter(|from| unchanged(from) && change.present.is_none()) {
-                renamed.insert(from, path);
-            }
-        }
-        for path in paths {
-            let Some(change) = proposal.change(path) else { continue };
-            let after = chosen(change);
-            batch = batch.require(path, change.required.clone());
-            match change.outcome_of(after.as_deref()) {
-                _ if renamed.values().any(|to| *to == path) => {}
-                Outcome::Content(content) if content == change.present => {}
-                Outcome::Content(Some(content)) => batch = batch.write(path, content),
-                Outcome::Content(None) => match renamed.get(path) {
-                    Some(to) => batch = batch.rename(path, *to),
-                    None => batch = batch.remove(path),
-                },
-                Outcome::Conflict => conflicts.push(path.clone()),
-            }
-            let Some(mut rest) = index.files.remove(path) else { continue };
-            if after != change.after {
-                let text = after.map(|after| index.new_text(after)).transpose()?;
-                texts.extend(text.iter().filter_map(|(text, apart)| Some((text.id, apart.clone()?))));
-                rest.base = text.map(|(text, _)| text);
-                index.files.insert(path.clone(), rest);
-            }
-        }
-        if !conflicts.is_empty() {
-            return Err(ProposalError::Conflict { paths: conflicts });
-        }
-        let overlapping = |path: &&StorePath| paths.iter().any(|other| other.is_under(path));
-        if batch.validate().is_err()
-            && let Some(path) = paths.iter().find(overlapping)
-        {
-            return Err(ProposalError::FileAndDirectory { path: path.clone() });
-        }
-        Ok(replace_index(batch, &proposal.name, overlay, index, texts)?)
+        index: Index,
+        texts: Vec<(Id, Vec<u8>)>,
+        command: &'static str,
+    ) -> Result<(), ProposalError> {
+        let batch = replace_index(Batch::new().for_command(command), &proposal.name, overlay, index, texts)?;
+        self.store.apply(batch).await.map_err(|error| changed(error, &proposal.name))
     }
 
     /// The overlay of a proposal that was not changed since it was read.
@@ -263,17 +213,6 @@ impl<S: Store> Proposals<S> {
         let stored = self.store.read_opts(&records::text(name, text.id), current).await?.into_file();
         Ok(Some(stored.ok_or_else(|| damaged("a text is missing"))?.content))
     }
-
-    /// Repeats a read that a change of the proposal interrupted.
-    async fn retry<T>(&self, read: impl AsyncFn() -> Result<T, ProposalError>) -> Result<T, ProposalError> {
-        for _ in 1..MAX_ATTEMPTS {
-            match read().await {
-                Err(ProposalError::Store(error)) if is_mismatch_of(&error).is_some() => {}
-                outcome => return outcome,
-            }
-        }
-        read().await
-    }
 }
 
 /// The removed files, by their texts.
@@ -286,4 +225,59 @@ fn sources(index: &Index) -> BTreeMap<Id, &StorePath> {
 fn changed(error: StoreError, name: &ProposalName) -> ProposalError {
     let is_of_index = is_mismatch_of(&error).is_some_and(|path| *path == records::index(name));
     if is_of_index { ProposalError::Changed } else { error.into() }
+}
+
+/// The batch that takes changes.
+fn taking(proposal: &Proposal, overlay: &Overlay, selection: &Selection) -> Result<Batch, ProposalError> {
+    let (mut index, mut conflicts) = (overlay.index.clone(), Vec::new());
+    let (mut batch, mut texts) = (Batch::new().for_command("take"), Vec::new());
+    let selected: Vec<_> = selection.changes(proposal).collect();
+    let renames = renames(proposal, &selected);
+    for (change, after) in &selected {
+        let path = &change.path;
+        batch = batch.require(path, change.required.clone());
+        match change.outcome_of(after.as_deref()) {
+            _ if renames.values().any(|to| *to == path) => {}
+            Outcome::Content(content) if content == change.present => {}
+            Outcome::Content(Some(content)) => batch = batch.write(path, content),
+            Outcome::Content(None) => match renames.get(path) {
+                Some(to) => batch = batch.rename(path, *to),
+                None => batch = batch.remove(path),
+            },
+            Outcome::Conflict => conflicts.push(path.clone()),
+        }
+        let Some(mut rest) = index.files.remove(path) else { continue };
+        if *after != change.after {
+            let text = after.clone().map(|after| index.new_text(after)).transpose()?;
+            texts.extend(text.iter().filter_map(|(text, apart)| Some((text.id, apart.clone()?))));
+            rest.base = text.map(|(text, _)| text);
+            index.files.insert(path.clone(), rest);
+        }
+    }
+    if !conflicts.is_empty() {
+        return Err(ProposalError::Conflict { paths: conflicts });
+    }
+    if batch.validate().is_err() {
+        let paths = || selected.iter().map(|(change, _)| &change.path);
+        let above = paths().find(|path| paths().any(|other| other.is_under(path)));
+        if let Some(path) = above.cloned() {
+            return Err(ProposalError::FileAndDirectory { path });
+        }
+    }
+    let authors: BTreeSet<_> = selected.iter().filter_map(|(change, _)| change.actor.clone()).collect();
+    Ok(replace_index(batch.written_by(authors), &proposal.name, overlay, index, texts)?)
+}
+
+/// The files that can be renamed, since nothing else changed them.
+fn renames<'a>(
+    proposal: &'a Proposal,
+    selected: &[(&'a ProposedChange, Option<Vec<u8>>)],
+) -> BTreeMap<&'a StorePath, &'a StorePath> {
+    let is_selected = |path: &StorePath| selected.iter().any(|(change, _)| change.path == *path);
+    let is_unchanged = |path: &StorePath| proposal.change(path).is_some_and(|from| !from.is_outdated());
+    let rename = |change: &'a ProposedChange| {
+        let from = change.renamed_from.as_ref().filter(|from| is_selected(from) && is_unchanged(from))?;
+        change.present.is_none().then_some((from, &change.path))
+    };
+    selected.iter().filter_map(|(change, _)| rename(change)).collect()
 }

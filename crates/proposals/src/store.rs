@@ -27,7 +27,7 @@ type Required = (StorePath, Precondition);
 ///
 /// ```
 /// use memory_tool_core::{InMemoryStore, StoreExt};
-/// use memory_tool_proposals::{ProposalStore, Proposals};
+/// use memory_tool_proposals::{ProposalStore, Proposals, Selection};
 /// use std::sync::Arc;
 ///
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
@@ -40,7 +40,7 @@ type Required = (StorePath, Precondition);
 ///
 /// let proposals = Proposals::new(Arc::clone(&memory));
 /// let proposal = proposals.get(&"nightly".parse()?).await?;
-/// proposals.take(&proposal, proposal.paths()).await?;
+/// proposals.take(&proposal, &Selection::all(&proposal)).await?;
 /// assert_eq!(memory.read_to_string("/memories/a.txt").await?, "new");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// # })?;

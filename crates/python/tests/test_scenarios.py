@@ -84,8 +84,8 @@ class Runner:
             self.open(owner, self.scenario.get("with", {}), self.location)
         target = self.memories[owner]
         *part, method = names
-        if part == ["history"]:
-            target = target.history()
+        if part in (["history"], ["proposals"]):
+            target = getattr(target, part[0])()
         elif part == ["tool"]:
             target = AsyncMemoryTool(target) if self.event_loop else MemoryTool(target)
         named = arguments.pop() if arguments and isinstance(arguments[-1], dict) and not form_of(arguments[-1], VALUES) else {}

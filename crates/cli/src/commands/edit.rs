@@ -5,15 +5,16 @@ mod editor;
 
 use clap::{Args, ValueHint};
 use memory_tool::history::{FileDiff, merge};
+use memory_tool::proposals::ProposalName;
 use memory_tool::store::{Batch, Precondition, StoredFile};
-use memory_tool::{Memory, MemoryPath, Node, Store as _, StoreError};
+use memory_tool::{Memory, MemoryOptions, MemoryPath, Node, Store as _, StoreError, StoreUrl};
 
 use crate::commands::edit::draft::Draft;
 use crate::commands::edit::editor::Editor;
 use crate::differences::diff_text;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Context as _, Failure};
-use crate::files::{self, Stop, eprint, open};
+use crate::files::{self, Stop, eprint, open_with};
 use crate::memory::Access;
 use crate::options::MemoryArgument;
 use crate::options::values::memory_path;
@@ -35,23 +36,34 @@ pub(crate) struct EditArguments {
 
 /// Lets a person edit the file, and writes it unless it was changed at the same time.
 pub(crate) fn run(arguments: &EditArguments) -> Result<ExitStatus, Failure> {
+    run_in(&arguments.path, &arguments.memory, None)
+}
+
+/// The same, in a proposal.
+pub(crate) fn run_in(
+    path: &MemoryPath,
+    memory: &MemoryArgument,
+    proposal: Option<&ProposalName>,
+) -> Result<ExitStatus, Failure> {
+    let mut options = memory.options();
+    options.propose = proposal.cloned().or(options.propose);
     let runtime = start_runtime()?;
-    let ended = runtime.block_on(edit(arguments)).or_else(Stop::report);
+    let ended = runtime.block_on(edit(path, &memory.store.url, options)).or_else(Stop::report);
     runtime.shutdown_timeout(CLEANUP_TIME);
     ended
 }
 
-async fn edit(arguments: &EditArguments) -> Result<ExitStatus, Stop> {
-    let (path, editor) = (&arguments.path, Editor::of_environment()?);
+async fn edit(path: &MemoryPath, url: &StoreUrl, options: MemoryOptions) -> Result<ExitStatus, Stop> {
+    let editor = Editor::of_environment()?;
     let begin = async {
-        let memory = open(&arguments.memory, "edit", Access::Change).await?;
+        let memory = open_with(url, options, "edit", Access::Change).await?;
         let base = read(&memory, path).await?;
         Ok::<_, Stop>((memory, base))
     };
     let (memory, base) = until_interrupted(begin).await?;
     files::text(path, text(&base).to_vec())?;
     let mut draft = Draft::create(path, text(&base))?;
-    let ended = edit_and_save(&memory, arguments, base, &editor, &mut draft).await;
+    let ended = edit_and_save(&memory, path, base, &editor, &mut draft).await;
     if let Err(stop) = ended {
         let reported = stop.report();
         keep_changed(&mut draft);
@@ -63,18 +75,18 @@ async fn edit(arguments: &EditArguments) -> Result<ExitStatus, Stop> {
 /// The person edits until the text is saved, or an error ends that.
 async fn edit_and_save(
     memory: &Memory,
-    arguments: &EditArguments,
+    path: &MemoryPath,
     mut base: Option<StoredFile>,
     editor: &Editor,
     draft: &mut Draft,
 ) -> Result<ExitStatus, Stop> {
     loop {
         editor.edit(draft.file()).await?;
-        match until_interrupted(save(memory, arguments, &mut base, draft)).await? {
+        match until_interrupted(save(memory, path, &mut base, draft)).await? {
             Next::End => return Ok(ExitStatus::Success),
             Next::EditTheirs => {
                 keep_changed(draft);
-                *draft = Draft::create(&arguments.path, text(&base))?;
+                *draft = Draft::create(path, text(&base))?;
             }
         }
     }
@@ -86,13 +98,7 @@ enum Next {
 }
 
 /// Writes the draft in place of `base`, or lets the person choose if the file was changed at the same time.
-async fn save(
-    memory: &Memory,
-    arguments: &EditArguments,
-    base: &mut Option<StoredFile>,
-    draft: &Draft,
-) -> Result<Next, Stop> {
-    let path = &arguments.path;
+async fn save(memory: &Memory, path: &MemoryPath, base: &mut Option<StoredFile>, draft: &Draft) -> Result<Next, Stop> {
     let Some(mut mine) = draft.changed()? else {
         eprint(&format!("{path} is unchanged"));
         return Ok(Next::End);

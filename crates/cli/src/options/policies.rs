@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueHint};
 use memory_tool::policies::{Detector, Scope, UnknownKind};
+use memory_tool::proposals::ProposalName;
 use memory_tool::{BoxError, LogDetail, MemoryBuilder, MemoryOptions, MemoryPath, Screening, StoreUrl};
 
 use crate::failure::Failure;
@@ -106,6 +107,12 @@ pub(crate) struct Policies {
     #[command(flatten)]
     actor: ActorArgument,
 
+    /// Let changes wait in the proposal NAME until a person takes them
+    ///
+    /// Only sessions with this option see the changes. Mounted memories are read-only, and no file expires.
+    #[arg(long, value_name = "NAME")]
+    propose: Option<ProposalName>,
+
     /// Record views in the audit log as well
     #[arg(long, requires = "audit_log")]
     audit_views: bool,
@@ -181,6 +188,7 @@ impl Policies {
         options.screen_also = self.screen_also.iter().flat_map(|kind| kind.0).copied().collect();
         options.audit_log.clone_from(&self.audit_log);
         options.actor = self.actor.actor();
+        options.propose.clone_from(&self.propose);
         options.audit_views = self.audit_views;
         options.audit_sync = self.audit_sync;
         options.log = self.log;

@@ -28,6 +28,8 @@ mod memories;
 mod policies;
 #[cfg(target_os = "linux")]
 mod process_memory;
+#[cfg(unix)]
+mod proposals;
 mod protocol;
 #[cfg(unix)]
 mod readme;

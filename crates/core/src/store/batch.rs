@@ -38,6 +38,7 @@ pub struct Batch {
     changed_paths: BTreeSet<StorePath>,
     actor: Option<Actor>,
     command: Option<&'static str>,
+    authors: Vec<String>,
     error: Option<InvalidBatch>,
 }
 
@@ -135,6 +136,17 @@ impl Batch {
         self
     }
 
+    /// Names the actors who wrote the changes, if the actor of the batch only agrees to them.
+    pub fn written_by(mut self, authors: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.authors = authors.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The names of the actors who wrote the changes. Empty if the actor of the batch wrote them.
+    pub fn authors(&self) -> &[String] {
+        &self.authors
+    }
+
     /// The actor of the changes, if it is known.
     pub fn actor(&self) -> Option<&Actor> {
         self.actor.as_ref()
@@ -199,7 +211,13 @@ impl Batch {
     /// # Errors
     /// The first error that `path` returns.
     pub fn try_map(self, path: impl Fn(&StorePath) -> Result<StorePath, StoreError>) -> Result<Self, StoreError> {
-        let mut mapped = Self { actor: self.actor, command: self.command, error: self.error, ..Self::default() };
+        let mut mapped = Self {
+            actor: self.actor,
+            command: self.command,
+            authors: self.authors,
+            error: self.error,
+            ..Self::default()
+        };
         for (required, precondition) in self.preconditions {
             mapped = mapped.require(path(&required)?, precondition);
         }

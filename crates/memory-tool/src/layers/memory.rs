@@ -37,6 +37,7 @@ impl Memory {
     ///
     /// ```
     /// use memory_tool::Memory;
+    /// use memory_tool::proposals::Selection;
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -49,7 +50,7 @@ impl Memory {
     ///
     /// let proposals = memory.proposals().expect("it is no session of a proposal");
     /// let proposal = proposals.get(&"nightly".parse()?).await?;
-    /// proposals.take(&proposal, proposal.paths()).await?;
+    /// proposals.take(&proposal, &Selection::all(&proposal)).await?;
     /// assert_eq!(memory.read_to_string("/memories/profile.md").await?, "Prefers tea.");
     /// # Ok(())
     /// # }

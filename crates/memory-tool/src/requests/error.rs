@@ -37,6 +37,9 @@ pub enum RequestError {
     /// The history cannot do this, for this reason.
     #[error("{0}")]
     History(String),
+    /// The proposal cannot be decided like this, for this reason.
+    #[error("{0}")]
+    Proposal(String),
     /// The search cannot be made, for this reason.
     #[error("{0}")]
     Search(String),
@@ -83,6 +86,7 @@ impl From<&RequestError> for Exception {
             RequestError::Invalid { .. } => Self::new("TypeError", [text]),
             RequestError::Options(_) => Self::new("OpenError", [text, ErrorKind::Other.name().into()]),
             RequestError::History(_) => Self::new("HistoryError", [text]),
+            RequestError::Proposal(_) => Self::new("ProposalError", [text]),
             RequestError::Search(_) => Self::new("SearchError", [text]),
             RequestError::Transfer(error) => Self::new("TransferError", [text, error.kind().name().into()]),
             RequestError::Store(error) => error.into(),

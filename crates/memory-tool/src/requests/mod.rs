@@ -12,6 +12,7 @@ mod given;
 mod history;
 mod opening;
 mod place;
+mod proposals;
 mod search;
 mod transfer;
 
@@ -24,6 +25,7 @@ pub use given::OptionError;
 pub use history::HistoryRequest;
 pub use opening::{Given, Location, Opening, memories};
 pub use place::Place;
+pub use proposals::ProposalRequest;
 pub use search::SearchRequest;
 pub use transfer::TransferRequest;
 
@@ -60,6 +62,8 @@ pub enum Request {
     Files(FileRequest),
     /// Reads the history, or takes changes back.
     History(HistoryRequest),
+    /// Reads proposals, or decides about them.
+    Proposals(ProposalRequest),
     /// Searches the memory.
     Search(SearchRequest),
     /// Copies, exports or imports files.
@@ -98,14 +102,17 @@ impl Request {
     /// Reads a request from data.
     ///
     /// # Errors
-    /// [`RequestError::Search`] for an invalid search, [`RequestError::History`] for one of the history, and otherwise
-    /// [`RequestError::Invalid`].
+    /// [`RequestError::Search`] for an invalid search, [`RequestError::History`] for one of the history,
+    /// [`RequestError::Proposal`] for one of proposals, and otherwise [`RequestError::Invalid`].
     pub fn parse<'de, D>(data: D) -> Result<Self, RequestError>
     where
         D: Deserializer<'de, Error: Into<BoxError>>,
     {
         serde_path_to_error::deserialize(data).map_err(|error| match error.path().iter().next() {
             Some(Segment::Enum { variant }) if variant == "search" => RequestError::Search(error.inner().to_string()),
+            Some(Segment::Enum { variant }) if variant == "proposals" => {
+                RequestError::Proposal(error.inner().to_string())
+            }
             Some(Segment::Enum { variant }) if variant == "history" => RequestError::History(error.inner().to_string()),
             _ => RequestError::Invalid { field: error.path().to_string(), source: error.into_inner().into() },
         })
@@ -126,7 +133,7 @@ impl Request {
             Self::Files(request) => request.is_read(),
             Self::Call(call) => call.is_read(),
             Self::Care(request) => matches!(request, CareRequest::Usage {}),
-            Self::History(_) | Self::Search(_) | Self::Transfer(_) => false,
+            Self::History(_) | Self::Proposals(_) | Self::Search(_) | Self::Transfer(_) => false,
         }
     }
 }
@@ -140,6 +147,7 @@ impl Memory {
         match request {
             Request::Files(request) => Ok(request.perform(self).await?),
             Request::History(request) => request.perform(self).await,
+            Request::Proposals(request) => request.perform(self).await,
             Request::Search(request) => request.perform(self).await,
             Request::Transfer(request) => request.perform(self).await,
             Request::Care(request) => Ok(request.perform(self).await?),

@@ -8,7 +8,7 @@ use memory_tool_core::{
     Actor, Batch, InMemoryStore, Node, Quota, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
 };
 use memory_tool_proposals::{
-    Outcome, Proposal, ProposalError, ProposalName, ProposalStore, Proposals, ProposedChange, WaitingLimits,
+    Outcome, Proposal, ProposalError, ProposalName, ProposalStore, Proposals, ProposedChange, Selection, WaitingLimits,
 };
 
 fn name() -> ProposalName {
@@ -41,7 +41,7 @@ impl Memory {
 
     async fn take_all(&self) -> Result<(), ProposalError> {
         let proposal = self.get().await;
-        self.proposals.take(&proposal, proposal.paths()).await
+        self.proposals.take(&proposal, &Selection::all(&proposal)).await
     }
 
     /// The records that proposals leave.
@@ -49,6 +49,10 @@ impl Memory {
         let records = self.store.read_opts(&StorePath::records(), ReadOptions::new()).await.unwrap();
         records.into_listing().files.len()
     }
+}
+
+fn files_of(names: &[&str]) -> Selection {
+    names.iter().map(|name| path(name)).fold(Selection::new(), Selection::file)
 }
 
 /// All files of a store.
@@ -64,6 +68,23 @@ async fn files(store: &impl Store) -> Vec<(String, String)> {
 
 fn listed(expected: &[(&str, &str)]) -> Vec<(String, String)> {
     expected.iter().map(|(name, text)| (path(name).as_str().to_owned(), (*text).to_owned())).collect()
+}
+
+/// A server spawns them.
+#[test]
+fn futures_are_send() {
+    fn is_send(_: impl Send) {}
+    let proposals = Proposals::new(Arc::new(InMemoryStore::new()) as Arc<dyn Store>);
+    let (name, path, all) = (name(), path("a"), Selection::new());
+    is_send(proposals.list());
+    is_send(proposals.get(&name));
+    is_send(async {
+        let proposal = proposals.get(&name).await?;
+        proposals.take(&proposal, &all).await?;
+        proposals.drop(&proposal, [&path]).await?;
+        proposals.edit(&proposal, &path, "text", None).await
+    });
+    is_send(ProposalStore::new(InMemoryStore::new(), name.clone()).write(path.clone(), "text"));
 }
 
 #[tokio::test]
@@ -95,12 +116,12 @@ async fn some_files_are_taken_and_the_rest_is_dropped() {
         memory.session.write(path(name), "new\n").await.unwrap();
     }
     let proposal = memory.get().await;
-    memory.proposals.take(&proposal, [&path("a"), &path("b")]).await.unwrap();
+    memory.proposals.take(&proposal, &files_of(&["a", "b"])).await.unwrap();
     assert_eq!(files(&memory.store).await, listed(&[("a", "new\n"), ("b", "new\n"), ("c", "3\n")]));
     let rest = memory.get().await;
     assert_eq!(rest.paths().collect::<Vec<_>>(), [&path("c")]);
-    assert!(matches!(memory.proposals.take(&proposal, [&path("c")]).await, Err(ProposalError::Changed)));
-    let none = memory.proposals.take(&rest, [&path("a")]).await;
+    assert!(matches!(memory.proposals.take(&proposal, &files_of(&["c"])).await, Err(ProposalError::Changed)));
+    let none = memory.proposals.take(&rest, &files_of(&["a"])).await;
     assert!(matches!(none, Err(ProposalError::NotProposed { .. })), "{none:?}");
     memory.proposals.drop(&rest, rest.paths()).await.unwrap();
     assert_eq!(files(&memory.session).await, listed(&[("a", "new\n"), ("b", "new\n"), ("c", "3\n")]));
@@ -118,9 +139,9 @@ async fn parts_of_a_file_are_taken_singly() {
     let parts = proposal.changes[0].parts();
     assert_eq!(parts.len(), 2, "{parts:?}");
     assert!(parts[1].contains("-18\n+last\n"), "{parts:?}");
-    let none = memory.proposals.take_parts(&proposal, &path("a"), &[2]).await;
+    let none = memory.proposals.take(&proposal, &Selection::new().parts(path("a"), [2])).await;
     assert!(matches!(none, Err(ProposalError::NoPart { parts: 2, .. })), "{none:?}");
-    memory.proposals.take_parts(&proposal, &path("a"), &[1]).await.unwrap();
+    memory.proposals.take(&proposal, &Selection::new().parts(path("a"), [1])).await.unwrap();
     let mut taken = lines.clone();
     taken[18] = "last\n".into();
     assert_eq!(memory.store.read_to_string(path("a")).await.unwrap(), taken.concat());
@@ -146,11 +167,15 @@ async fn later_changes_of_the_memory_stay_or_nothing_is_taken() {
     let of = |name: &str| proposal.change(&path(name)).map(ProposedChange::outcome).unwrap();
     assert_eq!(of("a"), Outcome::Content(Some(b"zero\n2\n3\n4\nfive\n".to_vec())));
     assert_eq!(of("b"), Outcome::Conflict);
-    memory.proposals.take(&proposal, [&path("a")]).await.unwrap();
+    memory.proposals.take(&proposal, &files_of(&["a"])).await.unwrap();
     assert_eq!(memory.store.read_to_string(path("a")).await.unwrap(), "zero\n2\n3\n4\nfive\n");
     // A person solves the conflict in the proposal.
-    let person = memory.proposals.clone().session(name());
-    person.write(path("b"), "uno\n").await.unwrap();
+    let ada = Actor::from_trusted_name("ada").unwrap();
+    let proposal = memory.get().await;
+    memory.proposals.edit(&proposal, &path("b"), "uno\n", Some(&ada)).await.unwrap();
+    assert_eq!(memory.get().await.actors(), ["ada"]);
+    let again = memory.proposals.edit(&proposal, &path("b"), "dos\n", None).await;
+    assert!(matches!(again, Err(ProposalError::Changed)), "{again:?}");
     memory.take_all().await.unwrap();
     assert_eq!(memory.records().await, 0);
 }
@@ -181,7 +206,7 @@ async fn a_file_and_a_directory_do_not_mix() {
     let swap = memory.take_all().await;
     assert!(matches!(&swap, Err(ProposalError::FileAndDirectory { path: in_way }) if *in_way == path("a")), "{swap:?}");
     let proposal = memory.get().await;
-    memory.proposals.take(&proposal, [&path("a")]).await.unwrap();
+    memory.proposals.take(&proposal, &files_of(&["a"])).await.unwrap();
     memory.take_all().await.unwrap();
     assert_eq!(files(&memory.store).await, listed(&[("a/x", "3"), ("b/c", "2")]));
 }

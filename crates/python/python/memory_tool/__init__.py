@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         NotText as NotText,
         OpenError as OpenError,
         OverQuota as OverQuota,
+        ProposalError as ProposalError,
         Refused as Refused,
         SearchError as SearchError,
         StoreError as StoreError,
@@ -53,6 +54,13 @@ if TYPE_CHECKING:
     from .options import (
         Location as Location,
         Options as Options,
+    )
+    from .proposals import (
+        AsyncProposals as AsyncProposals,
+        Proposal as Proposal,
+        Proposals as Proposals,
+        ProposalSummary as ProposalSummary,
+        ProposedChange as ProposedChange,
     )
     from .reports import (
         CopyReport as CopyReport,
@@ -112,6 +120,7 @@ _MODULES = {
         "NotText",
         "OpenError",
         "OverQuota",
+        "ProposalError",
         "Refused",
         "SearchError",
         "StoreError",
@@ -133,6 +142,13 @@ _MODULES = {
     "options": (
         "Location",
         "Options",
+    ),
+    "proposals": (
+        "AsyncProposals",
+        "Proposal",
+        "ProposalSummary",
+        "Proposals",
+        "ProposedChange",
     ),
     "reports": (
         "CopyReport",

@@ -116,6 +116,10 @@ class HistoryError(MemoryToolError):
     """The history cannot do this. The text names the reason, such as a file that has changed since."""
 
 
+class ProposalError(MemoryToolError):
+    """The proposal cannot be decided like this. The text names the reason, such as a file that has changed since."""
+
+
 class SearchError(MemoryToolError):
     """The pattern or an option of a search is invalid. The text names the mistake."""
 

@@ -30,6 +30,8 @@ class HistoryEntry:
     is_redacted: bool = False
     reason: Optional[str] = None
     """The reason that was given."""
+    authors: Sequence[str] = ()
+    """The actors who wrote the change, if another one agreed to it."""
     missing: Sequence[str] = ()
     """After `undo`, `redo`, `revert` and `restore`: files that stay as they were, because their earlier contents had
     expired or were redacted."""
@@ -216,5 +218,6 @@ def _entry(value: dict[str, Any]) -> HistoryEntry:
         changes=value["changes"],
         is_redacted=value.get("is_redacted", False),
         reason=value.get("reason"),
+        authors=value.get("authors", ()),
         missing=value.get("missing", ()),
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from .changes import AsyncWatch, Watch
     from .history import AsyncHistory, History
+    from .proposals import AsyncProposals, Proposals
     from .options import Location, Options
     from .reports import CopyReport, ExportReport, ImportReport, VerifyReport
     from .search import SearchOptions, SearchReport
@@ -141,6 +142,12 @@ class Memory:
         from .history import History  # here, because most programs never need it
 
         return History(lambda request: self._native.perform({"history": request}))
+
+    def proposals(self) -> Proposals:
+        """The changes that wait for a person's consent. Open the memory with `propose=` to make some."""
+        from .proposals import Proposals
+
+        return Proposals(lambda request: self._native.perform({"proposals": request}))
 
     def verify(self) -> VerifyReport:
         """Reads the whole storage, also files that policies hide, and reports damage."""
@@ -321,6 +328,12 @@ class AsyncMemory:
         from .history import AsyncHistory
 
         return AsyncHistory(lambda request: _perform(self._native, {"history": request}))
+
+    def proposals(self) -> AsyncProposals:
+        """The changes that wait for a person's consent. Open the memory with `propose=` to make some."""
+        from .proposals import AsyncProposals
+
+        return AsyncProposals(lambda request: _perform(self._native, {"proposals": request}))
 
     async def verify(self) -> VerifyReport:
         """Reads the whole storage, also files that policies hide, and reports damage."""

@@ -83,6 +83,9 @@ class Options(TypedDict, total=False):
     screen_also: Sequence[str]
     """More kinds of data to screen, such as `"iban"`, or `"personal"` for all personal data."""
 
+    propose: str
+    """The name of the proposal where all changes wait for a person's consent. Mounted memories are read-only."""
+
     audit_log: str | os.PathLike[str]
     """A file that records each change before and after it is made. Requires `actor`."""
     actor: str

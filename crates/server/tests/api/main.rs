@@ -9,6 +9,7 @@ mod floods;
 mod listening;
 mod operators;
 mod page;
+mod proposals;
 mod proxies;
 mod requests;
 mod security;

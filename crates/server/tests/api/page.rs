@@ -7,6 +7,7 @@ use memory_tool_server::{Grant, Right};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::proposals::session;
 use crate::server::{Server, places};
 
 /// A response: its status, headers and text.
@@ -829,11 +830,14 @@ async fn an_operator_gives_no_right_that_he_lacks_and_a_tenant_checks_no_whole_s
     }
 }
 
-pub(crate) const PAGES: [&str; 18] = [
+pub(crate) const PAGES: [&str; 21] = [
     "/memory/alice",
     "/memory/alice/raw?path=/memories/a",
     "/memory/alice/live",
     "/memory/alice/download?path=/memories/a",
+    "/memory/alice/proposals",
+    "/memory/alice/proposal/nightly",
+    "/memory/alice/proposal/nightly/edit?path=/memories/a",
     "/memory/alice/compare?path=/memories/a&from=1&to=1",
     "/memory/alice/search?q=x",
     "/memory/alice/new",
@@ -850,11 +854,13 @@ pub(crate) const PAGES: [&str; 18] = [
     "/memory/alice/forget",
 ];
 
-pub(crate) const FORMS: [(&str, &[(&str, &str)]); 10] = [
+pub(crate) const FORMS: [(&str, &[(&str, &str)]); 12] = [
     ("/memory/alice/new", &[("name", "b"), ("text", "x")]),
     ("/memory/alice/edit", &[("path", "/memories/b"), ("text", "x"), ("base", "")]),
     ("/memory/alice/rename", &[("path", "/memories/a"), ("name", "c")]),
     ("/memory/alice/delete", &[("path", "/memories/a")]),
+    ("/memory/alice/proposal/nightly", &[("action", "take-all")]),
+    ("/memory/alice/proposal/nightly/edit", &[("path", "/memories/a"), ("text", "x")]),
     ("/memory/alice/undo", &[("entry", "1")]),
     ("/memory/alice/restore", &[("path", "/memories/a"), ("entry", "1")]),
     ("/memory/alice/redact", &[("entry-1", "on")]),
@@ -867,6 +873,7 @@ pub(crate) const FORMS: [(&str, &[(&str, &str)]); 10] = [
 async fn each_page_and_form_asks_for_its_right() {
     let (_directory, [place, _]) = places();
     memory(&place).await.write("/memories/a", "the secret").await.unwrap();
+    session(&place).await.write("/memories/a", "another secret").await.unwrap();
     let server = Server::start(&place).await;
     let stranger = server.with_token(Grant::Name("bob".parse().unwrap()), &Right::ALL, true).await;
     let reader = server.with_token(Grant::All, &[Right::Read], false).await;
@@ -882,9 +889,11 @@ async fn each_page_and_form_asks_for_its_right() {
         let refused = stranger.get(page).await;
         assert!(refused.status == 404 && !refused.text.contains("secret"), "{page}: {}", refused.text);
         let is_of_reader =
-            ["", "/raw", "/search", "/log", "/change", "/compare", "/download"].iter().any(|of_reader| {
+            ["", "/raw", "/search", "/log", "/change", "/compare", "/download", "/proposal"].iter().any(|of_reader| {
                 let rest = page.strip_prefix("/memory/alice").unwrap();
-                if of_reader.is_empty() {
+                if rest.ends_with("/edit?path=/memories/a") {
+                    false
+                } else if of_reader.is_empty() {
                     rest.is_empty() || rest.starts_with('?')
                 } else {
                     rest.starts_with(of_reader)

@@ -55,11 +55,10 @@ impl ApiCall {
     }
 }
 
-/// A memory store of a request: a memory with its record.
+/// A memory store of a request.
 #[derive(Debug)]
 pub(super) struct MemoryStore {
     pub(super) visit: Visit,
-    pub(super) record: StoreRecord,
 }
 
 impl MemoryStore {
@@ -70,26 +69,24 @@ impl MemoryStore {
         right: Right,
         purpose: Purpose,
     ) -> Result<Self, ApiError> {
-        Self::of(Door::find(&service.memories, caller, id, right).await?.enter(purpose).await?).await
+        Ok(Self { visit: Door::find(&service.memories, caller, id, right).await?.enter(purpose).await? })
     }
 
     /// A new memory store. Its record is the first part.
     pub(super) async fn create(service: &Service, caller: &Caller, name: &MemoryName) -> Result<Self, ApiError> {
-        let visit = Door::create(&service.memories, caller, name).await?.enter(Purpose::CHANGE).await?;
-        Ok(Self { visit, record: StoreRecord::default() })
+        Ok(Self { visit: Door::create(&service.memories, caller, name).await?.enter(Purpose::CHANGE).await? })
     }
 
-    /// A memory without a record has its name, and is as old as its oldest file.
-    async fn of(visit: Visit) -> Result<Self, ApiError> {
-        if let Some(record) = visit.record.clone() {
-            return Ok(Self { visit, record });
+    /// The record. A memory without one has its name, and is as old as its oldest file.
+    pub(super) async fn record(&self) -> Result<StoreRecord, ApiError> {
+        if let Some(record) = &self.visit.record {
+            return Ok(record.clone());
         }
-        let root = visit.memory.store().read_opts(&StorePath::memories(), ReadOptions::new()).await?;
+        let root = self.visit.memory.store().read_opts(&StorePath::memories(), ReadOptions::new()).await?;
         let times = root.into_listing().files.into_iter().filter_map(|file| file.created.or(file.modified)).map(millis);
         let created_at = times.min().unwrap_or_default();
-        let name = visit.name().to_owned();
-        let record = StoreRecord { name, created_at, updated_at: created_at, ..Default::default() };
-        Ok(Self { visit, record })
+        let name = self.id().to_owned();
+        Ok(StoreRecord { name, created_at, updated_at: created_at, ..Default::default() })
     }
 
     pub(super) fn id(&self) -> &str {
@@ -108,24 +105,25 @@ impl MemoryStore {
         self.visit.memory.store().apply(batch).await
     }
 
-    /// Changes the record of the store. `change` returns `None` if nothing changes.
+    /// Changes the record of the store, and returns it. `change` returns `None` if nothing changes.
     pub(super) async fn change_record(
-        &mut self,
+        &self,
         command: &'static str,
         change: impl Fn(&StoreRecord) -> Result<Option<StoreRecord>, ApiError> + Send,
-    ) -> Result<(), ApiError> {
+    ) -> Result<StoreRecord, ApiError> {
         for _ in 0..MAX_ATTEMPTS {
             let (found, state) = StoreRecord::read(&*self.visit.memory.store()).await?;
-            self.record = found.unwrap_or_else(|| self.record.clone());
-            let Some(changed) = change(&self.record)? else { return Ok(()) };
+            let record = match found {
+                Some(record) => record,
+                None => self.record().await?,
+            };
+            let Some(changed) = change(&record)? else { return Ok(record) };
             let bytes = serde_json::to_vec(&changed).map_err(ApiError::internal)?;
             let batch = Batch::new().for_command(command).require(StoreRecord::path(), state);
             match self.apply(batch.write(StoreRecord::path(), bytes)).await {
                 Err(StoreError::VersionMismatch { .. } | StoreError::AlreadyExists { .. }) => {}
                 outcome => {
-                    outcome?;
-                    self.record = changed;
-                    return Ok(());
+                    return outcome.map(|()| changed).map_err(ApiError::from);
                 }
             }
         }

@@ -20,8 +20,8 @@ use crate::memories::record::StoreRecord;
 use crate::memories::visit::Purpose;
 use crate::service::Service;
 
-fn object(store: &MemoryStore) -> Value {
-    let StoreRecord { name, description, metadata, created_at, updated_at, archived_at } = &store.record;
+fn object(store: &MemoryStore, record: &StoreRecord) -> Value {
+    let StoreRecord { name, description, metadata, created_at, updated_at, archived_at } = record;
     json!({
         "type": "memory_store", "id": store.id(), "name": name, "description": description, "metadata": metadata,
         "created_at": format_time(*created_at), "updated_at": format_time(*updated_at),
@@ -95,17 +95,18 @@ pub(super) async fn create(
     let record = StoreRecord { name, description, metadata, created_at, updated_at: created_at, archived_at: None };
     check(&record)?;
     let id = new_name()?;
-    let mut store = MemoryStore::create(&service, &caller, &id).await?;
-    store.change_record("api_create_store", |_| Ok(Some(record.clone()))).await?;
-    Ok(Json(object(&store)))
+    let store = MemoryStore::create(&service, &caller, &id).await?;
+    let record = store.change_record("api_create_store", |_| Ok(Some(record.clone()))).await?;
+    Ok(Json(object(&store, &record)))
 }
 
 pub(super) async fn read(call: ApiCall) -> Reply {
-    Ok(Json(object(&call.open(Right::Read, Purpose::Look).await?)))
+    let store = call.open(Right::Read, Purpose::Look).await?;
+    Ok(Json(object(&store, &store.record().await?)))
 }
 
 pub(super) async fn update(call: ApiCall, bytes: Bytes) -> Reply {
-    let mut store = call.open(Right::Admin, Purpose::Remove).await?;
+    let store = call.open(Right::Admin, Purpose::Remove).await?;
     let Update { name, description, metadata } = body(&bytes)?;
     let (name, description, metadata) = (name.flatten(), description.flatten(), metadata.flatten().unwrap_or_default());
     let change = |record: &StoreRecord| {
@@ -123,19 +124,19 @@ pub(super) async fn update(call: ApiCall, bytes: Bytes) -> Reply {
         changed.updated_at = now();
         Ok(Some(changed))
     };
-    store.change_record("api_update_store", change).await?;
-    Ok(Json(object(&store)))
+    let record = store.change_record("api_update_store", change).await?;
+    Ok(Json(object(&store, &record)))
 }
 
 pub(super) async fn archive(call: ApiCall) -> Reply {
-    let mut store = call.open(Right::Admin, Purpose::Remove).await?;
+    let store = call.open(Right::Admin, Purpose::Remove).await?;
     let change = |record: &StoreRecord| {
         let now = now();
         let archived = StoreRecord { archived_at: Some(now), updated_at: now, ..record.clone() };
         Ok(record.archived_at.is_none().then_some(archived))
     };
-    store.change_record("api_archive_store", change).await?;
-    Ok(Json(object(&store)))
+    let record = store.change_record("api_archive_store", change).await?;
+    Ok(Json(object(&store, &record)))
 }
 
 pub(super) async fn delete(call: ApiCall) -> Reply {
@@ -161,14 +162,19 @@ pub(super) async fn list(
     names.retain(|name| caller.reaches(name) && after.as_deref().is_none_or(|after| name.as_str() < after));
     let (mut data, mut last, mut next_page) = (Vec::new(), String::new(), None);
     for name in names.into_iter().rev() {
-        let store = match MemoryStore::open(&service, &caller, name.as_str(), Right::Read, Purpose::Look).await {
-            Ok(store) => store,
+        let opened = async {
+            let store = MemoryStore::open(&service, &caller, name.as_str(), Right::Read, Purpose::Look).await?;
+            let record = store.record().await?;
+            Ok::<_, ApiError>((store, record))
+        };
+        let (store, record) = match opened.await {
+            Ok(opened) => opened,
             Err(busy) if busy.status() == StatusCode::SERVICE_UNAVAILABLE => return Err(busy),
             // It was deleted, or it is damaged, which is in the log.
             Err(_) => continue,
         };
-        let created = time(store.record.created_at);
-        let is_shown = (with_archived || store.record.archived_at.is_none())
+        let created = time(record.created_at);
+        let is_shown = (with_archived || record.archived_at.is_none())
             && since.is_none_or(|since| created >= since)
             && until.is_none_or(|until| created <= until);
         if !is_shown {
@@ -179,7 +185,7 @@ pub(super) async fn list(
             break;
         }
         last = name.to_string();
-        data.push(object(&store));
+        data.push(object(&store, &record));
     }
     Ok(Json(json!({"data": data, "next_page": next_page})))
 }

@@ -16,6 +16,9 @@ const MAX_LINES: usize = 4_000;
 /// The longest lines whose words are compared.
 const MAX_COMPARED: usize = 2_000;
 
+/// The text between two parts.
+const GAP: &str = "⋯";
+
 /// A line of a difference.
 pub(super) struct Line {
     /// `insert`, `delete` or `same`.
@@ -45,7 +48,7 @@ impl Differ {
         let mut lines = Vec::new();
         for (index, group) in diff.grouped_ops(3).iter().enumerate() {
             if index > 0 {
-                lines.push(gap("⋯"));
+                lines.push(gap(GAP));
             }
             for op in group {
                 let length = |change: Change<&str>| change.value().len();
@@ -68,7 +71,25 @@ impl Differ {
     }
 }
 
+impl Differ {
+    /// The lines of each part of a difference.
+    pub(super) fn parts(&mut self, before: &str, after: &str) -> Vec<Vec<Line>> {
+        let mut parts = vec![Vec::new()];
+        for line in self.lines(before, after) {
+            match parts.last_mut() {
+                Some(part) if !line.is_between_parts() => part.push(line),
+                _ => parts.push(Vec::new()),
+            }
+        }
+        parts
+    }
+}
+
 impl Line {
+    fn is_between_parts(&self) -> bool {
+        self.kind == "gap" && self.parts.iter().all(|(_, part)| part == GAP)
+    }
+
     fn of(change: InlineChange<'_, str>) -> Self {
         let parts = change.iter_strings_lossy().map(|(differs, part)| (differs, shown(&part))).collect();
         Self::new(change.tag(), change.old_index(), change.new_index(), parts)

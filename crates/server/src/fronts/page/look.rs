@@ -17,7 +17,7 @@ use memory_tool::{FileEntry, MemoryPath, Node};
 use serde::Deserialize;
 
 use super::text::{Time, name_of, natural_key, size, visible};
-use super::{App, Frame, Page, PageState, VisitedMemory, Visitor, encode, markdown, past, path, render};
+use super::{App, Frame, Page, PageState, VisitedMemory, Visitor, encode, markdown, past, path, proposals, render};
 use crate::access::Right;
 use crate::http::error::ApiError;
 use crate::memories::visit::Purpose;
@@ -98,6 +98,8 @@ struct Directory {
     total: usize,
     next: Option<usize>,
     recent: Vec<past::Change>,
+    /// The files whose changes wait.
+    waiting: usize,
     has_history: bool,
 }
 
@@ -285,13 +287,27 @@ async fn directory(visited: &VisitedMemory, path: &MemoryPath, query: &MemoryQue
     let is_all = query.all.is_some();
     let order = query.sort;
     let recent = if path.is_root() { past::recent(visited, LogFilter::new(), 5).await?.0 } else { Vec::new() };
+    let waiting = if path.is_root() { proposals::waiting(visited).await? } else { 0 };
     let has_history = past::has_history(visited).await;
     let title = if path.is_root() { visible(visited.visit.name()) } else { name_of(path.as_str()) };
     let frame = Frame::of(visited, title).at(path).done(query.done.as_deref()).in_state(state);
     let mut address = format!("{}?path={}", frame.home, encode(path.as_str()));
     address.push_str(if is_all { "&all=1" } else { "" });
-    let listed =
-        Directory { frame, rows, all, is_all, has_directories, order, address, from, total, next, recent, has_history };
+    let listed = Directory {
+        frame,
+        rows,
+        all,
+        is_all,
+        has_directories,
+        order,
+        address,
+        from,
+        total,
+        next,
+        recent,
+        waiting,
+        has_history,
+    };
     render(&listed)
 }
 

@@ -15,6 +15,7 @@ mod look;
 mod markdown;
 mod operate;
 mod past;
+mod proposals;
 mod sign_in;
 mod text;
 
@@ -115,6 +116,9 @@ pub(super) fn router(state: &Arc<PageState>) -> Router {
         .route("/memory/{id}/rename", get(change::name).post(change::rename))
         .route("/memory/{id}/delete", get(change::confirm).post(change::delete))
         .route("/memory/{id}/log", get(past::log))
+        .route("/memory/{id}/proposals", get(proposals::list))
+        .route("/memory/{id}/proposal/{name}", get(proposals::show).post(proposals::decide))
+        .route("/memory/{id}/proposal/{name}/edit", get(proposals::edit).post(proposals::save))
         .route("/memory/{id}/compare", get(past::compare))
         .route("/memory/{id}/change/{number}", get(past::show))
         .route("/memory/{id}/undo", post(past::undo))
@@ -273,6 +277,8 @@ impl Frame {
             "redacted" => "Erased from the history.",
             "erased" => "Erased from the files and the history.",
             "revoked" => "Revoked.",
+            "taken" => "Taken into the memory. \u{201c}Take back\u{201d} in the history reverses it.",
+            "dropped" => "Dropped.",
             _ => "",
         };
         self

@@ -49,6 +49,8 @@ pub(super) struct Change {
     pub(super) by: String,
     /// Its cause, apart from edits.
     pub(super) cause: String,
+    /// The actors who wrote it, if another one agreed to it.
+    pub(super) authors: String,
     /// The reason that a person gave.
     pub(super) reason: String,
     /// The number of changes and the minutes of the run that ends with it: of the same actor, without a long pause.
@@ -292,6 +294,7 @@ impl Change {
             actor: actor_of(entry),
             by: entry.actor.clone().unwrap_or_default(),
             cause,
+            authors: visible(&entry.authors.join(", ")),
             reason: visible(entry.reason.as_deref().unwrap_or_default()),
             run: None,
             files: entry.changes.iter().take(LISTED).map(|change| change.in_words(name)).collect(),

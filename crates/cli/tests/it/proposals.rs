@@ -1,0 +1,94 @@
+//! Changes that wait until a person takes them.
+
+use memory_tool_test_fixtures::session::outcome;
+use serde_json::json;
+
+use crate::history::{Store, entries};
+
+impl Store {
+    /// Proposes changes of three files.
+    fn with_proposal(self) -> Self {
+        for name in ["a", "b", "c"] {
+            self.run(&["create", name, "--text", "1\n2\n3\n", "--history"]);
+        }
+        for (name, text) in [("a", "one\n2\n3\n"), ("b", "1\n2\nthree\n")] {
+            self.run(&["rm", name, "--propose", "nightly", "--actor", "agent"]);
+            self.run(&["create", name, "--text", text, "--propose", "nightly", "--actor", "agent"]);
+        }
+        self.run(&["rm", "c", "--propose", "nightly", "--actor", "agent"]);
+        self
+    }
+}
+
+#[test]
+fn a_person_takes_edits_and_drops_changes() {
+    for store in Store::all() {
+        let store = store.with_proposal();
+        assert_eq!(store.run(&["ls"]), "a\nb\nc\n");
+        assert_eq!(store.run(&["ls", "--propose", "nightly"]), "a\nb\n");
+        let listed = store.run(&["proposals"]);
+        assert!(listed.contains("     3 ") && listed.ends_with("  nightly\n"), "{listed}");
+        let shown = store.run(&["proposal", "show", "nightly", "a"]);
+        assert!(shown.starts_with("/memories/a by agent\n--- a/memories/a\n"), "{shown}");
+        assert!(shown.contains("-1\n+one\n"), "{shown}");
+
+        assert_eq!(
+            store.run(&["proposal", "take", "nightly", "a", "--reason", "good", "--actor", "ada"]),
+            "took the changes of 1 file\n"
+        );
+        let log = entries(&store.run(&["log", "-n", "1", "--json"]));
+        assert_eq!(
+            json!([log[0]["actor"], log[0]["authors"], log[0]["reason"], log[0]["command"]]),
+            json!(["ada", ["agent"], "good", "take"])
+        );
+        let mut edit = store.command(&["proposal", "edit", "nightly", "b"]);
+        let (status, output, _) = outcome(edit.env("VISUAL", "sh -c 'echo 4 >> $1' x"));
+        assert_eq!((status, output.as_str()), (Some(0), "saved /memories/b\n"));
+        store.run(&["proposal", "take", "nightly", "b"]);
+        assert_eq!(store.run(&["cat", "b"]), "1\n2\nthree\n4\n");
+        assert_eq!(store.run(&["proposal", "drop", "nightly"]), "dropped the changes of 1 file\n");
+        assert_eq!(store.run(&["proposals"]), "");
+        assert_eq!(store.run(&["ls"]), "a\nb\nc\n");
+        store.run(&["undo", "-n", "2"]);
+        assert_eq!(store.run(&["cat", "a", "b"]), "1\n2\n3\n1\n2\n3\n");
+    }
+}
+
+#[test]
+fn changes_of_the_same_lines_are_shown_and_nothing_is_taken() {
+    let store = Store::all().remove(0).with_proposal();
+    store.run(&["str_replace", "/memories/a", "--old-str", "1", "--new-str", "uno"]);
+    store.run(&["str_replace", "/memories/b", "--old-str", "1", "--new-str", "uno"]);
+    let (status, output, errors) = outcome(&mut store.command(&["proposal", "take", "nightly", "a", "b"]));
+    assert_eq!(status, Some(1), "{errors}");
+    assert!(output.contains("changes of the memory:\n") && output.contains("+uno\n") && output.contains("+one\n"));
+    assert!(errors.contains("the memory was changed at the same lines: /memories/a"), "{errors}");
+    assert_eq!(store.run(&["cat", "b"]), "uno\n2\n3\n");
+    store.run(&["proposal", "take", "nightly", "b"]);
+    assert_eq!(store.run(&["cat", "b"]), "uno\n2\nthree\n");
+    let shown = entries(&store.run(&["proposal", "show", "nightly", "--json"]));
+    let outcomes: Vec<_> = shown.iter().map(|change| json!([change["path"], change["outcome"]])).collect();
+    assert_eq!(outcomes, [json!(["/memories/a", "conflict"]), json!(["/memories/c", "taken"])]);
+}
+
+#[test]
+fn a_part_of_a_file_is_taken_and_mistakes_are_named() {
+    let store = Store::all().remove(0);
+    let lines: String = (0..20).map(|line| format!("{line}\n")).collect();
+    store.run(&["create", "a", "--text", &lines]);
+    for (old, new) in [("\n2\n", "\ntwo\n"), ("\n18\n", "\nlast\n")] {
+        store.run(&["str_replace", "/memories/a", "--old-str", old, "--new-str", new, "--propose", "x"]);
+    }
+    assert!(store.run(&["proposal", "show", "x"]).contains("part 2:\n@@ "));
+    assert_eq!(store.run(&["proposal", "take", "x", "a", "--part", "2"]), "took 1 part\n");
+    assert_eq!(store.run(&["cat", "a"]), lines.replace("\n18\n", "\nlast\n"));
+    let refused = |words: &[&str]| outcome(&mut store.command(words)).2;
+    assert_eq!(refused(&["proposal", "show", "y"]), "memory-tool: there is no proposal y\n");
+    assert_eq!(refused(&["proposal", "take", "x", "b"]), "memory-tool: the proposal does not change /memories/b\n");
+    assert_eq!(
+        refused(&["proposal", "take", "x", "a", "--part", "2"]),
+        "memory-tool: the change of /memories/a has no such part; it has 1\n"
+    );
+    assert!(refused(&["proposal", "take", "x", "--propose", "x"]).contains("leave out --propose"));
+    assert!(refused(&["proposal", "show", "../x"]).contains("the name of a proposal is"));
+}
