@@ -132,8 +132,8 @@ class AsyncProposals:
         await self._perform(_request("drop", name=name, paths=_listed(paths), revision=revision))
 
 
-def _request(name: str, **arguments: object) -> object:
-    return {name: arguments}
+def _request(method: str, /, **arguments: object) -> object:
+    return {method: arguments}
 
 
 def _listed(paths: Optional[Sequence[str]]) -> Optional[Sequence[str]]:
