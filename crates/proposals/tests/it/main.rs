@@ -3,3 +3,5 @@
 #![cfg(test)]
 
 mod deciding;
+mod model;
+mod races;
