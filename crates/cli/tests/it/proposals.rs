@@ -1,5 +1,9 @@
 //! Changes that wait until a person takes them.
 
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use memory_tool_test_fixtures::by_tier;
 use memory_tool_test_fixtures::session::outcome;
 use serde_json::json;
 
@@ -91,4 +95,40 @@ fn a_part_of_a_file_is_taken_and_mistakes_are_named() {
     );
     assert!(refused(&["proposal", "take", "x", "--propose", "x"]).contains("leave out --propose"));
     assert!(refused(&["proposal", "show", "../x"]).contains("the name of a proposal is"));
+}
+
+#[test]
+fn a_killed_take_changes_all_files_or_none() {
+    const FILES: usize = 12;
+    let names: Vec<_> = (0..FILES).map(|name| format!("/memories/{name}")).collect();
+    for mut store in Store::all() {
+        store.options.extend(["--timeout".to_owned(), "20s".to_owned()]);
+        let (mut kills, mut taken, mut whole) = (0, 0, Duration::ZERO);
+        for round in 0..by_tier(13, 70) {
+            for name in &names {
+                let text = format!("{round}\n");
+                let proposed = ["create", name, "--text", &text, "--create-overwrites", "--propose", "kills"];
+                store.run(&proposed);
+            }
+            let mut taking = store.command(&["proposal", "take", "kills"]).stdout(Stdio::null()).spawn().unwrap();
+            std::thread::sleep(whole * (round % 13) / 12); // at all times of a take
+            taking.kill().unwrap();
+            kills += usize::from(taking.wait().unwrap().code().is_none());
+            store.run(&["append", "other", "x"]); // completes or takes back the change on local disk
+            let cat: Vec<_> = ["cat"].into_iter().chain(names.iter().map(String::as_str)).collect();
+            let (_, texts, _) = outcome(&mut store.command(&cat));
+            let is_new = texts == format!("{round}\n").repeat(FILES);
+            let is_waiting = !store.run(&["proposals"]).is_empty();
+            assert_ne!(is_new, is_waiting, "round {round}: {texts}");
+            let is_old = texts.lines().all(|line| Some(line) == texts.lines().next()) && !is_new;
+            assert!(is_new || is_old, "round {round}: {texts}");
+            taken += usize::from(is_new);
+            if is_waiting {
+                let start = Instant::now();
+                store.run(&["proposal", "take", "kills"]);
+                whole = start.elapsed();
+            }
+        }
+        println!("{kills} killed, {taken} taken");
+    }
 }

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use async_trait::async_trait;
 use memory_tool_core::{
     Actor, Batch, InMemoryStore, Node, Quota, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
 };
@@ -178,6 +180,33 @@ async fn later_changes_of_the_memory_stay_or_nothing_is_taken() {
     assert!(matches!(again, Err(ProposalError::Changed)), "{again:?}");
     memory.take_all().await.unwrap();
     assert_eq!(memory.records().await, 0);
+}
+
+/// A store whose file `a` another program changes right before the first batch that takes something.
+#[derive(Debug)]
+struct Interfering(Arc<InMemoryStore>, AtomicBool);
+
+#[async_trait]
+impl Store for Interfering {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.0.read_opts(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        if batch.command() == Some("take") && !self.1.swap(true, Ordering::SeqCst) {
+            self.0.write(path("a"), "uno\n2\n3\n4\n").await?;
+        }
+        self.0.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn a_change_between_reading_and_taking_stays() {
+    let memory = Memory::with(&[("a", "1\n2\n3\n4\n")]).await;
+    memory.session.write(path("a"), "1\n2\n3\nfour\n").await.unwrap();
+    let proposals = Proposals::new(Interfering(Arc::clone(&memory.store), AtomicBool::new(false)));
+    proposals.take(&memory.get().await, &files_of(&["a"])).await.unwrap();
+    assert_eq!(memory.store.read_to_string(path("a")).await.unwrap(), "uno\n2\n3\nfour\n");
 }
 
 #[tokio::test]
