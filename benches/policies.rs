@@ -20,6 +20,7 @@ use memory_tool_policies::{
     AuditedStore, AuditedTool, ExpiringStore, JsonLinesLog, LimitedStore, MountedStore, ObservedStore, ObservedTool,
     Scope, ScopedStore, default_quota,
 };
+use memory_tool_proposals::ProposalStore;
 use memory_tool_sqlite::SqliteStore;
 use serde_json::json;
 use tempfile::TempDir;
@@ -60,6 +61,11 @@ fn policies() -> Vec<Policy> {
         Policy::new("expiry", |store| engine(ExpiringStore::builder(store, NINETY_DAYS).build().unwrap())),
         Policy::new("history", |store| engine(HistoryStore::new(store))),
         Policy { under: sqlite_store, ..Policy::new("history, SQLite", |store| engine(HistoryStore::new(store))) },
+        Policy::new("proposal", |store| engine(ProposalStore::new(store, "bench".parse().unwrap()))),
+        Policy {
+            under: sqlite_store,
+            ..Policy::new("proposal, SQLite", |store| engine(ProposalStore::new(store, "bench".parse().unwrap())))
+        },
         Policy { under: production, ..Policy::new("audit log in production", audited) },
         Policy {
             directory: scope().directory().into(),

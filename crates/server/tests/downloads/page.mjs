@@ -42,6 +42,9 @@ const PAGES = [
   '/memory/alice/redact?entry=2',
   '/memory/alice/redact?path=/memories/markdown.md',
   '/search?q=tea',
+  '/memory/alice/proposals',
+  '/memory/alice/proposal/nightly',
+  '/memory/alice/proposal/nightly/edit?path=/memories/markdown.md',
   '/memory/alice/erase',
   '/memory/alice/limits',
   '/memory/alice/forget',
@@ -103,7 +106,12 @@ await page.waitForSelector('text=appeared.md');
 assert.equal(await page.evaluate('document.activeElement.textContent'), 'New file');
 
 // Attack texts in a file, its name and its history neither act nor load anything.
-for (const path of ['/memory/alice?path=/memories/attacks.md', '/memory/alice/log', '/memory/alice']) {
+for (const path of [
+  '/memory/alice?path=/memories/attacks.md',
+  '/memory/alice/log',
+  '/memory/alice',
+  '/memory/alice/proposal/nightly',
+]) {
   await page.goto(base + path);
   await page.waitForLoadState('load');
 }

@@ -93,11 +93,10 @@ fn certify(directory: &Path) -> TlsFiles {
 async fn fill(place: &str) {
     use base64::Engine as _;
 
-    let open = async |name: &str| {
-        let url =
-            if place.starts_with("sqlite:") { format!("{place}?memory={name}") } else { format!("{place}/{name}") };
-        Memory::builder(url).history().build().await.unwrap()
+    let url = |name: &str| {
+        if place.starts_with("sqlite:") { format!("{place}?memory={name}") } else { format!("{place}/{name}") }
     };
+    let open = async |name: &str| Memory::builder(url(name)).history().build().await.unwrap();
     let alice = open("alice").await;
     let picture = base64::engine::general_purpose::STANDARD.decode(PICTURE).unwrap();
     alice.write("/memories/markdown.md", "# Ada\n").await.unwrap();
@@ -110,6 +109,11 @@ async fn fill(place: &str) {
     assert_eq!(longest.len(), 1_024);
     alice.write(longest.as_str(), "x").await.unwrap();
     alice.write(format!("/memories{}", format!("/{}", "n".repeat(240)).repeat(4)).as_str(), "x").await.unwrap();
+    let proposing = Memory::builder(url("alice")).proposal("nightly".parse().unwrap()).build().await.unwrap();
+    proposing.write("/memories/markdown.md", ATTACKS).await.unwrap();
+    proposing.remove("/memories/<img src=x onerror=alert(1)>").await.unwrap();
+    proposing.write(longest.as_str(), "a long line ".repeat(100)).await.unwrap();
+    alice.write(longest.as_str(), "y").await.unwrap(); // a conflict
     let large = open("large").await;
     let files = (0..10_000).map(|number| format!("/memories/{number}.md").parse::<StorePath>().unwrap());
     let batch = files.fold(Batch::new(), |batch, path| batch.write(path, "text"));
