@@ -29,7 +29,7 @@ impl Random {
 
 type Files = BTreeMap<String, String>;
 
-/// The memory, and the proposed files: the texts before and after.
+/// The memory, and the texts of the proposed files before and after.
 #[derive(Debug, Default)]
 struct Model {
     memory: Files,
@@ -123,7 +123,7 @@ async fn run(seed: u64, steps: usize) {
     let (mut random, mut model) = (Random(seed), Model::default());
     let store = Arc::new(InMemoryStore::new());
     let proposal: ProposalName = "model".parse().unwrap();
-    // Both sessions have a cache of their own.
+    // Each session has its own cache.
     let sessions = [0, 1].map(|_| ProposalStore::new(Arc::clone(&store), proposal.clone()));
     let proposals = Proposals::new(Arc::clone(&store));
     for step in 0..steps {
