@@ -29,7 +29,7 @@ impl Random {
 
 type Files = BTreeMap<String, String>;
 
-/// The memory, and the texts of the proposed files before and after.
+/// The memory, and the proposed files before and after.
 #[derive(Debug, Default)]
 struct Model {
     memory: Files,
