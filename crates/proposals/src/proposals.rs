@@ -77,6 +77,31 @@ impl<S: Store> Proposals<S> {
         self.read(name).await.map(|(proposal, _)| proposal)
     }
 
+    /// The files of all proposals that have this text in their names or contents, before or after the change. The
+    /// history does not reach them when it [erases](memory_tool_history::History::redact_text) the text.
+    ///
+    /// # Errors
+    /// The errors of [`list`](Self::list).
+    pub async fn find_text(&self, text: &str) -> Result<Vec<(ProposalName, StorePath)>, StoreError> {
+        let mut found = Vec::new();
+        for summary in self.list().await? {
+            let proposal = match self.get(&summary.name).await {
+                Ok(proposal) => proposal,
+                Err(ProposalError::Store(error)) => return Err(error),
+                Err(_) => continue, // it was decided
+            };
+            let contains = |content: &Option<Vec<u8>>| {
+                content.as_ref().is_some_and(|content| String::from_utf8_lossy(content).contains(text))
+            };
+            let has_text = |change: &&ProposedChange| {
+                change.path.as_str().contains(text) || contains(&change.before) || contains(&change.after)
+            };
+            let paths = proposal.changes.iter().filter(has_text).map(|change| change.path.clone());
+            found.extend(paths.map(|path| (summary.name.clone(), path)));
+        }
+        Ok(found)
+    }
+
     /// Takes changes into the memory. The proposal keeps the others.
     ///
     /// # Errors
@@ -142,6 +167,14 @@ impl<S: Store> Proposals<S> {
             index.files.remove(path).ok_or_else(not_proposed)?;
         }
         self.replace(proposal, &overlay, index, Vec::new(), "drop").await
+    }
+
+    /// Drops a whole proposal, even if it is damaged.
+    ///
+    /// # Errors
+    /// The errors of [`Store::apply`], such as [`StoreError::NotFound`].
+    pub async fn clear(&self, name: &ProposalName) -> Result<(), StoreError> {
+        self.store.apply(Batch::new().for_command("drop").remove(records::directory(name))).await
     }
 
     async fn replace(

@@ -114,7 +114,11 @@ impl Index {
         if index.format != FORMAT {
             return Err(StoreError::failure(ErrorKind::Other, READING, "the proposal has an unknown format"));
         }
-        Ok(index)
+        // Another program can have written it. Records would be taken past all policies.
+        match index.files.keys().find(|path| path.is_record() || path.is_root()) {
+            Some(path) => Err(damaged(format!("it changes {path}"))),
+            None => Ok(index),
+        }
     }
 
     /// The index as the next record, with another revision.

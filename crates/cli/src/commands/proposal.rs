@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueHint};
 use memory_tool::history::FileDiff;
 use memory_tool::proposals::{Outcome, Proposal, ProposalError, ProposalName, Proposals, ProposedChange, Selection};
 use memory_tool::store::StorePath;
-use memory_tool::{Memory, MemoryPath, Store};
+use memory_tool::{ErrorKind, Memory, MemoryPath, Store};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -156,7 +156,14 @@ fn take(arguments: &TakeArguments) -> Result<ExitStatus, Failure> {
 fn drop_changes(arguments: &DropArguments) -> Result<ExitStatus, Failure> {
     perform(&arguments.memory, "drop", Access::Change, async |memory| {
         let proposals = proposals(&memory)?;
-        let proposal = proposals.get(&arguments.files.name).await?;
+        let proposal = match proposals.get(&arguments.files.name).await {
+            Err(ProposalError::Store(error)) if error.kind() == ErrorKind::Damaged => {
+                proposals.clear(&arguments.files.name).await?;
+                eprint(&format!("dropped all changes, since the proposal was damaged: {error}"));
+                return Ok(ExitStatus::Success);
+            }
+            proposal => proposal?,
+        };
         let paths = arguments.files.chosen(&proposal);
         proposals.drop(&proposal, &paths).await?;
         report("dropped", &paths, &[])

@@ -66,12 +66,16 @@ pub(crate) fn run(arguments: &RedactArguments) -> Result<ExitStatus, Failure> {
 fn redact_text(arguments: &RedactArguments, text: &str) -> Result<ExitStatus, Failure> {
     let HistoryChangeArgument { history: opened, .. } = &arguments.change;
     let access = if arguments.dry_run { Access::Read } else { Access::Change };
-    let (found, memory) = run_until_interrupted(CLEANUP_TIME, async {
+    let (found, waiting, memory) = run_until_interrupted(CLEANUP_TIME, async {
         let memory = open_existing(&opened.store.url, opened.options(), access).await?;
         let history = memory.history().ok_or_else(|| Failure::new("the memory has no history"))?;
         let history = by_actor(history, &arguments.change);
         let found = if arguments.dry_run { history.find_text(text).await } else { history.redact_text(text).await };
-        Ok((found.context(READING)?, memory))
+        let waiting = match memory.proposals() {
+            Some(proposals) => proposals.find_text(text).await.context("cannot read the proposals")?,
+            None => Vec::new(),
+        };
+        Ok((found.context(READING)?, waiting, memory))
     })?;
     if opened.json || !found.is_empty() {
         write_report(opened.json, &found, || in_words(&found, arguments.dry_run))?;
@@ -83,12 +87,17 @@ fn redact_text(arguments: &RedactArguments, text: &str) -> Result<ExitStatus, Fa
     for path in &found.unreadable {
         eprint_line(&format!("memory-tool: {} cannot be read, and may contain the text", on_one_line(path.as_str())));
     }
-    if found.is_empty() {
+    for (name, path) in &waiting {
+        let path = on_one_line(path.as_str());
+        eprint_line(&format!("memory-tool: {path} of the proposal {name} contains the text: edit or drop it"));
+    }
+    if found.is_empty() && waiting.is_empty() {
         eprint_line("memory-tool: the text was not found; upper and lower case differ");
-    } else if !arguments.dry_run {
+    } else if !found.is_empty() && !arguments.dry_run {
         report_remains(&memory, "");
     }
-    Ok(ExitStatus::of(!found.is_empty() && found.names.is_empty() && found.unreadable.is_empty()))
+    let is_left = !found.names.is_empty() || !found.unreadable.is_empty() || !waiting.is_empty();
+    Ok(ExitStatus::of(!found.is_empty() && !is_left))
 }
 
 fn in_words(found: &TextRedaction, is_dry_run: bool) -> String {

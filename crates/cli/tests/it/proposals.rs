@@ -98,6 +98,22 @@ fn a_part_of_a_file_is_taken_and_mistakes_are_named() {
 }
 
 #[test]
+fn an_erasure_names_the_proposals_that_keep_the_text() {
+    for store in Store::all() {
+        let store = store.with_proposal();
+        let erase = |text: &str| outcome(&mut store.command(&["redact", "--text", text]));
+        let expected = "memory-tool: /memories/a of the proposal nightly contains the text: edit or drop it\n";
+        let (status, output, errors) = erase("one");
+        assert_eq!((status, output.as_str(), errors.as_str()), (Some(1), "", expected));
+        let (status, output, errors) = erase("3");
+        assert_eq!(status, Some(1));
+        assert!(output.contains("replaced it in /memories/a (1 place)") && errors.contains(expected), "{errors}");
+        store.run(&["proposal", "drop", "nightly"]);
+        assert!(erase("one").2.contains("the text was not found"));
+    }
+}
+
+#[test]
 fn a_killed_take_changes_all_files_or_none() {
     const FILES: usize = 12;
     let names: Vec<_> = (0..FILES).map(|name| format!("/memories/{name}")).collect();

@@ -283,6 +283,27 @@ async fn limits_and_quotas_apply() {
 }
 
 #[tokio::test]
+async fn a_damaged_proposal_is_reported_and_can_be_dropped() {
+    let memory = Memory::with(&[("a", "1")]).await;
+    memory.session.write(path("a"), "2").await.unwrap();
+    let index: StorePath = "/records/proposals/nightly/index".parse().unwrap();
+    let stored = memory.store.read_opts(&index, ReadOptions::new()).await.unwrap().into_file().unwrap().content;
+    let stored = String::from_utf8(stored).unwrap();
+    // A record would be changed past all policies.
+    let forged = ["/records/server/store", "/memories"].map(|path| stored.replace("/memories/a", path));
+    for damaged in forged.iter().map(String::as_str).chain(["", "{}", &stored[1..]]) {
+        memory.store.apply(Batch::new().write(index.clone(), damaged)).await.unwrap();
+        let read = memory.proposals.get(&name()).await;
+        assert!(matches!(read, Err(ProposalError::Store(StoreError::Failure { .. }))), "{damaged}: {read:?}");
+        let session = ProposalStore::new(Arc::clone(&memory.store), name());
+        assert!(session.write(path("b"), "3").await.is_err(), "{damaged}");
+    }
+    memory.proposals.clear(&name()).await.unwrap();
+    assert_eq!(memory.records().await, 0);
+    ProposalStore::new(Arc::clone(&memory.store), name()).write(path("b"), "3").await.unwrap();
+}
+
+#[tokio::test]
 async fn records_of_proposals_are_not_changed_by_others_and_actors_are_known() {
     let memory = Memory::with(&[("a", "1")]).await;
     let by = |actor: &str| Batch::new().by(Actor::from_trusted_name(actor).unwrap());

@@ -86,6 +86,9 @@ async fn later_changes_of_the_memory_are_shown_beside_the_proposal() {
     let browser = Browser::sign_in(&server, &server.token.clone()).await;
     let shown = browser.get("/memory/alice/proposal/nightly").await;
     assert!(shown.text.contains("The memory was changed at the same lines."), "{}", shown.text);
+    let erasing = browser.submit("/memory/alice/erase", &[("text", "one")]).await;
+    let names_it = erasing.text.contains("These changes wait and contain it") && erasing.text.contains("<bdi>a</bdi>");
+    assert!(names_it, "{}", erasing.text);
     let revision = field(&shown.text, "revision");
     let fields = [("revision", revision.as_str()), ("action", "take-all")];
     let refused = browser.submit("/memory/alice/proposal/nightly", &fields).await;

@@ -2,10 +2,11 @@
 
 use askama::Template;
 use memory_tool::history::{HistoryError, TextRedaction};
+use memory_tool::proposals::ProposalName;
 use memory_tool::store::StorePath;
 
 use super::text::{sentence, visible};
-use super::{Frame, Page, Posted, ToChange, past, render, short};
+use super::{Frame, Page, Posted, ToChange, past, proposals, render, short};
 
 #[derive(Template)]
 #[template(path = "erase.html")]
@@ -27,11 +28,15 @@ struct Found {
     earlier: String,
     names: Vec<(String, String)>,
     unreadable: Vec<String>,
+    /// The files of proposals that contain it: their proposals and names.
+    waiting: Vec<(String, String)>,
+    /// Whether there is something to erase.
+    is_erasable: bool,
     summary: String,
 }
 
 impl Found {
-    fn of(found: &TextRedaction) -> Self {
+    fn of(found: &TextRedaction, waiting: &[(ProposalName, StorePath)]) -> Self {
         let name = |path: &StorePath| visible(short(path.as_str()));
         let places: usize = found.files.iter().map(|(_, places)| places).sum();
         let (files, changes) = (count(found.files.len(), "file"), count(found.entries.len(), "change"));
@@ -46,6 +51,8 @@ impl Found {
             earlier,
             names: found.names.iter().map(|path| (path.to_string(), name(path))).collect(),
             unreadable: found.unreadable.iter().map(name).collect(),
+            waiting: waiting.iter().map(|(proposal, path)| (proposal.to_string(), name(path))).collect(),
+            is_erasable: !found.is_empty(),
             summary: format!("{} in {files}, and {changes} of the history", count(places, "place")),
         }
     }
@@ -67,10 +74,13 @@ pub(super) async fn erase(ToChange(visited): ToChange, Posted(mut form): Posted)
     let (text, is_confirmed) = (form.take("text"), !form.take("confirmed").is_empty());
     let history = past::history_of(&visited)?;
     let found = if is_confirmed { history.redact_text(&text).await } else { history.find_text(&text).await };
+    let waiting = if text.is_empty() { Vec::new() } else { proposals::of(&visited)?.find_text(&text).await? };
     let (problem, found) = match found {
-        Ok(found) if found.is_empty() => ("The text was not found. Upper and lower case differ.".to_owned(), None),
+        Ok(found) if found.is_empty() && waiting.is_empty() => {
+            ("The text was not found. Upper and lower case differ.".to_owned(), None)
+        }
         Ok(found) if is_confirmed => return Ok(visited.to_erased(found.entry.map(|entry| entry.number))),
-        Ok(found) => (String::new(), Some(Found::of(&found))),
+        Ok(found) => (String::new(), Some(Found::of(&found, &waiting))),
         Err(error @ HistoryError::InvalidText { .. }) => (sentence(&error.to_string()), None),
         Err(error) => return Err(error.into()),
     };

@@ -130,9 +130,10 @@ pub(super) fn of(visited: &VisitedMemory) -> Result<Proposals<Arc<dyn Store>>, A
     visited.visit.memory.proposals().ok_or_else(|| ApiError::not_found("a session of a proposal does not decide"))
 }
 
-/// The number of files that wait.
+/// The number of files that wait. A proposal that cannot be read does not hide the memory.
 pub(super) async fn waiting(visited: &VisitedMemory) -> Result<usize, ApiError> {
-    Ok(of(visited)?.list().await?.iter().map(|proposal| proposal.files).sum())
+    let listed = of(visited)?.list().await.unwrap_or_default();
+    Ok(listed.iter().map(|proposal| proposal.files).sum())
 }
 
 pub(super) async fn list(visited: VisitedMemory) -> Page {
