@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use memory_tool_core::{StorePath, StoredFile, Version};
+use memory_tool_core::{Node, Precondition, StorePath};
 
 use crate::open_files::OpenFiles;
 use crate::version_cache::VersionCache;
@@ -22,17 +22,16 @@ pub(crate) struct CachedReader {
 }
 
 impl CachedReader {
-    /// Reads the file at `path` while others have the versions that are `required`, if the store allows reads without a
-    /// lock.
+    /// Reads the file at `path`, or an absent record, under preconditions, if the store allows reads without a lock.
     #[cfg(target_os = "linux")]
     pub(crate) fn read(
         &self,
         files: &Arc<OpenFiles>,
         path: &StorePath,
-        required: &[(&StorePath, &Version)],
+        required: &[(StorePath, Precondition)],
         max_bytes: u64,
         versions: &VersionCache,
-    ) -> Option<StoredFile> {
+    ) -> Option<Node> {
         use std::sync::atomic::Ordering;
 
         if self.is_unsupported.load(Ordering::Relaxed) {
@@ -41,7 +40,7 @@ impl CachedReader {
         let (base, sequence) = files.readable()?;
         let place = linux::Place { base: &base, max_bytes, versions };
         match linux::read(&sequence, &place, path, required) {
-            Ok(file) => file,
+            Ok(node) => node,
             Err(error) => {
                 if linux::is_unsupported(error) {
                     self.is_unsupported.store(true, Ordering::Relaxed);
@@ -57,10 +56,10 @@ impl CachedReader {
         &self,
         _: &Arc<OpenFiles>,
         _: &StorePath,
-        _: &[(&StorePath, &Version)],
+        _: &[(StorePath, Precondition)],
         _: u64,
         _: &VersionCache,
-    ) -> Option<StoredFile> {
+    ) -> Option<Node> {
         None
     }
 }
@@ -72,7 +71,7 @@ mod linux {
     use std::time::SystemTime;
 
     use cap_std::fs::Dir;
-    use memory_tool_core::{StorePath, StoredFile, Version};
+    use memory_tool_core::{Node, Precondition, StorePath, StoredFile, Version};
     use rustix::fd::OwnedFd;
     use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, Stat, fstat, openat2};
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -97,18 +96,32 @@ mod linux {
         sequence: &Sequence,
         place: &Place<'_>,
         path: &StorePath,
-        required: &[(&StorePath, &Version)],
-    ) -> Result<Option<StoredFile>, Errno> {
+        required: &[(StorePath, Precondition)],
+    ) -> Result<Option<Node>, Errno> {
         undisturbed(sequence, || {
-            // Read first: other programs take no lock, and a version must hold after the read.
-            let file = read_file(place, path)?;
-            for (path, version) in required {
-                if read_version(place, path)?.as_ref() != Some(version) {
+            // Read first: other programs take no lock, and a precondition must hold after the read.
+            let node = match read_file(place, path) {
+                Err(Errno::NOENT) if path.is_record() => Some(Node::Absent),
+                file => file?.map(Node::File),
+            };
+            for (path, precondition) in required {
+                let holds = match precondition {
+                    Precondition::Absent => is_absent(place, path)?,
+                    Precondition::Version(version) => read_version(place, path)?.as_ref() == Some(version),
+                };
+                if !holds {
                     return Ok(None);
                 }
             }
-            Ok(file)
+            Ok(node)
         })
+    }
+
+    fn is_absent(place: &Place<'_>, path: &StorePath) -> Result<bool, Errno> {
+        match open(place.base, &directories::relative_path(path), OFlags::PATH) {
+            Err(Errno::NOENT) => Ok(true),
+            opened => opened.map(|_| false),
+        }
     }
 
     /// Returns the result of `read`, unless a change is made during it. Reads again once, because the number that was

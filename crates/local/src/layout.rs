@@ -26,7 +26,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use cap_std::fs::Dir;
-use memory_tool_core::{OpenMode, OpenOptions, Precondition, StoreError, StorePath, StoredFile, lock};
+use memory_tool_core::{Node, OpenMode, OpenOptions, Precondition, StoreError, StorePath, lock};
 
 use crate::cached_read::CachedReader;
 use crate::directories::{
@@ -253,25 +253,14 @@ impl Layout {
         Ok(disk::identity_at(&*self.base()?, LOCK_PATH)?.is_some())
     }
 
-    /// Reads a file without a lock and without waiting for the disk; `None` if that is not possible, or a precondition
-    /// does not hold.
-    pub(crate) fn read_cached(
-        &self,
-        path: &StorePath,
-        preconditions: &[(StorePath, Precondition)],
-    ) -> Option<StoredFile> {
+    /// Reads a file or an absent record without a lock and without waiting for the disk; `None` if that is not possible,
+    /// or a precondition does not hold.
+    pub(crate) fn read_cached(&self, path: &StorePath, required: &[(StorePath, Precondition)]) -> Option<Node> {
         let is_remnant = |path: &StorePath| path.file_name().is_some_and(|name| is_remnant(OsStr::new(name)));
-        let mut required = Vec::new();
-        for (path, precondition) in preconditions {
-            match precondition {
-                Precondition::Version(version) if !is_remnant(path) => required.push((path, version)),
-                _ => return None,
-            }
-        }
-        if self.ignores_case || is_remnant(path) {
+        if self.ignores_case || is_remnant(path) || required.iter().any(|(path, _)| is_remnant(path)) {
             return None;
         }
-        self.cached_reader.read(&self.files, path, &required, self.max_file_bytes, &self.versions)
+        self.cached_reader.read(&self.files, path, required, self.max_file_bytes, &self.versions)
     }
 
     /// Allows reads without a lock for a while, because a holder of the lock found the store consistent.

@@ -207,8 +207,8 @@ impl Store for LocalStore {
         let deadline = self.inner.deadline();
         // A change of this process is complete before later reads, even if its future was dropped.
         let turn = Arc::clone(&self.queue.order).read_owned().await;
-        if let Some(file) = self.inner.layout.read_cached(path, options.preconditions()) {
-            return Ok(Node::File(file));
+        if let Some(node) = self.inner.layout.read_cached(path, options.preconditions()) {
+            return Ok(node);
         }
         let path = path.clone();
         self.read_in_turn(turn, deadline, move |layout| {

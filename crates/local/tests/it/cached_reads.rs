@@ -10,12 +10,12 @@ use std::time::Duration;
 use crate::support::{TestMemory, leave_unfinished, make_pipe};
 use memory_tool_core::{Batch, Node, Precondition, ReadOptions, Store, StoreError, StorePath};
 use memory_tool_local::LocalStore;
-use memory_tool_test_fixtures::path;
+use memory_tool_test_fixtures::{path, record};
 use tokio::task::spawn_blocking;
 
-/// A read under the lock: a precondition that always holds.
+/// A read under the lock: a precondition that always holds, on a name that is only checked there.
 async fn read_locked(store: &LocalStore, read: &StorePath) -> Result<Node, StoreError> {
-    let absent = path("/memories/absent");
+    let absent = path("/memories/.nfs0000000000000000");
     store.read_opts(read, ReadOptions::new().require(absent, Precondition::Absent)).await
 }
 
@@ -33,6 +33,7 @@ async fn cached_reads_agree_with_locked_reads() {
     symlink(outside.join("secret"), memory.on_disk("/memories/link")).unwrap();
     symlink(&outside, memory.on_disk("/memories/linked")).unwrap();
     symlink("a", memory.on_disk("/memories/inner-link")).unwrap();
+    let page = path("/memories/page");
     for name in [
         "empty",
         "a/b/c/small",
@@ -54,7 +55,46 @@ async fn cached_reads_agree_with_locked_reads() {
             let (cached, locked) = (store.read_opts(&path, ReadOptions::new()).await, read_locked(store, &path).await);
             assert_eq!(format!("{cached:?}"), format!("{locked:?}"), "{name}");
         }
+        let absent = ReadOptions::new().require(path.clone(), Precondition::Absent);
+        let is_absent = read_locked(store, &path).await.is_ok_and(|node| node == Node::Absent);
+        let read = store.read_opts(&page, absent).await;
+        assert_eq!(read.is_ok(), is_absent, "{name}: {read:?}");
     }
+    for name in ["missing", "directory/missing"] {
+        let record = record(name);
+        for _ in 0..3 {
+            assert_eq!(store.read_opts(&record, ReadOptions::new()).await.unwrap(), Node::Absent);
+        }
+        store.apply(Batch::new().write(record.clone(), "text")).await.unwrap();
+        assert!(matches!(store.read_opts(&record, ReadOptions::new()).await.unwrap(), Node::File(_)), "{name}");
+    }
+}
+
+/// A proposal reads each file while it changes nothing.
+#[test]
+fn a_read_without_a_record_needs_no_thread() {
+    let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).enable_all().build().unwrap();
+    runtime.block_on(async {
+        let memory = TestMemory::new().await;
+        let store = memory.tool.store();
+        let other = LocalStore::open(memory.base()).await.unwrap();
+        let (file, index) = (path("/memories/a"), record("proposals/a/index"));
+        store.apply(Batch::new().write(file.clone(), "text")).await.unwrap();
+        let options = || ReadOptions::new().require(index.clone(), Precondition::Absent);
+        for read in [&file, &index] {
+            read_locked(store, &file).await.unwrap(); // allows reads without a lock
+            store.read_opts(read, options()).await.unwrap(); // so that the names are cached
+            let (release, released) = mpsc::channel::<()>();
+            let occupied = spawn_blocking(move || released.recv());
+            let reading = tokio::time::timeout(Duration::from_millis(20), store.read_opts(read, options())).await;
+            drop(release);
+            let _ = occupied.await.unwrap();
+            assert_eq!(reading.expect("a read in place").unwrap() == Node::Absent, *read == index);
+        }
+        other.apply(Batch::new().write(index.clone(), "index")).await.unwrap();
+        let refused = store.read_opts(&file, options()).await;
+        assert!(matches!(&refused, Err(StoreError::AlreadyExists { path }) if *path == index), "{refused:?}");
+    });
 }
 
 /// An encrypted memory reads each file under the version of its index.
