@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use memory_tool_core::{FileEntry, Listing, Node, Precondition, Stat, StorePath, StoredFile, Version};
+use memory_tool_core::{FileEntry, Listing, Node, Precondition, ReadOptions, Stat, StorePath, StoredFile, Version};
 
-use crate::records::{Index, Proposed, Text, time};
+use crate::name::ProposalName;
+use crate::records::{self, Index, Proposed, Text, time};
 
-/// The index of a proposal, with the precondition that proves that it is current.
+/// The index of a proposal, with the preconditions that prove that it is current.
 #[derive(Debug)]
 pub(crate) struct Overlay {
     pub(crate) index: Index,
     pub(crate) precondition: Precondition,
+    /// Of the record of [ended](records::ended) proposals, if there is no index.
+    pub(crate) ended: Option<Precondition>,
 }
 
 /// The place of a file or directory.
@@ -25,6 +28,12 @@ pub(crate) enum Place<'a> {
 }
 
 impl Overlay {
+    /// Options of a read while the overlay is current.
+    pub(crate) fn require(&self, name: &ProposalName, options: ReadOptions) -> ReadOptions {
+        let ended = self.ended.clone().map(|ended| (records::ended(), ended));
+        options.require(records::index(name), self.precondition.clone()).require_all(ended)
+    }
+
     pub(crate) fn place(&self, path: &StorePath) -> Place<'_> {
         match self.proposed(path) {
             Some(text) => Place::Proposed(text),

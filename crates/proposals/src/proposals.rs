@@ -12,7 +12,7 @@ use crate::overlay::Overlay;
 use crate::proposal::{Outcome, Proposal, ProposalSummary, ProposedChange};
 use crate::records::{self, Index, Proposed, Text, damaged, now, time};
 use crate::selection::Selection;
-use crate::store::{is_mismatch_of, read_overlay, replace_index};
+use crate::store::{end, is_mismatch_of, read_overlay, replace_index};
 
 /// How many files are read at once.
 const PARALLEL_READS: usize = 8;
@@ -174,7 +174,7 @@ impl<S: Store> Proposals<S> {
     /// # Errors
     /// The errors of [`Store::apply`], such as [`StoreError::NotFound`].
     pub async fn clear(&self, name: &ProposalName) -> Result<(), StoreError> {
-        self.store.apply(Batch::new().for_command("drop").remove(records::directory(name))).await
+        self.store.apply(end(Batch::new().for_command("drop"), name)?).await
     }
 
     async fn replace(
@@ -242,7 +242,7 @@ impl<S: Store> Proposals<S> {
         if let Some(inline) = &text.inline {
             return Ok(Some(inline.clone().into_bytes()));
         }
-        let current = ReadOptions::new().require(records::index(name), overlay.precondition.clone());
+        let current = overlay.require(name, ReadOptions::new());
         let stored = self.store.read_opts(&records::text(name, text.id), current).await?.into_file();
         Ok(Some(stored.ok_or_else(|| damaged("a text is missing"))?.content))
     }

@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | `/records/proposals/{name}/index` | an [`Index`] in JSON |
 //! | `/records/proposals/{name}/texts/{id}` | the contents of a file, if the index does not have them |
+//! | `/records/proposals.ended` | another id each time a proposal has nothing left, since its absence can come again |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -38,6 +39,11 @@ pub(crate) fn index(name: &ProposalName) -> StorePath {
 
 pub(crate) fn text(name: &ProposalName, id: Id) -> StorePath {
     join(&join(&directory(name), "texts"), &id.to_string())
+}
+
+/// Proves that no proposal ended since it was read.
+pub(crate) fn ended() -> StorePath {
+    join(&StorePath::records(), "proposals.ended")
 }
 
 /// A record that never exists. Its read checks preconditions, and reads nothing.

@@ -111,20 +111,21 @@ impl<S: Store> ProposalStore<S> {
 
     /// Whether the error shows that the overlay is not the present one, which is then forgotten.
     fn is_outdated(&self, overlay: &Arc<Overlay>, error: &StoreError) -> bool {
-        let is_of_index = is_mismatch_of(error).is_some_and(|path| *path == records::index(&self.name));
-        if is_of_index {
+        let is_of = |path: &StorePath| *path == records::index(&self.name) || *path == records::ended();
+        let is_outdated = is_mismatch_of(error).is_some_and(is_of);
+        if is_outdated {
             let mut known = lock(&self.known);
             if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, overlay)) {
                 *known = None;
             }
         }
-        is_of_index
+        is_outdated
     }
 
     async fn read_over(&self, overlay: &Overlay, path: &StorePath, options: &ReadOptions) -> Result<Node, StoreError> {
         let (own, inner) = self.divide(overlay, options.preconditions());
         let read = options.clone().without_preconditions().require_all(inner);
-        let read = read.require(records::index(&self.name), overlay.precondition.clone());
+        let read = overlay.require(&self.name, read);
         let node = match overlay.place(path) {
             Place::Proposed(text) => match &text.inline {
                 Some(inline) => {
@@ -356,7 +357,7 @@ pub(crate) fn replace_index(
     let batch = batch.require(records::index(name), overlay.precondition.clone());
     if index.files.is_empty() {
         let is_present = !matches!(overlay.precondition, Precondition::Absent);
-        return Ok(if is_present { batch.remove(records::directory(name)) } else { batch });
+        return if is_present { end(batch, name) } else { Ok(batch) };
     }
     let (before, after) = (overlay.index.stored_texts(), index.stored_texts());
     let batch = before.difference(&after).fold(batch, |batch, id| batch.remove(records::text(name, *id)));
@@ -365,15 +366,21 @@ pub(crate) fn replace_index(
     Ok(batch.write(records::index(name), index.next_record()?))
 }
 
+/// Adds the end of a proposal to a batch.
+pub(crate) fn end(batch: Batch, name: &ProposalName) -> Result<Batch, StoreError> {
+    Ok(batch.remove(records::directory(name)).write(records::ended(), Id::random()?.to_string()))
+}
+
 /// Reads the index of a proposal. Without one, it changes nothing.
 pub(crate) async fn read_overlay(store: &impl Store, name: &ProposalName) -> Result<Overlay, StoreError> {
     let stored = store.read_opts(&records::index(name), ReadOptions::new()).await?.into_file();
-    Ok(match stored {
-        Some(file) => {
-            Overlay { index: Index::parse(&file.content)?, precondition: Precondition::Version(file.version) }
-        }
-        None => Overlay { index: Index::default(), precondition: Precondition::Absent },
-    })
+    if let Some(file) = stored {
+        let (index, precondition) = (Index::parse(&file.content)?, Precondition::Version(file.version));
+        return Ok(Overlay { index, precondition, ended: None });
+    }
+    let ended = store.read_opts(&records::ended(), ReadOptions::new()).await?.into_file();
+    let ended = ended.map_or(Precondition::Absent, |file| Precondition::Version(file.version));
+    Ok(Overlay { index: Index::default(), precondition: Precondition::Absent, ended: Some(ended) })
 }
 
 /// The changes of records, and the changes of files.

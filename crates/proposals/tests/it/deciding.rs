@@ -48,7 +48,8 @@ impl Memory {
 
     /// The records that proposals leave.
     async fn records(&self) -> usize {
-        let records = self.store.read_opts(&StorePath::records(), ReadOptions::new()).await.unwrap();
+        let proposals = "/records/proposals".parse().unwrap();
+        let records = self.store.read_opts(&proposals, ReadOptions::new()).await.unwrap();
         records.into_listing().files.len()
     }
 }

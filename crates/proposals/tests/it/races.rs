@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
 use memory_tool_core::{
     Batch, InMemoryStore, Node, Precondition, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
 };
@@ -92,4 +93,38 @@ async fn no_change_is_lost_and_none_is_taken_twice() {
         (0..SESSIONS).flat_map(|session| (0..lines).map(move |line| format!("{session}-{line}"))).collect();
     expected.sort_unstable();
     assert_eq!(found, expected);
+}
+
+/// A store that checks preconditions as late as it may. Between the snapshot and the check, a person takes what waits.
+#[derive(Debug)]
+struct TakenDuringReads(Arc<InMemoryStore>);
+
+#[async_trait]
+impl Store for TakenDuringReads {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        let node = self.0.read_opts(path, ReadOptions::new()).await?;
+        if !path.is_record() {
+            let _ = take_some(&Proposals::new(Arc::clone(&self.0)), true).await;
+        }
+        self.0.read_opts(path, options).await?;
+        Ok(node)
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.0.apply(batch).await
+    }
+}
+
+#[tokio::test]
+async fn a_proposal_that_is_absent_again_is_no_absent_one() {
+    let store = Arc::new(InMemoryStore::new());
+    let path: StorePath = "/memories/a".parse().unwrap();
+    store.write(path.clone(), "old").await.unwrap();
+    let reader = ProposalStore::new(TakenDuringReads(Arc::clone(&store)), name());
+    let writer = ProposalStore::new(Arc::clone(&store), name());
+    for text in ["new", "newer"] {
+        reader.read_to_string(path.clone()).await.unwrap();
+        writer.write(path.clone(), text).await.unwrap();
+        assert_eq!(reader.read_to_string(path.clone()).await.unwrap(), text, "it was written before the read");
+    }
 }
