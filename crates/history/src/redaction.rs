@@ -47,7 +47,7 @@ pub(crate) async fn of_entries<S: Store>(
 /// An entry without what it changed. Without the files, nothing about its changes is kept.
 fn redacted(entry: &Entry, versions: Option<&Versions>, by: u64) -> Entry {
     if entry.changes.is_empty() {
-        return entry.clone();
+        return Entry { reason: None, ..entry.clone() };
     }
     let changes = versions.map(|versions| {
         let changes = entry.changes.iter().enumerate();

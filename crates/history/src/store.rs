@@ -48,7 +48,8 @@ const POLICY: &str = "history";
 /// 2. The log and the files cannot disagree: both change in one batch. All sessions agree on the order of the entries,
 ///    and no number is left out.
 /// 3. Contents by another program are kept when a change replaces them.
-///    Contents that [expire](Batch::EXPIRE) are not kept.
+///    Contents that [expire](Batch::EXPIRE) are not kept. If proposed changes are [dropped](Batch::DROP) for a reason,
+///    an entry without changes keeps it.
 /// 4. The model neither sees nor changes the history, and no quota counts it. [`Limits`] apply to it.
 /// 5. A batch that removes `/records` or `/records/history` removes the history, and adds no entry. Other changes under
 ///    `/records/history` are refused.
@@ -335,6 +336,10 @@ fn removes_history(change: &Change) -> bool {
     matches!(change, Change::Remove { path } if *path == history || history.is_under(path))
 }
 
+fn is_reasoned_drop(batch: &Batch) -> bool {
+    batch.command() == Some(Batch::DROP) && batch.actor().is_some_and(|actor| actor.reason().is_some())
+}
+
 fn touches_history(change: &Change) -> bool {
     let history = records::root();
     change.paths().any(|path| path.overlaps(&history))
@@ -370,7 +375,7 @@ impl<S: Store> Store for HistoryStore<S> {
             let reason = "Only the history itself changes its records.";
             return Err(StoreError::refused(&records::root(), POLICY, reason));
         }
-        if batch.changes().iter().all(Change::is_of_record) {
+        if batch.changes().iter().all(Change::is_of_record) && !is_reasoned_drop(&batch) {
             return self.log.store.apply(batch).await;
         }
         let tip = self.log.tip().await?;

@@ -508,7 +508,7 @@ impl<S: Store> Choosing<'_, S> {
                 Origin::Undo(_) => return Ok(entry),
                 Origin::Redo(undo) => reader.skip_to(undo.saturating_sub(1)),
                 Origin::Redaction(_) => {}
-                Origin::Edit if is_expiry(&entry) => {}
+                Origin::Edit if is_expiry(&entry) || is_drop(&entry) => {}
                 Origin::Edit | Origin::Revert(_) | Origin::Restore(_) => break,
             }
         }
@@ -523,6 +523,11 @@ impl<S: Store> Choosing<'_, S> {
         }
         Ok(expired.files)
     }
+}
+
+/// Whether only proposed changes were dropped, which nothing takes back.
+fn is_drop(entry: &Entry) -> bool {
+    entry.command.as_deref() == Some(Batch::DROP) && entry.changes.is_empty()
 }
 
 /// Whether the entry is a removal of expired files, which cannot be taken back.
@@ -555,6 +560,6 @@ impl Expired {
                 FileChange::Rename { .. } => true,
                 FileChange::Write { path, .. } | FileChange::Remove { path, .. } => !self.files.contains(path),
             });
-        is_left && !is_expiry(entry)
+        is_left && !is_expiry(entry) && !is_drop(entry)
     }
 }

@@ -147,10 +147,10 @@ impl<S: Store> Proposals<S> {
         let file = index.files.get_mut(path).ok_or_else(|| ProposalError::NotProposed { path: path.clone() })?;
         (file.text, file.modified) = (Some(text), now());
         file.actor = actor.map(|actor| actor.name().to_owned()).or(file.actor.take());
-        self.replace(proposal, &overlay, index, texts, "edit").await
+        self.replace(&proposal.name, &overlay, index, texts, Batch::new().for_command("edit")).await
     }
 
-    /// Drops the changes of files.
+    /// Drops the changes of files. A history keeps the [reason](Actor::because), if there is one.
     ///
     /// # Errors
     /// [`ProposalError::Changed`] if the proposal has changed since it was read, [`ProposalError::NotProposed`], and
@@ -161,12 +161,13 @@ impl<S: Store> Proposals<S> {
         paths: impl IntoIterator<Item = &'a StorePath>,
     ) -> Result<(), ProposalError> {
         let overlay = self.unchanged(proposal).await?;
-        let mut index = overlay.index.clone();
+        let (mut index, mut authors) = (overlay.index.clone(), BTreeSet::new());
         for path in paths {
             let not_proposed = || ProposalError::NotProposed { path: path.clone() };
-            index.files.remove(path).ok_or_else(not_proposed)?;
+            authors.extend(index.files.remove(path).ok_or_else(not_proposed)?.actor);
         }
-        self.replace(proposal, &overlay, index, Vec::new(), "drop").await
+        let batch = Batch::new().for_command(Batch::DROP).written_by(authors);
+        self.replace(&proposal.name, &overlay, index, Vec::new(), batch).await
     }
 
     /// Drops a whole proposal, even if it is damaged.
@@ -174,19 +175,19 @@ impl<S: Store> Proposals<S> {
     /// # Errors
     /// The errors of [`Store::apply`], such as [`StoreError::NotFound`].
     pub async fn clear(&self, name: &ProposalName) -> Result<(), StoreError> {
-        self.store.apply(end(Batch::new().for_command("drop"), name)?).await
+        self.store.apply(end(Batch::new().for_command(Batch::DROP), name)?).await
     }
 
     async fn replace(
         &self,
-        proposal: &Proposal,
+        name: &ProposalName,
         overlay: &Overlay,
         index: Index,
         texts: Vec<(Id, Vec<u8>)>,
-        command: &'static str,
+        batch: Batch,
     ) -> Result<(), ProposalError> {
-        let batch = replace_index(Batch::new().for_command(command), &proposal.name, overlay, index, texts)?;
-        self.store.apply(batch).await.map_err(|error| changed(error, &proposal.name))
+        let batch = replace_index(batch, name, overlay, index, texts)?;
+        self.store.apply(batch).await.map_err(|error| changed(error, name))
     }
 
     /// The overlay of a proposal that was not changed since it was read.

@@ -46,6 +46,10 @@ impl Batch {
     /// The [command](Self::for_command) of a removal of expired files. A history does not keep their contents.
     pub const EXPIRE: &'static str = "expire";
 
+    /// The [command](Self::for_command) of a refusal of proposed changes. A history keeps its reason, though no file
+    /// changes.
+    pub const DROP: &'static str = "drop";
+
     /// Creates an empty batch.
     pub fn new() -> Self {
         Self::default()

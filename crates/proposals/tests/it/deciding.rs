@@ -9,6 +9,7 @@ use async_trait::async_trait;
 use memory_tool_core::{
     Actor, Batch, InMemoryStore, Node, Quota, ReadOptions, Store, StoreError, StoreExt as _, StorePath,
 };
+use memory_tool_history::HistoryStore;
 use memory_tool_proposals::{
     Outcome, Proposal, ProposalError, ProposalName, ProposalStore, Proposals, ProposedChange, Selection, WaitingLimits,
 };
@@ -302,6 +303,53 @@ async fn a_damaged_proposal_is_reported_and_can_be_dropped() {
     memory.proposals.clear(&name()).await.unwrap();
     assert_eq!(memory.records().await, 0);
     ProposalStore::new(Arc::clone(&memory.store), name()).write(path("b"), "3").await.unwrap();
+}
+
+#[tokio::test]
+async fn the_reason_of_a_drop_is_kept_and_changes_nothing() {
+    let store = Arc::new(HistoryStore::new(InMemoryStore::new()));
+    let history = store.history();
+    let session = ProposalStore::new(Arc::clone(&store), name());
+    let by = |actor: &str| Batch::new().by(Actor::from_trusted_name(actor).unwrap());
+    store.write(path("a"), "1").await.unwrap();
+    for file in ["a", "b"] {
+        session.apply(by("agent").write(path(file), "2")).await.unwrap();
+    }
+    let ada = Actor::from_trusted_name("ada").unwrap();
+    let decide = async |actor: Actor, file: &str| {
+        let proposals = Proposals::new(ByActor(Arc::clone(&store), actor));
+        let proposal = proposals.get(&name()).await.unwrap();
+        proposals.drop(&proposal, &[path(file)]).await.unwrap();
+    };
+    decide(ada.clone(), "a").await;
+    assert_eq!(history.newest().await.unwrap(), 1, "a drop without a reason leaves nothing");
+    decide(ada.because("not asked for"), "b").await;
+    let entry = history.entry(2).await.unwrap();
+    let kept = (entry.number, entry.actor.as_deref(), entry.reason.as_deref(), entry.action());
+    assert_eq!(kept, (2, Some("ada"), Some("not asked for"), "drop".to_owned()));
+    assert!(entry.changes.is_empty() && entry.authors == ["agent"], "{entry:?}");
+    // It is no change of the memory.
+    history.undo(1).await.unwrap();
+    assert!(store.read_to_string(path("a")).await.is_err());
+    history.redo().await.unwrap();
+    assert_eq!(store.read_to_string(path("a")).await.unwrap(), "1");
+    history.redact([2]).await.unwrap();
+    assert_eq!(history.entry(2).await.unwrap().reason, None);
+}
+
+/// A store whose batches have an actor.
+#[derive(Debug)]
+struct ByActor(Arc<HistoryStore<InMemoryStore>>, Actor);
+
+#[async_trait]
+impl Store for ByActor {
+    async fn read_opts(&self, path: &StorePath, options: ReadOptions) -> Result<Node, StoreError> {
+        self.0.read_opts(path, options).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), StoreError> {
+        self.0.apply(batch.by(self.1.clone())).await
+    }
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use askama::Template;
 use axum::extract::Query;
 use memory_tool::history::{self, Entry, EntryRef, FileChange, FileDiff, HistoryError, LogFilter, Origin};
-use memory_tool::store::StorePath;
+use memory_tool::store::{Batch, StorePath};
 use memory_tool::{MemoryPath, Node, Store};
 use serde::Deserialize;
 
@@ -111,7 +111,7 @@ struct Log {
 
 impl Log {
     /// The commands to choose from, with their words for people.
-    fn commands(&self) -> [(&'static str, &'static str); 9] {
+    fn commands(&self) -> [(&'static str, &'static str); 11] {
         [
             ("create", "create"),
             ("str_replace", "replace text"),
@@ -122,6 +122,8 @@ impl Log {
             ("undo", "take back"),
             ("restore", "restore"),
             ("redact", "erase"),
+            ("take", "take what waited"),
+            (Batch::DROP, "drop what waited"),
         ]
     }
 }
@@ -271,6 +273,7 @@ impl Change {
             Origin::Redaction(redacted) => format!("erased {} from the history", numbers(redacted)),
             _ if entry.is_redacted && entry.changes.is_empty() => "(this change was erased)".to_owned(),
             _ if entry.is_redacted => "(a part of this change was erased)".to_owned(),
+            _ if entry.command.as_deref() == Some(Batch::DROP) => "dropped changes that waited".to_owned(),
             _ => String::new(),
         };
         let is_reversal = matches!(entry.origin, Origin::Undo(_) | Origin::Revert(_));
