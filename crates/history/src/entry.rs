@@ -369,7 +369,8 @@ pub struct Digest {
 }
 
 impl Digest {
-    pub(crate) fn of(content: &[u8]) -> Self {
+    /// The digest of these contents.
+    pub fn of(content: &[u8]) -> Self {
         Self { size: content.len() as u64, sha256: Hex::new(Sha256::digest(content).into()) }
     }
 }

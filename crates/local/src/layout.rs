@@ -253,8 +253,8 @@ impl Layout {
         Ok(disk::identity_at(&*self.base()?, LOCK_PATH)?.is_some())
     }
 
-    /// Reads a file or an absent record without a lock and without waiting for the disk; `None` if that is not possible,
-    /// or a precondition does not hold.
+    /// Reads a file or an absent record without a lock and without waiting for the disk; `None` if that is not
+    /// possible, or a precondition does not hold.
     pub(crate) fn read_cached(&self, path: &StorePath, required: &[(StorePath, Precondition)]) -> Option<Node> {
         let is_remnant = |path: &StorePath| path.file_name().is_some_and(|name| is_remnant(OsStr::new(name)));
         if self.ignores_case || is_remnant(path) || required.iter().any(|(path, _)| is_remnant(path)) {

@@ -13,6 +13,8 @@ export interface ProposalSummary {
   readonly created: Date;
   /** The time of its last change. */
   readonly changed: Date;
+  /** Whether it cannot be read, so that it can only be dropped. */
+  readonly isDamaged: boolean;
 }
 
 /** The change of a file that waits. */
@@ -57,6 +59,13 @@ export interface TakeOptions extends DecisionOptions {
   parts?: Readonly<Record<string, readonly number[]>>;
 }
 
+/** A proposal in a list, as the native module returns it. */
+interface Listed extends Pick<ProposalSummary, 'name' | 'files' | 'bytes'> {
+  readonly created: number;
+  readonly changed: number;
+  readonly is_damaged: boolean;
+}
+
 /** A change as the native module returns it. */
 interface Stored extends Pick<ProposedChange, 'path' | 'outcome' | 'diff' | 'parts'> {
   readonly before: string | null;
@@ -80,11 +89,12 @@ export class Proposals {
 
   /** Lists the proposals, sorted by name. */
   async list(): Promise<ProposalSummary[]> {
-    const listed = (await this.#call('list', {})) as (ProposalSummary & { created: number; changed: number })[];
-    return listed.map((summary) => ({
+    const listed = (await this.#call('list', {})) as Listed[];
+    return listed.map(({ created, changed, is_damaged: isDamaged, ...summary }) => ({
       ...summary,
-      created: new Date(summary.created),
-      changed: new Date(summary.changed),
+      created: new Date(created),
+      changed: new Date(changed),
+      isDamaged,
     }));
   }
 

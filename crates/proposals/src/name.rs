@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use memory_tool_core::StorePath;
+use memory_tool_core::{Actor, StorePath};
+use memory_tool_history::Digest;
 use serde::{Deserialize, Serialize};
 
 /// The maximum length of a name in bytes.
@@ -24,6 +25,27 @@ pub const MAX_NAME_BYTES: usize = 64;
 pub struct ProposalName(String);
 
 impl ProposalName {
+    /// The name of the proposal in which an actor makes all changes. Other actors have others.
+    ///
+    /// ```
+    /// use memory_tool_core::Actor;
+    /// use memory_tool_proposals::ProposalName;
+    ///
+    /// let name = ProposalName::of_actor(&Actor::from_trusted_name("Agent 7")?);
+    /// assert_eq!(name.as_str(), "agent7-887c620eb95d2e8f");
+    /// # Ok::<(), memory_tool_core::ActorError>(())
+    /// ```
+    pub fn of_actor(actor: &Actor) -> Self {
+        const LETTERS: usize = 32;
+        const DIGITS: usize = 16;
+        let name = actor.name();
+        name.parse().unwrap_or_else(|_| {
+            let letters = name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase());
+            let hash = Digest::of(name.as_bytes()).sha256.to_string();
+            Self(letters.take(LETTERS).chain(['-']).chain(hash.chars().take(DIGITS)).collect())
+        })
+    }
+
     /// The name as text.
     pub fn as_str(&self) -> &str {
         &self.0

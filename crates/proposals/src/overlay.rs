@@ -13,7 +13,7 @@ use crate::records::{self, Index, Proposed, Text, time};
 pub(crate) struct Overlay {
     pub(crate) index: Index,
     pub(crate) precondition: Precondition,
-    /// Of the record of [ended](records::ended) proposals, if there is no index.
+    /// The same for the record of [ended](records::ended) proposals. `None` if there is an index.
     pub(crate) ended: Option<Precondition>,
 }
 

@@ -7,6 +7,8 @@ use memory_tool_history::{FileDiff, Id, merge};
 use similar::{ChangeTag, TextDiff};
 
 use crate::name::ProposalName;
+#[cfg(doc)]
+use crate::proposals::Proposals;
 
 /// The lines around a part of a change, as in a unified difference.
 const CONTEXT: usize = 3;
@@ -25,6 +27,8 @@ pub struct ProposalSummary {
     pub created: SystemTime,
     /// When its last change was made.
     pub changed: SystemTime,
+    /// Whether it cannot be read, so that only its name is known, and it can only be [cleared](Proposals::clear).
+    pub is_damaged: bool,
 }
 
 /// A proposal with its changes.

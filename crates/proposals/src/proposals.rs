@@ -1,9 +1,12 @@
 //! [`Proposals`]: people decide about changes that wait.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::UNIX_EPOCH;
 
 use futures::stream::{self, StreamExt as _, TryStreamExt as _};
-use memory_tool_core::{Actor, Batch, MAX_ATTEMPTS, Node, Precondition, ReadOptions, Store, StoreError, StorePath};
+use memory_tool_core::{
+    Actor, Batch, ErrorKind, MAX_ATTEMPTS, Node, Precondition, ReadOptions, Store, StoreError, StorePath,
+};
 use memory_tool_history::Id;
 
 use crate::error::ProposalError;
@@ -39,24 +42,21 @@ impl<S: Store> Proposals<S> {
     /// Lists the proposals, sorted by name.
     ///
     /// # Errors
-    /// The errors of [`Store::read_opts`], also for a damaged proposal.
+    /// The errors of [`Store::read_opts`].
     pub async fn list(&self) -> Result<Vec<ProposalSummary>, StoreError> {
         let listing = self.store.read_opts(&records::root(), ReadOptions::new()).await?.into_listing();
         let mut names: Vec<_> = listing.files.iter().filter_map(|file| records::name_of(&file.path)).collect();
         names.sort_unstable();
         let mut summaries = Vec::new();
         for name in names {
-            let index = read_overlay(&self.store, &name).await?.index;
-            let changed = index.files.values().map(|file| file.modified).max();
-            if let Some(changed) = changed {
-                let (files, bytes) = (index.files.len(), index.bytes());
-                summaries.push(ProposalSummary {
-                    name,
-                    files,
-                    bytes,
-                    created: index.created(),
-                    changed: time(changed),
-                });
+            let (index, is_damaged) = match read_overlay(&self.store, &name).await {
+                Err(error) if error.kind() == ErrorKind::Damaged => (Index::default(), true),
+                read => (read?.index, false),
+            };
+            if is_damaged || !index.files.is_empty() {
+                let changed = index.files.values().map(|file| file.modified).max().map_or(UNIX_EPOCH, time);
+                let (files, bytes, created) = (index.files.len(), index.bytes(), index.created());
+                summaries.push(ProposalSummary { name, files, bytes, created, changed, is_damaged });
             }
         }
         Ok(summaries)
@@ -170,12 +170,20 @@ impl<S: Store> Proposals<S> {
         self.replace(&proposal.name, &overlay, index, Vec::new(), batch).await
     }
 
-    /// Drops a whole proposal, even if it is damaged.
+    /// Drops all changes of a proposal, even if it is damaged. Returns the number of their files, if it can be read.
     ///
     /// # Errors
-    /// The errors of [`Store::apply`], such as [`StoreError::NotFound`].
-    pub async fn clear(&self, name: &ProposalName) -> Result<(), StoreError> {
-        self.store.apply(end(Batch::new().for_command(Batch::DROP), name)?).await
+    /// [`ProposalError::NotFound`], and the errors of [`drop`](Self::drop).
+    pub async fn clear(&self, name: &ProposalName) -> Result<Option<usize>, ProposalError> {
+        let proposal = match self.get(name).await {
+            Err(ProposalError::Store(error)) if error.kind() == ErrorKind::Damaged => {
+                self.store.apply(end(Batch::new().for_command(Batch::DROP), name)?).await?;
+                return Ok(None);
+            }
+            proposal => proposal?,
+        };
+        self.drop(&proposal, proposal.paths()).await?;
+        Ok(Some(proposal.changes.len()))
     }
 
     async fn replace(

@@ -76,6 +76,7 @@ pub struct ServerOptions {
     #[serde(default)]
     pub limits: ServerLimits,
     /// The options of each memory. Each day, `expire_after`, `history_age` and `gc_every` take effect on all memories.
+    /// With `propose`, the changes of all agents wait in this proposal; people change files at once.
     #[serde(default)]
     pub memory: MemoryOptions,
     /// Other limits of single memories, by their names. `memory` has the limits that are left out.
@@ -231,17 +232,10 @@ impl ServerOptions {
     /// # Errors
     /// [`ConfigurationError`] with the line and the mistake.
     pub fn from_toml(text: &str) -> Result<Self, ConfigurationError> {
-        let options: Self = toml::from_str(text).map_err(|error| {
+        toml::from_str(text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             ConfigurationError(format!("line {}: {}", before.matches('\n').count() + 1, error.message()))
-        })?;
-        match &options.memory.propose {
-            Some(name) => {
-                let message = format!("propose = {:?}: no session of a server proposes", name.as_str());
-                Err(ConfigurationError(message))
-            }
-            None => Ok(options),
-        }
+        })
     }
 
     /// The options of each memory, but for its own limits.
@@ -292,12 +286,6 @@ mod tests {
 
     fn parse(more: &str) -> Result<ServerOptions, ConfigurationError> {
         ServerOptions::from_toml(&format!("{REQUIRED}{more}"))
-    }
-
-    #[test]
-    fn a_server_proposes_nothing() {
-        let refused = parse("[memory]\npropose = \"nightly\"\n").unwrap_err();
-        assert_eq!(refused.to_string(), "propose = \"nightly\": no session of a server proposes");
     }
 
     #[test]

@@ -3,10 +3,10 @@
 use std::io;
 
 use clap::{Args, Subcommand, ValueHint};
-use memory_tool::history::FileDiff;
+use memory_tool::history::{FileDiff, Id};
 use memory_tool::proposals::{Outcome, Proposal, ProposalError, ProposalName, Proposals, ProposedChange, Selection};
 use memory_tool::store::StorePath;
-use memory_tool::{ErrorKind, Memory, MemoryPath, Store};
+use memory_tool::{Memory, MemoryPath, Store};
 use serde_json::json;
 use std::sync::Arc;
 
@@ -53,6 +53,14 @@ pub(crate) struct ProposedFiles {
     pub(crate) paths: Vec<MemoryPath>,
 }
 
+/// The state that a person has looked at.
+#[derive(Args, Debug)]
+pub(crate) struct LookedAt {
+    /// Fail if the proposal was changed after `show` printed this revision
+    #[arg(long, value_name = "ID", value_parser = |id: &str| Id::try_from(id.to_owned()))]
+    pub(crate) revision: Option<Id>,
+}
+
 /// The arguments of `proposal show`.
 #[derive(Args, Debug)]
 pub(crate) struct ShowProposalArguments {
@@ -61,7 +69,8 @@ pub(crate) struct ShowProposalArguments {
 
     /// Print JSON, one value per line
     ///
-    /// Its fields are path, actor, modified, outcome (taken, merged or conflict), from (of a renamed file) and parts.
+    /// Its fields are path, actor, modified, outcome (taken, merged or conflict), from (of a renamed file), parts and
+    /// revision (of the proposal).
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -78,6 +87,9 @@ pub(crate) struct TakeArguments {
     /// Take only part N of the file, as `show` numbers them; may be repeated
     #[arg(long = "part", value_name = "N", requires = "paths", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) parts: Vec<u32>,
+
+    #[command(flatten)]
+    pub(crate) looked_at: LookedAt,
 
     #[command(flatten)]
     pub(crate) memory: MemoryArgument,
@@ -104,6 +116,9 @@ pub(crate) struct DropArguments {
     pub(crate) files: ProposedFiles,
 
     #[command(flatten)]
+    pub(crate) looked_at: LookedAt,
+
+    #[command(flatten)]
     pub(crate) memory: MemoryArgument,
 }
 
@@ -125,9 +140,10 @@ fn show(arguments: &ShowProposalArguments) -> Result<ExitStatus, Failure> {
             let change = proposal.change(&path).ok_or(ProposalError::NotProposed { path })?;
             match &pager {
                 Some(pager) => text += &in_words(change, pager),
-                None => _ = write_line(&mut io::stdout().lock(), in_json(change)?)?,
+                None => _ = write_line(&mut io::stdout().lock(), in_json(&proposal, change)?)?,
             }
         }
+        text += &format!("revision {}\n", proposal.revision);
         pager.map_or(Ok(()), |pager| pager.write(&text))?;
         Ok(ExitStatus::Success)
     })
@@ -136,7 +152,7 @@ fn show(arguments: &ShowProposalArguments) -> Result<ExitStatus, Failure> {
 fn take(arguments: &TakeArguments) -> Result<ExitStatus, Failure> {
     perform(&arguments.memory, "take", Access::Change, async |memory| {
         let proposals = proposals(&memory)?;
-        let proposal = proposals.get(&arguments.files.name).await?;
+        let proposal = arguments.looked_at.check(proposals.get(&arguments.files.name).await?)?;
         let paths = arguments.files.chosen(&proposal);
         let parts: Vec<_> = arguments.parts.iter().map(|part| *part as usize - 1).collect();
         let selection = match (paths.as_slice(), parts.is_empty()) {
@@ -149,29 +165,36 @@ fn take(arguments: &TakeArguments) -> Result<ExitStatus, Failure> {
             show_conflicts(&proposal, paths)?;
         }
         taken?;
-        report("took", &paths, &parts)
+        report("took", paths.len(), parts.len())
     })
 }
 
 fn drop_changes(arguments: &DropArguments) -> Result<ExitStatus, Failure> {
     perform(&arguments.memory, "drop", Access::Change, async |memory| {
-        let proposals = proposals(&memory)?;
-        let proposal = match proposals.get(&arguments.files.name).await {
-            Err(ProposalError::Store(error)) if error.kind() == ErrorKind::Damaged => {
-                proposals.clear(&arguments.files.name).await?;
-                eprint(&format!("dropped all changes, since the proposal was damaged: {error}"));
+        let (proposals, name) = (proposals(&memory)?, &arguments.files.name);
+        if arguments.files.paths.is_empty() && arguments.looked_at.revision.is_none() {
+            let Some(files) = proposals.clear(name).await? else {
+                eprint("dropped a damaged proposal");
                 return Ok(ExitStatus::Success);
-            }
-            proposal => proposal?,
-        };
+            };
+            return report("dropped", files, 0);
+        }
+        let proposal = arguments.looked_at.check(proposals.get(name).await?)?;
         let paths = arguments.files.chosen(&proposal);
         proposals.drop(&proposal, &paths).await?;
-        report("dropped", &paths, &[])
+        report("dropped", paths.len(), 0)
     })
 }
 
 fn proposals(memory: &Memory) -> Result<Proposals<Arc<dyn Store>>, Stop> {
     memory.proposals().ok_or_else(|| Stop::Wrong(IN_A_PROPOSAL.to_owned()))
+}
+
+impl LookedAt {
+    fn check(&self, proposal: Proposal) -> Result<Proposal, ProposalError> {
+        let is_current = self.revision.is_none_or(|revision| revision == proposal.revision);
+        if is_current { Ok(proposal) } else { Err(ProposalError::Changed) }
+    }
 }
 
 impl ProposedFiles {
@@ -182,10 +205,10 @@ impl ProposedFiles {
     }
 }
 
-fn report(done: &str, paths: &[StorePath], parts: &[usize]) -> Result<ExitStatus, Stop> {
-    let changed = match (paths, parts.len() as u64) {
-        (paths, 0) => format!("the changes of {}", count(paths.len() as u64, "file")),
-        (_, parts) => count(parts, "part"),
+fn report(done: &str, files: usize, parts: usize) -> Result<ExitStatus, Stop> {
+    let changed = match parts as u64 {
+        0 => format!("the changes of {}", count(files as u64, "file")),
+        parts => count(parts, "part"),
     };
     write_report(false, &(), || format!("{done} {changed}"))?;
     Ok(ExitStatus::Success)
@@ -209,7 +232,7 @@ fn outcome(change: &ProposedChange) -> &'static str {
     }
 }
 
-fn in_json(change: &ProposedChange) -> Result<Vec<u8>, Failure> {
+fn in_json(proposal: &Proposal, change: &ProposedChange) -> Result<Vec<u8>, Failure> {
     let json = json!({
         "path": change.path.as_str(),
         "actor": change.actor,
@@ -217,6 +240,7 @@ fn in_json(change: &ProposedChange) -> Result<Vec<u8>, Failure> {
         "outcome": outcome(change),
         "from": change.renamed_from.as_ref().map(StorePath::as_str),
         "parts": change.parts(),
+        "revision": proposal.revision,
     });
     to_json(&io::stdout(), &json)
 }

@@ -17,7 +17,7 @@ use crate::terminal::output::{rfc3339, to_json, write_line};
 pub(crate) struct ProposalsArguments {
     /// Print JSON, one value per line
     ///
-    /// Its fields are name, files, bytes, created and changed.
+    /// Its fields are name, files, bytes, created, changed and is_damaged.
     #[arg(long)]
     pub(crate) json: bool,
 
@@ -44,12 +44,18 @@ pub(crate) fn run(arguments: &ProposalsArguments) -> Result<ExitStatus, Failure>
 pub(crate) const IN_A_PROPOSAL: &str = "leave out --propose: a session of a proposal does not decide";
 
 fn line(summary: &ProposalSummary, as_json: bool) -> Result<Vec<u8>, Failure> {
-    let ProposalSummary { name, files, bytes, created, changed, .. } = summary;
+    let ProposalSummary { name, files, bytes, created, changed, is_damaged, .. } = summary;
     let changed = rfc3339(*changed);
     if as_json {
         let created = rfc3339(*created);
-        let json = json!({"name": name, "files": files, "bytes": bytes, "created": created, "changed": changed});
+        let json = json!({
+            "name": name, "files": files, "bytes": bytes, "created": created, "changed": changed,
+            "is_damaged": is_damaged,
+        });
         return to_json(&io::stdout(), &json);
+    }
+    if *is_damaged {
+        return Ok(format!("{:>6} {:>10}  {:<20}  {name}", "-", "-", "damaged").into_bytes());
     }
     Ok(format!("{files:>6} {bytes:>10}  {:<20}  {name}", changed.as_deref().unwrap_or("-")).into_bytes())
 }

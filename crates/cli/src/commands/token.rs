@@ -83,7 +83,7 @@ pub(crate) struct NewTokenArguments {
     #[arg(long)]
     pub(crate) all_memories: bool,
 
-    /// Give a right: tool, read, write or admin; may be repeated
+    /// Give a right: tool, propose, read, write or admin; may be repeated
     #[arg(long, value_name = "RIGHT", value_parser = by_name::<memory_tool_server::Right>)]
     #[arg(required_unless_present = "admin")]
     pub(crate) right: Vec<memory_tool_server::Right>,

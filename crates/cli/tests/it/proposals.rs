@@ -59,6 +59,39 @@ fn a_person_takes_edits_and_drops_changes() {
 }
 
 #[test]
+fn a_revision_is_decided_as_it_was_shown() {
+    let store = Store::all().remove(0).with_proposal();
+    let shown = store.run(&["proposal", "show", "nightly"]);
+    let revision = shown.trim_end().rsplit(' ').next().unwrap();
+    assert_eq!(entries(&store.run(&["proposal", "show", "nightly", "--json"]))[0]["revision"], revision);
+    store.run(&["append", "a", "late\n", "--propose", "nightly"]);
+    for action in ["take", "drop"] {
+        let decide = ["proposal", action, "nightly", "--revision", revision];
+        let (status, _, errors) = outcome(&mut store.command(&decide));
+        assert_eq!(status, Some(1));
+        assert!(errors.contains("the proposal was changed at the same time; look at it again"), "{errors}");
+    }
+    let shown = store.run(&["proposal", "show", "nightly"]);
+    let revision = shown.trim_end().rsplit(' ').next().unwrap();
+    let taken = store.run(&["proposal", "take", "nightly", "--revision", revision]);
+    assert_eq!(taken, "took the changes of 3 files\n");
+}
+
+#[test]
+fn a_damaged_proposal_is_listed_and_dropped() {
+    let store = Store::all().remove(0).with_proposal();
+    store.run(&["create", "a", "--text", "new", "--propose", "sound", "--create-overwrites"]);
+    let index = store.place.store().join(".memory-tool/records/proposals/nightly/index");
+    std::fs::write(index, "{").unwrap();
+    let listed = store.run(&["proposals"]);
+    assert!(listed.contains("damaged               nightly\n") && listed.ends_with("  sound\n"), "{listed}");
+    assert_eq!(entries(&store.run(&["proposals", "--json"]))[0]["is_damaged"], true);
+    let (status, _, errors) = outcome(&mut store.command(&["proposal", "drop", "nightly"]));
+    assert_eq!((status, errors.as_str()), (Some(0), "memory-tool: dropped a damaged proposal\n"));
+    assert!(!store.run(&["proposals"]).contains("nightly"));
+}
+
+#[test]
 fn changes_of_the_same_lines_are_shown_and_nothing_is_taken() {
     let store = Store::all().remove(0).with_proposal();
     store.run(&["str_replace", "/memories/a", "--old-str", "1", "--new-str", "uno"]);

@@ -47,6 +47,7 @@ impl ProposalRequest {
                     json!({
                         "name": summary.name, "files": summary.files, "bytes": summary.bytes,
                         "created": millis(summary.created), "changed": millis(summary.changed),
+                        "is_damaged": summary.is_damaged,
                     })
                 };
                 let listed: Vec<_> = proposals.list().await?.into_iter().map(summary).collect();
@@ -70,6 +71,7 @@ impl ProposalRequest {
                 let proposal = current(&proposals, &name, revision).await?;
                 proposals.edit(&proposal, &parse(&path)?, text, memory.actor.as_ref()).await?;
             }
+            Self::Drop { name, paths: None, revision: None } => _ = proposals.clear(&name).await?,
             Self::Drop { name, paths, revision } => {
                 let proposal = current(&proposals, &name, revision).await?;
                 let paths = paths.map(paths_of).transpose()?;

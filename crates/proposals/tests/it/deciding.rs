@@ -300,7 +300,17 @@ async fn a_damaged_proposal_is_reported_and_can_be_dropped() {
         let session = ProposalStore::new(Arc::clone(&memory.store), name());
         assert!(session.write(path("b"), "3").await.is_err(), "{damaged}");
     }
-    memory.proposals.clear(&name()).await.unwrap();
+    let other = ProposalStore::new(Arc::clone(&memory.store), "other".parse().unwrap());
+    other.write(path("a"), "4").await.unwrap();
+    let listed = memory.proposals.list().await.unwrap();
+    assert_eq!(
+        listed.iter().map(|listed| (listed.files, listed.is_damaged)).collect::<Vec<_>>(),
+        [(0, true), (1, false)]
+    );
+    assert!(memory.proposals.find_text("4").await.is_err(), "the damaged one may have it");
+    assert_eq!(memory.proposals.clear(&"other".parse().unwrap()).await.unwrap(), Some(1));
+    assert_eq!(memory.proposals.clear(&name()).await.unwrap(), None);
+    assert!(matches!(memory.proposals.clear(&name()).await, Err(ProposalError::NotFound { .. })));
     assert_eq!(memory.records().await, 0);
     ProposalStore::new(Arc::clone(&memory.store), name()).write(path("b"), "3").await.unwrap();
 }

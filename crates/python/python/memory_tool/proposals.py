@@ -24,6 +24,8 @@ class ProposalSummary:
     """The time of its first change."""
     changed: datetime
     """The time of its last change."""
+    is_damaged: bool
+    """Whether it cannot be read, so that it can only be dropped."""
 
 
 @dataclass(frozen=True)

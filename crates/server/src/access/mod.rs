@@ -19,6 +19,9 @@ use crate::options::from_text;
 pub enum Right {
     /// The six commands of the tool, by the agent.
     Tool,
+    /// The six commands of the tool, whose changes wait in a proposal until a person takes them. [`Tool`](Self::Tool)
+    /// includes it.
+    Propose,
     /// Reads and listings of files and versions.
     Read,
     /// Changes of files, and their redaction.
@@ -29,12 +32,13 @@ pub enum Right {
 
 impl Right {
     /// All rights.
-    pub const ALL: [Self; 4] = [Self::Tool, Self::Read, Self::Write, Self::Admin];
+    pub const ALL: [Self; 5] = [Self::Tool, Self::Propose, Self::Read, Self::Write, Self::Admin];
 
     /// The name in the file of tokens.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tool => "tool",
+            Self::Propose => "propose",
             Self::Read => "read",
             Self::Write => "write",
             Self::Admin => "admin",
@@ -126,6 +130,11 @@ impl Caller {
     /// Whether the caller knows of this memory. Another tenant's memory is reported as not found.
     pub(crate) fn reaches(&self, memory: &MemoryName) -> bool {
         self.grants.iter().any(|grant| grant.reaches(memory))
+    }
+
+    /// The right by which the caller runs commands of the tool.
+    pub(crate) fn tool_right(&self) -> Right {
+        if self.has(Right::Propose) && !self.has(Right::Tool) { Right::Propose } else { Right::Tool }
     }
 
     /// Whether the caller has a right in the memories that it reaches.

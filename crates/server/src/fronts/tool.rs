@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tracing::{Instrument as _, Span};
 
-use crate::access::{Caller, Right};
+use crate::access::Caller;
 use crate::http::error::{ApiError, log_failure, sentence};
 use crate::http::gate::{Excess, Running};
 use crate::http::json::refuse_many_values;
@@ -37,7 +37,7 @@ pub(crate) async fn call(
     Extension(running): Extension<Arc<Running>>,
     body: Bytes,
 ) -> Result<Response, ApiError> {
-    let door = Door::find(&service.memories, &caller, &id, Right::Tool).await?;
+    let door = Door::for_tool(&service.memories, &caller, &id).await?;
     let called = Called::parse(&body)?;
     drop(body); // it can be large
     let (command, processors) = (called.command(), Arc::clone(&door.open.processors));

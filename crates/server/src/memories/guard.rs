@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use memory_tool::proposals::Proposals;
 use memory_tool::store::{Batch, Precondition, ReadOptions, StorePath};
 use memory_tool::{ErrorKind, Node, Store, StoreError};
 
@@ -50,9 +51,14 @@ impl GuardedStore {
         if let Node::File(head) = self.inner.read_opts(&history_head(), ReadOptions::new()).await? {
             return Ok(Precondition::Version(head.version));
         }
-        let files = self.inner.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing().files;
-        if files.is_empty() { Err(deleted()) } else { Ok(Precondition::Absent) }
+        if has_files(&self.inner).await? { Ok(Precondition::Absent) } else { Err(deleted()) }
     }
+}
+
+/// Whether a memory has files, or proposals of some.
+pub(super) async fn has_files(store: &Arc<dyn Store>) -> Result<bool, StoreError> {
+    let files = store.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing().files;
+    Ok(!files.is_empty() || !Proposals::new(Arc::clone(store)).list().await?.is_empty())
 }
 
 fn deleted() -> StoreError {

@@ -13,11 +13,13 @@ use std::sync::{Arc, Mutex};
 use futures::{StreamExt as _, future, stream};
 use memory_tool::command::CommandQueue;
 use memory_tool::history::VersionCache;
+use memory_tool::proposals::ProposalName;
 use memory_tool::store::MemoryName;
 use memory_tool::{Memory, MemoryOptions, OpenOptions, OptionsError, Quota, StoreExt as _, StoreUrl, lock};
 use tokio::sync::{OnceCell, Semaphore};
 use tokio::task::spawn_blocking;
 
+use crate::access::{Caller, Right};
 use crate::http::error::ApiError;
 use crate::http::offload::PROCESSORS;
 use crate::options::{MemoryQuota, ServerOptions};
@@ -32,6 +34,8 @@ const MAX_COUNTED: usize = 16;
 pub(crate) struct Memories {
     place: StoreUrl,
     options: MemoryOptions,
+    /// The proposal of all commands of the tool.
+    proposal: Option<ProposalName>,
     quotas: BTreeMap<String, MemoryQuota>,
     max_open: usize,
     open: Mutex<Open>,
@@ -77,13 +81,38 @@ pub(crate) struct OpenMemory {
     pub(crate) processors: Arc<Semaphore>,
     /// The versions of all files, for the Memory Stores API.
     pub(crate) versions: VersionCache,
+    /// The sessions of proposals, which stay open with it.
+    sessions: Mutex<HashMap<ProposalName, Arc<OnceCell<Memory>>>>,
 }
 
 impl Memories {
     pub(crate) fn new(options: &ServerOptions) -> Self {
         let (place, max_open) = (options.store.clone(), options.max_open_memories);
         let quotas = options.quotas.clone();
-        Self { place, options: options.memory(), quotas, max_open, open: Mutex::default() }
+        let mut options = options.memory();
+        let proposal = options.propose.take();
+        Self { place, options, proposal, quotas, max_open, open: Mutex::default() }
+    }
+
+    /// The proposal in which a caller runs commands of the tool.
+    pub(crate) fn proposal_of(&self, caller: &Caller) -> Option<ProposalName> {
+        let of_caller = || (caller.tool_right() == Right::Propose).then(|| ProposalName::of_actor(caller.actor()));
+        self.proposal.clone().or_else(of_caller)
+    }
+
+    /// Opens a session of a proposal over an open memory, or returns the one that is open.
+    pub(crate) async fn propose(&self, open: &OpenMemory, proposal: ProposalName) -> Result<Memory, ApiError> {
+        let session = Arc::clone(lock(&open.sessions).entry(proposal.clone()).or_default());
+        let opening = async || {
+            let mut options = self.options_of(&open.name);
+            (options.propose, options.gc_every) = (Some(proposal), None);
+            Ok::<_, ApiError>(options.build(self.place_of(&open.name)?).await?)
+        };
+        session.get_or_try_init(opening).await.cloned()
+    }
+
+    fn place_of(&self, name: &MemoryName) -> Result<StoreUrl, ApiError> {
+        self.place.child(name.as_str()).ok_or_else(|| ApiError::no_such_memory(name.as_str()))
     }
 
     /// The options of a memory.
@@ -140,7 +169,7 @@ impl Memories {
     }
 
     async fn open_with(&self, name: &MemoryName, must_exist: bool) -> Result<Arc<OpenMemory>, ApiError> {
-        let place = self.place.child(name.as_str()).ok_or_else(|| ApiError::no_such_memory(name.as_str()))?;
+        let place = self.place_of(name)?;
         let cell = self.slot(name);
         let opening = async || {
             refuse_other_names(&place, name).await?;
@@ -160,6 +189,7 @@ impl Memories {
                 views: Arc::new(Semaphore::new(MAX_VIEWS)),
                 processors: Arc::new(Semaphore::new(PROCESSORS)),
                 versions: VersionCache::default(),
+                sessions: Mutex::default(),
             }))
         };
         let opened = cell.get_or_try_init(opening).await.cloned();

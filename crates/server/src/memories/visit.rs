@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use memory_tool::command::{CommandName, TurnGuard};
 use memory_tool::policies::SweepReport;
-use memory_tool::store::{MemoryName, Precondition, ReadOptions, StorePath};
+use memory_tool::store::{MemoryName, Precondition};
 use memory_tool::{Actor, Memory, StoreError};
 use tokio::sync::OwnedSemaphorePermit;
 use tracing::Span;
 
-use super::guard::GuardedStore;
+use super::guard::{GuardedStore, has_files};
 use super::record::StoreRecord;
 use super::{Memories, OpenMemory};
 use crate::access::{Caller, Right};
@@ -35,20 +35,35 @@ impl Purpose {
 #[derive(Clone, Debug)]
 pub(crate) struct Door {
     pub(crate) open: Arc<OpenMemory>,
+    /// The memory, or a session of a proposal over it.
+    pub(crate) memory: Memory,
     actor: Option<Actor>,
     /// Whether a command creates the memory.
     creates: bool,
 }
 
 impl Door {
-    /// The memory with this id, if the caller has a right in it. A caller that may create it does so with its commands.
+    /// The memory with this id, if the caller has a right in it.
     ///
     /// # Errors
     /// [`ApiError`] 404 if the caller cannot see it, 403 if the right is missing, or the error of the storage.
     pub(crate) async fn find(memories: &Memories, caller: &Caller, id: &str, right: Right) -> Result<Self, ApiError> {
         let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(id))?;
         caller.check(right, Some(&name))?;
-        Self::new(memories, caller, &name, right == Right::Tool && caller.creates()).await
+        Self::new(memories, caller, &name, false).await
+    }
+
+    /// The memory with this id for commands of the tool, or the session of a proposal over it. A caller that may create
+    /// it does so with its commands.
+    ///
+    /// # Errors
+    /// The errors of [`find`](Self::find).
+    pub(crate) async fn for_tool(memories: &Memories, caller: &Caller, id: &str) -> Result<Self, ApiError> {
+        let name: MemoryName = id.parse().map_err(|_| ApiError::no_such_memory(id))?;
+        caller.check(caller.tool_right(), Some(&name))?;
+        let door = Self::new(memories, caller, &name, caller.creates()).await?;
+        let Some(proposal) = memories.proposal_of(caller) else { return Ok(door) };
+        Ok(Self { memory: memories.propose(&door.open, proposal).await?, ..door })
     }
 
     /// A memory that the first change creates. The caller may create all memories.
@@ -58,13 +73,14 @@ impl Door {
 
     /// A memory for the upkeep, which no request asks for.
     pub(crate) async fn of_upkeep(memories: &Memories, name: &MemoryName) -> Result<Self, ApiError> {
-        Ok(Self { open: memories.open(name).await?, actor: None, creates: false })
+        let open = memories.open(name).await?;
+        Ok(Self { memory: open.memory.clone(), open, actor: None, creates: false })
     }
 
     async fn new(memories: &Memories, caller: &Caller, name: &MemoryName, creates: bool) -> Result<Self, ApiError> {
         Span::current().record("memory", name.as_str());
         let open = if creates { memories.create(name).await? } else { memories.open(name).await? };
-        Ok(Self { open, actor: Some(caller.actor().clone()), creates })
+        Ok(Self { memory: open.memory.clone(), open, actor: Some(caller.actor().clone()), creates })
     }
 
     /// Enters once it is the turn of the visit.
@@ -77,7 +93,7 @@ impl Door {
             Purpose::Run(command) => Some(self.open.enter(command).await),
             Purpose::Remove => Some(self.open.enter(None).await),
         };
-        let (record, state) = StoreRecord::read(&*self.open.memory.store()).await?;
+        let (record, state) = StoreRecord::read(&*self.memory.store()).await?;
         // Something can remain in the storage of a memory that was deleted.
         if record.is_none() && !self.creates && !self.open.is_begun().await? {
             return Err(ApiError::no_such_memory(self.open.name.as_str()));
@@ -88,7 +104,7 @@ impl Door {
         }
         let (creates, removes) = (self.creates, matches!(purpose, Purpose::Remove));
         let created_at = record.as_ref().map(|record| record.created_at);
-        let memory = self.actor.iter().fold(self.open.memory.clone(), |memory, actor| memory.by(actor.clone()));
+        let memory = self.actor.iter().fold(self.memory.clone(), |memory, actor| memory.by(actor.clone()));
         let memory = memory.layered(|inner| Arc::new(GuardedStore { inner, creates, removes, created_at }));
         Ok(Visit { open: Arc::clone(&self.open), memory, record, state, turn })
     }
@@ -121,15 +137,14 @@ impl Visit {
 }
 
 impl OpenMemory {
-    /// Whether the memory has a history or files.
+    /// Whether the memory has a history, files or changes that wait.
     async fn is_begun(&self) -> Result<bool, ApiError> {
         if let Some(history) = self.memory.history()
             && history.is_started().await?
         {
             return Ok(true);
         }
-        let root = self.memory.store().read_opts(&StorePath::memories(), ReadOptions::new()).await?;
-        Ok(!root.into_listing().files.is_empty())
+        Ok(has_files(&self.memory.store()).await?)
     }
 
     /// Waits until earlier commands of all clients have ended, and few views run.

@@ -1,7 +1,10 @@
 //! The pages of changes that wait.
 
 use memory_tool::history::LogFilter;
-use memory_tool::{Actor, Memory};
+use memory_tool::store::{Batch, ReadOptions, StorePath};
+use memory_tool::{Actor, Memory, Store as _};
+use memory_tool_server::{Grant, Right};
+use serde_json::{Value, json};
 
 use crate::page::{Browser, field, memory};
 use crate::server::{Server, places};
@@ -94,7 +97,87 @@ async fn later_changes_of_the_memory_are_shown_beside_the_proposal() {
     let refused = browser.submit("/memory/alice/proposal/nightly", &fields).await;
     assert!(refused.text.contains("The memory was changed at the same lines: /memories/a"), "{}", refused.text);
     assert_eq!(of_person.read_to_string("/memories/a").await.unwrap(), "uno\n2\n3\n");
-    let fields = [("revision", revision.as_str()), ("action", "drop"), ("file-0", "on")];
+    let fields = [("revision", revision.as_str()), ("action", "drop"), ("file-0", "on"), ("reason", "we say uno")];
     assert_eq!(browser.submit("/memory/alice/proposal/nightly", &fields).await.status, 303);
     assert!(!browser.get("/memory/alice").await.text.contains("waits"));
+    let log = browser.get("/memory/alice/log?command=drop").await;
+    assert!(log.text.contains("dropped changes that waited (<bdi>we say uno</bdi>)"), "{}", log.text);
+}
+
+#[tokio::test]
+async fn a_damaged_proposal_is_listed_and_dropped() {
+    let (_directory, [place, _]) = places();
+    let of_person = memory(&place).await;
+    of_person.write("/memories/a", "1\n").await.unwrap();
+    session(&place).await.write("/memories/a", "2\n").await.unwrap();
+    let index: StorePath = "/records/proposals/nightly/index".parse().unwrap();
+    let server = Server::start(&place).await;
+    let browser = Browser::sign_in(&server, &server.token.clone()).await;
+    let clear = async || browser.submit("/memory/alice/proposal/nightly", &[("action", "clear")]).await;
+    assert!(clear().await.text.contains("/memory/alice/proposal/nightly"), "it can be read");
+    let mut damaged =
+        of_person.store().read_opts(&index, ReadOptions::new()).await.unwrap().into_file().unwrap().content;
+    damaged.pop();
+    of_person.store().apply(Batch::new().write(index, damaged)).await.unwrap();
+    assert!(browser.get("/memory/alice").await.text.contains("A change waits"));
+    let listed = browser.get("/memory/alice/proposals").await;
+    assert!(listed.text.contains("It is damaged") && listed.text.contains("Drop nightly"), "{}", listed.text);
+    assert_eq!(clear().await.status, 303);
+    assert!(browser.get("/memory/alice/proposals").await.text.contains("No changes wait."));
+}
+
+#[tokio::test]
+async fn a_token_that_proposes_changes_nothing_that_others_see() {
+    let (_directory, places) = places();
+    for place in places {
+        let server = Server::start(&place).await;
+        let alice = || Grant::Name("alice".parse().unwrap());
+        let (proposing, both) = ([Right::Propose], [Right::Propose, Right::Tool]);
+        let tokens = [(alice(), &proposing[..], true, None), (alice(), &both[..], false, None)];
+        let [agent, person] = server.with_tokens(tokens).await;
+        let call = async |token: &str, input: Value| {
+            let (status, reply) = server.send("POST", "/v1/memory_stores/alice/tool", Some(input), &[token]).await;
+            assert_eq!(status, 200, "{reply}");
+            reply["content"][0]["content"].as_str().unwrap().to_owned()
+        };
+        let create = json!({"command": "create", "path": "/memories/a", "file_text": "proposed"});
+        let view = || json!({"command": "view", "path": "/memories/a"});
+        assert_eq!(call(&agent, create).await, "File created successfully at: /memories/a");
+        assert!(call(&agent, view()).await.contains("proposed"));
+        assert!(server.get("/v1/memory_stores").await["data"][0]["id"] == "alice", "people find it");
+        assert!(call(&person, view()).await.contains("does not exist"));
+        let listed = server.get("/v1/memory_stores/alice/memories").await;
+        assert_eq!(listed["data"], json!([]));
+        // It neither reads by the API, nor decides on the page.
+        assert_eq!(server.send("GET", "/v1/memory_stores/alice/memories", None, &[&agent]).await.0, 403);
+        let of_agent = Browser::sign_in(&server, agent.strip_prefix("x-api-key: ").unwrap()).await;
+        assert_eq!(of_agent.get("/memory/alice/proposals").await.status, 403);
+
+        let browser = Browser::sign_in(&server, &server.token.clone()).await;
+        let listed = browser.get("/memory/alice/proposals").await;
+        let address = listed.text.split("href=\"").find(|rest| rest.starts_with("/memory/alice/proposal/")).unwrap();
+        let address = address.split('"').next().unwrap();
+        let shown = browser.get(address).await;
+        let revision = field(&shown.text, "revision");
+        let fields = [("revision", revision.as_str()), ("action", "take-all")];
+        assert_eq!(browser.submit(address, &fields).await.status, 303);
+        assert!(call(&person, view()).await.contains("proposed"));
+    }
+}
+
+#[tokio::test]
+async fn a_server_can_make_all_agents_propose() {
+    let (_directory, [place, _]) = places();
+    let of_person = memory(&place).await;
+    of_person.write("/memories/a", "1\n").await.unwrap();
+    let nightly = || "nightly".parse().unwrap();
+    let server = Server::start_with(&place, |options| options.memory.propose = Some(nightly())).await;
+    let edit = json!({"command": "str_replace", "path": "/memories/a", "old_str": "1", "new_str": "2"});
+    let (status, _) = server.send("POST", "/v1/memory_stores/alice/tool", Some(edit), &[]).await;
+    assert_eq!((status, of_person.read_to_string("/memories/a").await.unwrap()), (200, "1\n".to_owned()));
+    assert_eq!(of_person.proposals().unwrap().get(&nightly()).await.unwrap().changes.len(), 1);
+    // People change files at once.
+    let new = json!({"path": "/b", "content": "by a person"});
+    let (status, _) = server.send("POST", "/v1/memory_stores/alice/memories", Some(new), &[]).await;
+    assert_eq!((status, of_person.read_to_string("/memories/b").await.unwrap()), (200, "by a person".to_owned()));
 }

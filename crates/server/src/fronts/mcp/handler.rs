@@ -78,7 +78,7 @@ impl Target {
     async fn watch(&self) -> Watch {
         match self {
             Self::Own(memory) => memory.watch().await,
-            Self::Shared { door, .. } => door.open.memory.watch().await,
+            Self::Shared { door, .. } => door.memory.watch().await,
         }
     }
 

@@ -117,7 +117,7 @@ async fn handle(
     body: Bytes,
 ) -> Result<Response, ApiError> {
     let name = caller.only_memory().ok_or_else(ApiError::several_memories)?;
-    caller.check(Right::Tool, Some(name))?;
+    caller.check(caller.tool_right(), Some(name))?;
     let (token, method) = (running.token(), parts.method.clone());
     let request = match (method == Method::POST).then(|| message::parse(&body)) {
         Some(Ok(ClientJsonRpcMessage::Request(request))) => Some(request),
@@ -137,7 +137,7 @@ async fn handle(
     if let Some(request) = request {
         is_stream = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
         is_read = order::command(&request.request) == Some(Some(CommandName::View));
-        let door = Door::find(&service.memories, &caller, name.as_str(), Right::Tool).await?;
+        let door = Door::for_tool(&service.memories, &caller, name.as_str()).await?;
         let order = match session {
             Some(order) => order,
             None => endpoint.order_of_stranger(&service, &running, &parts, &request).await,
@@ -164,8 +164,9 @@ async fn handle(
 /// A response that ends when the token does not reach the memory any more. Each message is one frame.
 fn stream(reply: Reply, service: Arc<Service>, running: Arc<Running>, name: MemoryName) -> Response {
     let token = running.token();
-    let allows =
-        move |caller: &Caller| caller.only_memory() == Some(&name) && caller.check(Right::Tool, Some(&name)).is_ok();
+    let allows = move |caller: &Caller| {
+        caller.only_memory() == Some(&name) && caller.check(caller.tool_right(), Some(&name)).is_ok()
+    };
     let end = async move { service.gate.stream_ended(&token, allows).await };
     reply.map(|body| {
         let body = body.map_frame(move |frame| {

@@ -263,7 +263,8 @@ async fn entry(
     if wanted.rights.is_empty() {
         return Ok(Err("Choose at least one right."));
     }
-    if wanted.rights.iter().any(|right| !visitor.caller.has(*right)) {
+    let has = |right: &Right| visitor.caller.has(*right) || *right == Right::Propose && visitor.caller.has(Right::Tool);
+    if !wanted.rights.iter().all(has) {
         return Ok(Err("You can only give rights that you have."));
     }
     let Some(days) = wanted.days.parse::<u64>().ok().filter(|days| (1..=3_650).contains(days)) else {

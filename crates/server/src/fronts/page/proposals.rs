@@ -38,6 +38,7 @@ struct Row {
     files: usize,
     created: Time,
     changed: Time,
+    is_damaged: bool,
 }
 
 #[derive(Template)]
@@ -130,18 +131,19 @@ pub(super) fn of(visited: &VisitedMemory) -> Result<Proposals<Arc<dyn Store>>, A
     visited.visit.memory.proposals().ok_or_else(|| ApiError::not_found("a session of a proposal does not decide"))
 }
 
-/// The number of files that wait. A proposal that cannot be read does not hide the memory.
+/// The number of files that wait, at least one for each proposal. An error does not hide the memory.
 pub(super) async fn waiting(visited: &VisitedMemory) -> Result<usize, ApiError> {
     let listed = of(visited)?.list().await.unwrap_or_default();
-    Ok(listed.iter().map(|proposal| proposal.files).sum())
+    Ok(listed.iter().map(|proposal| proposal.files.max(1)).sum())
 }
 
 pub(super) async fn list(visited: VisitedMemory) -> Page {
-    let row = |ProposalSummary { name, files, created, changed, .. }: ProposalSummary| Row {
+    let row = |ProposalSummary { name, files, created, changed, is_damaged, .. }: ProposalSummary| Row {
         name: name.to_string(),
         files,
         created: Time::of(created),
         changed: Time::of(changed),
+        is_damaged,
     };
     let rows = of(&visited)?.list().await?.into_iter().map(row).collect();
     render(&List { frame: Frame::of(&visited, "Changes that wait"), rows })
@@ -194,6 +196,18 @@ impl std::str::FromStr for Part {
     }
 }
 
+/// Drops a damaged proposal, which has no revision.
+async fn clear(visited: VisitedMemory, name: &str) -> Page {
+    let proposals = of(&visited)?;
+    for summary in proposals.list().await? {
+        if summary.name.as_str() == name && summary.is_damaged {
+            proposals.clear(&summary.name).await.map_err(failed)?;
+            return Ok(visited.to("/memories", "dropped"));
+        }
+    }
+    list(visited).await
+}
+
 /// Takes or drops the ticked changes, or all.
 pub(super) async fn decide(
     ToChange(visited): ToChange,
@@ -201,11 +215,14 @@ pub(super) async fn decide(
     Posted(mut form): Posted,
 ) -> Page {
     let visited = visited.because(&mut form);
+    let action = form.take("action");
+    if action == "clear" {
+        return clear(visited, &name).await;
+    }
     let proposal = find(&visited, &name).await?;
     if proposal.revision.to_string() != form.take("revision") {
         return page(&visited, proposal, CHANGED.to_owned()).await;
     }
-    let action = form.take("action");
     let change = |index: usize| proposal.changes.get(index).filter(|_| index < SHOWN);
     let mut selection = Selection::new();
     for Part(file, part) in form.ticked("part-") {
