@@ -43,6 +43,14 @@ pub enum ProposalError {
         /// The number of parts.
         parts: usize,
     },
+    /// The memory is too large for a report.
+    #[error("the memory has {bytes} bytes; the limit of a report is {limit}")]
+    TooLarge {
+        /// The size of the files.
+        bytes: u64,
+        /// The maximum size.
+        limit: u64,
+    },
     /// The store failed, or a policy refused what would be taken.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -3,18 +3,22 @@
 
 mod error;
 mod limits;
+mod links;
 mod name;
 mod overlay;
 mod proposal;
 mod proposals;
 mod records;
+mod report;
 mod selection;
 mod store;
 
 pub use error::ProposalError;
 pub use limits::WaitingLimits;
+pub use links::{is_markdown, linked_path};
 pub use name::{InvalidName, MAX_NAME_BYTES, ProposalName};
 pub use proposal::{Outcome, Proposal, ProposalSummary, ProposedChange};
 pub use proposals::Proposals;
+pub use report::{Files, LineOfFile, Listed, RepeatedLine, Report, Size};
 pub use selection::Selection;
 pub use store::ProposalStore;

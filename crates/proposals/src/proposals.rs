@@ -14,11 +14,15 @@ use crate::name::ProposalName;
 use crate::overlay::Overlay;
 use crate::proposal::{Outcome, Proposal, ProposalSummary, ProposedChange};
 use crate::records::{self, Index, Proposed, Text, damaged, now, time};
+use crate::report::{Files, Report};
 use crate::selection::Selection;
 use crate::store::{end, is_mismatch_of, read_overlay, replace_index};
 
 /// How many files are read at once.
 const PARALLEL_READS: usize = 8;
+
+/// The bytes of the files that a report reads.
+const MAX_READ_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The proposals of a memory, for a person who decides. Not for a session of the tool.
 ///
@@ -100,6 +104,45 @@ impl<S: Store> Proposals<S> {
             found.extend(paths.map(|path| (summary.name.clone(), path)));
         }
         Ok(found)
+    }
+
+    /// Compares the memory with the one in which these changes of a proposal are taken. Changes that conflict count as
+    /// proposed. Without changes, it finds the dead links and duplicates that the memory has.
+    ///
+    /// # Errors
+    /// [`ProposalError::TooLarge`] if the unchanged files have more than 64 MiB, and the errors of
+    /// [`Store::read_opts`].
+    pub async fn report(&self, changes: &[ProposedChange]) -> Result<Report, ProposalError> {
+        let listing = self.store.read_opts(&StorePath::memories(), ReadOptions::new()).await?.into_listing();
+        let changed: BTreeSet<_> = changes.iter().map(|change| &change.path).collect();
+        let unchanged: Vec<_> = listing.files.iter().filter(|file| !changed.contains(&file.path)).collect();
+        let bytes = unchanged.iter().map(|file| file.size).sum();
+        if bytes > MAX_READ_BYTES {
+            return Err(ProposalError::TooLarge { bytes, limit: MAX_READ_BYTES });
+        }
+        let reads = unchanged.iter().map(|file| self.store.read_opts(&file.path, ReadOptions::new()));
+        let reads: Vec<_> = reads.collect();
+        let nodes: Vec<_> = stream::iter(reads).buffered(PARALLEL_READS).try_collect().await?;
+        let nodes = unchanged.iter().zip(nodes);
+        let unchanged: Vec<_> = nodes.filter_map(|(file, node)| Some((&file.path, node.into_file()?))).collect();
+        let files = unchanged.iter().map(|(path, file)| (*path, file.content.as_slice())).collect();
+        Ok(compared(&files, changes))
+    }
+
+    /// Whether taking the whole proposal [removes more than a third](Report::removes_much) of the memory's lines. If
+    /// the memory is too large for a [report](Self::report), it is a third of the lines of the changed files.
+    ///
+    /// # Errors
+    /// The errors of [`Store::read_opts`].
+    pub async fn removes_much(&self, proposal: &Proposal) -> Result<bool, ProposalError> {
+        // The other files can only add lines, and keep removed ones.
+        if !compared(&Files::new(), &proposal.changes).removes_much() {
+            return Ok(false);
+        }
+        match self.report(&proposal.changes).await {
+            Err(ProposalError::TooLarge { .. }) => Ok(true),
+            report => report.map(|report| report.removes_much()),
+        }
     }
 
     /// Takes changes into the memory. The proposal keeps the others.
@@ -255,6 +298,21 @@ impl<S: Store> Proposals<S> {
         let stored = self.store.read_opts(&records::text(name, text.id), current).await?.into_file();
         Ok(Some(stored.ok_or_else(|| damaged("a text is missing"))?.content))
     }
+}
+
+/// Compares unchanged and changed files before and after changes.
+fn compared(unchanged: &Files<'_>, changes: &[ProposedChange]) -> Report {
+    let contents = changes.iter().map(|change| match change.outcome() {
+        Outcome::Content(content) => content,
+        Outcome::Conflict => change.after.clone(),
+    });
+    let contents: Vec<_> = contents.collect();
+    let (mut before, mut after) = (unchanged.clone(), unchanged.clone());
+    for (change, content) in changes.iter().zip(&contents) {
+        before.extend(change.present.iter().map(|present| (&change.path, present.as_slice())));
+        after.extend(content.iter().map(|content| (&change.path, content.as_slice())));
+    }
+    Report::new(&before, &after)
 }
 
 /// The removed files, by their texts.

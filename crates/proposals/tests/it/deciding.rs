@@ -80,6 +80,7 @@ fn futures_are_send() {
     fn is_send(_: impl Send) {}
     let proposals = Proposals::new(Arc::new(InMemoryStore::new()) as Arc<dyn Store>);
     let (name, path, all) = (name(), path("a"), Selection::new());
+    is_send(proposals.report(&[]));
     is_send(proposals.list());
     is_send(proposals.get(&name));
     is_send(async {
@@ -377,4 +378,46 @@ async fn records_of_proposals_are_not_changed_by_others_and_actors_are_known() {
     memory.session.apply(Batch::new().write(other.clone(), "x")).await.unwrap();
     let read = memory.store.read_opts(&other, ReadOptions::new()).await.unwrap();
     assert!(matches!(read, Node::File(_)), "{read:?}");
+}
+
+#[tokio::test]
+async fn a_report_compares_the_memory_with_the_taken_proposal() {
+    let memory = Memory::with(&[("a.md", "1\n2\n3\n"), ("b.md", "1\n[a](a.md)\n4\n5\n"), ("c.md", "6\n")]).await;
+    let report = memory.proposals.report(&[]).await.unwrap();
+    assert_eq!((report.before, report.dead_links.count, report.removes_much()), (report.after, 0, false));
+
+    memory.session.remove(path("a.md")).await.unwrap();
+    memory.session.write(path("d.md"), "2\n").await.unwrap();
+    memory.store.write(path("c.md"), "6\n7\n").await.unwrap();
+    let proposal = memory.get().await;
+    let report = memory.proposals.report(&proposal.changes).await.unwrap();
+    assert_eq!((report.before.files, report.after.files, report.after.bytes), (3, 3, 22));
+    assert_eq!((report.before.lines, report.removed_lines.first[0].text.as_str()), (8, "3"));
+    assert_eq!((report.removed_lines.count, report.dead_links.first[0].text.as_str()), (1, "a.md"));
+    assert!(!memory.proposals.removes_much(&proposal).await.unwrap());
+
+    // A conflict counts as proposed, and a merge as merged.
+    memory.session.remove(path("b.md")).await.unwrap();
+    memory.store.write(path("b.md"), "1\n[a](a.md)\nfour\n").await.unwrap();
+    memory.session.write(path("c.md"), "six\n7\n").await.unwrap();
+    memory.store.write(path("c.md"), "6\n7\n\n\n8\n").await.unwrap();
+    let proposal = memory.get().await;
+    let report = memory.proposals.report(&proposal.changes).await.unwrap();
+    let removed: Vec<_> = report.removed_lines.first.iter().map(|line| line.text.as_str()).collect();
+    assert_eq!((removed.as_slice(), report.before.lines), (["1", "3", "[a](a.md)", "four", "6"].as_slice(), 8));
+    assert!(memory.proposals.removes_much(&proposal).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_memory_can_be_too_large_for_a_report() {
+    let memory = Memory::with(&[("a", "1\n")]).await;
+    for name in 0..5 {
+        memory.store.write(path(&name.to_string()), vec![b'x'; 15_000_000]).await.unwrap();
+    }
+    memory.session.write(path("a"), "2\n").await.unwrap();
+    let proposal = memory.get().await;
+    let report = memory.proposals.report(&proposal.changes).await;
+    let error = report.unwrap_err().to_string();
+    assert_eq!(error, "the memory has 75000000 bytes; the limit of a report is 67108864");
+    assert!(memory.proposals.removes_much(&proposal).await.unwrap());
 }
