@@ -356,7 +356,7 @@ impl ServerHandler for Handler {
         request: GetPromptRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<GetPromptResponse, ErrorData> {
-        Ok(prompts::get(&request)?.into())
+        Ok(prompts::get(&request, self.tools.changes_wait)?.into())
     }
 
     async fn on_custom_request(

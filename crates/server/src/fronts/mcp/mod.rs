@@ -19,7 +19,7 @@ use std::error::Error;
 use std::sync::Arc;
 
 use axum::Router;
-use memory_tool::{Memory, MemoryOptions};
+use memory_tool::{Memory, MemoryOptions, MemoryPath};
 pub use stdio::McpError;
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -51,8 +51,8 @@ impl Mcp {
     /// One tool for all commands, and hints that fit memories with these options.
     pub fn new(options: &MemoryOptions) -> Self {
         let MemoryOptions { create_overwrites, read_only, history, history_age, .. } = *options;
-        let history = history || history_age.is_some();
-        Self(Offer { separate_tools: false, create_overwrites, read_only, history, report: log_failure })
+        let (history, changes_wait) = (history || history_age.is_some(), options.propose.is_some());
+        Self(Offer { separate_tools: false, create_overwrites, read_only, history, changes_wait, report: log_failure })
     }
 
     /// Offers each command as a separate tool, so that users can allow each one separately.
@@ -67,6 +67,11 @@ impl Mcp {
     pub fn on_failure(mut self, report: fn(&dyn Error)) -> Self {
         self.0.report = report;
         self
+    }
+
+    /// The text of the prompt `tidy_memory` for the whole memory.
+    pub fn tidy_prompt(&self) -> String {
+        prompts::tidy(&MemoryPath::root(), self.0.changes_wait)
     }
 
     /// Serves one client, with one message per line, until the input ends, the output is closed or `end` completes.

@@ -51,10 +51,10 @@ pub(super) fn list(with_history: bool) -> Vec<Prompt> {
 }
 
 /// The messages of a prompt.
-pub(super) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResult, ErrorData> {
+pub(super) fn get(request: &GetPromptRequestParams, changes_wait: bool) -> Result<GetPromptResult, ErrorData> {
     let arguments = request.arguments.as_ref();
     let (text, description) = match request.name.as_str() {
-        TIDY => (tidy(&directory(arguments)?), "Tidy the memory"),
+        TIDY => (tidy(&directory(arguments)?, changes_wait), "Tidy the memory"),
         TAKE_BACK => {
             let changes = text_of(arguments, CHANGES)?.unwrap_or("the last change");
             (take_back(changes), "Take back changes of the memory")
@@ -67,15 +67,21 @@ pub(super) fn get(request: &GetPromptRequestParams) -> Result<GetPromptResult, E
     Ok(GetPromptResult::new(vec![PromptMessage::new_text(Role::User, text)]).with_description(description))
 }
 
-fn tidy(directory: &MemoryPath) -> String {
+/// The prompt for an agent that tidies a directory.
+pub(super) fn tidy(directory: &MemoryPath, changes_wait: bool) -> String {
+    let if_unsure = if changes_wait { "keep both and say so" } else { "ask me" };
+    let end = if changes_wait { " I look at your changes before they count." } else { "" };
     format!(
         "Review and tidy your memory in {directory}.\n\
          1. View {directory} and every file under it, before you change anything.\n\
-         2. Merge files and passages that say the same. Correct or delete statements that are outdated or contradict \
-         newer ones; if you cannot decide which one is right, ask me.\n\
-         3. Rename files whose names do not say what they contain, and delete files that are no longer relevant.\n\
-         4. Keep every fact that is still useful, in its own words, and add no new facts.\n\
-         5. View {directory} again, and tell me what you changed and why."
+         2. Keep one topic in each file, and rename files whose names do not say what they contain.\n\
+         3. Merge files and passages that say the same.\n\
+         4. Correct or delete statements that are outdated or contradict newer ones; if you cannot decide which one is \
+         right, {if_unsure}. Delete files that are no longer relevant.\n\
+         5. Keep every fact that is still useful, with its date and in its own words, and add no new facts.\n\
+         6. Correct links to files that you renamed, merged or deleted. Keep one file as the index, with a line for \
+         each other file.\n\
+         7. View {directory} again, and tell me what you changed and why.{end}"
     )
 }
 

@@ -23,6 +23,7 @@ pub(super) struct Offer {
     pub(super) create_overwrites: bool,
     pub(super) read_only: bool,
     pub(super) history: bool,
+    pub(super) changes_wait: bool,
     pub(super) report: Report,
 }
 
@@ -31,12 +32,15 @@ pub(super) struct Offer {
 pub(super) struct Tools {
     pub(super) list: Vec<Tool>,
     pub(super) is_read_only: bool,
+    /// Whether changes wait in a proposal. Only prompts say so, because they come from the user.
+    pub(super) changes_wait: bool,
     /// Reports failures of the storage.
     pub(super) report: Report,
 }
 
 impl Tools {
-    pub(super) fn new(Offer { separate_tools, create_overwrites, read_only, history, report }: Offer) -> Self {
+    pub(super) fn new(offer: Offer) -> Self {
+        let Offer { separate_tools, create_overwrites, read_only, history, changes_wait, report } = offer;
         let annotated = |tool: Tool, command: Option<CommandName>| {
             let annotations = annotations(command, create_overwrites);
             tool.with_annotations(if read_only { annotations.read_only(true).destructive(false) } else { annotations })
@@ -48,7 +52,7 @@ impl Tools {
         };
         list.push(search::definition());
         list.extend(history.then(history::definition));
-        Self { list, is_read_only: read_only, report }
+        Self { list, is_read_only: read_only, changes_wait, report }
     }
 }
 

@@ -230,7 +230,7 @@ pub(super) async fn show(
         Node::Absent => Err(ApiError::not_found(format!("{path} does not exist. The history may have it."))),
         Node::Directory(_) => directory(&visited, &path, &query, state).await,
         Node::File(file) => {
-            let is_markdown = path.as_str().ends_with(".md") || path.as_str().ends_with(".markdown");
+            let is_markdown = memory_tool::proposals::is_markdown(&(&path).into());
             let (bytes, is_rendered) = (file.content.len() as u64, is_markdown && query.view.is_none());
             let view = if query.view.as_deref() == Some("blame") { "blame" } else { "source" };
             let mut writers = match std::str::from_utf8(&file.content) {
@@ -238,7 +238,7 @@ pub(super) async fn show(
                 _ => Vec::new(),
             };
             let of_request = headers.get(HOST).and_then(|host| markdown::host(host.to_str().ok()?));
-            let place = markdown::Place { home: super::home(visited.visit.name()), path: path.clone() };
+            let place = markdown::Place { home: super::home(visited.visit.name()), path: (&path).into() };
             let content = tokio::task::spawn_blocking(move || {
                 let is_own = |host: &str| of_request.as_deref() == Some(host) || app.gate.hosts.is_own(host);
                 content(file.content, is_rendered.then_some(&place), query.from, is_own)

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use askama::filters::{Html, escape};
-use memory_tool::MemoryPath;
-use percent_encoding::percent_decode_str;
+use memory_tool::proposals::linked_path;
+use memory_tool::store::StorePath;
 use pulldown_cmark::{
     CodeBlockKind, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd, TextMergeStream, html,
 };
@@ -16,28 +16,13 @@ use super::text::visible;
 pub(super) struct Place {
     /// The page of the memory.
     pub(super) home: String,
-    pub(super) path: MemoryPath,
+    pub(super) path: StorePath,
 }
 
 impl Place {
-    /// The address of the file that a link inside the memory names, such as `b.md`, `../c.md` or `/memories/d.md`.
+    /// The address of the file that a link inside the memory names.
     fn file(&self, link: &str, is_wiki: bool) -> Option<String> {
-        let link = percent_decode_str(link.split(['#', '?']).next()?).decode_utf8().ok()?;
-        let is_relative = !link.starts_with('/') && !link.split('/').next()?.contains(':');
-        let full = match is_relative {
-            _ if link.is_empty() => return None,
-            true => format!("{}/../{link}", self.path),
-            false => link.starts_with("/memories/").then(|| link.into_owned())?,
-        };
-        let mut names: Vec<&str> = Vec::new();
-        for name in full.split('/').filter(|name| !["", "."].contains(name)) {
-            match name {
-                ".." => drop(names.pop()),
-                name => names.push(name),
-            }
-        }
-        let extension = if is_wiki && !names.last()?.contains('.') { ".md" } else { "" };
-        let path = MemoryPath::parse(&format!("/{}{extension}", names.join("/"))).ok()?;
+        let path = linked_path(&self.path, link, is_wiki)?;
         Some(format!("{}?path={}", self.home, encode(path.as_str())))
     }
 }
