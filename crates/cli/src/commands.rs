@@ -39,6 +39,8 @@ pub(crate) mod search;
 pub(crate) mod serve;
 pub(crate) mod show;
 pub(crate) mod str_replace;
+#[cfg(feature = "mcp")]
+pub(crate) mod tidy;
 #[cfg(feature = "server")]
 pub(crate) mod token;
 pub(crate) mod undo;
@@ -126,6 +128,8 @@ commands! {
     redact::RedactArguments for people;
     proposals::ProposalsArguments for people;
     proposal::ProposalArguments for people;
+    #[cfg(feature = "mcp")]
+    tidy::TidyArguments for people;
     view::ViewArguments for people;
     create::CreateArguments for people;
     str_replace::StrReplaceArguments for people;

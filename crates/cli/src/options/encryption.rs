@@ -1,7 +1,7 @@
 //! [`Encryption`]: the options of encryption and their keys.
 
 use std::ffi::{OsStr, OsString};
-use std::path::PathBuf;
+use std::path::{self, PathBuf};
 
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
@@ -137,11 +137,12 @@ impl Encryption {
         key_file.is_some() || key_env.is_some() || passphrase_file.is_some()
     }
 
-    /// The arguments that give another process the same encryption.
+    /// The arguments that give another process the same encryption, in any directory.
     pub fn to_arguments(&self) -> Vec<OsString> {
         let Self { key, old_key_file, old_key_env, old_passphrase_file, padding, label, old_label, was_unlabeled } =
             self;
-        let files = |files: &[PathBuf]| files.iter().map(|file| file.as_os_str().to_owned()).collect::<Vec<_>>();
+        let absolute = |file: &PathBuf| path::absolute(file).unwrap_or_else(|_| file.clone()).into_os_string();
+        let files = |files: &[PathBuf]| files.iter().map(absolute).collect::<Vec<_>>();
         let texts = |texts: &[String]| texts.iter().map(OsString::from).collect();
         let options = [
             ("--key-file=", files(key.key_file.as_slice())),

@@ -5,6 +5,7 @@ mod order;
 mod page;
 mod schema;
 mod stdio;
+mod tidy;
 
 use std::process::Command;
 

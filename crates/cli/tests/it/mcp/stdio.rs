@@ -583,6 +583,7 @@ fn a_prompt_tidies_the_memory() {
     assert!(message["content"]["text"].as_str().unwrap().starts_with("Review and tidy your memory in /memories.\n"));
     let message = get(json!({"directory": "/memories/projects"}));
     assert!(message["content"]["text"].as_str().unwrap().contains("View /memories/projects and every file under it"));
+    assert!(!message["content"]["text"].as_str().unwrap().contains("before they count"), "{message}");
     for params in [
         json!({"name": "other"}),
         json!({"name": "tidy_memory", "arguments": {"directory": "/etc"}}),
