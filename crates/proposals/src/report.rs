@@ -17,6 +17,9 @@ const MAX_SHOWN_CHARACTERS: usize = 200;
 /// The characters of a repeated line. Headings and other short lines may repeat.
 const MIN_REPEATED_CHARACTERS: usize = 40;
 
+/// Fewer removed lines are not much, so that a small memory can be changed.
+const MIN_REMOVED_LINES: usize = 10;
+
 /// Files by their paths.
 pub type Files<'a> = BTreeMap<&'a StorePath, &'a [u8]>;
 
@@ -122,10 +125,12 @@ impl Report {
         }
     }
 
-    /// Whether the changes remove more than a third of the lines: of the different lines of the memory before, no file
-    /// has them after. A line that moves, or loses a duplicate, is not removed. A line that is changed is.
+    /// Whether the changes remove ten lines or more, and more than a third: of the different lines of the memory
+    /// before, no file has them after. A line that moves, or loses a duplicate, is not removed. A line that is changed
+    /// is.
     pub fn removes_much(&self) -> bool {
-        self.removed_lines.count.saturating_mul(3) > self.before.lines
+        let removed = self.removed_lines.count;
+        removed >= MIN_REMOVED_LINES && removed.saturating_mul(3) > self.before.lines
     }
 }
 
@@ -231,12 +236,15 @@ mod tests {
 
     #[test]
     fn more_than_a_third_of_the_lines_is_much() {
-        let before = [("a", "1\n2\n3\n"), ("b", "3\n4\n5\n6\n6\n6\n")];
-        let removes_much = |after: &str| report(&before, &[("a", after)]).removes_much();
-        assert!(!removes_much("6\n5\n4\n3\n"));
-        assert!(removes_much("6\n5\n4\n"));
+        let lines = |count: usize| (0..count).map(|line| format!("{line}\n")).collect::<String>();
+        let (first, twice) = (lines(10), lines(30) + "29\n29\n");
+        let before = [("a", first.as_str()), ("b", &twice)];
+        let removes_much = |after: usize| report(&before, &[("a", &lines(after))]).removes_much();
+        assert!(!removes_much(20));
+        assert!(removes_much(19));
         assert!(!report(&[], &[("a", "1")]).removes_much());
-        assert!(report(&[("a", "1")], &[("a", "2")]).removes_much());
+        let few = [("a", &first[..18])];
+        assert!(!report(&few, &[]).removes_much(), "nine lines can be taken without a look");
         let binary = StorePath::memories().join("a").unwrap();
         assert!(!Report::new(&[(&binary, b"\xff\n1".as_slice())].into(), &Files::new()).removes_much());
     }

@@ -153,6 +153,9 @@ fn take(arguments: &TakeArguments) -> Result<ExitStatus, Failure> {
     perform(&arguments.memory, "take", Access::Change, async |memory| {
         let proposals = proposals(&memory)?;
         let proposal = arguments.looked_at.check(proposals.get(&arguments.files.name).await?)?;
+        if arguments.files.paths.is_empty() && arguments.looked_at.revision.is_none() {
+            refuse_much(&proposals, &proposal).await?;
+        }
         let paths = arguments.files.chosen(&proposal);
         let parts: Vec<_> = arguments.parts.iter().map(|part| *part as usize - 1).collect();
         let selection = match (paths.as_slice(), parts.is_empty()) {
@@ -167,6 +170,16 @@ fn take(arguments: &TakeArguments) -> Result<ExitStatus, Failure> {
         taken?;
         report("took", paths.len(), parts.len())
     })
+}
+
+/// Refuses changes that remove much of the memory, until a person has looked at them.
+async fn refuse_much(proposals: &Proposals<Arc<dyn Store>>, proposal: &Proposal) -> Result<(), Stop> {
+    if !proposals.removes_much(proposal).await? {
+        return Ok(());
+    }
+    let name = &proposal.name;
+    let look = "more than a third of the lines of the memory would go: look at them with `memory-tool proposal show";
+    Err(Stop::Wrong(format!("{look} {name}`, and take them with the --revision that it prints")))
 }
 
 fn drop_changes(arguments: &DropArguments) -> Result<ExitStatus, Failure> {

@@ -78,6 +78,23 @@ fn a_revision_is_decided_as_it_was_shown() {
 }
 
 #[test]
+fn a_proposal_that_removes_much_is_taken_after_a_look() {
+    for store in Store::all() {
+        let lines: String = (0..30).map(|line| format!("{line}\n")).collect();
+        store.run(&["create", "a", "--text", &lines]);
+        store.run(&["create", "b", "--text", "kept\n"]);
+        store.run(&["rm", "a", "--propose", "tidy"]);
+        let (status, _, errors) = outcome(&mut store.command(&["proposal", "take", "tidy"]));
+        assert_eq!(status, Some(1));
+        assert!(errors.contains("more than a third of the lines of the memory would go"), "{errors}");
+        let shown = store.run(&["proposal", "show", "tidy"]);
+        let revision = shown.trim_end().rsplit(' ').next().unwrap();
+        store.run(&["proposal", "take", "tidy", "--revision", revision]);
+        assert_eq!(store.run(&["ls"]), "b\n");
+    }
+}
+
+#[test]
 fn a_damaged_proposal_is_listed_and_dropped() {
     let store = Store::all().remove(0).with_proposal();
     store.run(&["create", "a", "--text", "new", "--propose", "sound", "--create-overwrites"]);
